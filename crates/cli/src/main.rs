@@ -1,0 +1,2 @@
+//! Empty for now.
+fn main() {}

@@ -1,0 +1,73 @@
+//! The table of all policies. The parser of scenarios, `rowlock policies`, docs/scenario.md and the tests that run every
+//! policy in both worlds are fed by it, so that a policy cannot exist for one of them only.
+
+use crate::units::Span;
+use crate::waiting::{Bound, Rule};
+
+/// One policy, or one family of policies with a parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// What it decides: the scenario key that it is written for.
+    pub decision: &'static str,
+    /// How it is written.
+    pub form: &'static str,
+    /// What it does, in one sentence.
+    pub meaning: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// The rule, where the form has no parameter.
+    pub rule: Option<Rule>,
+    /// A rule of this form to run: the rule itself, or one with a parameter as people write it.
+    pub example: Rule,
+}
+
+const TSAFRIR: &str = "Tsafrir and Feitelson, Barrier Synchronization on a Loaded SMP";
+
+const fn named(form: &'static str, rule: Rule, meaning: &'static str, source: &'static str) -> Entry {
+    Entry { decision: "waiting", form, meaning, source, rule: Some(rule), example: rule }
+}
+
+const fn family(form: &'static str, example: Bound, meaning: &'static str, source: &'static str) -> Entry {
+    Entry { decision: "waiting", form, meaning, source, rule: None, example: Rule::TwoPhase(example) }
+}
+
+const fn of_cs(thousandths: u64, plus: bool) -> Bound {
+    Bound::OfCs { thousandths, plus }
+}
+
+/// All policies, in the order in which they are listed to people.
+pub const POLICIES: &[Entry] = &[
+    named("always-block", Rule::AlwaysBlock, "block at once", TSAFRIR),
+    named("always-spin", Rule::AlwaysSpin, "spin until the others are there, whatever it takes", TSAFRIR),
+    named(
+        "always-yield",
+        Rule::AlwaysYield,
+        "yield the CPU again and again until the others are there",
+        "the fallback of libstdc++, libc++ and libomp",
+    ),
+    named("cs", Rule::TwoPhase(of_cs(1000, false)), "spin for the cost of a context switch, then block", TSAFRIR),
+    named("cs+", Rule::TwoPhase(of_cs(1000, true)), "spin for slightly more than one switch, then block", TSAFRIR),
+    named("2cs+", Rule::TwoPhase(of_cs(2000, true)), "spin for slightly more than two switches, then block", TSAFRIR),
+    family(
+        "N cs",
+        of_cs(5000, false),
+        "spin for N times the cost of a switch, then block; \"N cs+\" adds the margin",
+        TSAFRIR,
+    ),
+    family("SPAN", Bound::Fixed(Span::from_micros(44)), "spin for a fixed time such as \"44 us\", then block", TSAFRIR),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_reads_back_as_its_example() {
+        for entry in POLICIES {
+            assert_eq!(entry.example.to_string().parse(), Ok(entry.example), "{}", entry.form);
+            if entry.rule.is_some() {
+                assert_eq!(entry.form.parse(), Ok(entry.example));
+            }
+        }
+    }
+}

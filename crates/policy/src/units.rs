@@ -1,0 +1,319 @@
+//! Units and identities: integer nanoseconds and numbered things, each a type of its own.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::str::FromStr;
+
+/// A length of time in whole nanoseconds; 584 years at the most.
+///
+/// Addition and multiplication saturate: [`Span::MAX`] means "for ever", and for ever and a day is for ever.
+/// Subtraction of the longer from the shorter is zero.
+///
+/// Written with its unit, as in `"5.32 us"`; the units are `ns`, `us`, `ms` and `s`. What is printed reads back as the
+/// same span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Span(u64);
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+    /// Longer than anything: for ever.
+    pub const MAX: Span = Span(u64::MAX);
+
+    /// `n` nanoseconds.
+    pub const fn from_nanos(n: u64) -> Span {
+        Span(n)
+    }
+
+    /// `n` microseconds.
+    pub const fn from_micros(n: u64) -> Span {
+        Span(n.saturating_mul(1_000))
+    }
+
+    /// `n` milliseconds.
+    pub const fn from_millis(n: u64) -> Span {
+        Span(n.saturating_mul(1_000_000))
+    }
+
+    /// The span in nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The span in seconds, for statistics and for people.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Whether this is no time at all.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The span `thousandths`/1000 times, rounded down; so `"0.62 cs"` is `cs.scaled(620)`.
+    pub const fn scaled(self, thousandths: u64) -> Span {
+        let scaled = self.0 as u128 * thousandths as u128 / 1000;
+        if scaled > u64::MAX as u128 { Span::MAX } else { Span(scaled as u64) }
+    }
+
+    /// The longest whole multiple of `step` that is no longer than this span.
+    pub const fn floor_to(self, step: Span) -> Span {
+        if step.0 <= 1 { self } else { Span(self.0 - self.0 % step.0) }
+    }
+}
+
+impl Add for Span {
+    type Output = Span;
+    fn add(self, other: Span) -> Span {
+        Span(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Span) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Span {
+    type Output = Span;
+    fn sub(self, other: Span) -> Span {
+        Span(self.0.saturating_sub(other.0))
+    }
+}
+
+impl SubAssign for Span {
+    fn sub_assign(&mut self, other: Span) {
+        *self = *self - other;
+    }
+}
+
+impl std::iter::Sum for Span {
+    fn sum<I: Iterator<Item = Span>>(spans: I) -> Span {
+        spans.fold(Span::ZERO, Add::add)
+    }
+}
+
+/// The units a span is written in, largest first, with their length in nanoseconds.
+const UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, length) = UNITS.into_iter().find(|&(_, length)| self.0 >= length).unwrap_or(("ns", 1));
+        let digits = length.ilog10() as usize;
+        let fraction = format!("{:0digits$}", self.0 % length);
+        let fraction = fraction.trim_end_matches('0');
+        let point = if fraction.is_empty() { "" } else { "." };
+        f.pad(&format!("{}{point}{fraction} {unit}", self.0 / length))
+    }
+}
+
+/// Why a text is not a span. Its message says what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParseSpanError {
+    /// There is a number and nothing behind it.
+    MissingUnit(String),
+    /// What stands behind the number is no unit of time.
+    UnknownUnit(String),
+    /// What stands before the unit is not a decimal number.
+    NotANumber(String),
+    /// Time does not run backwards.
+    Negative,
+    /// Digits beyond the nanosecond would be lost.
+    TooFine,
+    /// More nanoseconds than fit.
+    TooLong,
+}
+
+impl fmt::Display for ParseSpanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingUnit(number) => write!(f, "missing unit: write \"{number} us\" (or ns, ms, s)"),
+            Self::UnknownUnit(unit) => write!(f, "unknown unit `{unit}`: the units of time are ns, us, ms and s"),
+            Self::NotANumber(text) => write!(f, "`{text}` is not a span of time: write a number and a unit, \"20 us\""),
+            Self::Negative => f.write_str("a span of time cannot be negative"),
+            Self::TooFine => f.write_str("finer than one nanosecond"),
+            Self::TooLong => f.write_str("longer than 584 years"),
+        }
+    }
+}
+
+impl std::error::Error for ParseSpanError {}
+
+impl FromStr for Span {
+    type Err = ParseSpanError;
+
+    fn from_str(text: &str) -> Result<Span, ParseSpanError> {
+        let text = text.trim();
+        let split = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+        let (number, unit) = (text[..split].trim_end(), &text[split..]);
+        if number.starts_with('-') {
+            return Err(ParseSpanError::Negative);
+        }
+        let (whole, fraction) = decimal(number).ok_or_else(|| ParseSpanError::NotANumber(text.to_owned()))?;
+        if unit.is_empty() {
+            return Err(ParseSpanError::MissingUnit(number.to_owned()));
+        }
+        let (_, length) = UNITS
+            .into_iter()
+            .find(|&(name, _)| name == unit || (unit == "µs" && name == "us"))
+            .ok_or_else(|| ParseSpanError::UnknownUnit(unit.to_owned()))?;
+        let fraction = scale_fraction(fraction, length).ok_or(ParseSpanError::TooFine)?;
+        let nanos = whole.and_then(|whole| whole.checked_mul(length)).and_then(|nanos| nanos.checked_add(fraction));
+        nanos.map(Span).ok_or(ParseSpanError::TooLong)
+    }
+}
+
+/// Splits an unsigned decimal into its whole part (`None` where it does not fit) and the digits of its fraction.
+fn decimal(number: &str) -> Option<(Option<u64>, &str)> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    (digits(whole) && digits(fraction)).then(|| (whole.parse().ok(), fraction))
+}
+
+/// `0.fraction` of `length`, exactly, or nothing where that is no whole number.
+fn scale_fraction(fraction: &str, length: u64) -> Option<u64> {
+    let fraction = fraction.trim_end_matches('0');
+    let places = length.ilog10() as usize;
+    if fraction.len() > places {
+        return None;
+    }
+    format!("{fraction:0<places$}").parse().ok().or(Some(0))
+}
+
+/// Parses an unsigned decimal with at most three places into thousandths, as in the `0.62` of `"0.62 cs"`.
+pub(crate) fn thousandths(number: &str) -> Option<u64> {
+    let (whole, fraction) = decimal(number)?;
+    whole?.checked_mul(1000)?.checked_add(scale_fraction(fraction, 1000)?)
+}
+
+/// A point on the clock of the world that names it, in nanoseconds since that world's zero.
+///
+/// The simulator's zero is the start of the run; the host's is that of `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The world's zero.
+    pub const ZERO: Instant = Instant(0);
+
+    /// `n` nanoseconds after the world's zero.
+    pub const fn from_nanos(n: u64) -> Instant {
+        Instant(n)
+    }
+
+    /// Nanoseconds since the world's zero.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The time from `earlier` until now; zero where `earlier` is in fact later.
+    pub const fn since(self, earlier: Instant) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Span> for Instant {
+    type Output = Instant;
+    fn add(self, span: Span) -> Instant {
+        Instant(self.0.saturating_add(span.0))
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Span(self.0).fmt(f)
+    }
+}
+
+macro_rules! identity {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+        pub struct $name(
+            /// Its number, counted from zero.
+            pub u32,
+        );
+
+        impl $name {
+            /// The number as an index.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+identity! {
+    /// A processor, by the number its world gives it.
+    CpuId
+}
+identity! {
+    /// A thread, by its number within the run (in a barrier's team: within the team).
+    ThreadId
+}
+identity! {
+    /// A job of a scenario, in the order of the file, copies counted one by one.
+    JobId
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_read_with_each_unit() {
+        for (text, nanos) in
+            [("7 ns", 7), ("5.32 us", 5_320), ("44us", 44_000), ("0.5 ms", 500_000), (" 2 s ", 2_000_000_000)]
+        {
+            assert_eq!(text.parse(), Ok(Span(nanos)), "{text}");
+        }
+    }
+
+    #[test]
+    fn spans_that_are_none_say_why() {
+        let error = |text: &str| text.parse::<Span>().unwrap_err();
+        assert_eq!(error("100"), ParseSpanError::MissingUnit("100".into()));
+        assert_eq!(error("3 minutes"), ParseSpanError::UnknownUnit("minutes".into()));
+        assert_eq!(error("-3 us"), ParseSpanError::Negative);
+        assert_eq!(error("0.5 ns"), ParseSpanError::TooFine);
+        assert_eq!(error("1.2.3 us"), ParseSpanError::NotANumber("1.2.3 us".into()));
+        assert_eq!(error(""), ParseSpanError::NotANumber(String::new()));
+        assert_eq!(error("us"), ParseSpanError::NotANumber("us".into()));
+        assert_eq!(error("18446744074 s"), ParseSpanError::TooLong);
+        assert_eq!(error("99999999999999999999 ns"), ParseSpanError::TooLong);
+    }
+
+    #[test]
+    fn a_printed_span_reads_back_as_itself() {
+        for nanos in [0, 1, 999, 1_000, 1_001, 5_320, 999_999, 1_000_000, 1_234_567_890, u64::MAX] {
+            let printed = Span(nanos).to_string();
+            assert_eq!(printed.parse(), Ok(Span(nanos)), "{printed}");
+        }
+        assert_eq!(Span(5_320).to_string(), "5.32 us");
+        assert_eq!(Span(0).to_string(), "0 ns");
+    }
+
+    #[test]
+    fn for_ever_stays_for_ever() {
+        assert_eq!(Span::MAX + Span(1), Span::MAX);
+        assert_eq!(Span::MAX.scaled(2000), Span::MAX);
+        assert_eq!(Span(1) - Span(2), Span::ZERO);
+    }
+
+    #[test]
+    fn scaling_and_flooring_round_down() {
+        assert_eq!(Span(1_001).scaled(500), Span(500));
+        assert_eq!(Span(5_999).floor_to(Span(1_000)), Span(5_000));
+        assert_eq!(Span(5_999).floor_to(Span(1)), Span(5_999));
+    }
+}
