@@ -1,0 +1,326 @@
+//! What a scenario says: a machine, jobs that run on it, and the experiment around them.
+
+use policy::Span;
+use policy::waiting::{Bound, Costs, Rule};
+
+use crate::draw::Normal;
+
+/// A scenario file, read and found valid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// What it is about, for people.
+    pub title: String,
+    /// Every combination of the swept values, in the order of the file (the last factor turns fastest); one arm without
+    /// factors where nothing is swept. Never empty.
+    pub arms: Vec<Arm>,
+    /// How it is run and compared.
+    pub experiment: Experiment,
+}
+
+/// One combination of the swept values, and what the scenario is with them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arm {
+    /// The swept dotted paths and their values here, in the order of the file.
+    pub factors: Vec<(String, toml::Value)>,
+    /// The machine and the jobs.
+    pub setting: Setting,
+}
+
+/// A machine and the jobs on it: what one run executes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// The machine, as far as the file says.
+    pub machine: MachineKeys,
+    /// The jobs, in the order of the file; their names differ.
+    pub jobs: Vec<Job>,
+    /// Whether jobs that have finished go on until all have finished once (and count once).
+    pub keep_running: bool,
+}
+
+impl Setting {
+    /// The jobs with their copies counted out: `crew`, or `crew.0`, `crew.1`, ... where there are several.
+    pub fn jobs_with_copies(&self) -> impl Iterator<Item = (String, &Job)> {
+        self.jobs.iter().flat_map(|job| {
+            (0..job.copies).map(move |copy| match job.copies {
+                1 => (job.name.clone(), job),
+                _ => (format!("{}.{copy}", job.name), job),
+            })
+        })
+    }
+}
+
+/// The `[machine]` table: what is written, before the rest is filled in by [`MachineKeys::complete`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MachineKeys {
+    /// `like = "host"`: what is not written is as found and calibrated on the machine that we run on.
+    pub like_host: bool,
+    /// Number of CPUs.
+    pub cpus: Option<u32>,
+    /// Granularity of simulated time.
+    pub step: Option<Span>,
+    /// CS: what a CPU pays to go from one thread to another, or to or from idleness.
+    pub context_switch: Option<Span>,
+    /// What it costs beyond a context switch to get an idle CPU going.
+    pub wakeup_cost: Option<Span>,
+    /// What a `sched_yield` costs that finds nobody else.
+    pub yield_cost: Option<Span>,
+    /// The "+" of `cs+` and `2cs+`.
+    pub spin_margin: Option<Bound>,
+    /// The kernel's scheduler.
+    pub scheduler: Option<Scheduler>,
+    /// `rr`: the quantum.
+    pub quantum: Option<Span>,
+    /// `eevdf`: the period of the timer interrupt.
+    pub tick: Option<Span>,
+    /// `eevdf`: the base slice, the virtual time that a thread asks for.
+    pub slice: Option<Span>,
+}
+
+/// A machine with nothing left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Number of CPUs, at least one.
+    pub cpus: u32,
+    /// Granularity of simulated time, at least one nanosecond.
+    pub step: Span,
+    /// CS: what a CPU pays to go from one thread to another, or to or from idleness.
+    pub context_switch: Span,
+    /// What it costs beyond a context switch to get an idle CPU going.
+    pub wakeup_cost: Span,
+    /// What a `sched_yield` costs that finds nobody else.
+    pub yield_cost: Span,
+    /// The "+" of `cs+` and `2cs+`.
+    pub spin_margin: Bound,
+    /// The kernel's scheduler.
+    pub scheduler: Scheduler,
+    /// `rr`: the quantum.
+    pub quantum: Span,
+    /// `eevdf`: the period of the timer interrupt.
+    pub tick: Span,
+    /// `eevdf`: the base slice.
+    pub slice: Span,
+}
+
+impl Machine {
+    /// A machine of `cpus` CPUs with the defaults of docs/scenario.md.
+    pub fn with_cpus(cpus: u32) -> Machine {
+        Machine {
+            cpus,
+            step: Span::from_nanos(1),
+            context_switch: Span::from_micros(6),
+            wakeup_cost: Span::ZERO,
+            yield_cost: Span::from_nanos(500),
+            spin_margin: Bound::OfCs { thousandths: 500, plus: false },
+            scheduler: Scheduler::Eevdf,
+            quantum: Span::from_micros(100),
+            tick: Span::from_millis(4),
+            slice: default_slice(cpus),
+        }
+    }
+
+    /// What multiples of CS come to here: CS is what it costs to get a blocked sibling running again, so the cost of
+    /// waking an idle CPU is part of it.
+    pub fn costs(&self) -> Costs {
+        let cs = self.context_switch + self.wakeup_cost;
+        Costs { cs, margin: self.spin_margin.on(Costs { cs, margin: Span::ZERO }) }
+    }
+}
+
+/// Linux's base slice for so many CPUs: 0.7 ms times (1 + log2 of the CPUs, of which it counts no more than eight).
+/// Source: `kernel/sched/fair.c` of Linux 6.18, `sysctl_sched_base_slice` and `get_update_sysctl_factor`.
+pub fn default_slice(cpus: u32) -> Span {
+    Span::from_micros(700).scaled(1000 * u64::from(1 + cpus.clamp(1, 8).ilog2()))
+}
+
+impl MachineKeys {
+    /// The machine with what is not written taken from `base`: the twin of this machine for `like = "host"`, else
+    /// [`Machine::with_cpus`].
+    pub fn complete(&self, base: &Machine) -> Machine {
+        let cpus = self.cpus.unwrap_or(base.cpus);
+        let slice = if cpus == base.cpus { base.slice } else { default_slice(cpus) };
+        Machine {
+            cpus,
+            step: self.step.unwrap_or(base.step),
+            context_switch: self.context_switch.unwrap_or(base.context_switch),
+            wakeup_cost: self.wakeup_cost.unwrap_or(base.wakeup_cost),
+            yield_cost: self.yield_cost.unwrap_or(base.yield_cost),
+            spin_margin: self.spin_margin.unwrap_or(base.spin_margin),
+            scheduler: self.scheduler.unwrap_or(base.scheduler),
+            quantum: self.quantum.unwrap_or(base.quantum),
+            tick: self.tick.unwrap_or(base.tick),
+            slice: self.slice.unwrap_or(slice),
+        }
+    }
+
+    /// Whether this is the machine that we run on and no other: `like = "host"` with nothing written over it but the
+    /// margin, which is the rules' and not the machine's.
+    pub fn is_the_host(&self) -> bool {
+        let written = MachineKeys { spin_margin: None, ..self.clone() };
+        written == MachineKeys { like_host: true, ..MachineKeys::default() }
+    }
+}
+
+/// A kernel scheduler that the simulator has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheduler {
+    /// Round robin: one queue, a quantum, no affinity and no preemption on wakeup.
+    Rr,
+    /// Linux since 6.6: earliest eligible virtual deadline first.
+    Eevdf,
+}
+
+impl Scheduler {
+    /// All of them, in the order in which they are listed to people.
+    pub const ALL: [Scheduler; 2] = [Scheduler::Rr, Scheduler::Eevdf];
+
+    /// As it is written in a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scheduler::Rr => "rr",
+            Scheduler::Eevdf => "eevdf",
+        }
+    }
+}
+
+/// Threads that belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// How many jobs of this kind there are, at least one.
+    pub copies: u32,
+    /// What its threads do.
+    pub kind: Kind,
+}
+
+/// What the threads of a job do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Every thread computes, then all meet at a barrier, again and again.
+    Barrier {
+        /// How many threads meet, at least one.
+        threads: u32,
+        /// The time between two barriers.
+        compute: Compute,
+        /// How often they meet, at least once.
+        rounds: u64,
+        /// How they wait for each other.
+        waiting: Rule,
+    },
+    /// Every thread only computes.
+    Cpu {
+        /// How many threads, at least one.
+        threads: u32,
+        /// How much each of them computes; without it, until the other jobs have ended.
+        work: Option<Span>,
+    },
+    /// A real program. The simulator puts a `cpu` job of its CPU time in its place.
+    Command {
+        /// The program and its arguments; never empty.
+        argv: Vec<String>,
+        /// On how many threads the simulator spreads its CPU time.
+        threads: u32,
+        /// Its CPU time where the file says it; else it is measured.
+        work: Option<Span>,
+    },
+}
+
+impl Kind {
+    /// How many threads compute.
+    pub const fn threads(&self) -> u32 {
+        match *self {
+            Kind::Barrier { threads, .. } | Kind::Cpu { threads, .. } | Kind::Command { threads, .. } => threads,
+        }
+    }
+
+    /// Whether the job runs until the others have ended.
+    pub const fn is_endless(&self) -> bool {
+        matches!(self, Kind::Cpu { work: None, .. })
+    }
+
+    /// As it is written in a scenario.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Kind::Barrier { .. } => "barrier",
+            Kind::Cpu { .. } => "cpu",
+            Kind::Command { .. } => "command",
+        }
+    }
+}
+
+/// The time that a thread computes between two barriers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Compute {
+    /// Normally distributed; exact where the deviation is zero.
+    Normal {
+        /// The mean.
+        mean: Span,
+        /// The standard deviation.
+        sd: Span,
+    },
+    /// By its relation to CS.
+    Granularity(Granularity),
+}
+
+impl Compute {
+    /// The distribution on a machine with this CS.
+    pub fn on(self, cs: Span) -> Normal {
+        match self {
+            Compute::Normal { mean, sd } => Normal { mean: mean.as_nanos() as f64, sd: sd.as_nanos() as f64 },
+            Compute::Granularity(granularity) => granularity.on(cs),
+        }
+    }
+}
+
+/// The paper's classes of computation: nine intervals in ten are shorter than one CS (fine), five (medium) or twenty
+/// (coarse), and the standard deviation is a tenth of the mean. Source: seed 002, section 2.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Granularity {
+    /// Nine in ten shorter than CS.
+    Fine,
+    /// Nine in ten shorter than 5 CS.
+    Medium,
+    /// Nine in ten shorter than 20 CS.
+    Coarse,
+}
+
+impl Granularity {
+    /// All of them, finest first.
+    pub const ALL: [Granularity; 3] = [Granularity::Fine, Granularity::Medium, Granularity::Coarse];
+
+    /// As it is written in a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Granularity::Fine => "fine",
+            Granularity::Medium => "medium",
+            Granularity::Coarse => "coarse",
+        }
+    }
+
+    fn on(self, cs: Span) -> Normal {
+        /// Standard deviation over mean.
+        const VARIATION: f64 = 0.1;
+        /// Nine tenths of a normal distribution lie below the mean plus so many deviations.
+        const NINE_TENTHS: f64 = 1.2816;
+        let multiple = match self {
+            Granularity::Fine => 1.0,
+            Granularity::Medium => 5.0,
+            Granularity::Coarse => 20.0,
+        };
+        let mean = multiple * cs.as_nanos() as f64 / (1.0 + NINE_TENTHS * VARIATION);
+        Normal { mean, sd: VARIATION * mean }
+    }
+}
+
+/// How a scenario is run and compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// How often every arm is run, at least once.
+    pub repeat: u32,
+    /// Repeat `r` of every arm uses `seed + r`, so that arms face equal draws.
+    pub seed: u64,
+    /// The swept path that is compared; its first value is the baseline of speed-ups.
+    pub compare: Option<String>,
+    /// The swept path on the plots' axis.
+    pub x: Option<String>,
+}
