@@ -1,1 +1,175 @@
-//! Empty for now.
+//! Processes: children that cannot outlive their parent, and what threads and children have used.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, getpid, getppid, set_child_subreaper, set_parent_process_death_signal};
+
+/// The signals that a terminal or a service manager sends to every process of a group to ask it to end.
+const REQUESTS_TO_END: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM];
+
+/// What a child does with the signals that ask a whole process group to end: SIGINT, SIGQUIT, SIGHUP and SIGTERM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestsToEnd {
+    /// It ignores them: its parent gets them as well, and ends its children in good order.
+    Ignore,
+    /// It ends, as programs do that know nothing of the matter.
+    Obey,
+}
+
+/// Makes the kernel kill the child of `command` when the thread that starts it ends, by whatever death, and settles how
+/// the child takes [`RequestsToEnd`]. Both survive the exec.
+///
+/// The bond is to the *thread* that calls [`Command::spawn`]: it has to live as long as the child shall. A child whose
+/// parent is gone before the bond is made does not start: it exits.
+pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
+    let parent = getpid();
+    let disposition = match requests {
+        RequestsToEnd::Ignore => libc::SIG_IGN,
+        RequestsToEnd::Obey => libc::SIG_DFL,
+    };
+    let prepare = move || {
+        for signal in REQUESTS_TO_END {
+            // SAFETY: `signal` is async-signal-safe, and neither disposition runs code of ours.
+            if unsafe { libc::signal(signal, disposition) } == libc::SIG_ERR {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // A parent that died before the line above sends no signal any more.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+    };
+    // SAFETY: between fork and exec only async-signal-safe functions may run, in the copy of one thread out of many.
+    // `prepare` makes system calls and touches nothing but values that it owns: no lock, no allocation.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+}
+
+/// Undoes the bond of [`end_with_this_thread`] for the calling process: from now on it survives its parent.
+///
+/// # Errors
+/// None on Linux.
+pub fn survive_the_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(None)?)
+}
+
+/// Makes the calling process the parent of every orphan among its descendants, so that none can escape it by losing its
+/// own parent.
+///
+/// # Errors
+/// None on Linux since 3.4.
+pub fn adopt_orphans() -> io::Result<()> {
+    // The kernel asks only whether the argument is zero.
+    Ok(set_child_subreaper(Some(Pid::INIT))?)
+}
+
+/// What a thread or a set of processes has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time, in the kernel and out of it.
+    pub cpu: Duration,
+    /// How often a CPU was given up.
+    pub voluntary_switches: u64,
+    /// How often a CPU was taken away.
+    pub involuntary_switches: u64,
+}
+
+impl Usage {
+    /// What was used since `earlier`.
+    pub fn since(self, earlier: Usage) -> Usage {
+        Usage {
+            cpu: self.cpu.saturating_sub(earlier.cpu),
+            voluntary_switches: self.voluntary_switches.saturating_sub(earlier.voluntary_switches),
+            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Usage) {
+        self.cpu += other.cpu;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+    }
+}
+
+/// What the calling thread has used since it began.
+pub fn thread_usage() -> Usage {
+    usage(libc::RUSAGE_THREAD)
+}
+
+/// What all descendants of this process have used that have ended and been waited for, by this process or by a parent
+/// of theirs that has been waited for in turn.
+pub fn descendants_usage() -> Usage {
+    usage(libc::RUSAGE_CHILDREN)
+}
+
+fn usage(who: libc::c_int) -> Usage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel writes one `rusage` to the address that it is given, which holds one. It can only fail for an
+    // unknown `who` or a bad address; the zeroes, a valid value of these integers, would then stay.
+    let usage = unsafe {
+        libc::getrusage(who, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let time = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
+    };
+    Usage {
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        voluntary_switches: usage.ru_nvcsw.unsigned_abs(),
+        involuntary_switches: usage.ru_nivcsw.unsigned_abs(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, requests: RequestsToEnd) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        end_with_this_thread(&mut command, requests);
+        command
+    }
+
+    #[test]
+    fn a_child_ends_with_the_thread_that_started_it() {
+        use std::os::unix::process::ExitStatusExt;
+        let start = || shell("exec sleep 1000", RequestsToEnd::Ignore).spawn().unwrap();
+        let mut child = std::thread::spawn(start).join().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn requests_to_end_are_ignored_or_obeyed_as_told() {
+        for (requests, ends) in [(RequestsToEnd::Ignore, false), (RequestsToEnd::Obey, true)] {
+            let status = shell("kill -TERM $$; kill -INT $$; kill -HUP $$; exit 7", requests).status().unwrap();
+            assert_eq!(status.code(), if ends { None } else { Some(7) });
+        }
+    }
+
+    #[test]
+    fn a_thread_that_computes_uses_cpu_time_and_one_that_sleeps_gives_up_its_cpu() {
+        let before = thread_usage();
+        // A fixed amount of work: several milliseconds on any machine.
+        let sum = (0..20_000_000_u64).fold(0, |sum, n| std::hint::black_box(sum ^ n));
+        std::hint::black_box(sum);
+        std::thread::sleep(Duration::from_millis(1));
+        let used = thread_usage().since(before);
+        assert!(used.cpu > Duration::from_millis(1), "{used:?}");
+        assert!(used.voluntary_switches >= 1, "{used:?}");
+    }
+
+    #[test]
+    fn what_a_child_used_is_known_once_it_has_been_waited_for() {
+        let before = descendants_usage();
+        let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        assert!(shell(script, RequestsToEnd::Obey).status().unwrap().success());
+        assert!(descendants_usage().since(before).cpu > Duration::from_millis(1));
+    }
+}
