@@ -1,1 +1,99 @@
-//! Empty for now.
+//! Futexes: a thread sleeps in the kernel until another one has changed a word of memory and wakes it.
+//!
+//! All of them are private to the process. The kernel compares the word with what the sleeper expects and puts it to
+//! sleep in one step, so a change between the sleeper's last look and its sleep is never lost.
+
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags};
+use rustix::time::Timespec;
+
+/// Why a wait has ended. Whoever waited looks at the word again in each case: a wake may have been meant for an earlier
+/// use of the same word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// Somebody called [`wake`].
+    Woken,
+    /// The word did not have the expected value, so the thread did not sleep.
+    Changed,
+    /// A signal was handled.
+    Interrupted,
+    /// The timeout has passed.
+    TimedOut,
+}
+
+/// Sleeps until woken, if `word` still has the value `expected`, and no longer than `timeout`.
+///
+/// Orders no memory: the caller's own load of the word does that.
+pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> Waited {
+    let timeout = timeout.map(|timeout| Timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    });
+    match futex::wait(word, Flags::PRIVATE, expected, timeout.as_ref()) {
+        Ok(()) => Waited::Woken,
+        Err(Errno::AGAIN) => Waited::Changed,
+        Err(Errno::TIMEDOUT) => Waited::TimedOut,
+        // Signals; the errors of a bad address or timeout cannot occur here, and a caller looks again in any case.
+        Err(_) => Waited::Interrupted,
+    }
+}
+
+/// Wakes at most `count` of the threads that sleep on `word` and returns how many there were to wake.
+pub fn wake(word: &AtomicU32, count: u32) -> u32 {
+    // The kernel reads the count as signed, and a negative one as one.
+    let count = count.min(i32::MAX as u32);
+    // It cannot fail with a valid address.
+    futex::wake(word, Flags::PRIVATE, count).map_or(0, |woken| woken.try_into().unwrap_or(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::SeqCst;
+
+    use super::*;
+
+    #[test]
+    fn a_word_that_has_changed_is_not_slept_on() {
+        assert_eq!(wait(&AtomicU32::new(1), 0, None), Waited::Changed);
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_timeout() {
+        assert_eq!(wait(&AtomicU32::new(1), 1, Some(Duration::from_millis(1))), Waited::TimedOut);
+    }
+
+    #[test]
+    fn a_timeout_beyond_the_kernels_range_waits_as_long_as_it_can() {
+        let word = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| wait(&word, 0, Some(Duration::MAX)));
+            while wake(&word, 1) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(sleeper.join().unwrap(), Waited::Woken);
+        });
+    }
+
+    #[test]
+    fn waking_wakes_as_many_as_asked_for_and_says_how_many() {
+        let word = AtomicU32::new(0);
+        assert_eq!(wake(&word, u32::MAX), 0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| while word.load(SeqCst) == 0 && wait(&word, 0, None) != Waited::Changed {});
+            }
+            let mut woken = 0;
+            while woken < 20 {
+                let more = wake(&word, 1);
+                assert!(more <= 1);
+                woken += more;
+                std::thread::yield_now();
+            }
+            word.store(1, SeqCst);
+            assert!(wake(&word, u32::MAX) <= 3);
+        });
+    }
+}

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[allow(unsafe_code)] // The C library is asked for what rustix would ask the kernel.
 pub mod cpus;
-#[allow(unsafe_code)] // The kernel is handed addresses to sleep on.
 pub mod futex;
 #[allow(unsafe_code)] // What runs between fork and exec must be async-signal-safe.
 pub mod process;
