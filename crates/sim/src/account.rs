@@ -1,0 +1,84 @@
+//! Where the time of CPUs and threads went.
+
+use policy::Span;
+
+/// What a CPU can spend its time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// The computation that the scenario asks for.
+    Work,
+    /// Spinning.
+    Spin,
+    /// Switching between threads, to and from idleness, and yielding to nobody.
+    Switch,
+    /// Nothing.
+    Idle,
+}
+
+/// The time of all CPUs together, by use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MachineTime {
+    spans: [Span; 4],
+}
+
+impl MachineTime {
+    pub(crate) fn charge(&mut self, to: Use, span: Span) {
+        self.spans[to as usize] += span;
+    }
+
+    pub(crate) fn total(&self) -> Span {
+        self.spans.into_iter().sum()
+    }
+
+    /// The share of one use in percent; nothing before any time has passed.
+    pub(crate) fn percent(&self, of: Use) -> Option<f64> {
+        let total = self.total().as_secs_f64();
+        (total > 0.0).then(|| 100.0 * self.spans[of as usize].as_secs_f64() / total)
+    }
+}
+
+/// What one thread has used and done; summed over a job, what the job has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// Time on a CPU, with the switches to it.
+    pub(crate) cpu: Span,
+    /// The part of it that was computation.
+    pub(crate) work: Span,
+    /// The part of it that was spinning.
+    pub(crate) spin: Span,
+    /// Waits that began with a spin.
+    pub(crate) spins: u64,
+    /// Those of them that ended while spinning.
+    pub(crate) successful_spins: u64,
+    /// How often it gave up its CPU.
+    pub(crate) voluntary: u64,
+    /// How often its CPU was taken.
+    pub(crate) involuntary: u64,
+}
+
+impl Account {
+    /// Charges time on a CPU.
+    pub(crate) fn charge(&mut self, to: Use, span: Span) {
+        self.cpu += span;
+        match to {
+            Use::Work => self.work += span,
+            Use::Spin => self.spin += span,
+            Use::Switch | Use::Idle => {}
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Account) {
+        self.cpu += other.cpu;
+        self.work += other.work;
+        self.spin += other.spin;
+        self.spins += other.spins;
+        self.successful_spins += other.successful_spins;
+        self.voluntary += other.voluntary;
+        self.involuntary += other.involuntary;
+    }
+
+    /// Successful spins over all spins in percent; nothing without a spin.
+    pub(crate) fn ssr_percent(&self) -> Option<f64> {
+        (self.spins > 0).then(|| 100.0 * self.successful_spins as f64 / self.spins as f64)
+    }
+}

@@ -1,0 +1,55 @@
+//! What must hold after every event, whatever the scheduler and the rules: debug builds check it.
+
+use policy::record::Recorder;
+use policy::{Instant, Span};
+
+use crate::engine::{Doing, Engine};
+use crate::scheduler::Scheduler;
+use crate::team::Place;
+
+/// Panics with what does not hold; that is a defect of the engine or of a scheduler, never of the input.
+pub(crate) fn after_event<S: Scheduler, R: Recorder>(engine: &Engine<'_, S, R>) {
+    every_thread_is_in_one_place(engine);
+    no_cpu_idles_beside_work(engine);
+    cpu_time_adds_up(engine);
+}
+
+fn every_thread_is_in_one_place<S: Scheduler, R: Recorder>(engine: &Engine<'_, S, R>) {
+    let mut on_cpus = 0;
+    for (cpu, state) in crate::cpu_ids(engine.cpus.len()).zip(&engine.cpus) {
+        let holds = match state.doing {
+            Doing::Idle => [None, None],
+            Doing::Running(thread) => [Some((thread, Place::Running(cpu))), None],
+            Doing::Switching { from, to } => {
+                [from.map(|(thread, _)| (thread, Place::Leaving(cpu))), to.map(|thread| (thread, Place::Coming(cpu)))]
+            }
+        };
+        for (thread, place) in holds.into_iter().flatten() {
+            assert_eq!(engine.crew.threads[thread.index()].place, place, "thread {thread} at {}", engine.now);
+            on_cpus += 1;
+        }
+    }
+    let count = |wanted: fn(Place) -> bool| engine.crew.threads.iter().filter(|thread| wanted(thread.place)).count();
+    let claim = count(|place| matches!(place, Place::Running(_) | Place::Leaving(_) | Place::Coming(_)));
+    assert_eq!(claim, on_cpus, "threads that claim a CPU, and threads that CPUs hold, at {}", engine.now);
+    let ready = count(|place| place == Place::Ready);
+    assert_eq!(
+        engine.scheduler.waiting(),
+        ready,
+        "threads in the scheduler's queues, and ready ones, at {}",
+        engine.now
+    );
+}
+
+fn no_cpu_idles_beside_work<S: Scheduler, R: Recorder>(engine: &Engine<'_, S, R>) {
+    for (cpu, state) in crate::cpu_ids(engine.cpus.len()).zip(&engine.cpus) {
+        let idles = state.doing == Doing::Idle && engine.scheduler.has_work_for(cpu, engine.now);
+        assert!(!idles, "CPU {cpu} idles at {} beside a thread that it would run", engine.now);
+    }
+}
+
+fn cpu_time_adds_up<S: Scheduler, R: Recorder>(engine: &Engine<'_, S, R>) {
+    let not_yet_charged: Span = engine.cpus.iter().map(|cpu| engine.now.since(cpu.charged)).sum();
+    let elapsed = engine.now.since(Instant::ZERO).scaled(1000 * engine.cpus.len() as u64);
+    assert_eq!(engine.time.total() + not_yet_charged, elapsed, "time of all CPUs at {}", engine.now);
+}

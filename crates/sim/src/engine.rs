@@ -1,0 +1,484 @@
+//! The event loop. It takes the earliest event of any CPU, carries it out, and lets the CPUs that were told to pick
+//! again do so: in the same moment, after everything that the event set off. It knows no scheduler and no waiting rule.
+
+use policy::record::{Entry, Recorder};
+use policy::waiting::{Decision, Observation, TeamState};
+use policy::{CpuId, Instant, Span, ThreadId};
+use scenario::draw::Stream;
+use scenario::result::{MachineOutcome, Outcome};
+use scenario::{Machine, Setting};
+
+use crate::Error;
+use crate::account::{MachineTime, Use};
+use crate::scheduler::{IdleCpus, Scheduler, Why};
+use crate::team::{Activity, Crew, ENDLESS, Place, Task};
+use crate::winner::{NEVER, WinnerTree};
+
+/// The kinds of event, in the order in which they are taken within one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    SwitchEnds = 0,
+    ComputationEnds = 1,
+    Alarm = 2,
+    SpinEnds = 3,
+}
+
+/// A time and an event as one key of the winner tree: the time in the upper 62 bits.
+fn key(at: Instant, event: Event) -> u64 {
+    let nanos = at.as_nanos();
+    if nanos >= NEVER >> 2 { NEVER } else { nanos << 2 | event as u64 }
+}
+
+/// How a thread leaves its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    Preempted,
+    Yielding,
+    Blocking,
+    Ending,
+}
+
+/// What a CPU is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Idle,
+    /// Switching from one thread to another; either may be idleness.
+    Switching {
+        from: Option<(ThreadId, Leaving)>,
+        to: Option<ThreadId>,
+    },
+    Running(ThreadId),
+}
+
+/// A CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cpu {
+    pub(crate) doing: Doing,
+    /// The moment up to which its time is charged.
+    pub(crate) charged: Instant,
+    /// When the scheduler wants to look, while it runs a thread.
+    alarm: Instant,
+    /// Told to pick again, and has not yet.
+    must_pick: bool,
+}
+
+/// One run.
+pub(crate) struct Engine<'a, S, R> {
+    machine: &'a Machine,
+    keep_running: bool,
+    pub(crate) now: Instant,
+    pub(crate) scheduler: S,
+    pub(crate) cpus: Vec<Cpu>,
+    idle: IdleCpus,
+    queue: WinnerTree,
+    /// CPUs told to pick, in the order in which they were.
+    told: Vec<CpuId>,
+    pub(crate) crew: Crew,
+    team_states: Vec<TeamState>,
+    recorders: Vec<R>,
+    /// Jobs that the run still waits for.
+    jobs_left: usize,
+    pub(crate) time: MachineTime,
+    events: u64,
+}
+
+impl<'a, S: Scheduler, R: Recorder + Default> Engine<'a, S, R> {
+    pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S) -> Self {
+        let crew = Crew::new(machine, setting, seed);
+        let cpus = machine.cpus as usize;
+        let idle = Cpu { doing: Doing::Idle, charged: Instant::ZERO, alarm: Instant::ZERO, must_pick: false };
+        Engine {
+            machine,
+            keep_running: setting.keep_running,
+            now: Instant::ZERO,
+            scheduler,
+            cpus: vec![idle; cpus],
+            idle: IdleCpus::all(cpus),
+            queue: WinnerTree::new(cpus),
+            told: Vec::new(),
+            team_states: vec![TeamState::default(); crew.jobs.len()],
+            recorders: crew.jobs.iter().map(|_| R::default()).collect(),
+            jobs_left: crew.jobs.iter().filter(|job| !job.is_endless()).count(),
+            crew,
+            time: MachineTime::default(),
+            events: 0,
+        }
+        .started(seed)
+    }
+
+    /// Makes all threads ready, in random order.
+    fn started(mut self, seed: u64) -> Self {
+        let mut order: Vec<u32> = (0..self.crew.threads.len() as u32).collect();
+        Stream::named(seed, "initial queue order", 0).shuffle(&mut order);
+        for thread in order {
+            self.ready(ThreadId(thread), Why::New);
+        }
+        self.let_told_cpus_pick();
+        self
+    }
+
+    /// Runs until the last job that ends has ended.
+    pub(crate) fn run(mut self) -> Result<(Outcome, Vec<R>), Error> {
+        while self.jobs_left > 0 {
+            let (slot, key) = self.queue.winner();
+            if key == NEVER {
+                return Err(self.why_nothing_happens());
+            }
+            let at = Instant::from_nanos(key >> 2);
+            debug_assert!(at >= self.now, "time runs backwards: {at} after {}", self.now);
+            self.now = at;
+            self.events += 1;
+            let cpu = CpuId(slot as u32);
+            match self.cpus[slot].doing {
+                Doing::Switching { from, to } => self.switch_ends(cpu, from, to),
+                Doing::Running(thread) if key & 3 == Event::Alarm as u64 => self.alarm(cpu, thread),
+                Doing::Running(thread) => self.activity_ends(cpu, thread),
+                Doing::Idle => self.queue.set(slot, NEVER),
+            }
+            self.let_told_cpus_pick();
+            #[cfg(debug_assertions)]
+            crate::check::after_event(&self);
+        }
+        Ok(self.finish())
+    }
+
+    fn why_nothing_happens(&self) -> Error {
+        let runs_for_ever = self.cpus.iter().any(|cpu| cpu.doing != Doing::Idle);
+        match self.crew.jobs.iter().find(|job| job.outcome.is_none() && !job.is_endless()) {
+            Some(job) if !runs_for_ever => Error::Stuck { at: self.now, job: job.name().to_owned() },
+            _ => Error::TooLong,
+        }
+    }
+
+    fn finish(mut self) -> (Outcome, Vec<R>) {
+        self.charge_all();
+        let jobs = (0..self.crew.jobs.len()).map(|job| {
+            let frozen = self.crew.jobs[job].outcome.clone();
+            frozen.unwrap_or_else(|| self.crew.outcome(job, None))
+        });
+        let outcome = Outcome {
+            jobs: jobs.collect(),
+            machine: MachineOutcome {
+                cpus: self.machine.cpus,
+                scheduler: self.machine.scheduler.name().to_owned(),
+                work_percent: self.time.percent(Use::Work),
+                spin_percent: self.time.percent(Use::Spin),
+                switch_percent: self.time.percent(Use::Switch),
+                idle_percent: self.time.percent(Use::Idle),
+                events: Some(self.events),
+            },
+        };
+        (outcome, self.recorders)
+    }
+}
+
+/// CPUs: what they run, and the way from one thread to the next.
+impl<S: Scheduler, R: Recorder + Default> Engine<'_, S, R> {
+    /// A thread is the scheduler's.
+    fn ready(&mut self, thread: ThreadId, why: Why) {
+        self.crew.threads[thread.index()].place = Place::Ready;
+        if let Some(cpu) = self.scheduler.ready(thread, why, self.now, &self.idle) {
+            self.tell_to_pick(cpu);
+        }
+    }
+
+    /// Tells a CPU to pick again: when the event is over, or else when its switch is.
+    fn tell_to_pick(&mut self, cpu: CpuId) {
+        self.idle.remove(cpu);
+        self.cpus[cpu.index()].must_pick = true;
+        if !matches!(self.cpus[cpu.index()].doing, Doing::Switching { .. }) && !self.told.contains(&cpu) {
+            self.told.push(cpu);
+        }
+    }
+
+    #[inline]
+    fn let_told_cpus_pick(&mut self) {
+        let mut next = 0;
+        while next < self.told.len() {
+            let cpu = self.told[next];
+            next += 1;
+            match self.cpus[cpu.index()] {
+                Cpu { must_pick: false, .. } | Cpu { doing: Doing::Switching { .. }, .. } => {}
+                Cpu { doing: Doing::Idle, .. } => self.pick_from_idleness(cpu),
+                Cpu { doing: Doing::Running(thread), .. } => self.pick_instead_of(cpu, thread, Leaving::Preempted),
+            }
+        }
+        self.told.clear();
+    }
+
+    fn pick_from_idleness(&mut self, cpu: CpuId) {
+        self.cpus[cpu.index()].must_pick = false;
+        match self.scheduler.pick(cpu, None, self.now) {
+            None => self.idle.insert(cpu),
+            to => self.switch(cpu, None, to, self.machine.context_switch + self.machine.wakeup_cost),
+        }
+    }
+
+    /// Lets the scheduler choose between the thread that runs, if that can go on, and those that wait.
+    fn pick_instead_of(&mut self, cpu: CpuId, running: ThreadId, how: Leaving) {
+        self.charge(cpu);
+        self.cpus[cpu.index()].must_pick = false;
+        let can_go_on = matches!(how, Leaving::Preempted | Leaving::Yielding);
+        let to = self.scheduler.pick(cpu, can_go_on.then_some(running), self.now);
+        if to == Some(running) {
+            return;
+        }
+        let account = &mut self.crew.threads[running.index()].account;
+        match how {
+            Leaving::Preempted => account.involuntary += 1,
+            Leaving::Yielding | Leaving::Blocking => account.voluntary += 1,
+            Leaving::Ending => {}
+        }
+        self.switch(cpu, Some((running, how)), to, self.machine.context_switch);
+    }
+
+    /// The running thread cannot go on: it blocks or ends.
+    fn leave(&mut self, cpu: CpuId, thread: ThreadId, how: Leaving) {
+        self.scheduler.leave(cpu, thread, self.now);
+        self.pick_instead_of(cpu, thread, how);
+    }
+
+    fn switch(&mut self, cpu: CpuId, from: Option<(ThreadId, Leaving)>, to: Option<ThreadId>, span: Span) {
+        self.charge(cpu);
+        if let Some((from, _)) = from {
+            self.crew.threads[from.index()].place = Place::Leaving(cpu);
+        }
+        if let Some(to) = to {
+            self.crew.threads[to.index()].place = Place::Coming(cpu);
+        }
+        self.cpus[cpu.index()].doing = Doing::Switching { from, to };
+        self.queue.set(cpu.index(), key(self.now + span, Event::SwitchEnds));
+    }
+
+    fn switch_ends(&mut self, cpu: CpuId, from: Option<(ThreadId, Leaving)>, to: Option<ThreadId>) {
+        self.charge(cpu);
+        self.cpus[cpu.index()].doing = to.map_or(Doing::Idle, Doing::Running);
+        if let Some(to) = to {
+            self.crew.threads[to.index()].place = Place::Running(cpu);
+        }
+        if let Some((from, how)) = from {
+            self.switched_away(from, how);
+        }
+        match to {
+            Some(to) => self.dispatch(cpu, to),
+            None => self.queue.set(cpu.index(), NEVER),
+        }
+        // An idle CPU looks once more: whoever became ready during the switch did not find it idle.
+        if to.is_none() || self.cpus[cpu.index()].must_pick {
+            self.tell_to_pick(cpu);
+        }
+    }
+
+    /// The switch away from a thread is over.
+    fn switched_away(&mut self, thread: ThreadId, how: Leaving) {
+        let left = &mut self.crew.threads[thread.index()];
+        match how {
+            Leaving::Preempted => self.ready(thread, Why::Preempted),
+            Leaving::Yielding => self.ready(thread, Why::Yielded),
+            Leaving::Blocking if left.activity == Activity::Block => left.place = Place::Blocked,
+            // Its barrier completed while it was on its way out.
+            Leaving::Blocking => self.ready(thread, Why::Woken),
+            Leaving::Ending => left.place = Place::Gone,
+        }
+    }
+
+    /// The scheduler wants to look at a CPU.
+    fn alarm(&mut self, cpu: CpuId, thread: ThreadId) {
+        self.charge(cpu);
+        let picks = self.scheduler.alarmed(cpu, self.now, &self.idle);
+        if picks.this_cpu {
+            self.pick_instead_of(cpu, thread, Leaving::Preempted);
+        }
+        if let Some(another) = picks.another {
+            self.tell_to_pick(another);
+        }
+        if self.cpus[cpu.index()].doing == Doing::Running(thread) {
+            self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
+            self.await_event(cpu, thread);
+        }
+    }
+
+    /// Puts the next event of a CPU that runs `thread` into the queue: the end of what the thread does, or the alarm.
+    fn await_event(&mut self, cpu: CpuId, thread: ThreadId) {
+        let (left, event) = match self.crew.threads[thread.index()].activity {
+            Activity::Compute { left } => (left, Event::ComputationEnds),
+            Activity::Spin { left, .. } | Activity::Yield { left, .. } => (left, Event::SpinEnds),
+            Activity::Block | Activity::Exit => (Span::ZERO, Event::ComputationEnds),
+        };
+        let alarm = key(self.cpus[cpu.index()].alarm, Event::Alarm);
+        self.queue.set(cpu.index(), alarm.min(key(self.now + left, event)));
+    }
+
+    /// Charges the time of a CPU to what it does and to the thread that it does it for.
+    #[inline]
+    fn charge(&mut self, cpu: CpuId) {
+        let cpu = &mut self.cpus[cpu.index()];
+        let span = self.now.since(cpu.charged);
+        cpu.charged = self.now;
+        match cpu.doing {
+            Doing::Idle => self.time.charge(Use::Idle, span),
+            Doing::Switching { to, .. } => {
+                self.time.charge(Use::Switch, span);
+                if let Some(to) = to {
+                    // Waking the CPU is not the thread's doing; the switch is.
+                    let switch = span.min(self.machine.context_switch);
+                    self.crew.threads[to.index()].account.charge(Use::Switch, switch);
+                }
+            }
+            Doing::Running(thread) => {
+                let thread = &mut self.crew.threads[thread.index()];
+                self.time.charge(thread.activity.use_of_cpu(), span);
+                thread.ran(span);
+            }
+        }
+    }
+
+    fn charge_all(&mut self) {
+        crate::cpu_ids(self.cpus.len()).for_each(|cpu| self.charge(cpu));
+    }
+}
+
+/// Threads: what they do with a CPU, and the barrier.
+impl<S: Scheduler, R: Recorder + Default> Engine<'_, S, R> {
+    /// A thread gets its CPU.
+    fn dispatch(&mut self, cpu: CpuId, thread: ThreadId) {
+        self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
+        match self.crew.threads[thread.index()].activity {
+            Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
+            Activity::Exit => self.end(cpu, thread),
+            Activity::Compute { .. } | Activity::Spin { .. } | Activity::Block => self.await_event(cpu, thread),
+        }
+    }
+
+    /// A thread is through with what it did on its CPU.
+    fn activity_ends(&mut self, cpu: CpuId, thread: ThreadId) {
+        self.charge(cpu);
+        match self.crew.threads[thread.index()].activity {
+            Activity::Compute { .. } => self.computation_ends(cpu, thread),
+            Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
+            Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
+            Activity::Block | Activity::Exit => self.end(cpu, thread),
+        }
+    }
+
+    fn computation_ends(&mut self, cpu: CpuId, thread: ThreadId) {
+        match self.crew.jobs[self.crew.threads[thread.index()].job].task {
+            Task::Barrier { rounds, .. } => {
+                if self.crew.arrive(thread.index(), cpu) {
+                    self.barrier_completes(thread, rounds);
+                } else {
+                    self.decide(cpu, thread, Observation::Arrived);
+                }
+            }
+            Task::Cpu { .. } if self.keep_running => {
+                self.count_as_ended(thread);
+                self.crew.begin(thread.index());
+                self.await_event(cpu, thread);
+            }
+            Task::Cpu { .. } => self.end(cpu, thread),
+        }
+    }
+
+    /// All are there. Those off the CPUs go first, so that a thread which leaves its CPU for good leaves it to them.
+    fn barrier_completes(&mut self, last: ThreadId, rounds: u64) {
+        let job = self.crew.threads[last.index()].job;
+        let arrivals = self.crew.complete(job);
+        let done = self.crew.jobs[job].rounds_done == rounds;
+        if done && self.keep_running {
+            self.freeze(job);
+        }
+        let ends = done && !self.keep_running;
+        let is_running =
+            |engine: &Self, thread: ThreadId| matches!(engine.crew.threads[thread.index()].place, Place::Running(_));
+        let (running, off): (Vec<_>, Vec<_>) = arrivals.iter().partition(|thread| is_running(self, **thread));
+        off.into_iter().chain(running).for_each(|thread| self.release(thread, ends));
+    }
+
+    /// Lets a thread go on after its barrier.
+    fn release(&mut self, thread: ThreadId, ends: bool) {
+        let place = self.crew.threads[thread.index()].place;
+        if let Place::Running(cpu) = place {
+            self.charge(cpu);
+        }
+        let released = &mut self.crew.threads[thread.index()];
+        if matches!(released.activity, Activity::Spin { .. }) {
+            released.account.successful_spins += 1;
+        }
+        if ends {
+            released.activity = Activity::Exit;
+        } else {
+            self.crew.begin(thread.index());
+        }
+        match place {
+            Place::Running(cpu) if ends => self.end(cpu, thread),
+            Place::Running(cpu) => self.await_event(cpu, thread),
+            Place::Blocked => self.ready(thread, Why::Woken),
+            // It goes on when it next has a CPU.
+            Place::Ready | Place::Coming(_) | Place::Leaving(_) | Place::Gone => {}
+        }
+    }
+
+    /// Asks the waiting rule, and does as it says.
+    fn decide(&mut self, cpu: CpuId, thread: ThreadId, seen: Observation) {
+        let index = thread.index();
+        let job = self.crew.threads[index].job;
+        let looks = R::ON || self.crew.threads[index].waiter.looks();
+        let missing = if looks { self.crew.missing(job) } else { Vec::new() };
+        let team = self.crew.team(job, cpu, self.now, &missing);
+        let before = self.team_states[job];
+        let waiting = &mut self.crew.threads[index];
+        let decision = waiting.waiter.step(&team, &mut self.team_states[job], seen);
+        if R::ON {
+            let number = ThreadId(waiting.number);
+            self.recorders[job].record(Entry::new(number, &team, before, seen, decision));
+        }
+        let step = self.machine.step;
+        match decision {
+            Decision::Spin(span) => {
+                let asked = if span == ENDLESS { span } else { span.floor_to(step).max(step) };
+                waiting.activity = Activity::Spin { left: asked, asked };
+                waiting.account.spins += 1;
+                self.await_event(cpu, thread);
+            }
+            Decision::Yield => {
+                waiting.activity = Activity::Yield { left: self.machine.yield_cost.max(step), since: self.now };
+                self.scheduler.yields(cpu, thread, self.now);
+                self.pick_instead_of(cpu, thread, Leaving::Yielding);
+                if self.cpus[cpu.index()].doing == Doing::Running(thread) {
+                    self.await_event(cpu, thread);
+                }
+            }
+            Decision::Block => {
+                waiting.activity = Activity::Block;
+                self.leave(cpu, thread, Leaving::Blocking);
+            }
+        }
+    }
+
+    /// A thread has done all that it is there for.
+    fn end(&mut self, cpu: CpuId, thread: ThreadId) {
+        self.crew.threads[thread.index()].activity = Activity::Exit;
+        self.count_as_ended(thread);
+        self.leave(cpu, thread, Leaving::Ending);
+    }
+
+    /// Counts a thread's end, or where jobs keep running what would have been its end, once.
+    fn count_as_ended(&mut self, thread: ThreadId) {
+        let ending = &mut self.crew.threads[thread.index()];
+        if std::mem::replace(&mut ending.has_ended, true) {
+            return;
+        }
+        let job = ending.job;
+        self.crew.jobs[job].threads_left -= 1;
+        if self.crew.jobs[job].threads_left == 0 {
+            self.freeze(job);
+        }
+    }
+
+    /// A job has ended, or where jobs keep running what would have been its end: takes down what it came to.
+    fn freeze(&mut self, job: usize) {
+        self.charge_all();
+        self.crew.jobs[job].outcome = Some(self.crew.outcome(job, Some(self.now)));
+        self.jobs_left -= 1;
+    }
+}

@@ -1,0 +1,252 @@
+//! Threads and the jobs that they belong to.
+
+use policy::waiting::{Costs, Missing, Team, Waiter};
+use policy::{CpuId, Instant, Span, ThreadId};
+use scenario::draw::{Normal, Stream};
+use scenario::result::JobOutcome;
+use scenario::{Kind, Machine, Setting};
+
+use crate::account::{Account, Use};
+
+/// Longer than any run: what an endless thread has left to do.
+pub(crate) const ENDLESS: Span = Span::MAX;
+
+/// Where a thread is: in exactly one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the scheduler's hands.
+    Ready,
+    /// A CPU is switching to it.
+    Coming(CpuId),
+    /// On a CPU.
+    Running(CpuId),
+    /// A CPU is switching away from it.
+    Leaving(CpuId),
+    /// Off the CPUs until its barrier completes.
+    Blocked,
+    /// It has ended.
+    Gone,
+}
+
+/// What a thread does with a CPU when it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// It computes for so much longer.
+    Compute { left: Span },
+    /// It spins for so much longer; it was told to for `asked`.
+    Spin { left: Span, asked: Span },
+    /// It is inside `sched_yield`, called at `since`, for so much longer.
+    Yield { left: Span, since: Instant },
+    /// It waits to be woken.
+    Block,
+    /// Its job is done with it.
+    Exit,
+}
+
+impl Activity {
+    /// What a CPU that it runs on is used for.
+    pub(crate) fn use_of_cpu(self) -> Use {
+        match self {
+            Activity::Compute { .. } => Use::Work,
+            Activity::Spin { .. } => Use::Spin,
+            Activity::Yield { .. } | Activity::Block | Activity::Exit => Use::Switch,
+        }
+    }
+}
+
+/// One simulated thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Thread {
+    pub(crate) job: usize,
+    /// Its number within the job.
+    pub(crate) number: u32,
+    pub(crate) place: Place,
+    pub(crate) activity: Activity,
+    pub(crate) waiter: Waiter,
+    stream: Stream,
+    /// Whether it waits at the barrier.
+    arrived: bool,
+    /// Where it was when it last arrived.
+    last_seen: Option<CpuId>,
+    /// Whether it has done once what it is there for.
+    pub(crate) has_ended: bool,
+    pub(crate) account: Account,
+}
+
+impl Thread {
+    /// Charges running time: to its account, and against what it has left to do.
+    #[inline]
+    pub(crate) fn ran(&mut self, span: Span) {
+        self.account.charge(self.activity.use_of_cpu(), span);
+        match &mut self.activity {
+            Activity::Compute { left } | Activity::Spin { left, .. } | Activity::Yield { left, .. } => {
+                if *left != ENDLESS {
+                    *left -= span;
+                }
+            }
+            Activity::Block | Activity::Exit => {}
+        }
+    }
+}
+
+/// What the threads of a job do, resolved for the machine.
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    /// Compute by this distribution and meet so many times.
+    Barrier { compute: Normal, rounds: u64 },
+    /// Compute for so long.
+    Cpu { work: Span },
+}
+
+/// One job, copies counted one by one.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    name: String,
+    pub(crate) task: Task,
+    /// Its threads, by their numbers in the run.
+    pub(crate) threads: std::ops::Range<usize>,
+    /// Who waits at the barrier, in the order of arrival.
+    arrivals: Vec<ThreadId>,
+    pub(crate) rounds_done: u64,
+    pub(crate) threads_left: usize,
+    /// What it came to, once it has ended for the first time.
+    pub(crate) outcome: Option<JobOutcome>,
+}
+
+impl Job {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the run waits for it.
+    pub(crate) fn is_endless(&self) -> bool {
+        matches!(self.task, Task::Cpu { work: ENDLESS })
+    }
+}
+
+/// All threads and jobs of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Crew {
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) jobs: Vec<Job>,
+    step: Span,
+    cpus: u32,
+}
+
+impl Crew {
+    pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64) -> Crew {
+        let costs = machine.costs();
+        let mut crew = Crew { threads: Vec::new(), jobs: Vec::new(), step: machine.step, cpus: machine.cpus };
+        for (name, job) in setting.jobs_with_copies() {
+            let (task, waiter) = resolve(&job.kind, costs, machine.step);
+            let first = crew.threads.len();
+            let threads = first..first + job.kind.threads() as usize;
+            let index = crew.jobs.len();
+            crew.threads.extend((0..job.kind.threads()).map(|number| Thread {
+                job: index,
+                number,
+                place: Place::Ready,
+                activity: Activity::Exit,
+                waiter,
+                stream: Stream::named(seed, &name, number),
+                arrived: false,
+                last_seen: None,
+                has_ended: false,
+                account: Account::default(),
+            }));
+            crew.jobs.push(Job {
+                name,
+                task,
+                arrivals: Vec::with_capacity(threads.len()),
+                rounds_done: 0,
+                threads_left: threads.len(),
+                threads,
+                outcome: None,
+            });
+        }
+        for thread in 0..crew.threads.len() {
+            crew.begin(thread);
+        }
+        crew
+    }
+
+    /// Gives a thread its next computation.
+    pub(crate) fn begin(&mut self, thread: usize) {
+        let thread = &mut self.threads[thread];
+        let left = match self.jobs[thread.job].task {
+            Task::Barrier { compute, .. } => compute.draw(&mut thread.stream, self.step),
+            Task::Cpu { work } => work,
+        };
+        thread.activity = Activity::Compute { left };
+    }
+
+    /// A thread has come to its job's barrier; returns whether it is the last.
+    pub(crate) fn arrive(&mut self, thread: usize, on: CpuId) -> bool {
+        let arriving = &mut self.threads[thread];
+        arriving.arrived = true;
+        arriving.last_seen = Some(on);
+        let job = &mut self.jobs[arriving.job];
+        job.arrivals.push(ThreadId(thread as u32));
+        job.arrivals.len() == job.threads.len()
+    }
+
+    /// The barrier of `job` is complete: empties it, and returns who waited there in the order of arrival.
+    pub(crate) fn complete(&mut self, job: usize) -> Vec<ThreadId> {
+        let job = &mut self.jobs[job];
+        job.rounds_done += 1;
+        for thread in &job.arrivals {
+            self.threads[thread.index()].arrived = false;
+        }
+        std::mem::replace(&mut job.arrivals, Vec::with_capacity(job.threads.len()))
+    }
+
+    /// Who is missing at the barrier of `job`, as its members know each other.
+    pub(crate) fn missing(&self, job: usize) -> Vec<Missing> {
+        let members = &self.threads[self.jobs[job].threads.clone()];
+        let missing = members.iter().filter(|member| !member.arrived);
+        missing.map(|member| Missing { thread: ThreadId(member.number), last_seen: member.last_seen }).collect()
+    }
+
+    /// The team of `job` as a member on `own_cpu` sees it.
+    pub(crate) fn team<'a>(&self, job: usize, own_cpu: CpuId, now: Instant, missing: &'a [Missing]) -> Team<'a> {
+        Team { now, threads: self.jobs[job].threads.len() as u32, cpus: self.cpus, own_cpu, missing }
+    }
+
+    /// What `job` comes to if it ends, or is cut off, now.
+    pub(crate) fn outcome(&self, job: usize, completion: Option<Instant>) -> JobOutcome {
+        let job = &self.jobs[job];
+        let mut sum = Account::default();
+        self.threads[job.threads.clone()].iter().for_each(|thread| sum.add(&thread.account));
+        JobOutcome {
+            job: job.name.clone(),
+            completion_ns: completion.map(|at| at.since(Instant::ZERO)),
+            rounds: matches!(job.task, Task::Barrier { .. }).then_some(job.rounds_done),
+            ssr_percent: sum.ssr_percent(),
+            cpu_ns: Some(sum.cpu),
+            spin_ns: Some(sum.spin),
+            delivered_work_ns: Some(sum.work),
+            voluntary_switches: Some(sum.voluntary),
+            involuntary_switches: Some(sum.involuntary),
+        }
+    }
+}
+
+/// A job's kind on a machine with these costs, and the waiter that each of its threads starts with.
+fn resolve(kind: &Kind, costs: Costs, step: Span) -> (Task, Waiter) {
+    let nobody_waits = policy::waiting::Rule::AlwaysBlock.waiter(costs);
+    match kind {
+        Kind::Barrier { compute, rounds, waiting, .. } => {
+            (Task::Barrier { compute: compute.on(costs.cs), rounds: *rounds }, waiting.waiter(costs))
+        }
+        Kind::Cpu { work, .. } => (Task::Cpu { work: on_grid(*work, step) }, nobody_waits),
+        Kind::Command { work, threads, .. } => {
+            let share = work.map(|work| Span::from_nanos(work.as_nanos() / u64::from(*threads)));
+            (Task::Cpu { work: on_grid(share, step) }, nobody_waits)
+        }
+    }
+}
+
+/// Work in whole steps, at least one; endless where there is no end to it.
+fn on_grid(work: Option<Span>, step: Span) -> Span {
+    work.map_or(ENDLESS, |work| work.floor_to(step).max(step))
+}
