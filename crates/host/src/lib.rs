@@ -1,1 +1,24 @@
-//! Empty for now.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod calibration;
+pub mod child;
+mod crew;
+mod error;
+mod job;
+mod limits;
+mod machine;
+mod procfs;
+mod protocol;
+mod run;
+mod supervisor;
+mod timeline;
+mod units;
+mod work;
+
+pub use calibration::{HostCalibration, load_or_measure, twin};
+pub use error::Error;
+pub use machine::Machine;
+pub use run::{Executed, Host};
+pub use timeline::StateSample;
+pub use work::Rate;

@@ -1,0 +1,278 @@
+//! What things cost on this machine, measured once and kept, and the simulated machine that is like it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::{env, fs, io, process};
+
+use policy::Span;
+use scenario::model::default_slice;
+use scenario::{Machine as Twin, Scheduler};
+use serde::{Deserialize, Serialize};
+use wait::calibrate::Measured;
+
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::work::Rate;
+
+/// The version of the cache's format and of what the figures in it mean.
+const VERSION: u32 = 1;
+
+/// One measured cost: the median, the quartiles and how often it was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Nanoseconds.
+    pub median_ns: f64,
+    /// Nanoseconds; a quarter of the samples were below.
+    pub low_ns: f64,
+    /// Nanoseconds; a quarter of the samples were above.
+    pub high_ns: f64,
+    /// How many samples there were.
+    pub samples: u32,
+}
+
+impl Cost {
+    /// The median in whole nanoseconds.
+    pub fn median(&self) -> Span {
+        Span::from_nanos(self.median_ns.round() as u64)
+    }
+}
+
+impl From<&Measured> for Cost {
+    fn from(measured: &Measured) -> Cost {
+        let &Measured { median, low, high, samples } = measured;
+        Cost { median_ns: median, low_ns: low, high_ns: high, samples }
+    }
+}
+
+/// What things cost on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostCalibration {
+    /// The machine that it holds for.
+    pub machine: Machine,
+    /// A context switch between two threads on one CPU.
+    pub switch: Cost,
+    /// Getting a thread running again that sleeps on another CPU.
+    pub wake: Cost,
+    /// A `sched_yield` that finds nobody else.
+    pub lone_yield: Cost,
+    /// Reading the clock.
+    pub clock: Cost,
+    /// The period of the timer interrupt.
+    pub tick: Cost,
+    /// What to know about the figures, in sentences.
+    pub notes: Vec<String>,
+    /// How long computation takes. It is a property of this program as compiled, too, so it is measured each time.
+    #[serde(skip, default = "Rate::measure")]
+    pub rate: Rate,
+    /// Where the figures are kept; nothing where they could not be.
+    #[serde(skip)]
+    pub path: Option<PathBuf>,
+    /// Whether the figures were there already.
+    #[serde(skip)]
+    pub from_cache: bool,
+}
+
+/// A file of the cache.
+#[derive(Serialize, Deserialize)]
+struct Cached {
+    version: u32,
+    calibration: HostCalibration,
+}
+
+/// This machine's costs: from the cache where there are any for this processor, kernel and set of CPUs, else (or where
+/// `fresh` says so) measured in at most three seconds and cached.
+///
+/// The cache is a file in the folder `rowlock` under `$XDG_CACHE_HOME` or `~/.cache`. A file that cannot be used is
+/// replaced; where none can be written, a note says so and nothing else is amiss.
+///
+/// # Errors
+/// When the machine does not let itself be measured.
+pub fn load_or_measure(fresh: bool) -> Result<HostCalibration, Error> {
+    load_or_measure_in(cache_folder().as_deref(), fresh, measure)
+}
+
+fn load_or_measure_in(
+    folder: Option<&Path>,
+    fresh: bool,
+    measure: impl FnOnce(Machine) -> Result<HostCalibration, Error>,
+) -> Result<HostCalibration, Error> {
+    let machine = Machine::here()?;
+    let path = folder.map(|folder| folder.join(file_name(&machine)));
+    if let Some(found) = path.as_deref().filter(|_| !fresh).and_then(|path| load(path, &machine)) {
+        return Ok(HostCalibration { path, from_cache: true, ..found });
+    }
+    let mut calibration = measure(machine)?;
+    let kept = match &path {
+        Some(path) => save(path, &calibration).map_err(|why| format!("{} cannot be written: {why}", path.display())),
+        None => Err("neither XDG_CACHE_HOME nor HOME names a folder".to_owned()),
+    };
+    match kept {
+        Ok(()) => calibration.path = path,
+        Err(why) => calibration.notes.push(format!("not cached, so every run will measure again: {why}")),
+    }
+    Ok(calibration)
+}
+
+fn measure(machine: Machine) -> Result<HostCalibration, Error> {
+    let measured = wait::calibrate::calibrate().map_err(|why| Error::Calibration(why.to_string()))?;
+    Ok(HostCalibration {
+        machine,
+        switch: Cost::from(&measured.switch),
+        wake: Cost::from(&measured.wake),
+        lone_yield: Cost::from(&measured.lone_yield),
+        clock: Cost::from(&measured.clock),
+        tick: Cost::from(&measured.tick),
+        notes: measured.notes,
+        rate: Rate::measure(),
+        path: None,
+        from_cache: false,
+    })
+}
+
+fn cache_folder() -> Option<PathBuf> {
+    // A relative path means nothing here, says the XDG base directory specification.
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    Some(absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?.join("rowlock"))
+}
+
+/// A file for each machine: folders may be shared by several. The name is only a shortcut, the content decides.
+fn file_name(machine: &Machine) -> String {
+    let mut hasher = DefaultHasher::new();
+    machine.hash(&mut hasher);
+    format!("calibration-{:016x}.json", hasher.finish())
+}
+
+fn load(path: &Path, machine: &Machine) -> Option<HostCalibration> {
+    let cached: Cached = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    (cached.version == VERSION && cached.calibration.machine == *machine).then_some(cached.calibration)
+}
+
+/// Replaces the file at once: a reader finds the old one or the new one, whole.
+fn save(path: &Path, calibration: &HostCalibration) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let cached = Cached { version: VERSION, calibration: calibration.clone() };
+    let draft = path.with_extension(format!("{}.new", process::id()));
+    let replaced = fs::write(&draft, serde_json::to_vec_pretty(&cached)?).and_then(|()| fs::rename(&draft, path));
+    replaced.inspect_err(|_| drop(fs::remove_file(&draft)))
+}
+
+/// The simulated machine that is like this one.
+///
+/// What a blocked sibling costs is the cost of waking it, so CS, the wakeup cost included, is [`HostCalibration::wake`]:
+/// multiples of CS come to the same in both worlds.
+pub fn twin(calibration: &HostCalibration) -> Twin {
+    let switch = calibration.switch.median();
+    let cpus = calibration.machine.cpus;
+    Twin {
+        context_switch: switch,
+        wakeup_cost: calibration.wake.median() - switch,
+        yield_cost: calibration.lone_yield.median(),
+        tick: calibration.tick.median(),
+        slice: default_slice(cpus),
+        scheduler: Scheduler::Eevdf,
+        step: Span::from_nanos(1),
+        ..Twin::with_cpus(cpus)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(nanos: f64) -> Cost {
+        Cost { median_ns: nanos, low_ns: nanos - 0.5, high_ns: nanos + 0.1 + 0.2, samples: 9 }
+    }
+
+    fn made_up(machine: Machine) -> HostCalibration {
+        HostCalibration {
+            machine,
+            switch: cost(2_220.4),
+            wake: cost(18_400.0),
+            lone_yield: cost(510.0),
+            clock: cost(24.7),
+            tick: cost(4e6),
+            notes: vec!["made up".into()],
+            rate: Rate { iteration_ps: 2_000, start_ps: 30_000 },
+            path: None,
+            from_cache: false,
+        }
+    }
+
+    /// A folder that is gone when the test is over.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = env::temp_dir().join(format!("rowlock-{name}-{}", process::id()));
+            fs::create_dir(&path).unwrap();
+            Folder(path)
+        }
+
+        fn load(&self, fresh: bool) -> HostCalibration {
+            load_or_measure_in(Some(&self.0), fresh, |machine| Ok(made_up(machine))).unwrap()
+        }
+
+        fn files(&self) -> Vec<PathBuf> {
+            fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    #[test]
+    fn costs_are_measured_once_and_then_found() {
+        let folder = Folder::new("once");
+        let measured = folder.load(false);
+        let [file] = &folder.files()[..] else { panic!("{:?}", folder.files()) };
+        assert_eq!((measured.from_cache, measured.path.as_ref()), (false, Some(file)));
+        let found = folder.load(false);
+        // The rate is measured each time, and really.
+        assert_eq!(found, HostCalibration { from_cache: true, rate: found.rate, ..measured });
+        assert!(!folder.load(true).from_cache);
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_replaced() {
+        let folder = Folder::new("replaced");
+        folder.load(false);
+        let [file] = &folder.files()[..] else { panic!("{:?}", folder.files()) };
+        let good = fs::read_to_string(file).unwrap();
+        let other_version = good.replace("\"version\": 1", "\"version\": 0");
+        let other_kernel = good.replace("\"kernel\": \"", "\"kernel\": \"1.");
+        for bad in ["", "{}", &good[..good.len() / 2], &other_version, &other_kernel] {
+            assert_ne!(bad, good);
+            fs::write(file, bad).unwrap();
+            assert!(!folder.load(false).from_cache, "{bad}");
+            assert!(folder.load(false).from_cache);
+        }
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_is_done_without() {
+        let folder = Folder::new("unwritable");
+        // A file where a folder ought to be stops even the superuser.
+        let file = folder.0.join("file");
+        fs::write(&file, "").unwrap();
+        for unwritable in [Some(file.as_path()), None] {
+            let calibration = load_or_measure_in(unwritable, false, |machine| Ok(made_up(machine))).unwrap();
+            assert_eq!((calibration.from_cache, &calibration.path), (false, &None));
+            assert!(calibration.notes.last().unwrap().starts_with("not cached"), "{:?}", calibration.notes);
+        }
+    }
+
+    #[test]
+    fn the_twin_wakes_a_sibling_at_the_cost_of_this_machine() {
+        let twin = twin(&made_up(Machine::here().unwrap()));
+        assert_eq!(twin.context_switch, Span::from_nanos(2_220));
+        assert_eq!(twin.costs().cs, Span::from_nanos(18_400));
+        assert_eq!(twin.costs().margin, Span::from_nanos(9_200));
+        assert_eq!(twin.tick, Span::from_millis(4));
+        assert_eq!(twin.cpus, sys::cpus::usable());
+    }
+}

@@ -1,0 +1,247 @@
+//! The threads of a `barrier` or a `cpu` job.
+//!
+//! All threads are created and stand at a gate before the run lets any of them go. The main thread only listens to the
+//! run and another only collects the figures: both sleep while the threads compute.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier as Gate, OnceLock};
+use std::thread;
+use std::time::Instant;
+
+use policy::Span;
+use policy::waiting::Rule;
+use scenario::draw::{Normal, Stream};
+use scenario::result::JobOutcome;
+use sys::process::{Usage, thread_usage};
+use wait::Barrier;
+
+use crate::child::{Requests, reply};
+use crate::protocol::{Compute, Failure, Order, Reply, Request, Task};
+use crate::units::span;
+use crate::work::{Rate, Rod};
+
+/// How long a thread of an endless job computes before it looks whether it is to go on: short beside any timeslice, long
+/// beside the look.
+const CHUNK: Span = Span::from_micros(50);
+
+/// Enough for a rod, a draw and a barrier; thousands of threads must fit.
+const STACK: usize = 256 << 10;
+
+/// The phases of an endless job.
+const AHEAD: u8 = 0;
+const COUNTING: u8 = 1;
+const STOPPED: u8 = 2;
+
+/// What the threads share.
+struct Crew {
+    job: String,
+    keep_running: bool,
+    rate: Rate,
+    task: Shared,
+    gate: Gate,
+    phase: AtomicU8,
+    started: OnceLock<Instant>,
+}
+
+/// What they do, with what they need for it together.
+enum Shared {
+    Barrier {
+        rounds: u64,
+        seed: u64,
+        normal: Normal,
+        step: Span,
+        /// Where the rounds that count are met.
+        barrier: Barrier,
+        /// Where they go on to meet after these, so that the figures of the other are final by then.
+        afterwards: Barrier,
+    },
+    Cpu {
+        work: Span,
+    },
+    Endless,
+}
+
+/// What a thread says of itself.
+enum Word {
+    /// It stands at the gate: its id.
+    Ready(i32),
+    Done(Tally),
+}
+
+/// What one thread did.
+struct Tally {
+    ended: Instant,
+    usage: Usage,
+    work: Span,
+}
+
+pub(crate) fn serve(order: Order, mut requests: Requests) -> Result<(), Failure> {
+    let (threads, task) = prepare(&order)?;
+    let crew = Arc::new(Crew {
+        job: order.job,
+        keep_running: order.keep_running,
+        rate: order.rate,
+        task,
+        gate: Gate::new(threads as usize + 1),
+        phase: AtomicU8::new(AHEAD),
+        started: OnceLock::new(),
+    });
+    let (tell, hear) = channel();
+    for number in 0..threads {
+        let (member, tell) = (Arc::clone(&crew), tell.clone());
+        let body = move || member.thread(number, &tell);
+        let refused =
+            |why: std::io::Error| Failure::ThreadRefused { number: number + 1, threads, why: why.to_string() };
+        thread::Builder::new().name(format!("thread {number}")).stack_size(STACK).spawn(body).map_err(refused)?;
+    }
+    let ids = hear.iter().take(threads as usize).filter_map(|word| match word {
+        Word::Ready(id) => Some(id),
+        Word::Done(_) => None,
+    });
+    let ids = ids.collect();
+    let collector = Arc::clone(&crew);
+    let body = move || collector.collect(threads, &hear);
+    thread::Builder::new().name("collector".into()).stack_size(STACK).spawn(body).map_err(Failure::io("collector"))?;
+    reply(&Reply::Ready { threads: ids }).map_err(Failure::io("cannot reply"))?;
+
+    // Nobody waits for threads that still run: they end with the process.
+    while let Some(request) = requests.wait().map_err(Failure::io("cannot hear the run"))? {
+        match request {
+            Request::Go => {
+                let _ = crew.started.set(Instant::now());
+                crew.gate.wait();
+            }
+            Request::Count => crew.phase.store(COUNTING, Ordering::Relaxed),
+            Request::Stop => crew.phase.store(STOPPED, Ordering::Relaxed),
+        }
+    }
+    Ok(())
+}
+
+/// How many threads there are, and what they share.
+fn prepare(order: &Order) -> Result<(u32, Shared), Failure> {
+    match &order.task {
+        &Task::Barrier { threads, rounds, compute, ref waiting } => {
+            let rule: Rule = waiting.rule.parse().map_err(Failure::io("its waiting rule"))?;
+            let barrier = || Barrier::new(threads, rule, waiting.costs, waiting.cpus);
+            let Compute { seed, step, .. } = compute;
+            let (barrier, afterwards) = (barrier(), barrier());
+            Ok((threads, Shared::Barrier { rounds, seed, normal: compute.normal(), step, barrier, afterwards }))
+        }
+        &Task::Cpu { threads, work: Some(work) } => Ok((threads, Shared::Cpu { work })),
+        &Task::Cpu { threads, work: None } => Ok((threads, Shared::Endless)),
+        Task::Command { .. } => Err(Failure::Other { message: "a command has no threads of ours".into() }),
+    }
+}
+
+impl Crew {
+    /// The life of one thread.
+    fn thread(&self, number: u32, tell: &Sender<Word>) {
+        // Nobody is left to hear where these fail: the process is about to end.
+        let done = |tally| drop(tell.send(Word::Done(tally)));
+        let mut rod = Rod::new();
+        // The first pass brings code and data into the cache.
+        rod.relax(1000);
+        match &self.task {
+            &Shared::Barrier { rounds, seed, normal, step, ref barrier, ref afterwards } => {
+                let mut stream = Stream::named(seed, &self.job, number);
+                let (mut party, mut later) = (barrier.party(number), afterwards.party(number));
+                self.enter(tell);
+                let meter = Meter::start();
+                let mut iterations = 0;
+                for _ in 0..rounds {
+                    let length = self.rate.iterations(normal.draw(&mut stream, step));
+                    rod.relax(length);
+                    iterations += length;
+                    party.wait();
+                }
+                done(meter.stop(self.rate.time(iterations, rounds)));
+                while self.keep_running {
+                    rod.relax(self.rate.iterations(normal.draw(&mut stream, step)));
+                    later.wait();
+                }
+            }
+            &Shared::Cpu { work } => {
+                let iterations = self.rate.iterations(work);
+                self.enter(tell);
+                let meter = Meter::start();
+                rod.relax(iterations);
+                done(meter.stop(self.rate.time(iterations, 1)));
+                while self.keep_running {
+                    rod.relax(iterations);
+                }
+            }
+            Shared::Endless => {
+                let chunk = self.rate.iterations(CHUNK);
+                self.enter(tell);
+                let (mut meter, mut iterations, mut counted) = (Meter::start(), 0, AHEAD);
+                loop {
+                    match self.phase.load(Ordering::Relaxed) {
+                        STOPPED => break,
+                        phase if phase != counted => (meter, iterations, counted) = (Meter::start(), 0, phase),
+                        _ => {}
+                    }
+                    rod.relax(chunk);
+                    iterations += chunk;
+                }
+                done(meter.stop(self.rate.time(iterations, 0)));
+            }
+        }
+    }
+
+    /// Waits at the gate until the run says go.
+    fn enter(&self, tell: &Sender<Word>) {
+        let _ = tell.send(Word::Ready(rustix::thread::gettid().as_raw_nonzero().get()));
+        self.gate.wait();
+    }
+
+    /// Waits for the figures of all threads and tells the run.
+    fn collect(&self, threads: u32, hear: &Receiver<Word>) {
+        let (mut usage, mut work, mut ended) = (Usage::default(), Span::ZERO, None);
+        let tallies = hear.iter().filter_map(|word| match word {
+            Word::Done(tally) => Some(tally),
+            Word::Ready(_) => None,
+        });
+        for tally in tallies.take(threads as usize) {
+            usage += tally.usage;
+            work += tally.work;
+            ended = ended.max(Some(tally.ended));
+        }
+        let completion = self.started.get().zip(ended).map(|(started, ended)| span(ended - *started));
+        let mut outcome = JobOutcome {
+            job: self.job.clone(),
+            completion_ns: completion,
+            cpu_ns: Some(span(usage.cpu)),
+            delivered_work_ns: Some(work),
+            voluntary_switches: Some(usage.voluntary_switches),
+            involuntary_switches: Some(usage.involuntary_switches),
+            ..JobOutcome::default()
+        };
+        match &self.task {
+            Shared::Barrier { rounds, barrier, .. } => {
+                let statistics = barrier.statistics();
+                outcome.rounds = Some(*rounds);
+                outcome.ssr_percent = statistics.ssr_percent();
+                outcome.spin_ns = Some(statistics.spin_time);
+            }
+            Shared::Cpu { .. } => {}
+            Shared::Endless => outcome.completion_ns = None,
+        }
+        // Where the run is gone, the main thread sees the end of its input and ends the process.
+        let _ = reply(&Reply::Finished(outcome));
+    }
+}
+
+/// Measures what a thread uses.
+struct Meter(Usage);
+
+impl Meter {
+    fn start() -> Meter {
+        Meter(thread_usage())
+    }
+
+    fn stop(&self, work: Span) -> Tally {
+        Tally { ended: Instant::now(), usage: thread_usage().since(self.0), work }
+    }
+}

@@ -1,0 +1,140 @@
+//! What can go wrong with a run on this machine.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a run, or what prepares it, did not come about.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A job's program is nowhere to be found.
+    #[error("job `{job}`: there is no command `{program}`{}", searched(program))]
+    CommandNotFound {
+        /// The job.
+        job: String,
+        /// The program as the scenario names it.
+        program: String,
+    },
+    /// A job's program is there but is none.
+    #[error("job `{job}`: `{}` cannot be executed: {why}", path.display())]
+    NotExecutable {
+        /// The job.
+        job: String,
+        /// Where the program was found.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// More threads than this machine lets this user have.
+    #[error("the jobs need {wanted} threads and processes here, but {limit} leaves room for {room}")]
+    TooManyThreads {
+        /// How many the jobs need together.
+        wanted: u64,
+        /// How many more there may be.
+        room: u64,
+        /// What sets the limit.
+        limit: String,
+    },
+    /// The machine refused a thread although no limit that can be read forbids it.
+    #[error("job `{job}`: thread {number} of {threads} could not be started: {why}")]
+    ThreadRefused {
+        /// The job.
+        job: String,
+        /// Which thread, counted from one.
+        number: u32,
+        /// How many the job has.
+        threads: u32,
+        /// What the machine said.
+        why: String,
+    },
+    /// No job ever ends.
+    #[error("all jobs are endless, so the run would never end: give at least one of them `work`")]
+    Endless,
+    /// A job's process could not be started.
+    #[error("job `{job}`: cannot start `{}` as its process: {source}", program.display())]
+    Start {
+        /// The job.
+        job: String,
+        /// The program that was to carry the job.
+        program: PathBuf,
+        /// What the machine said.
+        source: io::Error,
+    },
+    /// A command ended badly.
+    #[error("job `{job}`: `{command}` failed with {status}{}", last_words(stderr))]
+    CommandFailed {
+        /// The job.
+        job: String,
+        /// The command line.
+        command: String,
+        /// Its exit status or signal, in words.
+        status: String,
+        /// The last lines that it wrote to its standard error.
+        stderr: String,
+    },
+    /// A job's process ended before the job did.
+    #[error("job `{job}`: its process ended before the job did, with {status}")]
+    Died {
+        /// The job.
+        job: String,
+        /// Its exit status or signal, in words.
+        status: String,
+    },
+    /// A job's process met an error.
+    #[error("job `{job}`: {message}")]
+    Job {
+        /// The job.
+        job: String,
+        /// What it said.
+        message: String,
+    },
+    /// The caller asked to end.
+    #[error("cancelled")]
+    Cancelled,
+    /// This machine's costs could not be measured.
+    #[error("this machine cannot be calibrated: {0}")]
+    Calibration(String),
+    /// The machine failed at something that it can do.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the machine said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether the scenario asks for what this machine does not have, rather than that something failed on the way.
+    pub const fn is_input(&self) -> bool {
+        match self {
+            Error::CommandNotFound { .. }
+            | Error::NotExecutable { .. }
+            | Error::TooManyThreads { .. }
+            | Error::ThreadRefused { .. }
+            | Error::Endless => true,
+            Error::Start { .. }
+            | Error::CommandFailed { .. }
+            | Error::Died { .. }
+            | Error::Job { .. }
+            | Error::Cancelled
+            | Error::Calibration(_)
+            | Error::Io { .. } => false,
+        }
+    }
+
+    /// The error of something tried with the machine, to be told `what` it was.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Io { what: what.into(), source }
+    }
+}
+
+fn searched(program: &str) -> &'static str {
+    if program.contains('/') { "" } else { " in any folder of PATH" }
+}
+
+fn last_words(stderr: &str) -> String {
+    match stderr.trim_end() {
+        "" => "; it wrote nothing to its standard error".to_owned(),
+        text => format!("; the end of its standard error:\n{text}"),
+    }
+}

@@ -1,0 +1,156 @@
+//! What this machine has room for, and where it has a command.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+use rustix::process::{Resource, getrlimit, getuid};
+
+use crate::error::Error;
+
+/// Refuses a number of new threads and processes that a limit has no room for.
+///
+/// The limits are those of the kernel (`threads-max`, `pid_max`), of the user (RLIMIT_NPROC) and of the cgroups around
+/// this process (`pids.max`). What cannot be read does not limit.
+pub(crate) fn check_threads(wanted: u64) -> Result<(), Error> {
+    match room().into_iter().min_by_key(|limit| limit.room) {
+        Some(Limit { room, name }) if room < wanted => Err(Error::TooManyThreads { wanted, room, limit: name }),
+        _ => Ok(()),
+    }
+}
+
+/// A limit and the room that it leaves.
+struct Limit {
+    name: String,
+    room: u64,
+}
+
+fn room() -> Vec<Limit> {
+    let mut limits = Vec::new();
+    let mut add = |name: String, most: Option<u64>, used: u64| {
+        limits.extend(most.map(|most| Limit { name, room: most.saturating_sub(used) }));
+    };
+    let all = fs::read_to_string("/proc/loadavg").ok().and_then(|text| threads_in_loadavg(&text)).unwrap_or(0);
+    for path in ["/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max"] {
+        add(path.to_owned(), number_in(Path::new(path)), all);
+    }
+    // The kernel does not hold the superuser to this one.
+    if !getuid().is_root() {
+        let most = getrlimit(Resource::Nproc).current;
+        add("the user's limit of processes (ulimit -u)".to_owned(), most, threads_of_user(getuid().as_raw()));
+    }
+    for folder in own_cgroups() {
+        let (most, used) = (folder.join("pids.max"), folder.join("pids.current"));
+        add(most.display().to_string(), number_in(&most), number_in(&used).unwrap_or(0));
+    }
+    limits
+}
+
+/// The number that a file holds; nothing where it says `max` or cannot be read.
+fn number_in(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// All threads of the machine: the number behind the slash in the fourth field.
+fn threads_in_loadavg(text: &str) -> Option<u64> {
+    text.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
+}
+
+fn threads_of_user(user: u32) -> u64 {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter(|entry| entry.file_name().as_bytes().iter().all(u8::is_ascii_digit));
+    let own = ids.filter(|entry| entry.metadata().is_ok_and(|about| about.uid() == user));
+    // A folder has a link for itself, one for its name, and one for each folder in it: a thread.
+    own.map(|entry| fs::metadata(entry.path().join("task")).map_or(0, |task| task.nlink().saturating_sub(2))).sum()
+}
+
+/// The folders of the cgroups that count this process's threads, and those around them.
+fn own_cgroups() -> Vec<PathBuf> {
+    let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let folders = text.lines().filter_map(cgroup_of_line);
+    folders.flat_map(|(mount, path)| ancestors(mount, &path)).filter(|folder| folder.is_dir()).collect()
+}
+
+/// Where a line of `/proc/self/cgroup` puts this process, if its hierarchy counts threads: the usual mount, and the
+/// path below it.
+fn cgroup_of_line(line: &str) -> Option<(&'static str, String)> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let mount = match fields.next()? {
+        "" => "/sys/fs/cgroup",
+        controllers if controllers.split(',').any(|name| name == "pids") => "/sys/fs/cgroup/pids",
+        _ => return None,
+    };
+    Some((mount, fields.next()?.trim_start_matches('/').to_owned()))
+}
+
+fn ancestors(mount: &str, path: &str) -> Vec<PathBuf> {
+    let mount = Path::new(mount);
+    mount.join(path).ancestors().take_while(|folder| folder.starts_with(mount)).map(Path::to_owned).collect()
+}
+
+/// Finds what `program` would start, as execvp does; refuses what is not there or is none.
+pub(crate) fn check_command(job: &str, program: &str) -> Result<(), Error> {
+    let executable = |path: &Path| access(path, Access::EXEC_OK).is_ok() && path.is_file();
+    let candidates: Vec<PathBuf> = if program.contains('/') {
+        vec![PathBuf::from(program)]
+    } else {
+        let folders = std::env::var_os("PATH").unwrap_or_else(|| OsStr::new("/bin:/usr/bin").to_owned());
+        std::env::split_paths(&folders).map(|folder| folder.join(program)).collect()
+    };
+    if !program.is_empty() && candidates.iter().any(|path| executable(path)) {
+        return Ok(());
+    }
+    let job = job.to_owned();
+    match candidates.into_iter().find(|path| !program.is_empty() && path.exists()) {
+        None => Err(Error::CommandNotFound { job, program: program.to_owned() }),
+        Some(path) if path.is_dir() => Err(Error::NotExecutable { job, path, why: "it is a folder" }),
+        Some(path) => Err(Error::NotExecutable { job, path, why: "no permission (chmod +x makes it a program)" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_threads_than_any_machine_has_are_refused_and_a_few_are_not() {
+        let refused = check_threads(u64::MAX).unwrap_err();
+        assert!(refused.is_input(), "{refused}");
+        assert!(check_threads(4).is_ok());
+    }
+
+    #[test]
+    fn threads_are_counted() {
+        assert_eq!(threads_in_loadavg("0.31 0.40 0.50 3/254 8123\n"), Some(254));
+        assert_eq!(threads_in_loadavg("nonsense"), None);
+        let before = threads_of_user(getuid().as_raw());
+        assert!(before >= 1);
+    }
+
+    #[test]
+    fn cgroups_of_both_versions_are_found_with_those_around_them() {
+        let of = |line| cgroup_of_line(line).map(|(mount, path)| ancestors(mount, &path));
+        let expected = ["/sys/fs/cgroup/a.slice/b.scope", "/sys/fs/cgroup/a.slice", "/sys/fs/cgroup"];
+        assert_eq!(of("0::/a.slice/b.scope"), Some(expected.iter().map(PathBuf::from).collect()));
+        assert_eq!(of("8:pids:/"), Some(vec![PathBuf::from("/sys/fs/cgroup/pids")]));
+        assert_eq!(of("1:cpu,cpuacct:/x"), None);
+        assert_eq!(of("nonsense"), None);
+    }
+
+    #[test]
+    fn commands_are_found_as_a_shell_finds_them() {
+        assert!(check_command("x", "sh").is_ok());
+        assert!(check_command("x", "/bin/sh").is_ok());
+        for missing in ["no-such-program-here", "./no-such-program-here", ""] {
+            let error = check_command("x", missing).unwrap_err();
+            assert!(matches!(error, Error::CommandNotFound { .. }), "{error}");
+        }
+        for none in ["/", "/etc/passwd"] {
+            let error = check_command("x", none).unwrap_err();
+            assert!(matches!(error, Error::NotExecutable { .. }), "{error}");
+        }
+    }
+}

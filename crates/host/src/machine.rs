@@ -1,0 +1,134 @@
+//! What this machine is, and how idle it has been.
+
+use std::fs;
+
+use policy::Span;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// What costs depend on: with another of these they are measured anew.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor as it names itself.
+    pub cpu_model: String,
+    /// The release of the kernel.
+    pub kernel: String,
+    /// The numbers of the CPUs that this process may run on.
+    pub cpus_allowed: Vec<u32>,
+    /// How many CPUs' worth of running it may use: fewer than are allowed where there is a quota.
+    pub cpus: u32,
+}
+
+impl Machine {
+    /// This machine, as this process may use it now.
+    ///
+    /// # Errors
+    /// When the kernel does not tell which CPUs are allowed.
+    pub fn here() -> Result<Machine, Error> {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let allowed = sys::cpus::allowed().map_err(|why| Error::Calibration(why.to_string()))?;
+        Ok(Machine {
+            cpu_model: cpu_model(&read("/proc/cpuinfo")).unwrap_or("unknown").to_owned(),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            cpus_allowed: allowed,
+            cpus: sys::cpus::usable(),
+        })
+    }
+
+    /// The kernel's scheduler for ordinary threads.
+    pub fn scheduler(&self) -> String {
+        let read = |name: &str| fs::read_to_string(format!("/sys/kernel/sched_ext/{name}")).unwrap_or_default();
+        if read("state").trim() == "enabled" {
+            return format!("sched_ext {}", read("root/ops").trim()).trim_end().to_owned();
+        }
+        // Linux 6.6 put EEVDF in the place of CFS.
+        if version(&self.kernel) >= Some((6, 6)) { "eevdf" } else { "cfs" }.to_owned()
+    }
+}
+
+/// The first processor's name: `model name` where there is one, else what other architectures call theirs.
+fn cpu_model(cpuinfo: &str) -> Option<&str> {
+    let field = |wanted: &str| {
+        let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        fields
+            .map(|(name, value)| (name.trim(), value.trim()))
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| value)
+    };
+    ["model name", "Model", "cpu", "CPU part"].into_iter().find_map(field)
+}
+
+/// Major and minor number of a kernel's release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The time that CPUs have spent idle since the machine was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IdleTime(Span);
+
+impl IdleTime {
+    /// The unit of `/proc/stat`. It has been 1/100 s wherever Linux shows it to programs.
+    pub(crate) const RESOLUTION: Span = Span::from_millis(10);
+
+    /// The idle time of these CPUs together; nothing where the kernel does not tell.
+    pub(crate) fn of(cpus: &[u32]) -> Option<IdleTime> {
+        IdleTime::parse(&fs::read_to_string("/proc/stat").ok()?, cpus)
+    }
+
+    fn parse(stat: &str, cpus: &[u32]) -> Option<IdleTime> {
+        let ticks = |cpu: &u32| {
+            let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
+            // user nice system idle iowait ...: a CPU that waits for a disk has nothing to do either.
+            let fields = line.split_ascii_whitespace().skip(3).take(2);
+            fields.map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()
+        };
+        let ticks: u64 = cpus.iter().map(ticks).sum::<Option<u64>>()?;
+        Some(IdleTime(Span::from_nanos(ticks.saturating_mul(IdleTime::RESOLUTION.as_nanos()))))
+    }
+
+    /// The idle time since `earlier`.
+    pub(crate) fn since(self, earlier: IdleTime) -> Span {
+        self.0 - earlier.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheduler_follows_from_the_release() {
+        let machine =
+            |kernel: &str| Machine { cpu_model: String::new(), kernel: kernel.into(), cpus_allowed: vec![], cpus: 1 };
+        for (kernel, scheduler) in [
+            ("6.18.44-fc-v657", "eevdf"),
+            ("6.6.0", "eevdf"),
+            ("6.5.13", "cfs"),
+            ("5.15.0-91-generic", "cfs"),
+            ("", "cfs"),
+        ] {
+            let found = machine(kernel).scheduler();
+            assert!(found == scheduler || found.starts_with("sched_ext"), "{kernel}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_processor_is_known_by_the_name_it_gives_itself() {
+        assert_eq!(cpu_model("processor\t: 0\nmodel name\t: AMD EPYC\nmodel\t: 17\n"), Some("AMD EPYC"));
+        assert_eq!(cpu_model("processor : 0\nCPU part : 0xd0c\n"), Some("0xd0c"));
+        assert_eq!(cpu_model(""), None);
+    }
+
+    #[test]
+    fn idle_time_is_that_of_the_cpus_asked_for() {
+        let stat = "cpu  9 9 9 9 9\ncpu0 5 0 5 100 20 0\ncpu1 5 0 5 300 0 0\ncpu10 1 1 1 7 0 0\nintr 4\n";
+        let idle = |cpus: &[u32]| IdleTime::parse(stat, cpus).map(|idle| idle.0);
+        assert_eq!(idle(&[0]), Some(Span::from_millis(1_200)));
+        assert_eq!(idle(&[0, 1]), Some(Span::from_millis(4_200)));
+        assert_eq!(idle(&[10]), Some(Span::from_millis(70)));
+        assert_eq!(idle(&[2]), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! What `/proc` says of processes and threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// The fields of a `stat` file that anybody here asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// `R` running or ready, `S` and `D` asleep, `Z` ended, and others.
+    pub(crate) state: u8,
+    /// The parent's process id.
+    parent: i32,
+}
+
+impl Stat {
+    /// Reads the text of `/proc/PID/stat` or `/proc/PID/task/TID/stat`.
+    pub(crate) fn parse(text: &str) -> Option<Stat> {
+        // The second field is the name in parentheses, which may hold blanks and parentheses itself.
+        let (_, fields) = text.rsplit_once(") ")?;
+        let mut fields = fields.split(' ');
+        let state = *fields.next()?.as_bytes().first()?;
+        Some(Stat { state, parent: fields.next()?.parse().ok()? })
+    }
+
+    /// What is known of process `id`; nothing when it is gone.
+    fn of(id: i32) -> Option<Stat> {
+        Stat::parse(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)
+    }
+}
+
+/// All processes that can be seen, with their state and parent.
+fn processes() -> BTreeMap<i32, Stat> {
+    let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
+    let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter_map(|id| Some((id, Stat::of(id)?))).collect()
+}
+
+/// The processes that descend from `ancestor` and have not ended.
+pub(crate) fn descendants(ancestor: i32) -> BTreeSet<i32> {
+    let processes = processes();
+    let mut family = BTreeSet::from([ancestor]);
+    // A child may have a smaller number than its parent, so one pass may not find all.
+    loop {
+        let before = family.len();
+        family.extend(
+            processes.iter().filter(|(_, stat)| family.contains(&stat.parent)).map(|(&id, _)| id).collect::<Vec<_>>(),
+        );
+        if family.len() == before {
+            break;
+        }
+    }
+    family.remove(&ancestor);
+    family.retain(|id| processes.get(id).is_some_and(|stat| stat.state != b'Z'));
+    family
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_blanks_and_parentheses() {
+        let text = "42 (a) R (b) c) S 7 42 42 0 -1 4194304\n";
+        assert_eq!(Stat::parse(text), Some(Stat { state: b'S', parent: 7 }));
+    }
+
+    #[test]
+    fn what_is_no_stat_file_is_refused() {
+        for text in ["", "42 (sh", "42 (sh) ", "42 (sh) R", "42 (sh) R x 1"] {
+            assert_eq!(Stat::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn descendants_are_the_children_and_theirs_until_they_end() {
+        use std::io::Read;
+        use std::process::{Command, Stdio};
+        // The shell writes a line once its own child is there.
+        let mut shell =
+            Command::new("sh").args(["-c", "sleep 1000 & echo $!; wait"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = [0; 32];
+        let length = shell.stdout.take().unwrap().read(&mut line).unwrap();
+        let grandchild: i32 = std::str::from_utf8(&line[..length]).unwrap().trim().parse().unwrap();
+
+        let own = std::process::id() as i32;
+        let family = descendants(own);
+        assert!(family.contains(&(shell.id() as i32)) && family.contains(&grandchild), "{family:?}");
+        assert_eq!(descendants(shell.id() as i32), BTreeSet::from([grandchild]));
+
+        let grandchild = rustix::process::Pid::from_raw(grandchild).unwrap();
+        rustix::process::kill_process(grandchild, rustix::process::Signal::KILL).unwrap();
+        shell.wait().unwrap();
+        assert!(!descendants(own).contains(&(shell.id() as i32)));
+    }
+}

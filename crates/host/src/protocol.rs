@@ -1,0 +1,204 @@
+//! What a run and the processes of its jobs say to each other: JSON values, one a line, on the jobs' standard input and
+//! output. The end of a job's input means that nobody is there any more who would end it.
+//!
+//! ```text
+//!   run                                job
+//!    | -- Order -----------------------> |    what to do
+//!    | <----------------------- Ready -- |    every thread stands at the gate
+//!    | -- Go --------------------------> |
+//!    | -- Count -----------------------> |    endless jobs: the others start now, count from here
+//!    | <-------------------- Finished -- |    or Failed, at any time
+//!    | -- Stop ------------------------> |    endless jobs finish; others have nothing more to do
+//! ```
+
+use std::io::{self, Write};
+use std::marker::PhantomData;
+use std::os::fd::AsFd;
+
+use policy::Span;
+use policy::waiting::Costs;
+use scenario::draw::Normal;
+use scenario::result::JobOutcome;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::work::Rate;
+
+/// What a job's process is to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The job's name, copies counted out.
+    pub(crate) job: String,
+    /// Whether it goes on after its end until told to stop.
+    pub(crate) keep_running: bool,
+    /// How long computation takes.
+    pub(crate) rate: Rate,
+    pub(crate) task: Task,
+}
+
+/// What the threads of a job do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Task {
+    Barrier { threads: u32, rounds: u64, compute: Compute, waiting: Waiting },
+    Cpu { threads: u32, work: Option<Span> },
+    Command { argv: Vec<String> },
+}
+
+/// The time between two barriers, to be drawn by every thread from a stream of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Compute {
+    pub(crate) seed: u64,
+    pub(crate) mean_ns: f64,
+    pub(crate) sd_ns: f64,
+    /// What draws are floored to.
+    pub(crate) step: Span,
+}
+
+impl Compute {
+    pub(crate) fn normal(self) -> Normal {
+        Normal { mean: self.mean_ns, sd: self.sd_ns }
+    }
+}
+
+/// How the threads wait for each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Waiting {
+    /// As it is written in a scenario.
+    pub(crate) rule: String,
+    pub(crate) costs: Costs,
+    pub(crate) cpus: u32,
+}
+
+/// What a job is told while it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Request {
+    Go,
+    Count,
+    Stop,
+}
+
+/// What a job says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// All is prepared; the ids of the threads that will compute.
+    Ready {
+        threads: Vec<i32>,
+    },
+    Finished(JobOutcome),
+    Failed(Failure),
+}
+
+/// Why a job cannot go on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Failure {
+    ThreadRefused { number: u32, threads: u32, why: String },
+    CommandFailed { status: String, stderr: String },
+    Other { message: String },
+}
+
+impl Failure {
+    /// The failure of something tried with the machine, to be told `what` it was.
+    pub(crate) fn io<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> Failure {
+        let what = what.into();
+        move |why| Failure::Other { message: format!("{what}: {why}") }
+    }
+}
+
+/// Writes one value as a line.
+pub(crate) fn send<T: Serialize>(mut to: impl Write, value: &T) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    to.flush()
+}
+
+/// Values that come line by line from a pipe.
+///
+/// It reads the descriptor itself, with no buffer that a poll of the descriptor would not know of.
+#[derive(Debug)]
+pub(crate) struct Inbox<F, T> {
+    from: F,
+    pending: Vec<u8>,
+    values: PhantomData<T>,
+}
+
+impl<F: AsFd, T: DeserializeOwned> Inbox<F, T> {
+    pub(crate) fn new(from: F) -> Inbox<F, T> {
+        Inbox { from, pending: Vec::new(), values: PhantomData }
+    }
+
+    /// The descriptor, to be polled while [`Inbox::pop`] has nothing.
+    pub(crate) fn descriptor(&self) -> &F {
+        &self.from
+    }
+
+    /// Reads what is there, and waits for it where there is nothing. False at the end of the pipe.
+    pub(crate) fn fill(&mut self) -> io::Result<bool> {
+        let mut bytes = [0; 4096];
+        let length = rustix::io::retry_on_intr(|| rustix::io::read(&self.from, &mut bytes))?;
+        self.pending.extend_from_slice(&bytes[..length]);
+        Ok(length > 0)
+    }
+
+    /// The next whole line that has been read, as a value.
+    pub(crate) fn pop(&mut self) -> Option<io::Result<T>> {
+        let end = self.pending.iter().position(|&byte| byte == b'\n')?;
+        let line: Vec<u8> = self.pending.drain(..=end).collect();
+        Some(serde_json::from_slice(&line).map_err(io::Error::from))
+    }
+
+    /// The next value, waited for; nothing at the end of the pipe.
+    pub(crate) fn wait(&mut self) -> io::Result<Option<T>> {
+        loop {
+            if let Some(value) = self.pop() {
+                return value.map(Some);
+            }
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order() -> Order {
+        let compute = Compute { seed: 7, mean_ns: 5_320.0 / 1.12816, sd_ns: 0.1 + 0.2, step: Span::from_nanos(1) };
+        let costs = Costs { cs: Span::from_micros(18), margin: Span::from_micros(9) };
+        let waiting = Waiting { rule: "2cs+".into(), costs, cpus: 2 };
+        Order {
+            job: "a \"name\"\nin two lines".into(),
+            keep_running: true,
+            rate: Rate { iteration_ps: 2_345, start_ps: 31_000 },
+            task: Task::Barrier { threads: 3, rounds: 8_000, compute, waiting },
+        }
+    }
+
+    #[test]
+    fn values_arrive_as_they_were_sent_however_the_pipe_cuts_them() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut bytes = Vec::new();
+        send(&mut bytes, &order()).unwrap();
+        send(&mut bytes, &order()).unwrap();
+        let mut inbox = Inbox::<_, Order>::new(reader);
+        let (head, tail) = bytes.split_at(100);
+        writer.write_all(head).unwrap();
+        assert!(inbox.fill().unwrap());
+        assert!(inbox.pop().is_none());
+        writer.write_all(tail).unwrap();
+        drop(writer);
+        // Exactly: a mean that is rounded on its way would draw other numbers.
+        assert_eq!(inbox.wait().unwrap(), Some(order()));
+        assert_eq!(inbox.wait().unwrap(), Some(order()));
+        assert_eq!(inbox.wait().unwrap(), None);
+    }
+
+    #[test]
+    fn a_line_that_is_no_value_is_an_error() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"{\"job\": 3}\n").unwrap();
+        assert!(Inbox::<_, Order>::new(reader).wait().is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! One run of a setting on this machine.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use policy::{JobId, Span};
+use scenario::model::{Kind, MachineKeys, Setting};
+use scenario::result::{JobOutcome, MachineOutcome, Outcome};
+
+use crate::calibration::{HostCalibration, twin};
+use crate::error::Error;
+use crate::job::Jobs;
+use crate::limits::{check_command, check_threads};
+use crate::machine::IdleTime;
+use crate::protocol::{Compute, Order, Request, Task, Waiting};
+use crate::timeline::{Sampler, StateSample};
+use crate::units::span;
+
+/// How long endless jobs run before the others start: time for the kernel to have spread them over the CPUs.
+const AHEAD: Duration = Duration::from_millis(20);
+
+/// Shorter runs have no idle time: the kernel counts it in ticks that are too long for them.
+const SHORTEST_FOR_IDLE: Span = IdleTime::RESOLUTION.scaled(20_000);
+
+/// World 2: the machine that this program runs on.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The program that is started as the process of a job; its `main` begins with
+    /// [`run_if_asked`](crate::child::run_if_asked).
+    pub program: PathBuf,
+    /// What things cost here.
+    pub calibration: HostCalibration,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Executed {
+    /// The figures.
+    pub outcome: Outcome,
+    /// Thread states as far as they could be seen cheaply: at most half a percent of one CPU goes into it. Command jobs
+    /// and runs of more than 256 threads have none.
+    pub timeline: Vec<StateSample>,
+}
+
+impl Host {
+    /// Refuses what this machine cannot do, before anything starts: commands that are not there, more threads than the
+    /// limits leave room for, jobs that never end.
+    ///
+    /// # Errors
+    /// Such that [`Error::is_input`].
+    pub fn check(&self, setting: &Setting) -> Result<(), Error> {
+        if setting.jobs.iter().all(|job| job.kind.is_endless()) {
+            return Err(Error::Endless);
+        }
+        for job in &setting.jobs {
+            if let Kind::Command { argv, .. } = &job.kind {
+                check_command(&job.name, argv.first().map_or("", String::as_str))?;
+            }
+        }
+        // A process of two threads for each job beside those that compute; a command brings at least one more process.
+        let needs = |kind: &Kind| match kind {
+            Kind::Command { .. } => 2,
+            Kind::Barrier { threads, .. } | Kind::Cpu { threads, .. } => u64::from(*threads) + 2,
+        };
+        check_threads(setting.jobs.iter().map(|job| u64::from(job.copies) * needs(&job.kind)).sum())
+    }
+
+    /// Runs all jobs of `setting`, each as a child process with real threads, and returns when all have ended that end
+    /// by themselves. All are ready before any starts; endless ones start 20 ms ahead and are counted from where the
+    /// others start.
+    ///
+    /// Random draws depend on `seed` and the jobs' names alone. No process is left when it returns or unwinds, nor when
+    /// this process is killed. It blocks, and the thread that calls it must not end before it returns (the kernel takes
+    /// the end of a thread for that of its children's parent).
+    ///
+    /// # Errors
+    /// As [`Host::check`]; [`Error::Cancelled`] within a moment of `cancel` being set (50 ms, and however long it takes
+    /// the kernel to bury the processes); else what made a job fail.
+    pub fn run(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Error> {
+        self.check(setting)?;
+        let cpus = &self.calibration.machine.cpus_allowed;
+        let mut jobs = Jobs::start(&self.program, &self.orders(setting, seed), cancel)?;
+
+        jobs.request(true, Request::Go)?;
+        if jobs.0.iter().any(|job| job.endless) {
+            jobs.linger(cancel, AHEAD)?;
+        }
+        let watched = jobs.0.iter().zip(0..).filter_map(|(job, number)| {
+            Some((JobId(number), job.process(), job.threads.as_deref().filter(|threads| !threads.is_empty())?))
+        });
+        let mut sampler = Sampler::new(watched);
+        let (start, idle) = (Instant::now(), IdleTime::of(cpus));
+        jobs.request(true, Request::Count)?;
+        jobs.request(false, Request::Go)?;
+        jobs.attend(cancel, Some(&mut sampler), |jobs| {
+            jobs.iter().all(|job| job.endless || job.outcome.is_some()).then_some(())
+        })?;
+        let length = span(start.elapsed());
+        let idle = IdleTime::of(cpus).zip(idle).map(|(end, start)| end.since(start));
+        jobs.request(true, Request::Stop)?;
+        let outcomes: Vec<_> = jobs.attend(cancel, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
+        let machine = self.machine_outcome(setting, &outcomes, length, idle);
+        Ok(Executed { outcome: Outcome { jobs: outcomes, machine }, timeline: sampler.into_samples() })
+    }
+
+    /// Runs a command alone, once, and returns the CPU time of it and of all that it started.
+    ///
+    /// # Errors
+    /// As [`Host::run`].
+    pub fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Error> {
+        let name = argv.first().cloned().unwrap_or_default();
+        let kind = Kind::Command { argv: argv.to_vec(), threads: 1, work: None };
+        let jobs = vec![scenario::Job { name, copies: 1, kind }];
+        let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+        let executed = self.run(&setting, 0, cancel)?;
+        Ok(executed.outcome.jobs.iter().filter_map(|job| job.cpu_ns).sum())
+    }
+
+    /// What the jobs' processes are to do. Multiples of CS and granularities mean here what they mean in the simulated
+    /// twin.
+    fn orders(&self, setting: &Setting, seed: u64) -> Vec<Order> {
+        let machine = setting.machine.complete(&twin(&self.calibration));
+        let costs = machine.costs();
+        let cpus = self.calibration.machine.cpus;
+        let order = |(name, job): (String, &scenario::Job)| {
+            let task = match &job.kind {
+                &Kind::Barrier { threads, compute, rounds, waiting } => {
+                    let normal = compute.on(costs.cs);
+                    let compute = Compute { seed, mean_ns: normal.mean, sd_ns: normal.sd, step: machine.step };
+                    let waiting = Waiting { rule: waiting.to_string(), costs, cpus };
+                    Task::Barrier { threads, rounds, compute, waiting }
+                }
+                &Kind::Cpu { threads, work } => Task::Cpu { threads, work },
+                Kind::Command { argv, .. } => Task::Command { argv: argv.clone() },
+            };
+            Order { job: name, keep_running: setting.keep_running, rate: self.calibration.rate, task }
+        };
+        setting.jobs_with_copies().map(order).collect()
+    }
+
+    fn machine_outcome(
+        &self,
+        setting: &Setting,
+        jobs: &[JobOutcome],
+        length: Span,
+        idle: Option<Span>,
+    ) -> MachineOutcome {
+        let cpus = self.calibration.machine.cpus;
+        let percent = |part: Span, cpus: u32| 100.0 * part.as_secs_f64() / (length.as_secs_f64() * f64::from(cpus));
+        // What jobs do after their counted end is not known, so neither is a share of the whole.
+        let share = |part: fn(&JobOutcome) -> Option<Span>| {
+            let sum = jobs.iter().filter_map(part).sum();
+            (!setting.keep_running).then(|| percent(sum, cpus))
+        };
+        let allowed = self.calibration.machine.cpus_allowed.len() as u32;
+        MachineOutcome {
+            cpus,
+            scheduler: self.calibration.machine.scheduler(),
+            // Nobody but a command knows what it does with its CPU time.
+            work_percent: share(|job| job.delivered_work_ns.or(job.cpu_ns)),
+            spin_percent: share(|job| job.spin_ns),
+            switch_percent: None,
+            idle_percent: idle.filter(|_| length >= SHORTEST_FOR_IDLE).map(|idle| percent(idle, allowed).min(100.0)),
+            events: None,
+        }
+    }
+}

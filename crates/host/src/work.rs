@@ -1,0 +1,163 @@
+//! Computation by the piece: a real loop, and how long an iteration of it takes here.
+//!
+//! A job is asked for so much computing time. A loop that runs until a clock says so would take the time in which its
+//! thread was preempted for work done; so the time is turned into a number of iterations beforehand, by a rate measured
+//! on the machine while nothing disturbed it, and the iterations are carried out however long that takes.
+
+use std::time::Instant;
+
+use policy::Span;
+use scenario::draw::{Normal, Stream};
+use serde::{Deserialize, Serialize};
+
+/// Cells of a rod: 2 KiB, so that several threads' rods stay in one first-level cache.
+const CELLS: usize = 256;
+
+/// A rod that conducts heat between two ends of fixed temperature, relaxed by a three-point stencil.
+///
+/// An iteration relaxes one cell, in place: it needs the result of the one before it, which makes the loop's speed that
+/// of a chain of additions and multiplications and little else. The temperatures stay between those of the ends, so no
+/// iteration meets numbers that the processor is slow with.
+#[derive(Clone, Debug)]
+pub(crate) struct Rod {
+    temperatures: [f64; CELLS],
+    /// The next cell; neither end.
+    next: usize,
+}
+
+impl Rod {
+    pub(crate) fn new() -> Rod {
+        let mut temperatures = [1.0; CELLS];
+        temperatures[CELLS - 1] = 2.0;
+        Rod { temperatures, next: 1 }
+    }
+
+    /// Carries out so many iterations.
+    #[inline(never)]
+    pub(crate) fn relax(&mut self, iterations: u64) {
+        let cells = &mut self.temperatures;
+        let mut next = self.next;
+        let mut left = cells[next - 1];
+        for _ in 0..iterations {
+            left = (left + (cells[next] + cells[next + 1])) * (1.0 / 3.0);
+            cells[next] = left;
+            next += 1;
+            if next == CELLS - 1 {
+                next = 1;
+                left = cells[0];
+            }
+        }
+        self.next = next;
+        std::hint::black_box(&self.temperatures);
+    }
+}
+
+/// How long computation takes on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Picoseconds for one iteration.
+    pub iteration_ps: u64,
+    /// Picoseconds to draw the length of a computation and to start it: part of the computation it begins, since a
+    /// fine-grained one would otherwise be noticeably longer than asked for.
+    pub start_ps: u64,
+}
+
+impl Rate {
+    /// Measures the rate, in some 20 ms. The best of many short measurements counts: others can only make one longer.
+    pub fn measure() -> Rate {
+        /// Two lengths of a computation, in iterations: about one quarter and two microseconds.
+        const SHORT: u64 = 100;
+        const LONG: u64 = 800;
+        /// Computations in one measurement; short beside a timeslice, long beside a reading of the clock.
+        const COMPUTATIONS: u64 = 100;
+        const MEASUREMENTS: usize = 40;
+
+        let mut rod = Rod::new();
+        let mut stream = Stream::named(0, "rate", 0);
+        let mut picoseconds = |iterations: u64| {
+            // The bound of the loop is drawn, as it is in a job, but always comes out the same.
+            let normal = Normal { mean: iterations as f64, sd: 0.0 };
+            let start = Instant::now();
+            for _ in 0..COMPUTATIONS {
+                let length = normal.draw(&mut stream, Span::from_nanos(1));
+                rod.relax(std::hint::black_box(ONE_TO_ONE).iterations(length));
+            }
+            start.elapsed().as_nanos() as u64 * 1000 / COMPUTATIONS
+        };
+        let (mut short, mut long) = (u64::MAX, u64::MAX);
+        for _ in 0..MEASUREMENTS {
+            short = short.min(picoseconds(SHORT));
+            long = long.min(picoseconds(LONG));
+        }
+        let iteration_ps = (long.saturating_sub(short) / (LONG - SHORT)).max(1);
+        Rate { iteration_ps, start_ps: short.saturating_sub(SHORT * iteration_ps) }
+    }
+
+    /// How many iterations make up a computation of this length, its start included.
+    #[inline]
+    pub fn iterations(self, length: Span) -> u64 {
+        let picoseconds = (u128::from(length.as_nanos()) * 1000).saturating_sub(u128::from(self.start_ps));
+        let iteration = u128::from(self.iteration_ps.max(1));
+        match u64::try_from(picoseconds) {
+            // Division of 64 bits takes a fraction of the time that 128 bits take.
+            Ok(picoseconds) => (picoseconds + self.iteration_ps / 2) / self.iteration_ps.max(1),
+            Err(_) => u64::try_from(picoseconds / iteration).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// How long so many iterations in so many computations take when nothing disturbs them.
+    pub fn time(self, iterations: u64, computations: u64) -> Span {
+        let part = |number: u64, picoseconds: u64| u128::from(number) * u128::from(picoseconds);
+        let picoseconds = part(iterations, self.iteration_ps) + part(computations, self.start_ps);
+        Span::from_nanos(u64::try_from(picoseconds / 1000).unwrap_or(u64::MAX))
+    }
+}
+
+/// One nanosecond for an iteration and nothing to start: as many iterations as nanoseconds.
+const ONE_TO_ONE: Rate = Rate { iteration_ps: 1000, start_ps: 0 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iterations_and_time_are_each_other_s_inverse() {
+        let rate = Rate { iteration_ps: 2_345, start_ps: 31_000 };
+        for micros in [1, 5, 700, 1_000_000] {
+            let length = Span::from_micros(micros);
+            let time = rate.time(rate.iterations(length), 1);
+            let difference = time.as_nanos().abs_diff(length.as_nanos());
+            assert!(difference <= 2, "{length} became {time}");
+        }
+    }
+
+    #[test]
+    fn lengths_beyond_all_bounds_and_beneath_the_start_are_carried_out_as_far_as_they_go() {
+        let rate = Rate { iteration_ps: 2_345, start_ps: 31_000 };
+        assert_eq!(rate.iterations(Span::from_nanos(30)), 0);
+        assert_eq!(rate.iterations(Span::MAX), (u128::from(u64::MAX) * 1000 / 2_345 - 13) as u64);
+        assert_eq!(Rate { iteration_ps: 1, start_ps: 0 }.iterations(Span::MAX), u64::MAX);
+        assert_eq!(rate.time(u64::MAX, 0), Span::MAX);
+    }
+
+    #[test]
+    fn every_iteration_relaxes_one_cell() {
+        let (mut at_once, mut one_by_one) = (Rod::new(), Rod::new());
+        at_once.relax(10_000);
+        for _ in 0..10_000 {
+            one_by_one.relax(1);
+        }
+        assert_eq!(at_once.temperatures, one_by_one.temperatures);
+        // The rod ends as the straight line between its ends.
+        at_once.relax(40_000_000);
+        let middle = at_once.temperatures[CELLS / 2];
+        assert!((middle - (1.0 + 128.0 / 255.0)).abs() < 1e-6, "{middle}");
+    }
+
+    #[test]
+    fn a_measured_rate_is_that_of_a_processor() {
+        let rate = Rate::measure();
+        // From a tenth of a nanosecond to a microsecond.
+        assert!((100..1_000_000).contains(&rate.iteration_ps), "{rate:?}");
+    }
+}

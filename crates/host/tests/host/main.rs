@@ -1,0 +1,19 @@
+//! Runs on the real machine. Every check holds on one CPU and under any load: nothing here is measured against a clock.
+
+mod family;
+mod runs;
+mod survival;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    rowlock_host::child::run_if_asked();
+    survival::run_if_asked();
+    let arguments = Arguments::from_args();
+    let trials = runs::TRIALS.iter().chain(survival::TRIALS);
+    let trials = trials.map(|&(name, body)| Trial::test(name, move || {
+        body();
+        Ok(())
+    }));
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}

@@ -1,0 +1,295 @@
+//! Runs of settings, and what comes out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rowlock_host::{Error, Executed, Host, HostCalibration, Machine, Rate};
+use policy::Span;
+use policy::table::POLICIES;
+use policy::waiting::Rule;
+use scenario::model::{Compute, Job, Kind, MachineKeys, Setting};
+use scenario::result::JobOutcome;
+
+use crate::family::{Family, wait_until};
+
+pub const TRIALS: &[(&str, fn())] = &[
+    ("every_rule_of_the_table_runs", every_rule_of_the_table_runs),
+    ("a_barrier_job_delivers_the_work_that_was_drawn", a_barrier_job_delivers_the_work_that_was_drawn),
+    ("an_endless_job_ends_with_the_others_and_has_no_completion", an_endless_job_ends_with_the_others),
+    ("copies_are_jobs_of_their_own_with_draws_of_their_own", copies_are_jobs_of_their_own),
+    ("jobs_that_keep_running_are_counted_once", jobs_that_keep_running_are_counted_once),
+    ("a_command_is_measured_with_all_that_it_started", a_command_is_measured_with_all_that_it_started),
+    ("a_command_that_fails_says_how_and_its_last_words", a_command_that_fails_says_how),
+    ("a_command_that_is_killed_says_by_what", a_command_that_is_killed_says_by_what),
+    ("what_is_not_there_is_refused_before_anything_starts", what_is_not_there_is_refused),
+    ("a_daemon_that_a_command_leaves_behind_is_ended", a_daemon_that_a_command_leaves_behind_is_ended),
+    ("a_cancelled_run_ends_all_it_has_started", a_cancelled_run_ends_all_it_has_started),
+    ("a_job_whose_process_dies_ends_the_run", a_job_whose_process_dies_ends_the_run),
+    ("states_of_threads_are_sampled", states_of_threads_are_sampled),
+    ("a_program_that_is_no_job_is_an_error", a_program_that_is_no_job_is_an_error),
+];
+
+/// A host with made-up costs: no run here depends on what they are.
+pub fn host() -> Host {
+    let cost = |nanos| rowlock_host::calibration::Cost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
+    let calibration = HostCalibration {
+        machine: Machine::here().unwrap(),
+        switch: cost(2_000.0),
+        wake: cost(20_000.0),
+        lone_yield: cost(500.0),
+        clock: cost(25.0),
+        tick: cost(4e6),
+        notes: Vec::new(),
+        rate: Rate { iteration_ps: 2_000, start_ps: 0 },
+        path: None,
+        from_cache: false,
+    };
+    Host { program: std::env::current_exe().unwrap(), calibration }
+}
+
+pub fn setting(jobs: Vec<Job>) -> Setting {
+    Setting { machine: MachineKeys::default(), jobs, keep_running: false }
+}
+
+pub fn job(name: &str, kind: Kind) -> Job {
+    Job { name: name.into(), copies: 1, kind }
+}
+
+fn barrier(threads: u32, rounds: u64, rule: Rule) -> Kind {
+    let compute = Compute::Normal { mean: Span::from_micros(10), sd: Span::from_micros(1) };
+    Kind::Barrier { threads, compute, rounds, waiting: rule }
+}
+
+pub fn hogs(threads: u32) -> Kind {
+    Kind::Cpu { threads, work: None }
+}
+
+pub fn command(argv: &[&str]) -> Kind {
+    Kind::Command { argv: argv.iter().map(ToString::to_string).collect(), threads: 1, work: None }
+}
+
+pub fn shell(script: &str) -> Kind {
+    command(&["sh", "-c", script])
+}
+
+fn run(setting: &Setting) -> Result<Executed, Error> {
+    host().run(setting, 1, &AtomicBool::new(false))
+}
+
+fn run_alone(kind: Kind) -> Result<JobOutcome, Error> {
+    run(&setting(vec![job("alone", kind)])).map(|mut executed| executed.outcome.jobs.remove(0))
+}
+
+/// Polls until a run ends, and panics when it takes too long.
+fn runs_to_an_end(setting: &Setting, cancel: &AtomicBool, meanwhile: impl FnOnce()) -> Result<Executed, Error> {
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| host().run(setting, 1, cancel));
+        meanwhile();
+        wait_until("the end of the run", || run.is_finished());
+        run.join().unwrap()
+    })
+}
+
+fn every_rule_of_the_table_runs() {
+    for entry in POLICIES {
+        let crew = run_alone(barrier(3, 20, entry.example)).unwrap();
+        assert_eq!(crew.rounds, Some(20), "{}", entry.form);
+        let spins = matches!(entry.example, Rule::TwoPhase(_) | Rule::AlwaysSpin);
+        assert_eq!(crew.ssr_percent.is_some(), spins, "{}: {crew:?}", entry.form);
+        assert_eq!(crew.spin_ns.is_some_and(|spin| spin > Span::ZERO), spins, "{}: {crew:?}", entry.form);
+        assert!(crew.completion_ns > Some(Span::ZERO) && crew.cpu_ns > Some(Span::ZERO), "{crew:?}");
+    }
+}
+
+fn a_barrier_job_delivers_the_work_that_was_drawn() {
+    use scenario::draw::{Normal, Stream};
+    let crew = run_alone(barrier(2, 100, Rule::AlwaysBlock)).unwrap();
+    let normal = Normal { mean: 10_000.0, sd: 1_000.0 };
+    let drawn = |thread| {
+        let mut stream = Stream::named(1, "alone", thread);
+        (0..100).map(|_| normal.draw(&mut stream, Span::from_nanos(1))).sum::<Span>()
+    };
+    let (drawn, delivered) = (drawn(0) + drawn(1), crew.delivered_work_ns.unwrap());
+    // Each of the 200 draws is rounded to iterations of two nanoseconds.
+    assert!(drawn.as_nanos().abs_diff(delivered.as_nanos()) <= 202, "{delivered} of {drawn}");
+
+    let work = Span::from_millis(2);
+    let cpu = run_alone(Kind::Cpu { threads: 3, work: Some(work) }).unwrap();
+    assert_eq!(cpu.delivered_work_ns, Some(work + work + work));
+    assert_eq!((cpu.rounds, cpu.ssr_percent, cpu.spin_ns), (None, None, None));
+}
+
+fn an_endless_job_ends_with_the_others() {
+    let jobs = vec![job("hogs", hogs(3)), job("crew", barrier(2, 50, Rule::AlwaysBlock))];
+    let executed = run(&setting(jobs)).unwrap();
+    let [hogs, crew] = &executed.outcome.jobs[..] else { panic!("{executed:?}") };
+    assert_eq!((hogs.job.as_str(), hogs.completion_ns, hogs.rounds), ("hogs", None, None));
+    assert!(crew.completion_ns > Some(Span::ZERO));
+    // On a busy machine the hogs may not have been on a CPU since the others started; but they cannot have worked for
+    // longer than the CPU time that they used, give or take the accuracy of the made-up rate.
+    assert!(hogs.delivered_work_ns.is_some() && hogs.cpu_ns.is_some());
+    let machine = &executed.outcome.machine;
+    assert_eq!(machine.cpus, sys_cpus());
+    assert!(machine.work_percent.is_some() && machine.switch_percent.is_none() && machine.events.is_none());
+
+    let endless = run(&setting(vec![job("hogs", hogs(1))])).unwrap_err();
+    assert!(matches!(endless, Error::Endless) && endless.is_input(), "{endless}");
+}
+
+fn sys_cpus() -> u32 {
+    std::thread::available_parallelism().unwrap().get() as u32
+}
+
+fn copies_are_jobs_of_their_own() {
+    let crew = Job { name: "crew".into(), copies: 3, kind: barrier(2, 30, Rule::AlwaysBlock) };
+    let jobs = run(&setting(vec![crew])).unwrap().outcome.jobs;
+    let names: Vec<_> = jobs.iter().map(|job| job.job.as_str()).collect();
+    assert_eq!(names, ["crew.0", "crew.1", "crew.2"]);
+    assert_ne!(jobs[0].delivered_work_ns, jobs[1].delivered_work_ns);
+    assert!(jobs.iter().all(|job| job.rounds == Some(30) && job.completion_ns.is_some()), "{jobs:?}");
+}
+
+fn jobs_that_keep_running_are_counted_once() {
+    // The short ones would end long before the long one.
+    let jobs = vec![
+        job("long", barrier(2, 2_000, Rule::AlwaysBlock)),
+        job("crew", barrier(2, 5, Rule::AlwaysBlock)),
+        job("cpu", Kind::Cpu { threads: 2, work: Some(Span::from_micros(100)) }),
+        job("command", command(&["true"])),
+    ];
+    let setting = Setting { keep_running: true, ..setting(jobs) };
+    let executed = run(&setting).unwrap();
+    let [long, crew, cpu, command] = &executed.outcome.jobs[..] else { panic!("{executed:?}") };
+    assert_eq!((long.rounds, crew.rounds), (Some(2_000), Some(5)));
+    assert_eq!(cpu.delivered_work_ns, Some(Span::from_micros(200)));
+    assert!(command.completion_ns.is_some());
+    assert_eq!(executed.outcome.machine.work_percent, None);
+
+    // What goes wrong after the first end goes wrong all the same: the second execution finds the folder there.
+    let folder = std::env::temp_dir().join(format!("rowlock-once-{}", std::process::id()));
+    let once = command_in(&folder, "mkdir");
+    let setting = Setting {
+        keep_running: true,
+        jobs: vec![job("long", barrier(2, 10_000_000, Rule::AlwaysBlock)), job("once", once)],
+        ..setting
+    };
+    let failed = run(&setting).unwrap_err();
+    std::fs::remove_dir(&folder).unwrap();
+    assert!(matches!(&failed, Error::CommandFailed { job, .. } if job == "once"), "{failed}");
+}
+
+fn command_in(folder: &std::path::Path, program: &str) -> Kind {
+    command(&[program, folder.to_str().unwrap()])
+}
+
+fn a_command_is_measured_with_all_that_it_started() {
+    let count = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    let host = host();
+    let measure = |script: &str| {
+        let argv = ["sh", "-c", script].map(str::to_owned);
+        host.measure_command(&argv, &AtomicBool::new(false)).unwrap()
+    };
+    // The work is done by a grandchild that nobody waits for.
+    let little = measure("true");
+    let much = measure(&format!("sh -c '{count}' & sh -c '{count}' & wait"));
+    assert!(much > little + little, "{much} after {little}");
+    let outcome = run_alone(shell("exit 0")).unwrap();
+    assert!(outcome.completion_ns > Some(Span::ZERO) && outcome.delivered_work_ns.is_none());
+}
+
+fn a_command_that_fails_says_how() {
+    let failed = run_alone(shell("echo first >&2; yes line | head -n 1000 >&2; echo last >&2; exit 3")).unwrap_err();
+    let Error::CommandFailed { job, command, status, stderr } = &failed else { panic!("{failed}") };
+    assert_eq!((job.as_str(), status.as_str(), failed.is_input()), ("alone", "exit status: 3", false));
+    assert!(command.starts_with("sh -c echo first"), "{command}");
+    assert!(stderr.starts_with("line\n") && stderr.ends_with("line\nlast\n"), "{stderr}");
+
+    let failed = run_alone(shell("exit 4")).unwrap_err();
+    assert!(failed.to_string().ends_with("exit status: 4; it wrote nothing to its standard error"), "{failed}");
+}
+
+fn a_command_that_is_killed_says_by_what() {
+    let failed = run_alone(shell("kill -KILL $$")).unwrap_err();
+    assert!(matches!(&failed, Error::CommandFailed { status, .. } if status == "signal: 9 (SIGKILL)"), "{failed}");
+}
+
+fn what_is_not_there_is_refused() {
+    let refused = run_alone(command(&["no-such-program-here", "-x"])).unwrap_err();
+    assert!(matches!(refused, Error::CommandNotFound { .. }) && refused.is_input(), "{refused}");
+    let refused = run_alone(command(&["/etc/passwd"])).unwrap_err();
+    assert!(matches!(refused, Error::NotExecutable { .. }) && refused.is_input(), "{refused}");
+    let refused = run_alone(barrier(u32::MAX, 1, Rule::AlwaysBlock)).unwrap_err();
+    assert!(matches!(refused, Error::TooManyThreads { .. }) && refused.is_input(), "{refused}");
+}
+
+fn a_daemon_that_a_command_leaves_behind_is_ended() {
+    let family = Family::new("daemon");
+    // A grandchild in a session of its own, with every stream closed, deaf to requests to end.
+    let daemon = "setsid sh -c 'trap \"\" TERM HUP INT; sleep 1000; sleep 1000' </dev/null >/dev/null 2>&1 &";
+    let mut argv = vec!["env".to_owned()];
+    argv.push(family.variable());
+    argv.extend(["sh", "-c", daemon].map(str::to_owned));
+    let outcome = run_alone(Kind::Command { argv, threads: 1, work: None }).unwrap();
+    assert!(outcome.completion_ns.is_some());
+    assert_eq!(family.members(), []);
+}
+
+fn a_cancelled_run_ends_all_it_has_started() {
+    let family = Family::new("cancelled");
+    let mark = family.variable();
+    let forever = command(&["env", &mark, "sh", "-c", "setsid sleep 1000 & sleep 1000"]);
+    let jobs = vec![
+        job("hogs", hogs(2)),
+        job("crew", barrier(2, u64::MAX, Rule::AlwaysBlock)),
+        job("command", forever),
+    ];
+    let cancel = AtomicBool::new(false);
+    let cancelled = runs_to_an_end(&setting(jobs), &cancel, || {
+        wait_until("the command and its children", || family.members().len() == 3);
+        cancel.store(true, Ordering::Relaxed);
+    });
+    assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
+    assert_eq!(family.members(), []);
+
+    let nothing = host().run(&setting(vec![job("crew", barrier(2, u64::MAX, Rule::AlwaysBlock))]), 1, &cancel);
+    assert!(matches!(nothing, Err(Error::Cancelled)), "{nothing:?}");
+}
+
+fn a_job_whose_process_dies_ends_the_run() {
+    let name = format!("doomed-{}", std::process::id());
+    let process = || {
+        let ids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let named = |id: &String| {
+            let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            line.split(|&byte| byte == 0).nth(2) == Some(name.as_bytes())
+        };
+        ids.filter_map(|id| id.parse::<i32>().ok().map(|number| (id, number))).find(|(id, _)| named(id))
+    };
+    let setting = setting(vec![job(&name, barrier(2, u64::MAX, Rule::AlwaysBlock)), job("hogs", hogs(1))]);
+    let died = runs_to_an_end(&setting, &AtomicBool::new(false), || {
+        wait_until("the job's process", || process().is_some());
+        let id = process().and_then(|(_, id)| rustix::process::Pid::from_raw(id)).unwrap();
+        rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+    });
+    let Err(Error::Died { job, status }) = &died else { panic!("{died:?}") };
+    assert_eq!((job, status.as_str()), (&name, "signal: 9 (SIGKILL)"));
+}
+
+fn states_of_threads_are_sampled() {
+    let jobs = vec![job("crew", barrier(3, 2_000, Rule::AlwaysBlock)), job("command", command(&["true"]))];
+    let executed = run(&setting(jobs)).unwrap();
+    // The first sample is taken at the start, when all threads are there.
+    let sample = executed.timeline.first().unwrap();
+    assert_eq!((sample.job.0, sample.runnable + sample.sleeping), (0, 3));
+    assert!(executed.timeline.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
+    assert!(executed.timeline.iter().all(|sample| sample.job.0 == 0), "commands are not watched");
+}
+
+fn a_program_that_is_no_job_is_an_error() {
+    let setting = setting(vec![job("crew", barrier(2, 1, Rule::AlwaysBlock))]);
+    let nowhere = Host { program: "/no/such/program".into(), ..host() };
+    let error = nowhere.run(&setting, 1, &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(error, Error::Start { .. }) && !error.is_input(), "{error}");
+    let deaf = Host { program: "/bin/true".into(), ..host() };
+    let error = deaf.run(&setting, 1, &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(error, Error::Died { .. }), "{error}");
+}
