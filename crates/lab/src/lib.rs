@@ -1,1 +1,19 @@
-//! Empty for now.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod experiment;
+pub mod folder;
+pub mod manifest;
+pub mod measure;
+pub mod plan;
+pub mod report;
+pub mod sample;
+pub mod series;
+pub mod statistics;
+pub mod summary;
+pub mod table;
+pub mod timestamp;
+pub mod two_worlds;
+pub mod verdict;
+pub mod words;
+pub mod world;

@@ -1,0 +1,78 @@
+//! An experiment from its scenario to its report: measure the commands, plan, measure, analyse, and keep it all.
+
+use std::sync::atomic::AtomicBool;
+
+use scenario::Scenario;
+use scenario::result::World;
+
+use crate::folder::{self, Folder};
+use crate::manifest::{self, Ending, Manifest, Provenance, ScenarioFile};
+use crate::measure::{self, Error, Progress, measure, measure_commands};
+use crate::plan::Plan;
+use crate::report::Report;
+use crate::world::Worlds;
+
+/// What became of an experiment.
+#[derive(Debug)]
+pub struct Finished {
+    /// The report, on all runs that were made.
+    pub report: Report,
+    /// Why it ended early, if it did.
+    pub error: Option<measure::Error>,
+}
+
+/// Runs an experiment in the chosen worlds and blocks until it has ended: complete, at its first failure, or soon after
+/// `cancel` has become true. The folder has every sample as soon as it is there, and in the end the report and the manifest
+/// in any case. `progress` is told what comes next.
+///
+/// # Errors
+///
+/// [`folder::Error`]: the results could not be written down. What goes wrong with the runs is in [`Finished::error`].
+pub fn run(
+    mut scenario: Scenario,
+    chosen: &[World],
+    worlds: &impl Worlds,
+    folder: &mut Folder,
+    provenance: Provenance,
+    progress: &mut dyn FnMut(Progress<'_>),
+    cancel: &AtomicBool,
+) -> Result<Finished, folder::Error> {
+    let plan = Plan::new(&scenario, chosen);
+    let mut manifest = begin(&scenario, chosen, &plan, provenance);
+    folder.write(folder::MANIFEST, &manifest)?;
+
+    // The host runs the commands themselves; only the simulator needs to know how long they take.
+    let simulated = chosen.contains(&World::Sim);
+    let stand_ins = if simulated { measure_commands(&mut scenario, worlds, progress, cancel) } else { Ok(Vec::new()) };
+    let (stand_ins, (samples, error)) = match stand_ins {
+        Ok(stand_ins) => (stand_ins, measure(&scenario, &plan, worlds, folder, progress, cancel)),
+        Err(error) => (Vec::new(), (Vec::new(), Some(error))),
+    };
+    let report = Report::new(&scenario, chosen, plan.len(), samples, &stand_ins);
+
+    manifest.ending = Ending::of(error.as_ref());
+    manifest.error = error.as_ref().map(Error::to_string);
+    manifest.runs = report.runs.len() as u64;
+    folder.write(folder::REPORT, &report)?;
+    folder.write(folder::MANIFEST, &manifest)?;
+    Ok(Finished { report, error })
+}
+
+fn begin(scenario: &Scenario, worlds: &[World], plan: &Plan, provenance: Provenance) -> Manifest {
+    Manifest {
+        schema_version: manifest::SCHEMA_VERSION,
+        rowlock_version: env!("CARGO_PKG_VERSION"),
+        arguments: provenance.arguments,
+        started: provenance.started.rfc3339(),
+        ending: Ending::Unfinished,
+        error: None,
+        planned_runs: plan.len(),
+        runs: 0,
+        worlds: worlds.to_vec(),
+        seed: scenario.experiment.seed,
+        repeat: scenario.experiment.repeat,
+        scenario: ScenarioFile::new(&provenance.file, &provenance.content),
+        machine: host::Machine::here().ok(),
+        calibration: provenance.calibration,
+    }
+}

@@ -1,0 +1,166 @@
+//! Measuring: the plan is carried out, and every sample is handed on as it comes. The only step of the laboratory that
+//! takes time and can fail on the way; all that follows is computed from its samples.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use scenario::result::Run;
+use scenario::{Kind, Scenario, Span};
+
+use crate::folder::{self, Folder};
+use crate::plan::{Plan, Step};
+use crate::sample::Sample;
+use crate::summary::{self, Factors};
+use crate::words;
+use crate::world::{Executed, Failure, Worlds};
+
+/// What is being done, for those who wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Progress<'a> {
+    /// A command is run alone, to learn its CPU time.
+    Command(&'a [String]),
+    /// A run on the host that does not count.
+    WarmUp,
+    /// A run.
+    Run {
+        /// The run.
+        step: Step,
+        /// How many were made before it.
+        done: u64,
+        /// How many there are.
+        of: u64,
+    },
+}
+
+/// Why measuring ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A command could not be measured.
+    #[error("command `{command}`, run alone to learn its CPU time: {source}")]
+    Command {
+        /// Its words.
+        command: String,
+        /// Why not.
+        source: Failure,
+    },
+    /// A run failed.
+    #[error("{} world, repetition {}{}: {source}", .step.world.name(), .step.repeat, under(.factors))]
+    Run {
+        /// The run.
+        step: Step,
+        /// The factors of its arm.
+        factors: Factors,
+        /// Why.
+        source: Failure,
+    },
+    /// A sample could not be written down.
+    #[error(transparent)]
+    Folder(#[from] folder::Error),
+}
+
+impl Error {
+    /// Whether it only ended because it was asked to.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Error::Command { source, .. } | Error::Run { source, .. } if matches!(source, Failure::Cancelled))
+    }
+
+    /// Whether the user asked for what cannot be done, as opposed to a run that failed.
+    pub fn is_input(&self) -> bool {
+        matches!(self, Error::Command { source, .. } | Error::Run { source, .. } if matches!(source, Failure::Input(_)))
+    }
+}
+
+fn under(factors: &Factors) -> String {
+    if factors.is_empty() { String::new() } else { format!(", {}", words::factors(factors)) }
+}
+
+/// A command whose CPU time was measured, for the simulator to put in its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StandIn {
+    /// The job's name.
+    pub job: String,
+    /// Its CPU time.
+    pub work: Span,
+}
+
+/// Runs every distinct command of the scenario that does not say its CPU time alone, once, and writes what it took into the
+/// scenario. Returns the jobs that it was written into.
+///
+/// # Errors
+///
+/// [`Error::Command`].
+pub fn measure_commands(
+    scenario: &mut Scenario,
+    worlds: &impl Worlds,
+    progress: &mut dyn FnMut(Progress<'_>),
+    cancel: &AtomicBool,
+) -> Result<Vec<StandIn>, Error> {
+    let mut measured: Vec<(Vec<String>, Span)> = Vec::new();
+    let mut stand_ins = Vec::new();
+    for job in scenario.arms.iter_mut().flat_map(|arm| &mut arm.setting.jobs) {
+        let Kind::Command { argv, work: work @ None, .. } = &mut job.kind else { continue };
+        let known = measured.iter().find(|(known, _)| known == argv);
+        let taken = match known {
+            Some(&(_, taken)) => taken,
+            None => {
+                progress(Progress::Command(argv));
+                let result = unless_cancelled(cancel, || worlds.measure_command(argv, cancel));
+                let taken = result.map_err(|source| Error::Command { command: argv.join(" "), source })?;
+                measured.push((argv.clone(), taken));
+                taken
+            }
+        };
+        *work = Some(taken);
+        let stand_in = StandIn { job: job.name.clone(), work: taken };
+        if !stand_ins.contains(&stand_in) {
+            stand_ins.push(stand_in);
+        }
+    }
+    Ok(stand_ins)
+}
+
+/// Carries out the plan and returns the samples with, if it ended early, the reason. Each sample is in the folder before
+/// the next run begins.
+pub fn measure(
+    scenario: &Scenario,
+    plan: &Plan,
+    worlds: &impl Worlds,
+    folder: &mut Folder,
+    progress: &mut dyn FnMut(Progress<'_>),
+    cancel: &AtomicBool,
+) -> (Vec<Sample>, Option<Error>) {
+    let execute = |step: Step| -> Result<Executed, Error> {
+        let arm = &scenario.arms[step.arm];
+        let result = unless_cancelled(cancel, || worlds.run(step.world, &arm.setting, step.seed, cancel));
+        result.map_err(|source| Error::Run { step, factors: summary::factors(arm), source })
+    };
+    let mut samples = Vec::new();
+    if let Some(step) = plan.warm_up() {
+        progress(Progress::WarmUp);
+        if let Err(error) = execute(step) {
+            return (samples, Some(error));
+        }
+    }
+    for (done, step) in (0..).zip(plan.steps()) {
+        progress(Progress::Run { step, done, of: plan.len() });
+        let kept = execute(step).and_then(|Executed { outcome, timeline }| {
+            let Step { world, arm, repeat, seed } = step;
+            let factors = summary::factors(&scenario.arms[arm]);
+            let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome } };
+            folder.keep(&sample.run, &timeline)?;
+            Ok(sample)
+        });
+        match kept {
+            Ok(sample) => samples.push(sample),
+            Err(error) => return (samples, Some(error)),
+        }
+    }
+    (samples, None)
+}
+
+/// Does `work` unless it is too late for it. What fails while everything is being stopped was stopped.
+fn unless_cancelled<T>(cancel: &AtomicBool, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    if cancel.load(Ordering::Relaxed) {
+        return Err(Failure::Cancelled);
+    }
+    work().map_err(|failure| if cancel.load(Ordering::Relaxed) { Failure::Cancelled } else { failure })
+}

@@ -1,0 +1,118 @@
+//! The plan: which run comes when.
+//!
+//! Repetitions are randomised blocks. A block holds every arm in every world once, in an order of its own, so that a
+//! machine that warms up, or slowly gets busier, weighs on all arms alike and cannot pass for a difference between them.
+//! The order is drawn from the experiment's seed: the same scenario is always run in the same order.
+
+use scenario::draw::Stream;
+use scenario::result::World;
+use scenario::{Experiment, Scenario};
+
+/// One run to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// In which world.
+    pub world: World,
+    /// Which of the scenario's arms, by number.
+    pub arm: usize,
+    /// Which repetition, from zero.
+    pub repeat: u32,
+    /// The seed of the run: the same for every arm and both worlds of a repetition, so that all face equal draws.
+    pub seed: u64,
+}
+
+/// All runs of an experiment and their order.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    arms: usize,
+    worlds: Vec<World>,
+    repeat: u32,
+    seed: u64,
+}
+
+impl Plan {
+    /// The plan of a scenario in these worlds.
+    pub fn new(scenario: &Scenario, worlds: &[World]) -> Plan {
+        let Experiment { repeat, seed, .. } = scenario.experiment;
+        Plan { arms: scenario.arms.len(), worlds: worlds.to_vec(), repeat, seed }
+    }
+
+    /// How many runs count.
+    pub fn len(&self) -> u64 {
+        self.arms as u64 * self.worlds.len() as u64 * u64::from(self.repeat)
+    }
+
+    /// Whether there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A run to make beforehand that does not count: the first run on the host pays for cold caches and a sleeping
+    /// machine. The simulator needs none.
+    pub fn warm_up(&self) -> Option<Step> {
+        let host = self.worlds.contains(&World::Host) && self.repeat > 0 && self.arms > 0;
+        host.then_some(Step { world: World::Host, arm: 0, repeat: 0, seed: self.seed })
+    }
+
+    /// The runs in their order.
+    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
+        (0..self.repeat).flat_map(|repeat| self.block(repeat))
+    }
+
+    fn block(&self, repeat: u32) -> Vec<Step> {
+        let seed = self.seed.wrapping_add(u64::from(repeat));
+        let arms = 0..self.arms;
+        let mut block: Vec<Step> =
+            arms.flat_map(|arm| self.worlds.iter().map(move |&world| Step { world, arm, repeat, seed })).collect();
+        Stream::named(self.seed, "order of runs", repeat).shuffle(&mut block);
+        block
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(seed: u64) -> Plan {
+        Plan { arms: 5, worlds: vec![World::Sim, World::Host], repeat: 4, seed }
+    }
+
+    fn key(step: &Step) -> (usize, World) {
+        (step.arm, step.world)
+    }
+
+    #[test]
+    fn every_block_holds_every_arm_in_every_world_once() {
+        let steps: Vec<Step> = plan(7).steps().collect();
+        assert_eq!(steps.len() as u64, plan(7).len());
+        for (repeat, block) in steps.chunks(10).enumerate() {
+            assert!(block.iter().all(|step| step.repeat == repeat as u32 && step.seed == 7 + repeat as u64));
+            let mut keys: Vec<_> = block.iter().map(key).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys.len(), 10);
+        }
+    }
+
+    #[test]
+    fn blocks_differ_in_order_and_the_order_follows_from_the_seed() {
+        let order = |seed| plan(seed).steps().map(|step| key(&step)).collect::<Vec<_>>();
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        let steps = order(1);
+        assert_ne!(steps[..10], steps[10..20]);
+    }
+
+    #[test]
+    fn only_the_host_is_warmed_up() {
+        let mut plan = plan(3);
+        assert_eq!(plan.warm_up(), Some(Step { world: World::Host, arm: 0, repeat: 0, seed: 3 }));
+        plan.worlds = vec![World::Sim];
+        assert_eq!(plan.warm_up(), None);
+    }
+
+    #[test]
+    fn seeds_wrap_around_at_the_end_of_their_range() {
+        assert_eq!(plan(u64::MAX).steps().last().map(|step| step.seed), Some(2));
+    }
+}

@@ -1,0 +1,114 @@
+//! The report: what an experiment found. [`text`] is for people, [`mod@json`] and [`mod@csv`] are for programs.
+
+pub mod csv;
+pub mod json;
+pub mod text;
+
+use scenario::result::{Run, World};
+use scenario::{Scenario, Setting};
+use serde::Serialize;
+
+use crate::measure::StandIn;
+use crate::sample::Sample;
+use crate::series::AllSeries;
+use crate::summary::{self, Accuracy, Gap, Summary};
+use crate::verdict::{self, Verdict};
+use crate::words;
+
+/// The version of the JSON: it changes when a field changes its meaning or goes away, and stays when one is added.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Everything that is known at the end of an experiment, or of what there is of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The version of this structure.
+    pub schema_version: u32,
+    /// What the experiment is about.
+    pub title: String,
+    /// Whether all planned runs were made.
+    pub complete: bool,
+    /// How many runs were planned; the warm-up is none of them.
+    pub planned_runs: u64,
+    /// How many repetitions each arm was to have.
+    pub repeat: u32,
+    /// The seed of the first repetition.
+    pub seed: u64,
+    /// The swept paths in the order of the file.
+    pub factors: Vec<String>,
+    /// The swept path that is compared.
+    pub compare: Option<String>,
+    /// The runs in the order in which they were made.
+    pub runs: Vec<Run>,
+    /// Every job in every arm and world.
+    pub summaries: Vec<Summary>,
+    /// Prediction against reality, by arm and job.
+    pub gaps: Vec<Gap>,
+    /// Prediction against reality, by job.
+    pub accuracy: Vec<Accuracy>,
+    /// The comparisons' outcomes.
+    pub verdicts: Vec<Verdict>,
+    /// What one should know before one believes the rest.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// The report of an experiment in these worlds, planned with so many runs, of which these samples were made.
+    pub fn new(
+        scenario: &Scenario,
+        worlds: &[World],
+        planned_runs: u64,
+        samples: Vec<Sample>,
+        stand_ins: &[StandIn],
+    ) -> Report {
+        let all = AllSeries::collect(scenario, &samples);
+        let (summaries, gaps, verdicts) = (summary::summaries(&all), summary::gaps(&all), verdict::verdicts(&all));
+        let complete = samples.len() as u64 == planned_runs;
+        let mut notes = Vec::new();
+        if !complete {
+            notes.push(format!(
+                "Incomplete: {} of {planned_runs} runs were made; all figures are from these.",
+                samples.len()
+            ));
+        }
+        notes.extend(stand_ins.iter().map(stand_in_note));
+        notes.extend(gap_note(scenario, worlds));
+        if scenario.experiment.repeat == 1 {
+            notes.push("One repetition gives no intervals; --repeat asks for more.".to_owned());
+        }
+        Report {
+            schema_version: SCHEMA_VERSION,
+            title: scenario.title.clone(),
+            complete,
+            planned_runs,
+            repeat: scenario.experiment.repeat,
+            seed: scenario.experiment.seed,
+            factors: csv::factors(scenario),
+            compare: scenario.experiment.compare.clone(),
+            accuracy: summary::accuracy(&gaps),
+            runs: samples.into_iter().map(|sample| sample.run).collect(),
+            summaries,
+            gaps,
+            verdicts,
+            notes,
+        }
+    }
+}
+
+fn stand_in_note(StandIn { job, work }: &StandIn) -> String {
+    let work = words::time(work.as_nanos() as f64);
+    format!("sim: `{job}` stands in as a cpu job of {work}, which its command took when it was run alone.")
+}
+
+/// Why there is no gap, or none for some arms, although both worlds were asked.
+fn gap_note(scenario: &Scenario, worlds: &[World]) -> Option<String> {
+    let is_host = |setting: &Setting| setting.machine.is_the_host();
+    let others = scenario.arms.iter().filter(|arm| !is_host(&arm.setting)).count();
+    if !(worlds.contains(&World::Sim) && worlds.contains(&World::Host)) || others == 0 {
+        return None;
+    }
+    let which = if others == scenario.arms.len() { "No gap is shown" } else { "Some arms show no gap" };
+    Some(format!(
+        "{which}: the simulated machine is not the one that the host world ran on. It is with `like = \"host\"` and no \
+         other key of [machine] but spin_margin, and without --scheduler."
+    ))
+}

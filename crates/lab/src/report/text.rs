@@ -1,0 +1,220 @@
+//! The report as text for people: at most [`WIDTH`] columns, tables and plain sentences.
+
+use std::fmt::Write;
+
+use scenario::result::World;
+
+use super::Report;
+use crate::summary::{Accuracy, Factors, Gap, Summary};
+use crate::table::Table;
+use crate::verdict::{Agreement, Fastest, Verdict};
+use crate::words;
+
+/// No line is longer, except for a single word that is.
+pub const WIDTH: usize = 100;
+
+/// The whole report.
+pub fn render(report: &Report) -> String {
+    let mut text = format!("{}\n\n", words::wrap(&report.title, WIDTH));
+    for world in worlds(report) {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{:<4}  {}", world.name(), machines(report, world));
+    }
+    let _ = writeln!(text, "{}", words::wrap(&method(report), WIDTH));
+    for note in &report.notes {
+        let _ = writeln!(text, "{}", words::wrap(note, WIDTH));
+    }
+    for job in jobs(report) {
+        text.push_str(&job_block(report, job));
+    }
+    if !report.gaps.is_empty() {
+        text.push_str("\nPrediction against reality: sim over host, less one (SSR: sim less host)\n");
+        for job in jobs(report) {
+            text.push_str(&gap_block(report, job));
+        }
+    }
+    let sentences: Vec<String> =
+        report.verdicts.iter().map(comparison).chain(report.accuracy.iter().map(accuracy)).collect();
+    if !sentences.is_empty() {
+        text.push_str("\nVerdict\n");
+        for sentence in sentences {
+            let _ = writeln!(text, "{}", words::wrap(&format!("- {sentence}"), WIDTH));
+        }
+    }
+    text
+}
+
+fn worlds(report: &Report) -> Vec<World> {
+    let with = |world: &World| report.runs.iter().any(|run| run.world == *world);
+    [World::Sim, World::Host].into_iter().filter(with).collect()
+}
+
+/// The machines of a world's runs: one, unless the machine is swept.
+fn machines(report: &Report, world: World) -> String {
+    let mut machines: Vec<String> = Vec::new();
+    for run in report.runs.iter().filter(|run| run.world == world) {
+        let (cpus, scheduler) = (run.outcome.machine.cpus, &run.outcome.machine.scheduler);
+        let machine = format!("{cpus} {}, {scheduler}", if cpus == 1 { "CPU" } else { "CPUs" });
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
+    machines.sort_unstable();
+    if machines.len() > 4 { format!("{} machines", machines.len()) } else { machines.join("; ") }
+}
+
+fn method(report: &Report) -> String {
+    let Report { repeat, seed, planned_runs, .. } = report;
+    let runs = if *planned_runs == 1 { "run" } else { "runs" };
+    match repeat {
+        1 => format!("{planned_runs} {runs}, seed {seed}."),
+        _ => {
+            let last = seed.wrapping_add(u64::from(*repeat) - 1);
+            format!("{planned_runs} {runs}: {repeat} repetitions, seeds {seed} to {last}; means with 95 % intervals.")
+        }
+    }
+}
+
+fn jobs(report: &Report) -> Vec<&str> {
+    let mut jobs: Vec<&str> = Vec::new();
+    for summary in &report.summaries {
+        if !jobs.contains(&summary.job.as_str()) {
+            jobs.push(&summary.job);
+        }
+    }
+    jobs
+}
+
+/// What a line of a table is called and what its part of the table is: the compared value under all other factors, or
+/// nothing under all factors where nothing is compared.
+fn place(report: &Report, factors: &Factors) -> (String, String) {
+    let compared = report.compare.as_deref();
+    let others = report.factors.iter().filter(|path| Some(path.as_str()) != compared);
+    let heading = words::factors(others.filter_map(|path| factors.get_key_value(path)));
+    (heading, compared.and_then(|path| factors.get(path)).map(words::value).unwrap_or_default())
+}
+
+/// One table for each combination of the other factors. The first cell of each row is the compared value; the items give
+/// the rest.
+fn tables<'a, const N: usize>(
+    report: &Report,
+    header: [&str; N],
+    words: usize,
+    items: impl Iterator<Item = (&'a Factors, Vec<Option<String>>)>,
+) -> String {
+    let mut tables: Vec<(String, Table)> = Vec::new();
+    let mut last = None;
+    for (factors, cells) in items {
+        let (heading, label) = place(report, factors);
+        let known = tables.iter().position(|(known, _)| *known == heading).unwrap_or_else(|| {
+            tables.push((heading, Table::new(header, words)));
+            tables.len() - 1
+        });
+        // The label stands once for all lines that belong to it.
+        let here = Some((known, label.clone()));
+        let shown = (!label.is_empty()).then(|| if here == last { String::new() } else { label });
+        tables[known].1.row(std::iter::once(shown).chain(cells));
+        last = here;
+    }
+    let mut text = String::new();
+    for (heading, table) in tables {
+        if !heading.is_empty() {
+            let _ = writeln!(text, " {}", words::wrap(&heading, WIDTH - 1));
+        }
+        for line in table.render(WIDTH - 2).lines() {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+    text
+}
+
+fn job_block(report: &Report, job: &str) -> String {
+    let summaries = || report.summaries.iter().filter(|summary| summary.job == job);
+    let copies = summaries().map(|summary| summary.copies).max().unwrap_or(1);
+    let copies = if copies > 1 { " (mean of its copies)" } else { "" };
+    let label = report.compare.as_deref().map_or("", last_part);
+    let header = [label, "world", "completion", "rounds/s", "SSR %", "CPU time", "switches", "speed-up"];
+    let rows = summaries().map(|summary| (&summary.factors, summary_cells(summary)));
+    format!("\n{job}{copies}\n{}", tables(report, header, 2, rows))
+}
+
+fn summary_cells(summary: &Summary) -> Vec<Option<String>> {
+    let switches = [summary.voluntary_switches, summary.involuntary_switches].into_iter().flatten();
+    let switches = switches.map(|estimate| estimate.mean).reduce(|one, other| one + other);
+    vec![
+        Some(summary.world.name().to_owned()),
+        summary.completion_ns.map(|estimate| words::with_share(&estimate, words::time)),
+        summary.rounds_per_second.map(|estimate| words::count(estimate.mean)),
+        summary.ssr_percent.map(|estimate| words::with_half_width(&estimate)),
+        summary.cpu_ns.map(|estimate| words::time(estimate.mean)),
+        switches.map(words::count),
+        summary.speedup.map(|estimate| words::ratio(&estimate)),
+    ]
+}
+
+fn gap_block(report: &Report, job: &str) -> String {
+    let label = report.compare.as_deref().map_or("", last_part);
+    let header = [label, "completion %", "rounds/s %", "SSR points", "CPU time %"];
+    let cells = |gap: &Gap| -> Vec<Option<String>> {
+        let Gap { completion_percent, rounds_per_second_percent, ssr_points, cpu_percent, .. } = gap;
+        let estimates = [completion_percent, rounds_per_second_percent, ssr_points, cpu_percent];
+        estimates.into_iter().map(|estimate| estimate.as_ref().map(words::signed)).collect()
+    };
+    let rows = report.gaps.iter().filter(|gap| gap.job == job).map(|gap| (&gap.factors, cells(gap)));
+    format!("\n{job}\n{}", tables(report, header, 1, rows))
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+fn under(job: &str, factors: &Factors) -> String {
+    if factors.is_empty() { job.to_owned() } else { format!("{job}, {}", words::factors(factors)) }
+}
+
+fn comparison(verdict: &Verdict) -> String {
+    let value = |of: &Fastest| format!("`{}`", words::value(&of.value));
+    let level = |of: &Fastest| match of.level_with.as_slice() {
+        [] => String::new(),
+        others => format!(" (not to be told from {})", words::list(others)),
+    };
+    let answer = match verdict.fastest.as_slice() {
+        [one, other] => match verdict.agreement {
+            Some(Agreement::Agree) => format!("{} is fastest in both worlds", value(one)),
+            Some(Agreement::Level) => format!(
+                "{} is fastest in {}, {} in {}; the two cannot be told apart",
+                value(one),
+                one.world.name(),
+                value(other),
+                other.world.name()
+            ),
+            Some(Agreement::Disagree) | None => format!(
+                "{} is fastest in {}{}, {} in {}{}{}",
+                value(one),
+                one.world.name(),
+                level(one),
+                value(other),
+                other.world.name(),
+                level(other),
+                if verdict.agreement.is_some() { "; the worlds disagree" } else { "" }
+            ),
+        },
+        all => {
+            let each = all.iter().map(|one| format!("{} is fastest in {}{}", value(one), one.world.name(), level(one)));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    };
+    format!("{}: {answer}.", under(&verdict.job, &verdict.factors))
+}
+
+fn accuracy(accuracy: &Accuracy) -> String {
+    let Accuracy { job, arms, median_absolute_gap_percent: median, largest_gap_percent: largest, .. } = accuracy;
+    if *arms == 1 {
+        return format!("{job}: the predicted completion time is off by {median:.1} %.");
+    }
+    let at = words::factors(&accuracy.largest_gap_factors);
+    format!(
+        "{job}: the predicted completion times are off by {median:.1} % in the median of {arms} arms, at most by \
+         {largest:+.1} % ({at})."
+    )
+}

@@ -1,0 +1,64 @@
+//! Samples: runs as they come, and the figures of a job that are taken from them.
+
+use scenario::result::{JobOutcome, Run};
+
+/// One run, and the arm that it belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// The number of the arm in the scenario.
+    pub arm: usize,
+    /// The run.
+    pub run: Run,
+}
+
+/// What is reported of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Figure {
+    /// Completion time in nanoseconds.
+    Completion,
+    /// Rounds per second of completion time.
+    RoundsPerSecond,
+    /// Successful spins in percent.
+    Ssr,
+    /// CPU time in nanoseconds.
+    CpuTime,
+    /// Voluntary context switches.
+    VoluntarySwitches,
+    /// Involuntary context switches.
+    InvoluntarySwitches,
+}
+
+impl Figure {
+    /// The figure of a job in one run; nothing where it does not exist.
+    pub fn of(self, job: &JobOutcome) -> Option<f64> {
+        match self {
+            Figure::Completion => job.completion_ns.map(|span| span.as_nanos() as f64),
+            Figure::RoundsPerSecond => {
+                let seconds = job.completion_ns.filter(|span| !span.is_zero())?.as_secs_f64();
+                job.rounds.map(|rounds| rounds as f64 / seconds)
+            }
+            Figure::Ssr => job.ssr_percent,
+            Figure::CpuTime => job.cpu_ns.map(|span| span.as_nanos() as f64),
+            Figure::VoluntarySwitches => job.voluntary_switches.map(|switches| switches as f64),
+            Figure::InvoluntarySwitches => job.involuntary_switches.map(|switches| switches as f64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::Span;
+
+    fn job(millis: u64, rounds: Option<u64>) -> JobOutcome {
+        JobOutcome { completion_ns: Some(Span::from_millis(millis)), rounds, ..JobOutcome::default() }
+    }
+
+    #[test]
+    fn rounds_per_second_need_rounds_and_a_time() {
+        assert_eq!(Figure::RoundsPerSecond.of(&job(500, Some(100))), Some(200.0));
+        assert_eq!(Figure::RoundsPerSecond.of(&job(0, Some(100))), None);
+        assert_eq!(Figure::RoundsPerSecond.of(&job(500, None)), None);
+        assert_eq!(Figure::RoundsPerSecond.of(&JobOutcome { rounds: Some(1), ..JobOutcome::default() }), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Series: the samples of an experiment, sorted by what they are samples of.
+
+use std::collections::BTreeMap;
+
+use scenario::result::{JobOutcome, World};
+use scenario::{Arm, Scenario};
+
+use crate::sample::{Figure, Sample};
+
+/// What became of one job of the scenario in one arm and world, repetition by repetition.
+///
+/// The copies of a job are one sample of it, not several: they ran together. Their figures are averaged.
+#[derive(Clone, Debug, Default)]
+pub struct Series(BTreeMap<u32, Vec<JobOutcome>>);
+
+impl Series {
+    /// Collects a job of an arm, by its number in the setting, from the samples of that arm.
+    pub fn collect<'a>(arm: &Arm, job: usize, world: World, samples: impl Iterator<Item = &'a Sample>) -> Series {
+        // Outcomes stand in the order of the scenario with the copies counted out.
+        let before: usize = arm.setting.jobs[..job].iter().map(|job| job.copies as usize).sum();
+        let copies = arm.setting.jobs[job].copies as usize;
+        let runs = samples.map(|sample| &sample.run).filter(|run| run.world == world);
+        Series(
+            runs.map(|run| (run.repeat, run.outcome.jobs.iter().skip(before).take(copies).cloned().collect()))
+                .collect(),
+        )
+    }
+
+    /// Whether there is no repetition in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many repetitions there are.
+    pub fn repetitions(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The figure in every repetition that has it.
+    pub fn values(&self, figure: Figure) -> Vec<f64> {
+        self.0.values().filter_map(|copies| average(figure, copies)).collect()
+    }
+
+    /// The figure here and there, in every repetition in which both have it.
+    pub fn pairs(&self, other: &Series, figure: Figure) -> Vec<(f64, f64)> {
+        let pair = |(repeat, copies)| Some((average(figure, copies)?, average(figure, other.0.get(repeat)?)?));
+        self.0.iter().filter_map(pair).collect()
+    }
+}
+
+fn average(figure: Figure, copies: &Vec<JobOutcome>) -> Option<f64> {
+    let values: Vec<f64> = copies.iter().filter_map(|copy| figure.of(copy)).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// All series of an experiment: one for every arm, job and world in which there is at least one sample.
+#[derive(Clone, Debug)]
+pub struct AllSeries<'a> {
+    /// What was run.
+    pub scenario: &'a Scenario,
+    series: BTreeMap<(usize, usize, World), Series>,
+}
+
+impl<'a> AllSeries<'a> {
+    /// Sorts the samples.
+    pub fn collect(scenario: &'a Scenario, samples: &[Sample]) -> AllSeries<'a> {
+        let mut by_arm = vec![Vec::new(); scenario.arms.len()];
+        for sample in samples {
+            by_arm[sample.arm].push(sample);
+        }
+        let mut series = BTreeMap::new();
+        for (number, (arm, samples)) in scenario.arms.iter().zip(by_arm).enumerate() {
+            for job in 0..arm.setting.jobs.len() {
+                for world in [World::Sim, World::Host] {
+                    let collected = Series::collect(arm, job, world, samples.iter().copied());
+                    if !collected.is_empty() {
+                        series.insert((number, job, world), collected);
+                    }
+                }
+            }
+        }
+        AllSeries { scenario, series }
+    }
+
+    /// The series of an arm, a job and a world.
+    pub fn get(&self, arm: usize, job: usize, world: World) -> Option<&Series> {
+        self.series.get(&(arm, job, world))
+    }
+
+    /// All of them by number of the arm, number of the job, and world.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, usize, World, &Series)> {
+        self.series.iter().map(|(&(arm, job, world), series)| (arm, job, world, series))
+    }
+
+    /// The worlds in which there is a sample.
+    pub fn worlds(&self) -> Vec<World> {
+        let with = |world: &World| self.series.keys().any(|(_, _, of)| of == world);
+        [World::Sim, World::Host].into_iter().filter(with).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::result::{Outcome, Run};
+    use scenario::{Job, Kind, MachineKeys, Setting, Span};
+
+    #[test]
+    fn copies_are_averaged_and_repetitions_are_paired_by_their_number() {
+        let kind = Kind::Cpu { threads: 1, work: None };
+        let crew = |copies| Job { name: "crew".into(), copies, kind: kind.clone() };
+        let other = Job { name: "other".into(), ..crew(1) };
+        let jobs = vec![other, crew(2)];
+        let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+        let arm = Arm { factors: Vec::new(), setting };
+        let sample = |world, repeat, millis: [u64; 3]| {
+            let jobs = millis
+                .into_iter()
+                .map(|millis| JobOutcome { completion_ns: Some(Span::from_millis(millis)), ..JobOutcome::default() })
+                .collect();
+            let outcome = Outcome { jobs, ..Outcome::default() };
+            Sample { arm: 0, run: Run { world, factors: BTreeMap::new(), repeat, seed: 0, outcome } }
+        };
+        let samples =
+            [sample(World::Sim, 1, [9, 3, 5]), sample(World::Host, 0, [9, 7, 7]), sample(World::Host, 1, [9, 1, 3])];
+        let series = |world| Series::collect(&arm, 1, world, samples.iter());
+        assert_eq!(series(World::Host).values(Figure::Completion), [7e6, 2e6]);
+        assert_eq!(series(World::Sim).pairs(&series(World::Host), Figure::Completion), [(4e6, 2e6)]);
+        assert!(series(World::Host).values(Figure::Ssr).is_empty());
+    }
+}

@@ -1,0 +1,177 @@
+//! Estimates from a few samples: means and ratios with their 95 % intervals.
+//!
+//! Intervals are Student's: they hold for few samples where these scatter about as a normal distribution does, which the
+//! logarithms of durations do better than durations. So whatever is compared is compared by ratio, and ratios are averaged
+//! on the log scale: twice as fast and half as fast are equally far from no difference.
+
+use serde::{Serialize, Serializer};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// A mean, and how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The arithmetic mean, or the geometric one of ratios.
+    pub mean: f64,
+    /// The 95 % interval of the mean: its lower and its upper end. One sample has none.
+    pub interval: Option<(f64, f64)>,
+    /// How many samples it is made of.
+    pub samples: usize,
+}
+
+impl Estimate {
+    /// The estimate in another scale; `scale` must be increasing.
+    pub fn map(self, scale: impl Fn(f64) -> f64) -> Estimate {
+        let interval = self.interval.map(|(low, high)| (scale(low), scale(high)));
+        Estimate { mean: scale(self.mean), interval, ..self }
+    }
+
+    /// Half the width of the interval.
+    pub fn half_width(&self) -> Option<f64> {
+        self.interval.map(|(low, high)| (high - low) / 2.0)
+    }
+
+    /// Whether there is an interval and it holds `value`.
+    pub fn holds(&self, value: f64) -> bool {
+        self.interval.is_some_and(|(low, high)| low <= value && value <= high)
+    }
+}
+
+/// Written as `mean`, `low`, `high` and `samples`, to six significant digits: more would only be noise, and the last digits
+/// of a logarithm differ from one C library to the next.
+impl Serialize for Estimate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written {
+            mean: f64,
+            low: Option<f64>,
+            high: Option<f64>,
+            samples: usize,
+        }
+        let (low, high) = self.interval.unzip();
+        let (mean, low, high) = (six_digits(self.mean), low.map(six_digits), high.map(six_digits));
+        Written { mean, low, high, samples: self.samples }.serialize(serializer)
+    }
+}
+
+/// The number to six significant digits.
+pub fn six_digits(number: f64) -> f64 {
+    // A number prints as one that reads back, so the fallback is never taken.
+    format!("{number:.5e}").parse().unwrap_or(number)
+}
+
+/// The arithmetic mean of the samples with its interval; nothing without samples.
+pub fn mean(samples: &[f64]) -> Option<Estimate> {
+    let n = samples.len();
+    let mean = if n == 0 { return None } else { samples.iter().sum::<f64>() / n as f64 };
+    let interval = student_quantile(n).map(|quantile| {
+        let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+        let standard_error = (squares / (n - 1) as f64 / n as f64).sqrt();
+        (mean - quantile * standard_error, mean + quantile * standard_error)
+    });
+    Some(Estimate { mean, interval, samples: n })
+}
+
+/// The geometric mean of the ratios of pairs, first over second, with its interval. Pairs in which either is not positive
+/// have no ratio and are left out; nothing where none is left.
+pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
+    let positive = pairs.iter().filter(|&&(first, second)| first > 0.0 && second > 0.0);
+    let logarithms: Vec<f64> = positive.map(|(first, second)| (first / second).ln()).collect();
+    mean(&logarithms).map(|estimate| estimate.map(f64::exp))
+}
+
+/// The mean of the differences of pairs, first minus second, with its interval.
+pub fn difference(pairs: &[(f64, f64)]) -> Option<Estimate> {
+    let differences: Vec<f64> = pairs.iter().map(|(first, second)| first - second).collect();
+    mean(&differences)
+}
+
+/// The median of the samples; nothing without samples.
+pub fn median(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let odd = sorted.len() % 2 == 1;
+    Some(if odd { upper } else { (sorted[sorted.len() / 2 - 1] + upper) / 2.0 })
+}
+
+/// How many standard errors a 95 % interval reaches to each side of the mean of `n` samples.
+fn student_quantile(n: usize) -> Option<f64> {
+    let freedom = n.checked_sub(1).filter(|&freedom| freedom > 0)? as f64;
+    StudentsT::new(0.0, 1.0, freedom).ok().map(|student| student.inverse_cdf(0.975))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-4 * b.abs().max(1e-9)
+    }
+
+    #[test]
+    fn student_quantiles_are_those_of_the_tables() {
+        for (n, quantile) in [(2, 12.7062), (3, 4.30265), (5, 2.77645), (10, 2.26216), (31, 2.04227), (1001, 1.96234)] {
+            let found = student_quantile(n).unwrap();
+            assert!(close(found, quantile), "{n}: {found}");
+        }
+        assert_eq!(student_quantile(1), None);
+        assert_eq!(student_quantile(0), None);
+    }
+
+    #[test]
+    fn the_interval_of_a_mean_is_as_computed_by_hand() {
+        // Squared deviations sum to 0.868; the standard error is sqrt(0.868 / 4 / 5) = 0.20833, and 2.77645 of them are 0.57841.
+        let estimate = mean(&[5.1, 4.9, 5.6, 5.8, 6.0]).unwrap();
+        let (low, high) = estimate.interval.unwrap();
+        assert!(close(estimate.mean, 5.48) && close(low, 4.901_59) && close(high, 6.058_41), "{estimate:?}");
+    }
+
+    #[test]
+    fn one_sample_has_a_mean_and_no_interval() {
+        assert_eq!(mean(&[3.0]), Some(Estimate { mean: 3.0, interval: None, samples: 1 }));
+        assert_eq!(mean(&[]), None);
+    }
+
+    #[test]
+    fn equal_samples_have_an_interval_of_no_width() {
+        assert_eq!(mean(&[2.0, 2.0, 2.0]).and_then(|estimate| estimate.interval), Some((2.0, 2.0)));
+    }
+
+    #[test]
+    fn a_ratio_is_its_own_inverse_when_the_pairs_are_turned() {
+        let pairs = [(10.0, 5.0), (9.0, 4.0), (12.0, 7.0)];
+        let turned = pairs.map(|(first, second)| (second, first));
+        let (ratio, inverse) = (ratio(&pairs).unwrap(), ratio(&turned).unwrap());
+        let ((low, high), (inverse_low, inverse_high)) = (ratio.interval.unwrap(), inverse.interval.unwrap());
+        assert!(close(ratio.mean, 1.0 / inverse.mean));
+        assert!(close(low, 1.0 / inverse_high) && close(high, 1.0 / inverse_low));
+    }
+
+    #[test]
+    fn pairing_takes_out_what_both_sides_share() {
+        // The machine was three times slower in the second repetition, for both arms.
+        let estimate = ratio(&[(10.0, 5.0), (30.0, 15.0)]).unwrap();
+        let (low, high) = estimate.interval.unwrap();
+        assert!(close(estimate.mean, 2.0) && close(low, 2.0) && close(high, 2.0));
+    }
+
+    #[test]
+    fn pairs_without_a_ratio_are_left_out() {
+        assert_eq!(ratio(&[(0.0, 1.0), (4.0, 2.0), (1.0, 0.0)]).map(|estimate| estimate.samples), Some(1));
+        assert_eq!(ratio(&[(0.0, 1.0)]), None);
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_in_the_middle() {
+        assert_eq!(median(&[4.0, 1.0, 3.0]), Some(3.0));
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn written_numbers_have_six_digits() {
+        assert_eq!(six_digits(1.0 / 3.0), 0.333333);
+        assert_eq!(six_digits(123_456_789.0), 123_457_000.0);
+        assert_eq!(six_digits(0.0), 0.0);
+    }
+}

@@ -1,0 +1,182 @@
+//! Summaries: every job in every arm and world, with what is compared; and the gap between the worlds.
+
+use std::collections::BTreeMap;
+
+use scenario::result::World;
+use scenario::{Arm, Scenario};
+use serde::Serialize;
+
+use crate::sample::Figure;
+use crate::series::{AllSeries, Series};
+use crate::statistics::{self, Estimate};
+
+/// Dotted paths and their values.
+pub type Factors = BTreeMap<String, toml::Value>;
+
+/// One job in one arm and world. Figures are means over the repetitions, averaged over the job's copies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The world.
+    pub world: World,
+    /// The arm.
+    pub factors: Factors,
+    /// The job's name.
+    pub job: String,
+    /// How many copies of it ran together.
+    pub copies: u32,
+    /// How many repetitions there are.
+    pub repetitions: usize,
+    /// Completion time.
+    pub completion_ns: Option<Estimate>,
+    /// Rounds per second.
+    pub rounds_per_second: Option<Estimate>,
+    /// Successful spins.
+    pub ssr_percent: Option<Estimate>,
+    /// CPU time.
+    pub cpu_ns: Option<Estimate>,
+    /// Voluntary context switches.
+    pub voluntary_switches: Option<Estimate>,
+    /// Involuntary context switches.
+    pub involuntary_switches: Option<Estimate>,
+    /// Completion time of the baseline over that of this arm, repetition by repetition, geometric mean; one where this is
+    /// the baseline.
+    pub speedup: Option<Estimate>,
+}
+
+/// How far the simulator's prediction of a job in an arm is from reality: positive where it predicts more than was
+/// measured. Taken repetition by repetition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gap {
+    /// The arm.
+    pub factors: Factors,
+    /// The job's name.
+    pub job: String,
+    /// Of the completion time.
+    pub completion_percent: Option<Estimate>,
+    /// Of the rounds per second.
+    pub rounds_per_second_percent: Option<Estimate>,
+    /// Of SSR, in percentage points.
+    pub ssr_points: Option<Estimate>,
+    /// Of the CPU time.
+    pub cpu_percent: Option<Estimate>,
+}
+
+/// How far the predicted completion times of a job are off, over all arms.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Accuracy {
+    /// The job's name.
+    pub job: String,
+    /// Over how many arms.
+    pub arms: usize,
+    /// The median of the absolute gaps.
+    pub median_absolute_gap_percent: f64,
+    /// The largest of them, with its sign.
+    pub largest_gap_percent: f64,
+    /// The arm with the largest.
+    pub largest_gap_factors: Factors,
+}
+
+/// The factors of an arm.
+pub fn factors(arm: &Arm) -> Factors {
+    arm.factors.iter().cloned().collect()
+}
+
+/// The factors of an arm without the one that is compared: what its rivals share with it.
+pub fn shared_factors(arm: &Arm, compare: &str) -> Factors {
+    arm.factors.iter().filter(|(path, _)| path != compare).cloned().collect()
+}
+
+/// The arms that are rivals of each other, by number: those that differ in nothing but the compared factor, in its order,
+/// the baseline first. Nothing where nothing is compared.
+pub fn rivals(scenario: &Scenario) -> Vec<Vec<usize>> {
+    let Some(compare) = &scenario.experiment.compare else { return Vec::new() };
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut known = BTreeMap::new();
+    for (number, arm) in scenario.arms.iter().enumerate() {
+        let shared = crate::words::factors(&shared_factors(arm, compare));
+        let group = *known.entry(shared).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[group].push(number);
+    }
+    groups
+}
+
+/// Summarises all series, in the order of arms, jobs and worlds.
+pub fn summaries(all: &AllSeries<'_>) -> Vec<Summary> {
+    let mut baseline = BTreeMap::new();
+    for group in rivals(all.scenario) {
+        baseline.extend(group.iter().map(|&arm| (arm, group[0])));
+    }
+    let summarise = |(arm, job, world, series): (usize, usize, World, &Series)| {
+        let mean = |figure| statistics::mean(&series.values(figure));
+        let baseline = baseline.get(&arm).and_then(|&baseline| all.get(baseline, job, world));
+        let setting = &all.scenario.arms[arm].setting;
+        Summary {
+            world,
+            factors: factors(&all.scenario.arms[arm]),
+            job: setting.jobs[job].name.clone(),
+            copies: setting.jobs[job].copies,
+            repetitions: series.repetitions(),
+            completion_ns: mean(Figure::Completion),
+            rounds_per_second: mean(Figure::RoundsPerSecond),
+            ssr_percent: mean(Figure::Ssr),
+            cpu_ns: mean(Figure::CpuTime),
+            voluntary_switches: mean(Figure::VoluntarySwitches),
+            involuntary_switches: mean(Figure::InvoluntarySwitches),
+            speedup: baseline.and_then(|of| statistics::ratio(&of.pairs(series, Figure::Completion))),
+        }
+    };
+    all.iter().map(summarise).collect()
+}
+
+/// The gaps of all arms whose simulated machine is a twin of the one that the host world ran on; with another machine the
+/// two worlds answer different questions, and their difference means nothing.
+pub fn gaps(all: &AllSeries<'_>) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    for (number, job, world, sim) in all.iter() {
+        let arm = &all.scenario.arms[number];
+        let (World::Sim, Some(host)) = (world, all.get(number, job, World::Host)) else { continue };
+        if !arm.setting.machine.is_the_host() {
+            continue;
+        }
+        let percent = |figure| {
+            let ratio = statistics::ratio(&sim.pairs(host, figure));
+            ratio.map(|ratio| ratio.map(|ratio| (ratio - 1.0) * 100.0))
+        };
+        gaps.push(Gap {
+            factors: factors(arm),
+            job: arm.setting.jobs[job].name.clone(),
+            completion_percent: percent(Figure::Completion),
+            rounds_per_second_percent: percent(Figure::RoundsPerSecond),
+            ssr_points: statistics::difference(&sim.pairs(host, Figure::Ssr)),
+            cpu_percent: percent(Figure::CpuTime),
+        });
+    }
+    gaps
+}
+
+/// The accuracy of the predicted completion times, job by job in the order of the gaps.
+pub fn accuracy(gaps: &[Gap]) -> Vec<Accuracy> {
+    let mut by_job: Vec<(&str, Vec<(f64, &Gap)>)> = Vec::new();
+    for gap in gaps {
+        let Some(percent) = gap.completion_percent.map(|estimate| estimate.mean) else { continue };
+        match by_job.iter_mut().find(|(job, _)| *job == gap.job) {
+            Some((_, gaps)) => gaps.push((percent, gap)),
+            None => by_job.push((&gap.job, vec![(percent, gap)])),
+        }
+    }
+    let accuracy = |(job, gaps): (&str, Vec<(f64, &Gap)>)| {
+        let absolute: Vec<f64> = gaps.iter().map(|(percent, _)| percent.abs()).collect();
+        let &(largest, of) = gaps.iter().max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()))?;
+        Some(Accuracy {
+            job: job.to_owned(),
+            arms: gaps.len(),
+            median_absolute_gap_percent: statistics::six_digits(statistics::median(&absolute)?),
+            largest_gap_percent: statistics::six_digits(largest),
+            largest_gap_factors: of.factors.clone(),
+        })
+    };
+    by_job.into_iter().filter_map(accuracy).collect()
+}

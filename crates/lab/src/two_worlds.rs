@@ -1,0 +1,124 @@
+//! The simulator and this machine, as the worlds of an experiment.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use host::Host;
+use scenario::result::{Outcome, World};
+use scenario::{Kind, Machine, Scenario, Setting, Span};
+
+use crate::world::{Executed, Failure, Worlds};
+
+/// How often a simulation that takes long is asked whether it should stop.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Both worlds, the host only where it is needed.
+#[derive(Clone, Debug)]
+pub struct TwoWorlds {
+    host: Option<Host>,
+}
+
+/// Whether a scenario cannot be run in these worlds without a calibrated host: it is run there, the simulated machine is
+/// like it, or a command's CPU time is to be measured there.
+pub fn needs_host(scenario: &Scenario, chosen: &[World]) -> bool {
+    let settings = || scenario.arms.iter().map(|arm| &arm.setting);
+    chosen.contains(&World::Host)
+        || settings().any(|setting| setting.machine.like_host)
+        || settings().any(|setting| setting.jobs.iter().any(|job| is_unmeasured(&job.kind)))
+}
+
+fn is_unmeasured(kind: &Kind) -> bool {
+    matches!(kind, Kind::Command { work: None, .. })
+}
+
+impl TwoWorlds {
+    /// The simulator, and this machine where [`needs_host`] says so.
+    pub fn new(host: Option<Host>) -> TwoWorlds {
+        TwoWorlds { host }
+    }
+
+    /// Refuses what this machine cannot do, before anything starts.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Input`].
+    pub fn check(&self, scenario: &Scenario, chosen: &[World]) -> Result<(), Failure> {
+        let Some(host) = &self.host else { return Ok(()) };
+        for arm in &scenario.arms {
+            if chosen.contains(&World::Host) {
+                host.check(&arm.setting).map_err(of_host)?;
+                continue;
+            }
+            // Nothing but the commands that are to be measured has to be possible here.
+            let commands = arm.setting.jobs.iter().filter(|job| is_unmeasured(&job.kind)).cloned().collect::<Vec<_>>();
+            if !commands.is_empty() {
+                host.check(&Setting { jobs: commands, ..arm.setting.clone() }).map_err(of_host)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn host(&self) -> Result<&Host, Failure> {
+        self.host.as_ref().ok_or_else(|| Failure::Failed("this machine was not calibrated, but it is needed".into()))
+    }
+
+    fn simulated(&self, setting: &Setting) -> Result<Machine, Failure> {
+        let base = match setting.machine.like_host {
+            true => host::twin(&self.host()?.calibration),
+            false => Machine::with_cpus(setting.machine.cpus.unwrap_or(1)),
+        };
+        Ok(setting.machine.complete(&base))
+    }
+}
+
+impl Worlds for TwoWorlds {
+    fn run(&self, world: World, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Failure> {
+        match world {
+            World::Sim => {
+                let outcome = simulate(self.simulated(setting)?, setting.clone(), seed, cancel)?;
+                Ok(Executed { outcome, timeline: Vec::new() })
+            }
+            World::Host => {
+                let host::Executed { outcome, timeline } = self.host()?.run(setting, seed, cancel).map_err(of_host)?;
+                Ok(Executed { outcome, timeline })
+            }
+        }
+    }
+
+    fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure> {
+        self.host()?.measure_command(argv, cancel).map_err(of_host)
+    }
+}
+
+fn of_host(error: host::Error) -> Failure {
+    match error {
+        host::Error::Cancelled => Failure::Cancelled,
+        error if error.is_input() => Failure::Input(error.into()),
+        error => Failure::Failed(error.into()),
+    }
+}
+
+/// Simulates on a thread of its own: the simulator knows nothing of being cancelled. It also has nothing but memory and CPU
+/// time, so that a simulation nobody waits for any more can be left to end with the process.
+fn simulate(machine: Machine, setting: Setting, seed: u64, cancel: &AtomicBool) -> Result<Outcome, Failure> {
+    let (send, receive) = mpsc::channel();
+    let work = move || {
+        // The receiver is gone only if the outcome is not wanted any more.
+        let _ = send.send(sim::run(&machine, &setting, seed));
+    };
+    let failed = |message: &str| Failure::Failed(message.into());
+    thread::Builder::new()
+        .name("simulation".to_owned())
+        .spawn(work)
+        .map_err(|error| Failure::Failed(format!("cannot start a thread for the simulation: {error}").into()))?;
+    loop {
+        match receive.recv_timeout(PATIENCE) {
+            Ok(outcome) => return outcome.map_err(|error| Failure::Failed(error.into())),
+            Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => return Err(Failure::Cancelled),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(failed("the simulator stopped (a defect of rowlock)")),
+        }
+    }
+}
