@@ -1,20 +1,20 @@
 //! What must hold after every event, whatever the scheduler and the rules: debug builds check it.
 
-use policy::record::Recorder;
 use policy::{Instant, Span};
 
-use crate::engine::{Doing, Engine};
+use crate::engine::Engine;
 use crate::scheduler::Scheduler;
 use crate::team::Place;
+use crate::watch::Doing;
 
 /// Panics with what does not hold; that is a defect of the engine or of a scheduler, never of the input.
-pub(crate) fn after_event<S: Scheduler, R: Recorder>(engine: &Engine<'_, S, R>) {
+pub(crate) fn after_event<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
     every_thread_is_in_one_place(engine);
     no_cpu_idles_beside_work(engine);
     cpu_time_adds_up(engine);
 }
 
-fn every_thread_is_in_one_place<S: Scheduler, R: Recorder>(engine: &Engine<'_, S, R>) {
+fn every_thread_is_in_one_place<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
     let mut on_cpus = 0;
     for (cpu, state) in crate::cpu_ids(engine.cpus.len()).zip(&engine.cpus) {
         let holds = match state.doing {
@@ -41,14 +41,14 @@ fn every_thread_is_in_one_place<S: Scheduler, R: Recorder>(engine: &Engine<'_, S
     );
 }
 
-fn no_cpu_idles_beside_work<S: Scheduler, R: Recorder>(engine: &Engine<'_, S, R>) {
+fn no_cpu_idles_beside_work<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
     for (cpu, state) in crate::cpu_ids(engine.cpus.len()).zip(&engine.cpus) {
         let idles = state.doing == Doing::Idle && engine.scheduler.has_work_for(cpu, engine.now);
         assert!(!idles, "CPU {cpu} idles at {} beside a thread that it would run", engine.now);
     }
 }
 
-fn cpu_time_adds_up<S: Scheduler, R: Recorder>(engine: &Engine<'_, S, R>) {
+fn cpu_time_adds_up<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
     let not_yet_charged: Span = engine.cpus.iter().map(|cpu| engine.now.since(cpu.charged)).sum();
     let elapsed = engine.now.since(Instant::ZERO).scaled(1000 * engine.cpus.len() as u64);
     assert_eq!(engine.time.total() + not_yet_charged, elapsed, "time of all CPUs at {}", engine.now);

@@ -12,6 +12,7 @@ use crate::Error;
 use crate::account::{MachineTime, Use};
 use crate::scheduler::{IdleCpus, Scheduler, Why};
 use crate::team::{Activity, Crew, ENDLESS, Place, Task};
+use crate::watch::{Doing, Leaving, Watch};
 use crate::winner::{NEVER, WinnerTree};
 
 /// The kinds of event, in the order in which they are taken within one moment.
@@ -29,27 +30,6 @@ fn key(at: Instant, event: Event) -> u64 {
     if nanos >= NEVER >> 2 { NEVER } else { nanos << 2 | event as u64 }
 }
 
-/// How a thread leaves its CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    Preempted,
-    Yielding,
-    Blocking,
-    Ending,
-}
-
-/// What a CPU is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
-    Idle,
-    /// Switching from one thread to another; either may be idleness.
-    Switching {
-        from: Option<(ThreadId, Leaving)>,
-        to: Option<ThreadId>,
-    },
-    Running(ThreadId),
-}
-
 /// A CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cpu {
@@ -63,7 +43,7 @@ pub(crate) struct Cpu {
 }
 
 /// One run.
-pub(crate) struct Engine<'a, S, R> {
+pub(crate) struct Engine<'a, S, R, W> {
     machine: &'a Machine,
     keep_running: bool,
     pub(crate) now: Instant,
@@ -76,14 +56,15 @@ pub(crate) struct Engine<'a, S, R> {
     pub(crate) crew: Crew,
     team_states: Vec<TeamState>,
     recorders: Vec<R>,
+    watch: &'a mut W,
     /// Jobs that the run still waits for.
     jobs_left: usize,
     pub(crate) time: MachineTime,
     events: u64,
 }
 
-impl<'a, S: Scheduler, R: Recorder + Default> Engine<'a, S, R> {
-    pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S) -> Self {
+impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
+    pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S, watch: &'a mut W) -> Self {
         let crew = Crew::new(machine, setting, seed);
         let cpus = machine.cpus as usize;
         let idle = Cpu { doing: Doing::Idle, charged: Instant::ZERO, alarm: Instant::ZERO, must_pick: false };
@@ -98,6 +79,7 @@ impl<'a, S: Scheduler, R: Recorder + Default> Engine<'a, S, R> {
             told: Vec::new(),
             team_states: vec![TeamState::default(); crew.jobs.len()],
             recorders: crew.jobs.iter().map(|_| R::default()).collect(),
+            watch,
             jobs_left: crew.jobs.iter().filter(|job| !job.is_endless()).count(),
             crew,
             time: MachineTime::default(),
@@ -173,7 +155,7 @@ impl<'a, S: Scheduler, R: Recorder + Default> Engine<'a, S, R> {
 }
 
 /// CPUs: what they run, and the way from one thread to the next.
-impl<S: Scheduler, R: Recorder + Default> Engine<'_, S, R> {
+impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// A thread is the scheduler's.
     fn ready(&mut self, thread: ThreadId, why: Why) {
         self.crew.threads[thread.index()].place = Place::Ready;
@@ -246,13 +228,13 @@ impl<S: Scheduler, R: Recorder + Default> Engine<'_, S, R> {
         if let Some(to) = to {
             self.crew.threads[to.index()].place = Place::Coming(cpu);
         }
-        self.cpus[cpu.index()].doing = Doing::Switching { from, to };
+        self.now_does(cpu, Doing::Switching { from, to });
         self.queue.set(cpu.index(), key(self.now + span, Event::SwitchEnds));
     }
 
     fn switch_ends(&mut self, cpu: CpuId, from: Option<(ThreadId, Leaving)>, to: Option<ThreadId>) {
         self.charge(cpu);
-        self.cpus[cpu.index()].doing = to.map_or(Doing::Idle, Doing::Running);
+        self.now_does(cpu, to.map_or(Doing::Idle, Doing::Running));
         if let Some(to) = to {
             self.crew.threads[to.index()].place = Place::Running(cpu);
         }
@@ -267,6 +249,11 @@ impl<S: Scheduler, R: Recorder + Default> Engine<'_, S, R> {
         if to.is_none() || self.cpus[cpu.index()].must_pick {
             self.tell_to_pick(cpu);
         }
+    }
+
+    fn now_does(&mut self, cpu: CpuId, doing: Doing) {
+        self.cpus[cpu.index()].doing = doing;
+        self.watch.cpu_does(self.now, cpu, doing);
     }
 
     /// The switch away from a thread is over.
@@ -286,11 +273,12 @@ impl<S: Scheduler, R: Recorder + Default> Engine<'_, S, R> {
     fn alarm(&mut self, cpu: CpuId, thread: ThreadId) {
         self.charge(cpu);
         let picks = self.scheduler.alarmed(cpu, self.now, &self.idle);
+        if let Some(another) = picks.another {
+            self.idle.remove(another);
+            self.pick_from_idleness(another);
+        }
         if picks.this_cpu {
             self.pick_instead_of(cpu, thread, Leaving::Preempted);
-        }
-        if let Some(another) = picks.another {
-            self.tell_to_pick(another);
         }
         if self.cpus[cpu.index()].doing == Doing::Running(thread) {
             self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
@@ -339,7 +327,7 @@ impl<S: Scheduler, R: Recorder + Default> Engine<'_, S, R> {
 }
 
 /// Threads: what they do with a CPU, and the barrier.
-impl<S: Scheduler, R: Recorder + Default> Engine<'_, S, R> {
+impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// A thread gets its CPU.
     fn dispatch(&mut self, cpu: CpuId, thread: ThreadId) {
         self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
@@ -356,7 +344,7 @@ impl<S: Scheduler, R: Recorder + Default> Engine<'_, S, R> {
         match self.crew.threads[thread.index()].activity {
             Activity::Compute { .. } => self.computation_ends(cpu, thread),
             Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
-            Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
+            Activity::Yield { since, .. } => self.yield_cpu(cpu, thread, since),
             Activity::Block | Activity::Exit => self.end(cpu, thread),
         }
     }
@@ -442,16 +430,21 @@ impl<S: Scheduler, R: Recorder + Default> Engine<'_, S, R> {
             }
             Decision::Yield => {
                 waiting.activity = Activity::Yield { left: self.machine.yield_cost.max(step), since: self.now };
-                self.scheduler.yields(cpu, thread, self.now);
-                self.pick_instead_of(cpu, thread, Leaving::Yielding);
-                if self.cpus[cpu.index()].doing == Doing::Running(thread) {
-                    self.await_event(cpu, thread);
-                }
+                self.await_event(cpu, thread);
             }
             Decision::Block => {
                 waiting.activity = Activity::Block;
                 self.leave(cpu, thread, Leaving::Blocking);
             }
+        }
+    }
+
+    /// The system call of a yield has come to the scheduler.
+    fn yield_cpu(&mut self, cpu: CpuId, thread: ThreadId, since: Instant) {
+        self.scheduler.yields(cpu, thread, self.now);
+        self.pick_instead_of(cpu, thread, Leaving::Yielding);
+        if self.cpus[cpu.index()].doing == Doing::Running(thread) {
+            self.decide(cpu, thread, Observation::Yielded(self.now.since(since)));
         }
     }
 

@@ -9,12 +9,18 @@ mod engine;
 pub mod rr;
 pub mod scheduler;
 mod team;
+pub mod watch;
 mod winner;
 
 use policy::record::{Off, Recorder};
 use policy::{CpuId, Span};
 use scenario::result::Outcome;
 use scenario::{Kind, Machine, Scheduler, Setting};
+
+use crate::eevdf::Eevdf;
+use crate::engine::Engine;
+use crate::rr::RoundRobin;
+use crate::watch::Watch;
 
 /// Why a setting cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,32 +68,36 @@ pub enum Error {
 ///
 /// See [`Error`]; a setting without commands that a real machine would finish is simulated without one.
 pub fn run(machine: &Machine, setting: &Setting, seed: u64) -> Result<Outcome, Error> {
-    run_recorded::<Off>(machine, setting, seed).map(|(outcome, _)| outcome)
+    run_watched::<Off, ()>(machine, setting, seed, &mut ()).map(|(outcome, _)| outcome)
 }
 
-/// [`run`], with a recorder for each job (copies counted one by one) that took down what its waiting rule was asked and
-/// what it decided.
+/// [`run`], with a recorder for each job (copies counted one by one) that takes down what its waiting rule is asked and
+/// what it decides, and with somebody who looks on.
 ///
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_recorded<R: Recorder + Default>(
+pub fn run_watched<R: Recorder + Default, W: Watch>(
     machine: &Machine,
     setting: &Setting,
     seed: u64,
+    watch: &mut W,
 ) -> Result<(Outcome, Vec<R>), Error> {
-    for (job, kind) in setting.jobs_with_copies() {
-        if matches!(kind.kind, Kind::Command { work: None, .. }) {
-            return Err(Error::CommandWithoutWork { job });
+    for (name, job) in setting.jobs_with_copies() {
+        if matches!(job.kind, Kind::Command { work: None, .. }) {
+            return Err(Error::CommandWithoutWork { job: name });
         }
     }
     let machine = &on_grid(machine);
-    let threads: u32 = setting.jobs.iter().map(|job| job.copies * job.kind.threads()).sum();
     match machine.scheduler {
-        Scheduler::Rr => engine::Engine::new(machine, setting, seed, rr::RoundRobin::new(machine.quantum)).run(),
+        Scheduler::Rr => {
+            let scheduler = RoundRobin::new(machine.quantum);
+            Engine::new(machine, setting, seed, scheduler, watch).run()
+        }
         Scheduler::Eevdf => {
-            let scheduler = eevdf::Eevdf::new(machine.cpus, threads, machine.slice, machine.tick);
-            engine::Engine::new(machine, setting, seed, scheduler).run()
+            let threads = setting.jobs.iter().map(|job| job.copies * job.kind.threads()).sum();
+            let scheduler = Eevdf::new(machine.cpus, threads, machine.slice, machine.tick);
+            Engine::new(machine, setting, seed, scheduler, watch).run()
         }
     }
 }

@@ -56,7 +56,7 @@ pub trait Scheduler {
 pub struct Picks {
     /// The CPU whose alarm it was.
     pub this_cpu: bool,
-    /// An idle CPU that should look for work.
+    /// An idle CPU that should look for work; it picks first.
     pub another: Option<CpuId>,
 }
 

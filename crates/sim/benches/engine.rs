@@ -1,0 +1,43 @@
+//! Events per second of the engine on one core: `cargo bench -p rowlock-sim`.
+//!
+//! 32 CPUs and 200 CPU-bound threads. 32 more threads with a random first computation of less than a quantum (or tick)
+//! start on the CPUs beside them and end, so that no two CPUs' slices are aligned. The figure is that of the engine as
+//! users run it, with all its accounts. CPU time is what counts, since the machine may be shared; the median of several
+//! runs is quoted.
+
+use std::time::Instant;
+
+use policy::Span;
+use scenario::draw::Stream;
+use scenario::{Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+
+const CPUS: u32 = 32;
+const THREADS: u32 = 200;
+const RUNS: usize = 7;
+
+fn cpu_job(name: String, threads: u32, work: Span) -> Job {
+    Job { name, copies: 1, kind: Kind::Cpu { threads, work: Some(work) } }
+}
+
+fn main() {
+    for (scheduler, work, offset) in
+        [(Scheduler::Rr, Span::from_millis(500), 100_000), (Scheduler::Eevdf, Span::from_millis(20_000), 4_000_000)]
+    {
+        let mut stream = Stream::named(1, "offsets", 0);
+        let mut jobs: Vec<Job> =
+            (0..CPUS).map(|n| cpu_job(format!("offset.{n}"), 1, Span::from_nanos(1 + stream.below(offset)))).collect();
+        jobs.push(cpu_job("bound".to_owned(), THREADS, work));
+        let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+        let machine = Machine { scheduler, ..Machine::with_cpus(CPUS) };
+        let mut rates: Vec<f64> = (0..RUNS)
+            .map(|run| {
+                let started = Instant::now();
+                let outcome = rowlock_sim::run(&machine, &setting, run as u64).unwrap();
+                outcome.machine.events.unwrap() as f64 / started.elapsed().as_secs_f64()
+            })
+            .collect();
+        rates.sort_by(f64::total_cmp);
+        let [low, median, high] = [0, RUNS / 2, RUNS - 1].map(|n| rates[n] / 1e6);
+        println!("{:6} {median:6.2} M events/s (median of {RUNS}; {low:.2} to {high:.2})", scheduler.name());
+    }
+}

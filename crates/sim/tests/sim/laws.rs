@@ -1,0 +1,123 @@
+//! Laws that hold whatever the setting.
+
+use policy::Span;
+use policy::table::POLICIES;
+use proptest::prelude::*;
+use rowlock_sim::run;
+use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+
+use crate::timeline::{barrier, cpu, setting};
+
+fn us(n: u64) -> Span {
+    Span::from_micros(n)
+}
+
+fn rr(cpus: u32) -> Machine {
+    Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(cpus) }
+}
+
+#[test]
+fn cpu_bound_threads_under_round_robin_use_a_quantum_of_every_quantum_and_switch() {
+    let jobs = vec![Job { name: "bound".into(), copies: 1, kind: Kind::Cpu { threads: 64, work: Some(us(10_000)) } }];
+    let outcome = run(&rr(32), &setting(jobs), 1).unwrap();
+    let work = outcome.machine.work_percent.unwrap();
+    assert!((work - 100.0 * 100.0 / 106.0).abs() < 0.2, "{work}");
+}
+
+#[test]
+fn two_threads_alone_that_spin_long_enough_never_switch() {
+    let outcome = run(&rr(2), &setting(vec![barrier("crew", 2, us(10), 1_000, "2cs+")]), 1).unwrap();
+    // One switch to begin with, then a thousand computations of 10 us; the last to leave finds nobody to wait for.
+    assert_eq!(outcome.jobs[0].completion_ns, Some(us(6 + 10_000)));
+    assert_eq!(outcome.jobs[0].ssr_percent, Some(100.0));
+    assert_eq!(outcome.jobs[0].voluntary_switches, Some(0));
+}
+
+#[test]
+fn threads_that_yield_to_each_other_at_no_cost_do_not_stop_the_clock() {
+    let free = Machine { context_switch: Span::ZERO, yield_cost: Span::ZERO, ..rr(1) };
+    let outcome = run(&free, &setting(vec![barrier("crew", 3, us(10), 5, "always-yield"), cpu("x", None)]), 1).unwrap();
+    assert_eq!(outcome.jobs[0].rounds, Some(5));
+}
+
+#[test]
+fn jobs_that_keep_running_count_once_and_keep_the_load() {
+    let jobs = vec![cpu("short", Some(us(1_000))), cpu("long", Some(us(10_000)))];
+    let keep = Setting { keep_running: true, ..setting(jobs.clone()) };
+    let (alone, kept) = (run(&rr(1), &setting(jobs), 1).unwrap(), run(&rr(1), &keep, 1).unwrap());
+    let completion = |outcome: &scenario::result::Outcome, job: usize| outcome.jobs[job].completion_ns.unwrap();
+    assert!(completion(&kept, 0) <= completion(&alone, 0) + us(106));
+    assert!(completion(&alone, 1) < us(12_500), "the long job has the CPU to itself in the end");
+    assert!(completion(&kept, 1) > us(20_000), "the short job goes on beside it");
+    assert!(kept.jobs[0].delivered_work_ns.unwrap() <= us(1_000), "what it does after its end is not counted");
+}
+
+#[test]
+fn a_command_is_a_cpu_job_of_its_cpu_time() {
+    let command = |work| Kind::Command { argv: vec!["true".into()], threads: 2, work };
+    let run_as = |kind| run(&rr(2), &setting(vec![Job { name: "zip".into(), copies: 1, kind }]), 1);
+    let as_command = run_as(command(Some(us(500)))).unwrap();
+    let as_cpu = run_as(Kind::Cpu { threads: 2, work: Some(us(250)) }).unwrap();
+    assert_eq!(as_command, as_cpu);
+    let refused = run_as(command(None)).unwrap_err();
+    assert!(refused.to_string().contains("`zip`"), "{refused}");
+}
+
+/// Settings with all kinds of jobs, small enough to be checked after each event.
+fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
+    let compute = (0_u64..60, 0_u64..20).prop_map(|(mean, sd)| Compute::Normal { mean: us(mean), sd: us(sd) });
+    let kind = (0_usize..3, 1_u32..7, compute, 1_u64..30, 0..POLICIES.len(), prop::option::of(0_u64..3_000)).prop_map(
+        |(kind, threads, compute, rounds, policy, work)| match kind {
+            0 => Kind::Cpu { threads, work: work.map(us) },
+            1 => Kind::Command { argv: vec!["true".into()], threads, work: Some(us(work.unwrap_or(0))) },
+            _ => Kind::Barrier { threads, compute, rounds, waiting: POLICIES[policy].example },
+        },
+    );
+    let job = (1_u32..3, kind).prop_map(|(copies, kind)| Job { name: String::new(), copies, kind });
+    let machine = (1_u32..5, 0_u64..9, 0_u64..30, 1_u64..200, prop::bool::ANY, 1_u64..3_000).prop_map(
+        |(cpus, switch, wakeup, quantum, rr, step)| Machine {
+            scheduler: if rr { Scheduler::Rr } else { Scheduler::Eevdf },
+            step: Span::from_nanos(step),
+            context_switch: us(switch),
+            wakeup_cost: us(wakeup),
+            quantum: us(quantum),
+            tick: us(10 * quantum),
+            slice: us(7 * quantum),
+            ..Machine::with_cpus(cpus)
+        },
+    );
+    (machine, prop::collection::vec(job, 1..5), prop::bool::ANY).prop_map(|(machine, mut jobs, keep_running)| {
+        jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
+        (machine, Setting { machine: MachineKeys::default(), jobs, keep_running })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Debug builds check the engine's invariants after every event meanwhile.
+    #[test]
+    fn any_setting_ends_does_its_work_and_repeats_itself((machine, setting) in any_setting(), seed in 0_u64..1_000) {
+        let outcome = run(&machine, &setting, seed).unwrap();
+        prop_assert_eq!(&outcome, &run(&machine, &setting, seed).unwrap());
+        for ((name, job), came) in setting.jobs_with_copies().zip(&outcome.jobs) {
+            prop_assert_eq!(&name, &came.job);
+            prop_assert_eq!(came.completion_ns.is_none(), job.kind.is_endless());
+            prop_assert!(came.spin_ns.unwrap() + came.delivered_work_ns.unwrap() <= came.cpu_ns.unwrap());
+            match job.kind {
+                Kind::Barrier { rounds, .. } => prop_assert_eq!(came.rounds, Some(rounds)),
+                Kind::Cpu { work: Some(work), threads } if !setting.keep_running => {
+                    let each = work.floor_to(machine.step).max(machine.step);
+                    prop_assert_eq!(came.delivered_work_ns.unwrap(), each.scaled(1000 * u64::from(threads)));
+                }
+                _ => {}
+            }
+        }
+        let of = &outcome.machine;
+        let percents = [of.work_percent, of.spin_percent, of.switch_percent, of.idle_percent];
+        // Nothing has any share where no time has passed: endless jobs alone, which a file may not have.
+        if let Some(sum) = percents.into_iter().sum::<Option<f64>>() {
+            prop_assert!((sum - 100.0).abs() < 1e-9, "{percents:?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What the CPUs did, as text with timestamps; and settings small enough to follow by hand.
+
+use policy::record::Off;
+use policy::{CpuId, Instant, Span, ThreadId};
+use rowlock_sim::run_watched;
+use rowlock_sim::watch::{Doing, Leaving, Watch};
+use scenario::draw::Stream;
+use scenario::result::Outcome;
+use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+
+/// A machine whose switches are free, so that virtual times are round.
+pub(crate) fn machine(cpus: u32, scheduler: Scheduler) -> Machine {
+    let (slice, tick) = (Span::from_millis(3), Span::from_millis(4));
+    Machine { scheduler, slice, tick, context_switch: Span::ZERO, ..Machine::with_cpus(cpus) }
+}
+
+/// A job of one CPU-bound thread; without `work` endless.
+pub(crate) fn cpu(name: &str, work: Option<Span>) -> Job {
+    Job { name: name.to_owned(), copies: 1, kind: Kind::Cpu { threads: 1, work } }
+}
+
+/// A barrier job whose threads all compute for exactly `compute`.
+pub(crate) fn barrier(name: &str, threads: u32, compute: Span, rounds: u64, waiting: &str) -> Job {
+    let compute = Compute::Normal { mean: compute, sd: Span::ZERO };
+    let waiting = waiting.parse().unwrap();
+    Job { name: name.to_owned(), copies: 1, kind: Kind::Barrier { threads, compute, rounds, waiting } }
+}
+
+pub(crate) fn setting(jobs: Vec<Job>) -> Setting {
+    Setting { machine: MachineKeys::default(), jobs, keep_running: false }
+}
+
+/// Runs a setting whose threads are queued in this order at the start, and tells what the CPUs did. Threads are called by
+/// the letter at their number in `names`.
+pub(crate) fn timeline(machine: &Machine, setting: &Setting, names: &str, order: &str) -> (String, Outcome) {
+    let order: Vec<u32> = order.chars().map(|name| names.find(name).unwrap() as u32).collect();
+    let mut watch = Log { names: names.chars().collect(), text: String::new() };
+    let (outcome, _) = run_watched::<Off, Log>(machine, setting, seed_for(&order), &mut watch).unwrap();
+    (watch.text, outcome)
+}
+
+/// A seed with which the engine's initial shuffle comes out as `order`.
+fn seed_for(order: &[u32]) -> u64 {
+    let shuffled = |seed| {
+        let mut threads: Vec<u32> = (0..order.len() as u32).collect();
+        Stream::named(seed, "initial queue order", 0).shuffle(&mut threads);
+        threads
+    };
+    (0..100_000).find(|seed| shuffled(*seed) == order).expect("one of so many shuffles of a few threads")
+}
+
+struct Log {
+    names: Vec<char>,
+    text: String,
+}
+
+impl Watch for Log {
+    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
+        let name = |thread: ThreadId| self.names[thread.index()].to_string();
+        let doing = match doing {
+            Doing::Idle => "idle".to_owned(),
+            Doing::Running(thread) => name(thread),
+            Doing::Switching { from, to } => {
+                let from = from.map_or("idle".to_owned(), |(thread, how)| {
+                    let how = match how {
+                        Leaving::Preempted => "preempted",
+                        Leaving::Yielding => "yields",
+                        Leaving::Blocking => "blocks",
+                        Leaving::Ending => "ends",
+                    };
+                    format!("{} {how}", name(thread))
+                });
+                format!("{from}, then {}", to.map_or("idle".to_owned(), name))
+            }
+        };
+        self.text += &format!("{at} cpu{cpu}: {doing}\n");
+    }
+}
+
+/// Holds a timeline against lines written by hand.
+pub(crate) fn assert_timeline(actual: &str, by_hand: &str) {
+    let clean = |text: &str| text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    assert_eq!(clean(actual), clean(by_hand), "\nwhat happened:\n{actual}");
+}
