@@ -1,2 +1,33 @@
-//! Empty for now.
-fn main() {}
+//! The `rowlock` command: reads its arguments, calls the crate that knows, and prints. It decides nothing itself.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod calibrate;
+mod check;
+mod output;
+mod policies;
+mod progress;
+mod run;
+mod signals;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    // The jobs of the host world are processes of this same program.
+    host::child::run_if_asked();
+    let done = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
+        Command::Policies(arguments) => policies::policies(&arguments),
+        Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => stop.report(),
+    }
+}

@@ -9,7 +9,7 @@ use scenario::{Kind, Scenario, Span};
 use crate::folder::{self, Folder};
 use crate::plan::{Plan, Step};
 use crate::sample::Sample;
-use crate::summary::{self, Factors};
+use crate::summary;
 use crate::words;
 use crate::world::{Executed, Failure, Worlds};
 
@@ -43,12 +43,12 @@ pub enum Error {
         source: Failure,
     },
     /// A run failed.
-    #[error("{} world, repetition {}{}: {source}", .step.world.name(), .step.repeat, under(.factors))]
+    #[error("{} world, repetition {}{}: {source}", .step.world.name(), .step.repeat, under(.arm))]
     Run {
         /// The run.
         step: Step,
-        /// The factors of its arm.
-        factors: Factors,
+        /// Its arm in words; empty where there is only one.
+        arm: String,
         /// Why.
         source: Failure,
     },
@@ -69,8 +69,8 @@ impl Error {
     }
 }
 
-fn under(factors: &Factors) -> String {
-    if factors.is_empty() { String::new() } else { format!(", {}", words::factors(factors)) }
+fn under(arm: &str) -> String {
+    if arm.is_empty() { String::new() } else { format!(", {arm}") }
 }
 
 /// A command whose CPU time was measured, for the simulator to put in its place.
@@ -131,7 +131,11 @@ pub fn measure(
     let execute = |step: Step| -> Result<Executed, Error> {
         let arm = &scenario.arms[step.arm];
         let result = unless_cancelled(cancel, || worlds.run(step.world, &arm.setting, step.seed, cancel));
-        result.map_err(|source| Error::Run { step, factors: summary::factors(arm), source })
+        result.map_err(|source| Error::Run {
+            step,
+            arm: words::factors(arm.factors.iter().map(|(path, value)| (path, value))),
+            source,
+        })
     };
     let mut samples = Vec::new();
     if let Some(step) = plan.warm_up() {

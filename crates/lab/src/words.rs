@@ -62,10 +62,11 @@ pub fn with_half_width(estimate: &Estimate) -> String {
 
 /// A ratio with its interval: `1.52 [1.48, 1.57]`.
 pub fn ratio(estimate: &Estimate) -> String {
-    let interval = estimate
-        .interval
-        .map_or(String::new(), |(low, high)| format!(" [{}, {}]", significant(low, 3), significant(high, 3)));
-    significant(estimate.mean, 3) + &interval
+    let written =
+        |ratio: f64| if (0.095..9.995).contains(&ratio) { format!("{ratio:.2}") } else { significant(ratio, 3) };
+    let interval =
+        estimate.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", written(low), written(high)));
+    written(estimate.mean) + &interval
 }
 
 /// A difference with its sign and its interval: `+3.2 [+1.1, +5.3]`.
@@ -139,6 +140,8 @@ mod tests {
         assert_eq!(with_share(&sure, time), "2.000 s ±5.0 %");
         assert_eq!(with_share(&single, time), "2.000 s");
         assert_eq!(ratio(&sure.map(|x| x / 1e9)), "2.00 [1.90, 2.10]");
+        assert_eq!(ratio(&sure.map(|x| x / 1e8)), "20.0 [19.0, 21.0]");
+        assert_eq!(ratio(&single.map(|x| x / 1e12)), "0.00200");
         assert_eq!(signed(&sure.map(|x| x / 1e9 - 2.0)), "0 [-0.1, +0.1]");
         assert_eq!(signed(&single.map(|x| x / 1e7)), "+200");
     }

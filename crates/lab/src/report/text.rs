@@ -33,8 +33,12 @@ pub fn render(report: &Report) -> String {
             text.push_str(&gap_block(report, job));
         }
     }
-    let sentences: Vec<String> =
-        report.verdicts.iter().map(comparison).chain(report.accuracy.iter().map(accuracy)).collect();
+    let sentences: Vec<String> = report
+        .verdicts
+        .iter()
+        .map(|verdict| comparison(report, verdict))
+        .chain(report.accuracy.iter().map(|of| accuracy(report, of)))
+        .collect();
     if !sentences.is_empty() {
         text.push_str("\nVerdict\n");
         for sentence in sentences {
@@ -85,17 +89,18 @@ fn jobs(report: &Report) -> Vec<&str> {
     jobs
 }
 
-/// What a line of a table is called and what its part of the table is: the compared value under all other factors, or
-/// nothing under all factors where nothing is compared.
-fn place(report: &Report, factors: &Factors) -> (String, String) {
-    let compared = report.compare.as_deref();
-    let others = report.factors.iter().filter(|path| Some(path.as_str()) != compared);
-    let heading = words::factors(others.filter_map(|path| factors.get_key_value(path)));
-    (heading, compared.and_then(|path| factors.get(path)).map(words::value).unwrap_or_default())
+/// The factor whose values name the lines of a table: the compared one, else the one that turns fastest.
+fn line_factor(report: &Report) -> Option<&str> {
+    report.compare.as_ref().or(report.factors.last()).map(String::as_str)
 }
 
-/// One table for each combination of the other factors. The first cell of each row is the compared value; the items give
-/// the rest.
+/// Factors in words, in the order of the file and not of the alphabet.
+fn in_order<'a>(report: &Report, factors: &'a Factors, wanted: impl Fn(&str) -> bool) -> String {
+    let paths = report.factors.iter().filter(|path| wanted(path));
+    words::factors(paths.filter_map(|path| factors.get_key_value(path)))
+}
+
+/// One table for each combination of the other factors. The first cell of each row names it; the items give the rest.
 fn tables<'a, const N: usize>(
     report: &Report,
     header: [&str; N],
@@ -104,8 +109,10 @@ fn tables<'a, const N: usize>(
 ) -> String {
     let mut tables: Vec<(String, Table)> = Vec::new();
     let mut last = None;
+    let line = line_factor(report);
     for (factors, cells) in items {
-        let (heading, label) = place(report, factors);
+        let heading = in_order(report, factors, |path| Some(path) != line);
+        let label = line.and_then(|path| factors.get(path)).map(words::value).unwrap_or_default();
         let known = tables.iter().position(|(known, _)| *known == heading).unwrap_or_else(|| {
             tables.push((heading, Table::new(header, words)));
             tables.len() - 1
@@ -132,15 +139,17 @@ fn job_block(report: &Report, job: &str) -> String {
     let summaries = || report.summaries.iter().filter(|summary| summary.job == job);
     let copies = summaries().map(|summary| summary.copies).max().unwrap_or(1);
     let copies = if copies > 1 { " (mean of its copies)" } else { "" };
-    let label = report.compare.as_deref().map_or("", last_part);
+    let label = line_factor(report).map_or("", last_part);
     let header = [label, "world", "completion", "rounds/s", "SSR %", "CPU time", "switches", "speed-up"];
-    let rows = summaries().map(|summary| (&summary.factors, summary_cells(summary)));
+    let rows = summaries().map(|summary| (&summary.factors, summary_cells(report, summary)));
     format!("\n{job}{copies}\n{}", tables(report, header, 2, rows))
 }
 
-fn summary_cells(summary: &Summary) -> Vec<Option<String>> {
+fn summary_cells(report: &Report, summary: &Summary) -> Vec<Option<String>> {
     let switches = [summary.voluntary_switches, summary.involuntary_switches].into_iter().flatten();
     let switches = switches.map(|estimate| estimate.mean).reduce(|one, other| one + other);
+    let compared = |of: &Summary| report.compare.as_ref().and_then(|path| of.factors.get(path)).cloned();
+    let is_baseline = report.summaries.first().is_some_and(|first| compared(first) == compared(summary));
     vec![
         Some(summary.world.name().to_owned()),
         summary.completion_ns.map(|estimate| words::with_share(&estimate, words::time)),
@@ -148,12 +157,12 @@ fn summary_cells(summary: &Summary) -> Vec<Option<String>> {
         summary.ssr_percent.map(|estimate| words::with_half_width(&estimate)),
         summary.cpu_ns.map(|estimate| words::time(estimate.mean)),
         switches.map(words::count),
-        summary.speedup.map(|estimate| words::ratio(&estimate)),
+        summary.speedup.map(|estimate| if is_baseline { "baseline".to_owned() } else { words::ratio(&estimate) }),
     ]
 }
 
 fn gap_block(report: &Report, job: &str) -> String {
-    let label = report.compare.as_deref().map_or("", last_part);
+    let label = line_factor(report).map_or("", last_part);
     let header = [label, "completion %", "rounds/s %", "SSR points", "CPU time %"];
     let cells = |gap: &Gap| -> Vec<Option<String>> {
         let Gap { completion_percent, rounds_per_second_percent, ssr_points, cpu_percent, .. } = gap;
@@ -168,11 +177,7 @@ fn last_part(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-fn under(job: &str, factors: &Factors) -> String {
-    if factors.is_empty() { job.to_owned() } else { format!("{job}, {}", words::factors(factors)) }
-}
-
-fn comparison(verdict: &Verdict) -> String {
+fn comparison(report: &Report, verdict: &Verdict) -> String {
     let value = |of: &Fastest| format!("`{}`", words::value(&of.value));
     let level = |of: &Fastest| match of.level_with.as_slice() {
         [] => String::new(),
@@ -204,15 +209,17 @@ fn comparison(verdict: &Verdict) -> String {
             each.collect::<Vec<_>>().join(", ")
         }
     };
-    format!("{}: {answer}.", under(&verdict.job, &verdict.factors))
+    let shared = in_order(report, &verdict.factors, |_| true);
+    let comma = if shared.is_empty() { "" } else { ", " };
+    format!("{}{comma}{shared}: {answer}.", verdict.job)
 }
 
-fn accuracy(accuracy: &Accuracy) -> String {
+fn accuracy(report: &Report, accuracy: &Accuracy) -> String {
     let Accuracy { job, arms, median_absolute_gap_percent: median, largest_gap_percent: largest, .. } = accuracy;
     if *arms == 1 {
         return format!("{job}: the predicted completion time is off by {median:.1} %.");
     }
-    let at = words::factors(&accuracy.largest_gap_factors);
+    let at = in_order(report, &accuracy.largest_gap_factors, |_| true);
     format!(
         "{job}: the predicted completion times are off by {median:.1} % in the median of {arms} arms, at most by \
          {largest:+.1} % ({at})."

@@ -1,0 +1,143 @@
+//! The command line. Parsing never acts.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use scenario::Scheduler;
+use scenario::result::World;
+
+/// Predicts how parallel programs run together on a machine, and runs them, so that the two can be compared.
+#[derive(Debug, Parser)]
+#[command(name = "rowlock", version, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 a run failed, 2 bad arguments or input, 130 interrupted by Ctrl-C and 143 by \
+                          SIGTERM (results so far are kept and reported).";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a scenario: in the simulator, on this machine, or in both
+    Run(Run),
+    /// Read a scenario and say what is wrong with it, without running anything
+    Check(Check),
+    /// List all policies with their meaning and source
+    Policies(Policies),
+    /// Measure what switches, wakeups and yields cost on this machine, and keep the figures for later runs
+    Calibrate(Calibrate),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The scenario
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Where to run it [default: both if the scenario's machine is like the host, else sim]
+    #[arg(long, value_enum)]
+    pub(crate) world: Option<Worlds>,
+    /// How often every arm is run, in place of what the scenario says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: Option<u32>,
+    /// The seed of the first repetition, in place of what the scenario says
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// How to print the report
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// The simulated kernel's scheduler, in place of what the scenario says
+    #[arg(long, value_name = "S", value_parser = schedulers())]
+    pub(crate) scheduler: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The scenario
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Policies {
+    /// How to print the list
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Calibrate {
+    /// Measure again although there are figures for this machine and kernel
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// How to print the figures
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Tables and sentences
+    #[default]
+    Text,
+    /// Everything, as docs/results.md describes it
+    Json,
+    /// A row for each run and job
+    Csv,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextOrJson {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Worlds {
+    /// The simulated machine
+    Sim,
+    /// This machine
+    Host,
+    /// One and the other, interleaved
+    Both,
+}
+
+impl Worlds {
+    pub(crate) const fn list(self) -> &'static [World] {
+        match self {
+            Worlds::Sim => &[World::Sim],
+            Worlds::Host => &[World::Host],
+            Worlds::Both => &[World::Sim, World::Host],
+        }
+    }
+}
+
+fn schedulers() -> PossibleValuesParser {
+    PossibleValuesParser::new(Scheduler::ALL.map(Scheduler::name))
+}
+
+impl Run {
+    /// The scheduler that was asked for.
+    pub(crate) fn scheduler(&self) -> Option<Scheduler> {
+        let name = self.scheduler.as_deref()?;
+        Scheduler::ALL.into_iter().find(|scheduler| scheduler.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

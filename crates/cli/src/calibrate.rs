@@ -1,0 +1,75 @@
+//! `rowlock calibrate`: what things cost on this machine.
+
+use std::fmt::Write;
+
+use anyhow::Context;
+use host::HostCalibration;
+use host::calibration::Cost;
+use lab::table::Table;
+use lab::words;
+use serde::Serialize;
+
+use crate::arguments::{self, TextOrJson};
+use crate::output::print;
+use crate::stop::Stop;
+
+/// Measures, unless the figures are there already, and prints them.
+pub(crate) fn calibrate(arguments: &arguments::Calibrate) -> Result<(), Stop> {
+    let calibration = load(arguments.fresh)?;
+    match arguments.format {
+        TextOrJson::Text => print(&text(&calibration)),
+        TextOrJson::Json => print(&json(&calibration)?),
+    }
+}
+
+/// This machine's costs, measured if nobody has done so before. Says on standard error where that happens.
+pub(crate) fn load(fresh: bool) -> Result<HostCalibration, Stop> {
+    let calibration = host::load_or_measure(fresh).map_err(|error| Stop::Failed(error.into()))?;
+    if !calibration.from_cache {
+        match &calibration.path {
+            Some(path) => eprintln!("calibrated this machine; the figures are kept in {}", path.display()),
+            None => eprintln!("calibrated this machine"),
+        }
+    }
+    Ok(calibration)
+}
+
+fn costs(calibration: &HostCalibration) -> [(&'static str, &Cost); 5] {
+    [
+        ("context switch on one CPU", &calibration.switch),
+        ("waking a waiter that sleeps (cs)", &calibration.wake),
+        ("yield that finds nobody else", &calibration.lone_yield),
+        ("reading the clock", &calibration.clock),
+        ("tick", &calibration.tick),
+    ]
+}
+
+fn text(calibration: &HostCalibration) -> String {
+    let HostCalibration { machine, notes, .. } = calibration;
+    let (cpus, kernel) = (machine.cpus, &machine.kernel);
+    let mut text = format!("{}, {cpus} CPU{}, Linux {kernel}\n\n", machine.cpu_model, if cpus == 1 { "" } else { "s" });
+    let mut table = Table::new(["cost", "median", "quartiles", "", "samples"], 1);
+    for (name, cost) in costs(calibration) {
+        let time = |nanos| Some(words::time(nanos));
+        let row = [time(cost.median_ns), time(cost.low_ns), time(cost.high_ns), Some(cost.samples.to_string())];
+        table.row(std::iter::once(Some(name.to_owned())).chain(row));
+    }
+    text.push_str(&table.render(lab::report::text::WIDTH));
+    for note in notes {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}", words::wrap(note, lab::report::text::WIDTH));
+    }
+    text
+}
+
+fn json(calibration: &HostCalibration) -> Result<String, Stop> {
+    #[derive(Serialize)]
+    struct Written<'a> {
+        schema_version: u32,
+        #[serde(flatten)]
+        calibration: &'a HostCalibration,
+    }
+    lab::report::json::render(&Written { schema_version: 1, calibration })
+        .context("cannot write the figures")
+        .map_err(Stop::Failed)
+}

@@ -1,0 +1,47 @@
+//! `rowlock check`: is it a scenario?
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+
+use anyhow::Context;
+use scenario::Scenario;
+
+use crate::arguments;
+use crate::output::print;
+use crate::stop::Stop;
+
+/// Reads a file and says what it holds.
+pub(crate) fn check(arguments: &arguments::Check) -> Result<(), Stop> {
+    let (scenario, _) = read(&arguments.file)?;
+    let count = |number: usize, of: &str| format!("{number} {of}{}", if number == 1 { "" } else { "s" });
+    let arms = count(scenario.arms.len(), "arm");
+    let jobs = count(scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len()), "job");
+    let repeat = count(scenario.experiment.repeat as usize, "repetition");
+    let worlds: Vec<&str> = lab::world::default_worlds(&scenario).iter().map(|world| world.name()).collect();
+    print(&format!(
+        "{}: valid; {arms} of {jobs}, {repeat}, runs in {}\n",
+        arguments.file.display(),
+        worlds.join(" and ")
+    ))
+}
+
+/// Reads a scenario; returns the file's content too.
+pub(crate) fn read(file: &Path) -> Result<(Scenario, Vec<u8>), Stop> {
+    let name = file.display().to_string();
+    let content = content(file).with_context(|| format!("cannot read {name}")).map_err(Stop::Input)?;
+    match scenario::read(&name, &content) {
+        Ok(scenario) => Ok((scenario, content)),
+        Err(diagnostics) => {
+            let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+            Err(Stop::Diagnosed(diagnostics.render(colour)))
+        }
+    }
+}
+
+/// The file, as far as the reader could make use of it: there are files without an end.
+fn content(file: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(file)?.take(scenario::keys::LONGEST_FILE as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
+}

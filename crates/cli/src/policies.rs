@@ -1,0 +1,59 @@
+//! `rowlock policies`: the table of all policies.
+
+use std::fmt::Write;
+
+use anyhow::Context;
+use policy::table::POLICIES;
+use serde::Serialize;
+
+use crate::arguments::{self, TextOrJson};
+use crate::output::print;
+use crate::stop::Stop;
+
+/// Prints the table.
+pub(crate) fn policies(arguments: &arguments::Policies) -> Result<(), Stop> {
+    match arguments.format {
+        TextOrJson::Text => print(&text()),
+        TextOrJson::Json => print(&json()?),
+    }
+}
+
+fn text() -> String {
+    let width = POLICIES.iter().map(|policy| policy.form.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    let mut decision = "";
+    for policy in POLICIES {
+        // Writing to a string does not fail.
+        if decision != policy.decision {
+            decision = policy.decision;
+            let _ = writeln!(text, "{decision}");
+        }
+        let _ = writeln!(text, "  {:width$}  {}", policy.form, policy.meaning);
+        let _ = writeln!(text, "  {:width$}  [{}]", "", policy.source);
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct Written {
+    schema_version: u32,
+    policies: Vec<Policy>,
+}
+
+#[derive(Serialize)]
+struct Policy {
+    decision: &'static str,
+    form: &'static str,
+    meaning: &'static str,
+    source: &'static str,
+    example: String,
+}
+
+fn json() -> Result<String, Stop> {
+    let policy = |entry: &policy::table::Entry| {
+        let &policy::table::Entry { decision, form, meaning, source, example, .. } = entry;
+        Policy { decision, form, meaning, source, example: example.to_string() }
+    };
+    let written = Written { schema_version: 1, policies: POLICIES.iter().map(policy).collect() };
+    lab::report::json::render(&written).context("cannot write the policies").map_err(Stop::Failed)
+}

@@ -1,0 +1,121 @@
+//! `rowlock run`: a scenario in one world or both.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, anyhow};
+use host::{Host, HostCalibration};
+use lab::experiment::{self, Finished};
+use lab::folder::{self, Folder};
+use lab::manifest::{Ending, Provenance};
+use lab::report::{self, Report};
+use lab::timestamp::Timestamp;
+use lab::two_worlds::{TwoWorlds, needs_host};
+use lab::world::{Failure, default_worlds};
+use scenario::Scenario;
+
+use crate::arguments::{self, Format};
+use crate::output::print;
+use crate::progress::Line;
+use crate::signals::Signals;
+use crate::stop::Stop;
+use crate::{calibrate, check};
+
+/// Runs the scenario and prints its report.
+pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
+    let started = Timestamp::of(SystemTime::now());
+    let (mut scenario, content) = check::read(&arguments.file)?;
+    replace_keys(&mut scenario, arguments).map_err(Stop::Input)?;
+    let chosen = arguments.world.map_or_else(|| default_worlds(&scenario), arguments::Worlds::list);
+
+    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let calibration = if needs_host(&scenario, chosen) { Some(calibrate::load(false)?) } else { None };
+    let worlds = TwoWorlds::new(calibration.clone().map(host).transpose().map_err(Stop::Failed)?);
+    worlds.check(&scenario, chosen).map_err(refused)?;
+    let path = arguments.out.clone().unwrap_or_else(|| default_folder(&arguments.file, started));
+    let mut folder = Folder::create(&path, &scenario).map_err(unwritable)?;
+
+    let provenance = Provenance {
+        arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        file: arguments.file.display().to_string(),
+        content,
+        calibration,
+        started,
+    };
+    let line = Line::new(&scenario);
+    let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
+    let finished = experiment::run(scenario, chosen, &worlds, &mut folder, provenance, progress, signals.cancel());
+    drop(line);
+    let Finished { report, error } = finished.map_err(unwritable)?;
+
+    if error.is_none() || !report.runs.is_empty() {
+        print(&rendered(&report, arguments.format)?)?;
+    }
+    eprintln!("results are in {}", path.display());
+    match (Ending::of(error.as_ref()), error) {
+        (Ending::Interrupted, _) => {
+            eprintln!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs);
+            Err(Stop::Interrupted(signals.number()))
+        }
+        (_, Some(error)) if error.is_input() => Err(Stop::Input(error.into())),
+        (_, Some(error)) => Err(Stop::Failed(error.into())),
+        (_, None) => Ok(()),
+    }
+}
+
+/// Puts what the command line says in the place of what the scenario says.
+fn replace_keys(scenario: &mut Scenario, arguments: &arguments::Run) -> anyhow::Result<()> {
+    const MOST_RUNS: u64 = scenario::keys::MOST_RUNS;
+    let experiment = &mut scenario.experiment;
+    experiment.repeat = arguments.repeat.unwrap_or(experiment.repeat);
+    experiment.seed = arguments.seed.unwrap_or(experiment.seed);
+    if scenario.arms.len() as u64 * u64::from(experiment.repeat) > MOST_RUNS {
+        let (arms, repeat) = (scenario.arms.len(), experiment.repeat);
+        return Err(anyhow!(
+            "--repeat: {repeat} repetitions of {arms} arms are more than {MOST_RUNS} runs; ask for fewer"
+        ));
+    }
+    let Some(scheduler) = arguments.scheduler() else { return Ok(()) };
+    for arm in &mut scenario.arms {
+        if arm.factors.iter().any(|(path, _)| path == "machine.scheduler") {
+            return Err(anyhow!("--scheduler: the scenario sweeps machine.scheduler itself; leave one of the two out"));
+        }
+        arm.setting.machine.scheduler = Some(scheduler);
+    }
+    Ok(())
+}
+
+fn host(calibration: HostCalibration) -> anyhow::Result<Host> {
+    let program =
+        std::env::current_exe().context("cannot find this program's own file, which the jobs' processes need")?;
+    Ok(Host { program, calibration })
+}
+
+fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let name = format!("{stem}-{}", started.compact());
+    // Another run may have begun in the same second.
+    let names = std::iter::once(name.clone()).chain((2..1000).map(|number| format!("{name}-{number}")));
+    let mut paths = names.map(|name| Path::new("rowlock-out").join(name));
+    paths.find(|path| !path.exists()).unwrap_or_else(|| Path::new("rowlock-out").join(name))
+}
+
+fn rendered(report: &Report, format: Format) -> Result<String, Stop> {
+    let rendered = match format {
+        Format::Text => Ok(report::text::render(report)),
+        Format::Json => report::json::render(report),
+        Format::Csv => report::csv::render(report),
+    };
+    rendered.context("cannot write the report").map_err(Stop::Failed)
+}
+
+fn refused(failure: Failure) -> Stop {
+    match failure {
+        Failure::Input(_) => Stop::Input(failure.into()),
+        Failure::Failed(_) | Failure::Cancelled => Stop::Failed(failure.into()),
+    }
+}
+
+fn unwritable(error: folder::Error) -> Stop {
+    if error.is_input() { Stop::Input(error.into()) } else { Stop::Failed(error.into()) }
+}

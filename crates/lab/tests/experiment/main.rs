@@ -1,0 +1,5 @@
+//! Experiments in worlds without a clock.
+
+mod contract;
+mod mock;
+mod pipeline;
