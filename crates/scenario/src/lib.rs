@@ -1,8 +1,15 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod diagnostics;
 pub mod draw;
+pub mod keys;
 pub mod model;
+mod read;
 pub mod result;
+mod write;
 
+pub use diagnostics::{Diagnostic, Diagnostics};
 pub use model::{Arm, Compute, Experiment, Granularity, Job, Kind, Machine, MachineKeys, Scenario, Scheduler, Setting};
+pub use policy::Span;
+pub use read::read;

@@ -226,6 +226,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The names of all kinds, in the order in which they are listed to people.
+    pub const NAMES: [&str; 3] = ["barrier", "cpu", "command"];
+
     /// How many threads compute.
     pub const fn threads(&self) -> u32 {
         match *self {
@@ -241,9 +244,9 @@ impl Kind {
     /// As it is written in a scenario.
     pub const fn name(&self) -> &'static str {
         match self {
-            Kind::Barrier { .. } => "barrier",
-            Kind::Cpu { .. } => "cpu",
-            Kind::Command { .. } => "command",
+            Kind::Barrier { .. } => Kind::NAMES[0],
+            Kind::Cpu { .. } => Kind::NAMES[1],
+            Kind::Command { .. } => Kind::NAMES[2],
         }
     }
 }

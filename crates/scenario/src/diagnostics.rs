@@ -1,0 +1,183 @@
+//! What is wrong with a scenario file, said to people: where, what, and what to write instead.
+
+use std::fmt;
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+/// So many diagnostics are printed at the most; the rest is only counted.
+const MOST_PRINTED: usize = 20;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Diagnostic {
+    /// What is wrong.
+    pub message: String,
+    /// Where in the file, in bytes; empty where something is missing.
+    pub span: Range<usize>,
+    /// What to say at that place.
+    pub label: String,
+    /// Another place that has to do with it, and what to say there.
+    pub context: Option<(Range<usize>, String)>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    pub(crate) fn new(span: Range<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { message: message.into(), span, label: String::new(), context: None, help: None }
+    }
+
+    pub(crate) fn label(self, label: impl Into<String>) -> Diagnostic {
+        Diagnostic { label: label.into(), ..self }
+    }
+
+    pub(crate) fn context(self, span: Range<usize>, label: impl Into<String>) -> Diagnostic {
+        Diagnostic { context: Some((span, label.into())), ..self }
+    }
+
+    pub(crate) fn help(self, help: impl Into<String>) -> Diagnostic {
+        Diagnostic { help: Some(help.into()), ..self }
+    }
+}
+
+/// All that is wrong with one file, in the order of the file; never empty.
+///
+/// It prints as the compiler prints its errors: with file, line, column, the offending text and a hint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.render(false))]
+pub struct Diagnostics {
+    file: String,
+    text: String,
+    found: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// What was found in the file of this name and text.
+    pub(crate) fn new(file: &str, text: &str, mut found: Vec<Diagnostic>) -> Diagnostics {
+        found.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.span.end));
+        Diagnostics { file: file.to_owned(), text: text.to_owned(), found }
+    }
+
+    /// How many things are wrong.
+    pub fn count(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.found.iter()
+    }
+
+    /// The line and the column (in characters) where a diagnostic of this file begins, both counted from 1.
+    pub fn position(&self, diagnostic: &Diagnostic) -> (usize, usize) {
+        let before = &self.text[..floor_char_boundary(&self.text, diagnostic.span.start)];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+
+    /// The text for a terminal, without a newline at its end. With `colour` it holds ANSI escape sequences.
+    pub fn render(&self, colour: bool) -> String {
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let printed = self.found.iter().take(MOST_PRINTED);
+        let mut texts: Vec<String> = printed.map(|diagnostic| renderer.render(&[self.group(diagnostic)])).collect();
+        let rest = self.found.len().saturating_sub(MOST_PRINTED);
+        if rest > 0 {
+            let errors = if rest == 1 { "error" } else { "errors" };
+            texts.push(format!("and {rest} more {errors}"));
+        }
+        texts.join("\n\n")
+    }
+
+    fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
+        let place = AnnotationKind::Primary.span(self.first_line(&diagnostic.span)).label(&diagnostic.label);
+        let mut snippet = Snippet::source(&self.text).path(&self.file).annotation(place);
+        if let Some((span, label)) = &diagnostic.context {
+            snippet = snippet.annotation(AnnotationKind::Context.span(self.first_line(span)).label(label));
+        }
+        let mut group = Level::ERROR.primary_title(&diagnostic.message).element(snippet);
+        if let Some(help) = &diagnostic.help {
+            group = group.element(Level::HELP.message(help));
+        }
+        group
+    }
+
+    /// The part of a span that lies on its first line: a whole list or table would bury its neighbours in markers.
+    fn first_line(&self, span: &Range<usize>) -> Range<usize> {
+        let start = floor_char_boundary(&self.text, span.start);
+        let end = floor_char_boundary(&self.text, span.end).max(start);
+        let length = self.text[start..end].find(['\n', '\r']).unwrap_or(end - start);
+        start..start + length
+    }
+}
+
+/// The last boundary between characters that is not beyond `index`.
+fn floor_char_boundary(text: &str, index: usize) -> usize {
+    (0..=index.min(text.len())).rev().find(|&index| text.is_char_boundary(index)).unwrap_or(0)
+}
+
+/// A text from the file as it is quoted in a message: between backticks, on one line, and cut where it is long.
+pub(crate) fn quoted(text: &str) -> impl fmt::Display {
+    const LONGEST: usize = 60;
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let shown: String = text.chars().take(LONGEST).map(escaped).collect();
+    let more = if text.chars().nth(LONGEST).is_some() { "..." } else { "" };
+    format!("`{shown}{more}`")
+}
+
+/// "did you mean" for whichever candidate is nearest to what was written, if one is near.
+pub(crate) fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    /// Nothing that long is a slip of the pen, and the comparison takes the product of the lengths.
+    const LONGEST: usize = 200;
+    if written.len() > LONGEST {
+        return None;
+    }
+    let slips = |candidate: &str| strsim::osa_distance(&written.to_lowercase(), &candidate.to_lowercase());
+    let (distance, nearest) =
+        candidates.into_iter().map(|candidate| (slips(candidate), candidate)).min_by_key(|&(distance, _)| distance)?;
+    (distance <= 1.max(nearest.chars().count() / 3)).then(|| format!("did you mean `{nearest}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_counts_lines_and_characters_from_one() {
+        let text = "a\nüü x\n";
+        let diagnostic = Diagnostic::new(text.find('x').unwrap()..text.len(), "wrong");
+        let all = Diagnostics::new("file.toml", text, vec![diagnostic.clone()]);
+        assert_eq!(all.position(&diagnostic), (2, 4));
+    }
+
+    #[test]
+    fn what_is_beyond_the_cap_is_counted() {
+        let found = |n| Diagnostics::new("file.toml", "x", vec![Diagnostic::new(0..1, "wrong"); n]);
+        assert!(!found(20).to_string().contains("more"));
+        assert!(found(21).to_string().ends_with("and 1 more error"));
+        let many = found(50).to_string();
+        assert!(many.ends_with("and 30 more errors"));
+        assert_eq!(many.matches("error: wrong").count(), 20);
+    }
+
+    #[test]
+    fn only_near_misses_are_suggested() {
+        let keys = ["threads", "rounds", "cs"];
+        assert_eq!(did_you_mean("thread", keys).as_deref(), Some("did you mean `threads`?"));
+        assert_eq!(did_you_mean("Rounds", keys).as_deref(), Some("did you mean `rounds`?"));
+        assert_eq!(did_you_mean("colour", keys), None);
+        assert_eq!(did_you_mean("", keys), None);
+    }
+
+    #[test]
+    fn a_quotation_is_short_and_has_no_control_characters() {
+        assert_eq!(quoted("a\u{1b}[31m\n").to_string(), "`a\\u{1b}[31m\\n`");
+        assert_eq!(quoted(&"x".repeat(61)).to_string(), format!("`{}...`", "x".repeat(60)));
+    }
+
+    #[test]
+    fn spans_beyond_the_text_do_no_harm() {
+        let found = vec![Diagnostic::new(1..900, "wrong").context(800..900, "there")];
+        assert!(Diagnostics::new("file.toml", "üb", found).to_string().contains("error: wrong"));
+    }
+}

@@ -1,0 +1,186 @@
+//! From the bytes of a scenario file to a valid [`Scenario`], or to everything that is wrong with the file.
+//!
+//! The file is parsed into a tree in which every key and value knows its place. Each arm of the sweep is the same tree
+//! with the arm's values written over it, read and checked as a whole: a mistake that only one combination makes is
+//! found, and it is blamed on the value in the sweep that makes it.
+
+mod setting;
+mod sweep;
+mod table;
+mod value;
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use toml::de::DeTable;
+
+use self::sweep::Factor;
+use self::table::{Report, Table};
+use crate::diagnostics::{Diagnostic, Diagnostics, did_you_mean, quoted};
+use crate::keys::{self, experiment, file};
+use crate::model::{Arm, Experiment, Scenario};
+
+/// With so many diagnostics no further arm is looked at.
+const ENOUGH: usize = 1000;
+
+/// Reads a scenario file; `name` is what its diagnostics call it. Any bytes will do: what is no scenario is an error.
+///
+/// # Errors
+///
+/// Everything that is wrong with the file, at once. What a syntax error may have hidden is not reported as missing.
+pub fn read(name: &str, bytes: &[u8]) -> Result<Scenario, Diagnostics> {
+    if bytes.len() > keys::LONGEST_FILE {
+        let message = format!("a scenario file cannot be longer than {} bytes", keys::LONGEST_FILE);
+        return Err(Diagnostics::new(name, "", vec![Diagnostic::new(0..0, message)]));
+    }
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(why) => {
+            let start = why.valid_up_to();
+            let byte = bytes.get(start).copied().unwrap_or_default();
+            let diagnostic = Diagnostic::new(start..start + 1, format!("this is not UTF-8 text: byte 0x{byte:02x}"));
+            let diagnostic = diagnostic.help("a scenario is a text file; see docs/scenario.md");
+            return Err(Diagnostics::new(name, &String::from_utf8_lossy(bytes), vec![diagnostic]));
+        }
+    };
+    let mut report = Report::new(text.trim_end().len());
+    let (root, errors) = DeTable::parse_recoverable(text);
+    let syntax: Vec<Diagnostic> = errors.iter().map(|error| syntax_error(error, text)).collect();
+    report.partial = !syntax.is_empty();
+    let scenario = scenario(root.into_inner(), text.len(), &mut report);
+    match scenario {
+        Some(scenario) if syntax.is_empty() && report.found.is_empty() => Ok(scenario),
+        _ => Err(Diagnostics::new(name, text, with_syntax(syntax, report.found, text))),
+    }
+}
+
+fn syntax_error(error: &toml::de::Error, text: &str) -> Diagnostic {
+    let span = error.span().unwrap_or(0..0);
+    let message = error.message().trim();
+    if let Some(message) = message.strip_suffix(", expected literal string") {
+        let value = text.get(span.clone()).unwrap_or_default();
+        let help = if value.is_empty() { "write a value here".to_owned() } else { format!("write \"{value}\"") };
+        return Diagnostic::new(span, message).help(help);
+    }
+    let (message, expected) = message.split_once(", expected ").unwrap_or((message, ""));
+    let diagnostic = Diagnostic::new(span, message);
+    if expected.is_empty() { diagnostic } else { diagnostic.label(format!("expected {expected}")) }
+}
+
+/// Joins what the parser and what the reader found. A line with a syntax error has that one error: what else is wrong
+/// there is most likely its echo.
+fn with_syntax(mut syntax: Vec<Diagnostic>, found: Vec<Diagnostic>, text: &str) -> Vec<Diagnostic> {
+    if syntax.is_empty() {
+        return found;
+    }
+    let newlines: Vec<usize> = text.match_indices('\n').map(|(index, _)| index).collect();
+    let line = |span: &Range<usize>| newlines.partition_point(|&newline| newline < span.start);
+    syntax.sort_by_key(|diagnostic| diagnostic.span.start);
+    let mut lines = HashSet::new();
+    syntax.retain(|diagnostic| lines.insert(line(&diagnostic.span)));
+    syntax.extend(found.into_iter().filter(|diagnostic| !lines.contains(&line(&diagnostic.span))));
+    syntax
+}
+
+fn scenario(mut root: DeTable<'_>, length: usize, report: &mut Report) -> Option<Scenario> {
+    let top = whole(&root, report);
+    top.check_keys(&[file::ALL], report, |_| None);
+    let title = top.read(&file::TITLE, report, value::text).unwrap_or_default();
+
+    let mark = report.mark();
+    let factors = sweep::factors(&root, report);
+    // What a faulty sweep would have written is not missing.
+    report.partial |= report.mark() != mark;
+    let experiment = experiment(&whole(&root, report), &sweep::written_paths(&root), report);
+
+    let count = factors.iter().fold(1, |count: usize, factor| count.saturating_mul(factor.len()));
+    let arms = if let Some(diagnostic) = too_many(count, length, experiment.repeat, &root) {
+        report.add(diagnostic);
+        arms(1, &factors, &mut root, report)
+    } else {
+        arms(count, &factors, &mut root, report)
+    };
+    Some(Scenario { title, arms: arms?, experiment })
+}
+
+/// The file as a table. What is missing in it altogether is missing at its end.
+fn whole<'t, 'i>(root: &'t DeTable<'i>, report: &Report) -> Table<'t, 'i> {
+    Table::new("the scenario", report.end..report.end, root)
+}
+
+/// Reads the `[experiment]` table, except for what belongs to an arm.
+fn experiment(top: &Table<'_, '_>, swept: &[&str], report: &mut Report) -> Experiment {
+    let table = top
+        .get(&file::EXPERIMENT, report)
+        .and_then(|node| Table::of("`[experiment]`", &file::EXPERIMENT, node, report));
+    let Some(table) = table else {
+        return Experiment { repeat: DEFAULT_REPEAT, seed: DEFAULT_SEED, compare: None, x: None };
+    };
+    table.check_keys(&[experiment::ALL], report, |_| None);
+    let repeat = table.read(&experiment::REPEAT, report, value::count).unwrap_or(DEFAULT_REPEAT);
+    let seed = table.read(&experiment::SEED, report, value::count).unwrap_or(DEFAULT_SEED);
+    let mut path = |key| {
+        let path = table.read(key, report, value::text)?;
+        if !swept.contains(&path.as_str()) {
+            let place = table.get(key, report).map_or(table.header.clone(), toml::Spanned::span);
+            let help = did_you_mean(&path, swept.iter().copied()).unwrap_or_else(|| match swept {
+                [] => format!("nothing is swept: leave `{}` out or add a `sweep`", key.name),
+                swept => format!("swept are {}", value::listed(swept, "and")),
+            });
+            let message = format!("`{}` names {}, which is not swept", key.name, quoted(&path));
+            report.add(Diagnostic::new(place, message).help(help));
+        }
+        Some(path)
+    };
+    let (compare, x) = (path(&experiment::COMPARE), path(&experiment::X));
+    Experiment { repeat, seed, compare, x }
+}
+
+const DEFAULT_REPEAT: u32 = 3;
+const DEFAULT_SEED: u64 = 1;
+
+/// Whether so many arms are more than can be kept and run.
+fn too_many(count: usize, length: usize, repeat: u32, root: &DeTable<'_>) -> Option<Diagnostic> {
+    let place = |key: &keys::Key| {
+        let node = root.get(file::EXPERIMENT.name).and_then(|node| node.get_ref().get(key.name));
+        node.map_or(0..0, toml::Spanned::span)
+    };
+    if count > keys::MOST_ARMS {
+        let message = format!("the sweep has more than {} arms", keys::MOST_ARMS);
+        Some(Diagnostic::new(place(&experiment::SWEEP), message).help("sweep fewer paths or fewer values"))
+    } else if count.saturating_mul(length) > keys::MOST_TEXT {
+        let message = format!("{count} arms of a file of {length} bytes do not fit into memory");
+        Some(Diagnostic::new(place(&experiment::SWEEP), message).help("sweep less, or shorten the file"))
+    } else if (count as u64).saturating_mul(u64::from(repeat)) > keys::MOST_RUNS {
+        let message = format!("{count} arms, each {repeat} times, are more than {} runs", keys::MOST_RUNS);
+        Some(Diagnostic::new(place(&experiment::REPEAT), message).help("sweep less, or repeat less often"))
+    } else {
+        None
+    }
+}
+
+/// Reads the arms, the last factor turning fastest. `None` where something was reported.
+fn arms<'i>(count: usize, factors: &[Factor<'i>], root: &mut DeTable<'i>, report: &mut Report) -> Option<Vec<Arm>> {
+    let mark = report.mark();
+    let mut arms = Vec::new();
+    for arm in 0..count {
+        let mut rest = arm;
+        let mut values = Vec::with_capacity(factors.len());
+        for factor in factors.iter().rev() {
+            let number = rest % factor.len();
+            rest /= factor.len();
+            factor.substitute(number, root, report);
+            values.extend(factor.plain(number).map(|plain| (factor.path.clone(), plain.clone())));
+        }
+        values.reverse();
+        let setting = setting::setting(&whole(root, report), report);
+        arms.extend(setting.map(|setting| Arm { factors: values, setting }));
+        if report.found.len() >= ENOUGH {
+            break;
+        }
+    }
+    (report.mark() == mark).then_some(arms)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! One table of the file: which keys may stand in it, and their values.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use toml::de::DeTable;
+
+use super::value::{self, Node};
+use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
+use crate::keys::{Default, Key};
+
+/// What reading a file has found so far.
+#[derive(Debug)]
+pub(super) struct Report {
+    /// What is wrong, each thing once.
+    pub(super) found: Vec<Diagnostic>,
+    /// Part of the file could not be read, so that what seems to be missing may in truth be there: nothing more is
+    /// reported as missing.
+    pub(super) partial: bool,
+    /// Where the text of the file ends: the place of what is missing altogether.
+    pub(super) end: usize,
+    /// How many things were reported, counted as often as they were reported.
+    reports: usize,
+    known: HashSet<Diagnostic>,
+}
+
+impl Report {
+    pub(super) fn new(end: usize) -> Report {
+        Report { found: Vec::new(), partial: false, end, reports: 0, known: HashSet::new() }
+    }
+
+    /// Reports one thing, unless it is known already: the arms of a sweep share most of the file.
+    pub(super) fn add(&mut self, diagnostic: Diagnostic) {
+        self.reports += 1;
+        if self.known.insert(diagnostic.clone()) {
+            self.found.push(diagnostic);
+        }
+    }
+
+    /// Reports that something is missing.
+    pub(super) fn missing(&mut self, diagnostic: Diagnostic) {
+        if self.partial {
+            self.reports += 1;
+        } else {
+            self.add(diagnostic);
+        }
+    }
+
+    /// A number that has changed whenever something was reported in between.
+    pub(super) fn mark(&self) -> usize {
+        self.reports
+    }
+}
+
+/// A table in reading.
+#[derive(Debug)]
+pub(super) struct Table<'t, 'i> {
+    /// What it is called in messages.
+    pub(super) what: String,
+    /// Where it begins.
+    pub(super) header: Range<usize>,
+    entries: &'t DeTable<'i>,
+}
+
+impl<'t, 'i> Table<'t, 'i> {
+    pub(super) fn new(what: impl Into<String>, header: Range<usize>, entries: &'t DeTable<'i>) -> Table<'t, 'i> {
+        Table { what: what.into(), header, entries }
+    }
+
+    /// The table that is the value of a key; reports a value that is none.
+    pub(super) fn of(
+        what: impl Into<String>,
+        key: &Key,
+        node: &'t Node<'i>,
+        report: &mut Report,
+    ) -> Option<Table<'t, 'i>> {
+        match node.get_ref().as_table() {
+            Some(entries) => Some(Table::new(what, node.span(), entries)),
+            None => {
+                report.add(*value::mismatch(key, node));
+                None
+            }
+        }
+    }
+
+    /// Reports every key that is not in `known`; `elsewhere` may say where such a key belongs.
+    pub(super) fn check_keys(&self, known: &[&[Key]], report: &mut Report, elsewhere: impl Fn(&str) -> Option<String>) {
+        let names: Vec<&str> = known.iter().flat_map(|keys| keys.iter()).map(|key| key.name).collect();
+        for (written, _) in self.entries {
+            let name: &str = written.get_ref();
+            if names.contains(&name) {
+                continue;
+            }
+            let help = elsewhere(name)
+                .or_else(|| did_you_mean(name, names.iter().copied()))
+                .unwrap_or_else(|| format!("the keys here are {}", value::listed(&names, "and")));
+            let message = format!("unknown key {} in {}", quoted(name), self.what);
+            report.add(Diagnostic::new(written.span(), message).help(help));
+        }
+    }
+
+    /// The value of a key; reports a required one that is missing.
+    pub(super) fn get(&self, key: &Key, report: &mut Report) -> Option<&'t Node<'i>> {
+        let node = self.entries.get(key.name);
+        if node.is_none() && key.default == Default::Required {
+            let diagnostic = Diagnostic::new(self.header.clone(), format!("{} has no `{}`", self.what, key.name));
+            report.missing(diagnostic.help(value::example(key)));
+        }
+        node
+    }
+
+    /// The value of a key as `reader` reads it; reports what is wrong with it.
+    pub(super) fn read<T>(
+        &self,
+        key: &Key,
+        report: &mut Report,
+        reader: impl FnOnce(&Key, &Node<'i>) -> Result<T, Box<Diagnostic>>,
+    ) -> Option<T> {
+        reader(key, self.get(key, report)?).map_err(|diagnostic| report.add(*diagnostic)).ok()
+    }
+}

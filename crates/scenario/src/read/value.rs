@@ -1,0 +1,263 @@
+//! One value of the file, read as what its key asks for.
+
+use policy::waiting::{Bound, ParseRuleError, Rule};
+use policy::{ParseSpanError, Span};
+use toml::Spanned;
+use toml::de::DeValue;
+
+use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
+use crate::keys::{self, Key, Value};
+
+/// A value with its place in the file.
+pub(super) type Node<'i> = Spanned<DeValue<'i>>;
+
+/// Why a value is not what its key asks for.
+type Wrong = Box<Diagnostic>;
+
+/// A text in one line.
+pub(super) fn text(key: &Key, node: &Node<'_>) -> Result<String, Wrong> {
+    let text = any_text(key, node)?;
+    if text.chars().any(char::is_control) {
+        return wrong(node, format!("`{}` has a control character in it", key.name), "write it on one line");
+    }
+    Ok(text.to_owned())
+}
+
+/// The name of a job.
+pub(super) fn name(key: &Key, node: &Node<'_>) -> Result<String, Wrong> {
+    let name = any_text(key, node)?;
+    let unfit = name.chars().find(|&c| !(c.is_alphanumeric() || c == '-' || c == '_'));
+    let help = format!("a job's name is {}", key.value);
+    match unfit {
+        _ if name.is_empty() => wrong(node, "a job's name cannot be empty", help),
+        Some('.') => wrong(node, "a job's name has no dots", format!("{help}; a dot numbers the copies of a job")),
+        Some(_) => wrong(node, format!("{} cannot be a job's name", quoted(name)), help),
+        None if name.chars().count() > keys::LONGEST_NAME => wrong(node, "this name is too long", help),
+        None => Ok(name.to_owned()),
+    }
+}
+
+/// A program and its arguments.
+pub(super) fn words(key: &Key, node: &Node<'_>) -> Result<Vec<String>, Wrong> {
+    let DeValue::Array(array) = node.get_ref() else { return Err(mismatch(key, node)) };
+    let words = array.iter().map(|word| any_text(key, word).map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
+    if words.first().is_none_or(String::is_empty) {
+        return wrong(node, format!("`{}` names no program", key.name), example(key));
+    }
+    match array.iter().zip(&words).find(|(_, word)| word.contains('\0')) {
+        Some((node, _)) => wrong(node, "no argument of a program can hold a NUL", "leave it out"),
+        None => Ok(words),
+    }
+}
+
+/// `true` or `false`.
+pub(super) fn flag(key: &Key, node: &Node<'_>) -> Result<bool, Wrong> {
+    node.get_ref().as_bool().ok_or_else(|| mismatch(key, node))
+}
+
+/// A whole number within the key's range.
+pub(super) fn count<N: TryFrom<u64>>(key: &Key, node: &Node<'_>) -> Result<N, Wrong> {
+    let DeValue::Integer(integer) = node.get_ref() else { return Err(mismatch(key, node)) };
+    let (least, most) = match key.value {
+        Value::Count { least, most } => (least, most),
+        _ => (0, u64::MAX),
+    };
+    u64::from_str_radix(integer.as_str(), integer.radix())
+        .ok()
+        .filter(|count| (least..=most).contains(count))
+        .and_then(|count| N::try_from(count).ok())
+        .ok_or_else(|| {
+            let message = format!("`{}` cannot be {}", key.name, shortened(&integer.to_string()));
+            Box::new(
+                Diagnostic::new(node.span(), message).label(format!("must be {least} to {most}")).help(example(key)),
+            )
+        })
+}
+
+/// A span of time; where the key asks for it, above zero.
+pub(super) fn span(key: &Key, node: &Node<'_>) -> Result<Span, Wrong> {
+    let text = match node.get_ref() {
+        DeValue::String(text) => text,
+        DeValue::Integer(number) => return Err(missing_unit(key, node, number.as_str(), NO_CS)),
+        DeValue::Float(number) => return Err(missing_unit(key, node, number.as_str(), NO_CS)),
+        _ => return Err(mismatch(key, node)),
+    };
+    text.parse().map_err(|why| no_span(key, node, why, NO_CS)).and_then(|span| in_range(key, node, span))
+}
+
+/// A span of time or a multiple of CS, without a margin of its own.
+pub(super) fn margin(key: &Key, node: &Node<'_>) -> Result<Bound, Wrong> {
+    match bound_or_rule::<Bound>(key, node)? {
+        Ok(Bound::OfCs { plus: true, .. }) => {
+            wrong(node, "the margin cannot contain itself", "write a span or a multiple of CS without `+`")
+        }
+        Ok(bound) => limited(key, node, bound),
+        Err(text) => wrong(node, format!("{} is not a span or a multiple of CS", quoted(&text)), example(key)),
+    }
+}
+
+/// A waiting rule.
+pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<Rule, Wrong> {
+    match bound_or_rule::<Rule>(key, node)? {
+        Ok(Rule::TwoPhase(bound)) => limited(key, node, bound).map(Rule::TwoPhase),
+        Ok(rule) => Ok(rule),
+        Err(text) => {
+            let rules = policy::table::POLICIES.iter().filter(|entry| entry.decision == key.name);
+            let names: Vec<&str> = rules.clone().filter(|entry| entry.rule.is_some()).map(|entry| entry.form).collect();
+            let families = rules.filter(|entry| entry.rule.is_none());
+            let families: Vec<String> = families.map(|entry| format!("\"{}\"", entry.example)).collect();
+            let all = format!("the rules are {}, and those like {}", listed(&names, "and"), families.join(" and "));
+            wrong(node, format!("{} is not a waiting rule", quoted(&text)), with_nearest(&text, &names, &all))
+        }
+    }
+}
+
+/// One of the names that the key allows.
+pub(super) fn one_of(key: &Key, node: &Node<'_>) -> Result<&'static str, Wrong> {
+    let Value::OneOf(names) = key.value else { return Err(mismatch(key, node)) };
+    let text = any_text(key, node)?;
+    names.iter().find(|&&name| name == text).copied().ok_or_else(|| {
+        let all = match names {
+            [only] => format!("the only `{}` there is is {only}", key.name),
+            _ => format!("there are {}", listed(names, "and")),
+        };
+        let message = format!("unknown {} {}", key.name, quoted(text));
+        Box::new(Diagnostic::new(node.span(), message).help(with_nearest(text, names, &all)))
+    })
+}
+
+/// A text of any kind.
+pub(super) fn any_text<'n>(key: &Key, node: &'n Node<'_>) -> Result<&'n str, Wrong> {
+    node.get_ref().as_str().ok_or_else(|| mismatch(key, node))
+}
+
+/// The value is of another type than its key asks for.
+pub(super) fn mismatch(key: &Key, node: &Node<'_>) -> Wrong {
+    let found = match node.get_ref() {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a fraction",
+        DeValue::Boolean(_) => "a truth value",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    };
+    let diagnostic =
+        Diagnostic::new(node.span(), format!("`{}` is {}", key.name, key.value)).label(format!("this is {found}"));
+    Box::new(diagnostic.help(example(key)))
+}
+
+/// How the key may be written.
+pub(super) fn example(key: &Key) -> String {
+    match key.value {
+        Value::Tables => format!("write `[[{}]]` above each of them", key.name),
+        Value::Table => format!("write `[{}]` above its keys", key.name),
+        _ => format!("write it as in `{} = {}`", key.name, key.example),
+    }
+}
+
+/// Several names in a row: `a, b and c`.
+pub(super) fn listed(names: &[&str], and: &str) -> String {
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} {and} {last}", first.join(", ")),
+    }
+}
+
+/// The nearest of the candidates and then all there is.
+pub(super) fn with_nearest(written: &str, candidates: &[&str], all: &str) -> String {
+    match did_you_mean(written, candidates.iter().copied()) {
+        Some(nearest) => format!("{nearest} {}{}", all[..1].to_uppercase(), &all[1..]),
+        None => all.to_owned(),
+    }
+}
+
+fn wrong<T>(node: &Node<'_>, message: impl Into<String>, help: impl Into<String>) -> Result<T, Wrong> {
+    Err(Box::new(Diagnostic::new(node.span(), message).help(help)))
+}
+
+/// Reads a bound or a rule; the inner error is the text that is none.
+fn bound_or_rule<T: std::str::FromStr<Err = ParseRuleError>>(
+    key: &Key,
+    node: &Node<'_>,
+) -> Result<Result<T, String>, Wrong> {
+    let text = match node.get_ref() {
+        DeValue::String(text) => text,
+        DeValue::Integer(number) => return Err(missing_unit(key, node, number.as_str(), CS)),
+        DeValue::Float(number) => return Err(missing_unit(key, node, number.as_str(), CS)),
+        _ => return Err(mismatch(key, node)),
+    };
+    match text.parse() {
+        Ok(read) => Ok(Ok(read)),
+        Err(ParseRuleError::Unknown(_)) => Ok(Err(text.to_string())),
+        Err(ParseRuleError::MissingUnit(number)) => Err(missing_unit(key, node, &number, CS)),
+        Err(ParseRuleError::Span(why)) => Err(no_span(key, node, why, CS)),
+    }
+}
+
+fn limited(key: &Key, node: &Node<'_>, bound: Bound) -> Result<Bound, Wrong> {
+    match bound {
+        Bound::Fixed(span) => in_range(key, node, span).map(Bound::Fixed),
+        Bound::OfCs { thousandths, .. } if thousandths > keys::LARGEST_MULTIPLE => {
+            let most = keys::LARGEST_MULTIPLE / 1000;
+            wrong(node, "this multiple of CS is absurdly large", format!("it can be at most {most}"))
+        }
+        Bound::OfCs { .. } => Ok(bound),
+    }
+}
+
+fn in_range(key: &Key, node: &Node<'_>, span: Span) -> Result<Span, Wrong> {
+    if span > keys::LONGEST_SPAN {
+        return Err(no_span(key, node, ParseSpanError::TooLong, NO_CS));
+    }
+    if span.is_zero() && key.value == Value::Time {
+        return wrong(node, format!("`{}` cannot be zero", key.name), example(key));
+    }
+    Ok(span)
+}
+
+/// What a hint says of multiples of CS where they may be written: how, and with which unit.
+type Multiples = (&'static str, &'static str);
+const CS: Multiples = (" or \"5 cs\"", ", and cs for multiples of CS");
+const NO_CS: Multiples = ("", "");
+
+fn no_span(key: &Key, node: &Node<'_>, why: ParseSpanError, multiples: Multiples) -> Wrong {
+    let name = key.name;
+    let (message, help) = match why {
+        ParseSpanError::MissingUnit(number) => return missing_unit(key, node, &number, multiples),
+        ParseSpanError::UnknownUnit(unit) => (
+            format!("unknown unit {}", quoted(&unit)),
+            format!("the units of time are ns, us, ms and s{}", multiples.1),
+        ),
+        ParseSpanError::NotANumber(text) => (
+            format!("{} is not a span of time", quoted(&text)),
+            "write a number and a unit, as in \"20 us\"".to_owned(),
+        ),
+        ParseSpanError::Negative => (format!("`{name}` cannot be negative"), example(key)),
+        ParseSpanError::TooFine => (format!("`{name}` is finer than one nanosecond"), example(key)),
+        ParseSpanError::TooLong => {
+            let days = keys::LONGEST_SPAN.as_secs_f64() / 86_400.0;
+            (format!("`{name}` is too long"), format!("no span in a scenario is above {days} days"))
+        }
+    };
+    Box::new(Diagnostic::new(node.span(), message).help(help))
+}
+
+fn missing_unit(key: &Key, node: &Node<'_>, number: &str, multiples: Multiples) -> Wrong {
+    if number.starts_with('-') {
+        return no_span(key, node, ParseSpanError::Negative, multiples);
+    }
+    let number = shortened(number.trim_start_matches('+'));
+    let diagnostic = Diagnostic::new(node.span(), format!("`{}` has no unit", key.name)).label("a number of what?");
+    Box::new(diagnostic.help(format!("write \"{number} us\" (the units are ns, us, ms and s){}", multiples.0)))
+}
+
+/// A number as it is quoted in a message: it may have thousands of digits.
+fn shortened(number: &str) -> String {
+    const LONGEST: usize = 24;
+    match number.get(..LONGEST) {
+        Some(head) if number.len() > LONGEST => format!("{head}..."),
+        _ => number.to_owned(),
+    }
+}

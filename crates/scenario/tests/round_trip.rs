@@ -1,0 +1,338 @@
+//! Whatever is accepted is written and read back as the same, and nothing makes the reader panic.
+
+use policy::Span;
+use policy::waiting::{Bound, Rule};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::FileFailurePersistence;
+use rowlock_scenario::{
+    Arm, Compute, Experiment, Granularity, Job, Kind, MachineKeys, Scenario, Scheduler, Setting, read,
+};
+
+/// Failing cases are kept beside this file, so that they are tried first from then on.
+fn config() -> ProptestConfig {
+    let persistence = FileFailurePersistence::WithSource("regressions");
+    ProptestConfig { failure_persistence: Some(Box::new(persistence)), ..ProptestConfig::default() }
+}
+
+fn span() -> impl Strategy<Value = Span> {
+    prop_oneof![(1_u64..10_000).prop_map(Span::from_micros), (1_u64..10_000_000_000).prop_map(Span::from_nanos)]
+}
+
+fn bound() -> impl Strategy<Value = Bound> {
+    let of_cs = (0_u64..100_000, any::<bool>()).prop_map(|(thousandths, plus)| Bound::OfCs { thousandths, plus });
+    prop_oneof![span().prop_map(Bound::Fixed), of_cs]
+}
+
+fn margin() -> impl Strategy<Value = Bound> {
+    bound().prop_map(|bound| match bound {
+        Bound::OfCs { thousandths, .. } => Bound::OfCs { thousandths, plus: false },
+        fixed @ Bound::Fixed(_) => fixed,
+    })
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    let named = policy::table::POLICIES.iter().filter_map(|entry| entry.rule).collect::<Vec<_>>();
+    prop_oneof![select(named), bound().prop_map(Rule::TwoPhase)]
+}
+
+fn machine() -> impl Strategy<Value = MachineKeys> {
+    let spans = vec(option::of(span()), 7);
+    let rest = (any::<bool>(), 1..1000_u32, option::of(margin()), option::of(select(Scheduler::ALL.to_vec())));
+    (spans, rest).prop_map(|(spans, (like_host, cpus, spin_margin, scheduler))| MachineKeys {
+        like_host,
+        cpus: (!like_host || cpus % 2 == 0).then_some(cpus),
+        step: spans[0],
+        context_switch: spans[1],
+        wakeup_cost: spans[2],
+        yield_cost: spans[3],
+        spin_margin,
+        scheduler,
+        quantum: spans[4],
+        tick: spans[5],
+        slice: spans[6],
+    })
+}
+
+fn barrier() -> impl Strategy<Value = Kind> {
+    let normal = (span(), 0..=1000_u64).prop_map(|(mean, part)| Compute::Normal { mean, sd: mean.scaled(part) });
+    let compute = prop_oneof![normal, select(Granularity::ALL.to_vec()).prop_map(Compute::Granularity)];
+    (1..200_u32, compute, 1..500_u64, rule()).prop_map(|(threads, compute, rounds, waiting)| Kind::Barrier {
+        threads,
+        compute,
+        rounds,
+        waiting,
+    })
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    let cpu = (1..200_u32, option::of(span())).prop_map(|(threads, work)| Kind::Cpu { threads, work });
+    let word = "[^\0]{0,12}";
+    let command = ("[a-z\"'\\\\ ]{1,8}", vec(word, 0..4), 1..9_u32, option::of(span()));
+    let command = command.prop_map(|(program, mut argv, threads, work)| {
+        argv.insert(0, program);
+        Kind::Command { argv, threads, work }
+    });
+    prop_oneof![barrier(), cpu, command]
+}
+
+/// A scenario with one arm. Its first job is a barrier, so that it ends.
+fn single() -> impl Strategy<Value = Scenario> {
+    let jobs = (barrier(), vec(kind(), 0..4), vec(("[a-zß0-9_-]{1,9}", 1..20_u32), 5));
+    let rest = ("[^\\p{Cc}]{0,30}", 1..1000_u32, 0..=i64::MAX as u64, any::<bool>());
+    (machine(), jobs, rest).prop_map(|(machine, (first, kinds, names), (title, repeat, seed, keep_running))| {
+        let kinds = std::iter::once(first).chain(kinds);
+        let jobs = kinds.zip(names).enumerate().map(|(index, (kind, (name, copies)))| {
+            // The number keeps the names apart.
+            Job { name: format!("{name}{index}"), copies, kind }
+        });
+        let setting = Setting { machine, jobs: jobs.collect(), keep_running };
+        let experiment = Experiment { repeat, seed, compare: None, x: None };
+        Scenario { title, arms: vec![Arm { factors: Vec::new(), setting }], experiment }
+    })
+}
+
+/// The scenario with its first job's waiting rule swept, then the number of CPUs, then `keep_running`: every other
+/// combination of keys that there is would only repeat these three ways of being written.
+fn swept(scenario: Scenario, rules: &[Rule], cpus: &[u32]) -> Scenario {
+    let waiting = format!("job.{}.waiting", scenario.arms[0].setting.jobs[0].name);
+    let mut arms = Vec::new();
+    for rule in rules {
+        for count in cpus {
+            for keep_running in [true, false] {
+                let mut setting = scenario.arms[0].setting.clone();
+                setting.machine.cpus = Some(*count);
+                setting.keep_running = keep_running;
+                if let Kind::Barrier { waiting, .. } = &mut setting.jobs[0].kind {
+                    *waiting = *rule;
+                }
+                let factors = vec![
+                    (waiting.clone(), toml::Value::from(rule.to_string())),
+                    ("machine.cpus".to_owned(), toml::Value::from(*count)),
+                    ("experiment.keep_running".to_owned(), toml::Value::from(keep_running)),
+                ];
+                arms.push(Arm { factors, setting });
+            }
+        }
+    }
+    let compare = Some(waiting);
+    Scenario {
+        arms,
+        experiment: Experiment { compare, x: Some("machine.cpus".to_owned()), ..scenario.experiment },
+        ..scenario
+    }
+}
+
+/// Files that are read without complaint, to be mutated.
+const GOOD: [&str; 2] = [
+    r#"title = "Eleven threads at a barrier against a crowd"
+
+[machine]
+cpus = 32
+step = "1 us"
+context_switch = "6 us"
+spin_margin = "0.5 cs"
+scheduler = "rr"
+quantum = "100 us"
+
+[[job]]
+name = "crew"
+kind = "barrier"
+threads = 11
+compute = { mean = "5.32 us", sd = "0.532 us" }
+rounds = 8000
+waiting = "2cs+"
+
+[[job]]
+name = "crowd"
+kind = "cpu"
+threads = 85
+
+[experiment]
+repeat = 3
+seed = 1
+sweep = { "job.crowd.threads" = [5, 13, 21, 29, 37], "job.crew.waiting" = ["always-block", "cs", "cs+", "2cs+"] }
+compare = "job.crew.waiting"
+x = "job.crowd.threads"
+"#,
+    r#"[machine]
+like = "host"
+tick = "1 ms"
+
+[[job]]
+name = "zip"
+kind = "command"
+argv = ["xz", "-k", "big file.tar"]
+copies = 2
+work = "1.5 s"
+
+[[job]]
+name = "crew"
+kind = "barrier"
+threads = 4
+granularity = "fine"
+rounds = 0x10_00
+
+[experiment.sweep]
+"job.crew.waiting" = ["44 us", "5 cs"]
+"job.zip.argv" = [["true"], ["false", "now"]]
+"#,
+];
+
+#[derive(Clone, Debug)]
+enum Mutation {
+    Flip(Index, u8),
+    Delete(Index, usize),
+    RepeatLine(Index, Index),
+    Splice(Index, &'static str),
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    const TOKENS: &[&str] = &[
+        "[",
+        "]",
+        "[[",
+        "]]",
+        "{",
+        "}",
+        "=",
+        ",",
+        ".",
+        "\"",
+        "'",
+        "\"\"\"",
+        "#",
+        "\n",
+        "\r",
+        "\t",
+        "\0",
+        "\u{1b}",
+        "0",
+        "-1",
+        "1e9",
+        "inf",
+        "nan",
+        "1979-05-27",
+        "true",
+        "99999999999999999999",
+        "us",
+        "\"cs\"",
+        "\"5 us\"",
+        "ü",
+        "\u{202e}",
+        "\u{feff}",
+        "[job]\n",
+        "[[job]]\n",
+        "[machine]\n",
+        "[experiment]\n",
+        "name = \"crew\"\n",
+        "kind = \"cpu\"\n",
+        "threads",
+        "copies = 3\n",
+        "a.b.c = 1\n",
+        "\"job.crew.copies\" = [1, 2]\n",
+        "experiment.sweep",
+        "job.",
+        "\"machine.cpus\" = [1, 2]\n",
+    ];
+    prop_oneof![
+        (any::<Index>(), any::<u8>()).prop_map(|(at, byte)| Mutation::Flip(at, byte)),
+        (any::<Index>(), 1..40_usize).prop_map(|(at, length)| Mutation::Delete(at, length)),
+        (any::<Index>(), any::<Index>()).prop_map(|(from, to)| Mutation::RepeatLine(from, to)),
+        (any::<Index>(), select(TOKENS)).prop_map(|(at, token)| Mutation::Splice(at, token)),
+    ]
+}
+
+fn mutate(bytes: &mut Vec<u8>, mutation: &Mutation) {
+    let place = |index: &Index, bytes: &[u8]| index.index(bytes.len() + 1);
+    match mutation {
+        Mutation::Flip(at, byte) => {
+            let at = place(at, bytes);
+            if let Some(old) = bytes.get_mut(at) {
+                *old ^= byte;
+            }
+        }
+        Mutation::Delete(at, length) => {
+            let at = place(at, bytes);
+            bytes.drain(at..(at + length).min(bytes.len()));
+        }
+        Mutation::RepeatLine(from, to) => {
+            let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+            if !lines.is_empty() {
+                let line = lines[from.index(lines.len())].clone();
+                lines.insert(to.index(lines.len()), line);
+            }
+            *bytes = lines.concat();
+        }
+        Mutation::Splice(at, token) => {
+            let at = place(at, bytes);
+            bytes.splice(at..at, token.bytes());
+        }
+    }
+}
+
+/// Reads bytes that may be anything: what is accepted must round-trip, what is not must be explained.
+fn read_anything(bytes: &[u8]) -> Result<(), TestCaseError> {
+    match read("any.toml", bytes) {
+        Ok(scenario) => {
+            let again = read("again.toml", scenario.to_toml().as_bytes());
+            prop_assert_eq!(again, Ok(scenario));
+        }
+        Err(diagnostics) => {
+            prop_assert!(diagnostics.count() > 0);
+            prop_assert!(diagnostics.to_string().starts_with("error: "));
+            prop_assert!(diagnostics.render(true).contains("error"));
+            let lines = bytes.iter().filter(|&&byte| byte == b'\n').count() + 1;
+            for diagnostic in diagnostics.iter() {
+                let (line, column) = diagnostics.position(diagnostic);
+                prop_assert!((1..=lines).contains(&line) && (1..=bytes.len() + 1).contains(&column));
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_valid_scenario_is_written_and_read_back_as_itself(scenario in single()) {
+        let text = scenario.to_toml();
+        prop_assert_eq!(read("written.toml", text.as_bytes()), Ok(scenario), "{}", text);
+    }
+
+    #[test]
+    fn a_sweep_is_written_and_read_back_as_itself(
+        scenario in single(),
+        rules in select(vec![vec![Rule::AlwaysSpin], vec![Rule::AlwaysBlock, Rule::TwoPhase(Bound::Fixed(Span::ZERO))]]),
+        cpus in proptest::collection::hash_set(1..500_u32, 1..5),
+    ) {
+        let scenario = swept(scenario, &rules, &cpus.into_iter().collect::<Vec<_>>());
+        let text = scenario.to_toml();
+        prop_assert_eq!(read("written.toml", text.as_bytes()), Ok(scenario), "{}", text);
+    }
+
+    #[test]
+    fn a_mutated_file_is_explained_or_round_trips(
+        file in select(GOOD.to_vec()),
+        mutations in vec(mutation(), 1..6),
+    ) {
+        let mut bytes = file.as_bytes().to_vec();
+        mutations.iter().for_each(|mutation| mutate(&mut bytes, mutation));
+        read_anything(&bytes)?;
+    }
+
+    #[test]
+    fn noise_is_explained(bytes in vec(any::<u8>(), 0..300)) {
+        read_anything(&bytes)?;
+    }
+}
+
+#[test]
+fn the_files_to_be_mutated_are_good() {
+    for text in GOOD {
+        read("good.toml", text.as_bytes()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    }
+}
