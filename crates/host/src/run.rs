@@ -99,7 +99,8 @@ impl Host {
         let length = span(start.elapsed());
         let idle = IdleTime::of(cpus).zip(idle).map(|(end, start)| end.since(start));
         jobs.request(true, Request::Stop)?;
-        let outcomes: Vec<_> = jobs.attend(cancel, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
+        let outcomes: Vec<_> =
+            jobs.attend(cancel, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
         let machine = self.machine_outcome(setting, &outcomes, length, idle);
         Ok(Executed { outcome: Outcome { jobs: outcomes, machine }, timeline: sampler.into_samples() })
     }

@@ -8,30 +8,30 @@ use std::time::{Duration, Instant};
 const VARIABLE: &str = "ROWLOCK_TEST_FAMILY";
 
 /// Everything may take long on a busy machine. It is the bound of a failure, not part of any proof.
-pub const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// A mark that no other test has.
-pub struct Family(String);
+pub(crate) struct Family(String);
 
 impl Family {
-    pub fn new(name: &str) -> Family {
+    pub(crate) fn new(name: &str) -> Family {
         Family(format!("{VARIABLE}={name}-{}", std::process::id()))
     }
 
     /// The mark, as `env` takes it: what it starts is a member, and all that this will start.
-    pub fn variable(&self) -> String {
+    pub(crate) fn variable(&self) -> String {
         self.0.clone()
     }
 
     /// Makes `command` and all that it will start members.
-    pub fn adopt(&self, command: &mut Command) {
+    pub(crate) fn adopt(&self, command: &mut Command) {
         if let Some((name, value)) = self.0.split_once('=') {
             command.env(name, value);
         }
     }
 
     /// The members that are alive.
-    pub fn members(&self) -> Vec<u32> {
+    pub(crate) fn members(&self) -> Vec<u32> {
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         // A process that has ended has no environment any more.
@@ -44,7 +44,7 @@ impl Family {
 }
 
 /// Waits until something is so, and panics when it takes too long.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(started.elapsed() < LONG, "{what}: still not so after {LONG:?}");

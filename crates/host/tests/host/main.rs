@@ -11,9 +11,11 @@ fn main() {
     survival::run_if_asked();
     let arguments = Arguments::from_args();
     let trials = runs::TRIALS.iter().chain(survival::TRIALS);
-    let trials = trials.map(|&(name, body)| Trial::test(name, move || {
-        body();
-        Ok(())
-    }));
+    let trials = trials.map(|&(name, body)| {
+        Trial::test(name, move || {
+            body();
+            Ok(())
+        })
+    });
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }

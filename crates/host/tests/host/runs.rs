@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rowlock_host::{Error, Executed, Host, HostCalibration, Machine, Rate};
 use policy::Span;
 use policy::table::POLICIES;
 use policy::waiting::Rule;
+use rowlock_host::{Error, Executed, Host, HostCalibration, Machine, Rate};
 use scenario::model::{Compute, Job, Kind, MachineKeys, Setting};
 use scenario::result::JobOutcome;
 
 use crate::family::{Family, wait_until};
 
-pub const TRIALS: &[(&str, fn())] = &[
+pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("every_rule_of_the_table_runs", every_rule_of_the_table_runs),
     ("a_barrier_job_delivers_the_work_that_was_drawn", a_barrier_job_delivers_the_work_that_was_drawn),
     ("an_endless_job_ends_with_the_others_and_has_no_completion", an_endless_job_ends_with_the_others),
@@ -29,7 +29,7 @@ pub const TRIALS: &[(&str, fn())] = &[
 ];
 
 /// A host with made-up costs: no run here depends on what they are.
-pub fn host() -> Host {
+pub(crate) fn host() -> Host {
     let cost = |nanos| rowlock_host::calibration::Cost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
     let calibration = HostCalibration {
         machine: Machine::here().unwrap(),
@@ -46,11 +46,11 @@ pub fn host() -> Host {
     Host { program: std::env::current_exe().unwrap(), calibration }
 }
 
-pub fn setting(jobs: Vec<Job>) -> Setting {
+pub(crate) fn setting(jobs: Vec<Job>) -> Setting {
     Setting { machine: MachineKeys::default(), jobs, keep_running: false }
 }
 
-pub fn job(name: &str, kind: Kind) -> Job {
+pub(crate) fn job(name: &str, kind: Kind) -> Job {
     Job { name: name.into(), copies: 1, kind }
 }
 
@@ -59,15 +59,15 @@ fn barrier(threads: u32, rounds: u64, rule: Rule) -> Kind {
     Kind::Barrier { threads, compute, rounds, waiting: rule }
 }
 
-pub fn hogs(threads: u32) -> Kind {
+pub(crate) fn hogs(threads: u32) -> Kind {
     Kind::Cpu { threads, work: None }
 }
 
-pub fn command(argv: &[&str]) -> Kind {
+pub(crate) fn command(argv: &[&str]) -> Kind {
     Kind::Command { argv: argv.iter().map(ToString::to_string).collect(), threads: 1, work: None }
 }
 
-pub fn shell(script: &str) -> Kind {
+pub(crate) fn shell(script: &str) -> Kind {
     command(&["sh", "-c", script])
 }
 
@@ -131,7 +131,7 @@ fn an_endless_job_ends_with_the_others() {
     assert_eq!(machine.cpus, sys_cpus());
     assert!(machine.work_percent.is_some() && machine.switch_percent.is_none() && machine.events.is_none());
 
-    let endless = run(&setting(vec![job("hogs", hogs(1))])).unwrap_err();
+    let endless = run_alone(Kind::Cpu { threads: 1, work: None }).unwrap_err();
     assert!(matches!(endless, Error::Endless) && endless.is_input(), "{endless}");
 }
 
@@ -230,25 +230,22 @@ fn a_daemon_that_a_command_leaves_behind_is_ended() {
     argv.extend(["sh", "-c", daemon].map(str::to_owned));
     let outcome = run_alone(Kind::Command { argv, threads: 1, work: None }).unwrap();
     assert!(outcome.completion_ns.is_some());
-    assert_eq!(family.members(), []);
+    assert_eq!(family.members(), Vec::<u32>::new());
 }
 
 fn a_cancelled_run_ends_all_it_has_started() {
     let family = Family::new("cancelled");
     let mark = family.variable();
     let forever = command(&["env", &mark, "sh", "-c", "setsid sleep 1000 & sleep 1000"]);
-    let jobs = vec![
-        job("hogs", hogs(2)),
-        job("crew", barrier(2, u64::MAX, Rule::AlwaysBlock)),
-        job("command", forever),
-    ];
+    let jobs =
+        vec![job("hogs", hogs(2)), job("crew", barrier(2, u64::MAX, Rule::AlwaysBlock)), job("command", forever)];
     let cancel = AtomicBool::new(false);
     let cancelled = runs_to_an_end(&setting(jobs), &cancel, || {
         wait_until("the command and its children", || family.members().len() == 3);
         cancel.store(true, Ordering::Relaxed);
     });
     assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
-    assert_eq!(family.members(), []);
+    assert_eq!(family.members(), Vec::<u32>::new());
 
     let nothing = host().run(&setting(vec![job("crew", barrier(2, u64::MAX, Rule::AlwaysBlock))]), 1, &cancel);
     assert!(matches!(nothing, Err(Error::Cancelled)), "{nothing:?}");
@@ -257,7 +254,8 @@ fn a_cancelled_run_ends_all_it_has_started() {
 fn a_job_whose_process_dies_ends_the_run() {
     let name = format!("doomed-{}", std::process::id());
     let process = || {
-        let ids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let ids =
+            std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let named = |id: &String| {
             let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
             line.split(|&byte| byte == 0).nth(2) == Some(name.as_bytes())

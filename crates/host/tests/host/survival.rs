@@ -11,7 +11,7 @@ use sys::process::{RequestsToEnd, end_with_this_thread};
 use crate::family::{Family, wait_until};
 use crate::runs::{hogs, host, job, setting, shell};
 
-pub const TRIALS: &[(&str, fn())] = &[
+pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_run_killed_at_any_moment_leaves_nothing", a_run_killed_at_any_moment_leaves_nothing),
     ("a_run_killed_while_its_command_multiplies_leaves_nothing", a_run_killed_while_its_command_multiplies),
     ("a_request_to_end_that_reaches_the_jobs_too_leaves_nothing", a_request_to_end_that_reaches_the_jobs_too),
@@ -21,7 +21,7 @@ pub const TRIALS: &[(&str, fn())] = &[
 const RUN: &str = "__run";
 
 /// Runs hogs and a shell script until killed, where this process was started to do so.
-pub fn run_if_asked() {
+pub(crate) fn run_if_asked() {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() != Some(RUN) {
         return;
