@@ -117,11 +117,8 @@ pub(super) fn one_of(key: &Key, node: &Node<'_>) -> Result<&'static str, Wrong> 
     let Value::OneOf(names) = key.value else { return Err(mismatch(key, node)) };
     let text = any_text(key, node)?;
     names.iter().find(|&&name| name == text).copied().ok_or_else(|| {
-        let all = match names {
-            [only] => format!("the only `{}` there is is {only}", key.name),
-            _ => format!("there are {}", listed(names, "and")),
-        };
-        let message = format!("unknown {} {}", key.name, quoted(text));
+        let all = format!("it can be {}", listed(names, "or"));
+        let message = format!("`{}` cannot be {}", key.name, quoted(text));
         Box::new(Diagnostic::new(node.span(), message).help(with_nearest(text, names, &all)))
     })
 }
