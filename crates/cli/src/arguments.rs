@@ -84,7 +84,7 @@ pub(crate) enum Format {
     /// Tables and sentences
     #[default]
     Text,
-    /// Everything, as docs/results.md describes it
+    /// Everything, as docs/output.md describes it
     Json,
     /// A row for each run and job
     Csv,

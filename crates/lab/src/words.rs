@@ -76,8 +76,8 @@ pub fn signed(estimate: &Estimate) -> String {
 }
 
 fn sign(number: f64) -> String {
-    // Wide differences need no decimals, and no difference needs no sign.
-    let decimals = usize::from(number.abs() < 99.95);
+    // Large differences need no decimals, and no difference needs no sign.
+    let decimals = usize::from(number.abs() < 9.95);
     let written = format!("{number:+.decimals$}");
     if written.trim_matches(['+', '-', '0', '.']).is_empty() { "0".to_owned() } else { written }
 }

@@ -1,4 +1,4 @@
-//! The report as JSON. Its fields are a contract: docs/results.md lists them.
+//! The report as JSON. Its fields are a contract: docs/output.md lists them.
 
 use std::io;
 

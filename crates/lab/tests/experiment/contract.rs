@@ -1,4 +1,4 @@
-//! docs/results.md lists exactly the fields that there are.
+//! docs/output.md lists exactly the fields that there are.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The first column of the table in the section of the document that is headed by the name of a file.
 fn documented(file: &str) -> BTreeSet<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/output.md");
     let document = fs::read_to_string(path).unwrap();
     let sections = document.split("\n## ");
     let section = sections.into_iter().find(|section| section.starts_with(&format!("`{file}`\n"))).unwrap();
