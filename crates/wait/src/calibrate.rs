@@ -1,0 +1,282 @@
+//! What things cost on this machine: the figures behind the rules that are written as multiples of CS.
+//!
+//! A hand-over is timed as it happens at a barrier: one thread changes a word, wakes the other, which sleeps on it, and
+//! goes to sleep itself. On one CPU that costs a context switch. With each thread on a CPU of its own, the CPU of the
+//! sleeper is idle and has to be woken as well, which costs 5 to 17 times as much, and is what a blocked sibling costs.
+//!
+//! Other programs may run meanwhile. So each figure is a median over many short samples, and comes with its quartiles.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use policy::Span;
+use policy::waiting::Costs;
+use rustix::time::{ClockId, clock_getres};
+use sys::{cpus, futex};
+
+use crate::sync::now;
+
+/// What things cost on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibration {
+    /// A context switch: a hand-over between two threads on one CPU.
+    pub switch: Measured,
+    /// Waking a waiter that sleeps on another CPU: a hand-over between two CPUs.
+    pub wake: Measured,
+    /// A `sched_yield` on a CPU that nobody else wants.
+    pub lone_yield: Measured,
+    /// Reading the clock.
+    pub clock: Measured,
+    /// The time between two timer interrupts, as the kernel itself states it: the step of `CLOCK_MONOTONIC_COARSE`.
+    pub tick: Measured,
+    /// What to know about the figures, in sentences.
+    pub notes: Vec<String>,
+}
+
+impl Calibration {
+    /// What multiples of CS come to here. CS is what waking a sleeping sibling costs; the margin is half of it.
+    pub fn costs(&self) -> Costs {
+        let cs = Span::from_nanos(self.wake.median.round() as u64);
+        Costs { cs, margin: cs.scaled(500) }
+    }
+}
+
+/// A cost in nanoseconds, with fractions: reading a clock takes some 20.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// The median of the samples.
+    pub median: f64,
+    /// The lower quartile.
+    pub low: f64,
+    /// The upper quartile.
+    pub high: f64,
+    /// How many samples there were.
+    pub samples: u32,
+}
+
+impl Measured {
+    /// The quartiles of the samples; zero without any.
+    fn of(mut samples: Vec<f64>) -> Measured {
+        samples.sort_by(f64::total_cmp);
+        let last = samples.len().saturating_sub(1);
+        let quartile = |quarters: usize| samples.get((last * quarters + 2) / 4).copied().unwrap_or(0.0);
+        Measured { median: quartile(2), low: quartile(1), high: quartile(3), samples: samples.len() as u32 }
+    }
+
+    /// What is known and not measured.
+    const fn exactly(nanos: f64) -> Measured {
+        Measured { median: nanos, low: nanos, high: nanos, samples: 1 }
+    }
+}
+
+/// Why a machine could not be calibrated.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A thread could not be bound to a CPU.
+    #[error(transparent)]
+    Cpus(#[from] cpus::Error),
+    /// There is no second thread to hand over to.
+    #[error("cannot start a second thread to hand over to: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Measures what things cost here. Takes about half a second, and no more than 2.5 on a machine that is busy.
+///
+/// The calling thread is bound to single CPUs meanwhile and has its affinity back afterwards, whatever happens. No
+/// privileges are needed.
+///
+/// # Errors
+///
+/// When threads cannot be bound to CPUs or no further thread can be started.
+pub fn calibrate() -> Result<Calibration, Error> {
+    let here = cpus::current();
+    let elsewhere = cpus::allowed()?.into_iter().find(|&cpu| cpu != here);
+    let mut notes = Vec::new();
+
+    let switch = hand_over(here, here)?;
+    let wake = match elsewhere {
+        Some(there) => hand_over(here, there)?,
+        None => {
+            notes.push("Only one CPU is allowed: what waking costs is what a switch costs.".to_owned());
+            switch
+        }
+    };
+    for (what, cost) in [("switching", switch), ("waking", wake)] {
+        if cost.high > UNSTEADY * cost.low {
+            let (low, high) = (cost.low / 1e3, cost.high / 1e3);
+            notes.push(format!(
+                "What {what} costs is unsteady, {low:.1} us to {high:.1} us in half of the samples: the machine is busy."
+            ));
+        }
+    }
+    let lone_yield = lone_yield(here)?.unwrap_or_else(|| {
+        notes.push("The CPU was never free for a lone yield, which counts as a switch instead.".to_owned());
+        switch
+    });
+    let clock = Measured::of(samples(CLOCK_READINGS, || {
+        std::hint::black_box(now());
+    }));
+    let tick = tick().unwrap_or_else(|| {
+        notes.push("The kernel does not tell its tick, which is taken to be 4 ms.".to_owned());
+        Measured::exactly(4e6)
+    });
+    Ok(Calibration { switch, wake, lone_yield, clock, tick, notes })
+}
+
+/// Quartiles farther apart than by this factor are worth a note: a quiet machine stays below 1.5.
+const UNSTEADY: f64 = 3.0;
+
+/// How long samples of one cost are taken at the most, but for the last: five costs take no more than 2.5 s.
+const LIMIT: Span = Span::from_millis(400);
+
+/// How many samples of one cost are taken at the most.
+const SAMPLES: usize = 100;
+
+/// How often one sample repeats what it times. Enough for the clock not to show, and few enough for a sample to end soon
+/// even if each repetition loses the CPU for a timeslice of several milliseconds.
+const ROUND_TRIPS: u32 = 20;
+const YIELDS: u32 = 10;
+const CLOCK_READINGS: u32 = 1_000;
+
+/// Beyond this a yield was not alone: somebody else ran for a while. A lone one takes less than a microsecond.
+const LONE: f64 = 20_000.0;
+
+/// The time of one repetition of `work` in nanoseconds, sample by sample; at least one.
+fn samples(repetitions: u32, mut work: impl FnMut()) -> Vec<f64> {
+    let mut samples = Vec::with_capacity(SAMPLES);
+    let start = now();
+    let mut end = start;
+    while samples.len() < SAMPLES && end.since(start) < LIMIT {
+        let begin = now();
+        (0..repetitions).for_each(|_| work());
+        end = now();
+        samples.push(end.since(begin).as_nanos() as f64 / f64::from(repetitions));
+    }
+    samples
+}
+
+/// Whose turn it is.
+const OURS: u32 = 0;
+const THEIRS: u32 = 1;
+const OVER: u32 = 2;
+
+/// The word that two threads hand to and fro, away from everything else in memory.
+#[repr(align(128))]
+struct Turn(AtomicU32);
+
+impl Turn {
+    fn give(&self, to: u32) {
+        self.0.store(to, Release);
+        futex::wake(&self.0, 1);
+    }
+
+    /// Sleeps while it is the turn of `whose`, and returns whose it is then.
+    fn outlast(&self, whose: u32) -> u32 {
+        loop {
+            let turn = self.0.load(Acquire);
+            if turn != whose {
+                return turn;
+            }
+            futex::wait(&self.0, whose, None);
+        }
+    }
+}
+
+/// The cost of one hand-over from a thread on CPU `here` to one on CPU `there`.
+fn hand_over(here: u32, there: u32) -> Result<Measured, Error> {
+    let turn = Turn(AtomicU32::new(OURS));
+    std::thread::scope(|scope| {
+        let partner = std::thread::Builder::new().spawn_scoped(scope, || {
+            let pinned = cpus::pin(there);
+            // Where it cannot be pinned it plays its part nevertheless, for somebody waits for it.
+            while turn.outlast(OURS) != OVER {
+                turn.give(OURS);
+            }
+            pinned.map(drop)
+        });
+        let partner = partner.map_err(Error::Thread)?;
+        let round_trip = || {
+            turn.give(THEIRS);
+            turn.outlast(THEIRS);
+        };
+        let samples = cpus::pin(here).map(|_pinned| samples(ROUND_TRIPS, round_trip));
+        turn.give(OVER);
+        partner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        // A round trip is two hand-overs.
+        Ok(Measured::of(samples?.into_iter().map(|nanos| nanos / 2.0).collect()))
+    })
+}
+
+/// The cost of a yield that finds nobody else, from the samples in which nobody else came; nothing if there are none.
+fn lone_yield(here: u32) -> Result<Option<Measured>, Error> {
+    let _pinned = cpus::pin(here)?;
+    let mut lone = samples(YIELDS, std::thread::yield_now);
+    lone.retain(|&nanos| nanos < LONE);
+    Ok((!lone.is_empty()).then(|| Measured::of(lone)))
+}
+
+/// The tick. Timing the steps of the coarse clock instead would miss those in which the thread was off its CPU, and on a
+/// busy machine that is every other one.
+fn tick() -> Option<Measured> {
+    let step = clock_getres(ClockId::MonotonicCoarse);
+    let nanos = step.tv_sec as f64 * 1e9 + step.tv_nsec as f64;
+    // Linux ticks at 1000 Hz at the most; a kernel that claims more has no coarse clock.
+    (nanos >= 900_000.0).then(|| Measured::exactly(nanos))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_are_those_of_the_sorted_samples() {
+        let measured = Measured::of(vec![50.0, 10.0, 30.0, 20.0, 40.0]);
+        assert_eq!(measured, Measured { median: 30.0, low: 20.0, high: 40.0, samples: 5 });
+        assert_eq!(Measured::of(vec![7.5]), Measured::exactly(7.5));
+        assert_eq!(Measured::of(Vec::new()).samples, 0);
+    }
+
+    #[test]
+    fn a_calibration_is_complete_and_leaves_the_affinity_as_it_was() {
+        let before = cpus::allowed().unwrap();
+        let calibration = calibrate().unwrap();
+        assert_eq!(cpus::allowed().unwrap(), before);
+        let Calibration { switch, wake, lone_yield, clock, tick, .. } = calibration;
+        for cost in [switch, wake, lone_yield, clock, tick] {
+            assert!(0.0 < cost.low && cost.low <= cost.median && cost.median <= cost.high, "{cost:?}");
+            assert!(cost.samples >= 1);
+        }
+        assert!(tick.median >= 900_000.0);
+    }
+
+    #[test]
+    fn on_one_cpu_waking_is_switching_and_a_note_says_so() {
+        let pinned = cpus::pin(cpus::current()).unwrap();
+        let calibration = calibrate().unwrap();
+        assert_eq!(calibration.wake, calibration.switch);
+        assert!(calibration.notes[0].starts_with("Only one CPU is allowed"), "{:?}", calibration.notes);
+        assert_eq!(cpus::allowed().unwrap().len(), 1);
+        drop(pinned);
+    }
+
+    #[test]
+    fn a_hand_over_to_a_cpu_that_is_not_there_fails_and_nobody_waits_for_ever() {
+        let here = cpus::current();
+        assert!(matches!(hand_over(here, 1_024), Err(Error::Cpus(_))));
+        assert!(matches!(hand_over(1_024, here), Err(Error::Cpus(_))));
+    }
+
+    #[test]
+    fn cs_is_what_waking_costs_and_the_margin_half_of_it() {
+        let cost = Measured::exactly;
+        let calibration = Calibration {
+            switch: cost(2_220.0),
+            wake: cost(18_400.4),
+            lone_yield: cost(510.0),
+            clock: cost(18.4),
+            tick: cost(4e6),
+            notes: Vec::new(),
+        };
+        assert_eq!(calibration.costs(), Costs { cs: Span::from_nanos(18_400), margin: Span::from_nanos(9_200) });
+    }
+}

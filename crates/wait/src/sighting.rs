@@ -1,0 +1,56 @@
+//! Where a party was when it last arrived: published by itself, read by those that wait for it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use policy::CpuId;
+
+use crate::generation::Round;
+use crate::sync::AtomicU64;
+
+/// The last arrival of one party in one word: its round modulo 2^32 above, its CPU plus one below; zero before the first.
+#[derive(Debug)]
+pub(crate) struct Sighting(AtomicU64);
+
+impl Sighting {
+    pub(crate) fn none() -> Sighting {
+        Sighting(AtomicU64::new(0))
+    }
+
+    /// The party has arrived in `round` and runs on `cpu`.
+    pub(crate) fn publish(&self, round: Round, cpu: CpuId) {
+        self.0.store(round.0 << 32 | u64::from(cpu.0.wrapping_add(1)), Relaxed);
+    }
+
+    /// Nothing if the party has arrived in `round`; else the CPU that it was last seen on, if it was seen at all.
+    ///
+    /// The word says nothing about other memory, and may be a moment behind: it is for choosing how to wait.
+    pub(crate) fn missing_from(&self, round: Round) -> Option<Option<CpuId>> {
+        let word = self.0.load(Relaxed);
+        let Some(cpu) = (word as u32).checked_sub(1) else { return Some(None) };
+        let behind = (round.0 as u32).wrapping_sub((word >> 32) as u32);
+        (behind as i32 > 0).then_some(Some(CpuId(cpu)))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_party_is_missing_until_it_has_arrived_in_the_round() {
+        let sighting = Sighting::none();
+        assert_eq!(sighting.missing_from(Round(0)), Some(None));
+        for round in [0, 7, u64::from(u32::MAX), u64::from(u32::MAX) + 1] {
+            sighting.publish(Round(round), CpuId(3));
+            assert_eq!(sighting.missing_from(Round(round)), None);
+            assert_eq!(sighting.missing_from(Round(round + 1)), Some(Some(CpuId(3))));
+        }
+    }
+
+    #[test]
+    fn a_party_that_is_ahead_is_not_missing() {
+        let sighting = Sighting::none();
+        sighting.publish(Round(8), CpuId(0));
+        assert_eq!(sighting.missing_from(Round(7)), None);
+    }
+}

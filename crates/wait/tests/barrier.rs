@@ -1,0 +1,223 @@
+//! Every waiting rule with real threads.
+#![cfg(not(loom))]
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use policy::record::{Entry, Log, Recorder, replay};
+use policy::table::POLICIES;
+use policy::waiting::{Costs, Decision, Observation, Rule};
+use policy::{Span, ThreadId};
+use rowlock_wait::{Barrier, Statistics};
+
+const COSTS: Costs = Costs { cs: Span::from_micros(10), margin: Span::from_micros(5) };
+
+/// Lets as many threads as there are parties meet `rounds` times, and checks each round: nobody is let go before all
+/// have come, and one leads.
+fn meet<R: Recorder + Sync>(barrier: &Barrier<R>, rounds: u64) {
+    let parties = barrier.parties();
+    let begun: Vec<AtomicU64> = (0..parties).map(|_| AtomicU64::new(0)).collect();
+    let leaders = AtomicU64::new(0);
+    let work = |number: u32| {
+        let mut party = barrier.party(number);
+        for round in 1..=rounds {
+            begun[number as usize].store(round, Relaxed);
+            if party.wait().is_leader() {
+                leaders.fetch_add(1, Relaxed);
+            }
+            assert!(begun.iter().all(|begun| (round..=round + 1).contains(&begun.load(Relaxed))));
+            assert!((round - 1..=round + 1).contains(&leaders.load(Relaxed)));
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..parties).for_each(|number| {
+            scope.spawn(move || work(number));
+        });
+    });
+    assert_eq!(leaders.into_inner(), rounds);
+}
+
+/// A number of rounds that does not take long where threads outnumber CPUs and never block: each turn may then cost them
+/// a timeslice.
+fn rounds(rule: Rule) -> u64 {
+    match rule {
+        Rule::AlwaysSpin | Rule::AlwaysYield => 10,
+        Rule::AlwaysBlock | Rule::TwoPhase(_) => 500,
+    }
+}
+
+#[test]
+fn every_rule_lets_every_team_meet() {
+    for entry in POLICIES {
+        for parties in [1, 2, 5] {
+            meet(&Barrier::new(parties, entry.example, COSTS, 2), rounds(entry.example));
+        }
+    }
+}
+
+#[test]
+fn a_barrier_is_reused_for_thousands_of_rounds() {
+    for rule in ["always-block", "cs", "44 us"] {
+        meet(&Barrier::new(3, rule.parse().unwrap(), COSTS, 2), 5_000);
+    }
+}
+
+#[test]
+fn one_party_leads_and_never_waits() {
+    for parties in [0, 1] {
+        let barrier = Barrier::new(parties, Rule::AlwaysBlock, COSTS, 1);
+        assert_eq!(barrier.parties(), 1);
+        assert!((0..100).all(|_| barrier.wait().is_leader()));
+        assert_eq!(barrier.statistics(), Statistics { waits: 100, ..Statistics::default() });
+    }
+}
+
+#[test]
+fn anonymous_waits_and_members_meet_at_one_barrier() {
+    let barrier = Barrier::new(3, "cs".parse().unwrap(), COSTS, 2);
+    let leaders = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let (barrier, leaders) = (&barrier, &leaders);
+        for number in [Some(0), Some(7), None] {
+            scope.spawn(move || {
+                let mut party = number.map(|number| barrier.party(number));
+                for _ in 0..500 {
+                    let result = party.as_mut().map_or_else(|| barrier.wait(), |party| party.wait());
+                    leaders.fetch_add(u64::from(result.is_leader()), Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(leaders.into_inner(), 500);
+    assert_eq!(barrier.statistics().waits, 1_500);
+}
+
+#[test]
+fn more_threads_than_parties_meet_in_turns() {
+    let barrier = Barrier::new(2, Rule::AlwaysBlock, COSTS, 2);
+    let leaders = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| leaders.fetch_add(u64::from(barrier.wait().is_leader()), Relaxed));
+        }
+    });
+    assert_eq!(leaders.into_inner(), 2);
+}
+
+#[test]
+fn statistics_add_up_for_every_rule() {
+    for entry in POLICIES {
+        let (rounds, parties) = (rounds(entry.example), 3_u32);
+        let barrier = Barrier::new(parties, entry.example, COSTS, 2);
+        meet(&barrier, rounds);
+        let Statistics { waits, spins, successful_spins, spin_time, yields, blocks } = barrier.statistics();
+        let waited = waits - rounds;
+        assert_eq!(waits, rounds * u64::from(parties), "{}", entry.form);
+        match entry.example {
+            Rule::AlwaysBlock => {
+                assert_eq!((spins, successful_spins, spin_time, yields), (0, 0, Span::ZERO, 0));
+                assert!(blocks >= waited);
+            }
+            Rule::AlwaysSpin => {
+                assert_eq!((spins, successful_spins, yields, blocks), (waited, waited, 0, 0));
+                assert_eq!(barrier.statistics().ssr_percent(), Some(100.0));
+            }
+            Rule::AlwaysYield => {
+                assert_eq!((spins, successful_spins, spin_time, blocks), (0, 0, Span::ZERO, 0));
+                assert!(yields >= waited);
+            }
+            Rule::TwoPhase(bound) => {
+                assert_eq!((spins, yields), (waited, 0), "{}", entry.form);
+                let failed = spins - successful_spins;
+                assert!(blocks >= failed);
+                // A failed spin takes its bound; each may run over by one step.
+                assert!(spin_time.as_nanos() >= failed * bound.on(COSTS).as_nanos());
+                let most = bound.on(COSTS) + Span::from_micros(5);
+                assert!(spin_time.as_nanos() <= spins * most.as_nanos());
+            }
+        }
+    }
+}
+
+#[test]
+fn statistics_are_readable_while_threads_meet() {
+    let barrier = Barrier::new(2, Rule::AlwaysBlock, COSTS, 2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| meet(&barrier, 500));
+        let mut before = 0;
+        while before < 1_000 {
+            let waits = barrier.statistics().waits;
+            assert!(before <= waits && waits <= 1_000);
+            before = waits;
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn the_record_of_real_threads_replays_without_a_difference() {
+    for entry in POLICIES {
+        let barrier = Barrier::with_recorder(4, entry.example, COSTS, 2, Log::default());
+        meet(&barrier, 10);
+        let mut record = barrier.recorder().entries();
+        assert!(record.len() >= 30, "three of four wait in each round: {}", record.len());
+        assert_eq!(replay(entry.example, COSTS, &record), [], "{}", entry.form);
+
+        let forged = record.len() / 2;
+        record[forged].decision = match record[forged].decision {
+            Decision::Block => Decision::Yield,
+            _ => Decision::Block,
+        };
+        let differences = replay(entry.example, COSTS, &record);
+        assert_eq!(differences.iter().map(|difference| difference.index).collect::<Vec<_>>(), [forged]);
+    }
+}
+
+#[test]
+fn anonymous_waits_are_recorded_as_threads_of_their_own() {
+    let rule: Rule = "cs".parse().unwrap();
+    let barrier = Barrier::with_recorder(2, rule, COSTS, 2, Log::default());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    barrier.wait();
+                }
+            });
+        }
+    });
+    let record = barrier.recorder().entries();
+    assert_eq!(replay(rule, COSTS, &record), []);
+    assert!(record.iter().all(|entry| entry.thread >= ThreadId(2) && entry.missing.is_empty()));
+    let waits: std::collections::BTreeSet<ThreadId> = record.iter().map(|entry| entry.thread).collect();
+    assert_eq!(waits.len(), 50);
+}
+
+#[test]
+fn a_record_shows_who_is_missing_and_where_it_was_last_seen() {
+    let barrier = Barrier::with_recorder(2, Rule::AlwaysBlock, COSTS, 2, Log::default());
+    let until_arrived = |times: usize| {
+        while barrier.recorder().entries().iter().filter(|entry| entry.seen == Observation::Arrived).count() < times {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut party = barrier.party(0);
+            party.wait();
+            party.wait();
+        });
+        let mut party = barrier.party(1);
+        until_arrived(1);
+        party.wait();
+        until_arrived(2);
+        party.wait();
+    });
+    let arrivals: Vec<Entry> = barrier.recorder().entries();
+    let missing: Vec<_> = arrivals.iter().map(|entry| entry.missing.clone()).collect();
+    assert!(arrivals.iter().all(|entry| entry.thread == ThreadId(0) && entry.threads == 2), "{arrivals:?}");
+    let first = missing.first().unwrap();
+    let last = missing.last().unwrap();
+    assert_eq!((first.len(), first[0].thread, first[0].last_seen), (1, ThreadId(1), None));
+    assert_eq!((last.len(), last[0].thread, last[0].last_seen.is_some()), (1, ThreadId(1), true));
+}
