@@ -425,7 +425,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Decision::Spin(span) => {
                 let asked = if span == ENDLESS { span } else { span.floor_to(step).max(step) };
                 waiting.activity = Activity::Spin { left: asked, asked };
-                waiting.account.spins += 1;
+                waiting.account.spins += u64::from(!std::mem::replace(&mut waiting.has_spun, true));
                 self.await_event(cpu, thread);
             }
             Decision::Yield => {

@@ -66,6 +66,8 @@ pub(crate) struct Thread {
     stream: Stream,
     /// Whether it waits at the barrier.
     arrived: bool,
+    /// Whether it has spun in its last wait.
+    pub(crate) has_spun: bool,
     /// Where it was when it last arrived.
     last_seen: Option<CpuId>,
     /// Whether it has done once what it is there for.
@@ -150,6 +152,7 @@ impl Crew {
                 waiter,
                 stream: Stream::named(seed, &name, number),
                 arrived: false,
+                has_spun: false,
                 last_seen: None,
                 has_ended: false,
                 account: Account::default(),
@@ -184,6 +187,7 @@ impl Crew {
     pub(crate) fn arrive(&mut self, thread: usize, on: CpuId) -> bool {
         let arriving = &mut self.threads[thread];
         arriving.arrived = true;
+        arriving.has_spun = false;
         arriving.last_seen = Some(on);
         let job = &mut self.jobs[arriving.job];
         job.arrivals.push(ThreadId(thread as u32));
