@@ -62,13 +62,10 @@ pub struct HostCalibration {
     /// What to know about the figures, in sentences.
     pub notes: Vec<String>,
     /// How long computation takes. It is a property of this program as compiled, too, so it is measured each time.
-    #[serde(skip, default = "Rate::measure")]
     pub rate: Rate,
     /// Where the figures are kept; nothing where they could not be.
-    #[serde(skip)]
     pub path: Option<PathBuf>,
     /// Whether the figures were there already.
-    #[serde(skip)]
     pub from_cache: bool,
 }
 
@@ -99,7 +96,7 @@ fn load_or_measure_in(
     let machine = Machine::here()?;
     let path = folder.map(|folder| folder.join(file_name(&machine)));
     if let Some(found) = path.as_deref().filter(|_| !fresh).and_then(|path| load(path, &machine)) {
-        return Ok(HostCalibration { path, from_cache: true, ..found });
+        return Ok(HostCalibration { rate: Rate::measure(), path, from_cache: true, ..found });
     }
     let mut calibration = measure(machine)?;
     let kept = match &path {
@@ -160,8 +157,9 @@ fn save(path: &Path, calibration: &HostCalibration) -> io::Result<()> {
 
 /// The simulated machine that is like this one.
 ///
-/// What a blocked sibling costs is the cost of waking it, so CS, the wakeup cost included, is [`HostCalibration::wake`]:
-/// multiples of CS come to the same in both worlds.
+/// What a blocked sibling costs is the cost of waking it, so CS, the wakeup cost included, is [`HostCalibration::wake`]
+/// (or [`HostCalibration::switch`] where that came out higher). Runs on this machine take their costs from its twin, so
+/// that multiples of CS come to the same in both worlds.
 pub fn twin(calibration: &HostCalibration) -> Twin {
     let switch = calibration.switch.median();
     let cpus = calibration.machine.cpus;
@@ -194,7 +192,7 @@ mod tests {
             clock: cost(24.7),
             tick: cost(4e6),
             notes: vec!["made up".into()],
-            rate: Rate { iteration_ps: 2_000, start_ps: 30_000 },
+            rate: Rate { iteration_ps: u64::MAX, start_ps: 0 },
             path: None,
             from_cache: false,
         }
@@ -233,6 +231,7 @@ mod tests {
         assert_eq!((measured.from_cache, measured.path.as_ref()), (false, Some(file)));
         let found = folder.load(false);
         // The rate is measured each time, and really.
+        assert_ne!(found.rate, measured.rate);
         assert_eq!(found, HostCalibration { from_cache: true, rate: found.rate, ..measured });
         assert!(!folder.load(true).from_cache);
     }

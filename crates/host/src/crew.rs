@@ -52,9 +52,9 @@ enum Shared {
         normal: Normal,
         step: Span,
         /// Where the rounds that count are met.
-        barrier: Barrier,
+        barrier: Box<Barrier>,
         /// Where they go on to meet after these, so that the figures of the other are final by then.
-        afterwards: Barrier,
+        afterwards: Box<Barrier>,
     },
     Cpu {
         work: Span,
@@ -102,7 +102,11 @@ pub(crate) fn serve(order: Order, mut requests: Requests) -> Result<(), Failure>
     let ids = ids.collect();
     let collector = Arc::clone(&crew);
     let body = move || collector.collect(threads, &hear);
-    thread::Builder::new().name("collector".into()).stack_size(STACK).spawn(body).map_err(Failure::io("collector"))?;
+    thread::Builder::new()
+        .name("collector".into())
+        .stack_size(STACK)
+        .spawn(body)
+        .map_err(Failure::io("its figures cannot be collected"))?;
     reply(&Reply::Ready { threads: ids }).map_err(Failure::io("cannot reply"))?;
 
     // Nobody waits for threads that still run: they end with the process.
@@ -124,7 +128,7 @@ fn prepare(order: &Order) -> Result<(u32, Shared), Failure> {
     match &order.task {
         &Task::Barrier { threads, rounds, compute, ref waiting } => {
             let rule: Rule = waiting.rule.parse().map_err(Failure::io("its waiting rule"))?;
-            let barrier = || Barrier::new(threads, rule, waiting.costs, waiting.cpus);
+            let barrier = || Box::new(Barrier::new(threads, rule, waiting.costs, waiting.cpus));
             let Compute { seed, step, .. } = compute;
             let (barrier, afterwards) = (barrier(), barrier());
             Ok((threads, Shared::Barrier { rounds, seed, normal: compute.normal(), step, barrier, afterwards }))
@@ -157,9 +161,11 @@ impl Crew {
                     party.wait();
                 }
                 done(meter.stop(self.rate.time(iterations, rounds)));
-                while self.keep_running {
-                    rod.relax(self.rate.iterations(normal.draw(&mut stream, step)));
-                    later.wait();
+                if self.keep_running {
+                    loop {
+                        rod.relax(self.rate.iterations(normal.draw(&mut stream, step)));
+                        later.wait();
+                    }
                 }
             }
             &Shared::Cpu { work } => {
@@ -168,8 +174,10 @@ impl Crew {
                 let meter = Meter::start();
                 rod.relax(iterations);
                 done(meter.stop(self.rate.time(iterations, 1)));
-                while self.keep_running {
-                    rod.relax(iterations);
+                if self.keep_running {
+                    loop {
+                        rod.relax(iterations);
+                    }
                 }
             }
             Shared::Endless => {

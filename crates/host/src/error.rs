@@ -105,15 +105,16 @@ pub enum Error {
 
 impl Error {
     /// Whether the scenario asks for what this machine does not have, rather than that something failed on the way.
-    pub const fn is_input(&self) -> bool {
+    pub fn is_input(&self) -> bool {
         match self {
+            // EAGAIN: a limit of processes that could not be read beforehand.
+            Error::Start { source, .. } => source.kind() == io::ErrorKind::WouldBlock,
             Error::CommandNotFound { .. }
             | Error::NotExecutable { .. }
             | Error::TooManyThreads { .. }
             | Error::ThreadRefused { .. }
             | Error::Endless => true,
-            Error::Start { .. }
-            | Error::CommandFailed { .. }
+            Error::CommandFailed { .. }
             | Error::Died { .. }
             | Error::Job { .. }
             | Error::Cancelled

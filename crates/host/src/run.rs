@@ -63,7 +63,8 @@ impl Host {
             Kind::Command { .. } => 2,
             Kind::Barrier { threads, .. } | Kind::Cpu { threads, .. } => u64::from(*threads) + 2,
         };
-        check_threads(setting.jobs.iter().map(|job| u64::from(job.copies) * needs(&job.kind)).sum())
+        let needs = setting.jobs.iter().map(|job| u64::from(job.copies).saturating_mul(needs(&job.kind)));
+        check_threads(needs.fold(0, u64::saturating_add))
     }
 
     /// Runs all jobs of `setting`, each as a child process with real threads, and returns when all have ended that end

@@ -79,11 +79,23 @@ fn run_alone(kind: Kind) -> Result<JobOutcome, Error> {
     run(&setting(vec![job("alone", kind)])).map(|mut executed| executed.outcome.jobs.remove(0))
 }
 
-/// Polls until a run ends, and panics when it takes too long.
-fn runs_to_an_end(setting: &Setting, cancel: &AtomicBool, meanwhile: impl FnOnce()) -> Result<Executed, Error> {
+/// Cancels a run when it is dropped.
+struct Cancel<'a>(&'a AtomicBool);
+
+impl Drop for Cancel<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs a setting that has to end for a reason of its own, once `meanwhile` is done; panics when it does not.
+fn run_while(setting: &Setting, meanwhile: impl FnOnce(&AtomicBool)) -> Result<Executed, Error> {
+    let cancel = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| host().run(setting, 1, cancel));
-        meanwhile();
+        let run = scope.spawn(|| host().run(setting, 1, &cancel));
+        // A panic in here would else wait for a run that does not end.
+        let _guard = Cancel(&cancel);
+        meanwhile(&cancel);
         wait_until("the end of the run", || run.is_finished());
         run.join().unwrap()
     })
@@ -172,7 +184,7 @@ fn jobs_that_keep_running_are_counted_once() {
         jobs: vec![job("long", barrier(2, 10_000_000, Rule::AlwaysBlock)), job("once", once)],
         ..setting
     };
-    let failed = run(&setting).unwrap_err();
+    let failed = run_while(&setting, |_| {}).unwrap_err();
     std::fs::remove_dir(&folder).unwrap();
     assert!(matches!(&failed, Error::CommandFailed { job, .. } if job == "once"), "{failed}");
 }
@@ -239,15 +251,15 @@ fn a_cancelled_run_ends_all_it_has_started() {
     let forever = command(&["env", &mark, "sh", "-c", "setsid sleep 1000 & sleep 1000"]);
     let jobs =
         vec![job("hogs", hogs(2)), job("crew", barrier(2, u64::MAX, Rule::AlwaysBlock)), job("command", forever)];
-    let cancel = AtomicBool::new(false);
-    let cancelled = runs_to_an_end(&setting(jobs), &cancel, || {
+    let cancelled = run_while(&setting(jobs), |cancel| {
         wait_until("the command and its children", || family.members().len() == 3);
         cancel.store(true, Ordering::Relaxed);
     });
     assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
     assert_eq!(family.members(), Vec::<u32>::new());
 
-    let nothing = host().run(&setting(vec![job("crew", barrier(2, u64::MAX, Rule::AlwaysBlock))]), 1, &cancel);
+    let crew = setting(vec![job("crew", barrier(2, u64::MAX, Rule::AlwaysBlock))]);
+    let nothing = host().run(&crew, 1, &AtomicBool::new(true));
     assert!(matches!(nothing, Err(Error::Cancelled)), "{nothing:?}");
 }
 
@@ -263,7 +275,7 @@ fn a_job_whose_process_dies_ends_the_run() {
         ids.filter_map(|id| id.parse::<i32>().ok().map(|number| (id, number))).find(|(id, _)| named(id))
     };
     let setting = setting(vec![job(&name, barrier(2, u64::MAX, Rule::AlwaysBlock)), job("hogs", hogs(1))]);
-    let died = runs_to_an_end(&setting, &AtomicBool::new(false), || {
+    let died = run_while(&setting, |_| {
         wait_until("the job's process", || process().is_some());
         let id = process().and_then(|(_, id)| rustix::process::Pid::from_raw(id)).unwrap();
         rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
