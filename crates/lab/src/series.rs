@@ -43,12 +43,14 @@ impl Series {
 
     /// The figure here and there, in every repetition in which both have it.
     pub fn pairs(&self, other: &Series, figure: Figure) -> Vec<(f64, f64)> {
-        let pair = |(repeat, copies)| Some((average(figure, copies)?, average(figure, other.0.get(repeat)?)?));
+        let pair = |(repeat, copies): (&u32, &Vec<JobOutcome>)| {
+            Some((average(figure, copies)?, average(figure, other.0.get(repeat)?)?))
+        };
         self.0.iter().filter_map(pair).collect()
     }
 }
 
-fn average(figure: Figure, copies: &Vec<JobOutcome>) -> Option<f64> {
+fn average(figure: Figure, copies: &[JobOutcome]) -> Option<f64> {
     let values: Vec<f64> = copies.iter().filter_map(|copy| figure.of(copy)).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

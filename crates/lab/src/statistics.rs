@@ -168,6 +168,20 @@ mod tests {
         assert_eq!(median(&[]), None);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn an_interval_holds_its_mean_and_shifts_with_the_samples(
+            samples in proptest::collection::vec(-1e6..1e6_f64, 2..20),
+            shift in -1e6..1e6_f64,
+        ) {
+            let estimate = mean(&samples).unwrap();
+            assert!(estimate.holds(estimate.mean));
+            let shifted = mean(&samples.iter().map(|sample| sample + shift).collect::<Vec<_>>()).unwrap();
+            assert!((shifted.mean - estimate.mean - shift).abs() < 1e-3);
+            assert!((shifted.half_width().unwrap() - estimate.half_width().unwrap()).abs() < 1e-3);
+        }
+    }
+
     #[test]
     fn written_numbers_have_six_digits() {
         assert_eq!(six_digits(1.0 / 3.0), 0.333333);

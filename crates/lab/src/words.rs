@@ -146,6 +146,15 @@ mod tests {
         assert_eq!(signed(&single.map(|x| x / 1e7)), "+200");
     }
 
+    proptest::proptest! {
+        #[test]
+        fn significant_digits_read_back_within_half_of_the_last(number in 1e-9..1e12_f64, digits in 1..9_usize) {
+            let read: f64 = significant(number, digits).parse().unwrap();
+            // Half of the last digit is at most 5 parts in 10^digits, and what is whole is not rounded at all.
+            assert!((read - number).abs() <= number * 0.500001 * 10_f64.powi(1 - digits as i32), "{read} {number}");
+        }
+    }
+
     #[test]
     fn lists_end_in_and() {
         let items: Vec<toml::Value> = ["a", "b", "c"].map(toml::Value::from).to_vec();

@@ -93,6 +93,6 @@ pub fn render(report: &Report) -> io::Result<String> {
     for row in report.runs.iter().flat_map(|run| rows(run, &report.factors)) {
         writer.write_record(row)?;
     }
-    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+    let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
     String::from_utf8(bytes).map_err(io::Error::other)
 }

@@ -95,7 +95,7 @@ fn line_factor(report: &Report) -> Option<&str> {
 }
 
 /// Factors in words, in the order of the file and not of the alphabet.
-fn in_order<'a>(report: &Report, factors: &'a Factors, wanted: impl Fn(&str) -> bool) -> String {
+fn in_order(report: &Report, factors: &Factors, wanted: impl Fn(&str) -> bool) -> String {
     let paths = report.factors.iter().filter(|path| wanted(path));
     words::factors(paths.filter_map(|path| factors.get_key_value(path)))
 }
