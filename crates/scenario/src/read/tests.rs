@@ -235,6 +235,18 @@ fn what_a_syntax_error_may_have_hidden_is_not_called_missing() {
 }
 
 #[test]
+fn what_a_faulty_sweep_was_to_write_is_not_called_missing() {
+    let text = CREW.replace("threads = 4\n", "");
+    let found = bad(&format!("{text}[experiment.sweep]\n\"job.crew.thraeds\" = [1, 2]\n"));
+    assert_eq!(found, ["12:1 no path `job.crew.thraeds` to sweep"]);
+}
+
+#[test]
+fn a_line_with_a_syntax_error_has_that_error_alone() {
+    assert_eq!(bad("machine = { cpus 1 2 = 3 }\n"), ["1:18 missing assignment between key-value pairs"]);
+}
+
+#[test]
 fn keys_of_the_other_scheduler_are_legal() {
     let text = CREW.replace("cpus = 2", "cpus = 2\nquantum = \"1 ms\"\ntick = \"1 ms\"");
     good(&format!("{text}[experiment]\nsweep = {{ 'machine.scheduler' = ['rr', 'eevdf'] }}"));
