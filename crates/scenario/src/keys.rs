@@ -162,7 +162,7 @@ pub mod machine {
         Value::OneOf(&["host"]),
         Default::Is("none"),
         "\"host\"",
-        "what is not written is as found on the machine that we run on",
+        "what is not written is as found on the machine that rowlock runs on",
     );
     /// `cpus`
     pub const CPUS: Key =
