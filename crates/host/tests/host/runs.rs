@@ -79,6 +79,9 @@ fn run_alone(kind: Kind) -> Result<JobOutcome, Error> {
     run(&setting(vec![job("alone", kind)])).map(|mut executed| executed.outcome.jobs.remove(0))
 }
 
+/// A shell script that counts for some tens of milliseconds.
+const COUNT: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+
 /// Cancels a run when it is dropped.
 struct Cancel<'a>(&'a AtomicBool);
 
@@ -161,24 +164,26 @@ fn copies_are_jobs_of_their_own() {
 }
 
 fn jobs_that_keep_running_are_counted_once() {
+    // Only the first execution of the command has much to do.
+    let folder = std::env::temp_dir().join(format!("rowlock-once-{}", std::process::id()));
     // The short ones would end long before the long one.
     let jobs = vec![
-        job("long", barrier(2, 2_000, Rule::AlwaysBlock)),
+        job("long", barrier(2, 20_000, Rule::AlwaysBlock)),
         job("crew", barrier(2, 5, Rule::AlwaysBlock)),
         job("cpu", Kind::Cpu { threads: 2, work: Some(Span::from_micros(100)) }),
-        job("command", command(&["true"])),
+        job("command", shell(&format!("mkdir {} && {COUNT}; true", folder.display()))),
     ];
     let setting = Setting { keep_running: true, ..setting(jobs) };
     let executed = run(&setting).unwrap();
     let [long, crew, cpu, command] = &executed.outcome.jobs[..] else { panic!("{executed:?}") };
-    assert_eq!((long.rounds, crew.rounds), (Some(2_000), Some(5)));
+    assert_eq!((long.rounds, crew.rounds), (Some(20_000), Some(5)));
     assert_eq!(cpu.delivered_work_ns, Some(Span::from_micros(200)));
-    assert!(command.completion_ns.is_some());
+    std::fs::remove_dir(&folder).unwrap();
+    assert!(command.cpu_ns > Some(Span::from_millis(5)), "{command:?}");
     assert_eq!(executed.outcome.machine.work_percent, None);
 
     // What goes wrong after the first end goes wrong all the same: the second execution finds the folder there.
-    let folder = std::env::temp_dir().join(format!("rowlock-once-{}", std::process::id()));
-    let once = command_in(&folder, "mkdir");
+    let once = command(&["mkdir", folder.to_str().unwrap()]);
     let setting = Setting {
         keep_running: true,
         jobs: vec![job("long", barrier(2, 10_000_000, Rule::AlwaysBlock)), job("once", once)],
@@ -189,20 +194,15 @@ fn jobs_that_keep_running_are_counted_once() {
     assert!(matches!(&failed, Error::CommandFailed { job, .. } if job == "once"), "{failed}");
 }
 
-fn command_in(folder: &std::path::Path, program: &str) -> Kind {
-    command(&[program, folder.to_str().unwrap()])
-}
-
 fn a_command_is_measured_with_all_that_it_started() {
-    let count = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
     let host = host();
     let measure = |script: &str| {
         let argv = ["sh", "-c", script].map(str::to_owned);
         host.measure_command(&argv, &AtomicBool::new(false)).unwrap()
     };
-    // The work is done by a grandchild that nobody waits for.
+    // The work is done by two children of the command.
     let little = measure("true");
-    let much = measure(&format!("sh -c '{count}' & sh -c '{count}' & wait"));
+    let much = measure(&format!("sh -c '{COUNT}' & sh -c '{COUNT}' & wait"));
     assert!(much > little + little, "{much} after {little}");
     let outcome = run_alone(shell("exit 0")).unwrap();
     assert!(outcome.completion_ns > Some(Span::ZERO) && outcome.delivered_work_ns.is_none());
