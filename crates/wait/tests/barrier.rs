@@ -82,7 +82,7 @@ fn anonymous_waits_and_members_meet_at_one_barrier() {
             scope.spawn(move || {
                 let mut party = number.map(|number| barrier.party(number));
                 for _ in 0..500 {
-                    let result = party.as_mut().map_or_else(|| barrier.wait(), |party| party.wait());
+                    let result = party.as_mut().map_or_else(|| barrier.wait(), rowlock_wait::Party::wait);
                     leaders.fetch_add(u64::from(result.is_leader()), Relaxed);
                 }
             });

@@ -1,7 +1,10 @@
 //! The barrier's protocol under loom: all interleavings up to a bound on preemptions, all values a load may return.
 //!
-//! Run by `RUSTFLAGS="--cfg loom" cargo test -p rowlock-wait --release --test loom`. A lost wakeup is a deadlock, which loom
-//! reports; a missing happens-before edge lets a relaxed load return an old value, which the test sees.
+//! Run by `RUSTFLAGS="--cfg loom" cargo test -p rowlock-wait --release --test loom`, for half a minute. A lost wakeup is a
+//! deadlock, which loom reports; a missing happens-before edge lets a relaxed load return an old value, which the test sees.
+//!
+//! Each model states how many threads and rounds it has and how many preemptions it tries; much more of any takes minutes.
+//! Rules that never block have two threads only: of three, loom lets two hand the CPU to each other for ever.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -75,32 +78,27 @@ fn three_blocking_threads_lose_no_wakeup() {
 
 #[test]
 fn two_threads_spin_and_then_block() {
-    meet("cs", 2, 3, 3);
+    meet("cs", 2, 3, 5);
 }
 
 #[test]
 fn three_threads_spin_and_then_block() {
-    meet("cs", 3, 2, 2);
+    meet("cs", 3, 2, 1);
 }
 
 #[test]
 fn two_threads_spin_for_as_long_as_it_takes() {
-    meet("always-spin", 2, 2, 3);
+    meet("always-spin", 2, 3, 9);
 }
 
 #[test]
 fn two_threads_yield_for_as_long_as_it_takes() {
-    meet("always-yield", 2, 2, 3);
-}
-
-#[test]
-fn three_threads_yield_for_as_long_as_it_takes() {
-    meet("always-yield", 3, 2, 2);
+    meet("always-yield", 2, 3, 9);
 }
 
 #[test]
 fn more_threads_than_parties_meet_in_turns() {
-    model(3, || {
+    model(2, || {
         let barrier = Arc::new(Barrier::new(2, Rule::AlwaysBlock, Costs::default(), 2));
         let others: Vec<_> = (0..3)
             .map(|_| {
