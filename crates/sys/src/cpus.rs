@@ -48,11 +48,11 @@ fn affinity() -> Result<CpuSet, Error> {
 /// The CPU that the calling thread runs on; it may be another by the time of the return. Costs a few nanoseconds.
 pub fn current() -> u32 {
     // The C library reads the number from memory that the kernel keeps up to date (rseq, or the vDSO), where rustix makes
-    // a system call of a hundred nanoseconds. Failure is for kernels without the call, which predate futexes.
-    unsafe extern "C" {
-        safe fn sched_getcpu() -> std::ffi::c_int;
-    }
-    sched_getcpu().try_into().unwrap_or(0)
+    // a system call of a hundred nanoseconds.
+    // SAFETY: the call has no preconditions.
+    let cpu = unsafe { libc::sched_getcpu() };
+    // It fails on kernels that lack the call, which are older than all that Rust runs on.
+    cpu.try_into().unwrap_or(0)
 }
 
 /// Binds the calling thread to one CPU until the returned guard is dropped.
