@@ -175,11 +175,11 @@ fn jobs_that_keep_running_are_counted_once() {
     ];
     let setting = Setting { keep_running: true, ..setting(jobs) };
     let executed = run(&setting).unwrap();
-    let [long, crew, cpu, command] = &executed.outcome.jobs[..] else { panic!("{executed:?}") };
+    let [long, crew, cpu, counted] = &executed.outcome.jobs[..] else { panic!("{executed:?}") };
     assert_eq!((long.rounds, crew.rounds), (Some(20_000), Some(5)));
     assert_eq!(cpu.delivered_work_ns, Some(Span::from_micros(200)));
     std::fs::remove_dir(&folder).unwrap();
-    assert!(command.cpu_ns > Some(Span::from_millis(5)), "{command:?}");
+    assert!(counted.cpu_ns > Some(Span::from_millis(5)), "{counted:?}");
     assert_eq!(executed.outcome.machine.work_percent, None);
 
     // What goes wrong after the first end goes wrong all the same: the second execution finds the folder there.
