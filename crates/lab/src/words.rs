@@ -31,12 +31,13 @@ pub fn time(nanos: f64) -> String {
     scaled(nanos, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")])
 }
 
-/// A count or a rate, to four digits: `16.03 k`.
+/// A count or a rate, to four digits: `16.03 k`. What has no more than four is written out.
 pub fn count(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e4 {
         return number.to_string();
     }
-    scaled(number, &[(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")])
+    let units: &[(f64, &str)] = &[(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
+    scaled(number, if number.abs() < 9_999.5 { &units[3..] } else { units })
 }
 
 fn scaled(number: f64, units: &[(f64, &str)]) -> String {
@@ -63,7 +64,7 @@ pub fn with_half_width(estimate: &Estimate) -> String {
 /// A ratio with its interval: `1.52 [1.48, 1.57]`.
 pub fn ratio(estimate: &Estimate) -> String {
     let written =
-        |ratio: f64| if (0.095..9.995).contains(&ratio) { format!("{ratio:.2}") } else { significant(ratio, 3) };
+        |ratio: f64| if (0.0095..9.995).contains(&ratio) { format!("{ratio:.2}") } else { significant(ratio, 3) };
     let interval =
         estimate.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", written(low), written(high)));
     written(estimate.mean) + &interval
@@ -128,7 +129,9 @@ mod tests {
         ] {
             assert_eq!(time(nanos), text);
         }
-        for (number, text) in [(812.0, "812"), (0.0, "0"), (16_034.0, "16.03 k"), (12.345, "12.35"), (3e6, "3.000 M")] {
+        for (number, text) in
+            [(812.0, "812"), (0.0, "0"), (16_034.0, "16.03 k"), (12.345, "12.35"), (3e6, "3.000 M"), (1_063.4, "1063")]
+        {
             assert_eq!(count(number), text);
         }
     }
