@@ -20,11 +20,11 @@ impl Stop {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Stop::Failed(error) => {
-                eprintln!("error: {error:#}");
+                eprintln!("error: {}", message(&error));
                 ExitCode::from(1)
             }
             Stop::Input(error) => {
-                eprintln!("error: {error:#}");
+                eprintln!("error: {}", message(&error));
                 ExitCode::from(2)
             }
             Stop::Diagnosed(text) => {
@@ -34,5 +34,30 @@ impl Stop {
             // As a shell reports a program that a signal ended.
             Stop::Interrupted(signal) => ExitCode::from(128_u8.saturating_add(signal)),
         }
+    }
+}
+
+/// The error and its causes. The libraries' errors tell their causes themselves, and once is enough.
+fn message(error: &anyhow::Error) -> String {
+    let mut message = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !message.contains(&cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::{Context, anyhow};
+
+    #[test]
+    fn causes_are_told_once() {
+        let cause = || Err::<(), _>(anyhow!("the oar broke"));
+        assert_eq!(message(&cause().context("cannot row").unwrap_err()), "cannot row: the oar broke");
+        let told = cause().context("cannot row: the oar broke; take another").unwrap_err();
+        assert_eq!(message(&told), "cannot row: the oar broke; take another");
     }
 }
