@@ -7,7 +7,8 @@
 //! Other programs may run meanwhile. So each figure is a median over many short samples, and comes with its quartiles.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
 
 use policy::Span;
 use policy::waiting::Costs;
@@ -50,17 +51,17 @@ pub struct Measured {
     pub low: f64,
     /// The upper quartile.
     pub high: f64,
-    /// How many samples there were.
+    /// How many samples there were, at least one.
     pub samples: u32,
 }
 
 impl Measured {
-    /// The quartiles of the samples; zero without any.
-    fn of(mut samples: Vec<f64>) -> Measured {
+    /// The quartiles of the samples; nothing without any.
+    fn of(mut samples: Vec<f64>) -> Option<Measured> {
         samples.sort_by(f64::total_cmp);
-        let last = samples.len().saturating_sub(1);
-        let quartile = |quarters: usize| samples.get((last * quarters + 2) / 4).copied().unwrap_or(0.0);
-        Measured { median: quartile(2), low: quartile(1), high: quartile(3), samples: samples.len() as u32 }
+        let last = samples.len().checked_sub(1)?;
+        let quartile = |quarters: usize| samples[(last * quarters + 2) / 4];
+        Some(Measured { median: quartile(2), low: quartile(1), high: quartile(3), samples: samples.len() as u32 })
     }
 
     /// What is known and not measured.
@@ -93,14 +94,21 @@ pub fn calibrate() -> Result<Calibration, Error> {
     let elsewhere = cpus::allowed()?.into_iter().find(|&cpu| cpu != here);
     let mut notes = Vec::new();
 
-    let switch = hand_over(here, here)?;
+    let clock = samples(CLOCK_READINGS, || {
+        std::hint::black_box(now());
+        true
+    });
+    let clock = Measured::of(clock).unwrap_or(Measured::exactly(0.0));
+    let switch = hand_over(here, here)?.unwrap_or(clock);
     let wake = match elsewhere {
         Some(there) => hand_over(here, there)?,
-        None => {
-            notes.push("Only one CPU is allowed: what waking costs is what a switch costs.".to_owned());
-            switch
-        }
+        None => None,
     };
+    let wake = wake.unwrap_or_else(|| {
+        let why = if elsewhere.is_none() { "Only one CPU is allowed" } else { "No thread fell asleep on another CPU" };
+        notes.push(format!("{why}: what waking costs is taken to be what a switch costs."));
+        switch
+    });
     for (what, cost) in [("switching", switch), ("waking", wake)] {
         if cost.high > UNSTEADY * cost.low {
             let (low, high) = (cost.low / 1e3, cost.high / 1e3);
@@ -113,9 +121,6 @@ pub fn calibrate() -> Result<Calibration, Error> {
         notes.push("The CPU was never free for a lone yield, which counts as a switch instead.".to_owned());
         switch
     });
-    let clock = Measured::of(samples(CLOCK_READINGS, || {
-        std::hint::black_box(now());
-    }));
     let tick = tick().unwrap_or_else(|| {
         notes.push("The kernel does not tell its tick, which is taken to be 4 ms.".to_owned());
         Measured::exactly(4e6)
@@ -126,11 +131,11 @@ pub fn calibrate() -> Result<Calibration, Error> {
 /// Quartiles farther apart than by this factor are worth a note: a quiet machine stays below 1.5.
 const UNSTEADY: f64 = 3.0;
 
-/// How long samples of one cost are taken at the most, but for the last: five costs take no more than 2.5 s.
+/// How long samples of one cost are taken at the most, but for the last: the four that are timed take no more than 2.5 s.
 const LIMIT: Span = Span::from_millis(400);
 
 /// How many samples of one cost are taken at the most.
-const SAMPLES: usize = 100;
+const SAMPLES: usize = 400;
 
 /// How often one sample repeats what it times. Enough for the clock not to show, and few enough for a sample to end soon
 /// even if each repetition loses the CPU for a timeslice of several milliseconds.
@@ -138,19 +143,27 @@ const ROUND_TRIPS: u32 = 20;
 const YIELDS: u32 = 10;
 const CLOCK_READINGS: u32 = 1_000;
 
+/// How long a thread stays away so that the other one falls asleep.
+const OUT_OF_STEP: Duration = Duration::from_micros(100);
+
 /// Beyond this a yield was not alone: somebody else ran for a while. A lone one takes less than a microsecond.
 const LONE: f64 = 20_000.0;
 
-/// The time of one repetition of `work` in nanoseconds, sample by sample; at least one.
-fn samples(repetitions: u32, mut work: impl FnMut()) -> Vec<f64> {
+/// The time of one repetition of `work` in nanoseconds, sample by sample. A sample counts only if each repetition says
+/// that it went as it should.
+fn samples(repetitions: u32, mut work: impl FnMut() -> bool) -> Vec<f64> {
     let mut samples = Vec::with_capacity(SAMPLES);
     let start = now();
-    let mut end = start;
-    while samples.len() < SAMPLES && end.since(start) < LIMIT {
+    for _ in 0..SAMPLES {
         let begin = now();
-        (0..repetitions).for_each(|_| work());
-        end = now();
-        samples.push(end.since(begin).as_nanos() as f64 / f64::from(repetitions));
+        let counts = (0..repetitions).fold(true, |counts, _| work() && counts);
+        let end = now();
+        if counts {
+            samples.push(end.since(begin).as_nanos() as f64 / f64::from(repetitions));
+        }
+        if end.since(start) >= LIMIT {
+            break;
+        }
     }
     samples
 }
@@ -162,29 +175,35 @@ const OVER: u32 = 2;
 
 /// The word that two threads hand to and fro, away from everything else in memory.
 #[repr(align(128))]
-struct Turn(AtomicU32);
+struct Turn {
+    word: AtomicU32,
+    /// How many hand-overs did not find the other thread asleep.
+    missed: AtomicU32,
+}
 
 impl Turn {
     fn give(&self, to: u32) {
-        self.0.store(to, Release);
-        futex::wake(&self.0, 1);
+        self.word.store(to, Release);
+        if futex::wake(&self.word, 1) == 0 {
+            self.missed.fetch_add(1, Relaxed);
+        }
     }
 
     /// Sleeps while it is the turn of `whose`, and returns whose it is then.
     fn outlast(&self, whose: u32) -> u32 {
         loop {
-            let turn = self.0.load(Acquire);
+            let turn = self.word.load(Acquire);
             if turn != whose {
                 return turn;
             }
-            futex::wait(&self.0, whose, None);
+            futex::wait(&self.word, whose, None);
         }
     }
 }
 
-/// The cost of one hand-over from a thread on CPU `here` to one on CPU `there`.
-fn hand_over(here: u32, there: u32) -> Result<Measured, Error> {
-    let turn = Turn(AtomicU32::new(OURS));
+/// The cost of one hand-over from a thread on CPU `here` to one on CPU `there`; nothing if there was none as it should be.
+fn hand_over(here: u32, there: u32) -> Result<Option<Measured>, Error> {
+    let turn = Turn { word: AtomicU32::new(OURS), missed: AtomicU32::new(0) };
     std::thread::scope(|scope| {
         let partner = std::thread::Builder::new().spawn_scoped(scope, || {
             let pinned = cpus::pin(there);
@@ -198,6 +217,13 @@ fn hand_over(here: u32, there: u32) -> Result<Measured, Error> {
         let round_trip = || {
             turn.give(THEIRS);
             turn.outlast(THEIRS);
+            // Two threads on two CPUs can fall into step, each answering before the other is asleep, and stay so: the
+            // figure would be the time of a system call. On one CPU there is a switch in any case.
+            let in_step = here != there && turn.missed.swap(0, Relaxed) > 0;
+            if in_step {
+                std::thread::sleep(OUT_OF_STEP);
+            }
+            !in_step
         };
         let samples = cpus::pin(here).map(|_pinned| samples(ROUND_TRIPS, round_trip));
         turn.give(OVER);
@@ -210,9 +236,12 @@ fn hand_over(here: u32, there: u32) -> Result<Measured, Error> {
 /// The cost of a yield that finds nobody else, from the samples in which nobody else came; nothing if there are none.
 fn lone_yield(here: u32) -> Result<Option<Measured>, Error> {
     let _pinned = cpus::pin(here)?;
-    let mut lone = samples(YIELDS, std::thread::yield_now);
+    let mut lone = samples(YIELDS, || {
+        std::thread::yield_now();
+        true
+    });
     lone.retain(|&nanos| nanos < LONE);
-    Ok((!lone.is_empty()).then(|| Measured::of(lone)))
+    Ok(Measured::of(lone))
 }
 
 /// The tick. Timing the steps of the coarse clock instead would miss those in which the thread was off its CPU, and on a
@@ -230,10 +259,10 @@ mod tests {
 
     #[test]
     fn quartiles_are_those_of_the_sorted_samples() {
-        let measured = Measured::of(vec![50.0, 10.0, 30.0, 20.0, 40.0]);
+        let measured = Measured::of(vec![50.0, 10.0, 30.0, 20.0, 40.0]).unwrap();
         assert_eq!(measured, Measured { median: 30.0, low: 20.0, high: 40.0, samples: 5 });
-        assert_eq!(Measured::of(vec![7.5]), Measured::exactly(7.5));
-        assert_eq!(Measured::of(Vec::new()).samples, 0);
+        assert_eq!(Measured::of(vec![7.5]), Some(Measured::exactly(7.5)));
+        assert_eq!(Measured::of(Vec::new()), None);
     }
 
     #[test]
