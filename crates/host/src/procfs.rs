@@ -35,7 +35,7 @@ fn processes() -> BTreeMap<i32, Stat> {
     ids.filter_map(|id| Some((id, Stat::of(id)?))).collect()
 }
 
-/// The processes that descend from `ancestor` and have not ended.
+/// The processes that descend from `ancestor`, ended ones that nobody has waited for among them.
 pub(crate) fn descendants(ancestor: i32) -> BTreeSet<i32> {
     let processes = processes();
     let mut family = BTreeSet::from([ancestor]);
@@ -50,7 +50,6 @@ pub(crate) fn descendants(ancestor: i32) -> BTreeSet<i32> {
         }
     }
     family.remove(&ancestor);
-    family.retain(|id| processes.get(id).is_some_and(|stat| stat.state != b'Z'));
     family
 }
 
@@ -72,12 +71,12 @@ mod tests {
     }
 
     #[test]
-    fn descendants_are_the_children_and_theirs_until_they_end() {
+    fn descendants_are_the_children_and_theirs_until_they_are_waited_for() {
         use std::io::Read;
         use std::process::{Command, Stdio};
         // The shell writes a line once its own child is there.
         let mut shell =
-            Command::new("sh").args(["-c", "sleep 1000 & echo $!; wait"]).stdout(Stdio::piped()).spawn().unwrap();
+            Command::new("sh").args(["-c", "sleep 30 & echo $!; wait"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = [0; 32];
         let length = shell.stdout.take().unwrap().read(&mut line).unwrap();
         let grandchild: i32 = std::str::from_utf8(&line[..length]).unwrap().trim().parse().unwrap();
