@@ -70,7 +70,7 @@ mod tests {
         let word = AtomicU32::new(0);
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| wait(&word, 0, Some(Duration::MAX)));
-            while wake(&word, 1) == 0 {
+            while !sleeper.is_finished() && wake(&word, 1) == 0 {
                 std::thread::yield_now();
             }
             assert_eq!(sleeper.join().unwrap(), Waited::Woken);
