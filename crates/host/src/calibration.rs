@@ -61,6 +61,8 @@ pub struct HostCalibration {
     pub tick: Cost,
     /// What to know about the figures, in sentences.
     pub notes: Vec<String>,
+    /// Whether other programs left the machine alone while it was measured, as far as the figures tell.
+    pub quiet: bool,
     /// How long computation takes. It is a property of this program as compiled, too, so it is measured each time.
     pub rate: Rate,
     /// Where the figures are kept; nothing where they could not be.
@@ -77,7 +79,7 @@ struct Cached {
 }
 
 /// This machine's costs: from the cache where there are any for this processor, kernel and set of CPUs, else (or where
-/// `fresh` says so) measured in at most three seconds and cached.
+/// `fresh` says so) measured in at most three seconds and cached, unless the machine was busy meanwhile.
 ///
 /// The cache is a file in the folder `rowlock` under `$XDG_CACHE_HOME` or `~/.cache`. A file that cannot be used is
 /// replaced; where none can be written, a note says so and nothing else is amiss.
@@ -100,12 +102,13 @@ fn load_or_measure_in(
     }
     let mut calibration = measure(machine)?;
     let kept = match &path {
+        _ if !calibration.quiet => Err("the machine was busy".to_owned()),
         Some(path) => save(path, &calibration).map_err(|why| format!("{} cannot be written: {why}", path.display())),
         None => Err("neither XDG_CACHE_HOME nor HOME names a folder".to_owned()),
     };
     match kept {
         Ok(()) => calibration.path = path,
-        Err(why) => calibration.notes.push(format!("not cached, so every run will measure again: {why}")),
+        Err(why) => calibration.notes.push(format!("not cached, so the next run will measure again: {why}")),
     }
     Ok(calibration)
 }
@@ -120,6 +123,7 @@ fn measure(machine: Machine) -> Result<HostCalibration, Error> {
         clock: Cost::from(&measured.clock),
         tick: Cost::from(&measured.tick),
         notes: measured.notes,
+        quiet: measured.quiet,
         rate: Rate::measure(),
         path: None,
         from_cache: false,
@@ -192,6 +196,7 @@ mod tests {
             clock: cost(24.7),
             tick: cost(4e6),
             notes: vec!["made up".into()],
+            quiet: true,
             rate: Rate { iteration_ps: u64::MAX, start_ps: 0 },
             path: None,
             from_cache: false,
@@ -250,6 +255,19 @@ mod tests {
             assert!(!folder.load(false).from_cache, "{bad}");
             assert!(folder.load(false).from_cache);
         }
+    }
+
+    #[test]
+    fn figures_of_a_busy_machine_are_not_kept() {
+        let folder = Folder::new("busy");
+        let measure = |machine| Ok(HostCalibration { quiet: false, ..made_up(machine) });
+        let calibration = load_or_measure_in(Some(&folder.0), false, measure).unwrap();
+        assert_eq!(calibration.path, None);
+        assert_eq!(
+            calibration.notes.last().unwrap(),
+            "not cached, so the next run will measure again: the machine was busy"
+        );
+        assert_eq!(folder.files(), [] as [PathBuf; 0]);
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub struct Calibration {
     pub tick: Measured,
     /// What to know about the figures, in sentences.
     pub notes: Vec<String>,
+    /// Whether other programs left the machine alone meanwhile, as far as the figures tell. Where they did not, the
+    /// figures are the best to be had at that moment, and not worth keeping.
+    pub quiet: bool,
 }
 
 impl Calibration {
@@ -92,7 +95,7 @@ pub enum Error {
 pub fn calibrate() -> Result<Calibration, Error> {
     let here = cpus::current();
     let elsewhere = cpus::allowed()?.into_iter().find(|&cpu| cpu != here);
-    let mut notes = Vec::new();
+    let (mut notes, mut quiet) = (Vec::new(), true);
 
     let clock = samples(CLOCK_READINGS, || {
         std::hint::black_box(now());
@@ -107,10 +110,12 @@ pub fn calibrate() -> Result<Calibration, Error> {
     let wake = wake.unwrap_or_else(|| {
         let why = if elsewhere.is_none() { "Only one CPU is allowed" } else { "No thread fell asleep on another CPU" };
         notes.push(format!("{why}: what waking costs is taken to be what a switch costs."));
+        quiet &= elsewhere.is_none();
         switch
     });
     for (what, cost) in [("switching", switch), ("waking", wake)] {
         if cost.high > UNSTEADY * cost.low {
+            quiet = false;
             let (low, high) = (cost.low / 1e3, cost.high / 1e3);
             notes.push(format!(
                 "What {what} costs is unsteady, {low:.1} us to {high:.1} us in half of the samples: the machine is busy."
@@ -118,6 +123,7 @@ pub fn calibrate() -> Result<Calibration, Error> {
         }
     }
     let lone_yield = lone_yield(here)?.unwrap_or_else(|| {
+        quiet = false;
         notes.push("The CPU was never free for a lone yield, which counts as a switch instead.".to_owned());
         switch
     });
@@ -125,7 +131,7 @@ pub fn calibrate() -> Result<Calibration, Error> {
         notes.push("The kernel does not tell its tick, which is taken to be 4 ms.".to_owned());
         Measured::exactly(4e6)
     });
-    Ok(Calibration { switch, wake, lone_yield, clock, tick, notes })
+    Ok(Calibration { switch, wake, lone_yield, clock, tick, notes, quiet })
 }
 
 /// Quartiles farther apart than by this factor are worth a note: a quiet machine stays below 1.5.
@@ -305,6 +311,7 @@ mod tests {
             clock: cost(18.4),
             tick: cost(4e6),
             notes: Vec::new(),
+            quiet: true,
         };
         assert_eq!(calibration.costs(), Costs { cs: Span::from_nanos(18_400), margin: Span::from_nanos(9_200) });
     }
