@@ -39,6 +39,7 @@ pub(crate) fn host() -> Host {
         clock: cost(25.0),
         tick: cost(4e6),
         notes: Vec::new(),
+        quiet: true,
         rate: Rate { iteration_ps: 2_000, start_ps: 0 },
         path: None,
         from_cache: false,
