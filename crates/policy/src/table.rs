@@ -1,5 +1,7 @@
 //! The table of all policies. The parser of scenarios, `rowlock policies`, docs/scenario.md and the tests that run every
 //! policy in both worlds are fed by it, so that a policy cannot exist for one of them only.
+//!
+//! "Tsafrir and Feitelson" is their paper "Barrier Synchronization on a Loaded SMP using Two-Phase Waiting Algorithms".
 
 use crate::units::Span;
 use crate::waiting::{Bound, Rule};
@@ -21,8 +23,6 @@ pub struct Entry {
     pub example: Rule,
 }
 
-const TSAFRIR: &str = "Tsafrir and Feitelson, Barrier Synchronization on a Loaded SMP";
-
 const fn named(form: &'static str, rule: Rule, meaning: &'static str, source: &'static str) -> Entry {
     Entry { decision: "waiting", form, meaning, source, rule: Some(rule), example: rule }
 }
@@ -37,24 +37,49 @@ const fn of_cs(thousandths: u64, plus: bool) -> Bound {
 
 /// All policies, in the order in which they are listed to people.
 pub const POLICIES: &[Entry] = &[
-    named("always-block", Rule::AlwaysBlock, "block at once", TSAFRIR),
-    named("always-spin", Rule::AlwaysSpin, "spin until the others are there, whatever it takes", TSAFRIR),
+    named("always-block", Rule::AlwaysBlock, "block at once", "Tsafrir and Feitelson, section 5.2"),
+    named(
+        "always-spin",
+        Rule::AlwaysSpin,
+        "spin until the others are there, whatever it takes",
+        "Tsafrir and Feitelson, section 2.2",
+    ),
     named(
         "always-yield",
         Rule::AlwaysYield,
         "yield the CPU again and again until the others are there",
         "the fallback of libstdc++, libc++ and libomp",
     ),
-    named("cs", Rule::TwoPhase(of_cs(1000, false)), "spin for the cost of a context switch, then block", TSAFRIR),
-    named("cs+", Rule::TwoPhase(of_cs(1000, true)), "spin for slightly more than one switch, then block", TSAFRIR),
-    named("2cs+", Rule::TwoPhase(of_cs(2000, true)), "spin for slightly more than two switches, then block", TSAFRIR),
+    named(
+        "cs",
+        Rule::TwoPhase(of_cs(1000, false)),
+        "spin for the cost of a context switch, then block",
+        "Tsafrir and Feitelson, section 4.1",
+    ),
+    named(
+        "cs+",
+        Rule::TwoPhase(of_cs(1000, true)),
+        "spin for slightly more than one switch, then block",
+        "Tsafrir and Feitelson, section 4.2",
+    ),
+    named(
+        "2cs+",
+        Rule::TwoPhase(of_cs(2000, true)),
+        "spin for slightly more than two switches, then block",
+        "Tsafrir and Feitelson, section 4.2",
+    ),
     family(
         "N cs",
         of_cs(5000, false),
         "spin for N times the cost of a switch, then block; \"N cs+\" adds the margin",
-        TSAFRIR,
+        "Tsafrir and Feitelson, section 1",
     ),
-    family("SPAN", Bound::Fixed(Span::from_micros(44)), "spin for a fixed time such as \"44 us\", then block", TSAFRIR),
+    family(
+        "SPAN",
+        Bound::Fixed(Span::from_micros(44)),
+        "spin for a fixed time such as \"44 us\", then block",
+        "Tsafrir and Feitelson, section 1",
+    ),
 ];
 
 #[cfg(test)]
