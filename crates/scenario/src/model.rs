@@ -276,7 +276,8 @@ impl Compute {
 }
 
 /// The paper's classes of computation: nine intervals in ten are shorter than one CS (fine), five (medium) or twenty
-/// (coarse), and the standard deviation is a tenth of the mean. Source: seed 002, section 2.1.
+/// (coarse), and the standard deviation is a tenth of the mean. Source: Tsafrir and Feitelson,
+/// section 2.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Granularity {
     /// Nine in ten shorter than CS.

@@ -51,9 +51,10 @@ pub struct JobOutcome {
     pub spin_ns: Option<Span>,
     /// The part of it that was computation, as asked for by the scenario.
     pub delivered_work_ns: Option<Span>,
-    /// How often its threads gave up a CPU: they blocked, or they yielded to somebody.
+    /// How often its threads blocked.
     pub voluntary_switches: Option<u64>,
-    /// How often a CPU was taken from its threads.
+    /// How often a CPU was taken from its threads, or they yielded it to somebody: as Linux counts, which sees in both a
+    /// thread that could have gone on.
     pub involuntary_switches: Option<u64>,
 }
 

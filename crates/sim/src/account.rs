@@ -50,9 +50,9 @@ pub(crate) struct Account {
     pub(crate) spins: u64,
     /// Those of them that ended while spinning.
     pub(crate) successful_spins: u64,
-    /// How often it gave up its CPU.
+    /// How often it blocked.
     pub(crate) voluntary: u64,
-    /// How often its CPU was taken.
+    /// How often its CPU was taken, or it yielded it to another.
     pub(crate) involuntary: u64,
 }
 

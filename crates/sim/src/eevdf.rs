@@ -8,7 +8,8 @@
 //! * **Protection** (`RUN_TO_PARITY`, `protect_slice`): a running thread that is eligible keeps its CPU until it has
 //!   reached the deadline that it had when it was picked.
 //! * **Tick** (`update_curr`, `update_deadline`): at a tick a thread that has reached its deadline gets the next one, and
-//!   with others waiting the CPU picks again. All CPUs tick at multiples of the period.
+//!   with others waiting the CPU picks again; so it does when a further thread joins its queue. All CPUs tick at multiples
+//!   of the period.
 //! * **Placement** (`place_entity`, `update_entity_lag`): a thread leaves with its lag, which is bounded by two slices or
 //!   one tick, whichever is longer, and is placed so that it has that lag again after being counted. New threads have no
 //!   lag and half a slice to their first deadline.
@@ -20,8 +21,10 @@
 //!   deadline. One yield beside a CPU-bound thread so costs the yielder about a slice, and the other runs until a tick.
 //!
 //! Deviations: no delayed dequeue (a sleeper leaves the queue at once and keeps its lag, as in 6.6 to 6.11), no groups
-//! and no weights, no balancing between busy CPUs, no wake affinity; a thread that is being switched out is not counted
-//! in its queue until its switch is over.
+//! and no weights, no balancing between busy CPUs, no wake affinity; idle balancing is tried however short the CPU's idle
+//! times are, and never moves a hot thread; a thread that is being switched out is not counted in its queue until its
+//! switch is over; the switch to a thread, the waking of its CPU included, counts as its running; a tick that falls into
+//! a switch is skipped.
 
 use std::cmp::Reverse;
 
@@ -111,6 +114,14 @@ impl Eevdf {
             entity.deadline = entity.vruntime + self.slice;
         }
         request_is_over
+    }
+
+    /// Whether the current thread, just updated, should be weighed against those that wait (the end of `update_curr`).
+    fn is_due(&self, cpu: CpuId, request_is_over: bool) -> bool {
+        let queue = &self.queues[cpu.index()];
+        let current = queue.current.map(|current| &self.entities[current.index()]);
+        let unprotected = current.is_some_and(|current| current.vruntime >= current.protected_until);
+        !queue.waiting.is_empty() && (request_is_over || unprotected)
     }
 
     /// Puts a thread that has left a queue with some lag into the queue of `cpu` (`place_entity`).
@@ -209,11 +220,12 @@ impl Scheduler for Eevdf {
                 return None;
             }
         };
-        self.update(cpu, now);
+        let request_is_over = self.update(cpu, now);
+        let is_due = self.is_due(cpu, request_is_over);
         self.place(thread, cpu, if why == Why::New { self.slice / 2 } else { self.slice });
         let newcomer = self.queues[cpu.index()].waiting.len() - 1;
         let preempts = self.queues[cpu.index()].current.is_none() || self.best(cpu) == Some(newcomer);
-        preempts.then_some(cpu)
+        (preempts || is_due).then_some(cpu)
     }
 
     fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
@@ -257,16 +269,11 @@ impl Scheduler for Eevdf {
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, idle: &IdleCpus) -> Picks {
         let request_is_over = self.update(cpu, now);
-        let queue = &self.queues[cpu.index()];
-        if queue.waiting.is_empty() {
+        if self.queues[cpu.index()].waiting.is_empty() {
             return Picks::default();
         }
-        let unprotected = queue.current.is_some_and(|current| {
-            let entity = &self.entities[current.index()];
-            entity.vruntime >= entity.protected_until
-        });
         let helper = idle.first().filter(|_| self.to_steal(now).is_some());
-        Picks { this_cpu: request_is_over || unprotected, another: helper }
+        Picks { this_cpu: self.is_due(cpu, request_is_over), another: helper }
     }
 
     fn has_work_for(&self, cpu: CpuId, _: Instant) -> bool {

@@ -38,6 +38,8 @@ pub(crate) struct Cpu {
     pub(crate) charged: Instant,
     /// When the scheduler wants to look, while it runs a thread.
     alarm: Instant,
+    /// While it switches: what of the switch the thread to come has still to be charged.
+    owed: Span,
     /// Told to pick again, and has not yet.
     must_pick: bool,
 }
@@ -67,7 +69,13 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
     pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S, watch: &'a mut W) -> Self {
         let crew = Crew::new(machine, setting, seed);
         let cpus = machine.cpus as usize;
-        let idle = Cpu { doing: Doing::Idle, charged: Instant::ZERO, alarm: Instant::ZERO, must_pick: false };
+        let idle = Cpu {
+            doing: Doing::Idle,
+            charged: Instant::ZERO,
+            alarm: Instant::ZERO,
+            owed: Span::ZERO,
+            must_pick: false,
+        };
         Engine {
             machine,
             keep_running: setting.keep_running,
@@ -207,8 +215,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         }
         let account = &mut self.crew.threads[running.index()].account;
         match how {
-            Leaving::Preempted => account.involuntary += 1,
-            Leaving::Yielding | Leaving::Blocking => account.voluntary += 1,
+            // As Linux counts: whoever yields could go on.
+            Leaving::Preempted | Leaving::Yielding => account.involuntary += 1,
+            Leaving::Blocking => account.voluntary += 1,
             Leaving::Ending => {}
         }
         self.switch(cpu, Some((running, how)), to, self.machine.context_switch);
@@ -229,6 +238,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             self.crew.threads[to.index()].place = Place::Coming(cpu);
         }
         self.now_does(cpu, Doing::Switching { from, to });
+        // Waking the CPU is not the thread's doing; the switch is.
+        self.cpus[cpu.index()].owed = self.machine.context_switch;
         self.queue.set(cpu.index(), key(self.now + span, Event::SwitchEnds));
     }
 
@@ -308,8 +319,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Doing::Switching { to, .. } => {
                 self.time.charge(Use::Switch, span);
                 if let Some(to) = to {
-                    // Waking the CPU is not the thread's doing; the switch is.
-                    let switch = span.min(self.machine.context_switch);
+                    let switch = span.min(cpu.owed);
+                    cpu.owed -= switch;
                     self.crew.threads[to.index()].account.charge(Use::Switch, switch);
                 }
             }
@@ -345,7 +356,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Activity::Compute { .. } => self.computation_ends(cpu, thread),
             Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
             Activity::Yield { since, .. } => self.yield_cpu(cpu, thread, since),
-            Activity::Block | Activity::Exit => self.end(cpu, thread),
+            Activity::Block | Activity::Exit => debug_assert!(false, "thread {thread} has no business on CPU {cpu}"),
         }
     }
 
@@ -372,14 +383,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         let job = self.crew.threads[last.index()].job;
         let arrivals = self.crew.complete(job);
         let done = self.crew.jobs[job].rounds_done == rounds;
-        if done && self.keep_running {
-            self.freeze(job);
-        }
         let ends = done && !self.keep_running;
         let is_running =
             |engine: &Self, thread: ThreadId| matches!(engine.crew.threads[thread.index()].place, Place::Running(_));
         let (running, off): (Vec<_>, Vec<_>) = arrivals.iter().partition(|thread| is_running(self, **thread));
         off.into_iter().chain(running).for_each(|thread| self.release(thread, ends));
+        if done && self.keep_running {
+            self.freeze(job);
+        }
     }
 
     /// Lets a thread go on after its barrier.
@@ -423,8 +434,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         let step = self.machine.step;
         match decision {
             Decision::Spin(span) => {
-                let asked = if span == ENDLESS { span } else { span.floor_to(step).max(step) };
-                waiting.activity = Activity::Spin { left: asked, asked };
+                let left = if span == ENDLESS { span } else { span.floor_to(step).max(step) };
+                waiting.activity = Activity::Spin { left, asked: span };
                 waiting.account.spins += u64::from(!std::mem::replace(&mut waiting.has_spun, true));
                 self.await_event(cpu, thread);
             }

@@ -76,9 +76,9 @@ pub fn adopt_orphans() -> io::Result<()> {
 pub struct Usage {
     /// CPU time, in the kernel and out of it.
     pub cpu: Duration,
-    /// How often a CPU was given up.
+    /// How often a thread blocked.
     pub voluntary_switches: u64,
-    /// How often a CPU was taken away.
+    /// How often a CPU was taken away, or yielded to somebody.
     pub involuntary_switches: u64,
 }
 

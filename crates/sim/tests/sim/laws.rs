@@ -53,6 +53,29 @@ fn jobs_that_keep_running_count_once_and_keep_the_load() {
 }
 
 #[test]
+fn a_job_that_keeps_running_counts_the_spins_of_its_last_round() {
+    let crew = barrier("crew", 2, us(10), 1, "always-spin");
+    let keep = Setting { keep_running: true, ..setting(vec![crew, cpu("long", Some(us(500)))]) };
+    assert_eq!(run(&rr(3), &keep, 1).unwrap().jobs[0].ssr_percent, Some(100.0));
+}
+
+#[test]
+fn a_switch_is_charged_once_though_another_job_ends_meanwhile() {
+    // `long` and `short` go to CPUs 0 and 1. `long` comes back from its barrier when `short` ends: in every case its
+    // CPU time is its computation and a switch for each time that it got a CPU.
+    let machine = Machine { wakeup_cost: us(50), ..rr(2) };
+    for short in 60..140 {
+        let jobs = vec![barrier("crew", 2, us(10), 2, "always-block"), cpu("short", Some(us(short)))];
+        let outcome = run(&machine, &setting(jobs), 1).unwrap();
+        let crew = &outcome.jobs[0];
+        let computed = crew.delivered_work_ns.unwrap();
+        assert_eq!(computed, us(40));
+        let switches = (crew.cpu_ns.unwrap() - computed).as_nanos();
+        assert_eq!(switches % us(6).as_nanos(), 0, "short = {short} us");
+    }
+}
+
+#[test]
 fn a_command_is_a_cpu_job_of_its_cpu_time() {
     let command = |work| Kind::Command { argv: vec!["true".into()], threads: 2, work };
     let run_as = |kind| run(&rr(2), &setting(vec![Job { name: "zip".into(), copies: 1, kind }]), 1);
@@ -93,8 +116,6 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
-
     /// Debug builds check the engine's invariants after every event meanwhile.
     #[test]
     fn any_setting_ends_does_its_work_and_repeats_itself((machine, setting) in any_setting(), seed in 0_u64..1_000) {

@@ -155,7 +155,8 @@ fn a_yield_ends_the_quantum() {
          38.5 us cpu0: a
          38.5 us cpu0: a ends, then idle",
     );
-    assert_eq!(outcome.jobs[0].voluntary_switches, Some(1));
+    assert_eq!(outcome.jobs[0].voluntary_switches, Some(0));
+    assert_eq!(outcome.jobs[0].involuntary_switches, Some(1));
 }
 
 #[test]
