@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::work::Rate;
 
 /// The version of the cache's format and of what the figures in it mean.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// One measured cost: the median, the quartiles and how often it was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -115,6 +115,17 @@ fn load_or_measure_in(
 
 fn measure(machine: Machine) -> Result<HostCalibration, Error> {
     let measured = wait::calibrate::calibrate().map_err(|why| Error::Calibration(why.to_string()))?;
+    let mut notes = measured.notes;
+    if machine.scheduler() != "eevdf" {
+        notes.push(format!("This kernel schedules by {}; the simulated twin does by eevdf.", machine.scheduler()));
+    }
+    if (machine.cpus as usize) < machine.cpus_allowed.len() {
+        notes.push(format!(
+            "A quota leaves {} of {} CPUs; the twin has so many whole ones.",
+            machine.cpus,
+            machine.cpus_allowed.len()
+        ));
+    }
     Ok(HostCalibration {
         machine,
         switch: Cost::from(&measured.switch),
@@ -122,7 +133,7 @@ fn measure(machine: Machine) -> Result<HostCalibration, Error> {
         lone_yield: Cost::from(&measured.lone_yield),
         clock: Cost::from(&measured.clock),
         tick: Cost::from(&measured.tick),
-        notes: measured.notes,
+        notes,
         quiet: measured.quiet,
         rate: Rate::measure(),
         path: None,
@@ -172,7 +183,8 @@ pub fn twin(calibration: &HostCalibration) -> Twin {
         wakeup_cost: calibration.wake.median() - switch,
         yield_cost: calibration.lone_yield.median(),
         tick: calibration.tick.median(),
-        slice: default_slice(cpus),
+        // The kernel goes by the CPUs that there are, not by those that this process may use.
+        slice: default_slice(calibration.machine.cpus_online),
         scheduler: Scheduler::Eevdf,
         step: Span::from_nanos(1),
         ..Twin::with_cpus(cpus)
@@ -180,28 +192,31 @@ pub fn twin(calibration: &HostCalibration) -> Twin {
 }
 
 #[cfg(test)]
+fn cost(nanos: f64) -> Cost {
+    Cost { median_ns: nanos, low_ns: nanos - 0.5, high_ns: nanos + 0.1 + 0.2, samples: 9 }
+}
+
+/// A calibration for tests.
+#[cfg(test)]
+pub(crate) fn made_up(machine: Machine) -> HostCalibration {
+    HostCalibration {
+        machine,
+        switch: cost(2_220.4),
+        wake: cost(18_400.0),
+        lone_yield: cost(510.0),
+        clock: cost(24.7),
+        tick: cost(4e6),
+        notes: vec!["made up".into()],
+        quiet: true,
+        rate: Rate { iteration_ps: u64::MAX, start_ps: 0 },
+        path: None,
+        from_cache: false,
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-
-    fn cost(nanos: f64) -> Cost {
-        Cost { median_ns: nanos, low_ns: nanos - 0.5, high_ns: nanos + 0.1 + 0.2, samples: 9 }
-    }
-
-    fn made_up(machine: Machine) -> HostCalibration {
-        HostCalibration {
-            machine,
-            switch: cost(2_220.4),
-            wake: cost(18_400.0),
-            lone_yield: cost(510.0),
-            clock: cost(24.7),
-            tick: cost(4e6),
-            notes: vec!["made up".into()],
-            quiet: true,
-            rate: Rate { iteration_ps: u64::MAX, start_ps: 0 },
-            path: None,
-            from_cache: false,
-        }
-    }
 
     /// A folder that is gone when the test is over.
     struct Folder(PathBuf);
@@ -247,7 +262,7 @@ mod tests {
         folder.load(false);
         let [file] = &folder.files()[..] else { panic!("{:?}", folder.files()) };
         let good = fs::read_to_string(file).unwrap();
-        let other_version = good.replace("\"version\": 1", "\"version\": 0");
+        let other_version = good.replace("\"version\": 2", "\"version\": 1");
         let other_kernel = good.replace("\"kernel\": \"", "\"kernel\": \"1.");
         for bad in ["", "{}", &good[..good.len() / 2], &other_version, &other_kernel] {
             assert_ne!(bad, good);

@@ -186,7 +186,13 @@ impl Crew {
                 let (mut meter, mut iterations, mut counted) = (Meter::start(), 0, AHEAD);
                 loop {
                     match self.phase.load(Ordering::Relaxed) {
-                        STOPPED => break,
+                        STOPPED => {
+                            if counted == AHEAD {
+                                // It had no CPU from the start to the end of what counts.
+                                (meter, iterations) = (Meter::start(), 0);
+                            }
+                            break;
+                        }
                         phase if phase != counted => (meter, iterations, counted) = (Meter::start(), 0, phase),
                         _ => {}
                     }

@@ -1,5 +1,6 @@
 //! The processes of a run's jobs, as the run sees them: started, spoken to, and ended whatever happens.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +48,10 @@ impl Job {
         // The name is for whoever looks at a list of processes.
         command.args([JOB, &name]).stdin(Stdio::piped()).stdout(Stdio::piped());
         end_with_this_thread(&mut command, RequestsToEnd::Ignore);
+        if matches!(order.task, Task::Command { .. }) {
+            // Whoever kills the run's whole group must leave somebody to end what the command has started.
+            command.process_group(0);
+        }
         let mut process = command.spawn().map_err(failed)?;
         let (requests, replies) = (process.stdin.take(), process.stdout.take().map(Inbox::new));
         let Some(replies) = replies else { return Err(failed(std::io::ErrorKind::BrokenPipe.into())) };

@@ -14,6 +14,8 @@ pub struct Machine {
     pub cpu_model: String,
     /// The release of the kernel.
     pub kernel: String,
+    /// How many CPUs are online, whoever may use them.
+    pub cpus_online: u32,
     /// The numbers of the CPUs that this process may run on.
     pub cpus_allowed: Vec<u32>,
     /// How many CPUs' worth of running it may use: fewer than are allowed where there is a quota.
@@ -31,6 +33,7 @@ impl Machine {
         Ok(Machine {
             cpu_model: cpu_model(&read("/proc/cpuinfo")).unwrap_or("unknown").to_owned(),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            cpus_online: cpus_in_list(&read("/sys/devices/system/cpu/online")).unwrap_or(allowed.len() as u32),
             cpus_allowed: allowed,
             cpus: sys::cpus::usable(),
         })
@@ -57,6 +60,16 @@ fn cpu_model(cpuinfo: &str) -> Option<&str> {
             .map(|(_, value)| value)
     };
     ["model name", "Model", "cpu", "CPU part"].into_iter().find_map(field)
+}
+
+/// How many CPUs a list such as `0-3,8` names; nothing where it is none.
+fn cpus_in_list(list: &str) -> Option<u32> {
+    let count = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    list.trim().split(',').map(count).sum()
 }
 
 /// Major and minor number of a kernel's release.
@@ -101,8 +114,13 @@ mod tests {
 
     #[test]
     fn the_scheduler_follows_from_the_release() {
-        let machine =
-            |kernel: &str| Machine { cpu_model: String::new(), kernel: kernel.into(), cpus_allowed: vec![], cpus: 1 };
+        let machine = |kernel: &str| Machine {
+            cpu_model: String::new(),
+            kernel: kernel.into(),
+            cpus_online: 1,
+            cpus_allowed: vec![],
+            cpus: 1,
+        };
         for (kernel, scheduler) in [
             ("6.18.44-fc-v657", "eevdf"),
             ("6.6.0", "eevdf"),
@@ -112,6 +130,15 @@ mod tests {
         ] {
             let found = machine(kernel).scheduler();
             assert!(found == scheduler || found.starts_with("sched_ext"), "{kernel}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_cpus_is_counted() {
+        assert_eq!(cpus_in_list("0-1\n"), Some(2));
+        assert_eq!(cpus_in_list("0-3,8,10-11\n"), Some(7));
+        for none in ["", "3-1", "a"] {
+            assert_eq!(cpus_in_list(none), None, "{none}");
         }
     }
 

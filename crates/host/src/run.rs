@@ -119,11 +119,12 @@ impl Host {
         Ok(executed.outcome.jobs.iter().filter_map(|job| job.cpu_ns).sum())
     }
 
-    /// What the jobs' processes are to do. Multiples of CS and granularities mean here what they mean in the simulated
-    /// twin.
+    /// What the jobs' processes are to do. Multiples of CS and granularities mean what they mean in the simulated twin.
     fn orders(&self, setting: &Setting, seed: u64) -> Vec<Order> {
-        let machine = setting.machine.complete(&twin(&self.calibration));
-        let costs = machine.costs();
+        // Whatever machine is simulated, this one costs what was measured; the margin is the rules' own.
+        let twin = twin(&self.calibration);
+        let machine = setting.machine.complete(&twin);
+        let costs = scenario::Machine { spin_margin: machine.spin_margin, ..twin }.costs();
         let cpus = self.calibration.machine.cpus;
         let order = |(name, job): (String, &scenario::Job)| {
             let task = match &job.kind {
@@ -166,5 +167,39 @@ impl Host {
             idle_percent: idle.filter(|_| length >= SHORTEST_FOR_IDLE).map(|idle| percent(idle, allowed).min(100.0)),
             events: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibration::made_up;
+    use crate::machine::Machine;
+
+    #[test]
+    fn multiples_of_cs_are_of_the_measured_cost_whatever_machine_is_simulated() {
+        let host = Host { program: "/nowhere".into(), calibration: made_up(Machine::here().unwrap()) };
+        let crew = Kind::Barrier {
+            threads: 2,
+            compute: scenario::Compute::Granularity(scenario::Granularity::Fine),
+            rounds: 1,
+            waiting: policy::waiting::Rule::AlwaysBlock,
+        };
+        let order = |machine| {
+            let jobs = vec![scenario::Job { name: "crew".into(), copies: 1, kind: crew.clone() }];
+            host.orders(&Setting { machine, jobs, keep_running: false }, 1).remove(0).task
+        };
+        let costs = |machine| match order(machine) {
+            Task::Barrier { waiting, compute, .. } => (waiting.costs, compute.mean_ns),
+            other => panic!("{other:?}"),
+        };
+        let like_host = MachineKeys { like_host: true, ..MachineKeys::default() };
+        let measured = costs(like_host.clone());
+        assert_eq!(measured.0, twin(&host.calibration).costs());
+        let simulated = MachineKeys { context_switch: Some(Span::from_millis(1)), ..like_host };
+        assert_eq!(costs(simulated), measured);
+        let margin = Some("2 us".parse().unwrap());
+        let with_margin = MachineKeys { spin_margin: margin, ..MachineKeys::default() };
+        assert_eq!(costs(with_margin).0.margin, Span::from_micros(2));
     }
 }

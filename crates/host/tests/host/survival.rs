@@ -14,7 +14,7 @@ use crate::runs::{hogs, host, job, setting, shell};
 pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_run_killed_at_any_moment_leaves_nothing", a_run_killed_at_any_moment_leaves_nothing),
     ("a_run_killed_while_its_command_multiplies_leaves_nothing", a_run_killed_while_its_command_multiplies),
-    ("a_request_to_end_that_reaches_the_jobs_too_leaves_nothing", a_request_to_end_that_reaches_the_jobs_too),
+    ("a_signal_to_the_whole_group_leaves_nothing", a_signal_to_the_whole_group),
 ];
 
 /// The argument that makes this program the run that will be killed.
@@ -69,8 +69,8 @@ fn a_run_killed_while_its_command_multiplies() {
     vanishes(&family, run);
 }
 
-fn a_request_to_end_that_reaches_the_jobs_too() {
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+fn a_signal_to_the_whole_group() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::KILL] {
         let family = Family::new(&format!("request-{}", signal.as_raw()));
         let run = start(&family, "setsid sh -c 'sleep 1000; true' & sleep 1000; true");
         wait_until("all processes", || family.members().len() >= 7);
