@@ -2,7 +2,8 @@
 //!
 //! A hand-over is timed as it happens at a barrier: one thread changes a word, wakes the other, which sleeps on it, and
 //! goes to sleep itself. On one CPU that costs a context switch. With each thread on a CPU of its own, the CPU of the
-//! sleeper is idle and has to be woken as well, which costs 5 to 17 times as much, and is what a blocked sibling costs.
+//! sleeper is idle and has to be woken as well, which can cost ten times as much and more, and is what a blocked
+//! sibling costs.
 //!
 //! Other programs may run meanwhile. So each figure is a median over many short samples, and comes with its quartiles.
 
@@ -134,8 +135,8 @@ pub fn calibrate() -> Result<Calibration, Error> {
     Ok(Calibration { switch, wake, lone_yield, clock, tick, notes, quiet })
 }
 
-/// Quartiles farther apart than by this factor are worth a note: a quiet machine stays below 1.5.
-const UNSTEADY: f64 = 3.0;
+/// Quartiles farther apart than by this factor are worth a note: a quiet machine stays below 1.3.
+const UNSTEADY: f64 = 1.5;
 
 /// How long samples of one cost are taken at the most, but for the last: the four that are timed take no more than 2.5 s.
 const LIMIT: Span = Span::from_millis(400);

@@ -1,0 +1,55 @@
+//! What every party did before a round is seen by all after it: with plain memory, which nothing but the barrier orders.
+//!
+//! It is a program of its own without a test harness and joins its threads one by one, so that a race detector sees all that
+//! orders them even though the standard library is not instrumented: `./check --full` runs it under one. `ROWLOCK_STRESS`
+//! multiplies the rounds.
+#![allow(unsafe_code)] // Plain memory that threads take turns at.
+#![cfg(not(loom))]
+
+use std::cell::UnsafeCell;
+
+use policy::Span;
+use policy::table::POLICIES;
+use policy::waiting::{Costs, Rule};
+use rowlock_wait::Barrier;
+
+const THREADS: u32 = 3;
+
+/// Where each party writes down its round.
+struct Board([UnsafeCell<u64>; THREADS as usize]);
+
+// SAFETY: between two waits, a cell is either written by its own party alone or only read; the barrier parts the two.
+unsafe impl Sync for Board {}
+
+fn meet(board: &Board, barrier: &Barrier, number: u32, rounds: u64) {
+    let mut party = barrier.party(number);
+    for round in 1..=rounds {
+        // SAFETY: until the wait below nobody else looks at this cell.
+        unsafe { *board.0[number as usize].get() = round };
+        party.wait();
+        for cell in &board.0 {
+            // SAFETY: all parties have written and wait again before they write the next time.
+            let seen = unsafe { *cell.get() };
+            assert_eq!(seen, round, "what a party wrote before the barrier");
+        }
+        party.wait();
+    }
+}
+
+fn main() {
+    let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
+    let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10) };
+    for entry in POLICIES {
+        // A rule that never gives up its CPU makes little headway with more threads than CPUs.
+        let rounds = stress * if entry.example == Rule::AlwaysSpin { 20 } else { 500 };
+        // They live as long as the program: no thread is the last to drop them.
+        let barrier: &Barrier = Box::leak(Box::new(Barrier::new(THREADS, entry.example, costs, 2)));
+        let board: &Board = Box::leak(Box::new(Board([const { UnsafeCell::new(0) }; THREADS as usize])));
+        let threads = [0, 1, 2].map(|number| std::thread::spawn(move || meet(board, barrier, number, rounds)));
+        for thread in threads {
+            if thread.join().is_err() {
+                std::process::exit(1);
+            }
+        }
+    }
+}
