@@ -30,6 +30,9 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
 
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
     let calibration = if needs_host(&scenario, chosen) { Some(calibrate::load(false)?) } else { None };
+    for note in calibration.iter().flat_map(|calibration| &calibration.notes) {
+        eprintln!("note: {note}");
+    }
     let worlds = TwoWorlds::new(calibration.clone().map(host).transpose().map_err(Stop::Failed)?);
     worlds.check(&scenario, chosen).map_err(refused)?;
     let path = arguments.out.clone().unwrap_or_else(|| default_folder(&arguments.file, started));

@@ -61,7 +61,12 @@ fn actual_edges(name: &str) -> BTreeSet<String> {
         for (key, value) in table {
             let toml::Value::Table(inner) = value else { continue };
             if key.ends_with("dependencies") {
-                used.extend(inner.keys().filter(|dependency| crates().contains(*dependency)).cloned());
+                // By whatever name it is called: ours are packages `rowlock-NAME`, renamed to NAME in the workspace.
+                let package = |(alias, value): (&String, &toml::Value)| {
+                    let package = value.get("package").and_then(toml::Value::as_str).unwrap_or(alias);
+                    package.strip_prefix("rowlock-").unwrap_or(package).to_owned()
+                };
+                used.extend(inner.iter().map(package).filter(|package| crates().contains(package)));
             } else {
                 tables.push(inner);
             }

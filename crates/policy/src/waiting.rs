@@ -5,8 +5,8 @@
 //! context switch (sections 4.1 and 4.2); the extremes are always-block (section 5.2) and always-spin (section 2.2).
 //! Always-yield is not in the paper: it is what the barriers of today's libraries fall back to, and the loser to beat.
 //!
-//! Deviation: the paper has one CS. On a real machine the cost of waking a waiter that sleeps is 5 to 17 times that of a
-//! switch on one CPU, and it is the former that a bound on spinning competes with; a world fills [`Costs::cs`] with what
+//! Deviation: the paper has one CS. On a real machine the cost of waking a waiter that sleeps can be ten times that of a
+//! switch on one CPU and more, and it is the former that a bound on spinning competes with; a world fills [`Costs::cs`] with what
 //! a *blocked sibling* will cost it.
 //!
 //! # The step machine

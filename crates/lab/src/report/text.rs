@@ -185,7 +185,13 @@ fn comparison(report: &Report, verdict: &Verdict) -> String {
     };
     let answer = match verdict.fastest.as_slice() {
         [one, other] => match verdict.agreement {
-            Some(Agreement::Agree) => format!("{} is fastest in both worlds", value(one)),
+            Some(Agreement::Agree) => {
+                let uncertain = [one, other].into_iter().filter(|of| !of.level_with.is_empty());
+                let uncertain = uncertain.map(|of| {
+                    format!("; in {} it cannot be told from {}", of.world.name(), words::list(&of.level_with))
+                });
+                format!("{} is fastest in both worlds{}", value(one), uncertain.collect::<String>())
+            }
             Some(Agreement::Level) => format!(
                 "{} is fastest in {}, {} in {}; the two cannot be told apart",
                 value(one),
