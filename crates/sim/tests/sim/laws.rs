@@ -61,10 +61,10 @@ fn a_job_that_keeps_running_counts_the_spins_of_its_last_round() {
 
 #[test]
 fn a_switch_is_charged_once_though_another_job_ends_meanwhile() {
-    // `long` and `short` go to CPUs 0 and 1. `long` comes back from its barrier when `short` ends: in every case its
-    // CPU time is its computation and a switch for each time that it got a CPU.
-    let machine = Machine { wakeup_cost: us(50), ..rr(2) };
-    for short in 60..140 {
+    // One of the crew is woken from 72 us to 128 us, and `short` ends at some time around that: in every case the crew's
+    // CPU time is its computation and a switch for each time that a thread got a CPU.
+    let machine = Machine { wakeup_cost: us(50), ..rr(3) };
+    for short in 10..90 {
         let jobs = vec![barrier("crew", 2, us(10), 2, "always-block"), cpu("short", Some(us(short)))];
         let outcome = run(&machine, &setting(jobs), 1).unwrap();
         let crew = &outcome.jobs[0];
