@@ -10,7 +10,7 @@ use lab::words;
 use serde::Serialize;
 
 use crate::arguments::{self, TextOrJson};
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::stop::Stop;
 
 /// Measures, unless the figures are there already, and prints them.
@@ -27,8 +27,8 @@ pub(crate) fn load(fresh: bool) -> Result<HostCalibration, Stop> {
     let calibration = host::load_or_measure(fresh).map_err(|error| Stop::Failed(error.into()))?;
     if !calibration.from_cache {
         match &calibration.path {
-            Some(path) => eprintln!("calibrated this machine; the figures are kept in {}", path.display()),
-            None => eprintln!("calibrated this machine"),
+            Some(path) => tell(format_args!("calibrated this machine; the figures are kept in {}", path.display())),
+            None => tell("calibrated this machine"),
         }
     }
     Ok(calibration)

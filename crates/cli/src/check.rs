@@ -33,7 +33,9 @@ pub(crate) fn read(file: &Path) -> Result<(Scenario, Vec<u8>), Stop> {
     match scenario::read(&name, &content) {
         Ok(scenario) => Ok((scenario, content)),
         Err(diagnostics) => {
-            let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+            let plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty())
+                || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+            let colour = io::stderr().is_terminal() && !plain;
             Err(Stop::Diagnosed(diagnostics.render(colour)))
         }
     }

@@ -1,4 +1,4 @@
-//! Standard output, for results only.
+//! Standard output, for results only; and standard error, for everything else.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -15,4 +15,9 @@ pub(crate) fn print(text: &str) -> Result<(), Stop> {
         }
         _ => Ok(()),
     }
+}
+
+/// Tells people something. That they may not be there to hear it, their disk being full, is no reason to fail.
+pub(crate) fn tell(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "{text}");
 }

@@ -16,7 +16,12 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(scenario: &Scenario) -> Line {
-        let factors = |arm: &scenario::Arm| words::factors(arm.factors.iter().map(|(path, value)| (path, value)));
+        // The last part of a path will do: the line is short, and the values are what tells arms apart.
+        let name = |path: &String| path.rsplit('.').next().unwrap_or_default().to_owned();
+        let factors = |arm: &scenario::Arm| {
+            let short: Vec<_> = arm.factors.iter().map(|(path, value)| (name(path), value)).collect();
+            words::factors(short.iter().map(|(path, value)| (path, *value)))
+        };
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         // The templates are constant and sound; the default style would do as well.
         let style = ProgressStyle::with_template("[{bar:24}] {pos}/{len}, {eta} left: {wide_msg}");

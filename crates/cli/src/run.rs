@@ -15,7 +15,7 @@ use lab::world::{Failure, default_worlds};
 use scenario::Scenario;
 
 use crate::arguments::{self, Format};
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::progress::Line;
 use crate::signals::Signals;
 use crate::stop::Stop;
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
     let calibration = if needs_host(&scenario, chosen) { Some(calibrate::load(false)?) } else { None };
     for note in calibration.iter().flat_map(|calibration| &calibration.notes) {
-        eprintln!("note: {note}");
+        tell(format_args!("note: {note}"));
     }
     let worlds = TwoWorlds::new(calibration.clone().map(host).transpose().map_err(Stop::Failed)?);
     worlds.check(&scenario, chosen).map_err(refused)?;
@@ -51,13 +51,13 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     drop(line);
     let Finished { report, error } = finished.map_err(unwritable)?;
 
-    if error.is_none() || !report.runs.is_empty() {
+    if !error.as_ref().is_some_and(lab::measure::Error::is_input) {
         print(&rendered(&report, arguments.format)?)?;
     }
-    eprintln!("results are in {}", path.display());
+    tell(format_args!("results are in {}", path.display()));
     match (Ending::of(error.as_ref()), error) {
         (Ending::Interrupted, _) => {
-            eprintln!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs);
+            tell(format_args!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs));
             Err(Stop::Interrupted(signals.number()))
         }
         (_, Some(error)) if error.is_input() => Err(Stop::Input(error.into())),

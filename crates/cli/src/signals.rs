@@ -1,11 +1,15 @@
-//! Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends at once.
+//! Ctrl-C and SIGTERM: the first asks for an orderly end, a second ends at once.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+
+/// Signals this soon after the first are still the first: `timeout` sends its signal to the program and then to its whole
+/// group, and impatient people take longer.
+const STILL_THE_FIRST: Duration = Duration::from_millis(500);
 
 /// What has been asked for by signals.
 #[derive(Debug)]
@@ -18,12 +22,24 @@ impl Signals {
     /// Takes the signals over, from now on.
     pub(crate) fn catch() -> io::Result<Signals> {
         let (cancel, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        for number in [SIGINT, SIGTERM] {
-            // Actions are taken in the order of their registration: the first signal finds the flag not set yet.
-            flag::register_conditional_shutdown(number, 128 + number, Arc::clone(&cancel))?;
-            flag::register_usize(number, Arc::clone(&signal), number.unsigned_abs() as usize)?;
-            flag::register(number, Arc::clone(&cancel))?;
-        }
+        let (cancels, sets) = (Arc::clone(&cancel), Arc::clone(&signal));
+        let mut coming = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+        let attend = move || {
+            let mut first: Option<Instant> = None;
+            for number in coming.forever() {
+                match first {
+                    None => {
+                        sets.store(number.unsigned_abs() as usize, Ordering::Relaxed);
+                        cancels.store(true, Ordering::Release);
+                        first = Some(Instant::now());
+                    }
+                    Some(first) if first.elapsed() < STILL_THE_FIRST => {}
+                    // The jobs see the end of this process and end too.
+                    Some(_) => std::process::exit(128 + number),
+                }
+            }
+        };
+        std::thread::Builder::new().name("signals".into()).spawn(attend)?;
         Ok(Signals { cancel, signal })
     }
 

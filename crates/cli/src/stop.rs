@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::output::tell;
+
 /// An early end.
 #[derive(Debug)]
 pub(crate) enum Stop {
@@ -20,15 +22,15 @@ impl Stop {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Stop::Failed(error) => {
-                eprintln!("error: {}", message(&error));
+                tell(format_args!("error: {}", message(&error)));
                 ExitCode::from(1)
             }
             Stop::Input(error) => {
-                eprintln!("error: {}", message(&error));
+                tell(format_args!("error: {}", message(&error)));
                 ExitCode::from(2)
             }
             Stop::Diagnosed(text) => {
-                eprintln!("{}", text.trim_end());
+                tell(text.trim_end());
                 ExitCode::from(2)
             }
             // As a shell reports a program that a signal ended.

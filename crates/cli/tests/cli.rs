@@ -283,6 +283,17 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
+fn messages_that_nobody_can_take_are_no_error_of_their_own() {
+    let place = Place::with(CREW);
+    let status = |arguments: &[&str]| {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        place.command(arguments).stdout(Stdio::null()).stderr(full).status().unwrap().code()
+    };
+    assert_eq!(status(&["run", "crew.toml"]), Some(0));
+    assert_eq!(status(&["run", "missing.toml"]), Some(2));
+}
+
+#[test]
 fn the_policies_are_those_of_the_table() {
     let place = Place::new();
     let text = place.rowlock(&["policies"]).exits(0).stdout;

@@ -37,6 +37,13 @@ impl Cost {
     }
 }
 
+impl Cost {
+    /// Whether anything can cost that: no less than nothing and no more than a second.
+    fn is_possible(&self) -> bool {
+        [self.median_ns, self.low_ns, self.high_ns].iter().all(|nanos| (0.0..=1e9).contains(nanos))
+    }
+}
+
 impl From<&Measured> for Cost {
     fn from(measured: &Measured) -> Cost {
         let &Measured { median, low, high, samples } = measured;
@@ -156,7 +163,9 @@ fn file_name(machine: &Machine) -> String {
 
 fn load(path: &Path, machine: &Machine) -> Option<HostCalibration> {
     let cached: Cached = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    (cached.version == VERSION && cached.calibration.machine == *machine).then_some(cached.calibration)
+    let HostCalibration { switch, wake, lone_yield, clock, tick, .. } = &cached.calibration;
+    let all_possible = [switch, wake, lone_yield, clock, tick].into_iter().all(Cost::is_possible);
+    (cached.version == VERSION && cached.calibration.machine == *machine && all_possible).then_some(cached.calibration)
 }
 
 /// Replaces the file at once: a reader finds the old one or the new one, whole.
@@ -264,7 +273,8 @@ mod tests {
         let good = fs::read_to_string(file).unwrap();
         let other_version = good.replace("\"version\": 2", "\"version\": 1");
         let other_kernel = good.replace("\"kernel\": \"", "\"kernel\": \"1.");
-        for bad in ["", "{}", &good[..good.len() / 2], &other_version, &other_kernel] {
+        let impossible = good.replacen("\"median_ns\": ", "\"median_ns\": -", 1);
+        for bad in ["", "{}", &good[..good.len() / 2], &other_version, &other_kernel, &impossible] {
             assert_ne!(bad, good);
             fs::write(file, bad).unwrap();
             assert!(!folder.load(false).from_cache, "{bad}");

@@ -27,7 +27,7 @@ pub enum Error {
     /// More threads than this machine lets this user have.
     #[error("the jobs need {wanted} threads and processes here, but {limit} leaves room for {room}")]
     TooManyThreads {
-        /// How many the jobs need together.
+        /// How many the jobs need together, or one of them alone where the limit is one of a process.
         wanted: u64,
         /// How many more there may be.
         room: u64,
@@ -136,6 +136,30 @@ fn searched(program: &str) -> &'static str {
 fn last_words(stderr: &str) -> String {
     match stderr.trim_end() {
         "" => "; it wrote nothing to its standard error".to_owned(),
-        text => format!("; the end of its standard error:\n{text}"),
+        text => {
+            /// More would push what matters off the screen.
+            const LINES: usize = 20;
+            let lines: Vec<&str> = text.lines().collect();
+            let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
+            // Whatever a program writes, it is not to write to the terminal.
+            let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+            format!("; the end of its standard error:\n{}", last.chars().map(shown).collect::<String>())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_few_and_do_not_reach_the_terminal() {
+        assert!(last_words(" \n").contains("nothing"));
+        let many: String = (0..100).map(|line| format!("line {line}\x1b[2J\n")).collect();
+        let told = last_words(&many);
+        assert!(
+            told.ends_with("line 99\u{fffd}[2J") && !told.contains("line 79") && told.contains("line 80"),
+            "{told}"
+        );
     }
 }

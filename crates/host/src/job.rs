@@ -57,7 +57,7 @@ impl Job {
         let Some(replies) = replies else { return Err(failed(std::io::ErrorKind::BrokenPipe.into())) };
         let (endless, command) = match &order.task {
             Task::Cpu { work: None, .. } => (true, None),
-            Task::Command { argv } => (false, Some(argv.join(" "))),
+            Task::Command { argv } => (false, Some(shortened(argv.join(" ")))),
             _ => (false, None),
         };
         let (threads, outcome) = (None, None);
@@ -145,6 +145,15 @@ impl Drop for Job {
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// The beginning of a command line, enough to know it by.
+fn shortened(command: String) -> String {
+    const LONGEST: usize = 200;
+    match command.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} ...", &command[..end]),
+        None => command,
     }
 }
 

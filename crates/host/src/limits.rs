@@ -22,6 +22,20 @@ pub(crate) fn check_threads(wanted: u64) -> Result<(), Error> {
     }
 }
 
+/// Refuses a number of threads in one process whose stacks take more memory maps than the kernel lets a process have.
+pub(crate) fn check_threads_of_a_process(wanted: u64) -> Result<(), Error> {
+    /// A stack and one for signal handlers, each with its guard page.
+    const MAPS_OF_A_THREAD: u64 = 4;
+    /// What the program itself has, and some.
+    const OTHER_MAPS: u64 = 100;
+    let limit = "/proc/sys/vm/max_map_count";
+    let room = |maps: u64| maps.saturating_sub(OTHER_MAPS) / MAPS_OF_A_THREAD;
+    match number_in(Path::new(limit)).map(room) {
+        Some(room) if room < wanted => Err(Error::TooManyThreads { wanted, room, limit: limit.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
 /// A limit and the room that it leaves.
 struct Limit {
     name: String,
@@ -120,6 +134,13 @@ mod tests {
         let refused = check_threads(u64::MAX).unwrap_err();
         assert!(refused.is_input(), "{refused}");
         assert!(check_threads(4).is_ok());
+    }
+
+    #[test]
+    fn a_process_has_no_room_for_more_stacks_than_memory_maps() {
+        let refused = check_threads_of_a_process(u64::MAX).unwrap_err();
+        assert!(refused.is_input() && refused.to_string().contains("max_map_count"), "{refused}");
+        check_threads_of_a_process(3).unwrap();
     }
 
     #[test]

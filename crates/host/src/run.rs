@@ -11,7 +11,7 @@ use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 use crate::calibration::{HostCalibration, twin};
 use crate::error::Error;
 use crate::job::Jobs;
-use crate::limits::{check_command, check_threads};
+use crate::limits::{check_command, check_threads, check_threads_of_a_process};
 use crate::machine::IdleTime;
 use crate::protocol::{Compute, Order, Request, Task, Waiting};
 use crate::timeline::{Sampler, StateSample};
@@ -63,6 +63,8 @@ impl Host {
             Kind::Command { .. } => 2,
             Kind::Barrier { threads, .. } | Kind::Cpu { threads, .. } => u64::from(*threads) + 2,
         };
+        let most = setting.jobs.iter().map(|job| needs(&job.kind)).max().unwrap_or(0);
+        check_threads_of_a_process(most)?;
         let needs = setting.jobs.iter().map(|job| u64::from(job.copies).saturating_mul(needs(&job.kind)));
         check_threads(needs.fold(0, u64::saturating_add))
     }

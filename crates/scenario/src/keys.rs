@@ -166,7 +166,7 @@ pub mod machine {
     );
     /// `cpus`
     pub const CPUS: Key =
-        key("cpus", count(1, 65_536), Default::Is("required without `like`"), "32", "how many CPUs there are");
+        key("cpus", count(1, 8_192), Default::Is("required without `like`"), "32", "how many CPUs there are");
     /// `step`
     pub const STEP: Key = key(
         "step",

@@ -15,7 +15,10 @@ pub const WIDTH: usize = 100;
 
 /// The whole report.
 pub fn render(report: &Report) -> String {
-    let mut text = format!("{}\n\n", words::wrap(&report.title, WIDTH));
+    let mut text = String::new();
+    if !report.title.is_empty() {
+        text = format!("{}\n\n", words::wrap(&report.title, WIDTH));
+    }
     for world in worlds(report) {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{:<4}  {}", world.name(), machines(report, world));
