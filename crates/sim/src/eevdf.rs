@@ -284,3 +284,60 @@ impl Scheduler for Eevdf {
         self.queues.iter().map(|queue| queue.waiting.len()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CPU: CpuId = CpuId(0);
+    const SLICE: Span = Span::from_millis(3);
+    const TICK: Span = Span::from_millis(4);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(millis)
+    }
+
+    /// So many new threads on so many CPUs, each of which runs its first.
+    fn started(cpus: u32, threads: u32) -> Eevdf {
+        let mut eevdf = Eevdf::new(cpus, threads, SLICE, TICK);
+        let idle = IdleCpus::all(cpus as usize);
+        for thread in 0..threads {
+            eevdf.ready(ThreadId(thread), Why::New, at(0), &idle);
+        }
+        crate::cpu_ids(cpus as usize).for_each(|cpu| assert!(eevdf.pick(cpu, None, at(0)).is_some()));
+        eevdf
+    }
+
+    #[test]
+    fn a_lag_is_bounded_by_two_slices() {
+        let mut eevdf = started(1, 2);
+        eevdf.leave(CPU, ThreadId(0), at(5));
+        assert_eq!(eevdf.entities[0].lag, -2_500_000, "5 ms ahead of one that has not run");
+        let mut eevdf = started(1, 2);
+        eevdf.leave(CPU, ThreadId(0), at(50));
+        assert_eq!(eevdf.entities[0].lag, -6_000_000);
+    }
+
+    #[test]
+    fn a_thread_that_was_placed_has_the_lag_that_it_left_with() {
+        let mut eevdf = started(1, 3);
+        eevdf.leave(CPU, ThreadId(0), at(3));
+        let lag = eevdf.entities[0].lag;
+        eevdf.pick(CPU, None, at(3));
+        eevdf.ready(ThreadId(0), Why::Woken, at(3), &IdleCpus::all(0));
+        let queue = &eevdf.queues[0];
+        assert_eq!(queue.average() - eevdf.entities[0].vruntime, lag);
+    }
+
+    #[test]
+    fn a_stolen_thread_keeps_what_is_left_of_its_request() {
+        // CPU 0 has threads 0 and 2, CPU 1 has 1 and 3: a new request is half a slice.
+        let mut eevdf = started(2, 4);
+        eevdf.leave(CPU, ThreadId(0), at(1));
+        assert_eq!(eevdf.pick(CPU, None, at(1)), Some(ThreadId(2)));
+        eevdf.leave(CPU, ThreadId(2), at(2));
+        assert_eq!(eevdf.pick(CPU, None, at(2)), Some(ThreadId(3)), "from CPU 1");
+        let stolen = &eevdf.entities[3];
+        assert_eq!((stolen.cpu, stolen.deadline - stolen.vruntime), (CPU, 1_500_000));
+    }
+}

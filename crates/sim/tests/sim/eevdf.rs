@@ -84,6 +84,37 @@ fn a_woken_thread_with_lag_preempts_a_thread_that_is_not_eligible() {
 }
 
 #[test]
+fn a_thread_that_joins_a_queue_makes_the_cpu_pick_again_when_a_request_is_over() {
+    // CPU 0 has `a`, `x` and `y`. At 6.5 ms `b` wakes `a` there: `y` is at virtual 2.5, beyond its first request (to 1.5),
+    // so it gets its next deadline, 5.5. That of `x`, at virtual 1.5, is 4.5: it goes on before the tick. `a` itself comes
+    // back at virtual 4.5 and has to wait.
+    let jobs = vec![
+        barrier("crew", 2, Span::from_micros(2_500), 1, "always-block"),
+        cpu("x", None),
+        cpu("y", None),
+        cpu("z", None),
+    ];
+    let (text, _) = timeline(&machine(2, Eevdf), &setting(jobs), "abxyz", "azxby");
+    assert_timeline(
+        text.split_once("12 ms").unwrap().0,
+        "0 ns cpu0: idle, then a
+         0 ns cpu1: idle, then z
+         0 ns cpu0: a
+         0 ns cpu1: z
+         2.5 ms cpu0: a blocks, then x
+         2.5 ms cpu0: x
+         4 ms cpu0: x preempted, then y
+         4 ms cpu0: y
+         4 ms cpu1: z preempted, then b
+         4 ms cpu1: b
+         6.5 ms cpu1: b ends, then z
+         6.5 ms cpu0: y preempted, then x
+         6.5 ms cpu0: x
+         6.5 ms cpu1: z",
+    );
+}
+
+#[test]
 fn a_yield_beside_a_cpu_bound_thread_costs_the_time_to_a_tick() {
     // `a` waits from 1 ms for `b`, which gets CPU 1 only at 4 ms. Its first yield finds it not eligible: `x` runs to the
     // tick. Its second, at 4 ms, forfeits its request (to 1.5), but it is still eligible; the third forfeits the next
