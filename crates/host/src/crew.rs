@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use policy::Span;
+use policy::record::{Log, Off, Recorder};
 use policy::waiting::Rule;
 use scenario::draw::{Normal, Stream};
 use scenario::result::JobOutcome;
@@ -17,7 +18,7 @@ use sys::process::{Usage, thread_usage};
 use wait::Barrier;
 
 use crate::child::{Requests, reply};
-use crate::protocol::{Compute, Failure, Order, Reply, Request, Task};
+use crate::protocol::{Compute, Failure, Order, Reply, Request, Task, Waiting};
 use crate::units::span;
 use crate::work::{Rate, Rod};
 
@@ -34,27 +35,27 @@ const COUNTING: u8 = 1;
 const STOPPED: u8 = 2;
 
 /// What the threads share.
-struct Crew {
+struct Crew<R: Recorder> {
     job: String,
     keep_running: bool,
     rate: Rate,
-    task: Shared,
+    task: Shared<R>,
     gate: Gate,
     phase: AtomicU8,
     started: OnceLock<Instant>,
 }
 
 /// What they do, with what they need for it together.
-enum Shared {
+enum Shared<R: Recorder> {
     Barrier {
         rounds: u64,
         seed: u64,
         normal: Normal,
         step: Span,
         /// Where the rounds that count are met.
-        barrier: Box<Barrier>,
+        barrier: Box<Barrier<R>>,
         /// Where they go on to meet after these, so that the figures of the other are final by then.
-        afterwards: Box<Barrier>,
+        afterwards: Box<Barrier<R>>,
     },
     Cpu {
         work: Span,
@@ -76,8 +77,15 @@ struct Tally {
     work: Span,
 }
 
-pub(crate) fn serve(order: Order, mut requests: Requests) -> Result<(), Failure> {
-    let (threads, task) = prepare(&order)?;
+pub(crate) fn serve(order: Order, requests: Requests) -> Result<(), Failure> {
+    if order.record { serve_with::<Log>(order, requests) } else { serve_with::<Off>(order, requests) }
+}
+
+fn serve_with<R>(order: Order, mut requests: Requests) -> Result<(), Failure>
+where
+    R: Recorder + Default + Send + Sync + 'static,
+{
+    let (threads, task) = prepare::<R>(&order)?;
     let crew = Arc::new(Crew {
         job: order.job,
         keep_running: order.keep_running,
@@ -124,11 +132,12 @@ pub(crate) fn serve(order: Order, mut requests: Requests) -> Result<(), Failure>
 }
 
 /// How many threads there are, and what they share.
-fn prepare(order: &Order) -> Result<(u32, Shared), Failure> {
+fn prepare<R: Recorder + Default>(order: &Order) -> Result<(u32, Shared<R>), Failure> {
     match &order.task {
         &Task::Barrier { threads, rounds, compute, ref waiting } => {
             let rule: Rule = waiting.rule.parse().map_err(Failure::io("its waiting rule"))?;
-            let barrier = || Box::new(Barrier::new(threads, rule, waiting.costs, waiting.cpus));
+            let Waiting { costs, cpus, .. } = *waiting;
+            let barrier = || Box::new(Barrier::with_recorder(threads, rule, costs, cpus, R::default()));
             let Compute { seed, step, .. } = compute;
             let (barrier, afterwards) = (barrier(), barrier());
             Ok((threads, Shared::Barrier { rounds, seed, normal: compute.normal(), step, barrier, afterwards }))
@@ -139,7 +148,7 @@ fn prepare(order: &Order) -> Result<(u32, Shared), Failure> {
     }
 }
 
-impl Crew {
+impl<R: Recorder> Crew<R> {
     /// The life of one thread.
     fn thread(&self, number: u32, tell: &Sender<Word>) {
         // Nobody is left to hear where these fail: the process is about to end.
@@ -238,6 +247,9 @@ impl Crew {
                 outcome.rounds = Some(*rounds);
                 outcome.ssr_percent = statistics.ssr_percent();
                 outcome.spin_ns = Some(statistics.spin_time);
+                if R::ON {
+                    let _ = reply(&Reply::Recorded(barrier.recorder().entries()));
+                }
             }
             Shared::Cpu { .. } => {}
             Shared::Endless => outcome.completion_ns = None,

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use policy::record::Entry;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use scenario::result::JobOutcome;
@@ -27,6 +28,8 @@ pub(crate) struct Job {
     pub(crate) name: String,
     /// The threads that compute, once it is ready.
     pub(crate) threads: Option<Vec<i32>>,
+    /// What was asked of its waiting rule and decided, where that is taken down.
+    pub(crate) record: Vec<Entry>,
     /// What came out, once it has finished.
     pub(crate) outcome: Option<JobOutcome>,
     /// Whether it goes on until it is told to stop.
@@ -60,8 +63,8 @@ impl Job {
             Task::Command { argv } => (false, Some(shortened(argv.join(" ")))),
             _ => (false, None),
         };
-        let (threads, outcome) = (None, None);
-        let mut job = Job { name, threads, outcome, endless, command, process, requests, replies };
+        let (threads, record, outcome) = (None, Vec::new(), None);
+        let mut job = Job { name, threads, record, outcome, endless, command, process, requests, replies };
         job.send(order)?;
         Ok(job)
     }
@@ -96,6 +99,7 @@ impl Job {
         while let Some(reply) = self.replies.pop() {
             match reply.map_err(|why| unheard(self, why))? {
                 Reply::Ready { threads } => self.threads = Some(threads),
+                Reply::Recorded(record) => self.record = record,
                 Reply::Finished(outcome) => self.outcome = Some(outcome),
                 Reply::Failed(failure) => return Err(self.failed(failure)),
             }

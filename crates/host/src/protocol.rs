@@ -7,6 +7,7 @@
 //!    | <----------------------- Ready -- |    every thread stands at the gate
 //!    | -- Go --------------------------> |
 //!    | -- Count -----------------------> |    endless jobs: the others start now, count from here
+//!    | <-------- Recorded, if asked for -- |
 //!    | <-------------------- Finished -- |    or Failed, at any time
 //!    | -- Stop ------------------------> |    endless jobs finish; others have nothing more to do
 //! ```
@@ -16,6 +17,7 @@ use std::marker::PhantomData;
 use std::os::fd::AsFd;
 
 use policy::Span;
+use policy::record::Entry;
 use policy::waiting::Costs;
 use scenario::draw::Normal;
 use scenario::result::JobOutcome;
@@ -31,6 +33,8 @@ pub(crate) struct Order {
     pub(crate) job: String,
     /// Whether it goes on after its end until told to stop.
     pub(crate) keep_running: bool,
+    /// Whether it takes down what its waiting rule is asked and decides.
+    pub(crate) record: bool,
     /// How long computation takes.
     pub(crate) rate: Rate,
     pub(crate) task: Task,
@@ -84,6 +88,8 @@ pub(crate) enum Reply {
     Ready {
         threads: Vec<i32>,
     },
+    /// What was asked of its waiting rule and decided, before it finishes.
+    Recorded(Vec<Entry>),
     Finished(JobOutcome),
     Failed(Failure),
 }
@@ -171,6 +177,7 @@ mod tests {
         Order {
             job: "a \"name\"\nin two lines".into(),
             keep_running: true,
+            record: true,
             rate: Rate { iteration_ps: 2_345, start_ps: 31_000 },
             task: Task::Barrier { threads: 3, rounds: 8_000, compute, waiting },
         }

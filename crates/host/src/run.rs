@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use policy::record::Entry;
 use policy::{JobId, Span};
 use scenario::model::{Kind, MachineKeys, Setting};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
@@ -81,9 +82,34 @@ impl Host {
     /// As [`Host::check`]; [`Error::Cancelled`] within a moment of `cancel` being set (50 ms, and however long it takes
     /// the kernel to bury the processes); else what made a job fail.
     pub fn run(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Error> {
+        self.carry_out(setting, &self.orders(setting, seed), cancel).map(|(executed, _)| executed)
+    }
+
+    /// [`Host::run`], with a record for each job (copies counted one by one) of what its waiting rule was asked and what it
+    /// decided. Recording takes time, which the outcome shows.
+    ///
+    /// # Errors
+    /// As [`Host::run`].
+    pub fn run_recorded(
+        &self,
+        setting: &Setting,
+        seed: u64,
+        cancel: &AtomicBool,
+    ) -> Result<(Executed, Vec<Vec<Entry>>), Error> {
+        let orders: Vec<_> =
+            self.orders(setting, seed).into_iter().map(|order| Order { record: true, ..order }).collect();
+        self.carry_out(setting, &orders, cancel)
+    }
+
+    fn carry_out(
+        &self,
+        setting: &Setting,
+        orders: &[Order],
+        cancel: &AtomicBool,
+    ) -> Result<(Executed, Vec<Vec<Entry>>), Error> {
         self.check(setting)?;
         let cpus = &self.calibration.machine.cpus_allowed;
-        let mut jobs = Jobs::start(&self.program, &self.orders(setting, seed), cancel)?;
+        let mut jobs = Jobs::start(&self.program, orders, cancel)?;
 
         jobs.request(true, Request::Go)?;
         if jobs.0.iter().any(|job| job.endless) {
@@ -105,7 +131,8 @@ impl Host {
         let outcomes: Vec<_> =
             jobs.attend(cancel, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
         let machine = self.machine_outcome(setting, &outcomes, length, idle);
-        Ok(Executed { outcome: Outcome { jobs: outcomes, machine }, timeline: sampler.into_samples() })
+        let records = jobs.0.iter_mut().map(|job| std::mem::take(&mut job.record)).collect();
+        Ok((Executed { outcome: Outcome { jobs: outcomes, machine }, timeline: sampler.into_samples() }, records))
     }
 
     /// Runs a command alone, once, and returns the CPU time of it and of all that it started.
@@ -139,7 +166,7 @@ impl Host {
                 &Kind::Cpu { threads, work } => Task::Cpu { threads, work },
                 Kind::Command { argv, .. } => Task::Command { argv: argv.clone() },
             };
-            Order { job: name, keep_running: setting.keep_running, rate: self.calibration.rate, task }
+            Order { job: name, keep_running: setting.keep_running, record: false, rate: self.calibration.rate, task }
         };
         setting.jobs_with_copies().map(order).collect()
     }

@@ -49,6 +49,9 @@ pub trait Recorder {
 
     /// Takes one entry. Entries of one thread come in the order of its steps.
     fn record(&self, entry: Entry);
+
+    /// What it has kept so far, in the order in which it came.
+    fn entries(&self) -> Vec<Entry>;
 }
 
 /// Records nothing and costs nothing.
@@ -59,24 +62,25 @@ impl Recorder for Off {
     const ON: bool = false;
 
     fn record(&self, _: Entry) {}
+
+    fn entries(&self) -> Vec<Entry> {
+        Vec::new()
+    }
 }
 
 /// Keeps every entry in memory. A lock guards it: for tests and short runs, not for measuring.
 #[derive(Debug, Default)]
 pub struct Log(std::sync::Mutex<Vec<Entry>>);
 
-impl Log {
-    /// The entries so far, in the order in which they came.
-    pub fn entries(&self) -> Vec<Entry> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
-    }
-}
-
 impl Recorder for Log {
     const ON: bool = true;
 
     fn record(&self, entry: Entry) {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(entry);
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 }
 

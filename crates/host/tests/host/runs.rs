@@ -13,6 +13,7 @@ use crate::family::{Family, wait_until};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("every_rule_of_the_table_runs", every_rule_of_the_table_runs),
+    ("the_record_of_every_rule_replays", the_record_of_every_rule_replays),
     ("a_barrier_job_delivers_the_work_that_was_drawn", a_barrier_job_delivers_the_work_that_was_drawn),
     ("an_endless_job_ends_with_the_others_and_has_no_completion", an_endless_job_ends_with_the_others),
     ("copies_are_jobs_of_their_own_with_draws_of_their_own", copies_are_jobs_of_their_own),
@@ -113,6 +114,20 @@ fn every_rule_of_the_table_runs() {
         assert_eq!(crew.ssr_percent.is_some(), spins, "{}: {crew:?}", entry.form);
         assert_eq!(crew.spin_ns.is_some_and(|spin| spin > Span::ZERO), spins, "{}: {crew:?}", entry.form);
         assert!(crew.completion_ns > Some(Span::ZERO) && crew.cpu_ns > Some(Span::ZERO), "{crew:?}");
+    }
+}
+
+fn the_record_of_every_rule_replays() {
+    let host = host();
+    let costs = rowlock_host::twin(&host.calibration).costs();
+    for entry in POLICIES {
+        let setting = setting(vec![job("crew", barrier(3, 20, entry.example)), job("short", command(&["true"]))]);
+        let (executed, records) = host.run_recorded(&setting, 1, &AtomicBool::new(false)).unwrap();
+        assert_eq!(executed.outcome.jobs[0].rounds, Some(20));
+        let [crew, short] = &records[..] else { panic!("{records:?}") };
+        // All but the last to arrive have asked at least once a round.
+        assert!(crew.len() >= 2 * 20 && short.is_empty(), "{}: {}", entry.form, crew.len());
+        assert_eq!(policy::record::replay(entry.example, costs, crew), [], "{}", entry.form);
     }
 }
 

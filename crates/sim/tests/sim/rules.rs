@@ -1,7 +1,7 @@
 //! Every policy of the table runs here, and its record replays.
 
 use policy::Span;
-use policy::record::{Log, replay};
+use policy::record::{Log, Recorder, replay};
 use policy::table::POLICIES;
 use rowlock_sim::run_watched;
 use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
