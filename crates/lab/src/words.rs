@@ -61,10 +61,13 @@ pub fn with_half_width(estimate: &Estimate) -> String {
     format!("{:.1}{half}", estimate.mean)
 }
 
-/// A ratio with its interval: `1.52 [1.48, 1.57]`.
+/// A ratio with its interval: `1.52 [1.48, 1.57]`. A small one is told by its inverse: `1/198 [1/313, 1/125]`.
 pub fn ratio(estimate: &Estimate) -> String {
-    let written =
-        |ratio: f64| if (0.0095..9.995).contains(&ratio) { format!("{ratio:.2}") } else { significant(ratio, 3) };
+    let written = |ratio: f64| match ratio {
+        9.995.. => significant(ratio, 3),
+        0.095.. => format!("{ratio:.2}"),
+        _ => format!("1/{:.0}", 1.0 / ratio),
+    };
     let interval =
         estimate.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", written(low), written(high)));
     written(estimate.mean) + &interval
@@ -144,7 +147,7 @@ mod tests {
         assert_eq!(with_share(&single, time), "2.000 s");
         assert_eq!(ratio(&sure.map(|x| x / 1e9)), "2.00 [1.90, 2.10]");
         assert_eq!(ratio(&sure.map(|x| x / 1e8)), "20.0 [19.0, 21.0]");
-        assert_eq!(ratio(&single.map(|x| x / 1e12)), "0.00200");
+        assert_eq!(ratio(&single.map(|x| x / 1e12)), "1/500");
         assert_eq!(signed(&sure.map(|x| x / 1e9 - 2.0)), "0 [-0.1, +0.1]");
         assert_eq!(signed(&single.map(|x| x / 1e7)), "+200");
     }
