@@ -192,22 +192,7 @@ impl<R: Recorder> Crew<R> {
             Shared::Endless => {
                 let chunk = self.rate.iterations(CHUNK);
                 self.enter(tell);
-                let (mut meter, mut iterations, mut counted) = (Meter::start(), 0, AHEAD);
-                loop {
-                    match self.phase.load(Ordering::Relaxed) {
-                        STOPPED => {
-                            if counted == AHEAD {
-                                // It had no CPU from the start to the end of what counts.
-                                (meter, iterations) = (Meter::start(), 0);
-                            }
-                            break;
-                        }
-                        phase if phase != counted => (meter, iterations, counted) = (Meter::start(), 0, phase),
-                        _ => {}
-                    }
-                    rod.relax(chunk);
-                    iterations += chunk;
-                }
+                let (meter, iterations) = compute_until_stopped(&mut rod, chunk, || self.phase.load(Ordering::Relaxed));
                 done(meter.stop(self.rate.time(iterations, 0)));
             }
         }
@@ -259,6 +244,23 @@ impl<R: Recorder> Crew<R> {
     }
 }
 
+/// Computes chunk by chunk until the phase says stop. Returns the iterations since counting began, and what measures them;
+/// none where the thread had no CPU from the start to the end of what counts.
+fn compute_until_stopped(rod: &mut Rod, chunk: u64, mut phase: impl FnMut() -> u8) -> (Meter, u64) {
+    let mut counted = None;
+    loop {
+        match (phase(), &mut counted) {
+            (STOPPED, _) => return counted.unwrap_or_else(|| (Meter::start(), 0)),
+            (COUNTING, None) => counted = Some((Meter::start(), 0)),
+            _ => {}
+        }
+        rod.relax(chunk);
+        if let Some((_, iterations)) = &mut counted {
+            *iterations += chunk;
+        }
+    }
+}
+
 /// Measures what a thread uses.
 struct Meter(Usage);
 
@@ -269,5 +271,20 @@ impl Meter {
 
     fn stop(&self, work: Span) -> Tally {
         Tally { ended: Instant::now(), usage: thread_usage().since(self.0), work }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endless_job_counts_from_where_the_others_start() {
+        let iterations = |phases: &[u8]| {
+            let mut phases = phases.iter().copied();
+            compute_until_stopped(&mut Rod::new(), 10, || phases.next().unwrap()).1
+        };
+        assert_eq!(iterations(&[AHEAD, AHEAD, COUNTING, COUNTING, COUNTING, STOPPED]), 30);
+        assert_eq!(iterations(&[AHEAD, AHEAD, STOPPED]), 0, "it was not running while it counted");
     }
 }
