@@ -30,7 +30,7 @@ use std::cmp::Reverse;
 
 use policy::{CpuId, Instant, Span, ThreadId};
 
-use crate::scheduler::{IdleCpus, Picks, Scheduler, Why};
+use crate::scheduler::{Marks, Picks, Scheduler, Why};
 
 /// A thread that ran so recently is left where its cache is (`sysctl_sched_migration_cost`).
 const MIGRATION_COST: Span = Span::from_micros(500);
@@ -209,7 +209,7 @@ impl Eevdf {
 }
 
 impl Scheduler for Eevdf {
-    fn ready(&mut self, thread: ThreadId, why: Why, now: Instant, _: &IdleCpus) -> Option<CpuId> {
+    fn ready(&mut self, thread: ThreadId, why: Why, now: Instant, marks: &mut Marks) {
         let previous = self.entities[thread.index()].cpu;
         let cpu = match why {
             Why::New => self.cpu_to_start_on(),
@@ -217,7 +217,7 @@ impl Scheduler for Eevdf {
             // Back in the queue that it was only off for the length of the switch.
             Why::Preempted | Why::Yielded => {
                 self.enqueue(thread, previous);
-                return None;
+                return;
             }
         };
         let request_is_over = self.update(cpu, now);
@@ -225,7 +225,9 @@ impl Scheduler for Eevdf {
         self.place(thread, cpu, if why == Why::New { self.slice / 2 } else { self.slice });
         let newcomer = self.queues[cpu.index()].waiting.len() - 1;
         let preempts = self.queues[cpu.index()].current.is_none() || self.best(cpu) == Some(newcomer);
-        (preempts || is_due).then_some(cpu)
+        if preempts || is_due {
+            marks.mark(cpu);
+        }
     }
 
     fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
@@ -267,12 +269,12 @@ impl Scheduler for Eevdf {
         Instant::from_nanos((now.as_nanos() / tick + 1).saturating_mul(tick))
     }
 
-    fn alarmed(&mut self, cpu: CpuId, now: Instant, idle: &IdleCpus) -> Picks {
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {
         let request_is_over = self.update(cpu, now);
         if self.queues[cpu.index()].waiting.is_empty() {
             return Picks::default();
         }
-        let helper = idle.first().filter(|_| self.to_steal(now).is_some());
+        let helper = marks.first_idle().filter(|_| self.to_steal(now).is_some());
         Picks { this_cpu: self.is_due(cpu, request_is_over), another: helper }
     }
 
@@ -300,9 +302,9 @@ mod tests {
     /// So many new threads on so many CPUs, each of which runs its first.
     fn started(cpus: u32, threads: u32) -> Eevdf {
         let mut eevdf = Eevdf::new(cpus, threads, SLICE, TICK);
-        let idle = IdleCpus::all(cpus as usize);
+        let mut marks = Marks::new(cpus as usize);
         for thread in 0..threads {
-            eevdf.ready(ThreadId(thread), Why::New, at(0), &idle);
+            eevdf.ready(ThreadId(thread), Why::New, at(0), &mut marks);
         }
         crate::cpu_ids(cpus as usize).for_each(|cpu| assert!(eevdf.pick(cpu, None, at(0)).is_some()));
         eevdf
@@ -324,7 +326,7 @@ mod tests {
         eevdf.leave(CPU, ThreadId(0), at(3));
         let lag = eevdf.entities[0].lag;
         eevdf.pick(CPU, None, at(3));
-        eevdf.ready(ThreadId(0), Why::Woken, at(3), &IdleCpus::all(0));
+        eevdf.ready(ThreadId(0), Why::Woken, at(3), &mut Marks::new(1));
         let queue = &eevdf.queues[0];
         assert_eq!(queue.average() - eevdf.entities[0].vruntime, lag);
     }

@@ -3,16 +3,16 @@
 
 use policy::record::{Entry, Recorder};
 use policy::waiting::{Decision, Observation, TeamState};
-use policy::{CpuId, Instant, Span, ThreadId};
+use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::result::{MachineOutcome, Outcome};
 use scenario::{Machine, Setting};
 
 use crate::Error;
 use crate::account::{MachineTime, Use};
-use crate::scheduler::{IdleCpus, Scheduler, Why};
+use crate::scheduler::{Marks, Scheduler, Why};
 use crate::team::{Activity, Crew, ENDLESS, Place, Task};
-use crate::watch::{Doing, Leaving, Watch};
+use crate::watch::{Begins, Doing, Leaving, Watch};
 use crate::winner::{NEVER, WinnerTree};
 
 /// The kinds of event, in the order in which they are taken within one moment.
@@ -40,8 +40,6 @@ pub(crate) struct Cpu {
     alarm: Instant,
     /// While it switches: what of the switch the thread to come has still to be charged.
     owed: Span,
-    /// Told to pick again, and has not yet.
-    must_pick: bool,
 }
 
 /// One run.
@@ -51,11 +49,11 @@ pub(crate) struct Engine<'a, S, R, W> {
     pub(crate) now: Instant,
     pub(crate) scheduler: S,
     pub(crate) cpus: Vec<Cpu>,
-    idle: IdleCpus,
+    marks: Marks,
     queue: WinnerTree,
-    /// CPUs told to pick, in the order in which they were.
-    told: Vec<CpuId>,
     pub(crate) crew: Crew,
+    /// Who was awakened in the event at hand: empty between events.
+    woken: Vec<ThreadId>,
     team_states: Vec<TeamState>,
     recorders: Vec<R>,
     watch: &'a mut W,
@@ -69,22 +67,16 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
     pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S, watch: &'a mut W) -> Self {
         let crew = Crew::new(machine, setting, seed);
         let cpus = machine.cpus as usize;
-        let idle = Cpu {
-            doing: Doing::Idle,
-            charged: Instant::ZERO,
-            alarm: Instant::ZERO,
-            owed: Span::ZERO,
-            must_pick: false,
-        };
+        let idle = Cpu { doing: Doing::Idle, charged: Instant::ZERO, alarm: Instant::ZERO, owed: Span::ZERO };
         Engine {
             machine,
             keep_running: setting.keep_running,
             now: Instant::ZERO,
             scheduler,
             cpus: vec![idle; cpus],
-            idle: IdleCpus::all(cpus),
+            marks: Marks::new(cpus),
             queue: WinnerTree::new(cpus),
-            told: Vec::new(),
+            woken: Vec::new(),
             team_states: vec![TeamState::default(); crew.jobs.len()],
             recorders: crew.jobs.iter().map(|_| R::default()).collect(),
             watch,
@@ -96,13 +88,14 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
         .started(seed)
     }
 
-    /// Makes all threads ready, in random order.
+    /// Makes all threads ready, in random order; then all CPUs pick.
     fn started(mut self, seed: u64) -> Self {
         let mut order: Vec<u32> = (0..self.crew.threads.len() as u32).collect();
         Stream::named(seed, "initial queue order", 0).shuffle(&mut order);
         for thread in order {
             self.ready(ThreadId(thread), Why::New);
         }
+        crate::cpu_ids(self.cpus.len()).for_each(|cpu| self.marks.mark(cpu));
         self.let_told_cpus_pick();
         self
     }
@@ -166,40 +159,34 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
 impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// A thread is the scheduler's.
     fn ready(&mut self, thread: ThreadId, why: Why) {
-        self.crew.threads[thread.index()].place = Place::Ready;
-        if let Some(cpu) = self.scheduler.ready(thread, why, self.now, &self.idle) {
-            self.tell_to_pick(cpu);
-        }
+        self.is_ready(thread, why);
+        self.scheduler.ready(thread, why, self.now, &mut self.marks);
     }
 
-    /// Tells a CPU to pick again: when the event is over, or else when its switch is.
-    fn tell_to_pick(&mut self, cpu: CpuId) {
-        self.idle.remove(cpu);
-        self.cpus[cpu.index()].must_pick = true;
-        if !matches!(self.cpus[cpu.index()].doing, Doing::Switching { .. }) && !self.told.contains(&cpu) {
-            self.told.push(cpu);
-        }
+    fn is_ready(&mut self, thread: ThreadId, why: Why) {
+        self.crew.threads[thread.index()].place = Place::Ready;
+        self.watch.thread_is_ready(self.now, thread, why);
     }
 
     #[inline]
     fn let_told_cpus_pick(&mut self) {
-        let mut next = 0;
-        while next < self.told.len() {
-            let cpu = self.told[next];
-            next += 1;
-            match self.cpus[cpu.index()] {
-                Cpu { must_pick: false, .. } | Cpu { doing: Doing::Switching { .. }, .. } => {}
-                Cpu { doing: Doing::Idle, .. } => self.pick_from_idleness(cpu),
-                Cpu { doing: Doing::Running(thread), .. } => self.pick_instead_of(cpu, thread, Leaving::Preempted),
+        let told = self.marks.take();
+        for &cpu in &told {
+            match self.cpus[cpu.index()].doing {
+                _ if !self.marks.is_marked(cpu) => {}
+                // It picks when its switch is over.
+                Doing::Switching { .. } => {}
+                Doing::Idle => self.pick_from_idleness(cpu),
+                Doing::Running(thread) => self.pick_instead_of(cpu, thread, Leaving::Preempted),
             }
         }
-        self.told.clear();
+        self.marks.put_back(told);
     }
 
     fn pick_from_idleness(&mut self, cpu: CpuId) {
-        self.cpus[cpu.index()].must_pick = false;
+        self.marks.clear(cpu);
         match self.scheduler.pick(cpu, None, self.now) {
-            None => self.idle.insert(cpu),
+            None => self.marks.rests(cpu),
             to => self.switch(cpu, None, to, self.machine.context_switch + self.machine.wakeup_cost),
         }
     }
@@ -207,7 +194,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// Lets the scheduler choose between the thread that runs, if that can go on, and those that wait.
     fn pick_instead_of(&mut self, cpu: CpuId, running: ThreadId, how: Leaving) {
         self.charge(cpu);
-        self.cpus[cpu.index()].must_pick = false;
+        self.marks.clear(cpu);
         let can_go_on = matches!(how, Leaving::Preempted | Leaving::Yielding);
         let to = self.scheduler.pick(cpu, can_go_on.then_some(running), self.now);
         if to == Some(running) {
@@ -256,9 +243,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Some(to) => self.dispatch(cpu, to),
             None => self.queue.set(cpu.index(), NEVER),
         }
-        // An idle CPU looks once more: whoever became ready during the switch did not find it idle.
-        if to.is_none() || self.cpus[cpu.index()].must_pick {
-            self.tell_to_pick(cpu);
+        if self.marks.is_marked(cpu) || (to.is_none() && S::LOOKS_WHEN_IDLE) {
+            self.marks.mark(cpu);
+        } else if to.is_none() {
+            self.marks.rests(cpu);
         }
     }
 
@@ -283,9 +271,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// The scheduler wants to look at a CPU.
     fn alarm(&mut self, cpu: CpuId, thread: ThreadId) {
         self.charge(cpu);
-        let picks = self.scheduler.alarmed(cpu, self.now, &self.idle);
+        let picks = self.scheduler.alarmed(cpu, self.now, &self.marks);
         if let Some(another) = picks.another {
-            self.idle.remove(another);
+            self.marks.mark(another);
             self.pick_from_idleness(another);
         }
         if picks.this_cpu {
@@ -371,7 +359,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             }
             Task::Cpu { .. } if self.keep_running => {
                 self.count_as_ended(thread);
-                self.crew.begin(thread.index());
+                self.begin(thread);
                 self.await_event(cpu, thread);
             }
             Task::Cpu { .. } => self.end(cpu, thread),
@@ -381,40 +369,65 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// All are there. Those off the CPUs go first, so that a thread which leaves its CPU for good leaves it to them.
     fn barrier_completes(&mut self, last: ThreadId, rounds: u64) {
         let job = self.crew.threads[last.index()].job;
+        self.watch.barrier_completes(self.now, JobId(job as u32), last);
         let arrivals = self.crew.complete(job);
         let done = self.crew.jobs[job].rounds_done == rounds;
         let ends = done && !self.keep_running;
-        let is_running =
-            |engine: &Self, thread: ThreadId| matches!(engine.crew.threads[thread.index()].place, Place::Running(_));
-        let (running, off): (Vec<_>, Vec<_>) = arrivals.iter().partition(|thread| is_running(self, **thread));
-        off.into_iter().chain(running).for_each(|thread| self.release(thread, ends));
+        for &thread in &arrivals {
+            if !self.is_running(thread) {
+                self.release(thread, last, ends);
+            }
+        }
+        let mut woken = std::mem::take(&mut self.woken);
+        woken.iter().for_each(|&thread| self.is_ready(thread, Why::Woken));
+        self.scheduler.woken(&woken, self.now, &mut self.marks);
+        woken.clear();
+        self.woken = woken;
+        for &thread in &arrivals {
+            if self.is_running(thread) {
+                self.release(thread, last, ends);
+            }
+        }
+        self.crew.keep(arrivals);
         if done && self.keep_running {
             self.freeze(job);
         }
     }
 
+    fn is_running(&self, thread: ThreadId) -> bool {
+        matches!(self.crew.threads[thread.index()].place, Place::Running(_))
+    }
+
     /// Lets a thread go on after its barrier.
-    fn release(&mut self, thread: ThreadId, ends: bool) {
+    fn release(&mut self, thread: ThreadId, last: ThreadId, ends: bool) {
         let place = self.crew.threads[thread.index()].place;
         if let Place::Running(cpu) = place {
             self.charge(cpu);
         }
         let released = &mut self.crew.threads[thread.index()];
-        if matches!(released.activity, Activity::Spin { .. }) {
-            released.account.successful_spins += 1;
+        match released.activity {
+            Activity::Spin { .. } => released.account.successful_spins += 1,
+            Activity::Block => self.watch.wakes(self.now, last, thread),
+            _ => {}
         }
         if ends {
             released.activity = Activity::Exit;
         } else {
-            self.crew.begin(thread.index());
+            self.begin(thread);
         }
         match place {
             Place::Running(cpu) if ends => self.end(cpu, thread),
             Place::Running(cpu) => self.await_event(cpu, thread),
-            Place::Blocked => self.ready(thread, Why::Woken),
+            Place::Blocked => self.woken.push(thread),
             // It goes on when it next has a CPU.
             Place::Ready | Place::Coming(_) | Place::Leaving(_) | Place::Gone => {}
         }
+    }
+
+    /// A thread begins its next computation, on a CPU or not.
+    fn begin(&mut self, thread: ThreadId) {
+        self.crew.begin(thread.index());
+        self.watch.thread_begins(self.now, thread, Begins::Computation);
     }
 
     /// Asks the waiting rule, and does as it says.
@@ -432,6 +445,12 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             self.recorders[job].record(Entry::new(number, &team, before, seen, decision));
         }
         let step = self.machine.step;
+        let begins = match decision {
+            Decision::Spin(_) => Begins::Spin,
+            Decision::Yield => Begins::Yield,
+            Decision::Block => Begins::Block,
+        };
+        self.watch.thread_begins(self.now, thread, begins);
         match decision {
             Decision::Spin(span) => {
                 let left = if span == ENDLESS { span } else { span.floor_to(step).max(step) };
@@ -462,6 +481,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// A thread has done all that it is there for.
     fn end(&mut self, cpu: CpuId, thread: ThreadId) {
         self.crew.threads[thread.index()].activity = Activity::Exit;
+        self.watch.thread_begins(self.now, thread, Begins::End);
         self.count_as_ended(thread);
         self.leave(cpu, thread, Leaving::Ending);
     }

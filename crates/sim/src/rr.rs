@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use policy::{CpuId, Instant, Span, ThreadId};
 
-use crate::scheduler::{IdleCpus, Picks, Scheduler, Why};
+use crate::scheduler::{Marks, Picks, Scheduler, Why};
 
 /// The scheduler; see the module.
 #[derive(Clone, Debug)]
@@ -28,9 +28,11 @@ impl RoundRobin {
 }
 
 impl Scheduler for RoundRobin {
-    fn ready(&mut self, thread: ThreadId, _: Why, _: Instant, idle: &IdleCpus) -> Option<CpuId> {
+    fn ready(&mut self, thread: ThreadId, _: Why, _: Instant, marks: &mut Marks) {
         self.queue.push_back(thread);
-        idle.first()
+        if let Some(cpu) = marks.first_idle() {
+            marks.mark(cpu);
+        }
     }
 
     fn pick(&mut self, _: CpuId, current: Option<ThreadId>, _: Instant) -> Option<ThreadId> {
@@ -45,7 +47,7 @@ impl Scheduler for RoundRobin {
         now + self.quantum
     }
 
-    fn alarmed(&mut self, _: CpuId, _: Instant, _: &IdleCpus) -> Picks {
+    fn alarmed(&mut self, _: CpuId, _: Instant, _: &Marks) -> Picks {
         Picks { this_cpu: true, another: None }
     }
 

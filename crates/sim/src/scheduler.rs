@@ -23,9 +23,20 @@ pub enum Why {
 /// A thread is the scheduler's to hand out from [`ready`](Scheduler::ready) until [`pick`](Scheduler::pick) returns it.
 /// From then on it is `current` on that CPU, until the CPU picks another or the thread leaves.
 pub trait Scheduler {
-    /// `thread` may run from now on. Returns the CPU that should pick again, if any: an idle one, or one whose thread
-    /// should be preempted.
-    fn ready(&mut self, thread: ThreadId, why: Why, now: Instant, idle: &IdleCpus) -> Option<CpuId>;
+    /// Whether a CPU that has gone idle looks for work once more when the switch to idleness is over. Without it, it only
+    /// looks when it is marked.
+    const LOOKS_WHEN_IDLE: bool = true;
+
+    /// `thread` may run from now on. Marks the CPU that should pick again, if any: an idle one, or one whose thread should
+    /// be preempted. When the run begins all CPUs pick, marked or not.
+    fn ready(&mut self, thread: ThreadId, why: Why, now: Instant, marks: &mut Marks);
+
+    /// These threads, which were blocked, were woken by one event in this order and may run from now on.
+    fn woken(&mut self, threads: &[ThreadId], now: Instant, marks: &mut Marks) {
+        for &thread in threads {
+            self.ready(thread, Why::Woken, now, marks);
+        }
+    }
 
     /// Chooses what `cpu` runs next: the thread that it runs (`current`, if that can go on) or one that is ready; `None`
     /// leaves it idle. A current thread that is not chosen comes back by [`ready`](Scheduler::ready) when the switch is over.
@@ -42,9 +53,9 @@ pub trait Scheduler {
     fn alarm(&self, cpu: CpuId, now: Instant) -> Instant;
 
     /// The alarm of `cpu` went off. Returns who should pick again.
-    fn alarmed(&mut self, cpu: CpuId, now: Instant, idle: &IdleCpus) -> Picks;
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks;
 
-    /// Whether a thread waits that `cpu` would run if it picked now: then it must not stay idle.
+    /// Whether a thread waits that `cpu`, idle and not marked, should not leave waiting.
     fn has_work_for(&self, cpu: CpuId, now: Instant) -> bool;
 
     /// How many threads are ready and not running.
@@ -60,30 +71,89 @@ pub struct Picks {
     pub another: Option<CpuId>,
 }
 
-/// The CPUs that are idle and have not been told to pick yet.
+/// Which CPUs have been told to pick again and have not yet: the kernel's `need_resched`. They do so when the event is over,
+/// in the order of their numbers; those that are switching, when their switch is.
 #[derive(Clone, Debug)]
-pub struct IdleCpus {
+pub struct Marks {
+    marked: Vec<bool>,
+    /// Those that have been marked since the last event.
+    told: Vec<CpuId>,
+    idle: IdleCpus,
+}
+
+impl Marks {
+    /// So many CPUs, all idle and none marked.
+    pub(crate) fn new(cpus: usize) -> Marks {
+        Marks { marked: vec![false; cpus], told: Vec::new(), idle: IdleCpus::all(cpus) }
+    }
+
+    /// Tells a CPU to pick again.
+    pub fn mark(&mut self, cpu: CpuId) {
+        self.idle.remove(cpu);
+        self.told.push(cpu);
+        self.marked[cpu.index()] = true;
+    }
+
+    /// Whether a CPU has been told to pick again and has not yet.
+    pub(crate) fn is_marked(&self, cpu: CpuId) -> bool {
+        self.marked[cpu.index()]
+    }
+
+    /// The idle CPU with the lowest number among those that are not marked.
+    pub fn first_idle(&self) -> Option<CpuId> {
+        self.idle.first()
+    }
+
+    /// A CPU picks.
+    pub(crate) fn clear(&mut self, cpu: CpuId) {
+        self.marked[cpu.index()] = false;
+    }
+
+    /// A CPU is idle and will not look for work until it is marked.
+    pub(crate) fn rests(&mut self, cpu: CpuId) {
+        self.idle.insert(cpu);
+    }
+
+    /// Takes the CPUs that were marked since the last time, in the order of their numbers; some perhaps twice.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Vec<CpuId> {
+        let mut told = std::mem::take(&mut self.told);
+        told.sort_unstable();
+        told
+    }
+
+    /// Gives back what [`take`](Marks::take) has returned, so that its memory is used again.
+    #[inline]
+    pub(crate) fn put_back(&mut self, mut told: Vec<CpuId>) {
+        if self.told.is_empty() {
+            told.clear();
+            self.told = told;
+        }
+    }
+}
+
+/// The CPUs that are idle and not marked.
+#[derive(Clone, Debug)]
+struct IdleCpus {
     words: Vec<u64>,
 }
 
 impl IdleCpus {
-    /// `cpus` CPUs, all idle.
-    pub(crate) fn all(cpus: usize) -> IdleCpus {
+    fn all(cpus: usize) -> IdleCpus {
         let mut idle = IdleCpus { words: vec![0; cpus.div_ceil(64)] };
         crate::cpu_ids(cpus).for_each(|cpu| idle.insert(cpu));
         idle
     }
 
-    pub(crate) fn insert(&mut self, cpu: CpuId) {
+    fn insert(&mut self, cpu: CpuId) {
         self.words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
     }
 
-    pub(crate) fn remove(&mut self, cpu: CpuId) {
+    fn remove(&mut self, cpu: CpuId) {
         self.words[cpu.index() / 64] &= !(1 << (cpu.index() % 64));
     }
 
-    /// The idle CPU with the lowest number.
-    pub fn first(&self) -> Option<CpuId> {
+    fn first(&self) -> Option<CpuId> {
         let (index, word) = self.words.iter().enumerate().find(|(_, word)| **word != 0)?;
         Some(CpuId(index as u32 * 64 + word.trailing_zeros()))
     }

@@ -133,12 +133,15 @@ pub(crate) struct Crew {
     pub(crate) jobs: Vec<Job>,
     step: Span,
     cpus: u32,
+    /// An empty list for the next barrier to fill.
+    spare: Vec<ThreadId>,
 }
 
 impl Crew {
     pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64) -> Crew {
         let costs = machine.costs();
-        let mut crew = Crew { threads: Vec::new(), jobs: Vec::new(), step: machine.step, cpus: machine.cpus };
+        let mut crew =
+            Crew { threads: Vec::new(), jobs: Vec::new(), step: machine.step, cpus: machine.cpus, spare: Vec::new() };
         for (name, job) in setting.jobs_with_copies() {
             let (task, waiter) = resolve(&job.kind, costs, machine.step);
             let first = crew.threads.len();
@@ -194,14 +197,21 @@ impl Crew {
         job.arrivals.len() == job.threads.len()
     }
 
-    /// The barrier of `job` is complete: empties it, and returns who waited there in the order of arrival.
+    /// The barrier of `job` is complete: empties it, and returns who waited there in the order of arrival. The list comes back
+    /// by [`keep`](Crew::keep).
     pub(crate) fn complete(&mut self, job: usize) -> Vec<ThreadId> {
         let job = &mut self.jobs[job];
         job.rounds_done += 1;
         for thread in &job.arrivals {
             self.threads[thread.index()].arrived = false;
         }
-        std::mem::replace(&mut job.arrivals, Vec::with_capacity(job.threads.len()))
+        std::mem::replace(&mut job.arrivals, std::mem::take(&mut self.spare))
+    }
+
+    /// Keeps the memory of a list for the next barrier.
+    pub(crate) fn keep(&mut self, mut arrivals: Vec<ThreadId>) {
+        arrivals.clear();
+        self.spare = arrivals;
     }
 
     /// Who is missing at the barrier of `job`, as its members know each other.

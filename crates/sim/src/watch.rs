@@ -1,6 +1,8 @@
 //! Looking on: what each CPU does, as it happens.
 
-use policy::{CpuId, Instant, ThreadId};
+use policy::{CpuId, Instant, JobId, ThreadId};
+
+use crate::scheduler::Why;
 
 /// How a thread leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +33,41 @@ pub enum Doing {
     Running(ThreadId),
 }
 
-/// Somebody who looks on while a simulation runs. It is told of what happens and changes nothing.
+/// What a thread begins to do with its CPU. Every thread computes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// The computation before its next barrier, or its only one.
+    Computation,
+    /// Spinning: it has arrived, and others are missing.
+    Spin,
+    /// A `sched_yield`.
+    Yield,
+    /// Leaving its CPU until it is woken.
+    Block,
+    /// Leaving its CPU for good.
+    End,
+}
+
+/// Somebody who looks on while a simulation runs. It is told of what happens, in the order in which it does, and changes
+/// nothing. Threads and jobs are numbered through the run, copies of a job one by one.
+///
+/// A thread that is released from its barrier begins its next computation wherever it is: a spinner that was preempted does
+/// so in the queue, a blocked thread while it still sleeps.
 pub trait Watch {
     /// `cpu` does something else from now on. Every CPU is idle at the start.
     fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing);
+
+    /// `thread` begins something else.
+    fn thread_begins(&mut self, _at: Instant, _thread: ThreadId, _what: Begins) {}
+
+    /// `thread` is ready to run and waits for a CPU.
+    fn thread_is_ready(&mut self, _at: Instant, _thread: ThreadId, _why: Why) {}
+
+    /// All threads of `job` have met; `last` was the last to arrive. What follows from it is told next.
+    fn barrier_completes(&mut self, _at: Instant, _job: JobId, _last: ThreadId) {}
+
+    /// `waker` wakes `woken`, which is blocked or on its way there; it is ready at once, or when its CPU has switched away.
+    fn wakes(&mut self, _at: Instant, _waker: ThreadId, _woken: ThreadId) {}
 }
 
 /// Nobody looks on, at no cost.
