@@ -1,5 +1,6 @@
 //! The command line. Parsing never acts.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
@@ -53,6 +54,9 @@ pub(crate) struct Run {
     /// The simulated kernel's scheduler, in place of what the scenario says
     #[arg(long, value_name = "S", value_parser = schedulers())]
     pub(crate) scheduler: Option<String>,
+    /// How many simulations run at the same time; the results do not depend on it [default: as many as there are CPUs]
+    #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true)]
+    pub(crate) workers: NonZeroUsize,
 }
 
 #[derive(Debug, Args)]
@@ -117,6 +121,11 @@ impl Worlds {
             Worlds::Both => &[World::Sim, World::Host],
         }
     }
+}
+
+/// The CPUs that this program may use, as its affinity and its cgroup's quota leave them.
+fn all_cpus() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 fn schedulers() -> PossibleValuesParser {

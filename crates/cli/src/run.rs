@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     for note in calibration.iter().flat_map(|calibration| &calibration.notes) {
         tell(format_args!("note: {note}"));
     }
-    let worlds = TwoWorlds::new(calibration.clone().map(host).transpose().map_err(Stop::Failed)?);
+    let worlds = TwoWorlds::new(calibration.clone().map(host).transpose().map_err(Stop::Failed)?, arguments.workers);
     worlds.check(&scenario, chosen).map_err(refused)?;
     let path = arguments.out.clone().unwrap_or_else(|| default_folder(&arguments.file, started));
     let mut folder = Folder::create(&path, &scenario).map_err(unwritable)?;

@@ -16,4 +16,5 @@ pub mod timestamp;
 pub mod two_worlds;
 pub mod verdict;
 pub mod words;
+mod workers;
 pub mod world;

@@ -1,6 +1,7 @@
 //! Measuring: the plan is carried out, and every sample is handed on as it comes. The only step of the laboratory that
 //! takes time and can fail on the way; all that follows is computed from its samples.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use scenario::result::Run;
@@ -11,6 +12,7 @@ use crate::plan::{Plan, Step};
 use crate::sample::Sample;
 use crate::summary;
 use crate::words;
+use crate::workers;
 use crate::world::{Executed, Failure, Worlds};
 
 /// What is being done, for those who wait.
@@ -118,8 +120,12 @@ pub fn measure_commands(
     Ok(stand_ins)
 }
 
-/// Carries out the plan and returns the samples with, if it ended early, the reason. Each sample is in the folder before
-/// the next run begins.
+/// Carries out the plan and returns the samples in its order with, if it ended early, the reason.
+///
+/// Where the host takes part, one run follows another, and each sample is in the folder before the next run begins.
+/// Simulations disturb nobody: so many as [`Worlds::workers`] says go on at once, and a sample is in the folder as soon as it
+/// and all before it are there. The samples are the same either way, up to the first failure. After an interruption there
+/// are all that were complete.
 pub fn measure(
     scenario: &Scenario,
     plan: &Plan,
@@ -144,21 +150,40 @@ pub fn measure(
             return (samples, Some(error));
         }
     }
+    let keep = |step: Step, Executed { outcome, timeline }| -> Result<Sample, Error> {
+        let Step { world, arm, repeat, seed } = step;
+        let factors = summary::factors(&scenario.arms[arm]);
+        let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome } };
+        folder.keep(&sample.run, &timeline)?;
+        Ok(sample)
+    };
+    let workers = if plan.is_simulated() { worlds.workers() } else { NonZeroUsize::MIN };
+    let error =
+        workers::in_order(plan.steps(), workers, execute, |results| take(plan, results, keep, &mut samples, progress));
+    (samples, error)
+}
+
+/// Takes the results of the plan's steps as they come.
+fn take(
+    plan: &Plan,
+    results: &mut dyn Iterator<Item = Result<Executed, Error>>,
+    mut keep: impl FnMut(Step, Executed) -> Result<Sample, Error>,
+    samples: &mut Vec<Sample>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Option<Error> {
+    let mut interrupted = None;
     for (done, step) in (0..).zip(plan.steps()) {
-        progress(Progress::Run { step, done, of: plan.len() });
-        let kept = execute(step).and_then(|Executed { outcome, timeline }| {
-            let Step { world, arm, repeat, seed } = step;
-            let factors = summary::factors(&scenario.arms[arm]);
-            let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome } };
-            folder.keep(&sample.run, &timeline)?;
-            Ok(sample)
-        });
-        match kept {
+        if interrupted.is_none() {
+            progress(Progress::Run { step, done, of: plan.len() });
+        }
+        match results.next()?.and_then(|executed| keep(step, executed)) {
             Ok(sample) => samples.push(sample),
-            Err(error) => return (samples, Some(error)),
+            // Nothing more is begun, but later runs may have been complete when it came.
+            Err(error) if error.is_cancelled() => interrupted = interrupted.or(Some(error)),
+            Err(error) => return interrupted.or(Some(error)),
         }
     }
-    (samples, None)
+    interrupted
 }
 
 /// Does `work` unless it is too late for it. What fails while everything is being stopped was stopped.

@@ -47,6 +47,11 @@ impl Plan {
         self.len() == 0
     }
 
+    /// Whether the host has no part in it, so that runs disturb nobody.
+    pub fn is_simulated(&self) -> bool {
+        !self.worlds.contains(&World::Host)
+    }
+
     /// A run to make beforehand that does not count: the first run on the host pays for cold caches and a sleeping
     /// machine. The simulator needs none.
     pub fn warm_up(&self) -> Option<Step> {

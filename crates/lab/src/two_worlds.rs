@@ -1,5 +1,6 @@
 //! The simulator and this machine, as the worlds of an experiment.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -18,6 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub struct TwoWorlds {
     host: Option<Host>,
+    workers: NonZeroUsize,
 }
 
 /// Whether a scenario cannot be run in these worlds without a calibrated host: it is run there, the simulated machine is
@@ -34,9 +36,9 @@ fn is_unmeasured(kind: &Kind) -> bool {
 }
 
 impl TwoWorlds {
-    /// The simulator, and this machine where [`needs_host`] says so.
-    pub fn new(host: Option<Host>) -> TwoWorlds {
-        TwoWorlds { host }
+    /// The simulator, so many runs of it at a time, and this machine where [`needs_host`] says so.
+    pub fn new(host: Option<Host>, workers: NonZeroUsize) -> TwoWorlds {
+        TwoWorlds { host, workers }
     }
 
     /// Refuses what this machine cannot do, before anything starts.
@@ -89,6 +91,10 @@ impl Worlds for TwoWorlds {
 
     fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure> {
         self.host()?.measure_command(argv, cancel).map_err(of_host)
+    }
+
+    fn workers(&self) -> NonZeroUsize {
+        self.workers
     }
 }
 

@@ -1,6 +1,7 @@
 //! The worlds as the laboratory sees them, and which of them a scenario is run in.
 
 use std::error::Error;
+use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
 use host::StateSample;
@@ -8,7 +9,7 @@ use scenario::result::{Outcome, World};
 use scenario::{Scenario, Setting, Span};
 
 /// What executes runs. [`crate::two_worlds::TwoWorlds`] is the real one; tests have others that need no clock.
-pub trait Worlds {
+pub trait Worlds: Sync {
     /// Executes one run and blocks until it has ended, or until `cancel` becomes true and everything that the run had
     /// started has ended.
     ///
@@ -23,6 +24,9 @@ pub trait Worlds {
     ///
     /// [`Failure`]: it could not be started, it failed, or it was cancelled.
     fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure>;
+
+    /// How many runs of the simulated world may go on at the same time.
+    fn workers(&self) -> NonZeroUsize;
 }
 
 /// What one run gave.

@@ -3,4 +3,5 @@
 
 mod contract;
 mod mock;
+mod parallel;
 mod pipeline;

@@ -1,7 +1,8 @@
 //! Worlds without a clock: what a run gives follows from its setting, its world and its seed.
 
-use std::cell::RefCell;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rowlock_lab::experiment::{self, Finished};
@@ -45,27 +46,34 @@ pub(crate) fn read(text: &str) -> Scenario {
 
 /// What is to happen instead of a call, counted from zero.
 #[derive(Clone, Copy)]
-pub(crate) enum Trouble {
+pub(crate) enum Trouble<'a> {
     None,
     Cancel(usize),
     Fail(usize),
+    /// Whenever it is this call.
+    FailAt(&'a str),
 }
 
 /// Worlds that remember how they were called.
 pub(crate) struct Mock<'a> {
-    pub(crate) calls: RefCell<Vec<String>>,
-    pub(crate) trouble: Trouble,
+    pub(crate) calls: Mutex<Vec<String>>,
+    pub(crate) trouble: Trouble<'a>,
     pub(crate) cancel: AtomicBool,
     /// Looks about before each call.
-    pub(crate) look: &'a dyn Fn(),
+    pub(crate) look: &'a (dyn Fn() + Sync),
     /// The timeline of the host's runs, as JSON.
     pub(crate) timeline: &'a str,
+    pub(crate) workers: usize,
 }
 
 impl Mock<'_> {
     pub(crate) fn new() -> Mock<'static> {
-        let (calls, cancel) = (RefCell::default(), AtomicBool::new(false));
-        Mock { calls, trouble: Trouble::None, cancel, look: &|| (), timeline: "[]" }
+        let (calls, cancel) = (Mutex::default(), AtomicBool::new(false));
+        Mock { calls, trouble: Trouble::None, cancel, look: &|| (), timeline: "[]", workers: 1 }
+    }
+
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
     }
 
     /// Runs an experiment in a folder.
@@ -83,14 +91,18 @@ impl Mock<'_> {
 
     fn called(&self, call: String) -> Result<(), Failure> {
         (self.look)();
-        let number = self.calls.borrow().len();
-        self.calls.borrow_mut().push(call);
+        let number = {
+            let mut calls = self.calls.lock().unwrap();
+            calls.push(call.clone());
+            calls.len() - 1
+        };
         match self.trouble {
             Trouble::Cancel(at) if at == number => {
                 self.cancel.store(true, Ordering::Relaxed);
                 // A world that is being stopped may well fail with something else first.
                 Err(Failure::Failed("its child was killed".into()))
             }
+            Trouble::FailAt(at) if call == at => Err(Failure::Failed("the oar broke".into())),
             Trouble::Fail(at) if at == number => Err(Failure::Failed("the oar broke".into())),
             _ => Ok(()),
         }
@@ -109,6 +121,10 @@ impl Worlds for Mock<'_> {
     fn measure_command(&self, argv: &[String], _: &AtomicBool) -> Result<Span, Failure> {
         self.called(format!("alone {}", argv.join(" ")))?;
         Ok(Span::from_millis(812))
+    }
+
+    fn workers(&self) -> NonZeroUsize {
+        NonZeroUsize::new(self.workers).unwrap()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
 
 use crate::mock::{BOTH, CREW, Mock, Trouble, read};
 use rowlock_lab::folder::Folder;
@@ -32,7 +33,7 @@ fn runs_come_in_the_order_of_the_plan_after_one_warm_up_of_the_first_arm_on_the_
     };
     let mut expected = vec!["host always-block 1 seed 40".to_owned()];
     expected.extend(Plan::new(&scenario, BOTH).steps().map(call));
-    assert_eq!(*mock.calls.borrow(), expected);
+    assert_eq!(mock.calls(), expected);
     assert_eq!(finished.report.runs.len(), 36);
 }
 
@@ -69,13 +70,13 @@ fn a_report_without_a_comparison_shows_every_arm_by_itself() {
 #[test]
 fn samples_are_written_as_they_come() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = std::cell::RefCell::new(Vec::new());
-    let look = || seen.borrow_mut().push(lines(folder.path(), "runs.csv"));
+    let seen = Mutex::new(Vec::new());
+    let look = || seen.lock().unwrap().push(lines(folder.path(), "runs.csv"));
     let mock = Mock { look: &look, ..Mock::new() };
     mock.experiment(read(CREW), BOTH, folder.path());
     // A header; nothing of the warm-up; then two jobs a run.
     let expected: Vec<usize> = std::iter::once(1).chain((0..36).map(|run| 1 + 2 * run)).collect();
-    assert_eq!(*seen.borrow(), expected);
+    assert_eq!(*seen.lock().unwrap(), expected);
     assert_eq!(lines(folder.path(), "runs.csv"), 1 + 2 * 36);
 }
 
@@ -92,7 +93,7 @@ fn what_was_measured_before_an_interruption_is_kept_and_reported() {
     let manifest = json_file(folder.path(), "manifest.json");
     assert_eq!((&manifest["ending"], &manifest["runs"]), (&"interrupted".into(), &7.into()));
     // Nothing was started after it.
-    assert_eq!(mock.calls.borrow().len(), 9);
+    assert_eq!(mock.calls().len(), 9);
 }
 
 #[test]
@@ -150,7 +151,7 @@ experiment = { repeat = 2, sweep = { "job.crowd.threads" = [1, 2] } }
 fn a_command_is_measured_once_before_all_runs_and_the_report_says_so() {
     let (folder, mock) = (tempfile::tempdir().unwrap(), Mock::new());
     let report = mock.experiment(read(COMMAND), BOTH, folder.path()).report;
-    let calls = mock.calls.borrow();
+    let calls = mock.calls();
     assert_eq!(calls[0], "alone gzip -9 a");
     assert!(calls[1..].iter().all(|call| call.contains(" 812 ms 812 ms ")), "{calls:?}");
     for job in ["zip", "zap"] {
@@ -163,7 +164,7 @@ fn a_command_is_measured_once_before_all_runs_and_the_report_says_so() {
 fn the_host_alone_needs_no_command_measured() {
     let (folder, mock) = (tempfile::tempdir().unwrap(), Mock::new());
     mock.experiment(read(COMMAND), &[World::Host], folder.path());
-    assert!(mock.calls.borrow().iter().all(|call| call.starts_with("host unknown unknown ")));
+    assert!(mock.calls().iter().all(|call| call.starts_with("host unknown unknown ")));
 }
 
 #[test]
