@@ -193,3 +193,35 @@ fn unless_cancelled<T>(cancel: &AtomicBool, work: impl FnOnce() -> Result<T, Fai
     }
     work().map_err(|failure| if cancel.load(Ordering::Relaxed) { Failure::Cancelled } else { failure })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::result::{Outcome, World};
+    use std::collections::BTreeMap;
+
+    const FOUR: &str = r#"
+        machine.cpus = 2
+        job = [{ name = "solo", kind = "cpu", work = "1 ms" }]
+        experiment.repeat = 4
+    "#;
+
+    #[test]
+    fn runs_that_were_complete_when_an_earlier_one_was_interrupted_are_kept() {
+        let scenario = scenario::read("four.toml", FOUR.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
+        let plan = Plan::new(&scenario, &[World::Sim]);
+        let steps: Vec<Step> = plan.steps().collect();
+        let cancelled = |step: usize| Error::Run { step: steps[step], arm: String::new(), source: Failure::Cancelled };
+        let done = || Ok(Executed::default());
+        let mut results = [done(), Err(cancelled(1)), done(), Err(cancelled(3))].into_iter();
+        let keep = |Step { world, arm, repeat, seed }, _| {
+            Ok(Sample { arm, run: Run { world, factors: BTreeMap::new(), repeat, seed, outcome: Outcome::default() } })
+        };
+        let (mut samples, mut told) = (Vec::new(), 0);
+        let error = take(&plan, &mut results, keep, &mut samples, &mut |_| told += 1);
+        assert_eq!(samples.iter().map(|sample| sample.run.repeat).collect::<Vec<_>>(), [0, 2]);
+        assert!(matches!(error, Some(Error::Run { step, .. }) if step.repeat == 1), "{error:?}");
+        // Nobody is told of runs that are not waited for any more.
+        assert_eq!(told, 2);
+    }
+}
