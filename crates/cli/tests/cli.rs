@@ -104,19 +104,6 @@ fn the_same_seed_gives_the_same_bytes_in_every_format_and_another_seed_gives_oth
 }
 
 #[test]
-fn the_number_of_workers_is_not_to_be_seen_in_what_comes_out() {
-    let place = Place::with(CREW);
-    let run = |workers| {
-        let arguments = ["run", "crew.toml", "--out", "out", "--repeat", "9", "--format", "json", "--workers", workers];
-        (place.rowlock(&arguments).exits(0).stdout, fs::read(place.path("out/runs.csv")).unwrap())
-    };
-    let alone = run("1");
-    for workers in ["2", "7"] {
-        assert!(run(workers) == alone, "{workers} workers");
-    }
-}
-
-#[test]
 fn a_run_leaves_its_results_in_a_new_folder_in_rowlock_out() {
     let place = Place::with(CREW);
     for _ in 0..2 {
