@@ -1,0 +1,195 @@
+//! Ordinary least squares: a response as a sum of regressors, each times a coefficient, with what there is to know about the
+//! coefficients.
+//!
+//! By Householder's orthogonal factors of the regressors themselves, not by the normal equations, which would lose half of
+//! all digits. With an intercept the columns are centred first, and all are scaled to one length, so that neither far-off
+//! origins nor units cost digits.
+
+use super::distribution::{two_sided_t, two_sided_t_quantile, upper_f};
+use super::{Estimate, average, sum_of_squares};
+
+/// A fitted model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// The constant term, where there is one.
+    pub intercept: Option<Coefficient>,
+    /// A coefficient for each regressor, in their order.
+    pub coefficients: Vec<Coefficient>,
+    /// How many observations it is made of.
+    pub observations: usize,
+    /// Observations less coefficients.
+    pub freedom: usize,
+    /// The share of the response's variation that the model explains: about its mean, or, without an intercept, about zero.
+    pub r_squared: f64,
+    /// The same, less what so many regressors would explain by chance.
+    pub adjusted_r_squared: f64,
+    /// The variation explained by a regressor over that left in a degree of freedom.
+    pub f: f64,
+    /// How likely an F at least this large would be if no regressor mattered.
+    pub f_p: f64,
+    /// The standard deviation of what is left, in the unit of the response.
+    pub residual_deviation: f64,
+}
+
+/// One coefficient of a model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Coefficient {
+    /// Its value with its 95 % interval.
+    pub estimate: Estimate,
+    /// Its standard error.
+    pub standard_error: f64,
+    /// The value in standard errors; infinite where the model fits without remainder.
+    pub t: f64,
+    /// How likely a t at least this far from zero would be if the coefficient were zero.
+    pub p: f64,
+}
+
+/// Why there is no fit. Regressors are named by their numbers, from zero.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// As many coefficients as observations fit anything and say nothing.
+    #[error(
+        "{observations} observations are too few for {coefficients} coefficients: it takes one more than there are coefficients"
+    )]
+    TooFew {
+        /// How many there are.
+        observations: usize,
+        /// How many coefficients they are to determine.
+        coefficients: usize,
+    },
+    /// A regressor is the same everywhere, as the intercept is.
+    #[error("regressor {0} is constant")]
+    Constant(usize),
+    /// A regressor follows from others: any change of its coefficient can be made good by theirs.
+    #[error("regressor {0} is a combination of those before it")]
+    Collinear(usize),
+}
+
+/// A regressor whose part that those before it do not explain is shorter than this share of it is taken to be a combination
+/// of them; what is left is rounding.
+const COLLINEAR: f64 = 1e-10;
+
+/// Fits `response` by `regressors`, each as long as it (what is beyond the shortest is not looked at), and an intercept if
+/// wanted.
+///
+/// # Errors
+///
+/// [`Error`].
+pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> Result<Fit, Error> {
+    let n = regressors.iter().map(Vec::len).fold(response.len(), usize::min);
+    let count = regressors.len() + usize::from(with_intercept);
+    if n <= count || count == 0 {
+        return Err(Error::TooFew { observations: n, coefficients: count });
+    }
+    let centre = |column: &[f64]| if with_intercept { average(&column[..n]).unwrap_or(0.0) } else { 0.0 };
+    let centred = |column: &[f64], mean: f64| column[..n].iter().map(|value| value - mean).collect::<Vec<_>>();
+
+    let (mut columns, mut means, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, regressor) in regressors.iter().enumerate() {
+        let mean = centre(regressor);
+        let mut column = centred(regressor, mean);
+        let length = norm(&column);
+        // What is left of a constant is the rounding of its mean; a column of zeros is no regressor either.
+        let of_rounding = COLLINEAR * norm(&regressor[..n]);
+        if length <= of_rounding {
+            return Err(Error::Constant(number));
+        }
+        column.iter_mut().for_each(|value| *value /= length);
+        columns.push(column);
+        means.push(mean);
+        lengths.push(length);
+    }
+    let mean = centre(response);
+    let mut rest = centred(response, mean);
+    let total: f64 = rest.iter().map(|value| value * value).sum();
+
+    let triangle = triangular(&mut columns, &mut rest)?;
+    let inverse = inverse(&triangle);
+    let k = regressors.len();
+    let scaled = |of: usize| inverse.iter().zip(&rest).map(|(column, explained)| column[of] * explained).sum::<f64>();
+    let slopes: Vec<f64> = (0..k).map(|of| scaled(of) / lengths[of]).collect();
+
+    let freedom = n - count;
+    let left: f64 = rest[k..].iter().map(|value| value * value).sum();
+    let variance = left / freedom as f64;
+    let quantile = two_sided_t_quantile(0.95, freedom as f64).unwrap_or(f64::NAN);
+    let coefficient = |value: f64, squared_error: f64| {
+        let standard_error = squared_error.sqrt();
+        let t = if value == 0.0 { 0.0 } else { value / standard_error };
+        let interval = Some((value - quantile * standard_error, value + quantile * standard_error));
+        let estimate = Estimate { mean: value, interval, samples: n };
+        Coefficient { estimate, standard_error, t, p: two_sided_t(t, freedom as f64) }
+    };
+    let squares = |of: usize| inverse.iter().map(|column| column[of].powi(2)).sum::<f64>();
+    let coefficients = (0..k).map(|of| coefficient(slopes[of], variance * squares(of) / lengths[of].powi(2))).collect();
+    let intercept = with_intercept.then(|| {
+        let shift: f64 = slopes.iter().zip(&means).map(|(slope, mean)| slope * mean).sum();
+        // The intercept is the mean less the slopes times the means: its variance is that of both.
+        let along = |column: &Vec<f64>| (0..k).map(|of| means[of] / lengths[of] * column[of]).sum::<f64>();
+        let of_slopes: f64 = inverse.iter().map(|column| along(column).powi(2)).sum();
+        coefficient(mean - shift, variance * (1.0 / n as f64 + of_slopes))
+    });
+
+    let explained: f64 = rest[..k].iter().map(|value| value * value).sum();
+    let of_total = |part: f64| if total > 0.0 { part / total } else { f64::NAN };
+    let r_squared = of_total(explained);
+    let free = (n - usize::from(with_intercept)) as f64;
+    let f = if k == 0 { f64::NAN } else { explained / k as f64 / variance };
+    Ok(Fit {
+        intercept,
+        coefficients,
+        observations: n,
+        freedom,
+        r_squared,
+        adjusted_r_squared: 1.0 - of_total(left) * free / freedom as f64,
+        f,
+        f_p: upper_f(f, k as f64, freedom as f64),
+        residual_deviation: variance.sqrt(),
+    })
+}
+
+/// Reflects the columns, and the response with them, until the columns are an upper triangle; returns that, column by
+/// column. The response then holds in its first places what the columns explain and in the others what is left.
+fn triangular(columns: &mut [Vec<f64>], response: &mut [f64]) -> Result<Vec<Vec<f64>>, Error> {
+    let mut triangle = Vec::with_capacity(columns.len());
+    for place in 0..columns.len() {
+        let (done, rest) = columns.split_at_mut(place + 1);
+        let column = &mut done[place];
+        let length = norm(&column[place..]);
+        if length <= COLLINEAR {
+            return Err(Error::Collinear(place));
+        }
+        // Away from the axis rather than towards it, so that nothing cancels.
+        let diagonal = if column[place] > 0.0 { -length } else { length };
+        let mut mirror = column[place..].to_vec();
+        mirror[0] -= diagonal;
+        let squared = mirror.iter().map(|value| value * value).sum::<f64>();
+        for other in rest.iter_mut().map(Vec::as_mut_slice).chain([&mut *response]) {
+            let along: f64 = mirror.iter().zip(&other[place..]).map(|(a, b)| a * b).sum();
+            other[place..].iter_mut().zip(&mirror).for_each(|(value, of)| *value -= 2.0 * along / squared * of);
+        }
+        column.truncate(place);
+        column.push(diagonal);
+        triangle.push(std::mem::take(column));
+    }
+    Ok(triangle)
+}
+
+/// The inverse of an upper triangle, both by columns.
+fn inverse(triangle: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let k = triangle.len();
+    let solve = |unit: usize| {
+        let mut column = vec![0.0; k];
+        for row in (0..=unit).rev() {
+            let known: f64 = (row + 1..=unit).map(|of| triangle[of][row] * column[of]).sum();
+            let wanted = if row == unit { 1.0 } else { 0.0 };
+            column[row] = (wanted - known) / triangle[row][row];
+        }
+        column
+    };
+    (0..k).map(solve).collect()
+}
+
+fn norm(values: &[f64]) -> f64 {
+    sum_of_squares(values, 0.0).sqrt()
+}

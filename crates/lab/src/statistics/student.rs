@@ -1,0 +1,133 @@
+//! Student's tests of a mean against zero, of pairs, and of two samples against each other (Welch).
+//!
+//! All are two-sided. They hold for few samples where these scatter about as a normal distribution does; compare
+//! logarithms of durations rather than durations.
+
+use super::distribution::{two_sided_t, two_sided_t_quantile};
+use super::{Estimate, average, sum_of_squares};
+
+/// What a t-test found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TTest {
+    /// The difference that was tested against zero, with its 95 % interval.
+    pub difference: Estimate,
+    /// The difference in standard errors; infinite where there is a difference and nothing scatters.
+    pub t: f64,
+    /// Degrees of freedom; Welch's need not be whole.
+    pub freedom: f64,
+    /// How likely a difference at least this large would be if there were none.
+    pub p: f64,
+}
+
+/// Tests whether the mean of the samples is zero; nothing for fewer than two samples.
+pub fn one_sample(samples: &[f64]) -> Option<TTest> {
+    let n = samples.len() as f64;
+    let mean = average(samples)?;
+    let variance_of_mean = sum_of_squares(samples, mean) / (n - 1.0) / n;
+    tested(mean, variance_of_mean, n - 1.0, samples.len())
+}
+
+/// Tests whether the differences of pairs, first minus second, have the mean zero; nothing for fewer than two pairs.
+pub fn paired(pairs: &[(f64, f64)]) -> Option<TTest> {
+    let differences: Vec<f64> = pairs.iter().map(|(first, second)| first - second).collect();
+    one_sample(&differences)
+}
+
+/// Tests whether two independent samples have the same mean, whatever their variances (Welch); the difference is first minus
+/// second. Nothing where either has fewer than two values.
+pub fn welch(first: &[f64], second: &[f64]) -> Option<TTest> {
+    let side = |samples: &[f64]| {
+        let n = samples.len() as f64;
+        let mean = average(samples).filter(|_| samples.len() > 1)?;
+        Some((mean, sum_of_squares(samples, mean) / (n - 1.0) / n, n - 1.0))
+    };
+    let ((mean_1, variance_1, freedom_1), (mean_2, variance_2, freedom_2)) = (side(first)?, side(second)?);
+    let variance = variance_1 + variance_2;
+    // Satterthwaite's degrees of freedom; without scatter any number would do.
+    let freedom = if variance > 0.0 {
+        variance * variance / (variance_1 * variance_1 / freedom_1 + variance_2 * variance_2 / freedom_2)
+    } else {
+        freedom_1 + freedom_2
+    };
+    tested(mean_1 - mean_2, variance, freedom, first.len() + second.len())
+}
+
+fn tested(difference: f64, variance: f64, freedom: f64, samples: usize) -> Option<TTest> {
+    let reach = two_sided_t_quantile(0.95, freedom)? * variance.sqrt();
+    // Samples that are all the same differ for certain, or not at all.
+    let t = if difference == 0.0 { 0.0 } else { difference / variance.sqrt() };
+    let interval = Some((difference - reach, difference + reach));
+    Some(TTest { difference: Estimate { mean: difference, interval, samples }, t, freedom, p: two_sided_t(t, freedom) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::assert_close;
+
+    #[track_caller]
+    fn assert_test(found: Option<TTest>, t: f64, freedom: f64, p: f64, interval: (f64, f64)) {
+        let found = found.unwrap();
+        assert_close(found.t, t, 1e-12);
+        assert_close(found.freedom, freedom, 1e-12);
+        assert_close(found.p, p, 1e-10);
+        let (low, high) = found.difference.interval.unwrap();
+        assert_close(low, interval.0, 1e-10);
+        assert_close(high, interval.1, 1e-10);
+    }
+
+    #[test]
+    fn welchs_test_is_that_of_scipy() {
+        // SciPy 1.17.1: scipy.stats.ttest_ind(first, second, equal_var=False)
+        let first = [12.1, 14.3, 11.8, 13.5, 15.2, 12.9];
+        let second = [15.8, 14.9, 17.3, 16.1, 20.4, 15.5, 18.2];
+        let interval = (-5.570706253977639, -1.6007223174509282);
+        assert_test(welch(&first, &second), -3.9965653300790387, 10.552288545407098, 0.0022768197664300004, interval);
+    }
+
+    #[test]
+    fn the_test_of_pairs_is_that_of_scipy() {
+        // SciPy 1.17.1: scipy.stats.ttest_rel(first, second)
+        let pairs = [(10.2, 9.1), (11.9, 11.2), (9.8, 9.9), (12.4, 10.8), (10.7, 9.6)];
+        let interval = (0.0927419401854227, 1.6672580598145776);
+        assert_test(paired(&pairs), 3.103520709777835, 4.0, 0.03609770798489509, interval);
+    }
+
+    #[test]
+    fn samples_without_scatter_differ_for_certain_or_not_at_all() {
+        let test = |pairs| paired(pairs).map(|test| test.p);
+        assert_eq!(test(&[(3.0, 3.0), (3.0, 3.0)]), Some(1.0));
+        assert_eq!(test(&[(3.0, 2.0), (3.0, 2.0)]), Some(0.0));
+        assert_eq!(welch(&[3.0; 4], &[3.0; 3]).map(|test| test.p), Some(1.0));
+        assert_eq!(welch(&[3.0; 4], &[2.0; 3]).map(|test| test.p), Some(0.0));
+    }
+
+    #[test]
+    fn too_few_samples_have_no_test() {
+        assert_eq!(paired(&[(3.0, 2.0)]), None);
+        assert_eq!(welch(&[1.0], &[2.0, 3.0]), None);
+        assert_eq!(one_sample(&[]), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_interval_holds_zero_exactly_where_the_test_finds_nothing(
+            samples in proptest::collection::vec(-10.0..10.0_f64, 2..12),
+            shift in -10.0..10.0_f64,
+        ) {
+            let shifted: Vec<f64> = samples.iter().map(|sample| sample + shift).collect();
+            let test = one_sample(&shifted).unwrap();
+            proptest::prop_assume!((test.p - 0.05).abs() > 1e-9);
+            assert_eq!(test.difference.holds(0.0), test.p > 0.05, "{test:?}");
+        }
+
+        #[test]
+        fn the_sides_of_a_test_can_be_turned(
+            first in proptest::collection::vec(-10.0..10.0_f64, 2..12),
+            second in proptest::collection::vec(-10.0..10.0_f64, 2..12),
+        ) {
+            let (there, back) = (welch(&first, &second).unwrap(), welch(&second, &first).unwrap());
+            assert!((there.p - back.p).abs() < 1e-12 && (there.t + back.t).abs() <= 1e-9 * there.t.abs());
+        }
+    }
+}
