@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Policies(Policies),
     /// Measure what switches, wakeups and yields cost on this machine, and keep the figures for later runs
     Calibrate(Calibrate),
+    /// Explain one column of a CSV file by others: ordinary least squares with standard errors and p values
+    Regress(Regress),
 }
 
 #[derive(Debug, Args)]
@@ -79,6 +81,25 @@ pub(crate) struct Calibrate {
     #[arg(long)]
     pub(crate) fresh: bool,
     /// How to print the figures
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Regress {
+    /// The observations: numbers in named columns, as in the runs.csv of a run
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The column to explain
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) on: String,
+    /// The columns to explain it by
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', required = true)]
+    pub(crate) from: Vec<String>,
+    /// Leave out the constant term: where nothing is done, nothing is taken
+    #[arg(long)]
+    pub(crate) no_intercept: bool,
+    /// How to print the answer
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
 }

@@ -7,6 +7,7 @@ mod check;
 mod output;
 mod policies;
 mod progress;
+mod regress;
 mod run;
 mod signals;
 mod stop;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::check(&arguments),
         Command::Policies(arguments) => policies::policies(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
+        Command::Regress(arguments) => regress::regress(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -26,6 +26,17 @@ pub fn significant(number: f64, digits: usize) -> String {
     if number == 0.0 { "0".to_owned() } else { format!("{number:.decimals$}") }
 }
 
+/// A number of any size to four significant digits: `0.4770`, `1.234e-9`.
+pub fn figure(number: f64) -> String {
+    let is_plain = number == 0.0 || (1e-4..1e7).contains(&number.abs());
+    if is_plain || !number.is_finite() { significant(number, 4) } else { format!("{number:.3e}") }
+}
+
+/// A p value to two digits, as far down as it says something.
+pub fn p_value(p: f64) -> String {
+    if p < 0.0001 { "< 0.0001".to_owned() } else { significant(p, 2) }
+}
+
 /// Nanoseconds in the unit that suits them, to four digits: `1.234 s`.
 pub fn time(nanos: f64) -> String {
     scaled(nanos, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")])
@@ -137,6 +148,15 @@ mod tests {
         {
             assert_eq!(count(number), text);
         }
+    }
+
+    #[test]
+    fn figures_of_any_size_and_p_values_are_short() {
+        for (number, text) in [(0.47697, "0.4770"), (-123456.0, "-123456"), (1.2344e-9, "1.234e-9"), (0.0, "0")] {
+            assert_eq!(figure(number), text);
+        }
+        assert_eq!(figure(f64::INFINITY), "inf");
+        assert_eq!((p_value(0.0499), p_value(9e-5), p_value(1.0)), ("0.050".into(), "< 0.0001".into(), "1.0".into()));
     }
 
     #[test]

@@ -116,8 +116,8 @@ fn floor_char_boundary(text: &str, index: usize) -> usize {
     (0..=index.min(text.len())).rev().find(|&index| text.is_char_boundary(index)).unwrap_or(0)
 }
 
-/// A text from the file as it is quoted in a message: between backticks, on one line, and cut where it is long.
-pub(crate) fn quoted(text: &str) -> impl fmt::Display {
+/// A text from a file as it is quoted in a message: between backticks, on one line, and cut where it is long.
+pub fn quoted(text: &str) -> impl fmt::Display {
     const LONGEST: usize = 60;
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     let shown: String = text.chars().take(LONGEST).map(escaped).collect();
@@ -126,7 +126,7 @@ pub(crate) fn quoted(text: &str) -> impl fmt::Display {
 }
 
 /// "did you mean" for whichever candidate is nearest to what was written, if one is near.
-pub(crate) fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     /// Nothing that long is a slip of the pen, and the comparison takes the product of the lengths.
     const LONGEST: usize = 200;
     if written.len() > LONGEST {

@@ -48,10 +48,7 @@ fn jackknife(samples: &[f64], figure: impl Fn(&[f64]) -> f64) -> Vec<f64> {
 
 /// The interval from sorted replicates.
 fn bca(figure: f64, jackknife: &[f64], sorted: &[f64]) -> Option<(f64, f64)> {
-    let (first, last) = (*sorted.first()?, *sorted.last()?);
-    if first == last {
-        return Some((first, last));
-    }
+    sorted.first()?;
     // How far the figure is from the median of its replicates, in standard deviations; ties count one half.
     let below = sorted.partition_point(|&replicate| replicate < figure) as f64;
     let up_to = sorted.partition_point(|&replicate| replicate <= figure) as f64;

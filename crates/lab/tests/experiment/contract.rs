@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::mock::{BOTH, CREW, Mock, read};
+use rowlock_lab::regress::{Question, regress};
 use serde_json::Value;
 
 /// The first column of the table in the section of the document that is headed by the name of a file.
@@ -63,6 +64,26 @@ fn every_field_is_documented_and_no_other() {
         let columns = text.lines().next().unwrap().split(',').filter(|column| !column.contains('.'));
         assert_eq!(columns.map(str::to_owned).collect::<BTreeSet<_>>(), documented(file), "{file}");
     }
+}
+
+#[test]
+fn every_field_of_a_regression_is_documented_and_no_other() {
+    let question = Question { on: "y".into(), from: vec!["x".into()], with_intercept: true };
+    let found = regress("x,y\n1,2\n2,3\n3,5\n".as_bytes(), &question).unwrap();
+    let value = serde_json::to_value(found).unwrap();
+    let mut found: BTreeSet<String> = value.as_object().unwrap().keys().cloned().collect();
+    found.remove("intercept");
+    found.remove("coefficients");
+    found.extend(
+        fields_of(&value["intercept"], "intercept")
+            .into_iter()
+            .chain(fields_of(&value["coefficients"][0], "coefficients[]")),
+    );
+    assert_eq!(found, documented("rowlock regress --format json"));
+}
+
+fn fields_of(value: &Value, path: &str) -> Vec<String> {
+    value.as_object().unwrap().keys().map(|key| format!("{path}.{key}")).collect()
 }
 
 #[test]

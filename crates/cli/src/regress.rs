@@ -1,0 +1,27 @@
+//! `rowlock regress`: one column of a file explained by others.
+
+use std::fs::File;
+
+use anyhow::{Context, Error};
+use lab::regress::{self, Question};
+use lab::report::json;
+
+use crate::arguments::{self, TextOrJson};
+use crate::output::print;
+use crate::stop::Stop;
+
+/// Answers the question and prints the answer.
+pub(crate) fn regress(arguments: &arguments::Regress) -> Result<(), Stop> {
+    let question = Question {
+        on: arguments.on.trim().to_owned(),
+        from: arguments.from.iter().map(|name| name.trim().to_owned()).collect(),
+        with_intercept: !arguments.no_intercept,
+    };
+    let name = arguments.file.display().to_string();
+    let file = File::open(&arguments.file).with_context(|| format!("cannot read {name}")).map_err(Stop::Input)?;
+    let found = regress::regress(file, &question).map_err(|error| Stop::Input(Error::new(error).context(name)))?;
+    match arguments.format {
+        TextOrJson::Text => print(&regress::text(&found)),
+        TextOrJson::Json => print(&json::render(&found).context("cannot write the answer").map_err(Stop::Failed)?),
+    }
+}
