@@ -1,0 +1,135 @@
+//! Two runs of one setting, held against each other.
+
+use std::fmt::Write as _;
+
+use policy::record::Off;
+use policy::{Instant, Span};
+use rowlock_sim::run_watched;
+use scenario::result::{JobOutcome, MachineOutcome, Outcome};
+use scenario::{Machine, Scheduler, Setting};
+
+use crate::events::{Event, Events};
+use crate::kernel::Kernel;
+use crate::machine::{Reference, in_steps};
+use crate::rr::RoundRobin;
+use crate::world::JobState;
+
+/// Runs `setting` on both simulators. The difference between them, where there is one, as text: the setting, and the first
+/// event that differs with those before it.
+pub(crate) fn difference(machine: &Machine, setting: &Setting, seed: u64) -> Result<(), String> {
+    let mut fast = Events::default();
+    let (outcome, _) = run_watched::<Off, _>(machine, setting, seed, &mut fast).map_err(|why| why.to_string())?;
+    let (slow, expected) = by_reference(machine, setting, seed);
+    let differs = first_difference(&slow.0, &fast.0).or_else(|| {
+        let differ =
+            comparable(&outcome) != comparable(&expected) || !are_close(&percents(&outcome), &percents(&expected));
+        differ.then(|| format!("outcome of the reference: {expected:?}\nof the simulator: {outcome:?}"))
+    });
+    match differs {
+        None => Ok(()),
+        Some(text) => Err(in_full(machine, setting, seed) + &text),
+    }
+}
+
+fn in_full(machine: &Machine, setting: &Setting, seed: u64) -> String {
+    let mut text = format!("seed {seed}, keep_running = {}\n{machine:?}\n", setting.keep_running);
+    for job in &setting.jobs {
+        let _ = writeln!(text, "{job:?}");
+    }
+    text
+}
+
+/// What the reference makes of a setting.
+fn by_reference(machine: &Machine, setting: &Setting, seed: u64) -> (Events, Outcome) {
+    match machine.scheduler {
+        Scheduler::Rr => {
+            let quantum = in_steps(machine.quantum, machine.step).max(1);
+            run(machine, setting, seed, RoundRobin::new(machine.cpus as usize, quantum))
+        }
+        Scheduler::Eevdf => panic!("no reference yet"),
+    }
+}
+
+fn run<K: Kernel>(machine: &Machine, setting: &Setting, seed: u64, kernel: K) -> (Events, Outcome) {
+    let mut reference = Reference::new(machine, setting, seed, kernel);
+    reference.run(seed);
+    let jobs = reference.world.jobs.iter().map(|job| job_outcome(job, machine.step)).collect();
+    let total = u64::from(machine.cpus) * reference.world.now;
+    let [work, spin, switch, idle] = reference.used.map(|steps| (total > 0).then(|| percent(steps, total)));
+    let of_machine = MachineOutcome {
+        cpus: machine.cpus,
+        scheduler: machine.scheduler.name().to_owned(),
+        work_percent: work,
+        spin_percent: spin,
+        switch_percent: switch,
+        idle_percent: idle,
+        events: None,
+    };
+    (reference.events, Outcome { jobs, machine: of_machine })
+}
+
+fn job_outcome(job: &JobState, step: Span) -> JobOutcome {
+    use crate::world::JobKind;
+    let span = |steps: u64| Some(Span::from_nanos(steps * step.as_nanos()));
+    let counts = &job.counts;
+    JobOutcome {
+        job: job.name.clone(),
+        completion_ns: job.completed.and_then(span),
+        rounds: match job.kind {
+            JobKind::Barrier { rounds, .. } => Some(job.met.min(rounds)),
+            JobKind::Cpu { .. } => None,
+        },
+        ssr_percent: (counts.spins > 0).then(|| percent(counts.spins_that_succeeded, counts.spins)),
+        cpu_ns: span(counts.cpu),
+        spin_ns: span(counts.spinning),
+        delivered_work_ns: span(counts.working),
+        voluntary_switches: Some(counts.blocked),
+        involuntary_switches: Some(counts.preempted),
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole as f64
+}
+
+/// An outcome without what depends on how it is calculated: how many events the simulator took from its queue, which is its
+/// own affair, and the last digits of percentages.
+fn comparable(outcome: &Outcome) -> Outcome {
+    let mut jobs = outcome.jobs.clone();
+    jobs.iter_mut().for_each(|job| job.ssr_percent = None);
+    let machine = MachineOutcome {
+        cpus: outcome.machine.cpus,
+        scheduler: outcome.machine.scheduler.clone(),
+        ..MachineOutcome::default()
+    };
+    Outcome { jobs, machine }
+}
+
+fn percents(outcome: &Outcome) -> Vec<Option<f64>> {
+    let machine = &outcome.machine;
+    let of_machine = [machine.work_percent, machine.spin_percent, machine.switch_percent, machine.idle_percent];
+    outcome.jobs.iter().map(|job| job.ssr_percent).chain(of_machine).collect()
+}
+
+fn are_close(these: &[Option<f64>], those: &[Option<f64>]) -> bool {
+    these.iter().zip(those).all(|pair| match pair {
+        (Some(this), Some(that)) => (this - that).abs() < 1e-9,
+        (this, that) => this == that,
+    })
+}
+
+fn first_difference(slow: &[(Instant, Event)], fast: &[(Instant, Event)]) -> Option<String> {
+    let longer = slow.len().max(fast.len());
+    let at = (0..longer).find(|&at| slow.get(at) != fast.get(at))?;
+    let mut text = String::new();
+    for (time, event) in &slow[at.saturating_sub(10)..at] {
+        let _ = writeln!(text, "{time}: {event:?}");
+    }
+    for (name, events) in [("the reference", slow), ("the simulator", fast)] {
+        let _ = writeln!(text, "then {name} has");
+        for (time, event) in events.iter().skip(at).take(3) {
+            let _ = writeln!(text, "    {time}: {event:?}");
+        }
+    }
+    Some(text)
+}

@@ -1,0 +1,40 @@
+//! Both simulators agree, event by event.
+
+use policy::Span;
+use proptest::prelude::*;
+use scenario::{Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+
+use crate::compare::difference;
+use crate::settings::{any_machine, any_setting};
+
+proptest! {
+    #[test]
+    fn round_robin_does_what_the_reference_does(
+        machine in any_machine(Scheduler::Rr), setting in any_setting(), seed in 0_u64..1_000_000,
+    ) {
+        difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// The machine of Tsafrir and Feitelson, a job of eleven threads, and enough threads beside it for three on each CPU.
+fn agree_at_the_size_of_the_paper(scheduler: Scheduler, granularity: Granularity, waiting: &str, seed: u64) {
+    let machine = Machine { scheduler, step: Span::from_micros(1), ..Machine::with_cpus(32) };
+    let crew = Kind::Barrier {
+        threads: 11,
+        compute: Compute::Granularity(granularity),
+        rounds: 200,
+        waiting: waiting.parse().unwrap(),
+    };
+    let crowd = Kind::Cpu { threads: 85, work: None };
+    let jobs = [("crew", crew), ("crowd", crowd)].map(|(name, kind)| Job { name: name.to_owned(), copies: 1, kind });
+    let setting = Setting { machine: MachineKeys::default(), jobs: jobs.into(), keep_running: false };
+    if let Err(text) = difference(&machine, &setting, seed) {
+        panic!("{text}");
+    }
+}
+
+#[test]
+fn round_robin_at_the_size_of_the_paper_does_what_the_reference_does() {
+    agree_at_the_size_of_the_paper(Scheduler::Rr, Granularity::Fine, "cs", 1);
+    agree_at_the_size_of_the_paper(Scheduler::Rr, Granularity::Medium, "2cs+", 2);
+}

@@ -1,0 +1,120 @@
+//! What there is to see at one moment. Times are in steps, threads and CPUs are numbers.
+
+use policy::waiting::Waiter;
+use rowlock_sim::watch::{Doing, Leaving};
+use scenario::draw::{Normal, Stream};
+
+pub(crate) type Cpu = usize;
+pub(crate) type Thread = usize;
+
+pub(crate) struct World {
+    /// How many steps have passed.
+    pub(crate) now: u64,
+    pub(crate) cpus: Vec<CpuState>,
+    pub(crate) threads: Vec<ThreadState>,
+    /// Copies one by one.
+    pub(crate) jobs: Vec<JobState>,
+}
+
+pub(crate) struct CpuState {
+    pub(crate) doing: Doing,
+    /// While it switches: how many steps are left of it.
+    pub(crate) switch_left: u64,
+    /// When it last chose idleness.
+    pub(crate) idle_since: u64,
+}
+
+pub(crate) struct ThreadState {
+    pub(crate) job: usize,
+    pub(crate) place: Place,
+    pub(crate) activity: Activity,
+    /// For the times that it computes between barriers.
+    pub(crate) stream: Stream,
+    pub(crate) waiter: Waiter,
+    /// Whether it has done the work of its `cpu` job once.
+    pub(crate) work_is_done: bool,
+}
+
+/// Where a thread is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// It could run, and no CPU has it.
+    Ready,
+    /// A CPU runs it or is switching to it.
+    On(Cpu),
+    /// A CPU is switching away from it.
+    SwitchingOut(Leaving),
+    /// It waits to be woken.
+    Blocked,
+    /// It has ended.
+    Gone,
+}
+
+/// What a thread does when it has a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Activity {
+    /// It computes, so many steps more.
+    Computing { left: u64 },
+    /// It computes as long as anybody looks.
+    Endless,
+    /// It is at the barrier and spins; it has done so for `spun` steps and will for `limit` at the most.
+    Spinning { spun: u64, limit: u64 },
+    /// It is at the barrier and blocks or has blocked.
+    Waiting,
+    /// It has nothing more to do than to end.
+    Ending,
+}
+
+pub(crate) struct JobState {
+    pub(crate) name: String,
+    pub(crate) kind: JobKind,
+    pub(crate) size: usize,
+    /// Who is at the barrier, in the order of their arrival.
+    pub(crate) arrived: Vec<Thread>,
+    /// How often its threads have met.
+    pub(crate) met: u64,
+    /// When it completed.
+    pub(crate) completed: Option<u64>,
+    /// What it counted until then.
+    pub(crate) counts: Counts,
+}
+
+pub(crate) enum JobKind {
+    Barrier { compute: Normal, rounds: u64 },
+    Cpu { work: Option<u64> },
+}
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) spins: u64,
+    pub(crate) spins_that_succeeded: u64,
+    pub(crate) blocked: u64,
+    pub(crate) preempted: u64,
+    /// Steps that its threads had a CPU for, switches to them included.
+    pub(crate) cpu: u64,
+    pub(crate) spinning: u64,
+    pub(crate) working: u64,
+}
+
+impl World {
+    /// The thread that a CPU runs or is switching to.
+    pub(crate) fn thread_on(&self, cpu: Cpu) -> Option<Thread> {
+        match self.cpus[cpu].doing {
+            Doing::Idle => None,
+            Doing::Running(thread) => Some(thread.index()),
+            Doing::Switching { to, .. } => to.map(policy::ThreadId::index),
+        }
+    }
+
+    /// The thread that a CPU runs.
+    pub(crate) fn running_on(&self, cpu: Cpu) -> Option<Thread> {
+        match self.cpus[cpu].doing {
+            Doing::Running(thread) => Some(thread.index()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_switching(&self, cpu: Cpu) -> bool {
+        matches!(self.cpus[cpu].doing, Doing::Switching { .. })
+    }
+}
