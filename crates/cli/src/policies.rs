@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Context;
-use policy::table::POLICIES;
+use policy::table::{Entry, WAITING, WAKEUP};
 use serde::Serialize;
 
 use crate::arguments::{self, TextOrJson};
@@ -19,10 +19,11 @@ pub(crate) fn policies(arguments: &arguments::Policies) -> Result<(), Stop> {
 }
 
 fn text() -> String {
-    let width = POLICIES.iter().map(|policy| policy.form.len()).max().unwrap_or(0);
+    let policies = all();
+    let width = policies.iter().map(|policy| policy.form.len()).max().unwrap_or(0);
     let mut text = String::new();
     let mut decision = "";
-    for policy in POLICIES {
+    for policy in policies {
         // Writing to a string does not fail.
         if decision != policy.decision {
             decision = policy.decision;
@@ -49,11 +50,17 @@ struct Policy {
     example: String,
 }
 
+/// The policies of all decisions.
+fn all() -> Vec<Policy> {
+    WAITING.iter().map(policy).chain(WAKEUP.iter().map(policy)).collect()
+}
+
+fn policy<P: std::fmt::Display>(entry: &Entry<P>) -> Policy {
+    let &Entry { decision, form, meaning, source, ref example, .. } = entry;
+    Policy { decision, form, meaning, source, example: example.to_string() }
+}
+
 fn json() -> Result<String, Stop> {
-    let policy = |entry: &policy::table::Entry| {
-        let &policy::table::Entry { decision, form, meaning, source, example, .. } = entry;
-        Policy { decision, form, meaning, source, example: example.to_string() }
-    };
-    let written = Written { schema_version: 1, policies: POLICIES.iter().map(policy).collect() };
+    let written = Written { schema_version: 1, policies: all() };
     lab::report::json::render(&written).context("cannot write the policies").map_err(Stop::Failed)
 }

@@ -5,5 +5,6 @@ pub mod record;
 pub mod table;
 mod units;
 pub mod waiting;
+pub mod wakeup;
 
 pub use units::{CpuId, Instant, JobId, ParseSpanError, Span, ThreadId};

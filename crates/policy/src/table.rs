@@ -5,10 +5,11 @@
 
 use crate::units::Span;
 use crate::waiting::{Bound, Rule};
+use crate::wakeup::Scheme;
 
 /// One policy, or one family of policies with a parameter.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Entry<P> {
     /// What it decides: the scenario key that it is written for.
     pub decision: &'static str,
     /// How it is written.
@@ -17,17 +18,17 @@ pub struct Entry {
     pub meaning: &'static str,
     /// Where it comes from.
     pub source: &'static str,
-    /// The rule, where the form has no parameter.
-    pub rule: Option<Rule>,
-    /// A rule of this form to run: the rule itself, or one with a parameter as people write it.
-    pub example: Rule,
+    /// The policy, where the form has no parameter.
+    pub rule: Option<P>,
+    /// A policy of this form to run: the policy itself, or one with a parameter as people write it.
+    pub example: P,
 }
 
-const fn named(form: &'static str, rule: Rule, meaning: &'static str, source: &'static str) -> Entry {
+const fn named(form: &'static str, rule: Rule, meaning: &'static str, source: &'static str) -> Entry<Rule> {
     Entry { decision: "waiting", form, meaning, source, rule: Some(rule), example: rule }
 }
 
-const fn family(form: &'static str, example: Bound, meaning: &'static str, source: &'static str) -> Entry {
+const fn family(form: &'static str, example: Bound, meaning: &'static str, source: &'static str) -> Entry<Rule> {
     Entry { decision: "waiting", form, meaning, source, rule: None, example: Rule::TwoPhase(example) }
 }
 
@@ -35,8 +36,12 @@ const fn of_cs(thousandths: u64, plus: bool) -> Bound {
     Bound::OfCs { thousandths, plus }
 }
 
-/// All policies, in the order in which they are listed to people.
-pub const POLICIES: &[Entry] = &[
+const fn scheme(scheme: Scheme, meaning: &'static str, source: &'static str) -> Entry<Scheme> {
+    Entry { decision: "wakeup", form: scheme.name(), meaning, source, rule: Some(scheme), example: scheme }
+}
+
+/// How a thread waits: spin, yield or block, and how long. In the order in which they are listed to people.
+pub const WAITING: &[Entry<Rule>] = &[
     named("always-block", Rule::AlwaysBlock, "block at once", "Tsafrir and Feitelson, section 5.2"),
     named(
         "always-spin",
@@ -82,17 +87,41 @@ pub const POLICIES: &[Entry] = &[
     ),
 ];
 
+/// Which CPU an awakened thread goes to, in a simulated kernel with one queue. In the order in which they are listed to
+/// people.
+pub const WAKEUP: &[Entry<Scheme>] = &[
+    scheme(
+        Scheme::Original,
+        "the last CPU if idle, else the longest idle, else where it outdoes most; one by one, without memory",
+        "Linux 2.4.5, reschedule_idle; Tsafrir and Feitelson, appendix A",
+    ),
+    scheme(
+        Scheme::Ap,
+        "the same, but a CPU that is marked already is passed over",
+        "Tsafrir and Feitelson, section 4.3",
+    ),
+    scheme(
+        Scheme::Gv,
+        "all awakened threads are paired with CPUs at once, for the largest gain in sum",
+        "Tsafrir and Feitelson, section 4.3",
+    ),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_entry_reads_back_as_its_example() {
-        for entry in POLICIES {
+        for entry in WAITING {
             assert_eq!(entry.example.to_string().parse(), Ok(entry.example), "{}", entry.form);
             if entry.rule.is_some() {
                 assert_eq!(entry.form.parse(), Ok(entry.example));
             }
         }
+        for entry in WAKEUP {
+            assert_eq!(entry.form.parse(), Ok(entry.example));
+        }
+        assert_eq!(WAKEUP.len(), Scheme::ALL.len());
     }
 }

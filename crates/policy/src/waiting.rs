@@ -180,7 +180,7 @@ impl FromStr for Bound {
 
 /// A waiting rule as it is written in a scenario: not yet tied to a machine's costs.
 ///
-/// [`crate::table::POLICIES`] lists the ways to write one. What is printed reads back as the same rule.
+/// [`crate::table::WAITING`] lists the ways to write one. What is printed reads back as the same rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// Block at once (AB).
@@ -221,7 +221,7 @@ impl FromStr for Rule {
     type Err = ParseRuleError;
 
     fn from_str(text: &str) -> Result<Rule, ParseRuleError> {
-        let named = crate::table::POLICIES.iter().filter_map(|entry| entry.rule);
+        let named = crate::table::WAITING.iter().filter_map(|entry| entry.rule);
         match named.into_iter().find(|rule| rule.to_string() == text.trim()) {
             Some(rule) => Ok(rule),
             None => text.parse().map(Rule::TwoPhase),

@@ -5,7 +5,9 @@ use std::fmt;
 
 use policy::Span;
 
-use crate::model::{Granularity, Kind, Scheduler};
+use policy::wakeup::Scheme;
+
+use crate::model::{Accounting, Granularity, Kind, Scheduler, Tie};
 
 /// A file is no longer than this: 1 MiB.
 pub const LONGEST_FILE: usize = 1 << 20;
@@ -25,6 +27,8 @@ pub const MOST_ARMS: usize = 100_000;
 pub const MOST_TEXT: usize = 1 << 28;
 /// Arms times repeats are no more than this.
 pub const MOST_RUNS: u64 = 1_000_000;
+/// What is counted in ticks is no more than this.
+pub const MOST_TICKS: u64 = 1_000_000;
 /// A job's name has no more characters than this.
 pub const LONGEST_NAME: usize = 64;
 
@@ -154,7 +158,7 @@ pub mod file {
 
 /// The `[machine]` table.
 pub mod machine {
-    use super::{Default, Key, SCHEDULERS, Value, count, key};
+    use super::{ACCOUNTINGS, Default, Key, MOST_TICKS, SCHEDULERS, SCHEMES, TIES, Value, count, key};
 
     /// `like`
     pub const LIKE: Key = key(
@@ -205,6 +209,14 @@ pub mod machine {
     /// `scheduler`
     pub const SCHEDULER: Key =
         key("scheduler", Value::OneOf(&SCHEDULERS), Default::Is("eevdf"), "\"rr\"", "the kernel's scheduler");
+    /// `tie`
+    pub const TIE: Key = key(
+        "tie",
+        Value::OneOf(&TIES),
+        Default::Is("arrive"),
+        "\"timeout\"",
+        "what comes first when a spin ends in the very step of the arrival that it waits for",
+    );
     /// `quantum`
     pub const QUANTUM: Key = key(
         "quantum",
@@ -224,15 +236,91 @@ pub mod machine {
         "\"3 ms\"",
         "the base slice: the virtual time that a thread asks for",
     );
+    /// `tick` of `linux-2.4`
+    pub const SHORT_TICK: Key = key(
+        "tick",
+        Value::Time,
+        Default::Is("10 us"),
+        "\"10 us\"",
+        "the period of the timer interrupt: the unit of the next four keys",
+    );
+    /// `allocation`
+    pub const ALLOCATION: Key = key(
+        "allocation",
+        count(1, MOST_TICKS),
+        Default::Is("20"),
+        "5",
+        "ticks that a thread may run in an epoch; half of what it has not used is added in the next one",
+    );
+    /// `penalty`
+    pub const PENALTY: Key = key(
+        "penalty",
+        count(0, MOST_TICKS),
+        Default::Is("15"),
+        "0",
+        "how many ticks of its counter it is worth to a thread to stay on its CPU",
+    );
+    /// `bonus`
+    pub const BONUS: Key = key(
+        "bonus",
+        count(0, MOST_TICKS),
+        Default::Is("1"),
+        "0",
+        "how many ticks it is worth to follow a thread of the same job on a CPU",
+    );
+    /// `threshold`
+    pub const THRESHOLD: Key = key(
+        "threshold",
+        count(0, MOST_TICKS),
+        Default::Is("1"),
+        "0",
+        "an awakened thread preempts another only if it is better by more than so many ticks",
+    );
+    /// `accounting`
+    pub const ACCOUNTING: Key = key(
+        "accounting",
+        Value::OneOf(&ACCOUNTINGS),
+        Default::Is("exact"),
+        "\"tick\"",
+        "whether running time is charged to the step, or by whole ticks to whoever runs when the timer interrupts",
+    );
+    /// `charge_switch`
+    pub const CHARGE_SWITCH: Key = key(
+        "charge_switch",
+        Value::Flag,
+        Default::Is("true"),
+        "false",
+        "whether a thread's counter is charged for the switch to it",
+    );
+    /// `tail`
+    pub const TAIL: Key = key(
+        "tail",
+        Value::Flag,
+        Default::Is("true"),
+        "false",
+        "whether a preempted thread is offered to other CPUs when its switch is over",
+    );
+    /// `wakeup`
+    pub const WAKEUP: Key = key(
+        "wakeup",
+        Value::OneOf(&SCHEMES),
+        Default::Is("original"),
+        "\"ap\"",
+        "the wakeup scheme: which CPUs awakened threads go to",
+    );
 
     /// What every scheduler reads.
-    pub const COMMON: &[Key] = &[LIKE, CPUS, STEP, CONTEXT_SWITCH, WAKEUP_COST, YIELD_COST, SPIN_MARGIN, SCHEDULER];
+    pub const COMMON: &[Key] =
+        &[LIKE, CPUS, STEP, CONTEXT_SWITCH, WAKEUP_COST, YIELD_COST, SPIN_MARGIN, TIE, SCHEDULER];
     /// What `rr` reads besides.
     pub const RR: &[Key] = &[QUANTUM];
+    /// What `linux-2.4` reads besides.
+    pub const LINUX_2_4: &[Key] =
+        &[SHORT_TICK, ALLOCATION, PENALTY, BONUS, THRESHOLD, ACCOUNTING, CHARGE_SWITCH, TAIL, WAKEUP];
     /// What `eevdf` reads besides.
     pub const EEVDF: &[Key] = &[TICK, SLICE];
     /// All of them: a key that the chosen scheduler does not read is legal, so that schedulers can be swept.
-    pub const ALL: &[&[Key]] = &[COMMON, RR, EEVDF];
+    pub const ALL: &[&[Key]] = &[COMMON, RR, LINUX_2_4, EEVDF];
 }
 
 /// A `[[job]]` table.
@@ -380,31 +468,31 @@ pub mod experiment {
     pub const ALL: &[Key] = &[REPEAT, SEED, KEEP_RUNNING, SWEEP, COMPARE, X];
 }
 
-const SCHEDULERS: [&str; Scheduler::ALL.len()] = {
-    let mut names = [""; Scheduler::ALL.len()];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = Scheduler::ALL[index].name();
-        index += 1;
-    }
-    names
-};
+/// The names of all values of a type, as a constant.
+macro_rules! names {
+    ($type:ty) => {{
+        let mut names = [""; <$type>::ALL.len()];
+        let mut index = 0;
+        while index < names.len() {
+            names[index] = <$type>::ALL[index].name();
+            index += 1;
+        }
+        names
+    }};
+}
 
-const GRANULARITIES: [&str; Granularity::ALL.len()] = {
-    let mut names = [""; Granularity::ALL.len()];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = Granularity::ALL[index].name();
-        index += 1;
-    }
-    names
-};
+const SCHEDULERS: [&str; Scheduler::ALL.len()] = names!(Scheduler);
+const GRANULARITIES: [&str; Granularity::ALL.len()] = names!(Granularity);
+const TIES: [&str; Tie::ALL.len()] = names!(Tie);
+const ACCOUNTINGS: [&str; Accounting::ALL.len()] = names!(Accounting);
+const SCHEMES: [&str; Scheme::ALL.len()] = names!(Scheme);
 
 /// Every table of a scenario file with the keys that may stand in it, in the order of docs/scenario.md.
 pub const TABLES: &[(&str, &[Key])] = &[
     ("The file", file::ALL),
     ("`[machine]`", machine::COMMON),
     ("`[machine]`, `scheduler = \"rr\"`", machine::RR),
+    ("`[machine]`, `scheduler = \"linux-2.4\"`", machine::LINUX_2_4),
     ("`[machine]`, `scheduler = \"eevdf\"`", machine::EEVDF),
     ("`[[job]]`", job::COMMON),
     ("`[[job]]`, `kind = \"barrier\"`", job::BARRIER),

@@ -10,6 +10,9 @@ pub mod result;
 mod write;
 
 pub use diagnostics::{Diagnostic, Diagnostics};
-pub use model::{Arm, Compute, Experiment, Granularity, Job, Kind, Machine, MachineKeys, Scenario, Scheduler, Setting};
+pub use model::{
+    Accounting, Arm, Compute, Experiment, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scenario, Scheduler,
+    Setting, Tie,
+};
 pub use policy::Span;
 pub use read::read;

@@ -2,6 +2,7 @@
 
 use policy::Span;
 use policy::waiting::{Bound, Costs, Rule};
+use policy::wakeup::Scheme;
 
 use crate::draw::Normal;
 
@@ -68,12 +69,30 @@ pub struct MachineKeys {
     pub spin_margin: Option<Bound>,
     /// The kernel's scheduler.
     pub scheduler: Option<Scheduler>,
+    /// What comes first when a spin ends in the very step of the arrival that it waits for.
+    pub tie: Option<Tie>,
     /// `rr`: the quantum.
     pub quantum: Option<Span>,
-    /// `eevdf`: the period of the timer interrupt.
+    /// `eevdf`, `linux-2.4`: the period of the timer interrupt.
     pub tick: Option<Span>,
     /// `eevdf`: the base slice, the virtual time that a thread asks for.
     pub slice: Option<Span>,
+    /// `linux-2.4`: ticks that a thread may run in an epoch.
+    pub allocation: Option<u32>,
+    /// `linux-2.4`: `PROC_CHANGE_PENALTY`, in ticks.
+    pub penalty: Option<u32>,
+    /// `linux-2.4`: `SAME_ADDRESS_SPACE_BONUS`, in ticks.
+    pub bonus: Option<u32>,
+    /// `linux-2.4`: the threshold of preemption, in ticks.
+    pub threshold: Option<u32>,
+    /// `linux-2.4`: how running time is charged.
+    pub accounting: Option<Accounting>,
+    /// `linux-2.4`: whether a thread is charged for the switch to it.
+    pub charge_switch: Option<bool>,
+    /// `linux-2.4`: whether a preempted thread is offered to other CPUs.
+    pub tail: Option<bool>,
+    /// `linux-2.4`: the wakeup scheme.
+    pub wakeup: Option<Scheme>,
 }
 
 /// A machine with nothing left open.
@@ -93,12 +112,103 @@ pub struct Machine {
     pub spin_margin: Bound,
     /// The kernel's scheduler.
     pub scheduler: Scheduler,
+    /// What comes first when a spin ends in the very step of the arrival that it waits for.
+    pub tie: Tie,
     /// `rr`: the quantum.
     pub quantum: Span,
-    /// `eevdf`: the period of the timer interrupt.
+    /// `eevdf`, `linux-2.4`: the period of the timer interrupt.
     pub tick: Span,
     /// `eevdf`: the base slice.
     pub slice: Span,
+    /// `linux-2.4`: what it has besides.
+    pub linux_2_4: Linux24,
+}
+
+/// What comes first when a spin ends in the very step of the arrival that it waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tie {
+    /// The arrival: the spin has succeeded.
+    #[default]
+    Arrive,
+    /// The end of the spin: it has failed.
+    Timeout,
+}
+
+impl Tie {
+    /// Both, the default first.
+    pub const ALL: [Tie; 2] = [Tie::Arrive, Tie::Timeout];
+
+    /// As it is written in a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tie::Arrive => "arrive",
+            Tie::Timeout => "timeout",
+        }
+    }
+}
+
+/// How running time is charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Accounting {
+    /// To the step.
+    #[default]
+    Exact,
+    /// A whole tick to whoever runs when the timer interrupts.
+    Tick,
+}
+
+impl Accounting {
+    /// Both, the default first.
+    pub const ALL: [Accounting; 2] = [Accounting::Exact, Accounting::Tick];
+
+    /// As it is written in a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Accounting::Exact => "exact",
+            Accounting::Tick => "tick",
+        }
+    }
+}
+
+/// The options of `linux-2.4`, those of all schedulers aside. Source of the defaults: Tsafrir and Feitelson, appendix A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Linux24 {
+    /// Ticks that a thread may run in an epoch, at least one.
+    pub allocation: u32,
+    /// `PROC_CHANGE_PENALTY`, in ticks.
+    pub penalty: u32,
+    /// `SAME_ADDRESS_SPACE_BONUS`, in ticks.
+    pub bonus: u32,
+    /// The threshold of preemption, in ticks.
+    pub threshold: u32,
+    /// How running time is charged.
+    pub accounting: Accounting,
+    /// Whether a thread is charged for the switch to it.
+    pub charge_switch: bool,
+    /// Whether a preempted thread is offered to other CPUs.
+    pub tail: bool,
+    /// The wakeup scheme.
+    pub wakeup: Scheme,
+}
+
+impl Linux24 {
+    /// The tick of `linux-2.4` where none is written: 10 steps of 1 us, beside a context switch of 6.
+    pub const TICK: Span = Span::from_micros(10);
+}
+
+impl Default for Linux24 {
+    fn default() -> Linux24 {
+        Linux24 {
+            allocation: 20,
+            penalty: 15,
+            bonus: 1,
+            threshold: 1,
+            accounting: Accounting::default(),
+            charge_switch: true,
+            tail: true,
+            wakeup: Scheme::default(),
+        }
+    }
 }
 
 impl Machine {
@@ -112,9 +222,11 @@ impl Machine {
             yield_cost: Span::from_nanos(500),
             spin_margin: Bound::OfCs { thousandths: 500, plus: false },
             scheduler: Scheduler::Eevdf,
+            tie: Tie::default(),
             quantum: Span::from_micros(100),
             tick: Span::from_millis(4),
             slice: default_slice(cpus),
+            linux_2_4: Linux24::default(),
         }
     }
 
@@ -134,10 +246,12 @@ pub fn default_slice(cpus: u32) -> Span {
 
 impl MachineKeys {
     /// The machine with what is not written taken from `base`: the twin of this machine for `like = "host"`, else
-    /// [`Machine::with_cpus`].
+    /// [`Machine::with_cpus`]. The tick of `linux-2.4` is its own, whatever that of the base is.
     pub fn complete(&self, base: &Machine) -> Machine {
         let cpus = self.cpus.unwrap_or(base.cpus);
         let slice = if cpus == base.cpus { base.slice } else { default_slice(cpus) };
+        let scheduler = self.scheduler.unwrap_or(base.scheduler);
+        let tick = if scheduler == Scheduler::Linux24 { Linux24::TICK } else { base.tick };
         Machine {
             cpus,
             step: self.step.unwrap_or(base.step),
@@ -145,10 +259,25 @@ impl MachineKeys {
             wakeup_cost: self.wakeup_cost.unwrap_or(base.wakeup_cost),
             yield_cost: self.yield_cost.unwrap_or(base.yield_cost),
             spin_margin: self.spin_margin.unwrap_or(base.spin_margin),
-            scheduler: self.scheduler.unwrap_or(base.scheduler),
+            scheduler,
+            tie: self.tie.unwrap_or(base.tie),
             quantum: self.quantum.unwrap_or(base.quantum),
-            tick: self.tick.unwrap_or(base.tick),
+            tick: self.tick.unwrap_or(tick),
             slice: self.slice.unwrap_or(slice),
+            linux_2_4: self.complete_linux_2_4(&base.linux_2_4),
+        }
+    }
+
+    fn complete_linux_2_4(&self, base: &Linux24) -> Linux24 {
+        Linux24 {
+            allocation: self.allocation.unwrap_or(base.allocation),
+            penalty: self.penalty.unwrap_or(base.penalty),
+            bonus: self.bonus.unwrap_or(base.bonus),
+            threshold: self.threshold.unwrap_or(base.threshold),
+            accounting: self.accounting.unwrap_or(base.accounting),
+            charge_switch: self.charge_switch.unwrap_or(base.charge_switch),
+            tail: self.tail.unwrap_or(base.tail),
+            wakeup: self.wakeup.unwrap_or(base.wakeup),
         }
     }
 
@@ -165,18 +294,21 @@ impl MachineKeys {
 pub enum Scheduler {
     /// Round robin: one queue, a quantum, no affinity and no preemption on wakeup.
     Rr,
+    /// Linux 2.2 to 2.4: one queue, epochs, goodness.
+    Linux24,
     /// Linux since 6.6: earliest eligible virtual deadline first.
     Eevdf,
 }
 
 impl Scheduler {
     /// All of them, in the order in which they are listed to people.
-    pub const ALL: [Scheduler; 2] = [Scheduler::Rr, Scheduler::Eevdf];
+    pub const ALL: [Scheduler; 3] = [Scheduler::Rr, Scheduler::Linux24, Scheduler::Eevdf];
 
     /// As it is written in a scenario.
     pub const fn name(self) -> &'static str {
         match self {
             Scheduler::Rr => "rr",
+            Scheduler::Linux24 => "linux-2.4",
             Scheduler::Eevdf => "eevdf",
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::{self, Display, Write};
 
 use crate::keys::{Key, compute, experiment, file, job, machine};
-use crate::model::{Compute, Job, Kind, MachineKeys, Scenario, Scheduler};
+use crate::model::{Accounting, Compute, Job, Kind, MachineKeys, Scenario, Scheduler, Tie};
 
 impl Scenario {
     /// The scenario as a file, in one canonical form: [`crate::read`] reads it back as an equal scenario.
@@ -57,7 +57,16 @@ fn write_machine(keys: &MachineKeys, out: &mut String) -> fmt::Result {
     optional(out, &machine::SCHEDULER, keys.scheduler.map(Scheduler::name).map(quote))?;
     optional(out, &machine::QUANTUM, keys.quantum.map(quote))?;
     optional(out, &machine::TICK, keys.tick.map(quote))?;
-    optional(out, &machine::SLICE, keys.slice.map(quote))
+    optional(out, &machine::SLICE, keys.slice.map(quote))?;
+    optional(out, &machine::TIE, keys.tie.map(Tie::name).map(quote))?;
+    optional(out, &machine::ALLOCATION, keys.allocation)?;
+    optional(out, &machine::PENALTY, keys.penalty)?;
+    optional(out, &machine::BONUS, keys.bonus)?;
+    optional(out, &machine::THRESHOLD, keys.threshold)?;
+    optional(out, &machine::ACCOUNTING, keys.accounting.map(Accounting::name).map(quote))?;
+    optional(out, &machine::CHARGE_SWITCH, keys.charge_switch)?;
+    optional(out, &machine::TAIL, keys.tail)?;
+    optional(out, &machine::WAKEUP, keys.wakeup.map(quote))
 }
 
 fn write_job(job: &Job, out: &mut String) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! docs/scenario.md says what the code does: its examples are read, and its tables are those in the code.
 
-use policy::table::POLICIES;
+use policy::table::{Entry, WAITING, WAKEUP};
 use rowlock_scenario::keys::{self, Default, Key, TABLES};
 use rowlock_scenario::read;
 
@@ -28,14 +28,9 @@ fn of_keys(keys: &[Key]) -> String {
     )
 }
 
-fn of_policies() -> String {
-    table(
-        ["rule", "meaning", "source"],
-        POLICIES
-            .iter()
-            .filter(|policy| policy.decision == "waiting")
-            .map(|policy| [format!("`{}`", policy.form), policy.meaning.to_owned(), policy.source.to_owned()]),
-    )
+fn of_policies<P>(what: &str, policies: &[Entry<P>]) -> String {
+    let row = |policy: &Entry<P>| [format!("`{}`", policy.form), policy.meaning.to_owned(), policy.source.to_owned()];
+    table([what, "meaning", "source"], policies.iter().map(row))
 }
 
 fn of_limits() -> String {
@@ -48,6 +43,7 @@ fn of_limits() -> String {
         ("a multiple of CS", (keys::LARGEST_MULTIPLE / 1000).to_string()),
         ("threads of all jobs together", keys::MOST_THREADS.to_string()),
         ("computation of all threads together", format!("{years} years")),
+        ("what is counted in ticks", keys::MOST_TICKS.to_string()),
         ("swept paths", keys::MOST_FACTORS.to_string()),
         ("arms", keys::MOST_ARMS.to_string()),
         ("arms times length of the file", format!("{} MiB", keys::MOST_TEXT >> 20)),
@@ -78,7 +74,8 @@ fn tables_in_the_document() -> Vec<(&'static str, String)> {
 #[test]
 fn the_tables_of_the_document_are_exactly_those_in_the_code() {
     let mut expected: Vec<(&str, String)> = TABLES.iter().map(|(heading, keys)| (*heading, of_keys(keys))).collect();
-    expected.push(("`waiting`", of_policies()));
+    expected.push(("`waiting`", of_policies("rule", WAITING)));
+    expected.push(("`wakeup`", of_policies("scheme", WAKEUP)));
     expected.push(("Limits", of_limits()));
     let found = tables_in_the_document();
     for (heading, table) in &expected {

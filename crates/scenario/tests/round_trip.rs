@@ -2,13 +2,14 @@
 
 use policy::Span;
 use policy::waiting::{Bound, Rule};
+use policy::wakeup::Scheme;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::FileFailurePersistence;
 use rowlock_scenario::{
-    Arm, Compute, Experiment, Granularity, Job, Kind, MachineKeys, Scenario, Scheduler, Setting, read,
+    Accounting, Arm, Compute, Experiment, Granularity, Job, Kind, MachineKeys, Scenario, Scheduler, Setting, Tie, read,
 };
 
 /// Failing cases are kept beside this file, so that they are tried first from then on.
@@ -34,26 +35,48 @@ fn margin() -> impl Strategy<Value = Bound> {
 }
 
 fn rule() -> impl Strategy<Value = Rule> {
-    let named = policy::table::POLICIES.iter().filter_map(|entry| entry.rule).collect::<Vec<_>>();
+    let named = policy::table::WAITING.iter().filter_map(|entry| entry.rule).collect::<Vec<_>>();
     prop_oneof![select(named), bound().prop_map(Rule::TwoPhase)]
 }
 
 fn machine() -> impl Strategy<Value = MachineKeys> {
     let spans = vec(option::of(span()), 7);
     let rest = (any::<bool>(), 1..1000_u32, option::of(margin()), option::of(select(Scheduler::ALL.to_vec())));
-    (spans, rest).prop_map(|(spans, (like_host, cpus, spin_margin, scheduler))| MachineKeys {
-        like_host,
-        cpus: (!like_host || cpus % 2 == 0).then_some(cpus),
-        step: spans[0],
-        context_switch: spans[1],
-        wakeup_cost: spans[2],
-        yield_cost: spans[3],
-        spin_margin,
-        scheduler,
-        quantum: spans[4],
-        tick: spans[5],
-        slice: spans[6],
-    })
+    let ticks = vec(option::of(1..100_u32), 4);
+    let named = (
+        option::of(select(Tie::ALL.to_vec())),
+        option::of(select(Accounting::ALL.to_vec())),
+        option::of(select(Scheme::ALL.to_vec())),
+    );
+    let flags = (option::of(any::<bool>()), option::of(any::<bool>()));
+    let machine = |(spans, rest, ticks, named, flags): (Vec<_>, (bool, u32, _, _), Vec<_>, (_, _, _), (_, _))| {
+        let (like_host, cpus, spin_margin, scheduler) = rest;
+        let (tie, accounting, wakeup) = named;
+        let (charge_switch, tail) = flags;
+        MachineKeys {
+            like_host,
+            cpus: (!like_host || cpus % 2 == 0).then_some(cpus),
+            step: spans[0],
+            context_switch: spans[1],
+            wakeup_cost: spans[2],
+            yield_cost: spans[3],
+            spin_margin,
+            scheduler,
+            quantum: spans[4],
+            tick: spans[5],
+            slice: spans[6],
+            tie,
+            allocation: ticks[0],
+            penalty: ticks[1],
+            bonus: ticks[2],
+            threshold: ticks[3],
+            accounting,
+            charge_switch,
+            tail,
+            wakeup,
+        }
+    };
+    (spans, rest, ticks, named, flags).prop_map(machine)
 }
 
 fn barrier() -> impl Strategy<Value = Kind> {

@@ -264,7 +264,7 @@ impl Scheduler for Eevdf {
         }
     }
 
-    fn alarm(&self, _: CpuId, now: Instant) -> Instant {
+    fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
         let tick = self.tick.as_nanos();
         Instant::from_nanos((now.as_nanos() / tick + 1).saturating_mul(tick))
     }

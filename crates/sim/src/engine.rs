@@ -6,16 +6,16 @@ use policy::waiting::{Decision, Observation, TeamState};
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::result::{MachineOutcome, Outcome};
-use scenario::{Machine, Setting};
+use scenario::{Machine, Setting, Tie};
 
 use crate::Error;
 use crate::account::{MachineTime, Use};
 use crate::scheduler::{Marks, Scheduler, Why};
 use crate::team::{Activity, Crew, ENDLESS, Place, Task};
 use crate::watch::{Begins, Doing, Leaving, Watch};
-use crate::winner::{NEVER, WinnerTree};
+use crate::winner::{Key, WinnerTree};
 
-/// The kinds of event, in the order in which they are taken within one moment.
+/// The kinds of event, in the order in which they are taken within one moment where an arrival beats the end of a spin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     SwitchEnds = 0,
@@ -24,10 +24,30 @@ enum Event {
     SpinEnds = 3,
 }
 
-/// A time and an event as one key of the winner tree: the time in the upper 62 bits.
-fn key(at: Instant, event: Event) -> u64 {
-    let nanos = at.as_nanos();
-    if nanos >= NEVER >> 2 { NEVER } else { nanos << 2 | event as u64 }
+/// The place of each kind of event within one moment.
+#[derive(Clone, Copy, Debug)]
+struct Order([u64; 4]);
+
+impl Order {
+    fn new(tie: Tie) -> Order {
+        Order(match tie {
+            Tie::Arrive => [0, 1, 2, 3],
+            Tie::Timeout => [0, 2, 3, 1],
+        })
+    }
+
+    /// A time and an event as one key of the winner tree: the time in the upper 62 bits.
+    #[inline]
+    fn key(self, at: Instant, event: Event) -> u64 {
+        let nanos = at.as_nanos();
+        if nanos >= u64::NEVER >> 2 { u64::NEVER } else { nanos << 2 | self.0[event as usize] }
+    }
+
+    /// Whether a key is that of an event of this kind.
+    #[inline]
+    fn is(self, key: u64, event: Event) -> bool {
+        key & 3 == self.0[event as usize]
+    }
 }
 
 /// A CPU.
@@ -50,7 +70,8 @@ pub(crate) struct Engine<'a, S, R, W> {
     pub(crate) scheduler: S,
     pub(crate) cpus: Vec<Cpu>,
     marks: Marks,
-    queue: WinnerTree,
+    queue: WinnerTree<u64>,
+    order: Order,
     pub(crate) crew: Crew,
     /// Who was awakened in the event at hand: empty between events.
     woken: Vec<ThreadId>,
@@ -76,6 +97,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
             cpus: vec![idle; cpus],
             marks: Marks::new(cpus),
             queue: WinnerTree::new(cpus),
+            order: Order::new(machine.tie),
             woken: Vec::new(),
             team_states: vec![TeamState::default(); crew.jobs.len()],
             recorders: crew.jobs.iter().map(|_| R::default()).collect(),
@@ -104,7 +126,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
     pub(crate) fn run(mut self) -> Result<(Outcome, Vec<R>), Error> {
         while self.jobs_left > 0 {
             let (slot, key) = self.queue.winner();
-            if key == NEVER {
+            if key == u64::NEVER {
                 return Err(self.why_nothing_happens());
             }
             let at = Instant::from_nanos(key >> 2);
@@ -114,9 +136,9 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
             let cpu = CpuId(slot as u32);
             match self.cpus[slot].doing {
                 Doing::Switching { from, to } => self.switch_ends(cpu, from, to),
-                Doing::Running(thread) if key & 3 == Event::Alarm as u64 => self.alarm(cpu, thread),
+                Doing::Running(thread) if self.order.is(key, Event::Alarm) => self.alarm(cpu, thread),
                 Doing::Running(thread) => self.activity_ends(cpu, thread),
-                Doing::Idle => self.queue.set(slot, NEVER),
+                Doing::Idle => self.queue.set(slot, u64::NEVER),
             }
             self.let_told_cpus_pick();
             #[cfg(debug_assertions)]
@@ -227,7 +249,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         self.now_does(cpu, Doing::Switching { from, to });
         // Waking the CPU is not the thread's doing; the switch is.
         self.cpus[cpu.index()].owed = self.machine.context_switch;
-        self.queue.set(cpu.index(), key(self.now + span, Event::SwitchEnds));
+        self.queue.set(cpu.index(), self.order.key(self.now + span, Event::SwitchEnds));
     }
 
     fn switch_ends(&mut self, cpu: CpuId, from: Option<(ThreadId, Leaving)>, to: Option<ThreadId>) {
@@ -241,7 +263,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         }
         match to {
             Some(to) => self.dispatch(cpu, to),
-            None => self.queue.set(cpu.index(), NEVER),
+            None => self.queue.set(cpu.index(), u64::NEVER),
         }
         if self.marks.is_marked(cpu) || (to.is_none() && S::LOOKS_WHEN_IDLE) {
             self.marks.mark(cpu);
@@ -292,8 +314,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Activity::Spin { left, .. } | Activity::Yield { left, .. } => (left, Event::SpinEnds),
             Activity::Block | Activity::Exit => (Span::ZERO, Event::ComputationEnds),
         };
-        let alarm = key(self.cpus[cpu.index()].alarm, Event::Alarm);
-        self.queue.set(cpu.index(), alarm.min(key(self.now + left, event)));
+        let alarm = self.order.key(self.cpus[cpu.index()].alarm, Event::Alarm);
+        self.queue.set(cpu.index(), alarm.min(self.order.key(self.now + left, event)));
     }
 
     /// Charges the time of a CPU to what it does and to the thread that it does it for.

@@ -6,6 +6,7 @@ mod account;
 mod check;
 pub mod eevdf;
 mod engine;
+pub mod linux_2_4;
 pub mod rr;
 pub mod scheduler;
 mod team;
@@ -19,6 +20,7 @@ use scenario::{Kind, Machine, Scheduler, Setting};
 
 use crate::eevdf::Eevdf;
 use crate::engine::Engine;
+use crate::linux_2_4::Linux24;
 use crate::rr::RoundRobin;
 use crate::watch::Watch;
 
@@ -94,12 +96,27 @@ pub fn run_watched<R: Recorder + Default, W: Watch>(
             let scheduler = RoundRobin::new(machine.quantum);
             Engine::new(machine, setting, seed, scheduler, watch).run()
         }
+        Scheduler::Linux24 => {
+            let scheduler = Linux24::new(machine, address_spaces(setting));
+            Engine::new(machine, setting, seed, scheduler, watch).run()
+        }
         Scheduler::Eevdf => {
             let threads = setting.jobs.iter().map(|job| job.copies * job.kind.threads()).sum();
             let scheduler = Eevdf::new(machine.cpus, threads, machine.slice, machine.tick);
             Engine::new(machine, setting, seed, scheduler, watch).run()
         }
     }
+}
+
+/// How many threads share each address space: those of a barrier job one, all others have their own.
+fn address_spaces(setting: &Setting) -> impl Iterator<Item = u32> {
+    setting.jobs_with_copies().flat_map(|(_, job)| {
+        let threads = job.kind.threads();
+        match job.kind {
+            Kind::Barrier { .. } => std::iter::repeat_n(threads, 1),
+            Kind::Cpu { .. } | Kind::Command { .. } => std::iter::repeat_n(1, threads as usize),
+        }
+    })
 }
 
 /// The machine with its durations floored to its step, so that all events fall on the grid.

@@ -43,7 +43,7 @@ impl Scheduler for RoundRobin {
 
     fn yields(&mut self, _: CpuId, _: ThreadId, _: Instant) {}
 
-    fn alarm(&self, _: CpuId, now: Instant) -> Instant {
+    fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
         now + self.quantum
     }
 

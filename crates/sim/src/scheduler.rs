@@ -50,7 +50,7 @@ pub trait Scheduler {
 
     /// When the scheduler wants to look at `cpu` again, whose thread runs from now on. Asked when a thread gets a CPU,
     /// and again after each alarm.
-    fn alarm(&self, cpu: CpuId, now: Instant) -> Instant;
+    fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant;
 
     /// The alarm of `cpu` went off. Returns who should pick again.
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks;

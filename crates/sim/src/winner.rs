@@ -2,54 +2,110 @@
 //!
 //! A CPU has exactly one next event (or none), and half of the engine's steps move another CPU's event as well. A
 //! tournament among the CPUs, replayed from the leaf that changed, beats every heap at that: it never searches, and an
-//! event is cancelled by a key that never wins.
+//! event is cancelled by a key that never wins. Schedulers find the best thread of a long queue with the same tree.
 
-/// A key that never wins: no event.
-pub(crate) const NEVER: u64 = u64::MAX;
+use std::ops::Range;
+
+/// What slots of a winner tree compete with.
+pub(crate) trait Key: Copy + Ord {
+    /// A key that never wins: no event, no thread.
+    const NEVER: Self;
+}
+
+impl Key for u64 {
+    const NEVER: u64 = u64::MAX;
+}
+
+impl Key for u128 {
+    const NEVER: u128 = u128::MAX;
+}
 
 /// Slots with a key each; the smallest key wins, among equals the lowest slot.
 #[derive(Clone, Debug)]
-pub(crate) struct WinnerTree {
+pub(crate) struct WinnerTree<K> {
     /// The keys of the slots, padded to a power of two.
-    keys: Vec<u64>,
+    keys: Vec<K>,
     /// The winning slot of each match; match `i` is between the winners of `2i` and `2i + 1`, match 1 is the final. The
     /// second half holds the slots themselves.
     winners: Vec<u32>,
 }
 
-impl WinnerTree {
+impl<K: Key> WinnerTree<K> {
     /// A tree of `slots` slots, none of which has an event.
-    pub(crate) fn new(slots: usize) -> WinnerTree {
+    pub(crate) fn new(slots: usize) -> WinnerTree<K> {
         let width = slots.next_power_of_two().max(2);
-        let mut tree = WinnerTree { keys: vec![NEVER; width], winners: vec![0; 2 * width] };
+        let mut tree = WinnerTree { keys: vec![K::NEVER; width], winners: vec![0; 2 * width] };
         for slot in 0..width {
             tree.winners[width + slot] = slot as u32;
         }
-        for game in (1..width).rev() {
-            tree.winners[game] = tree.winners[2 * game];
-        }
+        tree.replay_all();
         tree
     }
 
     /// Gives `slot` a new key.
     #[inline]
-    pub(crate) fn set(&mut self, slot: usize, key: u64) {
+    pub(crate) fn set(&mut self, slot: usize, key: K) {
         let width = self.keys.len();
         self.keys[slot] = key;
         let mut game = (width + slot) / 2;
         while game > 0 {
-            let (left, right) = (self.winners[2 * game], self.winners[2 * game + 1]);
-            let right_wins = self.keys[right as usize] < self.keys[left as usize];
-            self.winners[game] = if right_wins { right } else { left };
+            self.winners[game] = self.play(self.winners[2 * game], self.winners[2 * game + 1]);
             game /= 2;
         }
     }
 
+    /// Gives every slot a new key, made of its number and the old one.
+    pub(crate) fn set_all(&mut self, new: impl Fn(usize, K) -> K) {
+        for (slot, key) in self.keys.iter_mut().enumerate() {
+            *key = new(slot, *key);
+        }
+        self.replay_all();
+    }
+
+    fn replay_all(&mut self) {
+        for game in (1..self.keys.len()).rev() {
+            self.winners[game] = self.play(self.winners[2 * game], self.winners[2 * game + 1]);
+        }
+    }
+
+    /// The winner of two slots, the lower of which is the left one.
+    #[inline]
+    fn play(&self, left: u32, right: u32) -> u32 {
+        if self.keys[right as usize] < self.keys[left as usize] { right } else { left }
+    }
+
     /// The winning slot and its key.
     #[inline]
-    pub(crate) fn winner(&self) -> (usize, u64) {
+    pub(crate) fn winner(&self) -> (usize, K) {
         let slot = self.winners[1] as usize;
         (slot, self.keys[slot])
+    }
+
+    /// The winner among some slots, and its key; of none, a key that never wins.
+    pub(crate) fn winner_of(&self, slots: Range<usize>) -> (usize, K) {
+        let width = self.keys.len();
+        let mut best = (slots.start, K::NEVER);
+        let mut meet = |winners: &[u32], game: usize| {
+            let slot = winners[game] as usize;
+            let key = self.keys[slot];
+            if (key, slot) < (best.1, best.0) {
+                best = (slot, key);
+            }
+        };
+        let (mut low, mut high) = (slots.start + width, slots.end + width);
+        while low < high {
+            if low % 2 == 1 {
+                meet(&self.winners, low);
+                low += 1;
+            }
+            if high % 2 == 1 {
+                high -= 1;
+                meet(&self.winners, high);
+            }
+            low /= 2;
+            high /= 2;
+        }
+        best
     }
 }
 
@@ -60,8 +116,9 @@ mod tests {
 
     #[test]
     fn an_empty_tree_never_wins() {
-        assert_eq!(WinnerTree::new(1).winner().1, NEVER);
-        assert_eq!(WinnerTree::new(5).winner().1, NEVER);
+        assert_eq!(WinnerTree::<u64>::new(1).winner().1, u64::NEVER);
+        assert_eq!(WinnerTree::<u128>::new(5).winner().1, u128::NEVER);
+        assert_eq!(WinnerTree::<u64>::new(5).winner_of(2..2).1, u64::NEVER);
     }
 
     proptest! {
@@ -71,15 +128,25 @@ mod tests {
             changes in prop::collection::vec((0_usize..40, 0_u64..16), 1..200),
         ) {
             let mut tree = WinnerTree::new(slots);
-            let mut obvious = vec![NEVER; slots];
+            let mut obvious = vec![u64::NEVER; slots];
+            let first = |obvious: &[u64]| {
+                let smallest = *obvious.iter().min().unwrap();
+                (obvious.iter().position(|&key| key == smallest).unwrap(), smallest)
+            };
             for (slot, key) in changes {
-                let (slot, key) = (slot % slots, if key == 15 { NEVER } else { key });
+                let (slot, key) = (slot % slots, if key == 15 { u64::NEVER } else { key });
                 tree.set(slot, key);
                 obvious[slot] = key;
-                let smallest = *obvious.iter().min().unwrap();
-                let first = obvious.iter().position(|&key| key == smallest).unwrap();
-                prop_assert_eq!(tree.winner(), (first, smallest));
+                prop_assert_eq!(tree.winner(), first(&obvious));
+                let (at, smallest) = first(&obvious[slot..]);
+                prop_assert_eq!(tree.winner_of(slot..slots), (slot + at, smallest));
+                let (at, smallest) = first(&obvious[..=slot]);
+                prop_assert_eq!(tree.winner_of(0..slot + 1), (at, smallest));
             }
+            let turned = |slot: usize, key: u64| if key == u64::NEVER { key } else { 15 - key + slot as u64 % 2 };
+            tree.set_all(turned);
+            obvious.iter_mut().enumerate().for_each(|(slot, key)| *key = turned(slot, *key));
+            prop_assert_eq!(tree.winner(), first(&obvious));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use policy::record::{Entry, Log, Recorder, replay};
-use policy::table::POLICIES;
+use policy::table::WAITING;
 use policy::waiting::{Costs, Decision, Observation, Rule};
 use policy::{Span, ThreadId};
 use rowlock_wait::{Barrier, Statistics};
@@ -48,7 +48,7 @@ fn rounds(rule: Rule) -> u64 {
 
 #[test]
 fn every_rule_lets_every_team_meet() {
-    for entry in POLICIES {
+    for entry in WAITING {
         for parties in [1, 2, 5] {
             meet(&Barrier::new(parties, entry.example, COSTS, 2), rounds(entry.example));
         }
@@ -106,7 +106,7 @@ fn more_threads_than_parties_meet_in_turns() {
 
 #[test]
 fn statistics_add_up_for_every_rule() {
-    for entry in POLICIES {
+    for entry in WAITING {
         let (rounds, parties) = (rounds(entry.example), 3_u32);
         let barrier = Barrier::new(parties, entry.example, COSTS, 2);
         meet(&barrier, rounds);
@@ -156,7 +156,7 @@ fn statistics_are_readable_while_threads_meet() {
 
 #[test]
 fn the_record_of_real_threads_replays_without_a_difference() {
-    for entry in POLICIES {
+    for entry in WAITING {
         let barrier = Barrier::with_recorder(4, entry.example, COSTS, 2, Log::default());
         meet(&barrier, 10);
         let mut record = barrier.recorder().entries();

@@ -9,7 +9,7 @@
 use std::cell::UnsafeCell;
 
 use policy::Span;
-use policy::table::POLICIES;
+use policy::table::WAITING;
 use policy::waiting::{Costs, Rule};
 use rowlock_wait::Barrier;
 
@@ -39,7 +39,7 @@ fn meet(board: &Board, barrier: &Barrier, number: u32, rounds: u64) {
 fn main() {
     let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
     let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10) };
-    for entry in POLICIES {
+    for entry in WAITING {
         // A rule that never gives up its CPU makes little headway with more threads than CPUs.
         let rounds = stress * if entry.example == Rule::AlwaysSpin { 20 } else { 500 };
         // They live as long as the program: no thread is the last to drop them.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use policy::Span;
-use policy::table::POLICIES;
+use policy::table::WAITING;
 use policy::waiting::Rule;
 use rowlock_host::{Error, Executed, Host, HostCalibration, Machine, Rate};
 use scenario::model::{Compute, Job, Kind, MachineKeys, Setting};
@@ -107,7 +107,7 @@ fn run_while(setting: &Setting, meanwhile: impl FnOnce(&AtomicBool)) -> Result<E
 }
 
 fn every_rule_of_the_table_runs() {
-    for entry in POLICIES {
+    for entry in WAITING {
         let crew = run_alone(barrier(3, 20, entry.example)).unwrap();
         assert_eq!(crew.rounds, Some(20), "{}", entry.form);
         let spins = matches!(entry.example, Rule::TwoPhase(_) | Rule::AlwaysSpin);
@@ -120,7 +120,7 @@ fn every_rule_of_the_table_runs() {
 fn the_record_of_every_rule_replays() {
     let host = host();
     let costs = rowlock_host::twin(&host.calibration).costs();
-    for entry in POLICIES {
+    for entry in WAITING {
         let setting = setting(vec![job("crew", barrier(3, 20, entry.example)), job("short", command(&["true"]))]);
         let (executed, records) = host.run_recorded(&setting, 1, &AtomicBool::new(false)).unwrap();
         assert_eq!(executed.outcome.jobs[0].rounds, Some(20));

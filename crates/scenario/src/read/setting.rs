@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use policy::Span;
+use policy::wakeup::Scheme;
 use toml::de::{DeTable, DeValue};
 
 use super::table::{Report, Table};
 use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, quoted};
-use crate::keys::{self, compute, experiment, file, job, machine};
-use crate::model::{Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use crate::keys::{self, Key, compute, experiment, file, job, machine};
+use crate::model::{Accounting, Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler, Setting, Tie};
 
 /// Reads the setting of one arm: of the file with the arm's values in it. `None` where something was reported.
 pub(super) fn setting(root: &Table<'_, '_>, report: &mut Report) -> Option<Setting> {
@@ -49,9 +50,16 @@ fn machine_keys(table: &Table<'_, '_>, report: &mut Report) -> MachineKeys {
         slice: span(&machine::SLICE),
         cpus: table.read(&machine::CPUS, report, value::count),
         spin_margin: table.read(&machine::SPIN_MARGIN, report, value::margin),
-        scheduler: table
-            .read(&machine::SCHEDULER, report, value::one_of)
-            .and_then(|name| Scheduler::ALL.into_iter().find(|scheduler| scheduler.name() == name)),
+        scheduler: named(table, &machine::SCHEDULER, report, &Scheduler::ALL, Scheduler::name),
+        tie: named(table, &machine::TIE, report, &Tie::ALL, Tie::name),
+        allocation: table.read(&machine::ALLOCATION, report, value::count),
+        penalty: table.read(&machine::PENALTY, report, value::count),
+        bonus: table.read(&machine::BONUS, report, value::count),
+        threshold: table.read(&machine::THRESHOLD, report, value::count),
+        accounting: named(table, &machine::ACCOUNTING, report, &Accounting::ALL, Accounting::name),
+        charge_switch: table.read(&machine::CHARGE_SWITCH, report, value::flag),
+        tail: table.read(&machine::TAIL, report, value::flag),
+        wakeup: named(table, &machine::WAKEUP, report, &Scheme::ALL, Scheme::name),
     };
     let says_how_many = [machine::LIKE, machine::CPUS].iter().any(|key| table.get(key, report).is_some());
     if !says_how_many {
@@ -59,6 +67,18 @@ fn machine_keys(table: &Table<'_, '_>, report: &mut Report) -> MachineKeys {
         report.missing(diagnostic.help("write `cpus = 32`, or `like = \"host\"` for the machine that this runs on"));
     }
     keys
+}
+
+/// A value that is written by its name.
+fn named<T: Copy>(
+    table: &Table<'_, '_>,
+    key: &Key,
+    report: &mut Report,
+    all: &[T],
+    name: fn(T) -> &'static str,
+) -> Option<T> {
+    let written = table.read(key, report, value::one_of)?;
+    all.iter().copied().find(|value| name(*value) == written)
 }
 
 /// A job and the place of its header.

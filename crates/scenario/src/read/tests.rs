@@ -2,7 +2,7 @@ use policy::Span;
 use policy::waiting::{Bound, Rule};
 
 use super::*;
-use crate::model::{Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler};
+use crate::model::{Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler};
 
 const CREW: &str = r#"
 [machine]
@@ -91,8 +91,8 @@ fn a_file_is_read_as_it_stands() {
         spin_margin: Some(Bound::OfCs { thousandths: 500, plus: false }),
         scheduler: Some(Scheduler::Rr),
         quantum: Some(Span::from_micros(100)),
-        tick: None,
         slice: Some(Span::from_millis(3)),
+        ..MachineKeys::default()
     };
     assert_eq!(setting.machine, machine);
     let exact = |mean, sd| Compute::Normal { mean: Span::from_nanos(mean), sd: Span::from_nanos(sd) };
@@ -139,6 +139,17 @@ fn what_is_not_written_has_the_documented_defaults() {
     assert_eq!(default(&keys::machine::SCHEDULER), machine.scheduler.name());
     assert_eq!(default(&keys::machine::QUANTUM), machine.quantum.to_string());
     assert_eq!(default(&keys::machine::TICK), machine.tick.to_string());
+    assert_eq!(default(&keys::machine::TIE), machine.tie.name());
+    let linux = machine.linux_2_4;
+    assert_eq!(default(&keys::machine::SHORT_TICK), Linux24::TICK.to_string());
+    assert_eq!(default(&keys::machine::ALLOCATION), linux.allocation.to_string());
+    assert_eq!(default(&keys::machine::PENALTY), linux.penalty.to_string());
+    assert_eq!(default(&keys::machine::BONUS), linux.bonus.to_string());
+    assert_eq!(default(&keys::machine::THRESHOLD), linux.threshold.to_string());
+    assert_eq!(default(&keys::machine::ACCOUNTING), linux.accounting.name());
+    assert_eq!(default(&keys::machine::CHARGE_SWITCH), linux.charge_switch.to_string());
+    assert_eq!(default(&keys::machine::TAIL), linux.tail.to_string());
+    assert_eq!(default(&keys::machine::WAKEUP), linux.wakeup.name());
     let slice = |cpus| Machine::with_cpus(cpus).slice;
     let slices = format!("{} with 1 CPU, {} from 2, {} from 4, {} from 8", slice(1), slice(2), slice(4), slice(8));
     assert_eq!(default(&keys::machine::SLICE), slices);
@@ -162,7 +173,10 @@ fn every_example_in_the_table_of_keys_is_accepted() {
         |keys: &[keys::Key]| keys.iter().map(|key| format!("{} = {}\n", key.name, key.example)).collect::<String>();
     let barrier: Vec<_> = keys::job::BARRIER.iter().copied().filter(|key| key.name != "granularity").collect();
     let own = [(barrier.as_slice(), "barrier"), (keys::job::CPU, "cpu"), (keys::job::COMMAND, "command")];
-    let mut text = keys::machine::ALL.iter().fold("[machine]\n".to_owned(), |text, keys| text + &with(keys));
+    // Two schedulers have a tick each, of the same name.
+    let once = |keys: &&keys::Key| keys.meaning != keys::machine::TICK.meaning;
+    let machine: Vec<_> = keys::machine::ALL.iter().copied().flatten().filter(once).copied().collect();
+    let mut text = "[machine]\n".to_owned() + &with(&machine);
     for (index, (own, kind)) in own.into_iter().enumerate() {
         text += &format!("[[job]]\nname = \"job{index}\"\nkind = \"{kind}\"\n{}", with(own));
     }
@@ -253,11 +267,21 @@ fn keys_of_the_other_scheduler_are_legal() {
 }
 
 #[test]
+fn the_tick_that_is_not_written_is_that_of_the_scheduler() {
+    let scenario = good(&format!("{CREW}[experiment]\nsweep = {{ 'machine.scheduler' = ['eevdf', 'linux-2.4'] }}"));
+    let host = Machine { tick: Span::from_millis(1), ..Machine::with_cpus(2) };
+    let tick = |arm: usize| scenario.arms[arm].setting.machine.complete(&host).tick;
+    assert_eq!((tick(0), tick(1)), (Span::from_millis(1), Span::from_micros(10)));
+    let written = CREW.replace("cpus = 2", "cpus = 2\nscheduler = 'linux-2.4'\ntick = '10 ms'");
+    assert_eq!(good(&written).arms[0].setting.machine.complete(&host).tick, Span::from_millis(10));
+}
+
+#[test]
 fn a_planned_scheduler_is_told_which_ones_there_are() {
-    let text = CREW.replace("cpus = 2", "cpus = 2\nscheduler = \"linux-2.4\"");
+    let text = CREW.replace("cpus = 2", "cpus = 2\nscheduler = \"linux-o1\"");
     let diagnostics = read("bad.toml", text.as_bytes()).unwrap_err();
     let help = diagnostics.iter().next().and_then(|diagnostic| diagnostic.help.clone());
-    assert_eq!(help.as_deref(), Some("it can be rr or eevdf"));
+    assert_eq!(help.as_deref(), Some("did you mean `linux-2.4`? It can be rr, linux-2.4 or eevdf"));
 }
 
 #[test]

@@ -102,7 +102,7 @@ pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<Rule, Wrong> {
         Ok(Rule::TwoPhase(bound)) => limited(key, node, bound).map(Rule::TwoPhase),
         Ok(rule) => Ok(rule),
         Err(text) => {
-            let rules = policy::table::POLICIES.iter().filter(|entry| entry.decision == key.name);
+            let rules = policy::table::WAITING.iter().filter(|entry| entry.decision == key.name);
             let names: Vec<&str> = rules.clone().filter(|entry| entry.rule.is_some()).map(|entry| entry.form).collect();
             let families = rules.filter(|entry| entry.rule.is_none());
             let families: Vec<String> = families.map(|entry| format!("\"{}\"", entry.example)).collect();

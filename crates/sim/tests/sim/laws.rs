@@ -1,10 +1,12 @@
 //! Laws that hold whatever the setting.
 
 use policy::Span;
-use policy::table::POLICIES;
+use policy::table::WAITING;
+use policy::wakeup::Scheme;
 use proptest::prelude::*;
+use proptest::sample::select;
 use rowlock_sim::run;
-use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Accounting, Compute, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie};
 
 use crate::timeline::{barrier, cpu, setting};
 
@@ -86,29 +88,49 @@ fn a_command_is_a_cpu_job_of_its_cpu_time() {
     assert!(refused.to_string().contains("`zip`"), "{refused}");
 }
 
+fn linux_2_4() -> impl Strategy<Value = Linux24> {
+    let ticks = (1_u32..4, 0_u32..4, 0_u32..3, 0_u32..3);
+    let named = (select(Accounting::ALL.to_vec()), select(Scheme::ALL.to_vec()));
+    (ticks, named, any::<bool>(), any::<bool>()).prop_map(
+        |((allocation, penalty, bonus, threshold), (accounting, wakeup), charge_switch, tail)| Linux24 {
+            allocation,
+            penalty,
+            bonus,
+            threshold,
+            accounting,
+            charge_switch,
+            tail,
+            wakeup,
+        },
+    )
+}
+
 /// Settings with all kinds of jobs, small enough to be checked after each event.
 fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
     let compute = (0_u64..60, 0_u64..20).prop_map(|(mean, sd)| Compute::Normal { mean: us(mean), sd: us(sd) });
-    let kind = (0_usize..3, 1_u32..7, compute, 1_u64..30, 0..POLICIES.len(), prop::option::of(0_u64..3_000)).prop_map(
+    let kind = (0_usize..3, 1_u32..7, compute, 1_u64..30, 0..WAITING.len(), prop::option::of(0_u64..3_000)).prop_map(
         |(kind, threads, compute, rounds, policy, work)| match kind {
             0 => Kind::Cpu { threads, work: work.map(us) },
             1 => Kind::Command { argv: vec!["true".into()], threads, work: Some(us(work.unwrap_or(0))) },
-            _ => Kind::Barrier { threads, compute, rounds, waiting: POLICIES[policy].example },
+            _ => Kind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example },
         },
     );
     let job = (1_u32..3, kind).prop_map(|(copies, kind)| Job { name: String::new(), copies, kind });
-    let machine = (1_u32..5, 0_u64..9, 0_u64..30, 1_u64..200, prop::bool::ANY, 1_u64..3_000).prop_map(
-        |(cpus, switch, wakeup, quantum, rr, step)| Machine {
-            scheduler: if rr { Scheduler::Rr } else { Scheduler::Eevdf },
-            step: Span::from_nanos(step),
-            context_switch: us(switch),
-            wakeup_cost: us(wakeup),
-            quantum: us(quantum),
-            tick: us(10 * quantum),
-            slice: us(7 * quantum),
-            ..Machine::with_cpus(cpus)
-        },
-    );
+    let costs = (0_u64..9, 0_u64..30, 1_u64..3_000);
+    let machine =
+        (1_u32..5, costs, 1_u64..200, select(Scheduler::ALL.to_vec()), linux_2_4(), select(Tie::ALL.to_vec()));
+    let machine = machine.prop_map(|(cpus, (switch, wakeup, step), quantum, scheduler, linux_2_4, tie)| Machine {
+        scheduler,
+        tie,
+        linux_2_4,
+        step: Span::from_nanos(step),
+        context_switch: us(switch),
+        wakeup_cost: us(wakeup),
+        quantum: us(quantum),
+        tick: us(10 * quantum),
+        slice: us(7 * quantum),
+        ..Machine::with_cpus(cpus)
+    });
     (machine, prop::collection::vec(job, 1..5), prop::bool::ANY).prop_map(|(machine, mut jobs, keep_running)| {
         jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
         (machine, Setting { machine: MachineKeys::default(), jobs, keep_running })

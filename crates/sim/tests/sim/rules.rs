@@ -2,7 +2,7 @@
 
 use policy::Span;
 use policy::record::{Log, Recorder, replay};
-use policy::table::POLICIES;
+use policy::table::WAITING;
 use rowlock_sim::run_watched;
 use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
 
@@ -10,7 +10,7 @@ use crate::timeline::cpu;
 
 #[test]
 fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
-    for entry in POLICIES {
+    for entry in WAITING {
         for scheduler in Scheduler::ALL {
             let (mean, sd) = (Span::from_micros(20), Span::from_micros(2));
             let kind = Kind::Barrier {

@@ -1,0 +1,463 @@
+//! Which CPU an awakened thread goes to: the wakeup schemes of a kernel with one run queue for all CPUs.
+//!
+//! Source: Tsafrir and Feitelson, section 4.3 and appendix A; Linux 2.4.5, `kernel/sched.c` (`goodness`,
+//! `reschedule_idle`). When a barrier completes, many threads are awakened at once, and for each of them in turn the kernel
+//! looks for a CPU and *marks* it (`need_resched`); a marked CPU soon calls the scheduler, which runs the best thread that
+//! it finds, whoever that is. A mark names a CPU, not a thread.
+//!
+//! * [`Scheme::Original`]: the CPU where the thread last ran, if that is idle; else the CPU that has been idle longest; else
+//!   the CPU whose thread is outdone by most, if by more than a threshold. No look is taken at what is marked already, so
+//!   a whole series of awakened threads may mark the same CPU: they stay in the queue, and other CPUs stay idle.
+//! * [`Scheme::Ap`]: the same, but marked CPUs are passed over.
+//! * [`Scheme::Gv`], the global view: all awakened threads are paired with CPUs at once, such that the sum of what is gained
+//!   is largest. An idle CPU is worth more than any preemption, and a preemption below the threshold is worth nothing.
+//!   Marked CPUs are passed over.
+//!
+//! Choices that the sources leave open: equally good CPUs are taken in the order of their numbers (as the kernel's loop
+//! does); among idle CPUs the global view prefers those where the thread's goodness is larger.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::units::{CpuId, Instant, Span};
+
+/// A wakeup scheme.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Linux 2.4's: each thread on its own, without memory.
+    #[default]
+    Original,
+    /// Passes over CPUs that are marked already.
+    Ap,
+    /// Pairs all threads with CPUs at once.
+    Gv,
+}
+
+impl Scheme {
+    /// All of them, the simplest first.
+    pub const ALL: [Scheme; 3] = [Scheme::Original, Scheme::Ap, Scheme::Gv];
+
+    /// As it is written in a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scheme::Original => "original",
+            Scheme::Ap => "ap",
+            Scheme::Gv => "gv",
+        }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = UnknownScheme;
+
+    fn from_str(text: &str) -> Result<Scheme, UnknownScheme> {
+        Scheme::ALL.into_iter().find(|scheme| scheme.name() == text).ok_or_else(|| UnknownScheme(text.to_owned()))
+    }
+}
+
+/// A text that is no wakeup scheme.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownScheme(String);
+
+impl fmt::Display for UnknownScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not a wakeup scheme", self.0)
+    }
+}
+
+impl std::error::Error for UnknownScheme {}
+
+/// A number that two threads have in common if and only if they share their memory, as the threads of one job do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AddressSpace(pub u32);
+
+/// What goodness is made of besides a thread's counter. No span here, and no counter, is longer than [`LONGEST`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// `PROC_CHANGE_PENALTY`: what it counts to go on where one last ran. Written as a bonus for staying, as in the kernel,
+    /// so that no goodness falls below that of a thread without allocation.
+    pub penalty: Span,
+    /// `SAME_ADDRESS_SPACE_BONUS`: what it counts to share the memory of the thread that last ran on the CPU.
+    pub bonus: Span,
+    /// A running thread is only preempted for more than this.
+    pub threshold: Span,
+}
+
+/// The longest span that goodness can be computed of: 36 years.
+pub const LONGEST: Span = Span::from_nanos(1 << 60);
+
+impl Weights {
+    /// The kernel's `goodness`: how much a thread deserves a CPU. Zero for a thread that has used up its allocation.
+    #[inline]
+    pub const fn goodness(&self, counter: Span, stays: bool, shares: bool) -> Goodness {
+        let counter = counter.as_nanos() as i64;
+        if counter == 0 {
+            return Goodness(0);
+        }
+        let penalty = if stays { self.penalty.as_nanos() as i64 } else { 0 };
+        let bonus = if shares { self.bonus.as_nanos() as i64 } else { 0 };
+        Goodness(counter + penalty + bonus)
+    }
+}
+
+/// How much a thread deserves a CPU, in nanoseconds of its counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Goodness(pub i64);
+
+/// A CPU as a wakeup scheme sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// Who has it; while it switches, who is coming.
+    pub occupant: Occupant,
+    /// Whose memory the thread had that was the last to run here; nothing before the first.
+    pub last_space: Option<AddressSpace>,
+    /// Whether it has been told to schedule and has not yet.
+    pub marked: bool,
+}
+
+/// Who has a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occupant {
+    /// Nobody, since then.
+    Idle {
+        /// When the CPU chose to be idle.
+        since: Instant,
+    },
+    /// A thread that is charged for the time that passes.
+    Thread {
+        /// From then on it is charged.
+        charged_from: Instant,
+        /// Then its counter will be zero.
+        spent: Instant,
+    },
+}
+
+impl Occupant {
+    /// What the counter of the thread is now; nothing on an idle CPU.
+    #[inline]
+    pub fn counter(&self, now: Instant) -> Option<Span> {
+        match *self {
+            Occupant::Idle { .. } => None,
+            Occupant::Thread { charged_from, spent } => Some(spent.since(now.max(charged_from))),
+        }
+    }
+}
+
+/// An awakened thread as a wakeup scheme sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awakened {
+    /// What is left of its allocation.
+    pub counter: Span,
+    /// Where it last ran; nothing before the first time.
+    pub last_cpu: Option<CpuId>,
+    /// Its memory.
+    pub space: AddressSpace,
+}
+
+impl Awakened {
+    /// Its goodness on a CPU.
+    fn goodness_on(&self, number: usize, cpu: &Cpu, weights: &Weights) -> Goodness {
+        let stays = self.last_cpu.is_some_and(|last| last.index() == number);
+        weights.goodness(self.counter, stays, cpu.last_space == Some(self.space))
+    }
+
+    /// By how much it outdoes the thread of a busy CPU; nothing where that is not above the threshold.
+    #[inline]
+    fn gain(&self, number: usize, cpu: &Cpu, counter: Span, weights: &Weights) -> Option<i64> {
+        let Goodness(own) = self.goodness_on(number, cpu, weights);
+        // Whoever has a CPU last ran there, and shares its own memory.
+        let Goodness(others) = weights.goodness(counter, true, true);
+        let gain = own - others;
+        (gain > weights.threshold.as_nanos() as i64).then_some(gain)
+    }
+}
+
+impl Scheme {
+    /// Marks CPUs for threads that are awakened together, in this order, and calls `told` with each: at most once a thread,
+    /// with [`Scheme::Original`] perhaps the same more than once.
+    ///
+    /// Pure but for the marks in `cpus`: the same threads and CPUs give the same marks.
+    pub fn mark(
+        self,
+        weights: &Weights,
+        now: Instant,
+        awakened: &[Awakened],
+        cpus: &mut [Cpu],
+        mut told: impl FnMut(CpuId),
+    ) {
+        let mut mark = |cpus: &mut [Cpu], number: usize| {
+            cpus[number].marked = true;
+            told(CpuId(number as u32));
+        };
+        match (self, awakened) {
+            (Scheme::Original | Scheme::Ap, _) | (Scheme::Gv, [_]) => {
+                let skips = self != Scheme::Original;
+                for thread in awakened {
+                    if let Some(number) = best_cpu(weights, now, thread, cpus, skips) {
+                        mark(cpus, number);
+                    }
+                }
+            }
+            (Scheme::Gv, _) => {
+                for number in pairing(weights, now, awakened, cpus) {
+                    mark(cpus, number);
+                }
+            }
+        }
+    }
+}
+
+/// The kernel's `reschedule_idle` for one thread.
+#[inline]
+fn best_cpu(weights: &Weights, now: Instant, thread: &Awakened, cpus: &[Cpu], skip_marked: bool) -> Option<usize> {
+    let is_idle = |cpu: &Cpu| matches!(cpu.occupant, Occupant::Idle { .. }) && !(skip_marked && cpu.marked);
+    if let Some(last) = thread.last_cpu
+        && is_idle(&cpus[last.index()])
+    {
+        return Some(last.index());
+    }
+    let mut longest_idle: Option<(Instant, usize)> = None;
+    let mut largest: Option<(i64, usize)> = None;
+    for (number, cpu) in cpus.iter().enumerate() {
+        if skip_marked && cpu.marked {
+            continue;
+        }
+        match cpu.occupant {
+            Occupant::Idle { since } => {
+                if longest_idle.is_none_or(|(longest, _)| since < longest) {
+                    longest_idle = Some((since, number));
+                }
+            }
+            Occupant::Thread { charged_from, spent } => {
+                // Who has nothing left preempts nobody, and beside an idle CPU nobody is preempted.
+                if longest_idle.is_some() || thread.counter.is_zero() {
+                    continue;
+                }
+                let counter = spent.since(now.max(charged_from));
+                let gain = thread.gain(number, cpu, counter, weights);
+                if gain.is_some_and(|gain| largest.is_none_or(|(most, _)| gain > most)) {
+                    largest = gain.map(|gain| (gain, number));
+                }
+            }
+        }
+    }
+    longest_idle.map(|(_, number)| number).or(largest.map(|(_, number)| number))
+}
+
+/// What an idle CPU is worth beyond the goodness of the thread there: more than any sum of preemptions.
+const IDLE: i128 = 1 << 90;
+
+/// The CPUs of the pairing with the largest sum, in the order of the threads.
+fn pairing(weights: &Weights, now: Instant, awakened: &[Awakened], cpus: &[Cpu]) -> Vec<usize> {
+    // Marked CPUs and those that nobody could win are no part of it.
+    let worth = |thread: &Awakened, number: usize, cpu: &Cpu| -> i128 {
+        match cpu.occupant.counter(now) {
+            None => IDLE + i128::from(thread.goodness_on(number, cpu, weights).0),
+            Some(counter) => i128::from(thread.gain(number, cpu, counter, weights).unwrap_or(0)),
+        }
+    };
+    let open: Vec<usize> = (0..cpus.len()).filter(|&number| !cpus[number].marked).collect();
+    let worths: Vec<Vec<i128>> =
+        awakened.iter().map(|thread| open.iter().map(|&cpu| worth(thread, cpu, &cpus[cpu])).collect()).collect();
+    heaviest_pairs(&worths).into_iter().map(|(_, column)| open[column]).collect()
+}
+
+/// The pairs of rows and columns, each in one pair at most, with the largest sum of weights; pairs without weight are left
+/// out. In the order of the rows.
+///
+/// The Hungarian method with potentials (Kuhn 1955; the form of Jonker and Volgenant 1987): rows are added one by one, each
+/// by a shortest augmenting path. O(r² c) for r rows and c columns, the fewer of which are taken for rows.
+fn heaviest_pairs(weights: &[Vec<i128>]) -> Vec<(usize, usize)> {
+    let columns = weights.first().map_or(0, Vec::len);
+    if weights.len() > columns {
+        let turned: Vec<Vec<i128>> = (0..columns).map(|c| weights.iter().map(|row| row[c]).collect()).collect();
+        let mut pairs: Vec<_> = heaviest_pairs(&turned).into_iter().map(|(column, row)| (row, column)).collect();
+        pairs.sort_unstable();
+        return pairs;
+    }
+    // Number 0 is nobody, in rows and in columns; costs are negative weights.
+    let mut row_potential = vec![0_i128; weights.len() + 1];
+    let mut column_potential = vec![0_i128; columns + 1];
+    let mut row_of = vec![0_usize; columns + 1];
+    for row in 1..=weights.len() {
+        let mut reached_from = vec![0_usize; columns + 1];
+        let mut distance = vec![i128::MAX; columns + 1];
+        let mut done = vec![false; columns + 1];
+        row_of[0] = row;
+        let mut column = 0;
+        while row_of[column] != 0 {
+            done[column] = true;
+            let from = row_of[column];
+            let (mut nearest, mut step) = (0, i128::MAX);
+            for to in 1..=columns {
+                if done[to] {
+                    continue;
+                }
+                let reduced = -weights[from - 1][to - 1] - row_potential[from] - column_potential[to];
+                if reduced < distance[to] {
+                    (distance[to], reached_from[to]) = (reduced, column);
+                }
+                if distance[to] < step {
+                    (step, nearest) = (distance[to], to);
+                }
+            }
+            for to in 0..=columns {
+                if done[to] {
+                    row_potential[row_of[to]] += step;
+                    column_potential[to] -= step;
+                } else if to > 0 {
+                    distance[to] -= step;
+                }
+            }
+            column = nearest;
+        }
+        while column != 0 {
+            let before = reached_from[column];
+            row_of[column] = row_of[before];
+            column = before;
+        }
+    }
+    let taken = (1..=columns).filter(|&column| row_of[column] != 0).map(|column| (row_of[column] - 1, column - 1));
+    let mut pairs: Vec<_> = taken.filter(|&(row, column)| weights[row][column] > 0).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WEIGHTS: Weights =
+        Weights { penalty: Span::from_micros(150), bonus: Span::from_micros(10), threshold: Span::from_micros(10) };
+
+    fn us(n: u64) -> Span {
+        Span::from_micros(n)
+    }
+
+    fn at(n: u64) -> Instant {
+        Instant::ZERO + us(n)
+    }
+
+    fn idle(since: u64) -> Cpu {
+        Cpu { occupant: Occupant::Idle { since: at(since) }, last_space: None, marked: false }
+    }
+
+    /// A CPU with a thread of another job whose counter is so much at 1000 us.
+    fn busy(counter: u64) -> Cpu {
+        let occupant = Occupant::Thread { charged_from: at(0), spent: at(1000 + counter) };
+        Cpu { occupant, last_space: Some(AddressSpace(99)), marked: false }
+    }
+
+    fn thread(counter: u64, last_cpu: Option<u32>) -> Awakened {
+        Awakened { counter: us(counter), last_cpu: last_cpu.map(CpuId), space: AddressSpace(1) }
+    }
+
+    fn marks(scheme: Scheme, awakened: &[Awakened], cpus: &[Cpu]) -> Vec<u32> {
+        let mut marks = Vec::new();
+        scheme.mark(&WEIGHTS, at(1000), awakened, &mut cpus.to_vec(), |cpu| marks.push(cpu.0));
+        marks
+    }
+
+    #[test]
+    fn goodness_never_falls_below_that_of_a_spent_thread() {
+        assert_eq!(WEIGHTS.goodness(us(0), true, true), Goodness(0));
+        assert_eq!(WEIGHTS.goodness(us(1), false, false), Goodness(1_000));
+        assert_eq!(WEIGHTS.goodness(us(1), true, true), Goodness(161_000));
+    }
+
+    #[test]
+    fn an_idle_cpu_where_one_ran_is_best_and_then_the_one_that_is_idle_longest() {
+        for scheme in Scheme::ALL {
+            let cpus = [busy(5), idle(30), idle(20), idle(20)];
+            assert_eq!(marks(scheme, &[thread(200, Some(1))], &cpus), [1], "{scheme}");
+            assert_eq!(marks(scheme, &[thread(200, Some(0))], &cpus), [2], "{scheme}");
+            assert_eq!(marks(scheme, &[thread(0, None)], &cpus), [2], "even with nothing left: {scheme}");
+        }
+    }
+
+    #[test]
+    fn a_busy_cpu_must_be_outdone_by_more_than_the_threshold() {
+        for scheme in Scheme::ALL {
+            // 200 against 29 + 160 is 11 too much; against 30 + 160 it is not enough.
+            assert_eq!(marks(scheme, &[thread(200, None)], &[busy(30), busy(29)]), [1], "{scheme}");
+            assert!(marks(scheme, &[thread(200, None)], &[busy(30)]).is_empty(), "{scheme}");
+            // Where it last ran it gets as many points as whoever is there.
+            assert_eq!(marks(scheme, &[thread(200, Some(0))], &[busy(179), busy(35)]), [0], "{scheme}");
+            assert!(marks(scheme, &[thread(0, Some(0))], &[busy(0)]).is_empty(), "{scheme}");
+        }
+    }
+
+    #[test]
+    fn the_original_scheme_stumbles_over_its_own_feet_and_the_others_do_not() {
+        let three = [thread(200, None); 3];
+        let cpus = [idle(10), idle(20), busy(5)];
+        assert_eq!(marks(Scheme::Original, &three, &cpus), [0, 0, 0]);
+        assert_eq!(marks(Scheme::Ap, &three, &cpus), [0, 1, 2]);
+        let mut paired = marks(Scheme::Gv, &three, &cpus);
+        paired.sort_unstable();
+        assert_eq!(paired, [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_global_view_gives_a_cpu_to_whoever_has_no_other() {
+        // The first thread gains most on CPU 0, but the second gains nothing on CPU 1.
+        let awakened = [thread(300, None), thread(200, Some(0))];
+        let cpus = [busy(20), busy(30)];
+        assert_eq!(marks(Scheme::Ap, &awakened, &cpus), [0]);
+        assert_eq!(marks(Scheme::Gv, &awakened, &cpus), [1, 0]);
+    }
+
+    #[test]
+    fn marked_cpus_are_passed_over_except_by_the_original_scheme() {
+        let mut cpus = [idle(10), idle(20), busy(5)];
+        cpus[0].marked = true;
+        let awakened = [thread(200, Some(0)), thread(200, None), thread(200, None)];
+        assert_eq!(marks(Scheme::Original, &awakened, &cpus), [0, 0, 0]);
+        assert_eq!(marks(Scheme::Ap, &awakened, &cpus), [1, 2]);
+        assert_eq!(marks(Scheme::Gv, &awakened, &cpus).len(), 2);
+    }
+
+    #[test]
+    fn a_counter_stands_still_until_it_is_charged() {
+        let occupant = Occupant::Thread { charged_from: at(10), spent: at(30) };
+        assert_eq!(occupant.counter(at(5)), Some(us(20)));
+        assert_eq!(occupant.counter(at(12)), Some(us(18)));
+        assert_eq!(occupant.counter(at(31)), Some(us(0)));
+    }
+
+    /// The largest sum over all ways to pair, tried one by one.
+    fn largest_sum(weights: &[Vec<i128>], used: u32) -> i128 {
+        let Some((row, rest)) = weights.split_first() else { return 0 };
+        let alone = largest_sum(rest, used);
+        let free = (0..row.len()).filter(|column| used & 1 << column == 0);
+        free.map(|column| row[column] + largest_sum(rest, used | 1 << column)).max().map_or(alone, |sum| sum.max(alone))
+    }
+
+    proptest! {
+        #[test]
+        fn no_way_to_pair_is_better_than_the_one_found(
+            (rows, columns) in (0_usize..6, 1_usize..7),
+            numbers in prop::collection::vec(prop_oneof![Just(0_i128), 1_i128..20, Just(IDLE)], 36),
+        ) {
+            let weights: Vec<Vec<i128>> = (0..rows).map(|row| numbers[row * columns..][..columns].to_vec()).collect();
+            let pairs = heaviest_pairs(&weights);
+            let sum: i128 = pairs.iter().map(|&(row, column)| weights[row][column]).sum();
+            prop_assert_eq!(sum, largest_sum(&weights, 0));
+            for (one, other) in pairs.iter().zip(pairs.iter().skip(1)) {
+                prop_assert!(one.0 < other.0);
+            }
+            let mut columns: Vec<usize> = pairs.iter().map(|pair| pair.1).collect();
+            columns.sort_unstable();
+            columns.dedup();
+            prop_assert_eq!(columns.len(), pairs.len());
+            prop_assert!(pairs.iter().all(|&(row, column)| weights[row][column] > 0));
+        }
+    }
+}
