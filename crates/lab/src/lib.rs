@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod comparison;
 pub mod experiment;
 pub mod folder;
 pub mod manifest;
@@ -13,6 +14,7 @@ pub mod sample;
 pub mod series;
 pub mod statistics;
 pub mod summary;
+pub mod suspicion;
 pub mod table;
 pub mod timestamp;
 pub mod two_worlds;

@@ -8,10 +8,12 @@ use scenario::result::{Run, World};
 use scenario::{Scenario, Setting};
 use serde::Serialize;
 
+use crate::comparison::Comparisons;
 use crate::measure::StandIn;
 use crate::sample::Sample;
 use crate::series::AllSeries;
 use crate::summary::{self, Accuracy, Gap, Summary};
+use crate::suspicion;
 use crate::verdict::{self, Verdict};
 use crate::words;
 
@@ -37,6 +39,8 @@ pub struct Report {
     pub factors: Vec<String>,
     /// The swept path that is compared.
     pub compare: Option<String>,
+    /// For how many comparisons p values are corrected.
+    pub comparisons: usize,
     /// The runs in the order in which they were made.
     pub runs: Vec<Run>,
     /// Every job in every arm and world.
@@ -61,7 +65,9 @@ impl Report {
         stand_ins: &[StandIn],
     ) -> Report {
         let all = AllSeries::collect(scenario, &samples);
-        let (summaries, gaps, verdicts) = (summary::summaries(&all), summary::gaps(&all), verdict::verdicts(&all));
+        let comparisons = Comparisons::new(&all);
+        let (summaries, gaps) = (summary::summaries(&all, &comparisons), summary::gaps(&all));
+        let verdicts = verdict::verdicts(&all, &comparisons);
         let complete = samples.len() as u64 == planned_runs;
         let mut notes = Vec::new();
         if !complete {
@@ -73,8 +79,9 @@ impl Report {
         notes.extend(stand_ins.iter().map(stand_in_note));
         notes.extend(gap_note(scenario, worlds));
         if scenario.experiment.repeat == 1 {
-            notes.push("One repetition gives no intervals; --repeat asks for more.".to_owned());
+            notes.push("One repetition gives no intervals and tells nothing apart; --repeat asks for more.".to_owned());
         }
+        notes.extend(suspicion::notes(&all));
         Report {
             schema_version: SCHEMA_VERSION,
             title: scenario.title.clone(),
@@ -84,6 +91,7 @@ impl Report {
             seed: scenario.experiment.seed,
             factors: csv::factors(scenario),
             compare: scenario.experiment.compare.clone(),
+            comparisons: comparisons.pairs(),
             accuracy: summary::accuracy(&gaps),
             runs: samples.into_iter().map(|sample| sample.run).collect(),
             summaries,

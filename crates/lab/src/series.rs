@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use scenario::result::{JobOutcome, World};
+use scenario::result::{JobOutcome, Run, World};
 use scenario::{Arm, Scenario};
 
 use crate::sample::{Figure, Sample};
+use crate::statistics::stages::Stages;
 
 /// What became of one job of the scenario in one arm and world, repetition by repetition.
 ///
 /// The copies of a job are one sample of it, not several: they ran together. Their figures are averaged.
-#[derive(Clone, Debug, Default)]
-pub struct Series(BTreeMap<u32, Vec<JobOutcome>>);
+#[derive(Clone, Debug)]
+pub struct Series {
+    repetitions: BTreeMap<u32, Vec<JobOutcome>>,
+    /// How many repetitions were planned before any was made; the others were asked for by the scatter of these.
+    first_stage: u32,
+}
 
 impl Series {
     /// Collects a job of an arm, by its number in the setting, from the samples of that arm.
@@ -20,33 +25,48 @@ impl Series {
         let before: usize = arm.setting.jobs[..job].iter().map(|job| job.copies as usize).sum();
         let copies = arm.setting.jobs[job].copies as usize;
         let runs = samples.map(|sample| &sample.run).filter(|run| run.world == world);
-        Series(
-            runs.map(|run| (run.repeat, run.outcome.jobs.iter().skip(before).take(copies).cloned().collect()))
-                .collect(),
-        )
+        let copies = |run: &Run| run.outcome.jobs.iter().skip(before).take(copies).cloned().collect();
+        Series { repetitions: runs.map(|run| (run.repeat, copies(run))).collect(), first_stage: u32::MAX }
     }
 
     /// Whether there is no repetition in it.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.repetitions.is_empty()
     }
 
     /// How many repetitions there are.
     pub fn repetitions(&self) -> usize {
-        self.0.len()
+        self.repetitions.len()
     }
 
     /// The figure in every repetition that has it.
     pub fn values(&self, figure: Figure) -> Vec<f64> {
-        self.0.values().filter_map(|copies| average(figure, copies)).collect()
+        self.stages(figure).samples
     }
 
-    /// The figure here and there, in every repetition in which both have it.
-    pub fn pairs(&self, other: &Series, figure: Figure) -> Vec<(f64, f64)> {
-        let pair = |(repeat, copies): (&u32, &Vec<JobOutcome>)| {
-            Some((average(figure, copies)?, average(figure, other.0.get(repeat)?)?))
-        };
-        self.0.iter().filter_map(pair).collect()
+    /// The same, with what belongs to the first stage.
+    pub fn stages(&self, figure: Figure) -> Stages {
+        self.staged(|_, copies| average(figure, copies))
+    }
+
+    /// The logarithm of the figure here over that there, in every repetition in which both have it and it is positive.
+    pub fn log_ratios(&self, other: &Series, figure: Figure) -> Stages {
+        self.staged(|repeat, copies| {
+            let (here, there) = (average(figure, copies)?, average(figure, other.repetitions.get(&repeat)?)?);
+            (here > 0.0 && there > 0.0).then(|| (here / there).ln())
+        })
+    }
+
+    /// The figure here less that there, in every repetition in which both have it.
+    pub fn differences(&self, other: &Series, figure: Figure) -> Stages {
+        self.staged(|repeat, copies| Some(average(figure, copies)? - average(figure, other.repetitions.get(&repeat)?)?))
+    }
+
+    fn staged(&self, of: impl Fn(u32, &[JobOutcome]) -> Option<f64>) -> Stages {
+        let samples: Vec<(u32, f64)> =
+            self.repetitions.iter().filter_map(|(&repeat, copies)| Some((repeat, of(repeat, copies)?))).collect();
+        let first = samples.partition_point(|&(repeat, _)| repeat < self.first_stage);
+        Stages { samples: samples.into_iter().map(|(_, sample)| sample).collect(), first }
     }
 }
 
@@ -84,6 +104,13 @@ impl<'a> AllSeries<'a> {
         AllSeries { scenario, series }
     }
 
+    /// The same, where so many repetitions were planned and the others asked for by their scatter.
+    #[must_use]
+    pub fn after_a_first_stage_of(mut self, repetitions: u32) -> AllSeries<'a> {
+        self.series.values_mut().for_each(|series| series.first_stage = repetitions);
+        self
+    }
+
     /// The series of an arm, a job and a world.
     pub fn get(&self, arm: usize, job: usize, world: World) -> Option<&Series> {
         self.series.get(&(arm, job, world))
@@ -104,7 +131,7 @@ impl<'a> AllSeries<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scenario::result::{Outcome, Run};
+    use scenario::result::Outcome;
     use scenario::{Job, Kind, MachineKeys, Setting, Span};
 
     #[test]
@@ -127,7 +154,8 @@ mod tests {
             [sample(World::Sim, 1, [9, 3, 5]), sample(World::Host, 0, [9, 7, 7]), sample(World::Host, 1, [9, 1, 3])];
         let series = |world| Series::collect(&arm, 1, world, samples.iter());
         assert_eq!(series(World::Host).values(Figure::Completion), [7e6, 2e6]);
-        assert_eq!(series(World::Sim).pairs(&series(World::Host), Figure::Completion), [(4e6, 2e6)]);
+        assert_eq!(series(World::Sim).differences(&series(World::Host), Figure::Completion).samples, [2e6]);
+        assert_eq!(series(World::Sim).log_ratios(&series(World::Host), Figure::Completion).samples, [2.0_f64.ln()]);
         assert!(series(World::Host).values(Figure::Ssr).is_empty());
     }
 }

@@ -11,6 +11,7 @@ pub mod many;
 pub mod modes;
 pub mod outlier;
 pub mod regression;
+pub mod stages;
 pub mod student;
 pub mod trend;
 
@@ -98,12 +99,6 @@ pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let positive = pairs.iter().filter(|&&(first, second)| first > 0.0 && second > 0.0);
     let logarithms: Vec<f64> = positive.map(|(first, second)| (first / second).ln()).collect();
     mean(&logarithms).map(|estimate| estimate.map(f64::exp))
-}
-
-/// The mean of the differences of pairs, first minus second, with its interval.
-pub fn difference(pairs: &[(f64, f64)]) -> Option<Estimate> {
-    let differences: Vec<f64> = pairs.iter().map(|(first, second)| first - second).collect();
-    mean(&differences)
 }
 
 /// The median of the samples; nothing without samples.

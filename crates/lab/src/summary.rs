@@ -6,6 +6,7 @@ use scenario::result::World;
 use scenario::{Arm, Scenario};
 use serde::Serialize;
 
+use crate::comparison::Comparisons;
 use crate::sample::Figure;
 use crate::series::{AllSeries, Series};
 use crate::statistics::{self, Estimate};
@@ -41,6 +42,11 @@ pub struct Summary {
     /// Completion time of the baseline over that of this arm, repetition by repetition, geometric mean; one where this is
     /// the baseline.
     pub speedup: Option<Estimate>,
+    /// How likely a speed-up at least this far from one would be if there were none: p of the paired t-test of the
+    /// logarithms. Nothing where this is the baseline, and on one repetition.
+    pub speedup_p: Option<f64>,
+    /// The same, corrected for all comparisons of the report.
+    pub speedup_corrected_p: Option<f64>,
 }
 
 /// How far the simulator's prediction of a job in an arm is from reality: positive where it predicts more than was
@@ -104,14 +110,19 @@ pub fn rivals(scenario: &Scenario) -> Vec<Vec<usize>> {
 }
 
 /// Summarises all series, in the order of arms, jobs and worlds.
-pub fn summaries(all: &AllSeries<'_>) -> Vec<Summary> {
+pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary> {
     let mut baseline = BTreeMap::new();
     for group in rivals(all.scenario) {
         baseline.extend(group.iter().map(|&arm| (arm, group[0])));
     }
     let summarise = |(arm, job, world, series): (usize, usize, World, &Series)| {
-        let mean = |figure| statistics::mean(&series.values(figure));
-        let baseline = baseline.get(&arm).and_then(|&baseline| all.get(baseline, job, world));
+        let mean = |figure| series.stages(figure).mean();
+        let baseline = baseline.get(&arm).copied();
+        let speedup = |baseline| {
+            let ratios = all.get(baseline, job, world)?.log_ratios(series, Figure::Completion);
+            ratios.mean().map(|mean| mean.map(f64::exp))
+        };
+        let tested = baseline.and_then(|baseline| comparisons.get(job, world, baseline, arm));
         let setting = &all.scenario.arms[arm].setting;
         Summary {
             world,
@@ -125,7 +136,9 @@ pub fn summaries(all: &AllSeries<'_>) -> Vec<Summary> {
             cpu_ns: mean(Figure::CpuTime),
             voluntary_switches: mean(Figure::VoluntarySwitches),
             involuntary_switches: mean(Figure::InvoluntarySwitches),
-            speedup: baseline.and_then(|of| statistics::ratio(&of.pairs(series, Figure::Completion))),
+            speedup: baseline.and_then(speedup),
+            speedup_p: tested.map(|tested| statistics::six_digits(tested.p)),
+            speedup_corrected_p: tested.map(|tested| statistics::six_digits(tested.corrected_p)),
         }
     };
     all.iter().map(summarise).collect()
@@ -142,15 +155,14 @@ pub fn gaps(all: &AllSeries<'_>) -> Vec<Gap> {
             continue;
         }
         let percent = |figure| {
-            let ratio = statistics::ratio(&sim.pairs(host, figure));
-            ratio.map(|ratio| ratio.map(|ratio| (ratio - 1.0) * 100.0))
+            sim.log_ratios(host, figure).mean().map(|mean| mean.map(|logarithm| (logarithm.exp() - 1.0) * 100.0))
         };
         gaps.push(Gap {
             factors: factors(arm),
             job: arm.setting.jobs[job].name.clone(),
             completion_percent: percent(Figure::Completion),
             rounds_per_second_percent: percent(Figure::RoundsPerSecond),
-            ssr_points: statistics::difference(&sim.pairs(host, Figure::Ssr)),
+            ssr_points: sim.differences(host, Figure::Ssr).mean(),
             cpu_percent: percent(Figure::CpuTime),
         });
     }

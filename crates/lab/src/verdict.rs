@@ -1,11 +1,12 @@
 //! Verdicts: which value of the compared factor is fastest, and whether prediction and reality say the same.
 
+use scenario::Scenario;
 use scenario::result::World;
 use serde::Serialize;
 
+use crate::comparison::{self, Comparisons};
 use crate::sample::Figure;
-use crate::series::{AllSeries, Series};
-use crate::statistics;
+use crate::series::AllSeries;
 use crate::summary::{self, Factors};
 
 /// The outcome of one comparison: one job among arms that differ in the compared factor only.
@@ -28,8 +29,11 @@ pub struct Fastest {
     pub world: World,
     /// The value of the compared factor.
     pub value: toml::Value,
-    /// Other values whose completion times cannot be told from its own: the 95 % interval of the ratio holds 1.
+    /// Other values of which this comparison alone does not show a difference: the 95 % interval of the ratio holds 1.
     pub level_with: Vec<toml::Value>,
+    /// Other values that are not told from it: by the paired t-test, corrected for all comparisons of the report. One
+    /// repetition tells nothing apart.
+    pub not_told_from: Vec<toml::Value>,
 }
 
 /// How two worlds' answers stand to each other.
@@ -38,14 +42,14 @@ pub struct Fastest {
 pub enum Agreement {
     /// The same value is fastest in both.
     Agree,
-    /// Different ones are, but in one of the worlds the two cannot be told apart.
+    /// Different ones are, but in one of the worlds the two are not told apart, after the correction.
     Level,
     /// Different ones are.
     Disagree,
 }
 
 /// The verdicts of all comparisons, by jobs in the order of the scenario.
-pub fn verdicts(all: &AllSeries<'_>) -> Vec<Verdict> {
+pub fn verdicts(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Verdict> {
     let scenario = all.scenario;
     let (Some(compare), Some(first)) = (&scenario.experiment.compare, scenario.arms.first()) else { return Vec::new() };
     let rivals = summary::rivals(scenario);
@@ -53,7 +57,8 @@ pub fn verdicts(all: &AllSeries<'_>) -> Vec<Verdict> {
     for job in 0..first.setting.jobs.len() {
         for group in rivals.iter().filter(|group| group.len() > 1) {
             let worlds = [World::Sim, World::Host].into_iter();
-            let fastest: Vec<Fastest> = worlds.filter_map(|world| fastest(all, compare, group, job, world)).collect();
+            let fastest = |world| fastest(all, comparisons, compare, group, job, world);
+            let fastest: Vec<Fastest> = worlds.filter_map(fastest).collect();
             if fastest.is_empty() {
                 continue;
             }
@@ -70,30 +75,44 @@ pub fn verdicts(all: &AllSeries<'_>) -> Vec<Verdict> {
 }
 
 /// The fastest of a group; nothing where fewer than two of its arms have a completion time.
-fn fastest(all: &AllSeries<'_>, compare: &str, group: &[usize], job: usize, world: World) -> Option<Fastest> {
-    let timed = |&arm: &usize| -> Option<(&toml::Value, &Series, f64)> {
-        let (_, value) = all.scenario.arms[arm].factors.iter().find(|(path, _)| path == compare)?;
-        let series = all.get(arm, job, world)?;
-        Some((value, series, statistics::mean(&series.values(Figure::Completion))?.mean))
+fn fastest(
+    all: &AllSeries<'_>,
+    comparisons: &Comparisons,
+    compare: &str,
+    group: &[usize],
+    job: usize,
+    world: World,
+) -> Option<Fastest> {
+    let timed = comparison::timed(all, group, job, world);
+    let &(best, _) = timed.iter().min_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| timed.len() > 1)?;
+    let others = |is_level: &dyn Fn(usize) -> bool| {
+        let level = timed.iter().filter(|&&(arm, _)| arm != best && is_level(arm));
+        level.filter_map(|&(arm, _)| value(all.scenario, arm, compare).cloned()).collect()
     };
-    let arms: Vec<_> = group.iter().filter_map(timed).collect();
-    let best = (0..arms.len()).min_by(|&a, &b| arms[a].2.total_cmp(&arms[b].2))?;
-    if arms.len() < 2 {
-        return None;
-    }
-    let level = |&(number, (_, series, _)): &(usize, &(&toml::Value, &Series, f64))| {
-        let ratio = statistics::ratio(&series.pairs(arms[best].1, Figure::Completion));
-        number != best && ratio.is_some_and(|ratio| ratio.holds(1.0))
+    let holds_one = |arm: usize| {
+        let series = |arm| all.get(arm, job, world);
+        let ratios = series(arm).zip(series(best)).map(|(one, best)| one.log_ratios(best, Figure::Completion));
+        ratios.and_then(|ratios| ratios.mean()).is_some_and(|mean| mean.holds(0.0))
     };
-    let level_with = arms.iter().enumerate().filter(level).map(|(_, (value, ..))| (*value).clone()).collect();
-    Some(Fastest { world, value: arms[best].0.clone(), level_with })
+    let is_told = |arm| comparisons.get(job, world, best, arm).is_some_and(|found| found.tells_apart());
+    Some(Fastest {
+        world,
+        value: value(all.scenario, best, compare)?.clone(),
+        level_with: others(&holds_one),
+        not_told_from: others(&|arm| !is_told(arm)),
+    })
+}
+
+/// The value of the compared factor in an arm.
+fn value<'a>(scenario: &'a Scenario, arm: usize, compare: &str) -> Option<&'a toml::Value> {
+    scenario.arms[arm].factors.iter().find(|(path, _)| path == compare).map(|(_, value)| value)
 }
 
 fn agreement(fastest: &[Fastest]) -> Option<Agreement> {
     let [one, other] = fastest else { return None };
     Some(if one.value == other.value {
         Agreement::Agree
-    } else if one.level_with.contains(&other.value) || other.level_with.contains(&one.value) {
+    } else if one.not_told_from.contains(&other.value) || other.not_told_from.contains(&one.value) {
         Agreement::Level
     } else {
         Agreement::Disagree
@@ -106,10 +125,11 @@ mod tests {
 
     #[test]
     fn worlds_agree_by_name_or_within_the_noise_of_either() {
-        let fastest = |world, value: &str, level_with: &[&str]| Fastest {
+        let fastest = |world, value: &str, level: &[&str]| Fastest {
             world,
             value: value.into(),
-            level_with: level_with.iter().map(|&value| value.into()).collect(),
+            level_with: Vec::new(),
+            not_told_from: level.iter().map(|&value| value.into()).collect(),
         };
         let between =
             |host, level: &[&str]| agreement(&[fastest(World::Sim, "cs", &[]), fastest(World::Host, host, level)]);

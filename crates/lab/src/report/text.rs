@@ -5,6 +5,7 @@ use std::fmt::Write;
 use scenario::result::World;
 
 use super::Report;
+use crate::comparison;
 use crate::summary::{Accuracy, Factors, Gap, Summary};
 use crate::table::Table;
 use crate::verdict::{Agreement, Fastest, Verdict};
@@ -77,9 +78,28 @@ fn method(report: &Report) -> String {
         1 => format!("{planned_runs} {runs}, seed {seed}."),
         _ => {
             let last = seed.wrapping_add(u64::from(*repeat) - 1);
-            format!("{planned_runs} {runs}: {repeat} repetitions, seeds {seed} to {last}; means with 95 % intervals.")
+            format!(
+                "{planned_runs} {runs}: {repeat} repetitions, seeds {seed} to {last}; means with 95 % intervals{}.",
+                mark_explained(report)
+            )
         }
     }
+}
+
+/// What stands after a speed-up that is told from one.
+const MARK: &str = "*";
+
+fn mark_explained(report: &Report) -> String {
+    let is_told = report.summaries.iter().any(is_told_from_baseline);
+    match report.comparisons {
+        _ if !is_told => String::new(),
+        1 => format!("; {MARK} differs from the baseline (paired t-test at 5 %)"),
+        n => format!("; {MARK} differs from the baseline (paired t-test at 5 %, Holm over {n} comparisons)"),
+    }
+}
+
+fn is_told_from_baseline(summary: &Summary) -> bool {
+    summary.speedup_corrected_p.is_some_and(|p| p < comparison::LEVEL)
 }
 
 fn jobs(report: &Report) -> Vec<&str> {
@@ -160,7 +180,11 @@ fn summary_cells(report: &Report, summary: &Summary) -> Vec<Option<String>> {
         summary.ssr_percent.map(|estimate| words::with_half_width(&estimate)),
         summary.cpu_ns.map(|estimate| words::time(estimate.mean)),
         switches.map(words::count),
-        summary.speedup.map(|estimate| if is_baseline { "baseline".to_owned() } else { words::ratio(&estimate) }),
+        summary.speedup.map(|estimate| {
+            // A column for the mark, whether it is there or not, so that numbers stand below each other.
+            let mark = if is_told_from_baseline(summary) { MARK } else { " " };
+            if is_baseline { "baseline ".to_owned() } else { words::ratio(&estimate) + mark }
+        }),
     ]
 }
 
@@ -182,16 +206,20 @@ fn last_part(path: &str) -> &str {
 
 fn comparison(report: &Report, verdict: &Verdict) -> String {
     let value = |of: &Fastest| format!("`{}`", words::value(&of.value));
-    let level = |of: &Fastest| match of.level_with.as_slice() {
+    let level = |of: &Fastest| match of.not_told_from.as_slice() {
         [] => String::new(),
+        _ if report.repeat == 1 => " (one repetition: too few to say)".to_owned(),
         others => format!(" (not to be told from {})", words::list(others)),
     };
     let answer = match verdict.fastest.as_slice() {
         [one, other] => match verdict.agreement {
+            Some(Agreement::Agree) if report.repeat == 1 => {
+                format!("{} is fastest in both worlds{}", value(one), level(one))
+            }
             Some(Agreement::Agree) => {
-                let uncertain = [one, other].into_iter().filter(|of| !of.level_with.is_empty());
+                let uncertain = [one, other].into_iter().filter(|of| !of.not_told_from.is_empty());
                 let uncertain = uncertain.map(|of| {
-                    format!("; in {} it cannot be told from {}", of.world.name(), words::list(&of.level_with))
+                    format!("; in {} it cannot be told from {}", of.world.name(), words::list(&of.not_told_from))
                 });
                 format!("{} is fastest in both worlds{}", value(one), uncertain.collect::<String>())
             }

@@ -3,11 +3,17 @@
 /// Adjusts p values so that, calling those below 5 % findings, the chance of even one false finding is at most 5 % (Holm
 /// 1979). Returned in the order of the arguments. Holds however the tests depend on each other.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
-    let (n, order) = (p_values.len(), ascending(p_values));
-    let mut adjusted = vec![1.0; n];
+    holm_among(p_values.len(), p_values)
+}
+
+/// The same where these are the p values of only some of `all` tests. The others count as if they had found nothing, which
+/// is never too mild.
+pub fn holm_among(all: usize, p_values: &[f64]) -> Vec<f64> {
+    let all = all.max(p_values.len());
+    let mut adjusted = vec![1.0; p_values.len()];
     let mut least = 0.0_f64;
-    for (rank, &which) in order.iter().enumerate() {
-        least = least.max((n - rank) as f64 * p_values[which]).min(1.0);
+    for (rank, which) in ascending(p_values).into_iter().enumerate() {
+        least = least.max((all - rank) as f64 * p_values[which]).min(1.0);
         adjusted[which] = least;
     }
     adjusted
@@ -50,6 +56,9 @@ mod tests {
             for (found, expected) in adjusted.into_iter().zip(expected) {
                 assert_close(found, expected, 1e-14);
             }
+        }
+        for (found, expected) in holm_among(8, &P[..3]).into_iter().zip([0.08, 0.24, 0.21]) {
+            assert_close(found, expected, 1e-14);
         }
         assert!(holm(&[]).is_empty() && benjamini_hochberg(&[]).is_empty());
     }

@@ -21,10 +21,14 @@ pub struct TTest {
 
 /// Tests whether the mean of the samples is zero; nothing for fewer than two samples.
 pub fn one_sample(samples: &[f64]) -> Option<TTest> {
-    let n = samples.len() as f64;
-    let mean = average(samples)?;
-    let variance_of_mean = sum_of_squares(samples, mean) / (n - 1.0) / n;
-    tested(mean, variance_of_mean, n - 1.0, samples.len())
+    one_sample_by_the_scatter_of(samples, samples)
+}
+
+/// The same where only some of the samples say how much all of them scatter.
+pub(super) fn one_sample_by_the_scatter_of(some: &[f64], all: &[f64]) -> Option<TTest> {
+    let freedom = some.len() as f64 - 1.0;
+    let variance = sum_of_squares(some, average(some)?) / freedom;
+    tested(average(all)?, variance / all.len() as f64, freedom, all.len())
 }
 
 /// Tests whether the differences of pairs, first minus second, have the mean zero; nothing for fewer than two pairs.
