@@ -17,6 +17,7 @@ pub mod summary;
 pub mod suspicion;
 pub mod table;
 pub mod timestamp;
+pub mod trace;
 pub mod two_worlds;
 pub mod verdict;
 pub mod words;

@@ -1,0 +1,6 @@
+//! Traces: what is written is what is read back, and a simulation's trace is what happened in it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod history;
+mod round_trip;
+mod simulation;
