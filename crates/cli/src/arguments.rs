@@ -50,6 +50,9 @@ pub(crate) struct Run {
     /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Run the first arm once more, and write all that happens to FILE, for ui.perfetto.dev (docs/traces.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// How to print the report
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

@@ -11,6 +11,7 @@ mod regress;
 mod run;
 mod signals;
 mod stop;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -19,6 +19,7 @@ use crate::output::{print, tell};
 use crate::progress::Line;
 use crate::signals::Signals;
 use crate::stop::Stop;
+use crate::trace::Traces;
 use crate::{calibrate, check};
 
 /// Runs the scenario and prints its report.
@@ -35,6 +36,7 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     }
     let worlds = TwoWorlds::new(calibration.clone().map(host).transpose().map_err(Stop::Failed)?, arguments.workers);
     worlds.check(&scenario, chosen).map_err(refused)?;
+    let traces = Traces::create(arguments.trace.as_deref(), &scenario, chosen, &worlds)?;
     let path = arguments.out.clone().unwrap_or_else(|| default_folder(&arguments.file, started));
     let mut folder = Folder::create(&path, &scenario).map_err(unwritable)?;
 
@@ -49,7 +51,7 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario, chosen, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    let Finished { report, error } = finished.map_err(unwritable)?;
+    let Finished { scenario, report, error } = finished.map_err(unwritable)?;
 
     if !error.as_ref().is_some_and(lab::measure::Error::is_input) {
         print(&rendered(&report, arguments.format)?)?;
@@ -62,7 +64,7 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
         }
         (_, Some(error)) if error.is_input() => Err(Stop::Input(error.into())),
         (_, Some(error)) => Err(Stop::Failed(error.into())),
-        (_, None) => Ok(()),
+        (_, None) => traces.make(&scenario, &worlds, &signals),
     }
 }
 
@@ -112,7 +114,7 @@ fn rendered(report: &Report, format: Format) -> Result<String, Stop> {
     rendered.context("cannot write the report").map_err(Stop::Failed)
 }
 
-fn refused(failure: Failure) -> Stop {
+pub(crate) fn refused(failure: Failure) -> Stop {
     match failure {
         Failure::Input(_) => Stop::Input(failure.into()),
         Failure::Failed(_) | Failure::Cancelled => Stop::Failed(failure.into()),

@@ -15,6 +15,8 @@ use crate::world::Worlds;
 /// What became of an experiment.
 #[derive(Debug)]
 pub struct Finished {
+    /// What was run, with the CPU times of commands that were measured for the simulator.
+    pub scenario: Scenario,
     /// The report, on all runs that were made.
     pub report: Report,
     /// Why it ended early, if it did.
@@ -55,7 +57,7 @@ pub fn run(
     manifest.runs = report.runs.len() as u64;
     folder.write(folder::REPORT, &report)?;
     folder.write(folder::MANIFEST, &manifest)?;
-    Ok(Finished { report, error })
+    Ok(Finished { scenario, report, error })
 }
 
 fn begin(scenario: &Scenario, worlds: &[World], plan: &Plan, provenance: Provenance) -> Manifest {

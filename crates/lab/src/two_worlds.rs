@@ -7,9 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use host::Host;
-use scenario::result::{Outcome, World};
+use policy::record::Off;
+use scenario::result::World;
 use scenario::{Kind, Machine, Scenario, Setting, Span};
 
+use crate::trace::file::{self, TraceFile};
+use crate::trace::model::MOST_CPUS;
+use crate::trace::simulated::Simulated;
 use crate::world::{Executed, Failure, Worlds};
 
 /// How often a simulation that takes long is asked whether it should stop.
@@ -62,6 +66,55 @@ impl TwoWorlds {
         Ok(())
     }
 
+    /// Refuses what Perfetto could not read.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Input`].
+    pub fn check_trace(&self, world: World, setting: &Setting) -> Result<(), Failure> {
+        let cpus = match world {
+            World::Sim => self.simulated(setting)?.cpus,
+            World::Host => return Err(no_trace_of_the_host()),
+        };
+        if cpus <= MOST_CPUS {
+            return Ok(());
+        }
+        let message = format!("Perfetto reads traces of {MOST_CPUS} CPUs at the most, and this machine has {cpus}");
+        Err(Failure::Input(message.into()))
+    }
+
+    /// Executes one run, writes its trace, and blocks until both are done. That a run is traced takes time of it where time is
+    /// real, so its outcome is none that counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Worlds::run`], or the trace could not be written. There is no trace then.
+    pub fn trace(
+        &self,
+        world: World,
+        setting: &Setting,
+        seed: u64,
+        file: TraceFile,
+        cancel: &AtomicBool,
+    ) -> Result<(), Failure> {
+        let failed = |error: file::Error| Failure::Failed(error.into());
+        let writer = file.writer().map_err(failed)?;
+        let written = match world {
+            World::Sim => {
+                let (machine, setting) = (self.simulated(setting)?, setting.clone());
+                let simulation = move || {
+                    let mut watch = Simulated::new(writer, &setting, machine.cpus);
+                    let (outcome, _) = sim::run_watched::<Off, _>(&machine, &setting, seed, &mut watch)?;
+                    Ok(watch.finish(&outcome).map(drop))
+                };
+                simulate(simulation, cancel)?
+            }
+            World::Host => return Err(no_trace_of_the_host()),
+        };
+        written.map_err(|error| failed(file.error(error)))?;
+        file.keep().map_err(failed)
+    }
+
     fn host(&self) -> Result<&Host, Failure> {
         self.host.as_ref().ok_or_else(|| Failure::Failed("this machine was not calibrated, but it is needed".into()))
     }
@@ -79,7 +132,8 @@ impl Worlds for TwoWorlds {
     fn run(&self, world: World, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Failure> {
         match world {
             World::Sim => {
-                let outcome = simulate(self.simulated(setting)?, setting.clone(), seed, cancel)?;
+                let (machine, setting) = (self.simulated(setting)?, setting.clone());
+                let outcome = simulate(move || sim::run(&machine, &setting, seed), cancel)?;
                 Ok(Executed { outcome, timeline: Vec::new() })
             }
             World::Host => {
@@ -98,6 +152,10 @@ impl Worlds for TwoWorlds {
     }
 }
 
+fn no_trace_of_the_host() -> Failure {
+    Failure::Input("only the simulated world can be traced: choose it by --world sim".into())
+}
+
 fn of_host(error: host::Error) -> Failure {
     match error {
         host::Error::Cancelled => Failure::Cancelled,
@@ -107,12 +165,15 @@ fn of_host(error: host::Error) -> Failure {
 }
 
 /// Simulates on a thread of its own: the simulator knows nothing of being cancelled. It also has nothing but memory and CPU
-/// time, so that a simulation nobody waits for any more can be left to end with the process.
-fn simulate(machine: Machine, setting: Setting, seed: u64, cancel: &AtomicBool) -> Result<Outcome, Failure> {
+/// time, and at most a file that nobody sees, so that a simulation nobody waits for any more can be left to end with the process.
+fn simulate<T: Send + 'static>(
+    simulation: impl FnOnce() -> Result<T, sim::Error> + Send + 'static,
+    cancel: &AtomicBool,
+) -> Result<T, Failure> {
     let (send, receive) = mpsc::channel();
     let work = move || {
         // The receiver is gone only if the outcome is not wanted any more.
-        let _ = send.send(sim::run(&machine, &setting, seed));
+        let _ = send.send(simulation());
     };
     let failed = |message: &str| Failure::Failed(message.into());
     thread::Builder::new()

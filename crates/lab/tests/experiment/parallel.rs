@@ -20,7 +20,7 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
 fn files_and_report_do_not_depend_on_the_number_of_workers() {
     let with = |workers| {
         let folder = tempfile::tempdir().unwrap();
-        let Finished { report, error } = Mock { workers, ..Mock::new() }.experiment(read(CREW), SIM, folder.path());
+        let Finished { report, error, .. } = Mock { workers, ..Mock::new() }.experiment(read(CREW), SIM, folder.path());
         assert!(error.is_none() && report.complete);
         (files(folder.path()), report)
     };
@@ -57,7 +57,7 @@ fn a_failure_in_the_middle_leaves_what_came_before_it_whatever_the_number_of_wor
     let with = |workers| {
         let folder = tempfile::tempdir().unwrap();
         let mock = Mock { workers, trouble: Trouble::FailAt("sim always-spin 2 seed 41"), ..Mock::new() };
-        let Finished { report, error } = mock.experiment(read(CREW), SIM, folder.path());
+        let Finished { report, error, .. } = mock.experiment(read(CREW), SIM, folder.path());
         (files(folder.path()), report, error.unwrap().to_string())
     };
     let alone = with(1);
@@ -77,7 +77,7 @@ fn an_interruption_keeps_all_runs_that_were_complete_in_the_order_of_the_plan() 
     for workers in [1, 2, 4] {
         let folder = tempfile::tempdir().unwrap();
         let mock = Mock { workers, trouble: Trouble::Cancel(7), ..Mock::new() };
-        let Finished { report, error } = mock.experiment(read(CREW), SIM, folder.path());
+        let Finished { report, error, .. } = mock.experiment(read(CREW), SIM, folder.path());
         assert!(error.unwrap().is_cancelled() && !report.complete);
         // All that were begun, but for the one that was interrupted.
         assert_eq!(report.runs.len(), mock.calls().len() - 1);

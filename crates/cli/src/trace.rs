@@ -1,0 +1,64 @@
+//! `rowlock run --trace`: one more run of the first arm in each world, with a trace.
+
+use std::path::Path;
+
+use lab::trace::file::{TraceFile, path_for};
+use lab::two_worlds::TwoWorlds;
+use lab::world::Failure;
+use scenario::Scenario;
+use scenario::result::World;
+
+use crate::output::tell;
+use crate::run::refused;
+use crate::signals::Signals;
+use crate::stop::Stop;
+
+/// The traces that were asked for. Dropping them leaves nothing behind.
+pub(crate) struct Traces(Vec<(World, TraceFile)>);
+
+impl Traces {
+    /// Makes sure, before anything runs, that they can be written.
+    pub(crate) fn create(
+        path: Option<&Path>,
+        scenario: &Scenario,
+        chosen: &[World],
+        worlds: &TwoWorlds,
+    ) -> Result<Traces, Stop> {
+        let Some((path, arm)) = path.zip(scenario.arms.first()) else { return Ok(Traces(Vec::new())) };
+        let create = |&world| {
+            worlds.check_trace(world, &arm.setting).map_err(refused)?;
+            let file = TraceFile::create(&path_for(path, world, chosen)).map_err(|error| Stop::Input(error.into()))?;
+            Ok((world, file))
+        };
+        chosen.iter().map(create).collect::<Result<_, Stop>>().map(Traces)
+    }
+
+    /// Runs the first arm once more in each world, with the seed of the first repetition, and writes its trace.
+    pub(crate) fn make(self, scenario: &Scenario, worlds: &TwoWorlds, signals: &Signals) -> Result<(), Stop> {
+        let Some(arm) = scenario.arms.first() else { return Ok(()) };
+        for (world, file) in self.0 {
+            let path = file.path().display().to_string();
+            let made = worlds.trace(world, &arm.setting, scenario.experiment.seed, file, signals.cancel());
+            match made {
+                Ok(()) => tell(format_args!("the trace of {} is in {path}", described(scenario, world))),
+                Err(Failure::Cancelled) => {
+                    tell(format_args!("interrupted: there is no trace {path}"));
+                    return Err(Stop::Interrupted(signals.number()));
+                }
+                Err(failure) => return Err(refused(failure)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which run was traced.
+fn described(scenario: &Scenario, world: World) -> String {
+    let run = format!("one more run in the {} world, seed {}", world.name(), scenario.experiment.seed);
+    let arm =
+        scenario.arms.first().map(|arm| lab::words::factors(arm.factors.iter().map(|(path, value)| (path, value))));
+    match arm.filter(|arm| !arm.is_empty()) {
+        Some(arm) => format!("{run}, of the first arm, {arm},"),
+        None => run,
+    }
+}
