@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use policy::record::Off;
-use policy::table::POLICIES;
+use policy::table::WAITING;
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use proptest::prelude::*;
 use rowlock_lab::trace::reader::{self, Trace};
@@ -92,18 +92,18 @@ fn us(n: u64) -> Span {
 }
 
 fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
-    let kind = (0_usize..3, 1_u32..6, 0_u64..60, 1_u64..20, 0..POLICIES.len(), prop::option::of(0_u64..2_000));
+    let kind = (0_usize..3, 1_u32..6, 0_u64..60, 1_u64..20, 0..WAITING.len(), prop::option::of(0_u64..2_000));
     let kind = kind.prop_map(|(kind, threads, mean, rounds, policy, work)| match kind {
         0 => Kind::Cpu { threads, work: work.map(us) },
         _ => {
             let compute = Compute::Normal { mean: us(mean), sd: us(mean / 4) };
-            Kind::Barrier { threads, compute, rounds, waiting: POLICIES[policy].example }
+            Kind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example }
         }
     });
     let job = (1_u32..3, kind).prop_map(|(copies, kind)| Job { name: String::new(), copies, kind });
-    let machine = (1_u32..5, 0_u64..9, 0_u64..30, 1_u64..200, prop::bool::ANY);
-    let machine = machine.prop_map(|(cpus, switch, wakeup, quantum, rr)| Machine {
-        scheduler: if rr { Scheduler::Rr } else { Scheduler::Eevdf },
+    let machine = (1_u32..5, 0_u64..9, 0_u64..30, 1_u64..200, prop::sample::select(Scheduler::ALL.to_vec()));
+    let machine = machine.prop_map(|(cpus, switch, wakeup, quantum, scheduler)| Machine {
+        scheduler,
         context_switch: us(switch),
         wakeup_cost: us(wakeup),
         quantum: us(quantum),
