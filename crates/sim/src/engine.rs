@@ -82,6 +82,10 @@ pub(crate) struct Engine<'a, S, R, W> {
     jobs_left: usize,
     pub(crate) time: MachineTime,
     events: u64,
+    /// When, and how many events ago, a thread ran that the run waits for.
+    headway: (Instant, u64),
+    /// So many events without headway are too many.
+    patience: u64,
 }
 
 impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
@@ -102,6 +106,9 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
             team_states: vec![TeamState::default(); crew.jobs.len()],
             recorders: crew.jobs.iter().map(|_| R::default()).collect(),
             watch,
+            // Far more than any scheduler needs to serve every thread once.
+            patience: 1_000_000 + 1_000 * crew.threads.len() as u64,
+            headway: (Instant::ZERO, 0),
             jobs_left: crew.jobs.iter().filter(|job| !job.is_endless()).count(),
             crew,
             time: MachineTime::default(),
@@ -133,6 +140,10 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
             debug_assert!(at >= self.now, "time runs backwards: {at} after {}", self.now);
             self.now = at;
             self.events += 1;
+            self.headway.1 += 1;
+            if self.headway.1 > self.patience {
+                return Err(self.why_nothing_happens());
+            }
             let cpu = CpuId(slot as u32);
             match self.cpus[slot].doing {
                 Doing::Switching { from, to } => self.switch_ends(cpu, from, to),
@@ -148,8 +159,12 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
     }
 
     fn why_nothing_happens(&self) -> Error {
+        let unfinished = self.crew.jobs.iter().find(|job| job.outcome.is_none() && !job.is_endless());
+        if let (true, Some(job)) = (self.headway.1 > self.patience, unfinished) {
+            return Error::NoHeadway { since: self.headway.0, job: job.name().to_owned() };
+        }
         let runs_for_ever = self.cpus.iter().any(|cpu| cpu.doing != Doing::Idle);
-        match self.crew.jobs.iter().find(|job| job.outcome.is_none() && !job.is_endless()) {
+        match unfinished {
             Some(job) if !runs_for_ever => Error::Stuck { at: self.now, job: job.name().to_owned() },
             _ => Error::TooLong,
         }
@@ -337,6 +352,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Doing::Running(thread) => {
                 let thread = &mut self.crew.threads[thread.index()];
                 self.time.charge(thread.activity.use_of_cpu(), span);
+                if thread.is_awaited && !span.is_zero() {
+                    self.headway = (self.now, 0);
+                }
                 thread.ran(span);
             }
         }
@@ -524,6 +542,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// A job has ended, or where jobs keep running what would have been its end: takes down what it came to.
     fn freeze(&mut self, job: usize) {
         self.charge_all();
+        self.crew.threads[self.crew.jobs[job].threads.clone()].iter_mut().for_each(|thread| thread.is_awaited = false);
+        self.headway = (self.now, 0);
         self.crew.jobs[job].outcome = Some(self.crew.outcome(job, Some(self.now)));
         self.jobs_left -= 1;
     }

@@ -38,6 +38,19 @@ pub enum Error {
     /// The clock of 62 bits ran out before the jobs ended.
     #[error("the jobs have not ended after 146 simulated years")]
     TooLong,
+    /// CPUs go on switching, but no thread of a job that the run waits for ever runs: with some settings a thread can be
+    /// preempted whenever the switch to it is over.
+    #[error(
+        "the simulation makes no headway since {since}: the CPUs only switch, and nobody of job `{job}` runs (under linux-2.4 \
+         that can happen when `threshold` times `tick` is shorter than a context switch; `tail = false` or \
+         `charge_switch = false` also help)"
+    )]
+    NoHeadway {
+        /// The simulated time from which on nothing was done.
+        since: policy::Instant,
+        /// A job that has not ended.
+        job: String,
+    },
     /// Nothing can happen any more although jobs have not ended: a defect of the engine or a scheduler.
     #[error(
         "the simulation is stuck at {at}: no CPU has anything to do, but job `{job}` has not ended (this is a defect of rowlock)"

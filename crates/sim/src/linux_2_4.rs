@@ -226,7 +226,7 @@ impl Linux24 {
             let (Some(thread), Occupant::Thread { spent, .. }) = (local.current, cpu.occupant) else { continue };
             let task = &mut self.tasks[thread.index()];
             task.counter = cpu.occupant.counter(seen).unwrap_or(task.counter);
-            local.ran_out |= local.runs && spent == seen;
+            local.ran_out |= local.runs && spent <= seen;
         }
         for task in &mut self.tasks {
             task.counter = Span::from_nanos(task.counter.as_nanos() / 2).floor_to(self.unit) + self.allocation;

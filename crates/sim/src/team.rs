@@ -70,6 +70,8 @@ pub(crate) struct Thread {
     pub(crate) has_spun: bool,
     /// Where it was when it last arrived.
     last_seen: Option<CpuId>,
+    /// Whether the run waits for its job.
+    pub(crate) is_awaited: bool,
     /// Whether it has done once what it is there for.
     pub(crate) has_ended: bool,
     pub(crate) account: Account,
@@ -157,6 +159,7 @@ impl Crew {
                 arrived: false,
                 has_spun: false,
                 last_seen: None,
+                is_awaited: !matches!(task, Task::Cpu { work: ENDLESS }),
                 has_ended: false,
                 account: Account::default(),
             }));

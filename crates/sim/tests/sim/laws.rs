@@ -89,7 +89,8 @@ fn a_command_is_a_cpu_job_of_its_cpu_time() {
 }
 
 fn linux_2_4() -> impl Strategy<Value = Linux24> {
-    let ticks = (1_u32..4, 0_u32..4, 0_u32..3, 0_u32..3);
+    // A threshold shorter than a switch may keep everybody from running: see the test of that.
+    let ticks = (1_u32..4, 0_u32..4, 0_u32..3, 1_u32..3);
     let named = (select(Accounting::ALL.to_vec()), select(Scheme::ALL.to_vec()));
     (ticks, named, any::<bool>(), any::<bool>()).prop_map(
         |((allocation, penalty, bonus, threshold), (accounting, wakeup), charge_switch, tail)| Linux24 {
@@ -103,6 +104,32 @@ fn linux_2_4() -> impl Strategy<Value = Linux24> {
             wakeup,
         },
     )
+}
+
+#[test]
+fn a_machine_on_which_nobody_gets_to_run_is_said_to_make_no_headway() {
+    // Whoever is switched to is charged for the switch, and then outdone by the one that was preempted.
+    let linux_2_4 = Linux24 { allocation: 3, penalty: 2, threshold: 0, ..Linux24::default() };
+    let (step, context_switch, wakeup_cost) = (Span::from_nanos(243), us(8), us(21));
+    let machine = Machine {
+        scheduler: Scheduler::Linux24,
+        tie: Tie::Timeout,
+        linux_2_4,
+        step,
+        context_switch,
+        wakeup_cost,
+        tick: us(140),
+        ..Machine::with_cpus(3)
+    };
+    let compute = Compute::Normal { mean: us(13), sd: us(3) };
+    let kind = Kind::Barrier { threads: 4, compute, rounds: 16, waiting: "cs".parse().unwrap() };
+    let crew = Job { name: "job0".into(), copies: 1, kind };
+    let kind = Kind::Command { argv: vec!["true".into()], threads: 2, work: Some(us(2_867)) };
+    let other = Job { name: "job1".into(), copies: 1, kind };
+    let setting = Setting { keep_running: true, ..setting(vec![crew, other]) };
+    let error = run(&machine, &setting, 319).unwrap_err();
+    assert!(matches!(&error, rowlock_sim::Error::NoHeadway { .. }), "{error}");
+    assert!(error.to_string().contains("threshold"), "{error}");
 }
 
 /// Settings with all kinds of jobs, small enough to be checked after each event.
