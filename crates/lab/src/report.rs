@@ -1,6 +1,7 @@
-//! The report: what an experiment found. [`text`] is for people, [`mod@json`] and [`mod@csv`] are for programs.
+//! The report: what an experiment found. [`text`] and [`html`] are for people, [`mod@json`] and [`mod@csv`] are for programs.
 
 pub mod csv;
+pub mod html;
 pub mod json;
 pub mod text;
 
@@ -41,6 +42,8 @@ pub struct Report {
     pub compare: Option<String>,
     /// For how many comparisons p values are corrected.
     pub comparisons: usize,
+    /// The swept path on the plots' axis.
+    pub x: Option<String>,
     /// The runs in the order in which they were made.
     pub runs: Vec<Run>,
     /// Every job in every arm and world.
@@ -92,6 +95,7 @@ impl Report {
             factors: csv::factors(scenario),
             compare: scenario.experiment.compare.clone(),
             comparisons: comparisons.pairs(),
+            x: scenario.experiment.x.clone(),
             accuracy: summary::accuracy(&gaps),
             runs: samples.into_iter().map(|sample| sample.run).collect(),
             summaries,

@@ -37,12 +37,7 @@ pub fn render(report: &Report) -> String {
             text.push_str(&gap_block(report, job));
         }
     }
-    let sentences: Vec<String> = report
-        .verdicts
-        .iter()
-        .map(|verdict| comparison(report, verdict))
-        .chain(report.accuracy.iter().map(|of| accuracy(report, of)))
-        .collect();
+    let sentences = sentences(report);
     if !sentences.is_empty() {
         text.push_str("\nVerdict\n");
         for sentence in sentences {
@@ -52,13 +47,19 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-fn worlds(report: &Report) -> Vec<World> {
+/// The verdicts in sentences.
+pub(super) fn sentences(report: &Report) -> Vec<String> {
+    let verdicts = report.verdicts.iter().map(|verdict| comparison(report, verdict));
+    verdicts.chain(report.accuracy.iter().map(|of| accuracy(report, of))).collect()
+}
+
+pub(super) fn worlds(report: &Report) -> Vec<World> {
     let with = |world: &World| report.runs.iter().any(|run| run.world == *world);
     [World::Sim, World::Host].into_iter().filter(with).collect()
 }
 
 /// The machines of a world's runs: one, unless the machine is swept.
-fn machines(report: &Report, world: World) -> String {
+pub(super) fn machines(report: &Report, world: World) -> String {
     let mut machines: Vec<String> = Vec::new();
     for run in report.runs.iter().filter(|run| run.world == world) {
         let (cpus, scheduler) = (run.outcome.machine.cpus, &run.outcome.machine.scheduler);
@@ -71,7 +72,7 @@ fn machines(report: &Report, world: World) -> String {
     if machines.len() > 4 { format!("{} machines", machines.len()) } else { machines.join("; ") }
 }
 
-fn method(report: &Report) -> String {
+pub(super) fn method(report: &Report) -> String {
     let Report { repeat, seed, planned_runs, .. } = report;
     let runs = if *planned_runs == 1 { "run" } else { "runs" };
     match repeat {
@@ -103,6 +104,7 @@ fn is_told_from_baseline(summary: &Summary) -> bool {
 }
 
 fn jobs(report: &Report) -> Vec<&str> {
+pub(super) fn jobs(report: &Report) -> Vec<&str> {
     let mut jobs: Vec<&str> = Vec::new();
     for summary in &report.summaries {
         if !jobs.contains(&summary.job.as_str()) {
@@ -113,12 +115,12 @@ fn jobs(report: &Report) -> Vec<&str> {
 }
 
 /// The factor whose values name the lines of a table: the compared one, else the one that turns fastest.
-fn line_factor(report: &Report) -> Option<&str> {
+pub(super) fn line_factor(report: &Report) -> Option<&str> {
     report.compare.as_ref().or(report.factors.last()).map(String::as_str)
 }
 
 /// Factors in words, in the order of the file and not of the alphabet.
-fn in_order(report: &Report, factors: &Factors, wanted: impl Fn(&str) -> bool) -> String {
+pub(super) fn in_order(report: &Report, factors: &Factors, wanted: impl Fn(&str) -> bool) -> String {
     let paths = report.factors.iter().filter(|path| wanted(path));
     words::factors(paths.filter_map(|path| factors.get_key_value(path)))
 }

@@ -1,0 +1,63 @@
+//! Drawings for the report: axes with sensible ticks, and charts as SVG that take their colours from the page.
+//!
+//! Everything is written to strings, and no text reaches one but by [`svg::escape`].
+
+pub mod axis;
+pub mod course;
+pub mod dots;
+pub mod lines;
+pub mod svg;
+
+use crate::statistics::Estimate;
+
+/// How a series is told from the others: the colour and the marker by its number, the world by the filling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// The number of the series among those that are compared.
+    pub series: usize,
+    /// Whether markers are outlines and lines are dashed.
+    pub hollow: bool,
+}
+
+/// So many series can be told from each other.
+pub const SERIES: usize = 7;
+
+impl Style {
+    /// The classes that the page's style sheet gives colours to.
+    pub fn class(self) -> String {
+        format!("s{}{}", self.series % SERIES, if self.hollow { " hollow" } else { "" })
+    }
+}
+
+/// A mean with its interval, and the samples that it is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// The mean.
+    pub estimate: Estimate,
+    /// The samples.
+    pub samples: Vec<f64>,
+}
+
+impl Mark {
+    /// The mark in a unit of so much.
+    pub fn scaled(self, unit: f64) -> Mark {
+        let samples = self.samples.into_iter().map(|sample| sample / unit).collect();
+        Mark { estimate: self.estimate.map(|value| value / unit), samples }
+    }
+
+    /// Every number that should be on the axis.
+    pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
+        self.samples.iter().copied().chain([self.estimate.mean])
+    }
+
+    /// The interval as far as the axis goes.
+    fn interval(&self, axis: &axis::Axis) -> Option<(f64, f64)> {
+        self.estimate.interval.map(|(low, high)| (axis.position(low), axis.position(high)))
+    }
+}
+
+/// Where sample `number` of so many stands beside the middle, from -1 to 1: spread evenly and always the same, so that equal
+/// values do not hide each other and the same results give the same page.
+fn beside(number: usize, of: usize) -> f64 {
+    if of < 2 { 0.0 } else { number as f64 / (of - 1) as f64 * 2.0 - 1.0 }
+}

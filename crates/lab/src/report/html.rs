@@ -1,0 +1,86 @@
+//! The report as a page that needs nothing but itself: no network, no fonts, and no script to read it. What it says in
+//! sentences is what [`super::text`] says; what it draws comes from the same figures.
+//!
+//! The page is also well-formed XML, so that a test can read it back.
+
+mod figures;
+mod measured;
+mod page;
+mod plots;
+mod table;
+mod tables;
+mod timeline;
+mod utilisation;
+
+use scenario::result::World;
+
+use super::{Report, text};
+use crate::manifest::Manifest;
+use crate::plot::svg::escape;
+use crate::states::History;
+use crate::summary::Factors;
+use crate::words;
+
+/// The whole page. The same report, manifest and histories give the same bytes.
+pub fn render(report: &Report, manifest: &Manifest, histories: &[History]) -> String {
+    let title = if report.title.is_empty() { &manifest.scenario.file } else { &report.title };
+    let sections = [
+        verdict(report),
+        plots::section(report),
+        timeline::section(report, histories),
+        utilisation::section(report),
+        tables::section(report),
+        measured::section(report, manifest),
+    ];
+    page::page(title, &lede(report), &sections)
+}
+
+/// What was run, in a line or two.
+fn lede(report: &Report) -> String {
+    let machine = |world: &World| format!("{}: {}. ", world.name(), text::machines(report, *world));
+    text::worlds(report).iter().map(machine).collect::<String>() + &text::method(report)
+}
+
+fn verdict(report: &Report) -> page::Section {
+    let list = |sentences: &[String]| -> String {
+        let items: Vec<String> =
+            sentences.iter().map(|sentence| format!("<li>{}</li>\n", page::sentence(sentence))).collect();
+        if items.is_empty() { String::new() } else { format!("<ul class=\"sentences\">\n{}</ul>\n", items.concat()) }
+    };
+    let sentences = text::sentences(report);
+    let verdict = match sentences.as_slice() {
+        [] => "<p>Nothing was compared, so there is no verdict.</p>\n".to_owned(),
+        sentences => list(sentences),
+    };
+    let notes = match list(&report.notes) {
+        notes if notes.is_empty() => notes,
+        notes => format!("<h3>Before you believe it</h3>\n{notes}"),
+    };
+    page::Section { id: "verdict", title: "Verdict", body: verdict + &notes }
+}
+
+/// Factors in words and in the order of the file, without those that are told in another way.
+fn heading(report: &Report, factors: &Factors, without: &[Option<&str>]) -> String {
+    text::in_order(report, factors, |path| !without.contains(&Some(path)))
+}
+
+/// The value of a factor in an arm; empty without it.
+fn value(factors: &Factors, path: Option<&str>) -> String {
+    path.and_then(|path| factors.get(path)).map(words::value).unwrap_or_default()
+}
+
+/// The items, each once, in the order in which they come first.
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut known = Vec::new();
+    for item in items {
+        if !known.contains(&item) {
+            known.push(item);
+        }
+    }
+    known
+}
+
+/// What is shown when somebody asks for it.
+fn folded(summary: &str, body: &str) -> String {
+    format!("<details>\n<summary>{}</summary>\n{body}</details>\n", escape(summary))
+}

@@ -1,0 +1,366 @@
+//! The plots: which figure is drawn against what, and how many drawings there are.
+//!
+//! With an axis (`x`) there is a chart of lines for each figure, a line for each value of `compare`; the other factors make
+//! small multiples on one scale. Without an axis there is a chart of dots, a row for each arm. What would be too much at once is
+//! folded.
+
+use scenario::result::World;
+
+use super::figures::{Figures, Metric, unit_of_time, values_of};
+use super::page::Section;
+use super::{distinct, folded, heading, value};
+use crate::plot::axis::Axis;
+use crate::plot::svg::{Words, escape};
+use crate::plot::{Mark, SERIES, Style, dots, lines};
+use crate::report::{Report, text};
+use crate::summary::Summary;
+use crate::words;
+
+/// So many small multiples of a figure are shown unfolded.
+const MULTIPLES: usize = 6;
+
+/// So many rows of dots are in a chart.
+const ROWS: usize = 30;
+
+pub(super) fn section(report: &Report) -> Section {
+    let figures = Figures::new(report);
+    let blocks: Vec<(&str, String)> = text::jobs(report)
+        .into_iter()
+        .enumerate()
+        .map(|(number, job)| (job, Job::new(report, &figures, number, job).render()))
+        .filter(|(_, block)| !block.is_empty())
+        .collect();
+    let body: String = blocks.iter().map(|(job, block)| format!("<h3>{}</h3>\n{block}", escape(job))).collect();
+    let body = if body.is_empty() { body } else { how_to_read(report) + &body };
+    Section { id: "plots", title: "What came out", body }
+}
+
+fn how_to_read(report: &Report) -> String {
+    let worlds = match text::worlds(report).as_slice() {
+        [_, _] => " Filled marks and solid lines are simulated, hollow marks and dashed lines are this machine.",
+        _ => "",
+    };
+    let bars = if report.repeat > 1 {
+        "Marks are means, bars their 95 % intervals, small dots single runs."
+    } else {
+        "Each mark is one run."
+    };
+    format!("<p>{bars}{worlds}</p>\n")
+}
+
+/// What is drawn of one job.
+struct Job<'a> {
+    report: &'a Report,
+    figures: &'a Figures<'a>,
+    number: usize,
+    summaries: Vec<&'a Summary>,
+    /// The values that get a line or a row each, by what is written there; a single one without a name where nothing is
+    /// compared.
+    series: Vec<String>,
+    /// The combinations of the other factors.
+    groups: Vec<String>,
+    x: Option<Across<'a>>,
+}
+
+/// The axis from left to right.
+struct Across<'a> {
+    path: &'a str,
+    /// The values, and where they are.
+    values: Vec<(toml::Value, f64)>,
+    axis: Axis,
+    label: String,
+}
+
+impl<'a> Job<'a> {
+    fn new(report: &'a Report, figures: &'a Figures<'a>, number: usize, job: &'a str) -> Job<'a> {
+        let summaries: Vec<&Summary> = report.summaries.iter().filter(|summary| summary.job == job).collect();
+        let x = report.x.as_deref().filter(|path| report.compare.as_deref() != Some(*path));
+        let x = x.and_then(|path| Across::new(path, values_of(report, Some(path))));
+        let mut new = Job { report, figures, number, summaries, series: Vec::new(), groups: Vec::new(), x };
+        new.series = distinct(new.summaries.iter().map(|summary| new.series_of(summary)));
+        new.groups = distinct(new.summaries.iter().map(|summary| new.group_of(summary)));
+        new
+    }
+
+    /// The factor that is told by the line or the row.
+    fn line_factor(&self) -> Option<&'a str> {
+        if self.x.is_some() { self.report.compare.as_deref() } else { text::line_factor(self.report) }
+    }
+
+    fn series_of(&self, summary: &Summary) -> String {
+        value(&summary.factors, self.line_factor())
+    }
+
+    fn group_of(&self, summary: &Summary) -> String {
+        heading(self.report, &summary.factors, &[self.line_factor(), self.x.as_ref().map(|x| x.path)])
+    }
+
+    fn style(&self, series: usize, world: World) -> Style {
+        Style { series, hollow: world == World::Host && text::worlds(self.report).len() > 1 }
+    }
+
+    fn render(&self) -> String {
+        let metrics: Vec<Metric> = Metric::ALL.into_iter().filter(|metric| self.is_worth_drawing(*metric)).collect();
+        if metrics.is_empty() {
+            return String::new();
+        }
+        if self.x.is_none() {
+            return self.dots(&metrics);
+        }
+        let lines = self.lines();
+        let charts: Vec<(Metric, Vec<String>)> =
+            metrics.iter().map(|metric| (*metric, self.line_charts(*metric, &lines))).collect();
+        let body = if self.groups.len() == 1 {
+            grid(&charts.iter().flat_map(|(_, charts)| charts.clone()).collect::<Vec<_>>())
+        } else {
+            charts.iter().map(|(metric, charts)| multiples(*metric, charts)).collect()
+        };
+        self.legend(&lines) + &body
+    }
+
+    /// A figure that is not there, or a speed-up over nothing but itself, is not.
+    fn is_worth_drawing(&self, metric: Metric) -> bool {
+        let exists = self.summaries.iter().any(|summary| self.figures.mark(metric, summary).is_some());
+        exists && (metric != Metric::SpeedUp || values_of(self.report, self.report.compare.as_deref()).len() > 1)
+    }
+
+    /// The axis of a figure over all of the job's arms, and what its numbers are divided by.
+    fn scale(&self, metric: Metric) -> (Axis, f64, String) {
+        let marks: Vec<Mark> = self.summaries.iter().filter_map(|summary| self.figures.mark(metric, summary)).collect();
+        let values = || marks.iter().flat_map(Mark::values);
+        let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+        // Intervals of a few samples may reach far beyond everything else; some way the axis goes with them.
+        let reach = |estimate: &Mark| {
+            let (from, to) = estimate.estimate.interval.unwrap_or((low, high));
+            [from.max(low / 2.0), to.min(high * 1.5)]
+        };
+        let values: Vec<f64> = values().chain(marks.iter().flat_map(reach)).collect();
+        let (unit, name) = match metric {
+            Metric::Completion => unit_of_time(high),
+            Metric::Ssr => (1.0, "%"),
+            Metric::SpeedUp | Metric::RoundsPerSecond => (1.0, ""),
+        };
+        let axis = match metric {
+            Metric::Ssr => Axis::linear(0.0, 100.0),
+            Metric::SpeedUp => Axis::fitting(values.into_iter().chain([1.0])),
+            Metric::Completion | Metric::RoundsPerSecond => Axis::fitting(values.into_iter().map(|value| value / unit)),
+        };
+        (axis, unit, name.to_owned())
+    }
+
+    /// What a chart is called, with its unit, and which way is good.
+    fn caption(&self, metric: Metric, unit: &str, axis: &Axis) -> String {
+        let over = match &self.report.compare {
+            Some(path) if metric == Metric::SpeedUp => {
+                let first = values_of(self.report, Some(path)).first().map(words::value).unwrap_or_default();
+                format!(" over {first}")
+            }
+            _ => String::new(),
+        };
+        let scale = if axis.is_logarithmic() { "logarithmic" } else { "" };
+        let parts = [unit, scale, metric.better()].into_iter().filter(|part| !part.is_empty());
+        [format!("{}{over}", metric.name())].into_iter().chain(parts.map(str::to_owned)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Charts of lines.
+impl Job<'_> {
+    /// The series that get a line: all, or where there are too many to be told apart, the first and others evenly from the
+    /// rest.
+    fn lines(&self) -> Vec<usize> {
+        let all = self.series.len();
+        if all <= SERIES {
+            (0..all).collect()
+        } else {
+            (0..SERIES).map(|line| line * (all - 1) / (SERIES - 1)).collect()
+        }
+    }
+
+    fn line_charts(&self, metric: Metric, lines: &[usize]) -> Vec<String> {
+        let Some(x) = &self.x else { return Vec::new() };
+        let (y, unit, unit_name) = self.scale(metric);
+        let caption = self.caption(metric, &unit_name, &y);
+        let chart = |(place, group): (usize, &String)| {
+            let lines = self.lines_of(metric, group, lines, unit);
+            if lines.is_empty() {
+                return String::new();
+            }
+            let shown = if self.groups.len() == 1 { &caption } else { group };
+            let title = if self.groups.len() == 1 { caption.clone() } else { format!("{caption}; {group}") };
+            let description =
+                format!("{title}, against {}: {}.", x.label, lines.iter().map(ends).collect::<Vec<_>>().join("; "));
+            let id = format!("plot-{}-{}-{place}", self.number, metric as usize);
+            let words = Words { id, title, description };
+            let reference = (metric == Metric::SpeedUp).then_some(1.0);
+            let chart = lines::Chart { words, x: &x.axis, x_label: &x.label, y: &y, reference, lines };
+            figure(shown, &chart.render())
+        };
+        self.groups.iter().enumerate().map(chart).filter(|chart| !chart.is_empty()).collect()
+    }
+
+    fn lines_of(&self, metric: Metric, group: &str, shown: &[usize], unit: f64) -> Vec<lines::Line> {
+        let mut lines: Vec<lines::Line> = Vec::new();
+        for (place, &series) in shown.iter().enumerate() {
+            let name = &self.series[series];
+            let mut is_named = false;
+            for world in text::worlds(self.report) {
+                let of_line = self
+                    .summaries
+                    .iter()
+                    .filter(|of| of.world == world && self.series_of(of) == *name && self.group_of(of) == group);
+                let mut points: Vec<(f64, Mark)> = of_line.filter_map(|of| self.point(metric, of, unit)).collect();
+                points.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+                if !points.is_empty() {
+                    let label = if is_named { String::new() } else { name.clone() };
+                    is_named = true;
+                    lines.push(lines::Line { label, style: self.style(place, world), points });
+                }
+            }
+        }
+        lines
+    }
+
+    fn point(&self, metric: Metric, summary: &Summary, unit: f64) -> Option<(f64, Mark)> {
+        let x = self.x.as_ref()?;
+        let at = summary.factors.get(x.path)?;
+        let (_, at) = x.values.iter().find(|(value, _)| value == at)?;
+        Some((*at, self.figures.mark(metric, summary)?.scaled(unit)))
+    }
+
+    fn legend(&self, lines: &[usize]) -> String {
+        let Some(compare) = self.line_factor() else { return String::new() };
+        let marker = |class: &str, series| {
+            let mut drawing =
+                crate::plot::svg::Drawing::bare("class=\"key\" viewBox=\"-9 -6 18 12\" aria-hidden=\"true\"");
+            drawing.raw(format_args!("<g class=\"{class}\">"));
+            drawing.line("line", (-9.0, 0.0), (9.0, 0.0));
+            drawing.marker("marker", series, (0.0, 0.0));
+            drawing.raw(format_args!("</g>"));
+            drawing.finish()
+        };
+        let item = |(place, series): (usize, &usize)| {
+            let style = self.style(place, World::Sim);
+            format!("<li>{}{}</li>\n", marker(&style.class(), place), escape(&self.series[*series]))
+        };
+        let items: String = lines.iter().enumerate().map(item).collect();
+        let left_out = match self.series.len() - lines.len() {
+            0 => String::new(),
+            more => format!("<li>({more} more are in the tables)</li>\n"),
+        };
+        format!("<ul class=\"legend\">\n<li>{}:</li>\n{items}{left_out}</ul>\n", escape(words::path(compare)))
+    }
+}
+
+/// Charts of dots.
+impl Job<'_> {
+    fn dots(&self, metrics: &[Metric]) -> String {
+        let mut charts: Vec<Vec<String>> = Vec::new();
+        for &metric in metrics {
+            let (x, unit, unit_name) = self.scale(metric);
+            let caption = self.caption(metric, &unit_name, &x);
+            for (place, rows) in self.rows(metric, unit).chunks(ROWS).enumerate() {
+                let description =
+                    rows.iter().filter(|row| !row.marks.is_empty()).map(mean_of).collect::<Vec<_>>().join("; ");
+                let id = format!("plot-{}-{}-{place}", self.number, metric as usize);
+                let words = Words { id, title: caption.clone(), description };
+                let reference = (metric == Metric::SpeedUp).then_some(1.0);
+                if charts.len() <= place {
+                    charts.push(Vec::new());
+                }
+                charts[place].push(figure(&caption, &dots::Chart { words, x: &x, reference, rows }.render()));
+            }
+        }
+        let mut charts = charts.iter().map(|charts| grid(charts));
+        let first = charts.next().unwrap_or_default();
+        let rest: String = charts.collect();
+        if rest.is_empty() { first } else { first + &folded("More arms", &rest) }
+    }
+
+    /// A row for each arm that has the figure, below a heading for each combination of the other factors.
+    fn rows(&self, metric: Metric, unit: f64) -> Vec<dots::Row> {
+        let mut rows = Vec::new();
+        for group in &self.groups {
+            let arms: Vec<dots::Row> =
+                (0..self.series.len()).filter_map(|series| self.row(metric, unit, group, series)).collect();
+            if !arms.is_empty() && !group.is_empty() {
+                rows.push(dots::Row { name: group.clone(), marks: Vec::new() });
+            }
+            rows.extend(arms);
+        }
+        rows
+    }
+
+    fn row(&self, metric: Metric, unit: f64, group: &str, series: usize) -> Option<dots::Row> {
+        let name = &self.series[series];
+        let of_row = self.summaries.iter().filter(|of| self.series_of(of) == *name && self.group_of(of) == group);
+        // The first is what the others are held against.
+        let colour = usize::from(series > 0);
+        let mark = |of: &&Summary| Some((self.style(colour, of.world), self.figures.mark(metric, of)?.scaled(unit)));
+        let marks: Vec<(Style, Mark)> = of_row.filter_map(mark).collect();
+        (!marks.is_empty()).then(|| dots::Row { name: name.clone(), marks })
+    }
+}
+
+impl<'a> Across<'a> {
+    /// The axis of these values; nothing for a single one.
+    fn new(path: &'a str, values: Vec<toml::Value>) -> Option<Across<'a>> {
+        if values.len() < 2 {
+            return None;
+        }
+        let number = |value: &toml::Value| match value {
+            toml::Value::Integer(number) => Some((*number as f64, 1.0, "")),
+            toml::Value::Float(number) => Some((*number, 1.0, "")),
+            toml::Value::String(text) => {
+                text.parse::<scenario::Span>().ok().map(|span| (span.as_nanos() as f64, 0.0, ""))
+            }
+            _ => None,
+        };
+        let label = words::path(path).to_owned();
+        let Some(numbers) = values.iter().map(number).collect::<Option<Vec<_>>>() else {
+            let axis = Axis::of_names(&values.iter().map(words::value).collect::<Vec<_>>());
+            let values = values.into_iter().zip((0..).map(f64::from)).collect();
+            return Some(Across { path, values, axis, label });
+        };
+        let longest = numbers.iter().map(|(number, ..)| *number).fold(0.0, f64::max);
+        let is_time = numbers.iter().all(|(_, unit, _)| *unit == 0.0);
+        let (unit, name) = if is_time { unit_of_time(longest) } else { (1.0, "") };
+        let at: Vec<f64> = numbers.iter().map(|(number, ..)| number / unit).collect();
+        let mut ticks: Vec<(f64, String)> = at.iter().map(|at| (*at, at.to_string())).collect();
+        ticks.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let label = if is_time { format!("{label}, {name}") } else { label };
+        Some(Across { path, values: values.into_iter().zip(at).collect(), axis: Axis::of_numbers(&ticks), label })
+    }
+}
+
+/// The small multiples of a figure.
+fn multiples(metric: Metric, charts: &[String]) -> String {
+    let (shown, rest) = charts.split_at(charts.len().min(MULTIPLES));
+    let rest = if rest.is_empty() { String::new() } else { folded(&format!("{} more", rest.len()), &grid(rest)) };
+    let body = grid(shown) + &rest;
+    match metric {
+        Metric::Completion | Metric::SpeedUp => format!("<h4>{}, {}</h4>\n{body}", metric.name(), metric.better()),
+        Metric::Ssr | Metric::RoundsPerSecond => folded(metric.name(), &body),
+    }
+}
+
+fn grid(charts: &[String]) -> String {
+    format!("<div class=\"charts\">\n{}</div>\n", charts.concat())
+}
+
+fn figure(caption: &str, drawing: &str) -> String {
+    format!("<figure>\n<figcaption>{}</figcaption>\n{drawing}</figure>\n", escape(caption))
+}
+
+/// A line in words: its first and its last mean.
+fn ends(line: &lines::Line) -> String {
+    let world = if line.style.hollow { " (host)" } else { "" };
+    let mean = |point: Option<&(f64, Mark)>| {
+        point.map_or(String::new(), |(_, mark)| words::significant(mark.estimate.mean, 3))
+    };
+    format!("{}{world} from {} to {}", line.label, mean(line.points.first()), mean(line.points.last()))
+}
+
+fn mean_of(row: &dots::Row) -> String {
+    let means: Vec<String> = row.marks.iter().map(|(_, mark)| words::significant(mark.estimate.mean, 3)).collect();
+    format!("{} {}", row.name, means.join(" and "))
+}

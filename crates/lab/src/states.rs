@@ -1,0 +1,97 @@
+//! What the threads of a job were doing in the course of a run: how many of them in each state, from the beginning to the
+//! end. The simulator is watched, see [`Observer`]; the host is looked at now and then, see [`seen_on_the_host`].
+
+mod course;
+mod observer;
+
+use host::StateSample;
+use policy::JobId;
+use scenario::result::{Outcome, World};
+
+use crate::summary::Factors;
+
+pub use course::Course;
+pub use observer::Observer;
+
+/// What a thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// It has a CPU and computes.
+    Computing,
+    /// It has a CPU and spins at the barrier.
+    Spinning,
+    /// A CPU switches to it or away from it, or it is inside a `sched_yield`.
+    Switching,
+    /// It could run and waits for a CPU.
+    Ready,
+    /// It sleeps until its barrier completes.
+    Blocked,
+    /// It has a CPU or waits for one: more cannot be seen on the host.
+    Runnable,
+    /// It sleeps, as far as can be seen on the host.
+    Sleeping,
+}
+
+impl State {
+    /// The states that the simulator tells apart, those on a CPU first.
+    pub const SIMULATED: [State; 5] =
+        [State::Computing, State::Spinning, State::Switching, State::Ready, State::Blocked];
+
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Computing => "computing",
+            State::Spinning => "spinning",
+            State::Switching => "switching",
+            State::Ready => "ready",
+            State::Blocked => "blocked",
+            State::Runnable => "runnable",
+            State::Sleeping => "sleeping",
+        }
+    }
+}
+
+/// One job in one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobStates {
+    /// The job's name, with the number of the copy where there are several.
+    pub job: String,
+    /// How many threads it has.
+    pub threads: u32,
+    /// The whole run.
+    pub whole: Course,
+    /// Its beginning with every single change, where the whole has not got them.
+    pub beginning: Option<Course>,
+}
+
+/// The jobs of one run that were looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct History {
+    /// The world of the run.
+    pub world: World,
+    /// Its arm.
+    pub factors: Factors,
+    /// Its seed.
+    pub seed: u64,
+    /// The jobs in the order of the scenario.
+    pub jobs: Vec<JobStates>,
+}
+
+/// What can be told from looking at the host's threads now and then: every sample is taken to hold until the next. Jobs
+/// without an end of their own and those that were seen less than twice are left out.
+pub fn seen_on_the_host(samples: &[StateSample], outcome: &Outcome) -> Vec<JobStates> {
+    let seen = |(number, job): (u32, &scenario::result::JobOutcome)| {
+        let samples: Vec<&StateSample> = samples.iter().filter(|sample| sample.job == JobId(number)).collect();
+        let end = job.completion_ns?.as_nanos();
+        let [_, .., last] = samples.as_slice() else { return None };
+        let edges = samples.iter().map(|sample| sample.at_ns.as_nanos());
+        let edges: Vec<u64> = edges.chain([end.max(last.at_ns.as_nanos() + 1)]).collect();
+        let layer = |state, count: fn(&StateSample) -> u32| {
+            (state, samples.iter().map(|sample| f64::from(count(sample))).collect())
+        };
+        let layers = vec![layer(State::Runnable, |of| of.runnable), layer(State::Sleeping, |of| of.sleeping)];
+        let threads = samples.iter().map(|sample| sample.runnable + sample.sleeping).max()?;
+        Some(JobStates { job: job.job.clone(), threads, whole: Course { edges, layers }, beginning: None })
+    };
+    (0..).zip(&outcome.jobs).filter(|(_, job)| job.rounds.is_some()).filter_map(seen).collect()
+}

@@ -1,0 +1,165 @@
+//! A course of time in pieces: how many threads were in each state, piece by piece.
+
+use policy::Instant;
+
+use super::State;
+
+/// So many pieces at most cover a whole run; when they do not reach, pairs of them become one.
+const BUCKETS: usize = 512;
+
+/// So many changes are kept of the beginning of a run.
+const CHANGES: usize = 400;
+
+/// How many threads are in each of [`State::SIMULATED`].
+pub(super) type Counts = [u32; State::SIMULATED.len()];
+
+/// How many threads were in each state, piece by piece.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Course {
+    /// Where the pieces begin, in nanoseconds since the start of the run, and where the last one ends.
+    pub edges: Vec<u64>,
+    /// For every state, the mean number of threads in it in each of the pieces.
+    pub layers: Vec<(State, Vec<f64>)>,
+}
+
+impl Course {
+    fn new(edges: Vec<u64>, mean: impl Fn(usize, usize) -> f64) -> Course {
+        let pieces = edges.len().saturating_sub(1);
+        let layer = |(number, state)| (state, (0..pieces).map(|piece| mean(piece, number)).collect());
+        Course { layers: State::SIMULATED.into_iter().enumerate().map(layer).collect(), edges }
+    }
+
+    /// How long it is, in nanoseconds.
+    pub fn length(&self) -> u64 {
+        self.edges.last().copied().unwrap_or(0) - self.edges.first().copied().unwrap_or(0)
+    }
+}
+
+/// A whole run in at most [`BUCKETS`] pieces of equal length, however long it becomes.
+#[derive(Clone, Debug)]
+pub(super) struct Buckets {
+    /// Two to the power of this is the length of a piece in nanoseconds: no division is needed to find one.
+    shift: u32,
+    /// Threads times nanoseconds.
+    sums: Vec<[u128; State::SIMULATED.len()]>,
+}
+
+impl Buckets {
+    pub(super) fn new() -> Buckets {
+        Buckets { shift: 0, sums: vec![Default::default(); BUCKETS] }
+    }
+
+    /// Adds that so many threads were in each state from one moment to another.
+    pub(super) fn add(&mut self, from: Instant, to: Instant, counts: &Counts) {
+        let (mut from, to) = (from.as_nanos(), to.as_nanos());
+        while from < to {
+            let bucket = (from >> self.shift) as usize;
+            if bucket >= BUCKETS {
+                self.double();
+                continue;
+            }
+            let end = to.min((bucket as u64 + 1) << self.shift);
+            for (sum, &count) in self.sums[bucket].iter_mut().zip(counts) {
+                *sum += u128::from(count) * u128::from(end - from);
+            }
+            from = end;
+        }
+    }
+
+    fn double(&mut self) {
+        for bucket in 0..BUCKETS {
+            let pair = self.sums.get(2 * bucket..2 * bucket + 2).unwrap_or_default().to_vec();
+            self.sums[bucket] = std::array::from_fn(|state| pair.iter().map(|sums| sums[state]).sum());
+        }
+        self.shift += 1;
+    }
+
+    /// What was added, up to the end of the run.
+    pub(super) fn course(&self, end: Instant) -> Course {
+        let end = end.as_nanos();
+        let pieces = end.div_ceil(1 << self.shift);
+        let edges: Vec<u64> = (0..pieces).map(|piece| piece << self.shift).chain([end]).collect();
+        let length = |piece: usize| (edges[piece + 1] - edges[piece]) as f64;
+        Course::new(edges.clone(), |piece, state| self.sums[piece][state] as f64 / length(piece))
+    }
+}
+
+/// The beginning of a run, every single change of it.
+#[derive(Clone, Debug)]
+pub(super) struct Beginning {
+    changes: Vec<(u64, Counts)>,
+    /// When the first change came that did not fit any more.
+    full: Option<u64>,
+}
+
+impl Beginning {
+    pub(super) fn new(counts: Counts) -> Beginning {
+        Beginning { changes: vec![(0, counts)], full: None }
+    }
+
+    /// From this moment on so many threads are in each state; several changes of one moment are one.
+    pub(super) fn change(&mut self, at: Instant, counts: Counts) {
+        let at = at.as_nanos();
+        let has_room = self.changes.len() < CHANGES;
+        match self.changes.last_mut() {
+            _ if self.full.is_some() => {}
+            Some((last, known)) if *last == at => *known = counts,
+            Some((_, known)) if *known == counts => {}
+            _ if has_room => self.changes.push((at, counts)),
+            _ => self.full = Some(at),
+        }
+    }
+
+    /// What was kept, unless that is the whole run.
+    pub(super) fn course(&self) -> Option<Course> {
+        let edges = self.changes.iter().map(|(at, _)| *at).chain([self.full?]).collect();
+        Some(Course::new(edges, |piece, state| f64::from(self.changes[piece].1[state])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn however_long_a_run_becomes_no_time_is_lost_and_the_pieces_do_not_grow_more(
+            steps in proptest::collection::vec((0..1_000_000_u64, 0..50_u32, 0..50_u32), 1..300),
+        ) {
+            let (mut buckets, mut now, mut expected) = (Buckets::new(), 0, [0.0; 2]);
+            for (span, computing, blocked) in steps {
+                buckets.add(Instant::from_nanos(now), Instant::from_nanos(now + span), &[computing, 0, 0, 0, blocked]);
+                expected[0] += f64::from(computing) * span as f64;
+                expected[1] += f64::from(blocked) * span as f64;
+                now += span;
+            }
+            let course = buckets.course(Instant::from_nanos(now));
+            let total = |state: usize| -> f64 {
+                let lengths = course.edges.windows(2).map(|edges| (edges[1] - edges[0]) as f64);
+                course.layers[state].1.iter().zip(lengths).map(|(mean, length)| mean * length).sum()
+            };
+            prop_assert!(course.edges.windows(2).all(|edges| edges[0] < edges[1]) && course.edges.len() <= BUCKETS + 1);
+            prop_assert!(now < BUCKETS as u64 || course.edges.len() > BUCKETS / 2);
+            for (state, expected) in [(0, expected[0]), (4, expected[1])] {
+                prop_assert!((total(state) - expected).abs() <= expected * 1e-9, "{} {expected}", total(state));
+            }
+        }
+    }
+
+    #[test]
+    fn the_beginning_has_every_change_and_ends_where_the_next_one_would_be() {
+        let mut beginning = Beginning::new([2, 0, 0, 0, 0]);
+        assert_eq!(beginning.course(), None);
+        // Two changes of one moment are one.
+        beginning.change(Instant::from_nanos(5), [1, 1, 0, 0, 0]);
+        beginning.change(Instant::from_nanos(5), [0, 2, 0, 0, 0]);
+        for at in 0..CHANGES as u64 {
+            beginning.change(Instant::from_nanos(10 + at), [at as u32 % 2, 0, 0, 0, 0]);
+        }
+        let course = beginning.course().unwrap();
+        assert_eq!((course.edges.len(), &course.edges[..3]), (CHANGES + 1, &[0, 5, 10][..]));
+        assert_eq!(course.edges.last(), Some(&(10 + CHANGES as u64 - 2)));
+        assert_eq!(course.layers[1].1[..3], [0.0, 2.0, 0.0]);
+    }
+}
