@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     if !error.as_ref().is_some_and(lab::measure::Error::is_input) {
         print(&rendered(&report, arguments.format)?)?;
     }
-    tell(format_args!("results are in {}", path.display()));
+    tell(format_args!("results are in {}; open {} in a browser", path.display(), path.join(folder::PAGE).display()));
     match (Ending::of(error.as_ref()), error) {
         (Ending::Interrupted, _) => {
             tell(format_args!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs));

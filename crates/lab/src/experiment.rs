@@ -9,7 +9,8 @@ use crate::folder::{self, Folder};
 use crate::manifest::{self, Ending, Manifest, Provenance, ScenarioFile};
 use crate::measure::{self, Error, Progress, measure, measure_commands};
 use crate::plan::Plan;
-use crate::report::Report;
+use crate::report::{Report, html};
+use crate::states;
 use crate::world::Worlds;
 
 /// What became of an experiment.
@@ -46,16 +47,18 @@ pub fn run(
     // The host runs the commands themselves; only the simulator needs to know how long they take.
     let simulated = chosen.contains(&World::Sim);
     let stand_ins = if simulated { measure_commands(&mut scenario, worlds, progress, cancel) } else { Ok(Vec::new()) };
-    let (stand_ins, (samples, error)) = match stand_ins {
+    let (stand_ins, (mut samples, error)) = match stand_ins {
         Ok(stand_ins) => (stand_ins, measure(&scenario, &plan, worlds, folder, progress, cancel)),
         Err(error) => (Vec::new(), (Vec::new(), Some(error))),
     };
+    let histories = states::histories(&mut samples);
     let report = Report::new(&scenario, chosen, plan.len(), samples, &stand_ins);
 
     manifest.ending = Ending::of(error.as_ref());
     manifest.error = error.as_ref().map(Error::to_string);
     manifest.runs = report.runs.len() as u64;
     folder.write(folder::REPORT, &report)?;
+    folder.write_text(folder::PAGE, &html::render(&report, &manifest, &histories))?;
     folder.write(folder::MANIFEST, &manifest)?;
     Ok(Finished { scenario, report, error })
 }

@@ -18,6 +18,8 @@ pub const RUNS: &str = "runs.csv";
 pub const TIMELINE: &str = "timeline.csv";
 /// The report, as `--format json` prints it.
 pub const REPORT: &str = "report.json";
+/// The report, as a page for people.
+pub const PAGE: &str = "report.html";
 /// What was run, on what, and whether all of it was.
 pub const MANIFEST: &str = "manifest.json";
 
@@ -59,7 +61,7 @@ impl Folder {
             move |source| Error { path, source, opening: true }
         };
         fs::create_dir_all(path).map_err(opening(path))?;
-        for old in [TIMELINE, REPORT, MANIFEST] {
+        for old in [TIMELINE, REPORT, PAGE, MANIFEST] {
             let old = path.join(old);
             match fs::remove_file(&old) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(opening(&old)(error)),
@@ -126,8 +128,17 @@ impl Folder {
     ///
     /// [`Error`]: the disk is full, or the like.
     pub fn write(&self, name: &str, content: &impl Serialize) -> Result<(), Error> {
-        let text = crate::report::json::render(content);
-        text.and_then(|text| fs::write(self.path.join(name), text)).map_err(|source| self.error(name, source))
+        let text = crate::report::json::render(content).map_err(|source| self.error(name, source))?;
+        self.write_text(name, &text)
+    }
+
+    /// Writes one of the folder's files, in place of an older one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: the disk is full, or the like.
+    pub fn write_text(&self, name: &str, text: &str) -> Result<(), Error> {
+        fs::write(self.path.join(name), text).map_err(|source| self.error(name, source))
     }
 
     fn error(&self, name: &str, source: io::Error) -> Error {

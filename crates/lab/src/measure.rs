@@ -10,6 +10,7 @@ use scenario::{Kind, Scenario, Span};
 use crate::folder::{self, Folder};
 use crate::plan::{Plan, Step};
 use crate::sample::Sample;
+use crate::states;
 use crate::summary;
 use crate::words;
 use crate::workers;
@@ -134,9 +135,15 @@ pub fn measure(
     progress: &mut dyn FnMut(Progress<'_>),
     cancel: &AtomicBool,
 ) -> (Vec<Sample>, Option<Error>) {
+    let shown = states::shown_arms(scenario);
+    let is_shown = |step: Step| step.repeat == 0 && shown.contains(&step.arm);
     let execute = |step: Step| -> Result<Executed, Error> {
+        let Step { world, seed, .. } = step;
         let arm = &scenario.arms[step.arm];
-        let result = unless_cancelled(cancel, || worlds.run(step.world, &arm.setting, step.seed, cancel));
+        let result = unless_cancelled(cancel, || match is_shown(step) {
+            true => worlds.run_watched(world, &arm.setting, seed, cancel),
+            false => worlds.run(world, &arm.setting, seed, cancel),
+        });
         result.map_err(|source| Error::Run {
             step,
             arm: words::factors(arm.factors.iter().map(|(path, value)| (path, value))),
@@ -150,10 +157,13 @@ pub fn measure(
             return (samples, Some(error));
         }
     }
-    let keep = |step: Step, Executed { outcome, timeline }| -> Result<Sample, Error> {
+    let keep = |step: Step, Executed { outcome, timeline, mut states }| -> Result<Sample, Error> {
         let Step { world, arm, repeat, seed } = step;
+        if states.is_empty() && is_shown(step) {
+            states = states::seen_on_the_host(&timeline, &outcome);
+        }
         let factors = summary::factors(&scenario.arms[arm]);
-        let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome } };
+        let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome }, states };
         folder.keep(&sample.run, &timeline)?;
         Ok(sample)
     };
@@ -215,7 +225,8 @@ mod tests {
         let done = || Ok(Executed::default());
         let mut results = [done(), Err(cancelled(1)), done(), Err(cancelled(3))].into_iter();
         let keep = |Step { world, arm, repeat, seed }, _| {
-            Ok(Sample { arm, run: Run { world, factors: BTreeMap::new(), repeat, seed, outcome: Outcome::default() } })
+            let run = Run { world, factors: BTreeMap::new(), repeat, seed, outcome: Outcome::default() };
+            Ok(Sample { arm, run, states: Vec::new() })
         };
         let (mut samples, mut told) = (Vec::new(), 0);
         let error = take(&plan, &mut results, keep, &mut samples, &mut |_| told += 1);

@@ -2,6 +2,8 @@
 
 use scenario::result::{JobOutcome, Run};
 
+use crate::states::JobStates;
+
 /// One run, and the arm that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
@@ -9,6 +11,8 @@ pub struct Sample {
     pub arm: usize,
     /// The run.
     pub run: Run,
+    /// What the threads of its jobs were doing; empty where nobody looked.
+    pub states: Vec<JobStates>,
 }
 
 /// What is reported of a job.

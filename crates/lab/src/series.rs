@@ -148,7 +148,8 @@ mod tests {
                 .map(|millis| JobOutcome { completion_ns: Some(Span::from_millis(millis)), ..JobOutcome::default() })
                 .collect();
             let outcome = Outcome { jobs, ..Outcome::default() };
-            Sample { arm: 0, run: Run { world, factors: BTreeMap::new(), repeat, seed: 0, outcome } }
+            let run = Run { world, factors: BTreeMap::new(), repeat, seed: 0, outcome };
+            Sample { arm: 0, run, states: Vec::new() }
         };
         let samples =
             [sample(World::Sim, 1, [9, 3, 5]), sample(World::Host, 0, [9, 7, 7]), sample(World::Host, 1, [9, 1, 3])];

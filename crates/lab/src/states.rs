@@ -4,11 +4,15 @@
 mod course;
 mod observer;
 
+use std::collections::BTreeSet;
+
 use host::StateSample;
 use policy::JobId;
+use scenario::Scenario;
 use scenario::result::{Outcome, World};
 
-use crate::summary::Factors;
+use crate::sample::Sample;
+use crate::summary::{self, Factors};
 
 pub use course::Course;
 pub use observer::Observer;
@@ -75,6 +79,37 @@ pub struct History {
     pub seed: u64,
     /// The jobs in the order of the scenario.
     pub jobs: Vec<JobStates>,
+}
+
+/// No more arms than this are shown.
+const MOST_ARMS: usize = 12;
+
+/// The arms whose first repetition is looked at: those that are compared with each other where the other factors are at one
+/// end, at the other, and in the middle; without a comparison the first ones.
+pub fn shown_arms(scenario: &Scenario) -> BTreeSet<usize> {
+    let rivals = summary::rivals(scenario);
+    if rivals.is_empty() {
+        return (0..scenario.arms.len().min(MOST_ARMS)).collect();
+    }
+    let groups = [0, rivals.len() - 1, rivals.len() / 2];
+    let mut shown = BTreeSet::new();
+    for &arm in groups.into_iter().flat_map(|group| &rivals[group]) {
+        if shown.len() < MOST_ARMS {
+            shown.insert(arm);
+        }
+    }
+    shown
+}
+
+/// Takes what the threads were doing out of the samples, in the order of arms and worlds.
+pub fn histories(samples: &mut [Sample]) -> Vec<History> {
+    let mut histories: Vec<(usize, History)> = Vec::new();
+    for Sample { arm, run, states } in samples.iter_mut().filter(|sample| !sample.states.is_empty()) {
+        let (world, factors, seed) = (run.world, run.factors.clone(), run.seed);
+        histories.push((*arm, History { world, factors, seed, jobs: std::mem::take(states) }));
+    }
+    histories.sort_by_key(|(arm, history)| (*arm, history.world));
+    histories.into_iter().map(|(_, history)| history).collect()
 }
 
 /// What can be told from looking at the host's threads now and then: every sample is taken to hold until the next. Jobs

@@ -11,6 +11,7 @@ use policy::record::Off;
 use scenario::result::World;
 use scenario::{Kind, Machine, Scenario, Setting, Span};
 
+use crate::states::Observer;
 use crate::trace::file::{self, TraceFile};
 use crate::trace::model::MOST_CPUS;
 use crate::trace::simulated::Simulated;
@@ -134,13 +135,33 @@ impl Worlds for TwoWorlds {
             World::Sim => {
                 let (machine, setting) = (self.simulated(setting)?, setting.clone());
                 let outcome = simulate(move || sim::run(&machine, &setting, seed), cancel)?;
-                Ok(Executed { outcome, timeline: Vec::new() })
+                Ok(Executed { outcome, ..Executed::default() })
             }
             World::Host => {
                 let host::Executed { outcome, timeline } = self.host()?.run(setting, seed, cancel).map_err(of_host)?;
-                Ok(Executed { outcome, timeline })
+                Ok(Executed { outcome, timeline, states: Vec::new() })
             }
         }
+    }
+
+    fn run_watched(
+        &self,
+        world: World,
+        setting: &Setting,
+        seed: u64,
+        cancel: &AtomicBool,
+    ) -> Result<Executed, Failure> {
+        if world == World::Host {
+            return self.run(world, setting, seed, cancel);
+        }
+        let (machine, setting) = (self.simulated(setting)?, setting.clone());
+        let watched = move || {
+            let mut observer = Observer::new(&setting);
+            let (outcome, _) = sim::run_watched::<Off, _>(&machine, &setting, seed, &mut observer)?;
+            Ok((outcome, observer.into_states()))
+        };
+        let (outcome, states) = simulate(watched, cancel)?;
+        Ok(Executed { outcome, timeline: Vec::new(), states })
     }
 
     fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure> {

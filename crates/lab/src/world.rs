@@ -8,6 +8,8 @@ use host::StateSample;
 use scenario::result::{Outcome, World};
 use scenario::{Scenario, Setting, Span};
 
+use crate::states::JobStates;
+
 /// What executes runs. [`crate::two_worlds::TwoWorlds`] is the real one; tests have others that need no clock.
 pub trait Worlds: Sync {
     /// Executes one run and blocks until it has ended, or until `cancel` becomes true and everything that the run had
@@ -17,6 +19,21 @@ pub trait Worlds: Sync {
     ///
     /// [`Failure`]: the run has no outcome, and nothing of it is left running.
     fn run(&self, world: World, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Failure>;
+
+    /// [`run`](Worlds::run), and watches what the threads do wherever that changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Worlds::run).
+    fn run_watched(
+        &self,
+        world: World,
+        setting: &Setting,
+        seed: u64,
+        cancel: &AtomicBool,
+    ) -> Result<Executed, Failure> {
+        self.run(world, setting, seed, cancel)
+    }
 
     /// Runs a command alone, once, on the machine that we run on, and returns the CPU time that it took.
     ///
@@ -36,6 +53,8 @@ pub struct Executed {
     pub outcome: Outcome,
     /// What its threads were doing now and then; empty where the world does not look.
     pub timeline: Vec<StateSample>,
+    /// What the threads of its jobs were doing all the time; empty where nobody watched.
+    pub states: Vec<JobStates>,
 }
 
 /// Why there is no outcome.

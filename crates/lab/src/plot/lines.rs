@@ -69,7 +69,7 @@ impl Chart<'_> {
         let label = widest(&mut self.lines.iter().map(|line| line.label.as_str())).min(LABEL);
         let frame = Frame {
             left: widest(&mut self.y.ticks.iter().map(|(_, label)| label.as_str())) + 6.0,
-            right: WIDTH - label - 9.0,
+            right: WIDTH - label - if label > 0.0 { 26.0 } else { 9.0 },
             x: self.x,
             y: self.y,
         };
@@ -113,13 +113,19 @@ impl Chart<'_> {
     fn line(&self, drawing: &mut Drawing, frame: &Frame<'_>, line: &Line, side: f64) {
         let Line { style, points, .. } = line;
         drawing.raw(format_args!("<g class=\"{}\">\n", style.class()));
-        let at = |(x, mark): &(f64, Mark)| frame.at(*x, mark.estimate.mean);
+        // Lines stand a little beside each other, so that the intervals of one do not hide those of the next.
+        let room = (frame.right - frame.left) / self.x.ticks.len().max(1) as f64;
+        let aside = side * (room * 0.12).min(9.0);
+        let at = |(x, mark): &(f64, Mark)| {
+            let (across, up) = frame.at(*x, mark.estimate.mean);
+            (across + aside, up)
+        };
         drawing.polyline("line", &points.iter().map(at).collect::<Vec<_>>());
         for point in points {
             let (x, mark) = point;
             for sample in &mark.samples {
                 let (across, up) = frame.at(*x, *sample);
-                drawing.dot("sample", (across + side * 4.0, up));
+                drawing.dot("sample", (across + aside + 3.0 * side.signum(), up));
             }
             let (across, up) = at(point);
             if let Some((low, high)) = mark.interval(self.y) {
@@ -139,8 +145,10 @@ impl Chart<'_> {
         labels.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         let heights = apart(&labels.iter().map(|(height, _)| *height).collect::<Vec<_>>(), HEIGHT - BOTTOM);
         for (height, (_, line)) in heights.into_iter().zip(labels) {
-            let at = (frame.right + 7.0, height + 3.5);
-            drawing.text("label", at, Anchor::Start, &fit(&line.label, LABEL));
+            drawing.raw(format_args!("<g class=\"{}\">", line.style.class()));
+            drawing.marker("marker", line.style.series, (frame.right + 16.0, height));
+            drawing.raw(format_args!("</g>\n"));
+            drawing.text("label", (frame.right + 23.0, height + 3.5), Anchor::Start, &fit(&line.label, LABEL));
         }
     }
 }
@@ -187,7 +195,8 @@ mod tests {
         let text = Chart { words, x: &x, x_label: "load", y: &y, reference: Some(1.0), lines }.render();
         let document = roxmltree::Document::parse(&text).unwrap();
         let count = |class| document.descendants().filter(|node| node.attribute("class") == Some(class)).count();
-        assert_eq!(["marker", "interval", "sample", "line", "reference", "s1 hollow"].map(count), [2, 1, 3, 1, 1, 1]);
+        // Its label has a marker, too.
+        assert_eq!(["marker", "interval", "sample", "line", "reference", "s1 hollow"].map(count), [3, 1, 3, 1, 1, 2]);
         assert!(document.descendants().any(|node| node.text() == Some("<cs>")), "{text}");
     }
 }

@@ -41,22 +41,27 @@ fn lede(report: &Report) -> String {
     text::worlds(report).iter().map(machine).collect::<String>() + &text::method(report)
 }
 
+/// So many verdicts are shown unfolded.
+const VERDICTS: usize = 12;
+
 fn verdict(report: &Report) -> page::Section {
-    let list = |sentences: &[String]| -> String {
-        let items: Vec<String> =
-            sentences.iter().map(|sentence| format!("<li>{}</li>\n", page::sentence(sentence))).collect();
-        if items.is_empty() { String::new() } else { format!("<ul class=\"sentences\">\n{}</ul>\n", items.concat()) }
-    };
     let sentences = text::sentences(report);
-    let verdict = match sentences.as_slice() {
+    let (shown, rest) = sentences.split_at(sentences.len().min(VERDICTS));
+    let verdict = match shown {
         [] => "<p>Nothing was compared, so there is no verdict.</p>\n".to_owned(),
-        sentences => list(sentences),
+        shown => list(shown),
     };
-    let notes = match list(&report.notes) {
-        notes if notes.is_empty() => notes,
-        notes => format!("<h3>Before you believe it</h3>\n{notes}"),
+    let rest = if rest.is_empty() { String::new() } else { folded(&format!("{} more", rest.len()), &list(rest)) };
+    let notes = match report.notes.as_slice() {
+        [] => String::new(),
+        notes => format!("<h3>Before you believe it</h3>\n{}", list(notes)),
     };
-    page::Section { id: "verdict", title: "Verdict", body: verdict + &notes }
+    page::Section { id: "verdict", title: "Verdict", body: verdict + &rest + &notes }
+}
+
+fn list(sentences: &[String]) -> String {
+    let item = |sentence: &String| format!("<li>{}</li>\n", page::sentence(sentence));
+    format!("<ul class=\"sentences\">\n{}</ul>\n", sentences.iter().map(item).collect::<String>())
 }
 
 /// Factors in words and in the order of the file, without those that are told in another way.

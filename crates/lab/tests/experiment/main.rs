@@ -4,5 +4,6 @@
 mod contract;
 mod doubt;
 mod mock;
+mod page;
 mod parallel;
 mod pipeline;

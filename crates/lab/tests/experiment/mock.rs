@@ -115,7 +115,7 @@ impl Worlds for Mock<'_> {
         self.called(format!("{} {} seed {seed}", world.name(), words.join(" ")))?;
         let timeline = if world == World::Host { self.timeline } else { "[]" };
         let timeline = serde_json::from_str(timeline).unwrap();
-        Ok(Executed { outcome: outcome(world, setting, seed), timeline })
+        Ok(Executed { outcome: outcome(world, setting, seed), timeline, states: Vec::new() })
     }
 
     fn measure_command(&self, argv: &[String], _: &AtomicBool) -> Result<Span, Failure> {

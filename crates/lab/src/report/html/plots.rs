@@ -41,7 +41,7 @@ fn how_to_read(report: &Report) -> String {
         _ => "",
     };
     let bars = if report.repeat > 1 {
-        "Marks are means, bars their 95 % intervals, small dots single runs."
+        "Marks are means, bars their 95 % intervals, small dots single runs; what leaves a drawing is cut off."
     } else {
         "Each mark is one run."
     };

@@ -63,7 +63,6 @@ fn summary_table(report: &Report, number: usize, job: &str) -> String {
         means("blocked", 1.0, |summary| summary.voluntary_switches),
         means("preempted", 1.0, |summary| summary.involuntary_switches),
         Column::cells("speed-up", rows().map(speed_up)),
-        Column::numbers("runs", rows().map(|summary| Some(summary.repetitions as f64))),
     ]);
     let copies = rows().map(|summary| summary.copies).max().unwrap_or(1);
     let copies = if copies > 1 { ", mean of its copies" } else { "" };

@@ -15,18 +15,25 @@ use crate::{statistics, words};
 type Share = fn(&MachineOutcome) -> Option<f64>;
 
 /// The parts of a machine's time with their colours, which are those of the threads' states. What is idle is left empty.
-const PARTS: [(&str, &str, Share); 4] = [
+const PARTS: [(&str, &str, Share); 5] = [
     ("work", "computing", |machine| machine.work_percent),
     ("spin", "spinning", |machine| machine.spin_percent),
     ("switch", "switching", |machine| machine.switch_percent),
+    ("other", "other", other),
     ("idle", "blocked", |machine| machine.idle_percent),
 ];
+
+/// What is left where switches are not told: those, and whatever else kept the CPUs from the jobs.
+fn other(machine: &MachineOutcome) -> Option<f64> {
+    let told = [machine.work_percent?, machine.spin_percent?, machine.idle_percent?];
+    machine.switch_percent.is_none().then(|| (100.0 - told.iter().sum::<f64>()).max(0.0))
+}
 
 struct Arm<'a> {
     factors: &'a Factors,
     world: World,
     /// Means over the repetitions, in the order of [`PARTS`].
-    percent: [Option<f64>; 4],
+    percent: [Option<f64>; 5],
 }
 
 pub(super) fn section(report: &Report) -> Section {
@@ -43,9 +50,12 @@ pub(super) fn section(report: &Report) -> Section {
     if table.is_empty() {
         return Section { id: "machine", title: "The machine", body: table };
     }
-    let legend: String = PARTS.iter().map(|(name, class, _)| super::timeline::key(class, name)).collect();
+    let is_shown = |part: &usize| arms.iter().any(|arm| arm.percent[*part].is_some());
+    let legend: String =
+        (0..PARTS.len()).filter(is_shown).map(|part| super::timeline::key(PARTS[part].1, PARTS[part].0)).collect();
     let host = if text::worlds(report).contains(&World::Host) {
-        " Linux does not tell what the host spends on switches; it is in its other parts."
+        " Linux does not tell what the host spends on switches: they are among the other, with the work of whoever else is on \
+         this machine."
     } else {
         ""
     };
