@@ -88,7 +88,7 @@ pub(super) fn method(report: &Report) -> String {
 }
 
 /// What stands after a speed-up that is told from one.
-const MARK: &str = "*";
+pub(super) const MARK: &str = "*";
 
 fn mark_explained(report: &Report) -> String {
     let is_told = report.summaries.iter().any(is_told_from_baseline);
@@ -99,11 +99,10 @@ fn mark_explained(report: &Report) -> String {
     }
 }
 
-fn is_told_from_baseline(summary: &Summary) -> bool {
+pub(super) fn is_told_from_baseline(summary: &Summary) -> bool {
     summary.speedup_corrected_p.is_some_and(|p| p < comparison::LEVEL)
 }
 
-fn jobs(report: &Report) -> Vec<&str> {
 pub(super) fn jobs(report: &Report) -> Vec<&str> {
     let mut jobs: Vec<&str> = Vec::new();
     for summary in &report.summaries {

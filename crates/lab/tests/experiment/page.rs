@@ -97,7 +97,7 @@ fn whatever_stands_in_a_scenario_the_page_is_well_formed_and_loads_nothing() {
         {
             assert!(!page.contains(reference), "{reference}");
         }
-        for node in document.descendants().filter(|node| node.is_element()) {
+        for node in document.descendants().filter(roxmltree::Node::is_element) {
             for attribute in node.attributes() {
                 let is_link = ["src", "href", "data", "action", "srcset"].contains(&attribute.name());
                 assert!(!is_link || attribute.value().starts_with('#'), "{attribute:?}");
@@ -111,7 +111,7 @@ fn whatever_stands_in_a_scenario_the_page_is_well_formed_and_loads_nothing() {
 fn headings_descend_one_by_one_and_what_is_referred_to_exists_once() {
     let (page, _) = page(read(CREW), BOTH);
     let document = parse(&page);
-    let elements = || document.descendants().filter(|node| node.is_element());
+    let elements = || document.descendants().filter(roxmltree::Node::is_element);
     let level = |name: &str| name.strip_prefix('h').and_then(|level| level.parse::<u32>().ok());
     let levels: Vec<u32> = elements().filter_map(|node| level(node.tag_name().name())).collect();
     assert!(levels[0] == 1 && levels.windows(2).all(|pair| 1 < pair[1] && pair[1] <= pair[0] + 1), "{levels:?}");

@@ -44,7 +44,9 @@ fn summary_table(report: &Report, number: usize, job: &str) -> String {
     let completion = longest(|summary| summary.completion_ns);
     let cpu = longest(|summary| summary.cpu_ns);
     let speed_up = |summary: &Summary| {
-        summary.speedup.map(|estimate| Cell::number(&words::ratio(&estimate), estimate.mean)).unwrap_or_default()
+        let mark = if text::is_told_from_baseline(summary) { text::MARK } else { "" };
+        let cell = |estimate: Estimate| Cell::number(&format!("{}{mark}", words::ratio(&estimate)), estimate.mean);
+        summary.speedup.map(cell).unwrap_or_default()
     };
     let mut columns = factor_columns(report, rows().map(|summary| &summary.factors));
     columns.extend([
