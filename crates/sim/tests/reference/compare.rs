@@ -1,6 +1,7 @@
 //! Two runs of one setting, held against each other.
 
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use policy::record::Off;
 use policy::{Instant, Span};
@@ -8,8 +9,9 @@ use rowlock_sim::run_watched;
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 use scenario::{Machine, Scheduler, Setting};
 
-use crate::events::{Event, Events};
+use crate::events::{ENOUGH, Event, Events, SeenEnough};
 use crate::kernel::Kernel;
+use crate::linux_2_4::Linux24;
 use crate::machine::{Reference, in_steps};
 use crate::rr::RoundRobin;
 use crate::world::JobState;
@@ -17,18 +19,33 @@ use crate::world::JobState;
 /// Runs `setting` on both simulators. The difference between them, where there is one, as text: the setting, and the first
 /// event that differs with those before it.
 pub(crate) fn difference(machine: &Machine, setting: &Setting, seed: u64) -> Result<(), String> {
-    let mut fast = Events::default();
-    let (outcome, _) = run_watched::<Off, _>(machine, setting, seed, &mut fast).map_err(|why| why.to_string())?;
+    let (fast, outcome) = by_simulator(machine, setting, seed)?;
     let (slow, expected) = by_reference(machine, setting, seed);
     let differs = first_difference(&slow.0, &fast.0).or_else(|| {
-        let differ =
-            comparable(&outcome) != comparable(&expected) || !are_close(&percents(&outcome), &percents(&expected));
-        differ.then(|| format!("outcome of the reference: {expected:?}\nof the simulator: {outcome:?}"))
+        let agree = match (&expected, &outcome) {
+            (Some(expected), Some(outcome)) => {
+                comparable(expected) == comparable(outcome) && are_close(&percents(expected), &percents(outcome))
+            }
+            (expected, outcome) => expected == outcome,
+        };
+        (!agree).then(|| format!("outcome of the reference: {expected:?}\nof the simulator: {outcome:?}"))
     });
     match differs {
         None => Ok(()),
         Some(text) => Err(in_full(machine, setting, seed) + &text),
     }
+}
+
+/// What the simulator makes of a setting; no outcome where it did not come to an end.
+fn by_simulator(machine: &Machine, setting: &Setting, seed: u64) -> Result<(Events, Option<Outcome>), String> {
+    let mut events = Events::default();
+    let run = AssertUnwindSafe(|| run_watched::<Off, _>(machine, setting, seed, &mut events));
+    let outcome = match catch_unwind(run) {
+        Ok(outcome) => Some(outcome.map_err(|why| why.to_string())?.0),
+        Err(payload) if payload.is::<SeenEnough>() => None,
+        Err(payload) => resume_unwind(payload),
+    };
+    Ok((events, outcome))
 }
 
 fn in_full(machine: &Machine, setting: &Setting, seed: u64) -> String {
@@ -40,19 +57,27 @@ fn in_full(machine: &Machine, setting: &Setting, seed: u64) -> String {
 }
 
 /// What the reference makes of a setting.
-fn by_reference(machine: &Machine, setting: &Setting, seed: u64) -> (Events, Outcome) {
+fn by_reference(machine: &Machine, setting: &Setting, seed: u64) -> (Events, Option<Outcome>) {
     match machine.scheduler {
         Scheduler::Rr => {
             let quantum = in_steps(machine.quantum, machine.step).max(1);
             run(machine, setting, seed, RoundRobin::new(machine.cpus as usize, quantum))
         }
-        Scheduler::Eevdf => panic!("no reference yet"),
+        Scheduler::Linux24 => {
+            let threads = setting.jobs.iter().map(|job| job.copies * job.kind.threads()).sum::<u32>();
+            run(machine, setting, seed, Linux24::new(machine, threads as usize))
+        }
+        Scheduler::Eevdf => panic!("there is no reference of eevdf"),
     }
 }
 
-fn run<K: Kernel>(machine: &Machine, setting: &Setting, seed: u64, kernel: K) -> (Events, Outcome) {
+fn run<K: Kernel>(machine: &Machine, setting: &Setting, seed: u64, kernel: K) -> (Events, Option<Outcome>) {
     let mut reference = Reference::new(machine, setting, seed, kernel);
     reference.run(seed);
+    if !reference.is_over() || reference.events.0.len() > ENOUGH {
+        reference.events.0.truncate(ENOUGH);
+        return (reference.events, None);
+    }
     let jobs = reference.world.jobs.iter().map(|job| job_outcome(job, machine.step)).collect();
     let total = u64::from(machine.cpus) * reference.world.now;
     let [work, spin, switch, idle] = reference.used.map(|steps| (total > 0).then(|| percent(steps, total)));
@@ -65,7 +90,7 @@ fn run<K: Kernel>(machine: &Machine, setting: &Setting, seed: u64, kernel: K) ->
         idle_percent: idle,
         events: None,
     };
-    (reference.events, Outcome { jobs, machine: of_machine })
+    (reference.events, Some(Outcome { jobs, machine: of_machine }))
 }
 
 fn job_outcome(job: &JobState, step: Span) -> JobOutcome {

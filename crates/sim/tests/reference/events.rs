@@ -17,24 +17,49 @@ pub(crate) enum Event {
 #[derive(Debug, Default)]
 pub(crate) struct Events(pub(crate) Vec<(Instant, Event)>);
 
+/// So much of a run is looked at. Few are longer; some have no end, as where a thread is preempted in the very moment in which
+/// it gets its CPU, again and again.
+pub(crate) const ENOUGH: usize = 20_000;
+
+/// What a watch unwinds with when it has seen enough.
+pub(crate) struct SeenEnough;
+
+impl Events {
+    pub(crate) fn are_enough(&self) -> bool {
+        self.0.len() >= ENOUGH
+    }
+
+    pub(crate) fn tell(&mut self, at: Instant, event: Event) {
+        self.0.push((at, event));
+    }
+
+    /// There is no other way to make the simulator stop.
+    fn tell_or_stop(&mut self, at: Instant, event: Event) {
+        if self.are_enough() {
+            std::panic::resume_unwind(Box::new(SeenEnough));
+        }
+        self.tell(at, event);
+    }
+}
+
 impl Watch for Events {
     fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
-        self.0.push((at, Event::CpuDoes(cpu, doing)));
+        self.tell_or_stop(at, Event::CpuDoes(cpu, doing));
     }
 
     fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
-        self.0.push((at, Event::ThreadBegins(thread, what)));
+        self.tell_or_stop(at, Event::ThreadBegins(thread, what));
     }
 
     fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
-        self.0.push((at, Event::ThreadIsReady(thread, why)));
+        self.tell_or_stop(at, Event::ThreadIsReady(thread, why));
     }
 
     fn barrier_completes(&mut self, at: Instant, job: JobId, last: ThreadId) {
-        self.0.push((at, Event::BarrierCompletes(job, last)));
+        self.tell_or_stop(at, Event::BarrierCompletes(job, last));
     }
 
     fn wakes(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
-        self.0.push((at, Event::Wakes { waker, woken }));
+        self.tell_or_stop(at, Event::Wakes { waker, woken });
     }
 }

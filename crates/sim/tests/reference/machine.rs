@@ -5,7 +5,7 @@ use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use rowlock_sim::scheduler::Why;
 use rowlock_sim::watch::{Begins, Doing, Leaving};
 use scenario::draw::Stream;
-use scenario::{Kind, Machine, Setting};
+use scenario::{Kind, Machine, Setting, Tie};
 
 use crate::events::{Event, Events};
 use crate::kernel::Kernel;
@@ -22,7 +22,12 @@ enum Due {
 }
 
 /// The order within a step.
-const ORDER: [Due; 4] = [Due::SwitchEnd, Due::Arrival, Due::TimeIsUp, Due::SpinEnd];
+fn order(tie: Tie) -> [Due; 4] {
+    match tie {
+        Tie::Arrive => [Due::SwitchEnd, Due::Arrival, Due::TimeIsUp, Due::SpinEnd],
+        Tie::Timeout => [Due::SwitchEnd, Due::SpinEnd, Due::Arrival, Due::TimeIsUp],
+    }
+}
 
 pub(crate) struct Reference<K> {
     pub(crate) world: World,
@@ -77,7 +82,7 @@ impl<K: Kernel> Reference<K> {
             step,
             context_switch: in_steps(floored.context_switch, step),
             keep_running: setting.keep_running,
-            order: ORDER,
+            order: order(machine.tie),
             events: Events::default(),
             used: [0; 4],
         };
@@ -87,7 +92,7 @@ impl<K: Kernel> Reference<K> {
         reference
     }
 
-    /// To the end of the last job that ends.
+    /// To the end of the last job that ends, or until enough has happened.
     pub(crate) fn run(&mut self, seed: u64) {
         let mut threads: Vec<Thread> = (0..self.world.threads.len()).collect();
         Stream::named(seed, "initial queue order", 0).shuffle(&mut threads);
@@ -98,7 +103,8 @@ impl<K: Kernel> Reference<K> {
         for cpu in 0..self.world.cpus.len() {
             self.schedule(cpu);
         }
-        while !self.is_over() {
+        while !self.is_over() && !self.events.are_enough() {
+            assert!(self.world.now < 10_000_000, "nothing happens any more");
             if let Some((due, cpu)) = self.next_due() {
                 self.happens(due, cpu);
                 self.serve();
@@ -108,7 +114,7 @@ impl<K: Kernel> Reference<K> {
         }
     }
 
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.world.jobs.iter().all(|job| job.completed.is_some() || matches!(job.kind, JobKind::Cpu { work: None }))
     }
 
@@ -418,7 +424,7 @@ impl<K: Kernel> Reference<K> {
 
     fn tell(&mut self, event: Event) {
         let at = Instant::from_nanos(self.world.now * self.step.as_nanos());
-        self.events.0.push((at, event));
+        self.events.tell(at, event);
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! * `world`: what there is to see: CPUs, threads, jobs.
 //! * `machine`: what happens in a step, and in which order.
-//! * `kernel`: what a scheduler is asked; `rr` answers.
+//! * `kernel`: what a scheduler is asked; `rr` and `linux_2_4` answer, the latter with `wakeup`.
 //! * `events`: what happened, as a list; `compare`: two such lists.
 //! * `settings`: random small machines and jobs; `properties`: that both simulators agree about them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
@@ -15,8 +15,10 @@
 mod compare;
 mod events;
 mod kernel;
+mod linux_2_4;
 mod machine;
 mod properties;
 mod rr;
 mod settings;
+mod wakeup;
 mod world;

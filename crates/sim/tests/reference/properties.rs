@@ -2,7 +2,7 @@
 
 use policy::Span;
 use proptest::prelude::*;
-use scenario::{Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting};
 
 use crate::compare::difference;
 use crate::settings::{any_machine, any_setting};
@@ -14,11 +14,19 @@ proptest! {
     ) {
         difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
     }
+
+    #[test]
+    fn linux_2_4_does_what_the_reference_does(
+        machine in any_machine(Scheduler::Linux24), setting in any_setting(), seed in 0_u64..1_000_000,
+    ) {
+        difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
+    }
 }
 
 /// The machine of Tsafrir and Feitelson, a job of eleven threads, and enough threads beside it for three on each CPU.
 fn agree_at_the_size_of_the_paper(scheduler: Scheduler, granularity: Granularity, waiting: &str, seed: u64) {
-    let machine = Machine { scheduler, step: Span::from_micros(1), ..Machine::with_cpus(32) };
+    let (step, tick) = (Span::from_micros(1), Linux24::TICK);
+    let machine = Machine { scheduler, step, tick, ..Machine::with_cpus(32) };
     let crew = Kind::Barrier {
         threads: 11,
         compute: Compute::Granularity(granularity),
@@ -37,4 +45,11 @@ fn agree_at_the_size_of_the_paper(scheduler: Scheduler, granularity: Granularity
 fn round_robin_at_the_size_of_the_paper_does_what_the_reference_does() {
     agree_at_the_size_of_the_paper(Scheduler::Rr, Granularity::Fine, "cs", 1);
     agree_at_the_size_of_the_paper(Scheduler::Rr, Granularity::Medium, "2cs+", 2);
+}
+
+#[test]
+fn linux_2_4_at_the_size_of_the_paper_does_what_the_reference_does() {
+    agree_at_the_size_of_the_paper(Scheduler::Linux24, Granularity::Fine, "cs", 1);
+    agree_at_the_size_of_the_paper(Scheduler::Linux24, Granularity::Fine, "2cs+", 2);
+    agree_at_the_size_of_the_paper(Scheduler::Linux24, Granularity::Medium, "always-block", 3);
 }

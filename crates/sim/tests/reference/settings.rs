@@ -2,8 +2,9 @@
 
 use policy::Span;
 use policy::waiting::{Bound, Rule};
+use policy::wakeup::Scheme;
 use proptest::prelude::*;
-use scenario::{Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Accounting, Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie};
 
 fn us(n: u64) -> Span {
     Span::from_micros(n)
@@ -51,18 +52,42 @@ pub(crate) fn any_setting() -> impl Strategy<Value = Setting> {
     })
 }
 
+fn any_linux_2_4() -> impl Strategy<Value = Linux24> {
+    let ticks = (1_u32..25, 0_u32..20, 0_u32..4, 0_u32..4);
+    let scheme = prop::sample::select(&Scheme::ALL[..]);
+    let accounting = prop::sample::select(&Accounting::ALL[..]);
+    (ticks, scheme, accounting, prop::bool::ANY, prop::bool::ANY).prop_map(
+        |((allocation, penalty, bonus, threshold), wakeup, accounting, charge_switch, tail)| Linux24 {
+            allocation,
+            penalty,
+            bonus,
+            threshold,
+            accounting,
+            charge_switch,
+            tail,
+            wakeup,
+        },
+    )
+}
+
 /// A machine under `scheduler` whose durations need not be whole steps.
 pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine> {
     let fraction = || prop_oneof![2 => Just(0_u64), 1 => 0_u64..1000];
     let step = prop_oneof![3 => Just(us(1)), 1 => (500_u64..3_000).prop_map(Span::from_nanos)];
-    (step, 1_u32..7, 0_u64..10, fraction(), 1_u64..60, fraction(), 0_u64..8).prop_map(
-        move |(step, cpus, switch, switch_fraction, quantum, quantum_fraction, margin)| Machine {
+    let spans = (0_u64..10, fraction(), 1_u64..60, fraction(), 0_u64..8, 1_u64..16, fraction());
+    let tie = prop::sample::select(&Tie::ALL[..]);
+    (step, 1_u32..7, spans, tie, any_linux_2_4()).prop_map(move |(step, cpus, spans, tie, linux_2_4)| {
+        let (switch, switch_fraction, quantum, quantum_fraction, margin, tick, tick_fraction) = spans;
+        Machine {
             scheduler,
             step,
             context_switch: us(switch) + Span::from_nanos(switch_fraction),
             quantum: us(quantum) + Span::from_nanos(quantum_fraction),
             spin_margin: Bound::Fixed(us(margin)),
+            tick: us(tick) + Span::from_nanos(tick_fraction),
+            tie,
+            linux_2_4,
             ..Machine::with_cpus(cpus)
-        },
-    )
+        }
+    })
 }
