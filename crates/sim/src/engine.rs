@@ -10,6 +10,7 @@ use scenario::{Machine, Setting, Tie};
 
 use crate::Error;
 use crate::account::{MachineTime, Use};
+use crate::headway::Headway;
 use crate::scheduler::{Marks, Scheduler, Why};
 use crate::team::{Activity, Crew, ENDLESS, Place, Task};
 use crate::watch::{Begins, Doing, Leaving, Watch};
@@ -82,10 +83,7 @@ pub(crate) struct Engine<'a, S, R, W> {
     jobs_left: usize,
     pub(crate) time: MachineTime,
     events: u64,
-    /// When, and how many events ago, a thread ran that the run waits for.
-    headway: (Instant, u64),
-    /// So many events without headway are too many.
-    patience: u64,
+    headway: Headway,
 }
 
 impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
@@ -106,9 +104,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
             team_states: vec![TeamState::default(); crew.jobs.len()],
             recorders: crew.jobs.iter().map(|_| R::default()).collect(),
             watch,
-            // Far more than any scheduler needs to serve every thread once.
-            patience: 1_000_000 + 1_000 * crew.threads.len() as u64,
-            headway: (Instant::ZERO, 0),
+            headway: Headway::new(crew.threads.len()),
             jobs_left: crew.jobs.iter().filter(|job| !job.is_endless()).count(),
             crew,
             time: MachineTime::default(),
@@ -134,15 +130,14 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
         while self.jobs_left > 0 {
             let (slot, key) = self.queue.winner();
             if key == u64::NEVER {
-                return Err(self.why_nothing_happens());
+                return Err(self.why_nothing_happens(None));
             }
             let at = Instant::from_nanos(key >> 2);
             debug_assert!(at >= self.now, "time runs backwards: {at} after {}", self.now);
             self.now = at;
             self.events += 1;
-            self.headway.1 += 1;
-            if self.headway.1 > self.patience {
-                return Err(self.why_nothing_happens());
+            if let Some(since) = self.headway.event() {
+                return Err(self.why_nothing_happens(Some(since)));
             }
             let cpu = CpuId(slot as u32);
             match self.cpus[slot].doing {
@@ -158,10 +153,10 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
         Ok(self.finish())
     }
 
-    fn why_nothing_happens(&self) -> Error {
+    fn why_nothing_happens(&self, no_headway_since: Option<Instant>) -> Error {
         let unfinished = self.crew.jobs.iter().find(|job| job.outcome.is_none() && !job.is_endless());
-        if let (true, Some(job)) = (self.headway.1 > self.patience, unfinished) {
-            return Error::NoHeadway { since: self.headway.0, job: job.name().to_owned() };
+        if let (Some(since), Some(job)) = (no_headway_since, unfinished) {
+            return Error::NoHeadway { since, job: job.name().to_owned() };
         }
         let runs_for_ever = self.cpus.iter().any(|cpu| cpu.doing != Doing::Idle);
         match unfinished {
@@ -351,9 +346,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             }
             Doing::Running(thread) => {
                 let thread = &mut self.crew.threads[thread.index()];
-                self.time.charge(thread.activity.use_of_cpu(), span);
-                if thread.is_awaited && !span.is_zero() {
-                    self.headway = (self.now, 0);
+                let used = thread.activity.use_of_cpu();
+                self.time.charge(used, span);
+                if thread.is_awaited {
+                    self.headway.ran(self.now, used, span);
                 }
                 thread.ran(span);
             }
@@ -543,7 +539,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     fn freeze(&mut self, job: usize) {
         self.charge_all();
         self.crew.threads[self.crew.jobs[job].threads.clone()].iter_mut().for_each(|thread| thread.is_awaited = false);
-        self.headway = (self.now, 0);
+        self.headway.ended(self.now);
         self.crew.jobs[job].outcome = Some(self.crew.outcome(job, Some(self.now)));
         self.jobs_left -= 1;
     }

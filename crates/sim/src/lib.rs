@@ -6,6 +6,7 @@ mod account;
 mod check;
 pub mod eevdf;
 mod engine;
+mod headway;
 pub mod linux_2_4;
 pub mod rr;
 pub mod scheduler;
@@ -38,12 +39,11 @@ pub enum Error {
     /// The clock of 62 bits ran out before the jobs ended.
     #[error("the jobs have not ended after 146 simulated years")]
     TooLong,
-    /// CPUs go on switching, but no thread of a job that the run waits for ever runs: with some settings a thread can be
-    /// preempted whenever the switch to it is over.
+    /// No thread of a job that the run waits for gets to run, or none to compute, although events go on and on.
     #[error(
-        "the simulation makes no headway since {since}: the CPUs only switch, and nobody of job `{job}` runs (under linux-2.4 \
-         that can happen when `threshold` times `tick` is shorter than a context switch; `tail = false` or \
-         `charge_switch = false` also help)"
+        "the simulation makes no headway since {since}: job `{job}` does not get to run, or only waits (under linux-2.4 that can \
+         happen when `threshold` or `allocation` times `tick` is no longer than a context switch: then whoever was switched \
+         to is preempted or spent before it runs; a longer `tick` helps)"
     )]
     NoHeadway {
         /// The simulated time from which on nothing was done.

@@ -2,6 +2,7 @@
 
 use policy::Span;
 use policy::table::WAITING;
+use policy::waiting::Rule;
 use policy::wakeup::Scheme;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -94,12 +95,12 @@ fn linux_2_4() -> impl Strategy<Value = Linux24> {
     let named = (select(Accounting::ALL.to_vec()), select(Scheme::ALL.to_vec()));
     (ticks, named, any::<bool>(), any::<bool>()).prop_map(
         |((allocation, penalty, bonus, threshold), (accounting, wakeup), charge_switch, tail)| Linux24 {
+            charge_switch,
             allocation,
             penalty,
             bonus,
             threshold,
             accounting,
-            charge_switch,
             tail,
             wakeup,
         },
@@ -160,6 +161,16 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
     });
     (machine, prop::collection::vec(job, 1..5), prop::bool::ANY).prop_map(|(machine, mut jobs, keep_running)| {
         jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
+        // Whoever is never there at the tick is never charged, and may keep everybody else from running for ever.
+        let cheats = machine.scheduler == Scheduler::Linux24 && machine.linux_2_4.accounting == Accounting::Tick;
+        let keep_running = keep_running && !cheats;
+        for job in &mut jobs {
+            if let Kind::Barrier { waiting: waiting @ Rule::AlwaysYield, .. } = &mut job.kind
+                && cheats
+            {
+                *waiting = Rule::AlwaysBlock;
+            }
+        }
         (machine, Setting { machine: MachineKeys::default(), jobs, keep_running })
     })
 }
