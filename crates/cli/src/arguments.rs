@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use lab::paper::PAPERS;
 use scenario::Scheduler;
 use scenario::result::World;
 
@@ -16,7 +17,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 a run failed, 2 bad arguments or input, 130 interrupted by Ctrl-C and 143 by \
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 a run failed or a paper's band is missed, 2 bad arguments or input, 130 interrupted by Ctrl-C and 143 by \
                           SIGTERM (results so far are kept and reported).";
 
 #[derive(Debug, Subcommand)]
@@ -25,6 +26,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Read a scenario and say what is wrong with it, without running anything
     Check(Check),
+    /// Run a figure of a paper in the simulator and hold it against what the paper says
+    Paper(Paper),
     /// List all policies with their meaning and source
     Policies(Policies),
     /// Measure what switches, wakeups and yields cost on this machine, and keep the figures for later runs
@@ -69,6 +72,40 @@ pub(crate) struct Check {
     /// The scenario
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Paper {
+    #[command(subcommand)]
+    pub(crate) list: Option<PaperList>,
+    /// Which figure of which paper
+    #[arg(value_name = "NAME", required = true, value_parser = papers())]
+    pub(crate) name: Option<String>,
+    /// Print the scenario file, to be changed and run by `rowlock run`, and run nothing
+    #[arg(long)]
+    pub(crate) scenario: bool,
+    /// How often every arm is run, in place of what the scenario says; bands are meant for 3 and more
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeat: Option<u32>,
+    /// The seed of the first repetition, in place of what the scenario says
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// How to print what was found
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TextOrJson,
+    /// How many simulations run at the same time; the results do not depend on it [default: as many as there are CPUs]
+    #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true)]
+    pub(crate) workers: NonZeroUsize,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PaperList {
+    /// List all there are, with what they show and how long they take
+    List,
 }
 
 #[derive(Debug, Args)]
@@ -150,6 +187,10 @@ impl Worlds {
 /// The CPUs that this program may use, as its affinity and its cgroup's quota leave them.
 fn all_cpus() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+fn papers() -> PossibleValuesParser {
+    PossibleValuesParser::new(PAPERS.iter().map(|paper| paper.name))
 }
 
 fn schedulers() -> PossibleValuesParser {

@@ -5,6 +5,7 @@ mod arguments;
 mod calibrate;
 mod check;
 mod output;
+mod paper;
 mod policies;
 mod progress;
 mod regress;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Paper(arguments) => paper::paper(&arguments),
         Command::Policies(arguments) => policies::policies(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
         Command::Regress(arguments) => regress::regress(&arguments),

@@ -57,6 +57,11 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
         print(&rendered(&report, arguments.format)?)?;
     }
     tell(format_args!("results are in {}; open {} in a browser", path.display(), path.join(folder::PAGE).display()));
+    ended(error, &report, &signals)
+}
+
+/// How the command ends if the experiment ended so.
+pub(crate) fn ended(error: Option<lab::measure::Error>, report: &Report, signals: &Signals) -> Result<(), Stop> {
     match (Ending::of(error.as_ref()), error) {
         (Ending::Interrupted, _) => {
             tell(format_args!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs));
@@ -96,7 +101,8 @@ fn host(calibration: HostCalibration) -> anyhow::Result<Host> {
     Ok(Host { program, calibration })
 }
 
-fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
+/// A new folder, named for a file and the time.
+pub(crate) fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let name = format!("{stem}-{}", started.compact());
     // Another run may have begun in the same second.
@@ -121,6 +127,7 @@ pub(crate) fn refused(failure: Failure) -> Stop {
     }
 }
 
-fn unwritable(error: folder::Error) -> Stop {
+/// What to do about results that cannot be written.
+pub(crate) fn unwritable(error: folder::Error) -> Stop {
     if error.is_input() { Stop::Input(error.into()) } else { Stop::Failed(error.into()) }
 }

@@ -7,6 +7,7 @@ pub mod folder;
 pub mod manifest;
 pub mod measure;
 pub mod observations;
+pub mod paper;
 pub mod plan;
 pub mod plot;
 pub mod regress;

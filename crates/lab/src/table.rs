@@ -15,7 +15,12 @@ pub struct Table {
 impl Table {
     /// An empty table whose first `words` columns are not numbers.
     pub fn new<const N: usize>(header: [&str; N], words: usize) -> Table {
-        Table { header: header.map(str::to_owned).to_vec(), rows: Vec::new(), words }
+        Table::with_header(header.map(str::to_owned).to_vec(), words)
+    }
+
+    /// The same with a header that is not known beforehand.
+    pub fn with_header(header: Vec<String>, words: usize) -> Table {
+        Table { header, rows: Vec::new(), words }
     }
 
     /// Adds a row. It should have as many cells as the header; what it lacks is empty, what it has beyond is not shown.

@@ -1,0 +1,94 @@
+//! `rowlock paper`: a figure of a paper, run and held against what the paper says.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::{Context, anyhow};
+use lab::experiment::{self, Finished};
+use lab::folder::Folder;
+use lab::manifest::Provenance;
+use lab::paper::evidence::Evidence;
+use lab::paper::expected::Expected;
+use lab::paper::judgement::Judgement;
+use lab::paper::{PAPERS, Paper, text};
+use lab::plan::Plan;
+use lab::report;
+use lab::timestamp::Timestamp;
+use lab::two_worlds::TwoWorlds;
+use scenario::Scenario;
+use scenario::result::World;
+
+use crate::arguments::{self, TextOrJson};
+use crate::output::{print, tell};
+use crate::progress::Line;
+use crate::run::{default_folder, ended, unwritable};
+use crate::signals::Signals;
+use crate::stop::Stop;
+
+/// Papers are about the simulated world.
+const SIM: &[World] = &[World::Sim];
+
+/// Runs a paper and prints how near we come to it, or lists all there are.
+pub(crate) fn paper(arguments: &arguments::Paper) -> Result<(), Stop> {
+    let Some(name) = &arguments.name else { return list() };
+    let paper = Paper::named(name).ok_or_else(|| Stop::Input(anyhow!("there is no paper `{name}`")))?;
+    if arguments.scenario { print(paper.scenario) } else { run(paper, arguments) }
+}
+
+fn list() -> Result<(), Stop> {
+    let entry = |paper: &'static Paper| -> Result<_, Stop> {
+        let (scenario, expected) = read(paper)?;
+        Ok((paper, expected, Plan::new(&scenario, SIM).len()))
+    };
+    let entries = PAPERS.iter().map(entry).collect::<Result<Vec<_>, Stop>>()?;
+    print(&text::list(&entries))
+}
+
+fn run(paper: &Paper, arguments: &arguments::Paper) -> Result<(), Stop> {
+    let started = Timestamp::of(SystemTime::now());
+    let (mut scenario, expected) = read(paper)?;
+    scenario.experiment.repeat = arguments.repeat.unwrap_or(scenario.experiment.repeat);
+    scenario.experiment.seed = arguments.seed.unwrap_or(scenario.experiment.seed);
+
+    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let worlds = TwoWorlds::new(None, arguments.workers);
+    let path = arguments.out.clone().unwrap_or_else(|| default_folder(Path::new(&paper.stem()), started));
+    let mut folder = Folder::create(&path, &scenario).map_err(unwritable)?;
+    let provenance = Provenance {
+        arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        file: format!("{}.toml", paper.name),
+        content: paper.scenario.into(),
+        calibration: None,
+        started,
+    };
+    let line = Line::new(&scenario);
+    let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
+    let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
+    drop(line);
+    let Finished { report, error } = finished.map_err(unwritable)?;
+
+    let mut evidence = Evidence::new(&scenario, &expected.figure.job, &report.runs);
+    if expected.figure.measure.is_of_transitions() {
+        let looked = evidence.with_transitions(arguments.workers, signals.cancel());
+        evidence = looked.map_err(|error| Stop::Failed(error.into()))?;
+    }
+    let judgement = Judgement::new(paper, &expected, &evidence, &report);
+    print(&match arguments.format {
+        TextOrJson::Text => text::render(&judgement, &expected, &evidence),
+        TextOrJson::Json => {
+            report::json::render(&judgement).context("cannot write the judgement").map_err(Stop::Failed)?
+        }
+    })?;
+    tell(format_args!("results are in {}", path.display()));
+    ended(error, &report, &signals)?;
+    match judgement.missed() {
+        0 => Ok(()),
+        missed => Err(Stop::Failed(anyhow!("{missed} of {} bands are missed", judgement.bands.len()))),
+    }
+}
+
+fn read(paper: &Paper) -> Result<(Scenario, Expected), Stop> {
+    let scenario = paper.scenario().map_err(|diagnostics| Stop::Failed(anyhow!("{diagnostics}")))?;
+    let expected = paper.expected().map_err(|error| Stop::Failed(error.into()))?;
+    Ok((scenario, expected))
+}
