@@ -83,7 +83,7 @@ fn run(paper: &Paper, arguments: &arguments::Paper) -> Result<(), Stop> {
     ended(error, &report, &signals)?;
     match judgement.missed() {
         0 => Ok(()),
-        missed => Err(Stop::Failed(anyhow!("{missed} of {} bands are missed", judgement.bands.len()))),
+        missed => Err(Stop::Failed(anyhow!("missed: {missed} of {} bands", judgement.bands.len()))),
     }
 }
 

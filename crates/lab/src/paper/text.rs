@@ -31,7 +31,7 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
     let of = judgement.bands.len();
     let verdict = match judgement.missed() {
         0 => format!("All {of} bands hold."),
-        missed => format!("{missed} of {of} bands are missed."),
+        missed => format!("Missed: {missed} of {of} bands."),
     };
     let _ = writeln!(text, "{verdict}");
     if report.repeat < FEWEST_SEEDS {
@@ -89,8 +89,8 @@ fn figure(evidence: &Evidence<'_>, figure: &Figure) -> String {
 fn caption(figure: &Figure) -> String {
     let against = words::factors(&figure.against);
     match figure.measure {
-        Measure::SpeedUp => format!("speed-up over {against}, by the number of threads in all"),
-        _ => "SSR %, by the number of threads in all".to_owned(),
+        Measure::SpeedUp => format!("speed-up over {against} (and the average ± the average absolute deviation)"),
+        _ => "SSR % (and the average ± the average absolute deviation)".to_owned(),
     }
 }
 
@@ -137,7 +137,9 @@ fn table(
         let decimals = decimals(figure.measure);
         Some(format!("{mean:.decimals$} ± {deviation:.decimals$}"))
     };
-    table.row([Some("average ± its deviation".to_owned()), None].into_iter().chain(columns.iter().map(average)));
+    if rows.len() > 1 {
+        table.row([Some("average".to_owned()), None].into_iter().chain(columns.iter().map(average)));
+    }
     table
 }
 
@@ -157,7 +159,7 @@ fn transitions(judgement: &Judgement<'_>) -> String {
                 format!("{:.1}", found.after_percent),
             ]
         });
-        let cells = cells.map_or([const { None }; 4], |cells| cells.map(Some));
+        let cells = cells.map_or([Some("none".to_owned()), None, None, None], |cells| cells.map(Some));
         table.row([Some(seed.to_string())].into_iter().chain(cells));
     }
     format!("\nTransition points\n{}", indented(&table))

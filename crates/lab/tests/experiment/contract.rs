@@ -9,7 +9,7 @@ use rowlock_lab::regress::{Question, regress};
 use serde_json::Value;
 
 /// The first column of the table in the section of the document that is headed by the name of a file.
-fn documented(file: &str) -> BTreeSet<String> {
+pub(crate) fn documented(file: &str) -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/output.md");
     let document = fs::read_to_string(path).unwrap();
     let sections = document.split("\n## ");
@@ -19,12 +19,12 @@ fn documented(file: &str) -> BTreeSet<String> {
 }
 
 /// The paths of all values in a document; what the table describes as a whole is not looked into.
-fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+pub(crate) fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     let name = path.rsplit('.').next().unwrap_or(path);
     let is_estimate = |object: &serde_json::Map<String, Value>| object.contains_key("low");
     match value {
         Value::Object(object)
-            if !is_estimate(object) && !["factors", "largest_gap_factors", "machine"].contains(&name) =>
+            if !is_estimate(object) && !["factors", "largest_gap_factors", "machine", "report"].contains(&name) =>
         {
             inner(object, path, found);
         }

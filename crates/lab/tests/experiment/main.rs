@@ -5,5 +5,6 @@ mod contract;
 mod doubt;
 mod mock;
 mod page;
+mod paper;
 mod parallel;
 mod pipeline;

@@ -1,6 +1,7 @@
 //! The simulated machine, seen from outside: small cases by hand, laws, and golden outcomes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+mod alone;
 mod eevdf;
 mod golden;
 mod laws;
