@@ -19,9 +19,9 @@ use scenario::Scenario;
 use scenario::result::World;
 
 use crate::arguments::{self, TextOrJson};
-use crate::output::{print, tell};
+use crate::output::print;
 use crate::progress::Line;
-use crate::run::{default_folder, ended, unwritable};
+use crate::run::{default_folder, ended, tell_where, unwritable};
 use crate::signals::Signals;
 use crate::stop::Stop;
 
@@ -65,7 +65,7 @@ fn run(paper: &Paper, arguments: &arguments::Paper) -> Result<(), Stop> {
     let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    let Finished { report, error } = finished.map_err(unwritable)?;
+    let Finished { report, error, .. } = finished.map_err(unwritable)?;
 
     let mut evidence = Evidence::new(&scenario, &expected.figure.job, &report.runs);
     if expected.figure.measure.is_of_transitions() {
@@ -79,7 +79,7 @@ fn run(paper: &Paper, arguments: &arguments::Paper) -> Result<(), Stop> {
             report::json::render(&judgement).context("cannot write the judgement").map_err(Stop::Failed)?
         }
     })?;
-    tell(format_args!("results are in {}", path.display()));
+    tell_where(&path);
     ended(error, &report, &signals)?;
     match judgement.missed() {
         0 => Ok(()),

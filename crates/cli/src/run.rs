@@ -56,8 +56,14 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     if !error.as_ref().is_some_and(lab::measure::Error::is_input) {
         print(&rendered(&report, arguments.format)?)?;
     }
+    tell_where(&path);
+    ended(error, &report, &signals)?;
+    traces.make(&scenario, &worlds, &signals)
+}
+
+/// Says where the results are.
+pub(crate) fn tell_where(path: &Path) {
     tell(format_args!("results are in {}; open {} in a browser", path.display(), path.join(folder::PAGE).display()));
-    ended(error, &report, &signals)
 }
 
 /// How the command ends if the experiment ended so.
@@ -69,7 +75,7 @@ pub(crate) fn ended(error: Option<lab::measure::Error>, report: &Report, signals
         }
         (_, Some(error)) if error.is_input() => Err(Stop::Input(error.into())),
         (_, Some(error)) => Err(Stop::Failed(error.into())),
-        (_, None) => traces.make(&scenario, &worlds, &signals),
+        (_, None) => Ok(()),
     }
 }
 

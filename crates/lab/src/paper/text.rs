@@ -6,7 +6,8 @@ use super::Paper;
 use super::evidence::{self, Evidence};
 use super::expected::{Expected, Figure, Measure};
 use super::judgement::{Arms, FEWEST_SEEDS, Judged, Judgement};
-use crate::report::text::{WIDTH, method};
+use crate::report::Report;
+use crate::report::text::WIDTH;
 use crate::statistics::{self, Estimate};
 use crate::summary::Factors;
 use crate::table::Table;
@@ -18,9 +19,9 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
     let mut text = format!("{}\n\n", words::wrap(&report.title, WIDTH));
     // Writing to a string does not fail.
     let _ = writeln!(text, "{}", words::wrap(&format!("{}: {}", judgement.source, judgement.shows), WIDTH));
-    let _ = writeln!(text, "{}", words::wrap(&method(report), WIDTH));
-    for note in &report.notes {
-        let _ = writeln!(text, "{}", words::wrap(note, WIDTH));
+    let _ = writeln!(text, "{}", method(report));
+    if !report.complete {
+        let _ = writeln!(text, "Incomplete: all figures are from {} of these runs.", report.runs.len());
     }
     text.push_str(&match expected.figure.measure.is_of_transitions() {
         true => transitions(judgement),
@@ -42,6 +43,17 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
         );
     }
     text
+}
+
+fn method(report: &Report) -> String {
+    let Report { planned_runs, repeat, seed, .. } = report;
+    match repeat {
+        1 => format!("{planned_runs} runs, seed {seed}."),
+        _ => {
+            let last = seed.wrapping_add(u64::from(*repeat) - 1);
+            format!("{planned_runs} runs, seeds {seed} to {last}; means with 95 % intervals over the seeds.")
+        }
+    }
 }
 
 /// A list of all papers.
