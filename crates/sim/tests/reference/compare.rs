@@ -9,6 +9,7 @@ use rowlock_sim::run_watched;
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 use scenario::{Machine, Scheduler, Setting};
 
+use crate::eevdf::Eevdf;
 use crate::events::{ENOUGH, Event, Events, SeenEnough};
 use crate::kernel::Kernel;
 use crate::linux_2_4::Linux24;
@@ -58,16 +59,14 @@ fn in_full(machine: &Machine, setting: &Setting, seed: u64) -> String {
 
 /// What the reference makes of a setting.
 fn by_reference(machine: &Machine, setting: &Setting, seed: u64) -> (Events, Option<Outcome>) {
+    let threads = setting.jobs.iter().map(|job| job.copies * job.kind.threads()).sum::<u32>() as usize;
     match machine.scheduler {
         Scheduler::Rr => {
             let quantum = in_steps(machine.quantum, machine.step).max(1);
             run(machine, setting, seed, RoundRobin::new(machine.cpus as usize, quantum))
         }
-        Scheduler::Linux24 => {
-            let threads = setting.jobs.iter().map(|job| job.copies * job.kind.threads()).sum::<u32>();
-            run(machine, setting, seed, Linux24::new(machine, threads as usize))
-        }
-        Scheduler::Eevdf => panic!("there is no reference of eevdf"),
+        Scheduler::Linux24 => run(machine, setting, seed, Linux24::new(machine, threads)),
+        Scheduler::Eevdf => run(machine, setting, seed, Eevdf::new(machine, threads)),
     }
 }
 

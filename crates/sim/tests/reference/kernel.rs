@@ -4,6 +4,13 @@ use rowlock_sim::scheduler::Why;
 
 use crate::world::{Cpu, Thread, World};
 
+/// Who schedules.
+pub(crate) struct Picks {
+    /// An idle CPU, which does so first.
+    pub(crate) first: Option<Cpu>,
+    pub(crate) this_cpu: bool,
+}
+
 pub(crate) trait Kernel {
     /// One step has passed, in which every CPU did what the world still shows.
     fn step_passes(&mut self, world: &World);
@@ -20,8 +27,14 @@ pub(crate) trait Kernel {
     /// The switch of `cpu` is over.
     fn switch_ends(&mut self, world: &World, cpu: Cpu);
 
-    /// Whether `cpu`, which runs a thread, has to schedule because that has used up what it was given.
+    /// Whether the scheduler has to look at `cpu`, which runs a thread, because of the time that has passed: that thread has
+    /// used up what it was given, or the timer interrupts.
     fn time_is_up(&self, world: &World, cpu: Cpu) -> bool;
+
+    /// Looks at `cpu`, whose time is up.
+    fn when_time_is_up(&mut self, _world: &World, _cpu: Cpu) -> Picks {
+        Picks { first: None, this_cpu: true }
+    }
 
     /// Whether `cpu`, which is not switching, has to schedule because of what became ready.
     fn has_to_schedule(&self, world: &World, cpu: Cpu) -> bool;

@@ -146,9 +146,19 @@ impl<K: Kernel> Reference<K> {
         match (due, self.world.running_on(cpu)) {
             (Due::Arrival, Some(thread)) => self.has_computed(thread, cpu),
             (Due::SpinEnd, Some(thread)) => self.has_spun(thread, cpu),
-            (Due::TimeIsUp, _) => self.schedule(cpu),
+            (Due::TimeIsUp, _) => self.time_is_up(cpu),
             (Due::SwitchEnd, _) => self.switch_ends(cpu),
             (_, None) => unreachable!("it runs nothing"),
+        }
+    }
+
+    fn time_is_up(&mut self, cpu: Cpu) {
+        let picks = self.kernel.when_time_is_up(&self.world, cpu);
+        if let Some(first) = picks.first {
+            self.schedule(first);
+        }
+        if picks.this_cpu {
+            self.schedule(cpu);
         }
     }
 

@@ -7,12 +7,13 @@
 //!
 //! * `world`: what there is to see: CPUs, threads, jobs.
 //! * `machine`: what happens in a step, and in which order.
-//! * `kernel`: what a scheduler is asked; `rr` and `linux_2_4` answer, the latter with `wakeup`.
+//! * `kernel`: what a scheduler is asked; `rr`, `linux_2_4` with `wakeup`, and `eevdf` answer.
 //! * `events`: what happened, as a list; `compare`: two such lists.
 //! * `settings`: random small machines and jobs; `properties`: that both simulators agree about them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod compare;
+mod eevdf;
 mod events;
 mod kernel;
 mod linux_2_4;

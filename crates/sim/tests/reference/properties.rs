@@ -21,6 +21,13 @@ proptest! {
     ) {
         difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
     }
+
+    #[test]
+    fn eevdf_does_what_the_reference_does(
+        machine in any_machine(Scheduler::Eevdf), setting in any_setting(), seed in 0_u64..1_000_000,
+    ) {
+        difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
+    }
 }
 
 /// The machine of Tsafrir and Feitelson, a job of eleven threads, and enough threads beside it for three on each CPU.

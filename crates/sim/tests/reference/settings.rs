@@ -74,16 +74,17 @@ fn any_linux_2_4() -> impl Strategy<Value = Linux24> {
 pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine> {
     let fraction = || prop_oneof![2 => Just(0_u64), 1 => 0_u64..1000];
     let step = prop_oneof![3 => Just(us(1)), 1 => (500_u64..3_000).prop_map(Span::from_nanos)];
-    let spans = (0_u64..10, fraction(), 1_u64..60, fraction(), 0_u64..8, 1_u64..16, fraction());
+    let spans = (0_u64..10, fraction(), 1_u64..60, fraction(), 0_u64..8, 1_u64..16, fraction(), 1_u64..80);
     let tie = prop::sample::select(&Tie::ALL[..]);
     (step, 1_u32..7, spans, tie, any_linux_2_4()).prop_map(move |(step, cpus, spans, tie, linux_2_4)| {
-        let (switch, switch_fraction, quantum, quantum_fraction, margin, tick, tick_fraction) = spans;
+        let (switch, switch_fraction, quantum, quantum_fraction, margin, tick, tick_fraction, slice) = spans;
         Machine {
             scheduler,
             step,
             context_switch: us(switch) + Span::from_nanos(switch_fraction),
             quantum: us(quantum) + Span::from_nanos(quantum_fraction),
             spin_margin: Bound::Fixed(us(margin)),
+            slice: us(slice),
             tick: us(tick) + Span::from_nanos(tick_fraction),
             tie,
             linux_2_4,
