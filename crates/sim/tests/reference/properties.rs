@@ -1,6 +1,7 @@
 //! Both simulators agree, event by event.
 
 use policy::Span;
+use policy::waiting::Bound;
 use proptest::prelude::*;
 use scenario::{Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting};
 
@@ -55,8 +56,44 @@ fn round_robin_at_the_size_of_the_paper_does_what_the_reference_does() {
 }
 
 #[test]
+fn eevdf_at_the_size_of_the_paper_does_what_the_reference_does() {
+    agree_at_the_size_of_the_paper(Scheduler::Eevdf, Granularity::Fine, "2cs+", 1);
+}
+
+#[test]
 fn linux_2_4_at_the_size_of_the_paper_does_what_the_reference_does() {
     agree_at_the_size_of_the_paper(Scheduler::Linux24, Granularity::Fine, "cs", 1);
     agree_at_the_size_of_the_paper(Scheduler::Linux24, Granularity::Fine, "2cs+", 2);
     agree_at_the_size_of_the_paper(Scheduler::Linux24, Granularity::Medium, "always-block", 3);
+}
+
+/// A case that random ones seldom are: in the step in which a switch ends during which a thread's counter ran out, the new
+/// epoch of another CPU comes first.
+#[test]
+fn a_counter_that_ran_out_in_the_switch_is_not_hidden_by_a_new_epoch() {
+    let us = Span::from_micros;
+    let linux_2_4 = Linux24 { allocation: 2, penalty: 2, bonus: 0, threshold: 3, tail: false, ..Linux24::default() };
+    let machine = Machine {
+        scheduler: Scheduler::Linux24,
+        step: us(1),
+        context_switch: us(4),
+        tick: us(9),
+        spin_margin: Bound::Fixed(us(7)),
+        linux_2_4,
+        ..Machine::with_cpus(5)
+    };
+    let job = |name: &str, copies, threads, mean, sd, rounds, waiting: &str| {
+        let compute = Compute::Normal { mean: Span::from_nanos(mean), sd: Span::from_nanos(sd) };
+        let kind = Kind::Barrier { threads, compute, rounds, waiting: waiting.parse().unwrap() };
+        Job { name: name.to_owned(), copies, kind }
+    };
+    let jobs = vec![
+        job("job0", 3, 2, 8_000, 0, 1, "2cs+"),
+        job("job1", 1, 3, 17_930, 9_182, 5, "2cs+"),
+        job("job2", 2, 3, 3_000, 0, 1, "always-block"),
+    ];
+    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: true };
+    if let Err(text) = difference(&machine, &setting, 155_573) {
+        panic!("{text}");
+    }
 }
