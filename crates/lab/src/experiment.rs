@@ -9,7 +9,9 @@ use crate::folder::{self, Folder};
 use crate::manifest::{self, Ending, Manifest, Provenance, ScenarioFile};
 use crate::measure::{self, Error, Progress, measure, measure_commands};
 use crate::plan::Plan;
+use crate::precision::Extent;
 use crate::report::{Report, html};
+use crate::series::AllSeries;
 use crate::states;
 use crate::world::Worlds;
 
@@ -24,35 +26,50 @@ pub struct Finished {
     pub error: Option<measure::Error>,
 }
 
-/// Runs an experiment in the chosen worlds and blocks until it has ended: complete, at its first failure, or soon after
-/// `cancel` has become true. The folder has every sample as soon as it is there, and in the end the report and the manifest
+/// Runs an experiment in the chosen worlds, for as long as `extent` says, and blocks until it has ended: complete, at its
+/// first failure, or soon after `cancel` has become true. The folder has every sample as soon as it is there, and in the end the report and the manifest
 /// in any case. `progress` is told what comes next.
 ///
 /// # Errors
 ///
 /// [`folder::Error`]: the results could not be written down. What goes wrong with the runs is in [`Finished::error`].
-pub fn run(
+pub fn run<'a>(
     mut scenario: Scenario,
-    chosen: &[World],
+    extent: impl Into<Extent<'a>>,
     worlds: &impl Worlds,
     folder: &mut Folder,
     provenance: Provenance,
     progress: &mut dyn FnMut(Progress<'_>),
     cancel: &AtomicBool,
 ) -> Result<Finished, folder::Error> {
-    let plan = Plan::new(&scenario, chosen);
+    let Extent { worlds: chosen, until } = extent.into();
+    let mut plan = Plan::new(&scenario, chosen);
+    let first_stage = scenario.experiment.repeat;
     let mut manifest = begin(&scenario, chosen, &plan, provenance);
     folder.write(folder::MANIFEST, &manifest)?;
 
     // The host runs the commands themselves; only the simulator needs to know how long they take.
     let simulated = chosen.contains(&World::Sim);
     let stand_ins = if simulated { measure_commands(&mut scenario, worlds, progress, cancel) } else { Ok(Vec::new()) };
-    let (stand_ins, (mut samples, error)) = match stand_ins {
+    let (stand_ins, (mut samples, mut error)) = match stand_ins {
         Ok(stand_ins) => (stand_ins, measure(&scenario, &plan, worlds, folder, progress, cancel)),
         Err(error) => (Vec::new(), (Vec::new(), Some(error))),
     };
+    while let Some(wanted) = until.filter(|_| error.is_none()).and_then(|until| {
+        let all = AllSeries::collect(&scenario, &samples).after_a_first_stage_of(first_stage);
+        until.wanted(&all, scenario.experiment.repeat)
+    }) {
+        plan = plan.go_on(wanted);
+        scenario.experiment.repeat = wanted;
+        (manifest.planned_runs, manifest.repeat) = (plan.len(), wanted);
+        folder.write(folder::MANIFEST, &manifest)?;
+        let more = measure(&scenario, &plan, worlds, folder, progress, cancel);
+        samples.extend(more.0);
+        error = more.1;
+    }
     let histories = states::histories(&mut samples);
-    let report = Report::new(&scenario, chosen, plan.len(), samples, &stand_ins);
+    let stages = until.map(|until| (until, first_stage));
+    let report = Report::in_stages(&scenario, chosen, plan.len(), samples, &stand_ins, stages);
 
     manifest.ending = Ending::of(error.as_ref());
     manifest.error = error.as_ref().map(Error::to_string);

@@ -10,6 +10,7 @@ pub mod observations;
 pub mod paper;
 pub mod plan;
 pub mod plot;
+pub mod precision;
 pub mod regress;
 pub mod report;
 pub mod sample;

@@ -182,7 +182,7 @@ fn take(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Option<Error> {
     let mut interrupted = None;
-    for (done, step) in (0..).zip(plan.steps()) {
+    for (done, step) in (plan.made()..).zip(plan.steps()) {
         if interrupted.is_none() {
             progress(Progress::Run { step, done, of: plan.len() });
         }

@@ -74,7 +74,6 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
         return Err(Error::NoText { line: line_of(at) });
     }
 
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let header = reader.headers().map_err(Error::Csv)?.clone();
     let places = names.iter().map(|name| place(&header, name)).collect::<Result<Vec<_>, _>>()?;

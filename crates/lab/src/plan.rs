@@ -26,6 +26,8 @@ pub struct Step {
 pub struct Plan {
     arms: usize,
     worlds: Vec<World>,
+    /// The first repetition that is still to be made.
+    from: u32,
     repeat: u32,
     seed: u64,
 }
@@ -34,12 +36,26 @@ impl Plan {
     /// The plan of a scenario in these worlds.
     pub fn new(scenario: &Scenario, worlds: &[World]) -> Plan {
         let Experiment { repeat, seed, .. } = scenario.experiment;
-        Plan { arms: scenario.arms.len(), worlds: worlds.to_vec(), repeat, seed }
+        Plan { arms: scenario.arms.len(), worlds: worlds.to_vec(), from: 0, repeat, seed }
     }
 
-    /// How many runs count.
+    /// The plan of going on after this one until there are so many repetitions.
+    pub fn go_on(&self, repeat: u32) -> Plan {
+        Plan { from: self.repeat, repeat: repeat.max(self.repeat), ..self.clone() }
+    }
+
+    /// How many runs count, those included that were made before.
     pub fn len(&self) -> u64 {
-        self.arms as u64 * self.worlds.len() as u64 * u64::from(self.repeat)
+        self.block_len() * u64::from(self.repeat)
+    }
+
+    /// How many runs were made before.
+    pub fn made(&self) -> u64 {
+        self.block_len() * u64::from(self.from)
+    }
+
+    fn block_len(&self) -> u64 {
+        self.arms as u64 * self.worlds.len() as u64
     }
 
     /// Whether there is nothing to run.
@@ -55,13 +71,13 @@ impl Plan {
     /// A run to make beforehand that does not count: the first run on the host pays for cold caches and a sleeping
     /// machine. The simulator needs none.
     pub fn warm_up(&self) -> Option<Step> {
-        let host = self.worlds.contains(&World::Host) && self.repeat > 0 && self.arms > 0;
+        let host = self.worlds.contains(&World::Host) && self.from == 0 && self.repeat > 0 && self.arms > 0;
         host.then_some(Step { world: World::Host, arm: 0, repeat: 0, seed: self.seed })
     }
 
-    /// The runs in their order.
+    /// The runs that are to be made, in their order.
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
-        (0..self.repeat).flat_map(|repeat| self.block(repeat))
+        (self.from..self.repeat).flat_map(|repeat| self.block(repeat))
     }
 
     fn block(&self, repeat: u32) -> Vec<Step> {
@@ -79,7 +95,7 @@ mod tests {
     use super::*;
 
     fn plan(seed: u64) -> Plan {
-        Plan { arms: 5, worlds: vec![World::Sim, World::Host], repeat: 4, seed }
+        Plan { arms: 5, worlds: vec![World::Sim, World::Host], from: 0, repeat: 4, seed }
     }
 
     fn key(step: &Step) -> (usize, World) {
@@ -114,6 +130,15 @@ mod tests {
         assert_eq!(plan.warm_up(), Some(Step { world: World::Host, arm: 0, repeat: 0, seed: 3 }));
         plan.worlds = vec![World::Sim];
         assert_eq!(plan.warm_up(), None);
+    }
+
+    #[test]
+    fn a_plan_that_goes_on_has_the_runs_that_a_longer_one_would_have_had() {
+        let (long, first) = (Plan { repeat: 7, ..plan(5) }, plan(5));
+        let rest = first.go_on(7);
+        assert!(first.steps().chain(rest.steps()).eq(long.steps()));
+        assert_eq!((rest.made(), rest.len(), rest.warm_up()), (40, 70, None));
+        assert_eq!(first.go_on(2).steps().count(), 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::comparison::Comparisons;
 use crate::measure::StandIn;
+use crate::precision::{Precision, Until};
 use crate::sample::Sample;
 use crate::series::AllSeries;
 use crate::summary::{self, Accuracy, Gap, Summary};
@@ -34,6 +35,8 @@ pub struct Report {
     pub planned_runs: u64,
     /// How many repetitions each arm was to have.
     pub repeat: u32,
+    /// What came of going on until the results were precise, where that was asked for.
+    pub precision: Option<Precision>,
     /// The seed of the first repetition.
     pub seed: u64,
     /// The swept paths in the order of the file.
@@ -67,7 +70,21 @@ impl Report {
         samples: Vec<Sample>,
         stand_ins: &[StandIn],
     ) -> Report {
-        let all = AllSeries::collect(scenario, &samples);
+        Report::in_stages(scenario, worlds, planned_runs, samples, stand_ins, None)
+    }
+
+    /// The same of an experiment that went on after a first stage of so many repetitions.
+    pub fn in_stages(
+        scenario: &Scenario,
+        worlds: &[World],
+        planned_runs: u64,
+        samples: Vec<Sample>,
+        stand_ins: &[StandIn],
+        stages: Option<(Until, u32)>,
+    ) -> Report {
+        let first_stage = stages.map_or(scenario.experiment.repeat, |(_, first_stage)| first_stage);
+        let all = AllSeries::collect(scenario, &samples).after_a_first_stage_of(first_stage);
+        let precision = stages.map(|(until, first_stage)| until.judge(&all, first_stage));
         let comparisons = Comparisons::new(&all);
         let (summaries, gaps) = (summary::summaries(&all, &comparisons), summary::gaps(&all));
         let verdicts = verdict::verdicts(&all, &comparisons);
@@ -84,6 +101,10 @@ impl Report {
         if scenario.experiment.repeat == 1 {
             notes.push("One repetition gives no intervals and tells nothing apart; --repeat asks for more.".to_owned());
         }
+        match &precision {
+            Some(precision) => notes.push(precision.note(scenario.experiment.repeat, complete)),
+            None => notes.extend(suspicion::width(&all)),
+        }
         notes.extend(suspicion::notes(&all));
         Report {
             schema_version: SCHEMA_VERSION,
@@ -91,6 +112,7 @@ impl Report {
             complete,
             planned_runs,
             repeat: scenario.experiment.repeat,
+            precision,
             seed: scenario.experiment.seed,
             factors: csv::factors(scenario),
             compare: scenario.experiment.compare.clone(),

@@ -5,7 +5,7 @@ use scenario::result::World;
 
 use crate::comparison::LEVEL;
 use crate::sample::Figure;
-use crate::series::AllSeries;
+use crate::series::{AllSeries, Series};
 use crate::statistics::stages::forecast;
 use crate::statistics::trend::trend;
 use crate::statistics::{self, many, modes, outlier};
@@ -20,20 +20,40 @@ struct Times {
     times: Vec<f64>,
 }
 
-/// The notes on all completion times of a report.
+/// The notes on single values, trends and heaps.
 pub fn notes(all: &AllSeries<'_>) -> Vec<String> {
-    let all: Vec<Times> = all
-        .iter()
-        .map(|(arm, job, world, series)| {
-            let arm = &all.scenario.arms[arm];
-            let factors = words::factors(arm.factors.iter().map(|(path, value)| (path, value)));
-            let comma = if factors.is_empty() { "" } else { ", " };
-            let of = format!("{}{comma}{factors} ({})", arm.setting.jobs[job].name, world.name());
-            Times { of, world, times: series.values(Figure::Completion) }
-        })
-        .filter(|of| !of.times.is_empty())
-        .collect();
-    [outliers(&all), drift(&all), heaps(&all), width(&all)].into_iter().flatten().collect()
+    let all = times(all);
+    [outliers(&all), drift(&all), heaps(&all)].into_iter().flatten().collect()
+}
+
+/// What it would take to make wide intervals narrow; nothing where none is wide.
+pub fn width(all: &AllSeries<'_>) -> Option<String> {
+    const WIDE: f64 = 0.1;
+    let all = times(all);
+    let share = |of: &Times| {
+        let estimate = statistics::mean(&of.times).filter(|estimate| estimate.mean > 0.0)?;
+        Some(estimate.half_width()? / estimate.mean)
+    };
+    let shares = all.iter().filter_map(|of| Some((of, share(of)?))).filter(|&(_, share)| share > WIDE);
+    let (widest, share) = shares.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let needed = all.iter().filter_map(|of| forecast(WIDE, &of.times)).max()?;
+    Some(format!(
+        "Wide intervals: ±{} % for {}. About {needed} repetitions would bring all completion times to ±10 %; \
+         --until \"10 %\" sees to it.",
+        words::significant(share * 100.0, 2),
+        widest.of
+    ))
+}
+
+fn times(all: &AllSeries<'_>) -> Vec<Times> {
+    let of = |(arm, job, world, series): (usize, usize, World, &Series)| {
+        let arm = &all.scenario.arms[arm];
+        let factors = words::factors(arm.factors.iter().map(|(path, value)| (path, value)));
+        let comma = if factors.is_empty() { "" } else { ", " };
+        let of = format!("{}{comma}{factors} ({})", arm.setting.jobs[job].name, world.name());
+        Times { of, world, times: series.values(Figure::Completion) }
+    };
+    all.iter().map(of).filter(|of| !of.times.is_empty()).collect()
 }
 
 fn outliers(all: &[Times]) -> Option<String> {
@@ -83,24 +103,6 @@ fn heaps(all: &[Times]) -> Option<String> {
             some(found.into_iter())
         )
     })
-}
-
-/// What it would take to make wide intervals narrow.
-fn width(all: &[Times]) -> Option<String> {
-    const WIDE: f64 = 0.1;
-    let share = |of: &Times| {
-        let estimate = statistics::mean(&of.times).filter(|estimate| estimate.mean > 0.0)?;
-        Some(estimate.half_width()? / estimate.mean)
-    };
-    let shares = all.iter().filter_map(|of| Some((of, share(of)?))).filter(|&(_, share)| share > WIDE);
-    let (widest, share) = shares.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    let needed = all.iter().filter_map(|of| forecast(WIDE, &of.times)).max()?;
-    Some(format!(
-        "Wide intervals: ±{} % for {}. About {needed} repetitions would bring all completion times to ±10 %; \
-         --until \"10 %\" sees to it.",
-        words::significant(share * 100.0, 2),
-        widest.of
-    ))
 }
 
 /// The first few of many names.

@@ -52,8 +52,14 @@ fn equal_arms_are_rarely_told_apart_however_many_there_are() {
         let fastest = &report.verdicts[0].fastest[0];
         corrected += usize::from(fastest.not_told_from.len() < 5);
         uncorrected += usize::from(fastest.level_with.len() < 5);
-        let is_told = |p: Option<f64>| p.is_some_and(|p| p < 0.05);
-        assert!(report.summaries.iter().all(|of| is_told(of.speedup_p) || !is_told(of.speedup_corrected_p)));
+        // At most nine of fifteen pairs are tested, and all fifteen are corrected for.
+        let enough = |p: f64, corrected: f64| corrected >= (6.999 * p).min(1.0);
+        assert!(
+            report
+                .summaries
+                .iter()
+                .all(|of| of.speedup_p.zip(of.speedup_corrected_p).is_none_or(|(p, c)| enough(p, c)))
+        );
     }
     // One family of true hypotheses in twenty may be hit; without a correction it is far more.
     assert!(corrected <= 16, "{corrected} of 200");

@@ -8,3 +8,4 @@ mod page;
 mod paper;
 mod parallel;
 mod pipeline;
+mod until;

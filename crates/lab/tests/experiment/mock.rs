@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rowlock_lab::experiment::{self, Finished};
 use rowlock_lab::folder::Folder;
 use rowlock_lab::manifest::Provenance;
+use rowlock_lab::precision::Extent;
 use rowlock_lab::timestamp::Timestamp;
 use rowlock_lab::world::{Executed, Failure, Worlds};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome, World};
@@ -78,6 +79,10 @@ impl Mock<'_> {
 
     /// Runs an experiment in a folder.
     pub(crate) fn experiment(&self, scenario: Scenario, chosen: &[World], folder: &Path) -> Finished {
+        self.experiment_of(scenario, chosen.into(), folder)
+    }
+
+    pub(crate) fn experiment_of(&self, scenario: Scenario, extent: Extent<'_>, folder: &Path) -> Finished {
         let provenance = Provenance {
             arguments: vec!["rowlock".into(), "run".into(), "mock.toml".into()],
             file: "mock.toml".into(),
@@ -86,7 +91,7 @@ impl Mock<'_> {
             started: Timestamp::of(std::time::UNIX_EPOCH),
         };
         let mut folder = Folder::create(folder, &scenario).unwrap();
-        experiment::run(scenario, chosen, self, &mut folder, provenance, &mut |_| (), &self.cancel).unwrap()
+        experiment::run(scenario, extent, self, &mut folder, provenance, &mut |_| (), &self.cancel).unwrap()
     }
 
     fn called(&self, call: String) -> Result<(), Failure> {
