@@ -47,6 +47,13 @@ pub(crate) struct Run {
     /// How often every arm is run, in place of what the scenario says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: Option<u32>,
+    /// Go on until the 95 % interval of every completion time reaches no further than this share of the mean, as in "2 %";
+    /// --repeat is where it begins [default: the scenario's, at least 10]
+    #[arg(long, value_name = "SHARE", value_parser = crate::precision::share, allow_hyphen_values = true)]
+    pub(crate) until: Option<f64>,
+    /// With --until, the most repetitions [default: 100]
+    #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) at_most: Option<u32>,
     /// The seed of the first repetition, in place of what the scenario says
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

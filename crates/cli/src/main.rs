@@ -7,6 +7,7 @@ mod check;
 mod output;
 mod paper;
 mod policies;
+mod precision;
 mod progress;
 mod regress;
 mod run;

@@ -8,6 +8,7 @@ use host::{Host, HostCalibration};
 use lab::experiment::{self, Finished};
 use lab::folder::{self, Folder};
 use lab::manifest::{Ending, Provenance};
+use lab::precision::Extent;
 use lab::report::{self, Report};
 use lab::timestamp::Timestamp;
 use lab::two_worlds::{TwoWorlds, needs_host};
@@ -20,13 +21,14 @@ use crate::progress::Line;
 use crate::signals::Signals;
 use crate::stop::Stop;
 use crate::trace::Traces;
-use crate::{calibrate, check};
+use crate::{calibrate, check, precision};
 
 /// Runs the scenario and prints its report.
 pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let started = Timestamp::of(SystemTime::now());
     let (mut scenario, content) = check::read(&arguments.file)?;
     replace_keys(&mut scenario, arguments).map_err(Stop::Input)?;
+    let until = precision::until(&mut scenario, arguments).map_err(Stop::Input)?;
     let chosen = arguments.world.map_or_else(|| default_worlds(&scenario), arguments::Worlds::list);
 
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
@@ -49,7 +51,8 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     };
     let line = Line::new(&scenario);
     let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
-    let finished = experiment::run(scenario, chosen, &worlds, &mut folder, provenance, progress, signals.cancel());
+    let extent = Extent { worlds: chosen, until };
+    let finished = experiment::run(scenario, extent, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
     let Finished { scenario, report, error } = finished.map_err(unwritable)?;
 

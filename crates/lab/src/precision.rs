@@ -88,9 +88,9 @@ fn needed(all: &AllSeries<'_>, share: f64) -> Option<u64> {
 impl Precision {
     /// Why it stopped after so many repetitions, in a sentence.
     pub fn note(&self, repetitions: u32, complete: bool) -> String {
-        let percent = |percent: f64| words::significant(percent, 2);
         let Precision { first_stage, at_most, .. } = *self;
-        let (asked, widest) = (percent(self.percent), self.widest_percent.map_or("unknown".to_owned(), percent));
+        let widest = self.widest_percent.map_or("unknown".to_owned(), |percent| words::significant(percent, 3));
+        let asked = self.percent;
         if self.reached && complete {
             let rest = match repetitions - first_stage.min(repetitions) {
                 0 => format!("the first {first_stage} were enough"),
@@ -106,8 +106,6 @@ impl Precision {
             true => format!("after {repetitions} repetitions"),
             false => "early".to_owned(),
         };
-        format!(
-            "Stopped {when}: the widest completion time is known to ±{widest} %, not to ±{asked} %{would}."
-        )
+        format!("Stopped {when}: the widest completion time is known to ±{widest} %, not to ±{asked} %{would}.")
     }
 }

@@ -57,8 +57,14 @@ fn times(all: &AllSeries<'_>) -> Vec<Times> {
 }
 
 fn outliers(all: &[Times]) -> Option<String> {
-    let found: Vec<(&Times, usize)> =
-        all.iter().map(|of| (of, outlier::outliers(&of.times).len())).filter(|&(_, count)| count > 0).collect();
+    // Where many stand apart, or there are several heaps, it is the middle that cannot be told.
+    let few = |of: &Times, count: usize| (1..=of.times.len() / 10).contains(&count);
+    let found: Vec<(&Times, usize)> = all
+        .iter()
+        .filter(|of| !modes::has_several_modes(&of.times))
+        .map(|of| (of, outlier::outliers(&of.times).len()))
+        .filter(|&(of, count)| few(of, count))
+        .collect();
     let (count, samples): (usize, usize) =
         (found.iter().map(|(_, count)| count).sum(), found.iter().map(|(of, _)| of.times.len()).sum());
     let verb = if count == 1 { "stands" } else { "stand" };

@@ -32,7 +32,7 @@ fn blocks_follow_until_every_completion_time_is_known_that_well() {
     let precision = report.precision.as_ref().unwrap();
     assert!(precision.reached && precision.first_stage == 3 && precision.widest_percent <= Some(0.5), "{precision:?}");
     let note = format!(
-        "Stopped after {} repetitions: every completion time is known to ±0.50 %; 3 were planned",
+        "Stopped after {} repetitions: every completion time is known to ±0.5 %; 3 were planned",
         report.repeat
     );
     assert!(report.notes[0].starts_with(&note), "{:?}", report.notes);
@@ -65,7 +65,7 @@ fn it_goes_no_further_than_it_may_and_says_what_it_would_take() {
     assert_eq!((report.repeat, report.precision.as_ref().map(|of| of.reached)), (7, Some(false)));
     let note = &report.notes[0];
     assert!(note.starts_with("Stopped after 7 repetitions, the most that were allowed: the widest"), "{note}");
-    assert!(note.contains("not to ±0.010 %; it would take about "), "{note}");
+    assert!(note.contains("not to ±0.01 %; it would take about "), "{note}");
 }
 
 #[test]

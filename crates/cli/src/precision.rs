@@ -1,0 +1,62 @@
+//! `--until`: a precision to go on for, and how far.
+
+use anyhow::anyhow;
+use lab::precision::Until;
+use scenario::Scenario;
+
+use crate::arguments::Run;
+
+/// Fewer repetitions say too little of the scatter to decide by.
+const FIRST_STAGE: u32 = 10;
+
+/// The most repetitions where nobody says.
+const AT_MOST: u32 = 100;
+
+/// A share as people write it: `2 %`.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').map(|number| number.trim().parse::<f64>());
+    match number {
+        Some(Ok(percent)) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
+        Some(Ok(_)) => Err("it has to be more than 0 % and less than 100 %".to_owned()),
+        Some(Err(_)) | None => Err("write it in percent of the mean: \"2 %\"".to_owned()),
+    }
+}
+
+/// When to stop, if the command line says so; the first stage is put into the scenario.
+pub(crate) fn until(scenario: &mut Scenario, arguments: &Run) -> anyhow::Result<Option<Until>> {
+    const MOST_RUNS: u64 = scenario::keys::MOST_RUNS;
+    let Some(share) = arguments.until else { return Ok(None) };
+    let repeat = &mut scenario.experiment.repeat;
+    if arguments.repeat.is_none() {
+        *repeat = FIRST_STAGE.max(*repeat).min(arguments.at_most.unwrap_or(u32::MAX).max(2));
+    }
+    let (repeat, at_most) = (*repeat, arguments.at_most.unwrap_or(AT_MOST.max(*repeat)));
+    if repeat < 2 {
+        return Err(anyhow!(
+            "--until: one repetition has no scatter to decide by; ask for more by --repeat, at best 10"
+        ));
+    }
+    if at_most < repeat {
+        return Err(anyhow!("--at-most: {at_most} repetitions are fewer than the {repeat} to begin with"));
+    }
+    let arms = scenario.arms.len();
+    if arms as u64 * u64::from(at_most) > MOST_RUNS {
+        return Err(anyhow!(
+            "--at-most: {at_most} repetitions of {arms} arms are more than {MOST_RUNS} runs; allow fewer"
+        ));
+    }
+    Ok(Some(Until { share, at_most }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_written_in_percent() {
+        assert_eq!((share("2 %"), share("0.5%")), (Ok(0.02), Ok(0.005)));
+        for wrong in ["2", "", "%", "x %", "0 %", "-1 %", "100 %", "nan %", "inf %"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+}
