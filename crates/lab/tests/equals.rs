@@ -30,7 +30,7 @@ fn assert_few_false_alarms(of: &str, side: usize, mut draw: impl FnMut() -> f64)
         alarms.iter_mut().zip(p).for_each(|(alarms, p)| *alarms += usize::from(p < 0.05));
     }
     let rates = alarms.map(|alarms| alarms as f64 / COMPARISONS as f64 * 100.0);
-    println!("{of}: paired logarithms, pairs, Welch, Mann-Whitney, trend: {rates:?} %");
+    eprintln!("{of}: paired logarithms, pairs, Welch, Mann-Whitney, trend: {rates:?} %");
     assert!(rates.iter().all(|rate| (2.0..=9.0).contains(rate)), "{of}: {rates:?} %");
 }
 
