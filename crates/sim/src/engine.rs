@@ -136,12 +136,14 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
             debug_assert!(at >= self.now, "time runs backwards: {at} after {}", self.now);
             self.now = at;
             self.events += 1;
-            if let Some(since) = self.headway.event() {
-                return Err(self.why_nothing_happens(Some(since)));
-            }
             let cpu = CpuId(slot as u32);
             match self.cpus[slot].doing {
-                Doing::Switching { from, to } => self.switch_ends(cpu, from, to),
+                Doing::Switching { from, to } => {
+                    if let Some(since) = self.headway.switch() {
+                        return Err(self.why_nothing_happens(Some(since)));
+                    }
+                    self.switch_ends(cpu, from, to);
+                }
                 Doing::Running(thread) if self.order.is(key, Event::Alarm) => self.alarm(cpu, thread),
                 Doing::Running(thread) => self.activity_ends(cpu, thread),
                 Doing::Idle => self.queue.set(slot, u64::NEVER),

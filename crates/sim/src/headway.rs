@@ -10,9 +10,9 @@ use crate::account::Use;
 pub(crate) struct Headway {
     /// When one of their threads last ran.
     since: Instant,
-    /// Events since one of them last ran.
+    /// Switches since one of them last ran.
     without_running: u64,
-    /// Events since one of them last computed.
+    /// Switches since one of them last computed.
     without_work: u64,
     threads: u64,
 }
@@ -22,12 +22,12 @@ impl Headway {
         Headway { since: Instant::ZERO, without_running: 0, without_work: 0, threads: threads as u64 }
     }
 
-    /// An event; returns the moment of the last headway if there have been too many without any.
+    /// A switch; returns the moment of the last headway if there have been too many without any.
     ///
     /// The limits are far beyond what any scheduler needs to serve every thread once. Waiting threads may spin and yield for
     /// long until the one that they wait for has its turn, so work is waited for a hundred times longer.
     #[inline]
-    pub(crate) fn event(&mut self) -> Option<Instant> {
+    pub(crate) fn switch(&mut self) -> Option<Instant> {
         self.without_running += 1;
         self.without_work += 1;
         let limit = 1_000_000 + 1_000 * self.threads;

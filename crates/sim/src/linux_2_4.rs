@@ -382,3 +382,83 @@ impl Scheduler for Linux24 {
         self.waiting
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::{MachineKeys, Scheduler as Named};
+
+    const CPU: CpuId = CpuId(0);
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + Span::from_micros(micros)
+    }
+
+    /// Threads with memory of their own on so many CPUs, all ready in the order of their numbers.
+    fn ready(cpus: u32, threads: u32) -> (Linux24, Marks) {
+        let keys = MachineKeys { scheduler: Some(Named::Linux24), ..MachineKeys::default() };
+        let machine = keys.complete(&Machine::with_cpus(cpus));
+        let mut linux = Linux24::new(&machine, std::iter::repeat_n(1, threads as usize));
+        let mut marks = Marks::new(cpus as usize);
+        (0..threads).for_each(|thread| linux.ready(ThreadId(thread), Why::New, at(0), &mut marks));
+        (linux, marks)
+    }
+
+    fn counter(linux: &Linux24, thread: usize) -> u64 {
+        linux.tasks[thread].counter.as_nanos() / 1_000
+    }
+
+    #[test]
+    fn an_epoch_halves_what_is_left_to_blocked_threads_and_to_those_that_run_elsewhere() {
+        let (mut linux, mut marks) = ready(2, 3);
+        assert_eq!(linux.pick(CPU, None, at(0)), Some(ThreadId(0)));
+        linux.leave(CPU, ThreadId(0), at(50));
+        assert_eq!(linux.pick(CPU, None, at(50)), Some(ThreadId(1)));
+        assert_eq!(linux.pick(CpuId(1), None, at(100)), Some(ThreadId(2)));
+        // At 250 us thread 1 has used up its 200; thread 2 has run for 150 elsewhere; thread 0 is blocked with 150.
+        assert_eq!(linux.pick(CPU, Some(ThreadId(1)), at(250)), Some(ThreadId(1)));
+        assert_eq!(counter(&linux, 1), 200);
+        assert_eq!(counter(&linux, 0), 150 / 2 + 200);
+        assert_eq!(counter(&linux, 2), 50 / 2 + 200);
+        assert_eq!(linux.alarm(CpuId(1), at(250)), at(250 + 225));
+        linux.ready(ThreadId(0), Why::Woken, at(260), &mut marks);
+        // On its own CPU it is worth 275 + 150, against 190 + 160; elsewhere 275, against 215 + 160.
+        assert!(marks.is_marked(CPU) && !marks.is_marked(CpuId(1)));
+    }
+
+    #[test]
+    fn no_epoch_begins_where_nobody_is_ready() {
+        let (mut linux, _) = ready(1, 1);
+        linux.pick(CPU, None, at(0));
+        linux.leave(CPU, ThreadId(0), at(120));
+        assert_eq!(linux.pick(CPU, None, at(120)), None);
+        assert_eq!(counter(&linux, 0), 80);
+    }
+
+    #[test]
+    fn a_cpu_whose_thread_runs_out_as_another_begins_an_epoch_chooses_all_the_same() {
+        let (mut linux, marks) = ready(2, 4);
+        linux.pick(CPU, None, at(0));
+        linux.pick(CpuId(1), None, at(0));
+        linux.alarm(CPU, at(6));
+        linux.alarm(CpuId(1), at(6));
+        // Threads 2 and 3 have nothing left either.
+        linux.tasks[2].counter = Span::ZERO;
+        linux.tasks[3].counter = Span::ZERO;
+        linux.ready.set_all(|slot, key| if key == u128::NEVER { key } else { Linux24::key(&linux.tasks[slot]) });
+        assert!(linux.alarmed(CPU, at(200), &marks).this_cpu);
+        linux.pick(CPU, Some(ThreadId(0)), at(200));
+        assert!(linux.alarmed(CpuId(1), at(200), &marks).this_cpu, "refilled, but it ran out");
+    }
+
+    #[test]
+    fn whoever_yields_is_worth_less_than_anybody_with_anything_left() {
+        let (mut linux, mut marks) = ready(1, 2);
+        linux.pick(CPU, None, at(0));
+        linux.yields(CPU, ThreadId(0), at(1));
+        assert_eq!(linux.pick(CPU, Some(ThreadId(0)), at(1)), Some(ThreadId(1)));
+        linux.ready(ThreadId(0), Why::Yielded, at(7), &mut marks);
+        assert!(!marks.is_marked(CPU), "a yielder is not offered to anybody");
+        assert_eq!(linux.pick(CPU, Some(ThreadId(1)), at(8)), Some(ThreadId(1)));
+    }
+}

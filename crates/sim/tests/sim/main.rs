@@ -3,8 +3,11 @@
 
 mod alone;
 mod eevdf;
+mod extremes;
+mod fingerprint;
 mod golden;
 mod laws;
+mod linux_2_4;
 mod rr;
 mod rules;
 mod timeline;

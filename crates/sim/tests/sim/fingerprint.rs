@@ -1,0 +1,118 @@
+//! Fingerprints: a hash of everything that happens in a run, for each setting, scheduler and seed. A fingerprint that
+//! changes means that something happens otherwise, be it at the end of a long run; nothing about the change is right or
+//! wrong by that, but it has to be meant.
+
+use std::fmt::Write;
+
+use policy::record::Off;
+use policy::wakeup::Scheme;
+use policy::{CpuId, Instant, JobId, Span, ThreadId};
+use rowlock_sim::run_watched;
+use rowlock_sim::scheduler::Why;
+use rowlock_sim::watch::{Begins, Doing, Watch};
+use scenario::{Accounting, Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie};
+
+use crate::timeline::{barrier, setting};
+
+/// FNV-1a over the ingredients: the moment, the kind of event, and the numbers in it.
+struct Fingerprint(u64);
+
+impl Fingerprint {
+    fn add(&mut self, at: Instant, what: u64, one: u64, other: u64) {
+        for byte in [at.as_nanos(), what, one, other].into_iter().flat_map(u64::to_le_bytes) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+impl Watch for Fingerprint {
+    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
+        let number = |thread: Option<ThreadId>| thread.map_or(0, |thread| u64::from(thread.0) + 1);
+        let (what, from, to) = match doing {
+            Doing::Idle => (0, None, None),
+            Doing::Running(thread) => (1, None, Some(thread)),
+            Doing::Switching { from, to } => {
+                (2 + from.map_or(0, |(_, how)| 1 + how as u64), from.map(|(it, _)| it), to)
+            }
+        };
+        self.add(at, what, u64::from(cpu.0), number(from) << 32 | number(to));
+    }
+
+    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
+        self.add(at, 16 + what as u64, u64::from(thread.0), 0);
+    }
+
+    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
+        self.add(at, 32 + why as u64, u64::from(thread.0), 0);
+    }
+
+    fn barrier_completes(&mut self, at: Instant, job: JobId, last: ThreadId) {
+        self.add(at, 48, u64::from(job.0), u64::from(last.0));
+    }
+
+    fn wakes(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
+        self.add(at, 49, u64::from(waker.0), u64::from(woken.0));
+    }
+}
+
+fn crew(threads: u32, granularity: Granularity, rounds: u64, waiting: &str) -> Job {
+    let compute = Compute::Granularity(granularity);
+    let kind = Kind::Barrier { threads, compute, rounds, waiting: waiting.parse().unwrap() };
+    Job { name: format!("crew-{}", granularity.name()), copies: 1, kind }
+}
+
+fn crowd(threads: u32) -> Job {
+    Job { name: "crowd".into(), copies: 1, kind: Kind::Cpu { threads, work: None } }
+}
+
+/// Settings that between them have everything: alone and crowded, fine and coarse, copies, ends and no ends.
+fn settings() -> Vec<(&'static str, Setting)> {
+    use Granularity::{Coarse, Fine, Medium};
+    let homogeneous = Job { copies: 4, ..crew(5, Medium, 60, "cs") };
+    let mix = vec![crew(6, Fine, 200, "2cs+"), crew(4, Medium, 80, "cs+"), crew(3, Coarse, 30, "always-block")];
+    vec![
+        ("alone", setting(vec![crew(7, Fine, 300, "2cs+")])),
+        ("against a crowd", setting(vec![crew(7, Fine, 200, "cs"), crowd(15)])),
+        ("homogeneous", setting(vec![homogeneous])),
+        ("mix that keeps running", Setting { keep_running: true, ..setting(mix) }),
+        ("yielding", setting(vec![crew(6, Fine, 60, "always-yield"), crowd(5)])),
+        ("one thread", setting(vec![barrier("solo", 1, Span::ZERO, 500, "cs")])),
+    ]
+}
+
+fn machines() -> Vec<(String, Machine)> {
+    let paper = |scheduler| {
+        let step = Some(Span::from_micros(1));
+        let keys = MachineKeys { scheduler: Some(scheduler), step, ..MachineKeys::default() };
+        let slice = Span::from_micros(300);
+        Machine { slice, ..keys.complete(&Machine::with_cpus(8)) }
+    };
+    let mut machines: Vec<(String, Machine)> =
+        Scheduler::ALL.map(|scheduler| (scheduler.name().to_owned(), paper(scheduler))).into();
+    let base = paper(Scheduler::Linux24);
+    let mut add = |name: &str, machine: Machine| machines.push((format!("linux-2.4, {name}"), machine));
+    let options = base.linux_2_4;
+    add("ap", Machine { linux_2_4: Linux24 { wakeup: Scheme::Ap, ..options }, ..base });
+    add("gv", Machine { linux_2_4: Linux24 { wakeup: Scheme::Gv, ..options }, ..base });
+    add("tick accounting", Machine { linux_2_4: Linux24 { accounting: Accounting::Tick, ..options }, ..base });
+    add("switches for free", Machine { linux_2_4: Linux24 { charge_switch: false, ..options }, ..base });
+    add("no tail", Machine { linux_2_4: Linux24 { tail: false, ..options }, ..base });
+    add("timeout first", Machine { tie: Tie::Timeout, ..base });
+    machines
+}
+
+#[test]
+fn fingerprints_are_those_of_the_golden_file() {
+    let mut text = String::new();
+    for (machine_name, machine) in machines() {
+        for (setting_name, setting) in settings() {
+            let of = |seed| {
+                let mut fingerprint = Fingerprint(0xcbf2_9ce4_8422_2325);
+                let (outcome, _) = run_watched::<Off, _>(&machine, &setting, seed, &mut fingerprint).unwrap();
+                format!("{:016x} {:6}", fingerprint.0, outcome.machine.events.unwrap())
+            };
+            writeln!(text, "{machine_name:28} {setting_name:24} {}  {}", of(1), of(2)).unwrap();
+        }
+    }
+    insta::assert_snapshot!(text);
+}

@@ -1,0 +1,121 @@
+//! Linux 2.4 by hand: CS is 6 us, a tick 10 us, an allocation 200 us, the penalty 150, bonus and threshold 10.
+
+use policy::Span;
+use policy::wakeup::Scheme;
+use rowlock_sim::run;
+use scenario::{Accounting, Linux24, Machine, MachineKeys, Scheduler};
+
+use crate::timeline::{assert_timeline, barrier, cpu, setting, timeline};
+
+fn us(n: u64) -> Span {
+    Span::from_micros(n)
+}
+
+fn machine(cpus: u32) -> Machine {
+    let keys = MachineKeys { scheduler: Some(Scheduler::Linux24), step: Some(us(1)), ..MachineKeys::default() };
+    keys.complete(&Machine::with_cpus(cpus))
+}
+
+fn with(machine: Machine, change: impl FnOnce(&mut Linux24)) -> Machine {
+    let mut linux_2_4 = machine.linux_2_4;
+    change(&mut linux_2_4);
+    Machine { linux_2_4, ..machine }
+}
+
+#[test]
+fn a_thread_is_charged_for_the_switch_to_it_and_stays_when_a_new_epoch_finds_it_level() {
+    let setting = setting(vec![cpu("a", Some(us(450))), cpu("b", Some(us(500)))]);
+    let (text, _) = timeline(&machine(1), &setting, "ab", "ab");
+    assert_timeline(
+        &text,
+        // At 400 us both are spent: a new epoch, and b, which is there, has the bonus of its own memory besides.
+        "0 ns cpu0: idle, then a
+         6 us cpu0: a
+         200 us cpu0: a preempted, then b
+         206 us cpu0: b
+         600 us cpu0: b preempted, then a
+         606 us cpu0: a
+         862 us cpu0: a ends, then b
+         868 us cpu0: b
+         974 us cpu0: b ends, then idle",
+    );
+    let free = with(machine(1), |linux| linux.charge_switch = false);
+    let (text, _) = timeline(&free, &setting, "ab", "ab");
+    assert!(text.contains("206 us cpu0: a preempted, then b"), "the switch is free:\n{text}");
+}
+
+#[test]
+fn threads_of_a_job_follow_each_other_on_a_cpu_and_enter_the_queue_at_its_head() {
+    let linux = with(machine(1), |linux| linux.charge_switch = false);
+    let setting = setting(vec![barrier("pair", 2, us(10), 3, "always-block"), cpu("hog", Some(us(2_000)))]);
+    let (text, outcome) = timeline(&linux, &setting, "abh", "ahb");
+    assert_timeline(
+        &text,
+        // a blocks; the hog is nearer to the head than b, as good by its counter, and does not share a's memory. When b meets a
+        // both have less left than the hog, but more goodness: they last ran here.
+        "0 ns cpu0: idle, then a
+         6 us cpu0: a
+         16 us cpu0: a blocks, then b
+         22 us cpu0: b
+         42 us cpu0: b blocks, then a
+         48 us cpu0: a
+         68 us cpu0: a blocks, then b
+         74 us cpu0: b
+         84 us cpu0: b ends, then a
+         90 us cpu0: a
+         90 us cpu0: a ends, then h
+         96 us cpu0: h
+         2.096 ms cpu0: h ends, then idle",
+    );
+    assert_eq!(outcome.jobs[0].rounds, Some(3));
+}
+
+#[test]
+fn an_awakened_thread_preempts_where_it_outdoes_the_running_one_by_more_than_the_threshold() {
+    // a waits for b, which has all of CPU 1, while the hog uses its counter up on CPU 0.
+    let crew = |compute: u64| barrier("crew", 2, us(compute), 2, "always-block");
+    let (text, _) = timeline(&machine(2), &setting(vec![crew(150), cpu("hog", Some(us(1_000)))]), "abh", "hab");
+    let preempted =
+        text.lines().any(|line| line.ends_with("h preempted, then a") || line.ends_with("h preempted, then b"));
+    assert!(preempted, "{text}");
+}
+
+#[test]
+fn ticks_are_charged_to_whoever_is_there_when_the_timer_interrupts() {
+    let by_tick = with(machine(1), |linux| linux.accounting = Accounting::Tick);
+    // Each computation is over before the tick comes, so the pair is only charged for the ticks that fall into it.
+    let setting = setting(vec![cpu("a", Some(us(1_000))), cpu("b", Some(us(1_000)))]);
+    let (text, _) = timeline(&by_tick, &setting, "ab", "ab");
+    // From 0 to 200 us there are 20 ticks, the last of them at 200 us.
+    assert!(text.contains("200 us cpu0: a preempted, then b"), "{text}");
+    // The tick at 200 us was a's; b has all of its 20 from 210 to 400 us, and is the one who stays for the next epoch.
+    assert!(text.contains("600 us cpu0: b preempted, then a"), "{text}");
+}
+
+#[test]
+fn the_original_scheme_leaves_cpus_idle_that_the_others_use() {
+    let crew = barrier("crew", 8, us(20), 200, "always-block");
+    let jobs = setting(vec![crew, cpu("hog", None), cpu("other", None)]);
+    let completion = |scheme: Scheme| {
+        let machine = with(machine(8), |linux| linux.wakeup = scheme);
+        run(&machine, &jobs, 1).unwrap().jobs[0].completion_ns.unwrap()
+    };
+    let [original, ap, gv] = Scheme::ALL.map(completion);
+    assert!(ap < original, "ap {ap}, original {original}");
+    assert!(gv < original, "gv {gv}, original {original}");
+}
+
+#[test]
+fn options_that_do_not_matter_alone_do_not_change_a_thread_that_is_alone() {
+    let alone = setting(vec![cpu("a", Some(us(5_000)))]);
+    let expected = run(&machine(2), &alone, 1).unwrap();
+    for changed in [
+        with(machine(2), |linux| linux.accounting = Accounting::Tick),
+        with(machine(2), |linux| linux.charge_switch = false),
+        with(machine(2), |linux| linux.tail = false),
+        with(machine(2), |linux| linux.penalty = 0),
+        with(machine(2), |linux| linux.wakeup = Scheme::Gv),
+    ] {
+        assert_eq!(run(&changed, &alone, 1).unwrap().jobs, expected.jobs);
+    }
+}
