@@ -121,6 +121,17 @@ fn values_that_stand_apart_are_counted_and_some_are_named() {
 }
 
 #[test]
+fn where_many_stand_apart_none_is_an_outlier() {
+    let far = |count| {
+        report(1, 20, World::Sim, |_, repeat| {
+            100.0 + f64::from(repeat % 10) / 10.0 + if repeat < count { 5.0 } else { 0.0 }
+        })
+    };
+    assert!(only_note(&far(2)).starts_with("Outliers: 2 of 20 "));
+    assert!(far(3).notes.is_empty(), "{:?}", far(3).notes);
+}
+
+#[test]
 fn a_drift_is_told_of_the_host_and_not_of_the_simulator_which_has_no_time() {
     let drifting = |world| {
         report(2, 12, world, |arm, repeat| {
