@@ -43,6 +43,8 @@ pub struct Report {
     pub factors: Vec<String>,
     /// The swept path that is compared.
     pub compare: Option<String>,
+    /// Its first value, which speed-ups are over.
+    pub baseline: Option<toml::Value>,
     /// For how many comparisons p values are corrected.
     pub comparisons: usize,
     /// The swept path on the plots' axis.
@@ -116,6 +118,7 @@ impl Report {
             seed: scenario.experiment.seed,
             factors: csv::factors(scenario),
             compare: scenario.experiment.compare.clone(),
+            baseline: baseline(scenario),
             comparisons: comparisons.pairs(),
             x: scenario.experiment.x.clone(),
             accuracy: summary::accuracy(&gaps),
@@ -126,6 +129,12 @@ impl Report {
             notes,
         }
     }
+}
+
+fn baseline(scenario: &Scenario) -> Option<toml::Value> {
+    let compare = scenario.experiment.compare.as_ref()?;
+    let (_, value) = scenario.arms.first()?.factors.iter().find(|(path, _)| path == compare)?;
+    Some(value.clone())
 }
 
 fn stand_in_note(StandIn { job, work }: &StandIn) -> String {

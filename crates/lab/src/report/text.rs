@@ -172,8 +172,8 @@ fn job_block(report: &Report, job: &str) -> String {
 fn summary_cells(report: &Report, summary: &Summary) -> Vec<Option<String>> {
     let switches = [summary.voluntary_switches, summary.involuntary_switches].into_iter().flatten();
     let switches = switches.map(|estimate| estimate.mean).reduce(|one, other| one + other);
-    let compared = |of: &Summary| report.compare.as_ref().and_then(|path| of.factors.get(path)).cloned();
-    let is_baseline = report.summaries.first().is_some_and(|first| compared(first) == compared(summary));
+    let compared = report.compare.as_ref().and_then(|path| summary.factors.get(path));
+    let is_baseline = report.baseline.as_ref() == compared;
     vec![
         Some(summary.world.name().to_owned()),
         summary.completion_ns.map(|estimate| words::with_share(&estimate, words::time)),

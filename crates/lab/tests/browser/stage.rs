@@ -78,7 +78,8 @@ pub(crate) fn page(path: &Path) -> PathBuf {
     };
     let mut folder = Folder::create(path, &scenario).unwrap();
     let (chosen, cancel) = ([World::Sim, World::Host], AtomicBool::new(false));
-    let finished = experiment::run(scenario, &chosen, &Stage, &mut folder, provenance, &mut |_| (), &cancel).unwrap();
+    let finished =
+        experiment::run(scenario, chosen.as_slice(), &Stage, &mut folder, provenance, &mut |_| (), &cancel).unwrap();
     assert!(finished.error.is_none(), "{:?}", finished.error);
     path.join(folder::PAGE)
 }

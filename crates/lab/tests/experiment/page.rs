@@ -154,3 +154,17 @@ fn an_experiment_without_a_run_has_a_page_that_says_so() {
     parse(&page);
     assert!(page.contains("0 of 36 runs were made") && page.contains("interrupted"), "{page}");
 }
+
+#[test]
+fn the_baseline_is_the_same_however_few_runs_were_made() {
+    for runs in 2..12 {
+        let folder = tempfile::tempdir().unwrap();
+        let mock = Mock { trouble: crate::mock::Trouble::Cancel(runs), ..Mock::new() };
+        let report = mock.experiment(read(CREW), BOTH, folder.path()).report;
+        assert_eq!(report.baseline, Some("always-block".into()));
+        let page = fs::read_to_string(folder.path().join(folder::PAGE)).unwrap();
+        let over = page.matches("Speed-up over ").count();
+        assert_eq!(page.matches("Speed-up over always-block").count(), over, "after {runs} runs");
+        assert!(!text::render(&report).lines().any(|line| line.contains("cs  ") && line.contains("baseline")));
+    }
+}

@@ -105,9 +105,8 @@ impl<'a> Figures<'a> {
 
     fn speed_ups(&self, summary: &Summary) -> Vec<f64> {
         let Some(compare) = &self.report.compare else { return Vec::new() };
-        let baseline = self.report.summaries.first().and_then(|first| first.factors.get(compare));
         let mut arm = summary.factors.clone();
-        arm.extend(baseline.map(|value| (compare.clone(), value.clone())));
+        arm.extend(self.report.baseline.clone().map(|value| (compare.clone(), value)));
         let (baseline, own) = (
             self.values(Figure::Completion, summary, &arm),
             self.values(Figure::Completion, summary, &summary.factors),
@@ -118,10 +117,12 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// The values of a factor over all arms, in the order of the file.
+/// The values of a factor over all arms of which there is a run, in the order of the file; of what is compared, the baseline
+/// in any case.
 pub(super) fn values_of(report: &Report, path: Option<&str>) -> Vec<toml::Value> {
     let Some(path) = path else { return Vec::new() };
-    distinct(report.summaries.iter().filter_map(|summary| summary.factors.get(path)).cloned())
+    let baseline = report.baseline.iter().filter(|_| report.compare.as_deref() == Some(path));
+    distinct(baseline.chain(report.summaries.iter().filter_map(|summary| summary.factors.get(path))).cloned())
 }
 
 #[cfg(test)]

@@ -77,7 +77,8 @@ impl<'a> Job<'a> {
         let x = report.x.as_deref().filter(|path| report.compare.as_deref() != Some(*path));
         let x = x.and_then(|path| Across::new(path, values_of(report, Some(path))));
         let mut new = Job { report, figures, number, summaries, series: Vec::new(), groups: Vec::new(), x };
-        new.series = distinct(new.summaries.iter().map(|summary| new.series_of(summary)));
+        let known = values_of(report, new.line_factor()).iter().map(words::value).collect::<Vec<_>>();
+        new.series = if known.is_empty() { vec![String::new()] } else { known };
         new.groups = distinct(new.summaries.iter().map(|summary| new.group_of(summary)));
         new
     }
@@ -110,10 +111,14 @@ impl<'a> Job<'a> {
         let lines = self.lines();
         let charts: Vec<(Metric, Vec<String>)> =
             metrics.iter().map(|metric| (*metric, self.line_charts(*metric, &lines))).collect();
+        let caption = |metric| {
+            let (axis, _, unit) = self.scale(metric);
+            self.caption(metric, &unit, &axis)
+        };
         let body = if self.groups.len() == 1 {
             grid(&charts.iter().flat_map(|(_, charts)| charts.clone()).collect::<Vec<_>>())
         } else {
-            charts.iter().map(|(metric, charts)| multiples(*metric, charts)).collect()
+            charts.iter().map(|(metric, charts)| multiples(*metric, &caption(*metric), charts)).collect()
         };
         self.legend(&lines) + &body
     }
@@ -150,11 +155,8 @@ impl<'a> Job<'a> {
 
     /// What a chart is called, with its unit, and which way is good.
     fn caption(&self, metric: Metric, unit: &str, axis: &Axis) -> String {
-        let over = match &self.report.compare {
-            Some(path) if metric == Metric::SpeedUp => {
-                let first = values_of(self.report, Some(path)).first().map(words::value).unwrap_or_default();
-                format!(" over {first}")
-            }
+        let over = match &self.report.baseline {
+            Some(baseline) if metric == Metric::SpeedUp => format!(" over {}", words::value(baseline)),
             _ => String::new(),
         };
         let scale = if axis.is_logarithmic() { "logarithmic" } else { "" };
@@ -333,13 +335,13 @@ impl<'a> Across<'a> {
 }
 
 /// The small multiples of a figure.
-fn multiples(metric: Metric, charts: &[String]) -> String {
+fn multiples(metric: Metric, caption: &str, charts: &[String]) -> String {
     let (shown, rest) = charts.split_at(charts.len().min(MULTIPLES));
     let rest = if rest.is_empty() { String::new() } else { folded(&format!("{} more", rest.len()), &grid(rest)) };
     let body = grid(shown) + &rest;
     match metric {
-        Metric::Completion | Metric::SpeedUp => format!("<h4>{}, {}</h4>\n{body}", metric.name(), metric.better()),
-        Metric::Ssr | Metric::RoundsPerSecond => folded(metric.name(), &body),
+        Metric::Completion | Metric::SpeedUp => format!("<h4>{}</h4>\n{body}", escape(caption)),
+        Metric::Ssr | Metric::RoundsPerSecond => folded(caption, &body),
     }
 }
 
