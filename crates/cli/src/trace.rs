@@ -40,7 +40,14 @@ impl Traces {
             let path = file.path().display().to_string();
             let made = worlds.trace(world, &arm.setting, scenario.experiment.seed, file, signals.cancel());
             match made {
-                Ok(()) => tell(format_args!("the trace of {} is in {path}", described(scenario, world))),
+                Ok(lost) => {
+                    tell(format_args!("the trace of {} is in {path}", described(scenario, world)));
+                    if lost > 0 {
+                        tell(format_args!(
+                            "note: {path} ends early for some threads: {lost} of their events had no room"
+                        ));
+                    }
+                }
                 Err(Failure::Cancelled) => {
                     tell(format_args!("interrupted: there is no trace {path}"));
                     return Err(Stop::Interrupted(signals.number()));

@@ -117,11 +117,11 @@ fn a_machine_of_more_cpus_than_perfetto_takes_is_refused_before_anything_runs() 
 
 #[test]
 fn a_disk_that_is_full_in_the_middle_of_a_trace_is_an_error_and_leaves_no_trace() {
-    let place = Place::with(&CREW.replace("rounds = 20", "rounds = 2000"));
-    // A limit on the size of files that the results do not reach and the trace does.
+    let place = Place::with(&CREW.replace("rounds = 20", "rounds = 6000"));
+    // A limit of a megabyte on the size of files, which the results do not reach and the trace does.
     let rowlock = place.command(&["--trace", "x.pftrace"]);
     let mut shell = Command::new("sh");
-    let limited = "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\"";
+    let limited = "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"";
     shell.args(["-c", limited]).arg(rowlock.get_program()).args(rowlock.get_args());
     let output = shell.current_dir(place.path("")).stdout(Stdio::null()).output().unwrap();
     let told = told(output, 1);
@@ -153,4 +153,30 @@ fn an_interrupted_trace_leaves_no_file_and_what_was_measured_is_kept() {
     assert!(told.contains("there is no trace x.pftrace"), "{told}");
     assert_eq!(place.files(), [""; 0]);
     assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn both_worlds_have_a_trace_each_of_the_same_threads() {
+    let here = CREW.replace("cpus = 2\nscheduler = \"rr\"", "like = \"host\"");
+    let place = Place::with(&here);
+    let told = place.run(0, &["--trace", "x.pftrace"]);
+    assert!(told.contains("sim world") && told.contains("host world"), "{told}");
+    assert_eq!(place.files(), ["x.host.pftrace", "x.sim.pftrace"]);
+    let [host, sim] = ["x.host.pftrace", "x.sim.pftrace"].map(|name| place.trace(name));
+    let crew = |trace: &Trace| {
+        let names = trace.threads.values().map(|(_, name)| name.clone());
+        names.filter(|name| name.starts_with("crew/")).collect::<Vec<_>>()
+    };
+    assert_eq!(crew(&host), crew(&sim));
+    // The same rounds, and on the host, as it was observed, every thread at something from beginning to end.
+    for trace in [&host, &sim] {
+        assert!(trace.marks.iter().any(|mark| mark.name == "round 20"));
+        assert!(!trace.marks.iter().any(|mark| mark.name == "round 21"));
+        let count = |kind| trace.marks.iter().filter(|mark| mark.kind == kind).count();
+        assert_eq!(count(1), count(2), "slices that begin end");
+        assert_eq!(trace.marks.iter().filter(|mark| mark.name == "ends").count(), 3);
+        for switches in trace.switches.values() {
+            assert!(switches.is_sorted_by_key(|switch| switch.at));
+        }
+    }
 }

@@ -18,6 +18,7 @@ use sys::process::{Usage, thread_usage};
 use wait::Barrier;
 
 use crate::child::{Requests, reply};
+use crate::diary::{Diary, Entry, Keeper, Observer, What};
 use crate::protocol::{Compute, Failure, Order, Reply, Request, Task, Waiting};
 use crate::units::span;
 use crate::work::{Rate, Rod};
@@ -38,6 +39,8 @@ const STOPPED: u8 = 2;
 struct Crew<R: Recorder> {
     job: String,
     keep_running: bool,
+    /// How many threads keep a diary, if they do.
+    diaries: Option<u32>,
     rate: Rate,
     task: Shared<R>,
     gate: Gate,
@@ -75,6 +78,7 @@ struct Tally {
     ended: Instant,
     usage: Usage,
     work: Span,
+    diary: Option<Diary>,
 }
 
 pub(crate) fn serve(order: Order, requests: Requests) -> Result<(), Failure> {
@@ -89,6 +93,7 @@ where
     let crew = Arc::new(Crew {
         job: order.job,
         keep_running: order.keep_running,
+        diaries: order.diaries.then_some(threads),
         rate: order.rate,
         task,
         gate: Gate::new(threads as usize + 1),
@@ -151,8 +156,18 @@ fn prepare<R: Recorder + Default>(order: &Order) -> Result<(u32, Shared<R>), Fai
 impl<R: Recorder> Crew<R> {
     /// The life of one thread.
     fn thread(&self, number: u32, tell: &Sender<Word>) {
+        match self.diaries {
+            Some(threads) => self.live(number, tell, Observer::new(number, threads, self.rate)),
+            None => self.live(number, tell, ()),
+        }
+    }
+
+    fn live<K: Keeper>(&self, number: u32, tell: &Sender<Word>, mut keeper: K) {
         // Nobody is left to hear where these fail: the process is about to end.
-        let done = |tally| drop(tell.send(Word::Done(tally)));
+        let done = |tally: Tally, mut keeper: K| {
+            keeper.note(What::Ends);
+            drop(tell.send(Word::Done(Tally { diary: keeper.close(), ..tally })));
+        };
         let mut rod = Rod::new();
         // The first pass brings code and data into the cache.
         rod.relax(1000);
@@ -162,14 +177,15 @@ impl<R: Recorder> Crew<R> {
                 let (mut party, mut later) = (barrier.party(number), afterwards.party(number));
                 self.enter(tell);
                 let meter = Meter::start();
+                keeper.note(What::Computes);
                 let mut iterations = 0;
                 for _ in 0..rounds {
                     let length = self.rate.iterations(normal.draw(&mut stream, step));
-                    rod.relax(length);
+                    keeper.relax(&mut rod, length);
                     iterations += length;
-                    party.wait();
+                    party.wait_watched(&mut keeper);
                 }
-                done(meter.stop(self.rate.time(iterations, rounds)));
+                done(meter.stop(self.rate.time(iterations, rounds)), keeper);
                 if self.keep_running {
                     loop {
                         rod.relax(self.rate.iterations(normal.draw(&mut stream, step)));
@@ -181,8 +197,9 @@ impl<R: Recorder> Crew<R> {
                 let iterations = self.rate.iterations(work);
                 self.enter(tell);
                 let meter = Meter::start();
-                rod.relax(iterations);
-                done(meter.stop(self.rate.time(iterations, 1)));
+                keeper.note(What::Computes);
+                keeper.relax(&mut rod, iterations);
+                done(meter.stop(self.rate.time(iterations, 1)), keeper);
                 if self.keep_running {
                     loop {
                         rod.relax(iterations);
@@ -192,8 +209,10 @@ impl<R: Recorder> Crew<R> {
             Shared::Endless => {
                 let chunk = self.rate.iterations(CHUNK);
                 self.enter(tell);
-                let (meter, iterations) = compute_until_stopped(&mut rod, chunk, || self.phase.load(Ordering::Relaxed));
-                done(meter.stop(self.rate.time(iterations, 0)));
+                keeper.note(What::Computes);
+                let phase = || self.phase.load(Ordering::Relaxed);
+                let (meter, iterations) = compute_until_stopped(|| keeper.relax(&mut rod, chunk), chunk, phase);
+                done(meter.stop(self.rate.time(iterations, 0)), keeper);
             }
         }
     }
@@ -206,7 +225,7 @@ impl<R: Recorder> Crew<R> {
 
     /// Waits for the figures of all threads and tells the run.
     fn collect(&self, threads: u32, hear: &Receiver<Word>) {
-        let (mut usage, mut work, mut ended) = (Usage::default(), Span::ZERO, None);
+        let (mut usage, mut work, mut ended, mut diaries) = (Usage::default(), Span::ZERO, None, Vec::new());
         let tallies = hear.iter().filter_map(|word| match word {
             Word::Done(tally) => Some(tally),
             Word::Ready(_) => None,
@@ -215,6 +234,7 @@ impl<R: Recorder> Crew<R> {
             usage += tally.usage;
             work += tally.work;
             ended = ended.max(Some(tally.ended));
+            diaries.extend(tally.diary);
         }
         let completion = self.started.get().zip(ended).map(|(started, ended)| span(ended - *started));
         let mut outcome = JobOutcome {
@@ -239,14 +259,26 @@ impl<R: Recorder> Crew<R> {
             Shared::Cpu { .. } => {}
             Shared::Endless => outcome.completion_ns = None,
         }
+        diaries.into_iter().for_each(hand_over);
         // Where the run is gone, the main thread sees the end of its input and ends the process.
         let _ = reply(&Reply::Finished(outcome));
     }
 }
 
+/// Tells the run what a thread took down, a piece at a time: long lines take long to be put together.
+fn hand_over(diary: Diary) {
+    const PIECE: usize = 512;
+    let Diary { number, thread, entries, lost } = diary;
+    let piece = |entries: &[Entry], lost| Reply::Diary(Diary { number, thread, entries: entries.to_vec(), lost });
+    let _ = reply(&piece(&[], lost));
+    for entries in entries.chunks(PIECE) {
+        let _ = reply(&piece(entries, 0));
+    }
+}
+
 /// Computes chunk by chunk until the phase says stop. Returns the iterations since counting began, and what measures them;
 /// none where the thread had no CPU from the start to the end of what counts.
-fn compute_until_stopped(rod: &mut Rod, chunk: u64, mut phase: impl FnMut() -> u8) -> (Meter, u64) {
+fn compute_until_stopped(mut relax: impl FnMut(), chunk: u64, mut phase: impl FnMut() -> u8) -> (Meter, u64) {
     let mut counted = None;
     loop {
         match (phase(), &mut counted) {
@@ -254,7 +286,7 @@ fn compute_until_stopped(rod: &mut Rod, chunk: u64, mut phase: impl FnMut() -> u
             (COUNTING, None) => counted = Some((Meter::start(), 0)),
             _ => {}
         }
-        rod.relax(chunk);
+        relax();
         if let Some((_, iterations)) = &mut counted {
             *iterations += chunk;
         }
@@ -270,7 +302,7 @@ impl Meter {
     }
 
     fn stop(&self, work: Span) -> Tally {
-        Tally { ended: Instant::now(), usage: thread_usage().since(self.0), work }
+        Tally { ended: Instant::now(), usage: thread_usage().since(self.0), work, diary: None }
     }
 }
 
@@ -282,7 +314,7 @@ mod tests {
     fn an_endless_job_counts_from_where_the_others_start() {
         let iterations = |phases: &[u8]| {
             let mut phases = phases.iter().copied();
-            compute_until_stopped(&mut Rod::new(), 10, || phases.next().unwrap()).1
+            compute_until_stopped(|| {}, 10, || phases.next().unwrap()).1
         };
         assert_eq!(iterations(&[AHEAD, AHEAD, COUNTING, COUNTING, COUNTING, STOPPED]), 30);
         assert_eq!(iterations(&[AHEAD, AHEAD, STOPPED]), 0, "it was not running while it counted");

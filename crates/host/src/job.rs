@@ -13,6 +13,7 @@ use scenario::result::JobOutcome;
 use sys::process::{RequestsToEnd, end_with_this_thread};
 
 use crate::child::JOB;
+use crate::diary::Diary;
 use crate::error::Error;
 use crate::protocol::{Failure, Inbox, Order, Reply, Request, Task, send};
 use crate::timeline::Sampler;
@@ -30,6 +31,8 @@ pub(crate) struct Job {
     pub(crate) threads: Option<Vec<i32>>,
     /// What was asked of its waiting rule and decided, where that is taken down.
     pub(crate) record: Vec<Entry>,
+    /// What its threads took down of themselves, where they did.
+    pub(crate) diaries: Vec<Diary>,
     /// What came out, once it has finished.
     pub(crate) outcome: Option<JobOutcome>,
     /// Whether it goes on until it is told to stop.
@@ -63,8 +66,8 @@ impl Job {
             Task::Command { argv } => (false, Some(shortened(argv.join(" ")))),
             _ => (false, None),
         };
-        let (threads, record, outcome) = (None, Vec::new(), None);
-        let mut job = Job { name, threads, record, outcome, endless, command, process, requests, replies };
+        let (threads, record, diaries, outcome) = (None, Vec::new(), Vec::new(), None);
+        let mut job = Job { name, threads, record, diaries, outcome, endless, command, process, requests, replies };
         job.send(order)?;
         Ok(job)
     }
@@ -100,11 +103,19 @@ impl Job {
             match reply.map_err(|why| unheard(self, why))? {
                 Reply::Ready { threads } => self.threads = Some(threads),
                 Reply::Recorded(record) => self.record = record,
+                Reply::Diary(piece) => self.keep(piece),
                 Reply::Finished(outcome) => self.outcome = Some(outcome),
                 Reply::Failed(failure) => return Err(self.failed(failure)),
             }
         }
         Ok(more)
+    }
+
+    fn keep(&mut self, piece: Diary) {
+        match self.diaries.last_mut().filter(|diary| diary.number == piece.number) {
+            Some(diary) => diary.entries.extend(piece.entries),
+            None => self.diaries.push(piece),
+        }
     }
 
     fn failed(&self, failure: Failure) -> Error {

@@ -4,6 +4,7 @@
 pub mod calibration;
 pub mod child;
 mod crew;
+pub mod diary;
 mod error;
 mod job;
 mod limits;
@@ -19,6 +20,6 @@ mod work;
 pub use calibration::{HostCalibration, load_or_measure, twin};
 pub use error::Error;
 pub use machine::Machine;
-pub use run::{Executed, Host};
+pub use run::{Diaries, Executed, Host};
 pub use timeline::StateSample;
 pub use work::Rate;

@@ -8,6 +8,7 @@
 //!    | -- Go --------------------------> |
 //!    | -- Count -----------------------> |    endless jobs: the others start now, count from here
 //!    | <-------- Recorded, if asked for -- |
+//!    | <----------- Diary, if asked for -- |    many times
 //!    | <-------------------- Finished -- |    or Failed, at any time
 //!    | -- Stop ------------------------> |    endless jobs finish; others have nothing more to do
 //! ```
@@ -24,6 +25,7 @@ use scenario::result::JobOutcome;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::diary::Diary;
 use crate::work::Rate;
 
 /// What a job's process is to do.
@@ -35,6 +37,8 @@ pub(crate) struct Order {
     pub(crate) keep_running: bool,
     /// Whether it takes down what its waiting rule is asked and decides.
     pub(crate) record: bool,
+    /// Whether its threads keep diaries.
+    pub(crate) diaries: bool,
     /// How long computation takes.
     pub(crate) rate: Rate,
     pub(crate) task: Task,
@@ -90,6 +94,8 @@ pub(crate) enum Reply {
     },
     /// What was asked of its waiting rule and decided, before it finishes.
     Recorded(Vec<Entry>),
+    /// A piece of what a thread took down, if it did, before its job finishes.
+    Diary(Diary),
     Finished(JobOutcome),
     Failed(Failure),
 }
@@ -178,6 +184,7 @@ mod tests {
             job: "a \"name\"\nin two lines".into(),
             keep_running: true,
             record: true,
+            diaries: true,
             rate: Rate { iteration_ps: 2_345, start_ps: 31_000 },
             task: Task::Barrier { threads: 3, rounds: 8_000, compute, waiting },
         }

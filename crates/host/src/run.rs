@@ -10,6 +10,7 @@ use scenario::model::{Kind, MachineKeys, Setting};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 
 use crate::calibration::{HostCalibration, twin};
+use crate::diary::Diary;
 use crate::error::Error;
 use crate::job::Jobs;
 use crate::limits::{check_command, check_threads, check_threads_of_a_process};
@@ -42,6 +43,24 @@ pub struct Executed {
     /// Thread states as far as they could be seen cheaply: at most half a percent of one CPU goes into it. Command jobs
     /// and runs of more than 256 threads have none.
     pub timeline: Vec<StateSample>,
+}
+
+/// What the threads of one job took down of themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diaries {
+    /// The job's name, with the number of the copy where there are several.
+    pub job: String,
+    /// The id of its process.
+    pub process: u32,
+    /// What each of its threads took down, in the order of their numbers; none for a command, whose threads are not ours.
+    pub diaries: Vec<Diary>,
+}
+
+/// What came of a run and was taken down in it.
+struct Finished {
+    executed: Executed,
+    records: Vec<Vec<Entry>>,
+    diaries: Vec<Diaries>,
 }
 
 impl Host {
@@ -82,7 +101,7 @@ impl Host {
     /// As [`Host::check`]; [`Error::Cancelled`] within a moment of `cancel` being set (50 ms, and however long it takes
     /// the kernel to bury the processes); else what made a job fail.
     pub fn run(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Error> {
-        self.carry_out(setting, &self.orders(setting, seed), cancel).map(|(executed, _)| executed)
+        self.carry_out(setting, &self.orders(setting, seed), cancel).map(|finished| finished.executed)
     }
 
     /// [`Host::run`], with a record for each job (copies counted one by one) of what its waiting rule was asked and what it
@@ -98,15 +117,26 @@ impl Host {
     ) -> Result<(Executed, Vec<Vec<Entry>>), Error> {
         let orders: Vec<_> =
             self.orders(setting, seed).into_iter().map(|order| Order { record: true, ..order }).collect();
-        self.carry_out(setting, &orders, cancel)
+        self.carry_out(setting, &orders, cancel).map(|finished| (finished.executed, finished.records))
     }
 
-    fn carry_out(
+    /// [`Host::run`], with what every thread took down of itself, job by job (copies counted one by one). That takes time of
+    /// the threads, and so the outcome is not one to count.
+    ///
+    /// # Errors
+    /// As [`Host::run`].
+    pub fn run_with_diaries(
         &self,
         setting: &Setting,
-        orders: &[Order],
+        seed: u64,
         cancel: &AtomicBool,
-    ) -> Result<(Executed, Vec<Vec<Entry>>), Error> {
+    ) -> Result<(Executed, Vec<Diaries>), Error> {
+        let orders: Vec<_> =
+            self.orders(setting, seed).into_iter().map(|order| Order { diaries: true, ..order }).collect();
+        self.carry_out(setting, &orders, cancel).map(|finished| (finished.executed, finished.diaries))
+    }
+
+    fn carry_out(&self, setting: &Setting, orders: &[Order], cancel: &AtomicBool) -> Result<Finished, Error> {
         self.check(setting)?;
         let cpus = &self.calibration.machine.cpus_allowed;
         let mut jobs = Jobs::start(&self.program, orders, cancel)?;
@@ -132,7 +162,15 @@ impl Host {
             jobs.attend(cancel, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
         let machine = self.machine_outcome(setting, &outcomes, length, idle);
         let records = jobs.0.iter_mut().map(|job| std::mem::take(&mut job.record)).collect();
-        Ok((Executed { outcome: Outcome { jobs: outcomes, machine }, timeline: sampler.into_samples() }, records))
+        let diaries = jobs.0.iter_mut().map(|job| {
+            // They came as the threads ended.
+            let mut diaries = std::mem::take(&mut job.diaries);
+            diaries.sort_by_key(|diary| diary.number);
+            Diaries { job: job.name.clone(), process: job.process(), diaries }
+        });
+        let diaries = diaries.collect();
+        let executed = Executed { outcome: Outcome { jobs: outcomes, machine }, timeline: sampler.into_samples() };
+        Ok(Finished { executed, records, diaries })
     }
 
     /// Runs a command alone, once, and returns the CPU time of it and of all that it started.
@@ -166,7 +204,14 @@ impl Host {
                 &Kind::Cpu { threads, work } => Task::Cpu { threads, work },
                 Kind::Command { argv, .. } => Task::Command { argv: argv.clone() },
             };
-            Order { job: name, keep_running: setting.keep_running, record: false, rate: self.calibration.rate, task }
+            Order {
+                job: name,
+                keep_running: setting.keep_running,
+                record: false,
+                diaries: false,
+                rate: self.calibration.rate,
+                task,
+            }
         };
         setting.jobs_with_copies().map(order).collect()
     }

@@ -14,6 +14,7 @@ use scenario::{Kind, Machine, Scenario, Setting, Span};
 use crate::states::Observer;
 use crate::trace::file::{self, TraceFile};
 use crate::trace::model::MOST_CPUS;
+use crate::trace::observed;
 use crate::trace::simulated::Simulated;
 use crate::world::{Executed, Failure, Worlds};
 
@@ -75,7 +76,7 @@ impl TwoWorlds {
     pub fn check_trace(&self, world: World, setting: &Setting) -> Result<(), Failure> {
         let cpus = match world {
             World::Sim => self.simulated(setting)?.cpus,
-            World::Host => return Err(no_trace_of_the_host()),
+            World::Host => self.host()?.calibration.machine.cpus_allowed.iter().max().map_or(1, |highest| highest + 1),
         };
         if cpus <= MOST_CPUS {
             return Ok(());
@@ -85,7 +86,7 @@ impl TwoWorlds {
     }
 
     /// Executes one run, writes its trace, and blocks until both are done. That a run is traced takes time of it where time is
-    /// real, so its outcome is none that counts.
+    /// real, so its outcome is none that counts. Returns how many events there was no room for.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl TwoWorlds {
         seed: u64,
         file: TraceFile,
         cancel: &AtomicBool,
-    ) -> Result<(), Failure> {
+    ) -> Result<u64, Failure> {
         let failed = |error: file::Error| Failure::Failed(error.into());
         let writer = file.writer().map_err(failed)?;
         let written = match world {
@@ -106,14 +107,18 @@ impl TwoWorlds {
                 let simulation = move || {
                     let mut watch = Simulated::new(writer, &setting, machine.cpus);
                     let (outcome, _) = sim::run_watched::<Off, _>(&machine, &setting, seed, &mut watch)?;
-                    Ok(watch.finish(&outcome).map(drop))
+                    Ok(watch.finish(&outcome).map(|_| 0))
                 };
                 simulate(simulation, cancel)?
             }
-            World::Host => return Err(no_trace_of_the_host()),
+            World::Host => {
+                let (_, diaries) = self.host()?.run_with_diaries(setting, seed, cancel).map_err(of_host)?;
+                observed::write(writer, &diaries)
+            }
         };
-        written.map_err(|error| failed(file.error(error)))?;
-        file.keep().map_err(failed)
+        let lost = written.map_err(|error| failed(file.error(error)))?;
+        file.keep().map_err(failed)?;
+        Ok(lost)
     }
 
     fn host(&self) -> Result<&Host, Failure> {
@@ -171,10 +176,6 @@ impl Worlds for TwoWorlds {
     fn workers(&self) -> NonZeroUsize {
         self.workers
     }
-}
-
-fn no_trace_of_the_host() -> Failure {
-    Failure::Input("only the simulated world can be traced: choose it by --world sim".into())
 }
 
 fn of_host(error: host::Error) -> Failure {

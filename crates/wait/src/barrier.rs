@@ -12,6 +12,7 @@ use crate::generation::{Round, Word};
 use crate::sighting::Sighting;
 use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64};
+use crate::watch::{Moment, Watch};
 
 /// The most running time that one step of spinning is charged, from one reading of the clock to the next.
 ///
@@ -125,7 +126,7 @@ impl<R: Recorder> Barrier<R> {
     /// Looks for the end of `round` until it is there or `limit` is spent, and returns the running time spent. `now` is
     /// the time before and after.
     #[inline]
-    fn spin(&self, round: Round, limit: Span, now: &mut Instant) -> Span {
+    fn spin<W: Watch>(&self, round: Round, limit: Span, now: &mut Instant, watch: &mut W) -> Span {
         let mut spent = Span::ZERO;
         loop {
             let over = (0..sync::POLLS).any(|_| {
@@ -136,7 +137,11 @@ impl<R: Recorder> Barrier<R> {
                 over
             });
             let before = std::mem::replace(now, sync::now());
-            spent += now.since(before).min(LONGEST_STEP);
+            let step = now.since(before);
+            if W::ON && step > LONGEST_STEP {
+                watch.was_away(before, *now);
+            }
+            spent += step.min(LONGEST_STEP);
             if over || spent >= limit {
                 return spent;
             }
@@ -166,6 +171,11 @@ impl<R: Recorder> Party<'_, R> {
     /// Waits until as many threads as there are parties have arrived, the caller included. One of them, the last to
     /// arrive, is told that it leads.
     pub fn wait(&mut self) -> BarrierWaitResult {
+        self.wait_watched(&mut ())
+    }
+
+    /// As [`Party::wait`], telling `watch` what this member does meanwhile.
+    pub fn wait_watched<W: Watch>(&mut self, watch: &mut W) -> BarrierWaitResult {
         let barrier = self.barrier;
         let ticket = barrier.arrivals.0.fetch_add(1, AcqRel);
         let round = Round(ticket / barrier.parties);
@@ -174,16 +184,22 @@ impl<R: Recorder> Party<'_, R> {
         }
         let leads = ticket % barrier.parties == barrier.parties.get() - 1;
         if leads {
+            if W::ON {
+                watch.sees(sync::now(), Moment::Completes);
+            }
             barrier.word.0.complete(round);
+            if W::ON {
+                watch.sees(sync::now(), Moment::GoesOn);
+            }
         } else {
-            self.outlast(round, ticket);
+            self.outlast(round, ticket, watch);
         }
         BarrierWaitResult { leads }
     }
 
     /// Does as the rule decides until `round` is over.
     #[inline]
-    fn outlast(&mut self, round: Round, ticket: u64) {
+    fn outlast<W: Watch>(&mut self, round: Round, ticket: u64, watch: &mut W) {
         let barrier = self.barrier;
         let thread = ThreadId(self.number.unwrap_or_else(|| barrier.parties().wrapping_add(ticket as u32)));
         if self.number.is_none() {
@@ -195,9 +211,12 @@ impl<R: Recorder> Party<'_, R> {
         loop {
             let decision = self.decide(thread, round, now, seen);
             let before = now;
+            if W::ON {
+                watch.sees(now, Moment::of(decision));
+            }
             seen = match decision {
                 Decision::Spin(limit) => {
-                    let spent = barrier.spin(round, limit, &mut now);
+                    let spent = barrier.spin(round, limit, &mut now, watch);
                     tally.spins = 1;
                     tally.spin_time += spent;
                     Observation::Spun(spent)
@@ -217,6 +236,9 @@ impl<R: Recorder> Party<'_, R> {
             };
             if barrier.word.0.has_completed(round) {
                 tally.successful_spins = u64::from(matches!(decision, Decision::Spin(_)));
+                if W::ON {
+                    watch.sees(now, Moment::GoesOn);
+                }
                 break;
             }
         }
@@ -307,7 +329,7 @@ mod tests {
         let barrier = Barrier::new(2, Rule::AlwaysSpin, Costs::default(), 2);
         // A clock that was last read at its zero has jumped by the time since the machine was started.
         let mut now = Instant::ZERO;
-        assert_eq!(barrier.spin(Round(0), Span::from_nanos(1), &mut now), LONGEST_STEP);
+        assert_eq!(barrier.spin(Round(0), Span::from_nanos(1), &mut now, &mut ()), LONGEST_STEP);
         assert!(now > Instant::ZERO + LONGEST_STEP);
     }
 
@@ -315,7 +337,7 @@ mod tests {
     fn a_spin_is_charged_for_at_least_its_limit() {
         let barrier = Barrier::new(2, Rule::AlwaysSpin, Costs::default(), 2);
         let limit = Span::from_micros(30);
-        let spent = barrier.spin(Round(0), limit, &mut sync::now());
+        let spent = barrier.spin(Round(0), limit, &mut sync::now(), &mut ());
         assert!(spent >= limit && spent < limit + LONGEST_STEP, "{spent}");
     }
 }

@@ -7,6 +7,7 @@ mod generation;
 mod sighting;
 mod statistics;
 mod sync;
+pub mod watch;
 
 pub use barrier::{Barrier, BarrierWaitResult, Party};
 pub use calibrate::{Calibration, Measured, calibrate};

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use policy::record::{Entry, Log, Recorder, replay};
 use policy::table::WAITING;
 use policy::waiting::{Costs, Decision, Observation, Rule};
-use policy::{Span, ThreadId};
+use policy::{Instant, Span, ThreadId};
+use rowlock_wait::watch::{Moment, Watch};
 use rowlock_wait::{Barrier, Statistics};
 
 const COSTS: Costs = Costs { cs: Span::from_micros(10), margin: Span::from_micros(5) };
@@ -52,6 +53,58 @@ fn every_rule_lets_every_team_meet() {
         for parties in [1, 2, 5] {
             meet(&Barrier::new(parties, entry.example, COSTS, 2), rounds(entry.example));
         }
+    }
+}
+
+/// All that a member was told.
+#[derive(Default)]
+struct Notes(Vec<(Instant, Moment)>);
+
+impl Watch for Notes {
+    const ON: bool = true;
+
+    fn sees(&mut self, at: Instant, what: Moment) {
+        self.0.push((at, what));
+    }
+
+    fn was_away(&mut self, from: Instant, to: Instant) {
+        assert!(from < to && self.0.last().is_some_and(|&(at, what)| at <= from && what == Moment::Spins));
+    }
+}
+
+#[test]
+fn what_members_are_told_of_their_waits_is_what_the_barrier_counts() {
+    for entry in WAITING {
+        let (rule, rounds) = (entry.example, rounds(entry.example));
+        let barrier = Barrier::new(3, rule, COSTS, 2);
+        let member = |number| {
+            let (mut party, mut notes) = (barrier.party(number), Notes::default());
+            let leads = (0..rounds).filter(|_| party.wait_watched(&mut notes).is_leader()).count();
+            assert_eq!(leads, notes.0.iter().filter(|(_, what)| *what == Moment::Completes).count());
+            notes.0
+        };
+        let notes: Vec<Vec<(Instant, Moment)>> = std::thread::scope(|scope| {
+            let members: Vec<_> = (0..3)
+                .map(|number| {
+                    scope.spawn({
+                        let member = &member;
+                        move || member(number)
+                    })
+                })
+                .collect();
+            members.into_iter().map(|member| member.join().unwrap()).collect()
+        });
+        let count = |what| notes.iter().flatten().filter(|(_, seen)| *seen == what).count() as u64;
+        let Statistics { waits, spins, yields, blocks, .. } = barrier.statistics();
+        assert_eq!((count(Moment::Completes), count(Moment::GoesOn)), (rounds, waits), "{rule}");
+        assert_eq!((count(Moment::Yields), count(Moment::Blocks)), (yields, blocks), "{rule}");
+        let mut waits_that_spun = 0;
+        for notes in &notes {
+            assert!(notes.is_sorted_by_key(|&(at, _)| at), "{rule}");
+            let waits = notes.split_inclusive(|&(_, what)| what == Moment::GoesOn);
+            waits_that_spun += waits.filter(|wait| wait.iter().any(|&(_, what)| what == Moment::Spins)).count() as u64;
+        }
+        assert_eq!(waits_that_spun, spins, "{rule}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use policy::Span;
 use policy::table::WAITING;
 use policy::waiting::Rule;
+use rowlock_host::diary::What;
 use rowlock_host::{Error, Executed, Host, HostCalibration, Machine, Rate};
 use scenario::model::{Compute, Job, Kind, MachineKeys, Setting};
 use scenario::result::JobOutcome;
@@ -15,6 +16,7 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("every_rule_of_the_table_runs", every_rule_of_the_table_runs),
     ("the_record_of_every_rule_replays", the_record_of_every_rule_replays),
     ("a_barrier_job_delivers_the_work_that_was_drawn", a_barrier_job_delivers_the_work_that_was_drawn),
+    ("threads_take_down_what_they_do_if_they_are_asked_to", threads_take_down_what_they_do),
     ("an_endless_job_ends_with_the_others_and_has_no_completion", an_endless_job_ends_with_the_others),
     ("copies_are_jobs_of_their_own_with_draws_of_their_own", copies_are_jobs_of_their_own),
     ("jobs_that_keep_running_are_counted_once", jobs_that_keep_running_are_counted_once),
@@ -128,6 +130,40 @@ fn the_record_of_every_rule_replays() {
         // All but the last to arrive have asked at least once a round.
         assert!(crew.len() >= 2 * 20 && short.is_empty(), "{}: {}", entry.form, crew.len());
         assert_eq!(policy::record::replay(entry.example, costs, crew), [], "{}", entry.form);
+    }
+}
+
+fn threads_take_down_what_they_do() {
+    for entry in WAITING {
+        let endless = Job { copies: 2, ..job("crowd", hogs(1)) };
+        let jobs = vec![
+            job("crew", barrier(3, 20, entry.example)),
+            endless,
+            job("solo", Kind::Cpu { threads: 1, work: Some(Span::from_millis(1)) }),
+            job("true", command(&["true"])),
+        ];
+        let (executed, diaries) = host().run_with_diaries(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
+        assert_eq!(executed.outcome.jobs[0].rounds, Some(20));
+        let shape: Vec<_> = diaries.iter().map(|job| (job.job.as_str(), job.diaries.len())).collect();
+        assert_eq!(shape, [("crew", 3), ("crowd.0", 1), ("crowd.1", 1), ("solo", 1), ("true", 0)]);
+        assert!(diaries[0].diaries.iter().map(|diary| diary.number).eq(0..3));
+        for diary in diaries.iter().flat_map(|job| &job.diaries) {
+            let entries = &diary.entries;
+            assert!(entries.is_sorted_by_key(|entry| entry.at), "{diary:?}");
+            let (first, last) = (entries.first().unwrap(), entries.last().unwrap());
+            assert_eq!((first.what, last.what, diary.lost), (What::Computes, What::Ends, 0), "{:?}", entry.example);
+            // Whoever was away is seen again.
+            for pair in entries.windows(2) {
+                assert!(
+                    pair[0].what != What::Away || (pair[1].what == What::Seen && pair[0].at < pair[1].at),
+                    "{pair:?}"
+                );
+            }
+        }
+        let crew = || diaries[0].diaries.iter().flat_map(|diary| &diary.entries);
+        assert_eq!(crew().filter(|entry| entry.what == What::Completes).count(), 20);
+        // Each of them at the beginning and after every round.
+        assert_eq!(crew().filter(|entry| entry.what == What::Computes).count(), 3 * 21);
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) type Interval = (u64, u64);
 /// Of every thread, by its name.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// When it ran, CPU after CPU.
+    /// When it ran, in the order of time.
     pub(crate) ran: BTreeMap<String, Vec<Interval>>,
     /// What it was at.
     pub(crate) phases: BTreeMap<String, Vec<(String, Interval)>>,
@@ -31,6 +31,7 @@ impl History {
                 }
             }
         }
+        history.ran.values_mut().for_each(|intervals| intervals.sort_unstable());
         for (track, marks) in by_track(trace) {
             let track = &trace.tracks[&track];
             let mut open: Option<&Mark> = None;
@@ -59,13 +60,24 @@ impl History {
 
     /// How long they ran while they were at something.
     pub(crate) fn running_at(&self, job: &str, phase: &str) -> u64 {
-        let ran = |thread: &str| self.ran.get(thread).into_iter().flatten();
         let phases = self.phases.iter().filter(|(thread, _)| belongs(thread, job));
-        let phases = phases.flat_map(|(thread, phases)| phases.iter().map(move |phase| (thread, phase)));
-        let overlaps = phases.filter(|(_, (name, _))| name == phase).flat_map(|(thread, &(_, (from, to)))| {
-            ran(thread).map(move |&(start, end)| end.min(to).saturating_sub(start.max(from)))
-        });
-        overlaps.sum()
+        let overlap = |(thread, phases): (&String, &Vec<(String, Interval)>)| {
+            let mut ran = self.ran.get(thread).map_or(&[][..], Vec::as_slice);
+            let mut sum = 0;
+            for (name, (from, to)) in phases {
+                while let Some(((start, end), rest)) = ran.split_first() {
+                    if name == phase {
+                        sum += end.min(to).saturating_sub(*start.max(from));
+                    }
+                    if end > to {
+                        break;
+                    }
+                    ran = rest;
+                }
+            }
+            sum
+        };
+        phases.map(overlap).sum()
     }
 }
 

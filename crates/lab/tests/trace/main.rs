@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod history;
+mod observation;
 mod round_trip;
 mod simulation;

@@ -92,7 +92,7 @@ fn us(n: u64) -> Span {
 }
 
 fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
-    let kind = (0_usize..3, 1_u32..6, 0_u64..60, 1_u64..20, 0..WAITING.len(), prop::option::of(0_u64..2_000));
+    let kind = (0_usize..3, 1_u32..6, 0_u64..60, 1_u64..8, 0..WAITING.len(), prop::option::of(0_u64..600));
     let kind = kind.prop_map(|(kind, threads, mean, rounds, policy, work)| match kind {
         0 => Kind::Cpu { threads, work: work.map(us) },
         _ => {
