@@ -300,7 +300,9 @@ fn the_policies_are_those_of_the_table() {
     let json: Value = serde_json::from_str(&place.rowlock(&["policies", "--format", "json"]).exits(0).stdout).unwrap();
     let listed: Vec<&str> =
         json["policies"].as_array().unwrap().iter().map(|of| of["form"].as_str().unwrap()).collect();
-    assert_eq!(listed, policy::table::WAITING.iter().map(|policy| policy.form).collect::<Vec<_>>());
+    let schemes = policy::table::WAKEUP.iter().map(|policy| policy.form);
+    assert_eq!(listed, policy::table::WAITING.iter().map(|policy| policy.form).chain(schemes).collect::<Vec<_>>());
+    assert!(policy::table::WAKEUP.iter().all(|policy| text.contains(policy.meaning)), "{text}");
     assert!(policy::table::WAITING.iter().all(|policy| text.contains(policy.meaning)), "{text}");
 }
 
