@@ -209,3 +209,70 @@ fn now() -> Instant {
     let now = clock_gettime(ClockId::Monotonic);
     Instant::from_nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is in a diary beside looks of a thread that the kernel has moved: it may, at any time.
+    fn whats(observer: Observer) -> Vec<What> {
+        let entries = observer.close().unwrap().entries;
+        let mut whats: Vec<_> = entries.iter().map(|entry| entry.what).collect();
+        let mut before = None;
+        whats.retain(|&what| {
+            let moved = what == What::Seen && before != Some(What::Away);
+            before = Some(what);
+            !moved
+        });
+        whats
+    }
+
+    fn observer(threads: u32) -> (Observer, Instant) {
+        let observer = Observer::new(0, threads, Rate { iteration_ps: 2_000, start_ps: 0 });
+        let start = observer.looked;
+        (observer, start)
+    }
+
+    #[test]
+    fn a_thread_is_away_where_something_took_much_longer_than_it_should() {
+        let (mut observer, start) = observer(1);
+        observer.looks(start + LOOK + DELAY, LOOK);
+        observer.looks(start + LOOK + DELAY + LOOK, LOOK);
+        assert_eq!(whats(observer), []);
+
+        let (mut observer, start) = self::observer(1);
+        observer.looks(start + LOOK + DELAY + Span::from_nanos(1), LOOK);
+        assert_eq!(whats(observer), [What::Away, What::Seen]);
+    }
+
+    #[test]
+    fn yields_are_one_entry_but_for_those_that_gave_the_cpu_to_somebody() {
+        let (mut observer, start) = observer(1);
+        for nanos in [0, 1_000, 2_000, 90_000, 91_000] {
+            observer.sees(start + Span::from_nanos(nanos), Moment::Yields);
+        }
+        observer.sees(start + Span::from_nanos(92_000), Moment::GoesOn);
+        assert_eq!(whats(observer), [What::Yields, What::Away, What::Seen, What::Computes]);
+    }
+
+    #[test]
+    fn sleeping_is_not_being_away() {
+        let (mut observer, start) = observer(1);
+        observer.sees(start, Moment::Blocks);
+        observer.sees(start + Span::from_millis(5), Moment::GoesOn);
+        assert_eq!(whats(observer), [What::Blocks, What::Computes]);
+    }
+
+    #[test]
+    fn what_a_diary_has_no_room_for_is_counted() {
+        let (mut observer, start) = observer(u32::MAX);
+        for round in 0..u64::from(LEAST) {
+            let at = start + Span::from_nanos(round);
+            observer.sees(at, Moment::Completes);
+            observer.sees(at, Moment::GoesOn);
+        }
+        let diary = observer.close().unwrap();
+        assert_eq!(diary.entries.len(), LEAST as usize);
+        assert!(diary.lost >= u64::from(LEAST), "{}", diary.lost);
+    }
+}

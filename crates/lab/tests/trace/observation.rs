@@ -68,6 +68,16 @@ fn a_cpu_shows_who_was_last_seen_there_until_something_is_known_to_the_contrary(
 }
 
 #[test]
+fn a_thread_that_goes_away_after_another_was_seen_on_its_cpu_changes_nothing_there() {
+    use What::{Away, Computes, Ends, Seen};
+    let one = diary(0, 11, &[(0, 0, Computes), (60, 0, Away), (90, 0, Seen), (99, 0, Ends)]);
+    let other = diary(0, 21, &[(50, 0, Computes), (80, 0, Ends)]);
+    let trace = trace(&[job("one", 10, vec![one]), job("other", 20, vec![other])]);
+    let seen = [(0, "one/0"), (50, "other/0"), (80, "swapper"), (90, "one/0"), (99, "swapper")];
+    assert_eq!(shown(&trace, 0), seen);
+}
+
+#[test]
 fn a_diary_that_was_too_short_is_counted_and_its_thread_is_at_nothing_new() {
     let mut full = diary(0, 11, &[(0, 0, What::Computes), (5, 0, What::Blocks)]);
     full.lost = 7;
