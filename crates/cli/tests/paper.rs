@@ -19,10 +19,11 @@ fn the_list_names_every_paper_with_what_it_shows_its_size_and_how_long_it_takes(
     let done = rowlock(folder.path(), &["paper", "list"]);
     assert!(done.status.success());
     let list = text(done.stdout);
-    for name in ["barrier/fig3", "barrier/fig4", "barrier/fig5", "barrier/fig7", "barrier/wakeup"] {
+    let names = ["fig3", "fig4", "fig5", "fig7", "wakeup", "wakeup-pair"].map(|name| format!("barrier/{name}"));
+    for name in &names {
         assert!(list.contains(&format!("{name}  Tsafrir and Feitelson, section ")), "{list}");
     }
-    assert_eq!(list.matches(" runs; about ").count(), 5, "{list}");
+    assert_eq!(list.matches(" runs; about ").count(), names.len(), "{list}");
 }
 
 #[test]

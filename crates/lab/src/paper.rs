@@ -42,6 +42,7 @@ pub const PAPERS: &[Paper] = &[
     paper!("barrier/fig5"),
     paper!("barrier/fig7"),
     paper!("barrier/wakeup"),
+    paper!("barrier/wakeup-pair"),
 ];
 
 impl Paper {
