@@ -85,11 +85,12 @@ pub struct History {
 const MOST_ARMS: usize = 12;
 
 /// The arms whose first repetition is looked at: those that are compared with each other where the other factors are at one
-/// end, at the other, and in the middle; without a comparison the first ones.
+/// end, at the other, and in the middle; without a comparison the first, the last, and others evenly between.
 pub fn shown_arms(scenario: &Scenario) -> BTreeSet<usize> {
     let rivals = summary::rivals(scenario);
     if rivals.is_empty() {
-        return (0..scenario.arms.len().min(MOST_ARMS)).collect();
+        let (arms, shown) = (scenario.arms.len(), scenario.arms.len().min(MOST_ARMS));
+        return (0..shown).map(|number| number * (arms - 1) / (shown - 1).max(1)).collect();
     }
     let groups = [0, rivals.len() - 1, rivals.len() / 2];
     let mut shown = BTreeSet::new();
@@ -129,4 +130,25 @@ pub fn seen_on_the_host(samples: &[StateSample], outcome: &Outcome) -> Vec<JobSt
         Some(JobStates { job: job.job.clone(), threads, whole: Course { edges, layers }, beginning: None })
     };
     (0..).zip(&outcome.jobs).filter(|(_, job)| job.rounds.is_some()).filter_map(seen).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arms(experiment: &str) -> BTreeSet<usize> {
+        let text = format!(
+            "machine.cpus = 2\n\
+             job = [{{ name = \"crew\", kind = \"barrier\", compute = \"9 us\", rounds = 2, waiting = \"cs\" }}]\n{experiment}"
+        );
+        shown_arms(&scenario::read("arms.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}")))
+    }
+
+    #[test]
+    fn rivals_are_shown_together_at_both_ends_and_in_the_middle_and_else_arms_that_are_evenly_apart() {
+        let sweep = "experiment.sweep = { \"job.crew.threads\" = [1, 2, 3, 4, 5, 6, 7], \"job.crew.waiting\" = [\"cs\", \"2cs\"] }\n";
+        assert_eq!(arms(&format!("{sweep}experiment.compare = \"job.crew.waiting\"")), [0, 1, 6, 7, 12, 13].into());
+        assert_eq!(arms(sweep), [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13].into());
+        assert_eq!(arms("experiment.sweep = { \"job.crew.threads\" = [5] }"), [0].into());
+    }
 }

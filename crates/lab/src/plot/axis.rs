@@ -66,10 +66,16 @@ impl Axis {
         Axis { scale: Scale::Logarithmic, low, high, ticks }
     }
 
-    /// An axis with a tick at each of these few numbers, and some room beside them.
+    /// An axis with a tick at each of these numbers, which ascend, or at round ones if there are many; with some room beside
+    /// them. It is logarithmic where that keeps a wide range of numbers better apart.
     pub fn of_numbers(numbers: &[(f64, String)]) -> Axis {
         let (low, high) = range(numbers.iter().map(|(number, _)| *number));
-        let scale = if is_wide(low, high) { Scale::Logarithmic } else { Scale::Linear };
+        let closest = |of: fn(f64) -> f64| {
+            let gaps = numbers.windows(2).map(|pair| (of(pair[1].0) - of(pair[0].0)) / (of(high) - of(low)));
+            gaps.fold(f64::INFINITY, f64::min)
+        };
+        let is_logarithmic = low > 0.0 && high / low > 8.0 && closest(f64::ln) > closest(|number| number);
+        let scale = if is_logarithmic { Scale::Logarithmic } else { Scale::Linear };
         let (low, high) = match scale {
             Scale::Logarithmic => (low / (high / low).powf(0.05), high * (high / low).powf(0.05)),
             Scale::Linear if low < high => (low - 0.05 * (high - low), high + 0.05 * (high - low)),
@@ -155,6 +161,16 @@ mod tests {
         assert_eq!(labels(&Axis::fitting([3.0, 80_000.0].into_iter())), ["1", "10", "100", "1000", "10 k", "100 k"]);
         assert_eq!(labels(&Axis::linear(0.0, 100.0)), ["0", "20", "40", "60", "80", "100"]);
         assert_eq!(labels(&Axis::fitting(std::iter::empty())), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+    }
+
+    #[test]
+    fn numbers_that_double_are_on_a_logarithmic_axis_and_those_that_are_counted_up_are_not() {
+        let axis =
+            |numbers: Vec<f64>| Axis::of_numbers(&numbers.iter().map(|at| (*at, at.to_string())).collect::<Vec<_>>());
+        assert!(axis(vec![1.0, 2.0, 4.0, 8.0, 16.0]).is_logarithmic());
+        let loads = axis((0..50).map(|number| f64::from(5 + 4 * number)).collect());
+        assert!(!loads.is_logarithmic());
+        assert_eq!(labels(&loads), ["0", "50", "100", "150", "200"]);
     }
 
     proptest! {

@@ -13,6 +13,9 @@ const BOTTOM: f64 = 34.0;
 /// No label at the end of a line takes more room than this.
 const LABEL: f64 = 84.0;
 
+/// More markers on a line would hide it; the one at its label has to do.
+const MOST_MARKERS: usize = 24;
+
 /// The height of a line of text.
 const TEXT: f64 = 11.0;
 
@@ -131,7 +134,9 @@ impl Chart<'_> {
             if let Some((low, high)) = mark.interval(self.y) {
                 drawing.line("interval", (across, frame.height(low)), (across, frame.height(high)));
             }
-            drawing.marker("marker", style.series, (across, up));
+            if points.len() <= MOST_MARKERS {
+                drawing.marker("marker", style.series, (across, up));
+            }
         }
         drawing.raw(format_args!("</g>\n"));
     }

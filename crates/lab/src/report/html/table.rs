@@ -89,10 +89,10 @@ pub(super) fn render(id: &str, caption: &str, columns: Vec<Column>) -> String {
     if rows == 0 {
         return String::new();
     }
-    let caption = escape(caption);
     let mut text = format!(
         "<div class=\"scroll\" role=\"region\" aria-labelledby=\"{id}\" tabindex=\"0\">\n<table>\n\
-         <caption id=\"{id}\">{caption}</caption>\n<thead>\n<tr>"
+         <caption id=\"{id}\">{}</caption>\n<thead>\n<tr>",
+        escape(caption)
     );
     // Writing to a string does not fail.
     for Column { name, is_number, is_sortable, .. } in &columns {
@@ -115,4 +115,25 @@ pub(super) fn render(id: &str, caption: &str, columns: Vec<Column>) -> String {
     }
     text.push_str("</tbody>\n</table>\n</div>\n");
     if rows > LONG { super::folded(&format!("{caption}: {rows} rows"), &text) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_table_is_folded_and_its_caption_is_escaped_once() {
+        let table = |rows: usize| {
+            let names = Column::words("who's <it>", (0..rows).map(|row| format!("a & {row}")));
+            let numbers = Column::numbers("half", (0..rows).map(|row| Some(row as f64 / 2.0)));
+            render("t", "The crew's", vec![names, Column::words("nothing", (0..rows).map(|_| String::new())), numbers])
+        };
+        let (short, long) = (table(LONG), table(LONG + 1));
+        assert!(!short.contains("<details>") && long.contains("<summary>The crew&#39;s: 49 rows</summary>"), "{long}");
+        assert!(!long.contains("&amp;#") && !long.contains("nothing"));
+        let document = roxmltree::Document::parse(&long).unwrap();
+        let cells: Vec<_> = document.descendants().filter_map(|node| node.attribute("data-sort")).collect();
+        assert_eq!((cells.len(), cells[3]), (LONG + 1, "1.5"));
+        assert_eq!(table(0), "");
+    }
 }
