@@ -32,7 +32,7 @@ pub fn number(coordinate: f64) -> String {
     if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
 }
 
-/// About how wide a text is in the drawings' letters, which are [`LETTER`] units wide on average.
+/// About how wide a text is in the letters of drawings.
 pub fn width(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
 }
