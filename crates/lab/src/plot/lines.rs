@@ -11,7 +11,7 @@ const TOP: f64 = 10.0;
 const BOTTOM: f64 = 34.0;
 
 /// No label at the end of a line takes more room than this.
-const LABEL: f64 = 84.0;
+const LABEL: f64 = 92.0;
 
 /// More markers on a line would hide it; the one at its label has to do.
 const MOST_MARKERS: usize = 24;

@@ -38,7 +38,7 @@ pub fn width(text: &str) -> f64 {
 }
 
 /// The average width of a letter.
-const LETTER: f64 = 5.7;
+const LETTER: f64 = 6.2;
 
 /// The text, shortened where it has more letters than fit into `room` units.
 pub fn fit(text: &str, room: f64) -> String {
@@ -188,6 +188,6 @@ mod tests {
     #[test]
     fn a_text_that_does_not_fit_says_that_there_was_more() {
         assert_eq!(fit("always-block", 100.0), "always-block");
-        assert_eq!(fit("always-block", 30.0), "alwa…");
+        assert_eq!(fit("always-block", 35.0), "alwa…");
     }
 }
