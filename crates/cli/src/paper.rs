@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use lab::experiment::{self, Finished};
-use lab::folder::Folder;
+use lab::folder::{self, Folder};
 use lab::manifest::Provenance;
 use lab::paper::evidence::Evidence;
 use lab::paper::expected::Expected;
@@ -65,7 +65,7 @@ fn run(paper: &Paper, arguments: &arguments::Paper) -> Result<(), Stop> {
     let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    let Finished { report, error, .. } = finished.map_err(unwritable)?;
+    let Finished { report, manifest, histories, error, .. } = finished.map_err(unwritable)?;
 
     let mut evidence = Evidence::new(&scenario, &expected.figure.job, &report.runs);
     if expected.figure.measure.is_of_transitions() {
@@ -73,6 +73,8 @@ fn run(paper: &Paper, arguments: &arguments::Paper) -> Result<(), Stop> {
         evidence = looked.map_err(|error| Stop::Failed(error.into()))?;
     }
     let judgement = Judgement::new(paper, &expected, &evidence, &report);
+    let page = report::html::render_judged(&judgement, &manifest, &histories);
+    folder.write_text(folder::PAGE, &page).map_err(unwritable)?;
     print(&match arguments.format {
         TextOrJson::Text => text::render(&judgement, &expected, &evidence),
         TextOrJson::Json => {

@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let extent = Extent { worlds: chosen, until };
     let finished = experiment::run(scenario, extent, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    let Finished { scenario, report, error } = finished.map_err(unwritable)?;
+    let Finished { scenario, report, error, .. } = finished.map_err(unwritable)?;
 
     if !error.as_ref().is_some_and(lab::measure::Error::is_input) {
         print(&rendered(&report, arguments.format)?)?;

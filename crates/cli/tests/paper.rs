@@ -56,6 +56,10 @@ fn a_paper_leaves_its_results_and_its_exit_code_says_whether_its_bands_hold() {
     let done = rowlock(folder.path(), &arguments);
     let judgement: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(judgement["paper"], "barrier/fig4");
+    let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    for band in judgement["bands"].as_array().unwrap() {
+        assert!(page.contains(band["what"].as_str().unwrap()), "the page has all bands");
+    }
     // One run has a transition point or not: a rare event, and a matter of its seed.
     assert_eq!(judgement["transitions"].as_array().unwrap().len(), 1);
     assert_eq!(done.status.code(), Some(if judgement["holds"] == true { 0 } else { 1 }));

@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::precision::Extent;
 use crate::report::{Report, html};
 use crate::series::AllSeries;
-use crate::states;
+use crate::states::{self, History};
 use crate::world::Worlds;
 
 /// What became of an experiment.
@@ -22,6 +22,10 @@ pub struct Finished {
     pub scenario: Scenario,
     /// The report, on all runs that were made.
     pub report: Report,
+    /// Where the results come from, as in the folder.
+    pub manifest: Manifest,
+    /// What the threads of some runs were doing over time.
+    pub histories: Vec<History>,
     /// Why it ended early, if it did.
     pub error: Option<measure::Error>,
 }
@@ -77,7 +81,7 @@ pub fn run<'a>(
     folder.write(folder::REPORT, &report)?;
     folder.write_text(folder::PAGE, &html::render(&report, &manifest, &histories))?;
     folder.write(folder::MANIFEST, &manifest)?;
-    Ok(Finished { scenario, report, error })
+    Ok(Finished { scenario, report, manifest, histories, error })
 }
 
 fn begin(scenario: &Scenario, worlds: &[World], plan: &Plan, provenance: Provenance) -> Manifest {

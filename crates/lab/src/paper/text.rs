@@ -191,7 +191,8 @@ fn bands(bands: &[Judged]) -> Table {
     table
 }
 
-fn ends(band: &Judged) -> String {
+/// The band in words.
+pub(crate) fn ends(band: &Judged) -> String {
     match (band.at_least, band.above, band.at_most) {
         (Some(low), _, Some(high)) => format!("{low} to {high}"),
         (_, Some(low), Some(high)) => format!("above {low}, at most {high}"),
@@ -203,7 +204,7 @@ fn ends(band: &Judged) -> String {
 }
 
 /// An estimate with half the width of its interval.
-fn number(estimate: &Estimate, measure: Measure) -> String {
+pub(crate) fn number(estimate: &Estimate, measure: Measure) -> String {
     let decimals = decimals(measure);
     let half = estimate.half_width().map_or(String::new(), |half| format!(" ±{half:.decimals$}"));
     format!("{:.decimals$}{half}", statistics::six_digits(estimate.mean))

@@ -4,6 +4,7 @@
 //! The page is also well-formed XML, so that a test can read it back.
 
 mod figures;
+mod judgement;
 mod measured;
 mod page;
 mod plots;
@@ -16,6 +17,7 @@ use scenario::result::World;
 
 use super::{Report, text};
 use crate::manifest::Manifest;
+use crate::paper::judgement::Judgement;
 use crate::plot::svg::escape;
 use crate::states::History;
 use crate::summary::Factors;
@@ -23,6 +25,15 @@ use crate::words;
 
 /// The whole page. The same report, manifest and histories give the same bytes.
 pub fn render(report: &Report, manifest: &Manifest, histories: &[History]) -> String {
+    with_first(None, report, manifest, histories)
+}
+
+/// The page of a paper: what it says and what came out here stand before all else.
+pub fn render_judged(judgement: &Judgement<'_>, manifest: &Manifest, histories: &[History]) -> String {
+    with_first(Some(judgement::section(judgement)), judgement.report, manifest, histories)
+}
+
+fn with_first(first: Option<page::Section>, report: &Report, manifest: &Manifest, histories: &[History]) -> String {
     let title = if report.title.is_empty() { &manifest.scenario.file } else { &report.title };
     let sections = [
         verdict(report),
@@ -32,6 +43,7 @@ pub fn render(report: &Report, manifest: &Manifest, histories: &[History]) -> St
         tables::section(report),
         measured::section(report, manifest),
     ];
+    let sections: Vec<page::Section> = first.into_iter().chain(sections).collect();
     page::page(title, &lede(report), &sections)
 }
 
