@@ -440,7 +440,60 @@ mod tests {
         free.map(|column| row[column] + largest_sum(rest, used | 1 << column)).max().map_or(alone, |sum| sum.max(alone))
     }
 
+    /// Whether some pairs could be exchanged for others with a larger sum. Pairing is a circulation: from a hub to the rows,
+    /// along a pair to a column, and back; a better one exists if and only if the arcs that are left, with those taken turned
+    /// round, have a cycle of negative cost (Bellman and Ford find it).
+    fn can_be_improved(weights: &[Vec<i128>], pairs: &[(usize, usize)]) -> bool {
+        let (rows, columns) = (weights.len(), weights.first().map_or(0, Vec::len));
+        let (hub, column_node) = (rows + columns, |column: usize| rows + column);
+        let mut arcs = Vec::new();
+        let mut arc = |from: usize, to: usize, cost: i128, taken: bool| {
+            arcs.push(if taken { (to, from, -cost) } else { (from, to, cost) });
+        };
+        for (row, weights) in weights.iter().enumerate() {
+            arc(hub, row, 0, pairs.iter().any(|pair| pair.0 == row));
+            for (column, &weight) in weights.iter().enumerate() {
+                arc(row, column_node(column), -weight, pairs.contains(&(row, column)));
+            }
+        }
+        for column in 0..columns {
+            arc(column_node(column), hub, 0, pairs.iter().any(|pair| pair.1 == column));
+        }
+        let mut distance = vec![0_i128; hub + 1];
+        for _ in 0..=hub {
+            let mut changed = false;
+            for &(from, to, cost) in &arcs {
+                if distance[from] + cost < distance[to] {
+                    distance[to] = distance[from] + cost;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[test]
+    fn pairs_that_could_be_exchanged_are_found_out() {
+        let weights = vec![vec![5, 4], vec![4, 1]];
+        assert!(!can_be_improved(&weights, &[(0, 1), (1, 0)]));
+        assert!(can_be_improved(&weights, &[(0, 0), (1, 1)]));
+        assert!(can_be_improved(&weights, &[(0, 0)]));
+    }
+
     proptest! {
+        /// As many threads and CPUs as the paper's job and machine have.
+        #[test]
+        fn no_exchange_betters_a_pairing_of_many_threads_and_cpus(
+            (rows, columns) in (1_usize..12, 1_usize..33),
+            numbers in prop::collection::vec(prop_oneof![Just(0_i128), 1_i128..400, IDLE + 1..IDLE + 400], 12 * 33),
+        ) {
+            let weights: Vec<Vec<i128>> = (0..rows).map(|row| numbers[row * columns..][..columns].to_vec()).collect();
+            prop_assert!(!can_be_improved(&weights, &heaviest_pairs(&weights)));
+        }
+
         #[test]
         fn no_way_to_pair_is_better_than_the_one_found(
             (rows, columns) in (0_usize..6, 1_usize..7),
