@@ -7,6 +7,10 @@ use scenario::diagnostics::{did_you_mean, quoted};
 /// A longer file is not read: there are files without an end.
 pub const LONGEST_FILE: u64 = 256 << 20;
 
+/// Squares of larger numbers, or of the inverse of smaller ones, would leave the range of floating point numbers before all is
+/// computed.
+const LARGEST: f64 = 1e100;
+
 /// Columns of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observations {
@@ -55,6 +59,16 @@ pub enum Error {
         /// What it holds.
         cell: String,
     },
+    /// A number is too large or too small to be computed with.
+    #[error("line {line}, column {}: {} is beyond what can be computed with; choose another unit", quoted(.column), quoted(.cell))]
+    Beyond {
+        /// Counted from one.
+        line: u64,
+        /// Its name.
+        column: String,
+        /// What it holds.
+        cell: String,
+    },
 }
 
 /// Reads the named columns of a file whose first line names all of them.
@@ -82,11 +96,12 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
         let record = record.map_err(Error::Csv)?;
         let line = record.position().map_or(0, csv::Position::line);
         let number = |&place: &usize| {
-            number(&record[place]).ok_or_else(|| Error::NoNumber {
-                line,
-                column: header[place].to_owned(),
-                cell: record[place].to_owned(),
-            })
+            let (column, cell) = (header[place].to_owned(), record[place].to_owned());
+            match number(&record[place]) {
+                None => Err(Error::NoNumber { line, column, cell }),
+                Some(number) if is_beyond(number) => Err(Error::Beyond { line, column, cell }),
+                Some(number) => Ok(number),
+            }
         };
         if places.iter().any(|&place| record[place].is_empty()) {
             // What else stands in the row has to be right all the same.
@@ -127,6 +142,10 @@ fn number(cell: &str) -> Option<f64> {
     cell.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
+fn is_beyond(number: f64) -> bool {
+    number != 0.0 && !(1.0 / LARGEST..=LARGEST).contains(&number.abs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +171,16 @@ mod tests {
             (text, "user", "there are several columns `user`"),
             (text, "clock", "line 4, column `clock`: `x` is not a number"),
             ("a,b\n1,nan\n", "b", "line 2, column `b`: `nan` is not a number"),
+            (
+                "b\n0\n-2e100\n",
+                "b",
+                "line 3, column `b`: `-2e100` is beyond what can be computed with; choose another unit",
+            ),
+            (
+                "b\n1e-200\n",
+                "b",
+                "line 2, column `b`: `1e-200` is beyond what can be computed with; choose another unit",
+            ),
             ("a,b\n,x\n", "b", "line 2, column `b`: `x` is not a number"),
             ("", "a", "there is no column `a`; the file is empty"),
             ("a\n1\n\0", "a", "line 3: the file is not text in UTF-8"),

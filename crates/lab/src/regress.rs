@@ -109,7 +109,10 @@ pub enum Error {
         /// How many coefficients they are to determine.
         coefficients: usize,
     },
-    /// A column is the same in all rows.
+    /// The column to explain is the same in all rows.
+    #[error("column {} is the same in all rows: there is nothing to explain", quoted(.0))]
+    ConstantResponse(String),
+    /// A column to explain it by is the same in all rows.
     #[error("column {} is the same in all rows: it explains nothing", quoted(.0))]
     Constant(String),
     /// A column follows from others.
@@ -142,6 +145,7 @@ pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error
         regression::Error::TooFew { observations: rows, coefficients } => {
             Error::TooFew { rows, left_out: observed.left_out, coefficients }
         }
+        regression::Error::ConstantResponse => Error::ConstantResponse(on.clone()),
         regression::Error::Constant(number) => Error::Constant(from[number].clone()),
         regression::Error::Collinear(number) => Error::Collinear(from[number].clone(), from[..number].to_vec()),
     })?;
@@ -236,6 +240,7 @@ mod tests {
                 &["user", "system", "both"],
                 "column `both` follows from `user`, `system`: leave one of them out",
             ),
+            ("same", &["user"], "column `same` is the same in all rows: there is nothing to explain"),
             ("clock", &["user", "clock"], "column `clock` is named twice"),
             ("clok", &["user"], "there is no column `clok`; did you mean `clock`?"),
         ] {

@@ -57,6 +57,9 @@ pub enum Error {
         /// How many coefficients they are to determine.
         coefficients: usize,
     },
+    /// The response is the same everywhere, or, without an intercept, zero: there is nothing to explain.
+    #[error("the response is constant")]
+    ConstantResponse,
     /// A regressor is the same everywhere, as the intercept is.
     #[error("regressor {0} is constant")]
     Constant(usize),
@@ -89,9 +92,7 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
         let mean = centre(regressor);
         let mut column = centred(regressor, mean);
         let length = norm(&column);
-        // What is left of a constant is the rounding of its mean; a column of zeros is no regressor either.
-        let of_rounding = COLLINEAR * norm(&regressor[..n]);
-        if length <= of_rounding {
+        if is_rounding(length, &regressor[..n]) {
             return Err(Error::Constant(number));
         }
         column.iter_mut().for_each(|value| *value /= length);
@@ -101,7 +102,10 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
     }
     let mean = centre(response);
     let mut rest = centred(response, mean);
-    let total: f64 = rest.iter().map(|value| value * value).sum();
+    let total = sum_of_squares(&rest, 0.0);
+    if is_rounding(total.sqrt(), &response[..n]) {
+        return Err(Error::ConstantResponse);
+    }
 
     let triangle = triangular(&mut columns, &mut rest)?;
     let inverse = inverse(&triangle);
@@ -131,8 +135,6 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
     });
 
     let explained: f64 = rest[..k].iter().map(|value| value * value).sum();
-    let of_total = |part: f64| if total > 0.0 { part / total } else { f64::NAN };
-    let r_squared = of_total(explained);
     let free = (n - usize::from(with_intercept)) as f64;
     let f = if k == 0 { f64::NAN } else { explained / k as f64 / variance };
     Ok(Fit {
@@ -140,8 +142,9 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
         coefficients,
         observations: n,
         freedom,
-        r_squared,
-        adjusted_r_squared: 1.0 - of_total(left) * free / freedom as f64,
+        // Where all is explained, rounding may add a little to it.
+        r_squared: (explained / total).min(1.0),
+        adjusted_r_squared: 1.0 - left / total * free / freedom as f64,
         f,
         f_p: upper_f(f, k as f64, freedom as f64),
         residual_deviation: variance.sqrt(),
@@ -188,6 +191,12 @@ fn inverse(triangle: &[Vec<f64>]) -> Vec<Vec<f64>> {
         column
     };
     (0..k).map(solve).collect()
+}
+
+/// Whether a column is so short beside what it was before it was centred that it was constant: what is left of a constant is
+/// the rounding of its mean. A column of zeros is constant too.
+fn is_rounding(length: f64, before: &[f64]) -> bool {
+    length <= COLLINEAR * norm(before)
 }
 
 fn norm(values: &[f64]) -> f64 {
