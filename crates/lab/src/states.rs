@@ -11,6 +11,7 @@ use policy::JobId;
 use scenario::Scenario;
 use scenario::result::{Outcome, World};
 
+use crate::plot;
 use crate::sample::Sample;
 use crate::summary::{self, Factors};
 
@@ -89,8 +90,7 @@ const MOST_ARMS: usize = 12;
 pub fn shown_arms(scenario: &Scenario) -> BTreeSet<usize> {
     let rivals = summary::rivals(scenario);
     if rivals.is_empty() {
-        let (arms, shown) = (scenario.arms.len(), scenario.arms.len().min(MOST_ARMS));
-        return (0..shown).map(|number| number * (arms - 1) / (shown - 1).max(1)).collect();
+        return plot::evenly(scenario.arms.len(), MOST_ARMS).collect();
     }
     let groups = [0, rivals.len() - 1, rivals.len() / 2];
     let mut shown = BTreeSet::new();

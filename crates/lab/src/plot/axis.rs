@@ -6,6 +6,9 @@ use crate::statistics::six_digits;
 /// top of each other on another.
 const LOGARITHMIC_FROM: f64 = 20.0;
 
+/// Values that differ by no more than this share are one to an axis: numbers of six digits could not tell its ticks apart.
+const CLOSE: f64 = 1e-4;
+
 /// How values are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -38,7 +41,8 @@ impl Axis {
 
     /// An axis from a number to another, both rounded outwards to a tick.
     pub fn linear(low: f64, high: f64) -> Axis {
-        let (low, high) = if low < high { (low, high) } else { (low - room(low), high + room(high)) };
+        let is_range = high - low > CLOSE * low.abs().max(high.abs());
+        let (low, high) = if is_range { (low, high) } else { (low - room(low), high + room(high)) };
         let step = nice_step((high - low) / 5.0);
         // What is on a tick but for rounding is on it.
         let (first, last) = ((low / step + 1e-9).floor() as i64, (high / step - 1e-9).ceil() as i64);
@@ -160,6 +164,7 @@ mod tests {
         assert_eq!(labels(&Axis::fitting([0.7, 60.0].into_iter())), ["0.5", "1", "2", "5", "10", "20", "50", "100"]);
         assert_eq!(labels(&Axis::fitting([3.0, 80_000.0].into_iter())), ["1", "10", "100", "1000", "10 k", "100 k"]);
         assert_eq!(labels(&Axis::linear(0.0, 100.0)), ["0", "20", "40", "60", "80", "100"]);
+        assert_eq!(labels(&Axis::fitting([3.0, 3.000_001].into_iter())), ["2", "2.5", "3", "3.5", "4"]);
         assert_eq!(labels(&Axis::fitting(std::iter::empty())), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
     }
 

@@ -66,8 +66,8 @@ impl Chart<'_> {
                 // Two worlds share a row, one above the other.
                 let up = middle + (place as f64 - (row.marks.len() - 1) as f64 / 2.0) * 7.0;
                 drawing.raw(format_args!("<g class=\"{}\">\n", style.class()));
-                for sample in &mark.samples {
-                    drawing.dot("sample", (across(self.x.position(*sample)), up));
+                for sample in mark.dots() {
+                    drawing.dot("sample", (across(self.x.position(sample)), up));
                 }
                 if let Some((low, high)) = mark.interval(self.x) {
                     drawing.line("interval", (across(low), up), (across(high), up));

@@ -126,8 +126,8 @@ impl Chart<'_> {
         drawing.polyline("line", &points.iter().map(at).collect::<Vec<_>>());
         for point in points {
             let (x, mark) = point;
-            for sample in &mark.samples {
-                let (across, up) = frame.at(*x, *sample);
+            for sample in mark.dots() {
+                let (across, up) = frame.at(*x, sample);
                 drawing.dot("sample", (across + aside + 3.0 * side.signum(), up));
             }
             let (across, up) = at(point);

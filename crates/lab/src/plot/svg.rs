@@ -6,7 +6,8 @@ use std::fmt::Write;
 /// The text with nothing in it that HTML or XML could take for markup, be it between tags or in an attribute. Characters
 /// that XML cannot hold become a replacement character.
 pub fn escape(text: &str) -> Cow<'_, str> {
-    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{fffe}' | '\u{ffff}');
+    let is_control =
+        |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t') || matches!(c, '\u{fffe}' | '\u{ffff}');
     if !text.contains(|c: char| matches!(c, '&' | '<' | '>' | '"' | '\'') || is_control(c)) {
         return Cow::Borrowed(text);
     }
@@ -176,6 +177,11 @@ mod tests {
             let document = roxmltree::Document::parse(&document).unwrap();
             assert_eq!(document.root_element().text().unwrap_or(""), text.replace('\u{1}', "\u{fffd}"));
         }
+    }
+
+    #[test]
+    fn lines_that_end_as_on_windows_have_no_marks_at_their_ends() {
+        assert_eq!(escape("cpus = 2\r\nstep"), "cpus = 2\r\nstep");
     }
 
     #[test]
