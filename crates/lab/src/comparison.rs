@@ -46,9 +46,10 @@ impl Comparisons {
         let scenario = all.scenario;
         let jobs = scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len());
         let rivals = if scenario.experiment.compare.is_some() { summary::rivals(scenario) } else { Vec::new() };
+        let worlds = all.worlds();
         let (mut tested, mut pairs) = (BTreeMap::new(), 0);
         for (job, group) in (0..jobs).flat_map(|job| rivals.iter().map(move |group| (job, group))) {
-            for world in all.worlds() {
+            for &world in &worlds {
                 let timed = timed(all, group, job, world);
                 pairs += timed.len() * timed.len().saturating_sub(1) / 2;
                 let fastest = timed.iter().min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|&(arm, _)| arm);

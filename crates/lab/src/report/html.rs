@@ -13,6 +13,8 @@ mod tables;
 mod timeline;
 mod utilisation;
 
+use std::collections::BTreeSet;
+
 use scenario::result::World;
 
 use super::{Report, text};
@@ -86,15 +88,10 @@ fn value(factors: &Factors, path: Option<&str>) -> String {
     path.and_then(|path| factors.get(path)).map(words::value).unwrap_or_default()
 }
 
-/// The items, each once, in the order in which they come first.
-fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut known = Vec::new();
-    for item in items {
-        if !known.contains(&item) {
-            known.push(item);
-        }
-    }
-    known
+/// Each item once, in the order in which they come first; two items are the same if their keys are.
+fn distinct<T, K: Ord>(items: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<T> {
+    let mut known = BTreeSet::new();
+    items.filter(|item| known.insert(key(item))).collect()
 }
 
 /// What is shown when somebody asks for it.

@@ -1,5 +1,6 @@
 //! The report as text for people: at most [`WIDTH`] columns, tables and plain sentences.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use scenario::result::World;
@@ -132,13 +133,14 @@ fn tables<'a, const N: usize>(
     items: impl Iterator<Item = (&'a Factors, Vec<Option<String>>)>,
 ) -> String {
     let mut tables: Vec<(String, Table)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     let mut last = None;
     let line = line_factor(report);
     for (factors, cells) in items {
         let heading = in_order(report, factors, |path| Some(path) != line);
         let label = line.and_then(|path| factors.get(path)).map(words::value).unwrap_or_default();
-        let known = tables.iter().position(|(known, _)| *known == heading).unwrap_or_else(|| {
-            tables.push((heading, Table::new(header, words)));
+        let known = *places.entry(heading).or_insert_with_key(|heading| {
+            tables.push((heading.clone(), Table::new(header, words)));
             tables.len() - 1
         });
         // The label stands once for all lines that belong to it.

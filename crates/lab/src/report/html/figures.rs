@@ -122,7 +122,8 @@ impl<'a> Figures<'a> {
 pub(super) fn values_of(report: &Report, path: Option<&str>) -> Vec<toml::Value> {
     let Some(path) = path else { return Vec::new() };
     let baseline = report.baseline.iter().filter(|_| report.compare.as_deref() == Some(path));
-    distinct(baseline.chain(report.summaries.iter().filter_map(|summary| summary.factors.get(path))).cloned())
+    let all = baseline.chain(report.summaries.iter().filter_map(|summary| summary.factors.get(path)));
+    distinct(all, ToString::to_string).into_iter().cloned().collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! small multiples on one scale. Without an axis there is a chart of dots, a row for each arm. What would be too much at once is
 //! folded.
 
+use std::collections::BTreeMap;
+
 use scenario::result::World;
 
 use super::figures::{Figures, Metric, unit_of_time, values_of};
@@ -11,7 +13,7 @@ use super::page::Section;
 use super::{distinct, folded, heading, value};
 use crate::plot::axis::Axis;
 use crate::plot::svg::{Words, escape};
-use crate::plot::{Mark, SERIES, Style, dots, lines};
+use crate::plot::{DOTS, Mark, SERIES, Style, dots, evenly, lines};
 use crate::report::{Report, text};
 use crate::summary::Summary;
 use crate::words;
@@ -40,10 +42,13 @@ fn how_to_read(report: &Report) -> String {
         [_, _] => " Filled marks and solid lines are simulated, hollow marks and dashed lines are this machine.",
         _ => "",
     };
+    let some = if report.repeat as usize > DOTS { format!(" ({DOTS} of {})", report.repeat) } else { String::new() };
     let bars = if report.repeat > 1 {
-        "Marks are means, bars their 95 % intervals, small dots single runs; what leaves a drawing is cut off."
+        format!(
+            "Marks are means, bars their 95 % intervals, small dots single runs{some}; what leaves a drawing is cut off."
+        )
     } else {
-        "Each mark is one run."
+        "Each mark is one run.".to_owned()
     };
     format!("<p>{bars}{worlds}</p>\n")
 }
@@ -53,20 +58,23 @@ struct Job<'a> {
     report: &'a Report,
     figures: &'a Figures<'a>,
     number: usize,
+    worlds: Vec<World>,
     summaries: Vec<&'a Summary>,
     /// The values that get a line or a row each, by what is written there; a single one without a name where nothing is
     /// compared.
     series: Vec<String>,
     /// The combinations of the other factors.
     groups: Vec<String>,
+    /// The summaries by group and series: to look through all of them for each would take the square of their number.
+    sorted: BTreeMap<String, BTreeMap<String, Vec<&'a Summary>>>,
     x: Option<Across<'a>>,
 }
 
 /// The axis from left to right.
 struct Across<'a> {
     path: &'a str,
-    /// The values, and where they are.
-    values: Vec<(toml::Value, f64)>,
+    /// Where the values are, by what is written there.
+    values: BTreeMap<String, f64>,
     axis: Axis,
     label: String,
 }
@@ -76,10 +84,15 @@ impl<'a> Job<'a> {
         let summaries: Vec<&Summary> = report.summaries.iter().filter(|summary| summary.job == job).collect();
         let x = report.x.as_deref().filter(|path| report.compare.as_deref() != Some(*path));
         let x = x.and_then(|path| Across::new(path, values_of(report, Some(path))));
-        let mut new = Job { report, figures, number, summaries, series: Vec::new(), groups: Vec::new(), x };
+        let (worlds, series, groups) = (text::worlds(report), Vec::new(), Vec::new());
+        let mut new = Job { report, figures, number, worlds, summaries, series, groups, sorted: BTreeMap::new(), x };
         let known = values_of(report, new.line_factor()).iter().map(words::value).collect::<Vec<_>>();
         new.series = if known.is_empty() { vec![String::new()] } else { known };
-        new.groups = distinct(new.summaries.iter().map(|summary| new.group_of(summary)));
+        new.groups = distinct(new.summaries.iter().map(|summary| new.group_of(summary)), String::clone);
+        for &summary in &new.summaries {
+            let (group, series) = (new.group_of(summary), new.series_of(summary));
+            new.sorted.entry(group).or_default().entry(series).or_default().push(summary);
+        }
         new
     }
 
@@ -96,8 +109,13 @@ impl<'a> Job<'a> {
         heading(self.report, &summary.factors, &[self.line_factor(), self.x.as_ref().map(|x| x.path)])
     }
 
+    /// The arms of a group that share a line or a row.
+    fn of(&self, group: &str, series: &str) -> impl Iterator<Item = &'a Summary> {
+        self.sorted.get(group).and_then(|group| group.get(series)).into_iter().flatten().copied()
+    }
+
     fn style(&self, series: usize, world: World) -> Style {
-        Style { series, hollow: world == World::Host && text::worlds(self.report).len() > 1 }
+        Style { series, hollow: world == World::Host && self.worlds.len() > 1 }
     }
 
     fn render(&self) -> String {
@@ -170,12 +188,7 @@ impl Job<'_> {
     /// The series that get a line: all, or where there are too many to be told apart, the first and others evenly from the
     /// rest.
     fn lines(&self) -> Vec<usize> {
-        let all = self.series.len();
-        if all <= SERIES {
-            (0..all).collect()
-        } else {
-            (0..SERIES).map(|line| line * (all - 1) / (SERIES - 1)).collect()
-        }
+        evenly(self.series.len(), SERIES).collect()
     }
 
     fn line_charts(&self, metric: Metric, lines: &[usize]) -> Vec<String> {
@@ -205,11 +218,8 @@ impl Job<'_> {
         for (place, &series) in shown.iter().enumerate() {
             let name = &self.series[series];
             let mut is_named = false;
-            for world in text::worlds(self.report) {
-                let of_line = self
-                    .summaries
-                    .iter()
-                    .filter(|of| of.world == world && self.series_of(of) == *name && self.group_of(of) == group);
+            for &world in &self.worlds {
+                let of_line = self.of(group, name).filter(|of| of.world == world);
                 let mut points: Vec<(f64, Mark)> = of_line.filter_map(|of| self.point(metric, of, unit)).collect();
                 points.sort_by(|(one, _), (other, _)| one.total_cmp(other));
                 if !points.is_empty() {
@@ -224,8 +234,7 @@ impl Job<'_> {
 
     fn point(&self, metric: Metric, summary: &Summary, unit: f64) -> Option<(f64, Mark)> {
         let x = self.x.as_ref()?;
-        let at = summary.factors.get(x.path)?;
-        let (_, at) = x.values.iter().find(|(value, _)| value == at)?;
+        let at = x.values.get(&value(&summary.factors, Some(x.path)))?;
         Some((*at, self.figures.mark(metric, summary)?.scaled(unit)))
     }
 
@@ -294,11 +303,10 @@ impl Job<'_> {
 
     fn row(&self, metric: Metric, unit: f64, group: &str, series: usize) -> Option<dots::Row> {
         let name = &self.series[series];
-        let of_row = self.summaries.iter().filter(|of| self.series_of(of) == *name && self.group_of(of) == group);
         // The first is what the others are held against.
         let colour = usize::from(series > 0);
-        let mark = |of: &&Summary| Some((self.style(colour, of.world), self.figures.mark(metric, of)?.scaled(unit)));
-        let marks: Vec<(Style, Mark)> = of_row.filter_map(mark).collect();
+        let mark = |of: &Summary| Some((self.style(colour, of.world), self.figures.mark(metric, of)?.scaled(unit)));
+        let marks: Vec<(Style, Mark)> = self.of(group, name).filter_map(mark).collect();
         (!marks.is_empty()).then(|| dots::Row { name: name.clone(), marks })
     }
 }
@@ -320,7 +328,7 @@ impl<'a> Across<'a> {
         let label = words::path(path).to_owned();
         let Some(numbers) = values.iter().map(number).collect::<Option<Vec<_>>>() else {
             let axis = Axis::of_names(&values.iter().map(words::value).collect::<Vec<_>>());
-            let values = values.into_iter().zip((0..).map(f64::from)).collect();
+            let values = values.iter().map(words::value).zip((0..).map(f64::from)).collect();
             return Some(Across { path, values, axis, label });
         };
         let longest = numbers.iter().map(|(number, ..)| *number).fold(0.0, f64::max);
@@ -330,7 +338,8 @@ impl<'a> Across<'a> {
         let mut ticks: Vec<(f64, String)> = at.iter().map(|at| (*at, at.to_string())).collect();
         ticks.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         let label = if is_time { format!("{label}, {name}") } else { label };
-        Some(Across { path, values: values.into_iter().zip(at).collect(), axis: Axis::of_numbers(&ticks), label })
+        let values = values.iter().map(words::value).zip(at).collect();
+        Some(Across { path, values, axis: Axis::of_numbers(&ticks), label })
     }
 }
 

@@ -9,7 +9,7 @@ use super::table::{self, Column};
 use super::tables::factor_columns;
 use crate::plot::svg::number;
 use crate::report::{Report, text};
-use crate::summary::Factors;
+use crate::summary::{Factors, Summary};
 use crate::{statistics, words};
 
 type Share = fn(&MachineOutcome) -> Option<f64>;
@@ -69,17 +69,17 @@ fn arms(report: &Report) -> Vec<Arm<'_>> {
     for run in &report.runs {
         runs.entry((words::factors(&run.factors), run.world)).or_default().push(&run.outcome.machine);
     }
-    let arms = super::distinct(report.summaries.iter().map(|summary| (&summary.factors, summary.world)));
+    let arm = |summary: &Summary| (words::factors(&summary.factors), summary.world);
     let mut known = Vec::new();
-    for (factors, world) in arms {
-        let machines = runs.get(&(words::factors(factors), world)).map(Vec::as_slice).unwrap_or_default();
+    for summary in super::distinct(report.summaries.iter(), |summary| arm(summary)) {
+        let machines = runs.get(&arm(summary)).map(Vec::as_slice).unwrap_or_default();
         let mean = |share: Share| {
             let values: Vec<f64> = machines.iter().filter_map(|machine| share(machine)).collect();
             statistics::mean(&values).map(|estimate| estimate.mean)
         };
         let percent = PARTS.map(|(_, _, share)| mean(share));
         if percent.iter().any(Option::is_some) {
-            known.push(Arm { factors, world, percent });
+            known.push(Arm { factors: &summary.factors, world: summary.world, percent });
         }
     }
     known
