@@ -213,11 +213,11 @@ impl Trace {
         }
         let name = |place: u64| names.get(place as usize).cloned().ok_or(bad("a name is not in its table"));
         let to = self.switches.entry(cpu).or_default();
-        for (((at, state), thread), place) in moments(&times).zip(states).zip(threads).zip(names_of) {
+        for (((at, state), thread), place) in moments(&times)?.into_iter().zip(states).zip(threads).zip(names_of) {
             to.push(Switch { at, state: state as i64, to: thread as i64, name: name(place)? });
         }
         let to = self.wakings.entry(cpu).or_default();
-        for ((at, thread), place) in moments(&wakings).zip(woken).zip(names_of_woken) {
+        for ((at, thread), place) in moments(&wakings)?.into_iter().zip(woken).zip(names_of_woken) {
             to.push(Waking { at, thread: thread as i64, name: name(place)? });
         }
         Ok(())
@@ -320,11 +320,13 @@ fn numbers(mut packed: &[u8]) -> Result<Vec<u64>, Error> {
 }
 
 /// Times from a column of the first and of differences.
-fn moments(column: &[u64]) -> impl Iterator<Item = u64> {
-    column.iter().scan(0, |now, after| {
-        *now += after;
-        Some(*now)
-    })
+fn moments(column: &[u64]) -> Result<Vec<u64>, Error> {
+    let mut now = 0_u64;
+    let mut moment = |after: &u64| {
+        now = now.checked_add(*after).ok_or(bad("a time is beyond all time"))?;
+        Ok(now)
+    };
+    column.iter().map(&mut moment).collect()
 }
 
 fn text(bytes: &[u8]) -> Result<String, Error> {
@@ -351,4 +353,37 @@ fn text_of(message: &[u8], wanted: u64) -> Result<String, Error> {
         }
     }
     Err(bad("a name is missing"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::protobuf::{bytes, message, number, varint};
+
+    #[test]
+    fn times_that_go_beyond_all_time_are_refused() {
+        let mut trace = Vec::new();
+        message(&mut trace, 1, |packet| {
+            message(packet, 1, |bundle| {
+                number(bundle, 1, 0);
+                message(bundle, 4, |columns| {
+                    let mut times = Vec::new();
+                    [u64::MAX, 1].into_iter().for_each(|time| varint(&mut times, time));
+                    bytes(columns, 1, &times);
+                    bytes(columns, 5, b"crew/0");
+                    [2, 3, 4, 6].into_iter().for_each(|column| bytes(columns, column, &[0, 0]));
+                });
+            });
+        });
+        assert_eq!(read(&trace), Err(bad("a time is beyond all time")));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_the_bytes_are_they_are_read_or_refused(
+            bytes in proptest::collection::vec(proptest::sample::select(&[0_u8, 1, 2, 3, 8, 10, 12, 34, 82, 90, 255][..]), 0..60),
+        ) {
+            let _ = read(&bytes);
+        }
+    }
 }
