@@ -35,7 +35,17 @@ pub enum Error {
         /// Counted from one.
         line: usize,
     },
-    /// A row has more or fewer cells than the header, or a quotation has no end.
+    /// A row has more or fewer cells than the header.
+    #[error("line {line}: {cells} {} where the header has {columns}", if *.cells == 1 { "cell" } else { "cells" })]
+    Ragged {
+        /// Counted from one.
+        line: u64,
+        /// How many cells it has.
+        cells: u64,
+        /// How many there should be.
+        columns: u64,
+    },
+    /// It is no table for another reason.
     #[error("{0}")]
     Csv(csv::Error),
     /// There is no such column.
@@ -89,11 +99,11 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
     }
 
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(Error::Csv)?.clone();
+    let header = reader.headers().map_err(Error::from)?.clone();
     let places = names.iter().map(|name| place(&header, name)).collect::<Result<Vec<_>, _>>()?;
     let (mut columns, mut left_out) = (vec![Vec::new(); names.len()], 0);
     for record in reader.records() {
-        let record = record.map_err(Error::Csv)?;
+        let record = record.map_err(Error::from)?;
         let line = record.position().map_or(0, csv::Position::line);
         let number = |&place: &usize| {
             let (column, cell) = (header[place].to_owned(), record[place].to_owned());
@@ -114,6 +124,17 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
         }
     }
     Ok(Observations { columns, left_out })
+}
+
+impl From<csv::Error> for Error {
+    fn from(error: csv::Error) -> Error {
+        match error.kind() {
+            csv::ErrorKind::UnequalLengths { pos: Some(at), expected_len: columns, len: cells } => {
+                Error::Ragged { line: at.line(), cells: *cells, columns: *columns }
+            }
+            _ => Error::Csv(error),
+        }
+    }
 }
 
 fn place(header: &csv::StringRecord, name: &str) -> Result<usize, Error> {
@@ -189,7 +210,7 @@ mod tests {
         }
         assert_eq!(read_text("a,b\n,x\n", &["a", "b"]), Err("line 2, column `b`: `x` is not a number".to_owned()));
         let ragged = read_text("a,b\n1,2\n1\n", &["a"]).unwrap_err();
-        assert!(ragged.contains("line: 3"), "{ragged}");
+        assert_eq!(ragged, "line 3: 1 cell where the header has 2");
         let latin = read(&b"a\n1\n\xe9\n"[..], &["a".to_owned()]).unwrap_err();
         assert_eq!(latin.to_string(), "line 3: the file is not text in UTF-8");
     }
