@@ -17,8 +17,8 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 a run failed or a paper's band is missed, 2 bad arguments or input, 130 interrupted by Ctrl-C and 143 by \
-                          SIGTERM (results so far are kept and reported).";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 a run failed or a paper's band is missed, 2 bad arguments or input, 130 \
+                          interrupted by Ctrl-C and 143 by SIGTERM (results so far are kept and reported).";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

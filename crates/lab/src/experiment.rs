@@ -31,8 +31,8 @@ pub struct Finished {
 }
 
 /// Runs an experiment in the chosen worlds, for as long as `extent` says, and blocks until it has ended: complete, at its
-/// first failure, or soon after `cancel` has become true. The folder has every sample as soon as it is there, and in the end the report and the manifest
-/// in any case. `progress` is told what comes next.
+/// first failure, or soon after `cancel` has become true. The folder has every sample as soon as it is there, and in the end
+/// the report, its page and the manifest in any case. `progress` is told what comes next.
 ///
 /// # Errors
 ///
