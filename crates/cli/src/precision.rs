@@ -1,16 +1,13 @@
 //! `--until`: a precision to go on for, and how far.
 
 use anyhow::anyhow;
-use lab::precision::Until;
+use lab::precision::{AT_MOST, Until};
 use scenario::Scenario;
 
 use crate::arguments::Run;
 
 /// Fewer repetitions say too little of the scatter to decide by.
 const FIRST_STAGE: u32 = 10;
-
-/// The most repetitions where nobody says.
-const AT_MOST: u32 = 100;
 
 /// A share as people write it: `2 %`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {

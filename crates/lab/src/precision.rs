@@ -13,6 +13,9 @@ use crate::series::AllSeries;
 use crate::statistics::six_digits;
 use crate::words;
 
+/// The most repetitions where nobody says.
+pub const AT_MOST: u32 = 100;
+
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Until {

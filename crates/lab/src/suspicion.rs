@@ -4,6 +4,7 @@
 use scenario::result::World;
 
 use crate::comparison::LEVEL;
+use crate::precision::AT_MOST;
 use crate::sample::Figure;
 use crate::series::{AllSeries, Series};
 use crate::statistics::stages::forecast;
@@ -37,9 +38,13 @@ pub fn width(all: &AllSeries<'_>) -> Option<String> {
     let shares = all.iter().filter_map(|of| Some((of, share(of)?))).filter(|&(_, share)| share > WIDE);
     let (widest, share) = shares.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     let needed = all.iter().filter_map(|of| forecast(WIDE, &of.times)).max()?;
+    let remedy = match needed > u64::from(AT_MOST) {
+        true => format!("--until \"10 %\" --at-most {needed} goes that far"),
+        false => "--until \"10 %\" sees to it".to_owned(),
+    };
     Some(format!(
         "Wide intervals: ±{} % for {}. About {needed} repetitions would bring all completion times to ±10 %; \
-         --until \"10 %\" sees to it.",
+         {remedy}.",
         words::significant(share * 100.0, 2),
         widest.of
     ))

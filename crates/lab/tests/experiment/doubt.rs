@@ -162,4 +162,9 @@ fn a_wide_interval_comes_with_what_would_make_it_narrow() {
     let note = only_note(&wide);
     // 115 ± 20.5, which is 18 %. With a standard deviation of 12.9 eight are enough: 2.36 * 12.9 / √8 is 10.8.
     assert!(note.starts_with("Wide intervals: ±18 % for crew, crew.threads = 2 (sim). About 8 repetitions"), "{note}");
+    assert!(note.ends_with("--until \"10 %\" sees to it."), "{note}");
+    // More than --until makes where nobody says how many it may.
+    let hopeless = report(1, 4, World::Sim, |_, repeat| if repeat < 2 { 40.0 } else { 160.0 });
+    let note = only_note(&hopeless);
+    assert!(note.contains("About 187 repetitions") && note.ends_with("--at-most 187 goes that far."), "{note}");
 }
