@@ -9,12 +9,15 @@ use crate::arguments::Run;
 /// Fewer repetitions say too little of the scatter to decide by.
 const FIRST_STAGE: u32 = 10;
 
+/// The least precision to ask for, in percent: less is a slip of the pen, and no number of repetitions would do.
+const LEAST_PERCENT: f64 = 0.001;
+
 /// A share as people write it: `2 %`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').map(|number| number.trim().parse::<f64>());
     match number {
-        Some(Ok(percent)) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
-        Some(Ok(_)) => Err("it has to be more than 0 % and less than 100 %".to_owned()),
+        Some(Ok(percent)) if (LEAST_PERCENT..100.0).contains(&percent) => Ok(percent / 100.0),
+        Some(Ok(_)) => Err(format!("it has to be at least {LEAST_PERCENT} % and less than 100 %")),
         Some(Err(_)) | None => Err("write it in percent of the mean: \"2 %\"".to_owned()),
     }
 }
@@ -52,7 +55,8 @@ mod tests {
     #[test]
     fn a_share_is_written_in_percent() {
         assert_eq!((share("2 %"), share("0.5%")), (Ok(0.02), Ok(0.005)));
-        for wrong in ["2", "", "%", "x %", "0 %", "-1 %", "100 %", "nan %", "inf %"] {
+        assert!(share("0.001 %").is_ok());
+        for wrong in ["2", "", "%", "x %", "0 %", "-1 %", "1e-300 %", "100 %", "nan %", "inf %"] {
             assert!(share(wrong).is_err(), "{wrong}");
         }
     }

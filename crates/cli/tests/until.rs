@@ -46,7 +46,7 @@ fn what_cannot_be_decided_by_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, message) in [
         (&["--until", "2"][..], "percent"),
-        (&["--until", "-2 %"], "more than 0 %"),
+        (&["--until", "-2 %"], "at least 0.001 %"),
         (&["--until", "2 %", "--repeat", "1"], "no scatter"),
         (&["--until", "2 %", "--repeat", "9", "--at-most", "8"], "--at-most"),
         (&["--until", "2 %", "--at-most", "2000000"], "1000000 runs"),
