@@ -55,7 +55,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) at_most: Option<u32>,
     /// The seed of the first repetition, in place of what the scenario says
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
     /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
     #[arg(long, value_name = "DIR")]
@@ -96,7 +96,7 @@ pub(crate) struct Paper {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: Option<u32>,
     /// The seed of the first repetition, in place of what the scenario says
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
     /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
     #[arg(long, value_name = "DIR")]

@@ -181,3 +181,14 @@ proptest::proptest! {
         assert!(close(plain.coefficients[1].estimate.mean, moved.coefficients[1].estimate.mean));
     }
 }
+
+#[test]
+fn a_column_far_from_zero_that_varies_is_not_constant() {
+    // Such as times in nanoseconds since a machine was started.
+    let far: Vec<f64> = (0..20).map(|n| 1e12 + f64::from(n)).collect();
+    let response: Vec<f64> = (0..20).map(|n| 3.0 * f64::from(n) + f64::from(n % 2)).collect();
+    let near: Vec<f64> = (0..20).map(f64::from).collect();
+    let (far, near) = (fit(&response, &[far], true).unwrap(), fit(&response, &[near], true).unwrap());
+    assert!((far.coefficients[0].estimate.mean - near.coefficients[0].estimate.mean).abs() < 1e-12);
+    assert_eq!(fit(&response, &[vec![0.1; 20]], true), Err(Error::Constant(0)), "its mean is rounded");
+}

@@ -104,7 +104,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
             team_states: vec![TeamState::default(); crew.jobs.len()],
             recorders: crew.jobs.iter().map(|_| R::default()).collect(),
             watch,
-            headway: Headway::new(crew.threads.len()),
+            headway: Headway::new(machine, crew.threads.len()),
             jobs_left: crew.jobs.iter().filter(|job| !job.is_endless()).count(),
             crew,
             time: MachineTime::default(),
@@ -139,7 +139,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
             let cpu = CpuId(slot as u32);
             match self.cpus[slot].doing {
                 Doing::Switching { from, to } => {
-                    if let Some(since) = self.headway.switch() {
+                    if let Some(since) = self.headway.switch(self.now) {
                         return Err(self.why_nothing_happens(Some(since)));
                     }
                     self.switch_ends(cpu, from, to);

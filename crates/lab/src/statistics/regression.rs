@@ -194,9 +194,10 @@ fn inverse(triangle: &[Vec<f64>]) -> Vec<Vec<f64>> {
 }
 
 /// Whether a column is so short beside what it was before it was centred that it was constant: what is left of a constant is
-/// the rounding of its mean. A column of zeros is constant too.
+/// the rounding of its mean, in the last of some sixteen digits. A column of zeros is constant too.
 fn is_rounding(length: f64, before: &[f64]) -> bool {
-    length <= COLLINEAR * norm(before)
+    const ROUNDING: f64 = 1e-14;
+    length <= ROUNDING * norm(before)
 }
 
 fn norm(values: &[f64]) -> f64 {
