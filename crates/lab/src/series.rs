@@ -159,4 +159,39 @@ mod tests {
         assert_eq!(series(World::Sim).log_ratios(&series(World::Host), Figure::Completion).samples, [2.0_f64.ln()]);
         assert!(series(World::Host).values(Figure::Ssr).is_empty());
     }
+
+    /// A job that took so many milliseconds, repetition by repetition.
+    fn series(millis: &[u64]) -> Series {
+        let completion =
+            |&millis| JobOutcome { completion_ns: Some(Span::from_millis(millis)), ..JobOutcome::default() };
+        let repetitions = (0..).zip(millis.iter().map(|millis| vec![completion(millis)])).collect();
+        Series { repetitions, first_stage: u32::MAX }
+    }
+
+    fn log_ratio(one: &[u64], other: &[u64]) -> Option<crate::statistics::Estimate> {
+        series(one).log_ratios(&series(other), Figure::Completion).mean()
+    }
+
+    #[test]
+    fn a_ratio_is_its_own_inverse_when_the_pairs_are_turned() {
+        let (one, other) = ([10, 9, 12], [5, 4, 7]);
+        let (ratio, turned) = (log_ratio(&one, &other).unwrap(), log_ratio(&other, &one).unwrap());
+        let ((low, high), (turned_low, turned_high)) = (ratio.interval.unwrap(), turned.interval.unwrap());
+        for (here, there) in [(ratio.mean, turned.mean), (low, turned_high), (high, turned_low)] {
+            assert!((here + there).abs() < 1e-12, "{here} {there}");
+        }
+    }
+
+    #[test]
+    fn pairing_takes_out_what_both_sides_share() {
+        // The machine was three times slower in the second repetition, for both arms.
+        let (low, high) = log_ratio(&[10, 30], &[5, 15]).unwrap().interval.unwrap();
+        assert!((low - 2.0_f64.ln()).abs() < 1e-12 && (high - 2.0_f64.ln()).abs() < 1e-12, "{low} {high}");
+    }
+
+    #[test]
+    fn pairs_without_a_ratio_are_left_out() {
+        assert_eq!(log_ratio(&[0, 4, 1], &[1, 2, 0]).map(|estimate| estimate.samples), Some(1));
+        assert!(log_ratio(&[0], &[1]).is_none());
+    }
 }

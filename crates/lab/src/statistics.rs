@@ -1,4 +1,4 @@
-//! Estimates from a few samples: means and ratios with their 95 % intervals.
+//! Estimates from a few samples: means with their 95 % intervals.
 //!
 //! Intervals are Student's: they hold for few samples where these scatter about as a normal distribution does, which the
 //! logarithms of durations do better than durations. So whatever is compared is compared by ratio, and ratios are averaged
@@ -93,14 +93,6 @@ fn sum_of_squares(samples: &[f64], centre: f64) -> f64 {
     samples.iter().map(|sample| (sample - centre).powi(2)).sum()
 }
 
-/// The geometric mean of the ratios of pairs, first over second, with its interval. Pairs in which either is not positive
-/// have no ratio and are left out; nothing where none is left.
-pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
-    let positive = pairs.iter().filter(|&&(first, second)| first > 0.0 && second > 0.0);
-    let logarithms: Vec<f64> = positive.map(|(first, second)| (first / second).ln()).collect();
-    mean(&logarithms).map(|estimate| estimate.map(f64::exp))
-}
-
 /// The median of the samples; nothing without samples.
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
@@ -142,30 +134,6 @@ mod tests {
     #[test]
     fn equal_samples_have_an_interval_of_no_width() {
         assert_eq!(mean(&[2.0, 2.0, 2.0]).and_then(|estimate| estimate.interval), Some((2.0, 2.0)));
-    }
-
-    #[test]
-    fn a_ratio_is_its_own_inverse_when_the_pairs_are_turned() {
-        let pairs = [(10.0, 5.0), (9.0, 4.0), (12.0, 7.0)];
-        let turned = pairs.map(|(first, second)| (second, first));
-        let (ratio, inverse) = (ratio(&pairs).unwrap(), ratio(&turned).unwrap());
-        let ((low, high), (inverse_low, inverse_high)) = (ratio.interval.unwrap(), inverse.interval.unwrap());
-        assert!(close(ratio.mean, 1.0 / inverse.mean));
-        assert!(close(low, 1.0 / inverse_high) && close(high, 1.0 / inverse_low));
-    }
-
-    #[test]
-    fn pairing_takes_out_what_both_sides_share() {
-        // The machine was three times slower in the second repetition, for both arms.
-        let estimate = ratio(&[(10.0, 5.0), (30.0, 15.0)]).unwrap();
-        let (low, high) = estimate.interval.unwrap();
-        assert!(close(estimate.mean, 2.0) && close(low, 2.0) && close(high, 2.0));
-    }
-
-    #[test]
-    fn pairs_without_a_ratio_are_left_out() {
-        assert_eq!(ratio(&[(0.0, 1.0), (4.0, 2.0), (1.0, 0.0)]).map(|estimate| estimate.samples), Some(1));
-        assert_eq!(ratio(&[(0.0, 1.0)]), None);
     }
 
     #[test]
