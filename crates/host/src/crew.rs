@@ -142,7 +142,8 @@ fn prepare<R: Recorder + Default>(order: &Order) -> Result<(u32, Shared<R>), Fai
         &Task::Barrier { threads, rounds, compute, ref waiting } => {
             let rule: Rule = waiting.rule.parse().map_err(Failure::io("its waiting rule"))?;
             let Waiting { costs, cpus, .. } = *waiting;
-            let barrier = || Box::new(Barrier::with_recorder(threads, rule, costs, cpus, R::default()));
+            let waiting = wait::Waiting::by(rule).with_costs(costs).with_cpus(cpus);
+            let barrier = || Box::new(Barrier::with_recorder(threads, waiting, R::default()));
             let Compute { seed, step, .. } = compute;
             let (barrier, afterwards) = (barrier(), barrier());
             Ok((threads, Shared::Barrier { rounds, seed, normal: compute.normal(), step, barrier, afterwards }))

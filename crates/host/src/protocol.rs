@@ -178,7 +178,7 @@ mod tests {
 
     fn order() -> Order {
         let compute = Compute { seed: 7, mean_ns: 5_320.0 / 1.12816, sd_ns: 0.1 + 0.2, step: Span::from_nanos(1) };
-        let costs = Costs { cs: Span::from_micros(18), margin: Span::from_micros(9) };
+        let costs = Costs { cs: Span::from_micros(18), margin: Span::from_micros(9), ..Costs::default() };
         let waiting = Waiting { rule: "2cs+".into(), costs, cpus: 2 };
         Order {
             job: "a \"name\"\nin two lines".into(),

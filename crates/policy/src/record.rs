@@ -25,17 +25,28 @@ pub struct Entry {
     pub missing: Vec<Missing>,
     /// What the team remembered before the step.
     pub state: TeamState,
+    /// Its [`Team::load`].
+    pub load: u32,
+    /// Its [`Team::draw`].
+    pub draw: u32,
     /// What the thread had seen.
     pub seen: Observation,
-    /// The answer.
-    pub decision: Decision,
+    /// The answer; nothing where the world only said that the wait was over.
+    pub decision: Option<Decision>,
 }
 
 impl Entry {
     /// An entry for a step of `thread`, copying what the step was given.
     pub fn new(thread: ThreadId, team: &Team<'_>, state: TeamState, seen: Observation, decision: Decision) -> Entry {
-        let Team { now, threads, cpus, own_cpu, missing } = *team;
-        Entry { thread, now, threads, cpus, own_cpu, missing: missing.to_vec(), state, seen, decision }
+        let Team { now, threads, cpus, own_cpu, missing, load, draw } = *team;
+        let (missing, decision) = (missing.to_vec(), Some(decision));
+        Entry { thread, now, threads, cpus, own_cpu, missing, state, load, draw, seen, decision }
+    }
+
+    /// An entry for the end of a wait of `thread`, which nobody asked about.
+    pub fn over(thread: ThreadId, now: Instant, state: TeamState, seen: Observation) -> Entry {
+        let (missing, own_cpu) = (Vec::new(), CpuId(0));
+        Entry { thread, now, threads: 0, cpus: 0, own_cpu, missing, state, load: 0, draw: 0, seen, decision: None }
     }
 }
 
@@ -101,11 +112,16 @@ pub fn replay(rule: Rule, costs: Costs, record: &[Entry]) -> Vec<Difference> {
     let mut differences = Vec::new();
     for (index, entry) in record.iter().enumerate() {
         let waiter = waiters.entry(entry.thread).or_insert_with(|| rule.waiter(costs));
-        let Entry { now, threads, cpus, own_cpu, ref missing, .. } = *entry;
+        let Entry { now, threads, cpus, own_cpu, ref missing, load, draw, .. } = *entry;
         let mut state = entry.state;
-        let replayed = waiter.step(&Team { now, threads, cpus, own_cpu, missing }, &mut state, entry.seen);
-        if replayed != entry.decision {
-            differences.push(Difference { index, recorded: entry.decision, replayed });
+        let Some(recorded) = entry.decision else {
+            waiter.over(now, &mut state, entry.seen);
+            continue;
+        };
+        let team = Team { now, threads, cpus, own_cpu, missing, load, draw };
+        let replayed = waiter.step(&team, &mut state, entry.seen);
+        if replayed != recorded {
+            differences.push(Difference { index, recorded, replayed });
         }
     }
     differences
@@ -117,7 +133,7 @@ mod tests {
     use crate::units::Span;
 
     fn entry(thread: u32, seen: Observation, decision: Decision) -> Entry {
-        let team = Team { now: Instant::ZERO, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[] };
+        let team = Team { now: Instant::ZERO, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[], load: 0, draw: 0 };
         Entry::new(ThreadId(thread), &team, TeamState::default(), seen, decision)
     }
 
@@ -130,11 +146,11 @@ mod tests {
             entry(0, Observation::Spun(half), Decision::Spin(half)),
             entry(1, Observation::Spun(rest), Decision::Block),
         ];
-        let costs = Costs { cs: rest, margin: Span::ZERO };
+        let costs = Costs { cs: rest, ..Costs::default() };
         let rule: Rule = "cs".parse().unwrap();
         assert_eq!(replay(rule, costs, &record), []);
 
-        record[3].decision = Decision::Yield;
+        record[3].decision = Some(Decision::Yield);
         let forged = Difference { index: 3, recorded: Decision::Yield, replayed: Decision::Block };
         assert_eq!(replay(rule, costs, &record), [forged]);
     }

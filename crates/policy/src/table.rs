@@ -42,6 +42,12 @@ const fn scheme(scheme: Scheme, meaning: &'static str, source: &'static str) -> 
 
 /// How a thread waits: spin, yield or block, and how long. In the order in which they are listed to people.
 pub const WAITING: &[Entry<Rule>] = &[
+    named(
+        "adaptive",
+        Rule::Adaptive,
+        "spin unless who is missing was on this CPU, then yield as long as only siblings run meanwhile, else block",
+        "our own, on two-phase waiting",
+    ),
     named("always-block", Rule::AlwaysBlock, "block at once", "Tsafrir and Feitelson, section 5.2"),
     named(
         "always-spin",

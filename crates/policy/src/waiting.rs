@@ -13,8 +13,7 @@
 //!
 //! A world that has a thread waiting keeps one [`Waiter`] for it and asks [`Waiter::step`] what to do: once when the
 //! thread arrives and finds others missing, and again each time it has done as told and the others are *still* missing.
-//! When the wait ends the world simply stops asking. So a rule never sees success; it sees arrivals, and the failures of
-//! what it chose.
+//! When the wait is over, the world says so once by [`Waiter::over`], with what the thread saw last.
 //!
 //! ```text
 //!            Arrived                Spun(t)                   Yielded(t)            Woken (spuriously)
@@ -23,10 +22,14 @@
 //!                   Spin(n)      Spin(n) | Yield | Block  ...                    Block
 //! ```
 
-use std::fmt;
-use std::str::FromStr;
+mod adaptive;
+mod bound;
+mod rule;
 
-use crate::units::{self, CpuId, Instant, ParseSpanError, Span, ThreadId};
+use self::adaptive::Adaptive;
+pub use self::bound::Bound;
+pub use self::rule::{ParseRuleError, Rule};
+use crate::units::{CpuId, Instant, Span, ThreadId};
 
 /// What a waiting thread does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,26 +72,43 @@ pub struct Missing {
 pub struct Team<'a> {
     /// The world's clock.
     pub now: Instant,
-    /// How many threads meet.
+    /// How many threads meet; zero where nobody knows who will come, as at a lock.
     pub threads: u32,
     /// How many CPUs they may use.
     pub cpus: u32,
     /// The CPU that the waiting thread runs on.
     pub own_cpu: CpuId,
-    /// Who is missing, by ascending number. A world may leave it empty while [`Waiter::looks`] is false.
+    /// Who is missing, by ascending number; at a lock its owner, if anybody knows it. A world may leave it empty where
+    /// [`Waiter::wants`] does not ask for it.
     pub missing: &'a [Missing],
+    /// How many threads the machine has to place: all that run or are ready, whosever they are, and those of this team
+    /// that have blocked. Zero where [`Waiter::wants`] does not ask for it.
+    pub load: u32,
+    /// A random number, new for each step and uniform over its range. Zero where [`Waiter::wants`] does not ask for it.
+    pub draw: u32,
 }
 
 /// What the members of a team remember together from wait to wait: one word, so that a world can keep it in one atomic.
 /// Zero at the start.
 ///
 /// A world reads it before a step and publishes what the step made of it; when two members do so at once, one of the
-/// changes may be lost. None of today's rules uses it; strikes against a whole team will.
+/// changes may be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct TeamState(pub u64);
 
-/// What a rule's multiples of CS come to on one machine.
+/// What of its world a rule wants to know; what it does not want, a world may spare itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// [`Team::missing`].
+    pub missing: bool,
+    /// [`Team::load`].
+    pub load: bool,
+    /// [`Team::draw`].
+    pub draw: bool,
+}
+
+/// What things cost on one machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Costs {
@@ -96,161 +116,11 @@ pub struct Costs {
     pub cs: Span,
     /// The "+" of `cs+` and `2cs+`.
     pub margin: Span,
+    /// A `sched_yield` on a CPU that nobody else wants.
+    pub lone_yield: Span,
+    /// How long another program keeps a CPU that was yielded to it, at least: the scheduler's tick.
+    pub tick: Span,
 }
-
-/// A bound on spinning as it is written: a span, or a multiple of CS with or without the margin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Bound {
-    /// So much running time, whatever a context switch costs.
-    Fixed(Span),
-    /// A multiple of CS.
-    OfCs {
-        /// In thousandths, so that rules compare exactly.
-        thousandths: u64,
-        /// Whether the margin is added: the "+".
-        plus: bool,
-    },
-}
-
-impl Bound {
-    /// The bound on a machine with these costs.
-    ///
-    /// ```
-    /// # use rowlock_policy::{Span, waiting::{Bound, Costs}};
-    /// let costs = Costs { cs: Span::from_micros(6), margin: Span::from_micros(3) };
-    /// let bound: Bound = "5 cs".parse()?;
-    /// assert_eq!(bound.on(costs), Span::from_micros(30));
-    /// # Ok::<(), rowlock_policy::waiting::ParseRuleError>(())
-    /// ```
-    pub const fn on(self, costs: Costs) -> Span {
-        match self {
-            Bound::Fixed(span) => span,
-            Bound::OfCs { thousandths, plus: false } => costs.cs.scaled(thousandths),
-            Bound::OfCs { thousandths, plus: true } => {
-                let (base, margin) = (costs.cs.scaled(thousandths), costs.margin);
-                Span::from_nanos(base.as_nanos().saturating_add(margin.as_nanos()))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Bound::Fixed(span) => span.fmt(f),
-            Bound::OfCs { thousandths, plus } => {
-                let text = match (thousandths, plus) {
-                    (1000, false) => "cs".to_owned(),
-                    (1000, true) => "cs+".to_owned(),
-                    (2000, true) => "2cs+".to_owned(),
-                    _ => {
-                        let fraction = format!("{:03}", thousandths % 1000);
-                        let fraction = fraction.trim_end_matches('0');
-                        let point = if fraction.is_empty() { "" } else { "." };
-                        format!("{}{point}{fraction} cs{}", thousandths / 1000, if plus { "+" } else { "" })
-                    }
-                };
-                f.pad(&text)
-            }
-        }
-    }
-}
-
-impl FromStr for Bound {
-    type Err = ParseRuleError;
-
-    /// Reads `"44 us"`, `cs`, `"5 cs"`, `cs+`, `2cs+`: a blank before the `cs` is as good as none.
-    fn from_str(text: &str) -> Result<Bound, ParseRuleError> {
-        let trimmed = text.trim();
-        let (body, plus) = trimmed.strip_suffix('+').map_or((trimmed, false), |body| (body, true));
-        let Some(multiple) = body.trim_end().strip_suffix("cs") else {
-            return match trimmed.parse() {
-                Ok(span) => Ok(Bound::Fixed(span)),
-                Err(ParseSpanError::MissingUnit(number)) => Err(ParseRuleError::MissingUnit(number)),
-                Err(ParseSpanError::NotANumber(_)) => Err(ParseRuleError::Unknown(text.to_owned())),
-                Err(why) => Err(ParseRuleError::Span(why)),
-            };
-        };
-        let multiple = multiple.trim();
-        let thousandths = if multiple.is_empty() { Some(1000) } else { units::thousandths(multiple) };
-        let thousandths = thousandths.ok_or_else(|| ParseRuleError::Unknown(text.to_owned()))?;
-        Ok(Bound::OfCs { thousandths, plus })
-    }
-}
-
-/// A waiting rule as it is written in a scenario: not yet tied to a machine's costs.
-///
-/// [`crate::table::WAITING`] lists the ways to write one. What is printed reads back as the same rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rule {
-    /// Block at once (AB).
-    AlwaysBlock,
-    /// Never give up the CPU.
-    AlwaysSpin,
-    /// Yield the CPU again and again, and never block.
-    AlwaysYield,
-    /// Two-phase: spin up to a bound, then block.
-    TwoPhase(Bound),
-}
-
-impl Rule {
-    /// The rule on a machine with these costs, ready to be asked by one waiting thread.
-    pub const fn waiter(self, costs: Costs) -> Waiter {
-        let kind = match self {
-            Rule::AlwaysBlock => Kind::AlwaysBlock,
-            Rule::AlwaysSpin => Kind::AlwaysSpin,
-            Rule::AlwaysYield => Kind::AlwaysYield,
-            Rule::TwoPhase(bound) => Kind::TwoPhase { limit: bound.on(costs), spun: Span::ZERO },
-        };
-        Waiter { kind }
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rule::AlwaysBlock => f.pad("always-block"),
-            Rule::AlwaysSpin => f.pad("always-spin"),
-            Rule::AlwaysYield => f.pad("always-yield"),
-            Rule::TwoPhase(bound) => bound.fmt(f),
-        }
-    }
-}
-
-impl FromStr for Rule {
-    type Err = ParseRuleError;
-
-    fn from_str(text: &str) -> Result<Rule, ParseRuleError> {
-        let named = crate::table::WAITING.iter().filter_map(|entry| entry.rule);
-        match named.into_iter().find(|rule| rule.to_string() == text.trim()) {
-            Some(rule) => Ok(rule),
-            None => text.parse().map(Rule::TwoPhase),
-        }
-    }
-}
-
-/// Why a text is not a waiting rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ParseRuleError {
-    /// No rule is written like this.
-    Unknown(String),
-    /// A bare number: of what?
-    MissingUnit(String),
-    /// It would be a span, but for this.
-    Span(ParseSpanError),
-}
-
-impl fmt::Display for ParseRuleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(text) => write!(f, "`{text}` is not a waiting rule"),
-            Self::MissingUnit(number) => write!(f, "missing unit: write \"{number} us\" or \"{number} cs\""),
-            Self::Span(why) => why.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ParseRuleError {}
 
 /// One thread's side of a waiting rule: the rule on its machine, and what it remembers of its own waits.
 ///
@@ -267,13 +137,17 @@ enum Kind {
     AlwaysSpin,
     AlwaysYield,
     TwoPhase { limit: Span, spun: Span },
+    Adaptive(Adaptive),
 }
 
 impl Waiter {
-    /// Whether the rule reads [`Team::missing`]; where it does not, a world may spare itself the collecting.
-    pub const fn looks(&self) -> bool {
+    /// What of its world the rule wants to know.
+    pub const fn wants(&self) -> Wants {
         match self.kind {
-            Kind::AlwaysBlock | Kind::AlwaysSpin | Kind::AlwaysYield | Kind::TwoPhase { .. } => false,
+            Kind::AlwaysBlock | Kind::AlwaysSpin | Kind::AlwaysYield | Kind::TwoPhase { .. } => {
+                Wants { missing: false, load: false, draw: false }
+            }
+            Kind::Adaptive(_) => Wants { missing: true, load: false, draw: false },
         }
     }
 
@@ -281,7 +155,7 @@ impl Waiter {
     ///
     /// Pure: the same waiter, asked the same, answers the same. [`Observation::Arrived`] begins a new wait.
     #[inline]
-    pub fn step(&mut self, _team: &Team<'_>, _state: &mut TeamState, seen: Observation) -> Decision {
+    pub fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
         match &mut self.kind {
             Kind::AlwaysBlock => Decision::Block,
             Kind::AlwaysSpin => Decision::Spin(Span::MAX),
@@ -296,6 +170,26 @@ impl Waiter {
                 }
                 if *spun < *limit { Decision::Spin(*limit - *spun) } else { Decision::Block }
             }
+            Kind::Adaptive(adaptive) => adaptive.step(team, state, seen),
+        }
+    }
+
+    /// The wait is over: what was awaited came while the thread did what it was last told to, or before it went on, and this
+    /// is what it saw. To be called once a wait, unless there was no step in it; the changed state is to be published.
+    #[inline]
+    pub fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
+        match &mut self.kind {
+            Kind::AlwaysBlock | Kind::AlwaysSpin | Kind::AlwaysYield | Kind::TwoPhase { .. } => {}
+            Kind::Adaptive(adaptive) => adaptive.over(now, state, seen),
+        }
+    }
+
+    /// How often this waiter found that giving way to others cost the whole team too much, and turned the team to another
+    /// way of waiting.
+    pub const fn strikes(&self) -> u32 {
+        match self.kind {
+            Kind::Adaptive(adaptive) => adaptive.strikes(),
+            _ => 0,
         }
     }
 }
@@ -303,9 +197,12 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::ParseSpanError;
 
-    const COSTS: Costs = Costs { cs: Span::from_micros(6), margin: Span::from_micros(3) };
-    const TEAM: Team<'_> = Team { now: Instant::ZERO, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[] };
+    const COSTS: Costs =
+        Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), lone_yield: Span::ZERO, tick: Span::ZERO };
+    const TEAM: Team<'_> =
+        Team { now: Instant::ZERO, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[], load: 0, draw: 0 };
 
     fn steps(rule: &str, seen: &[Observation]) -> Vec<Decision> {
         let mut waiter = rule.parse::<Rule>().unwrap().waiter(COSTS);

@@ -230,11 +230,12 @@ impl Machine {
         }
     }
 
-    /// What multiples of CS come to here: CS is what it costs to get a blocked sibling running again, so the cost of
+    /// What waiting rules are told about costs here: CS is what it costs to get a blocked sibling running again, so the cost of
     /// waking an idle CPU is part of it.
     pub fn costs(&self) -> Costs {
         let cs = self.context_switch + self.wakeup_cost;
-        Costs { cs, margin: self.spin_margin.on(Costs { cs, margin: Span::ZERO }) }
+        let margin = self.spin_margin.on(Costs { cs, ..Costs::default() });
+        Costs { cs, margin, lone_yield: self.yield_cost, tick: self.tick }
     }
 }
 

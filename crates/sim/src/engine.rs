@@ -368,6 +368,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// A thread gets its CPU.
     fn dispatch(&mut self, cpu: CpuId, thread: ThreadId) {
         self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
+        if self.crew.threads[thread.index()].waited_by.is_some() {
+            self.wait_is_over(thread);
+        }
         match self.crew.threads[thread.index()].activity {
             Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
             Activity::Exit => self.end(cpu, thread),
@@ -448,10 +451,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Activity::Block => self.watch.wakes(self.now, last, thread),
             _ => {}
         }
+        released.waited_by = Some(released.activity);
         if ends {
             released.activity = Activity::Exit;
         } else {
             self.begin(thread);
+        }
+        if matches!(place, Place::Running(_)) {
+            self.wait_is_over(thread);
         }
         match place {
             Place::Running(cpu) if ends => self.end(cpu, thread),
@@ -460,6 +467,23 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             // It goes on when it next has a CPU.
             Place::Ready | Place::Coming(_) | Place::Leaving(_) | Place::Gone => {}
         }
+    }
+
+    /// A thread that has a CPU finds that what it waited for has come, and tells its rule what it saw last.
+    fn wait_is_over(&mut self, thread: ThreadId) {
+        let waiting = &mut self.crew.threads[thread.index()];
+        let seen = match waiting.waited_by.take() {
+            Some(Activity::Spin { left, asked }) => Observation::Spun(asked - left),
+            Some(Activity::Yield { since, .. }) => Observation::Yielded(self.now.since(since)),
+            Some(Activity::Block) => Observation::Woken,
+            Some(Activity::Compute { .. } | Activity::Exit) | None => return,
+        };
+        let state = &mut self.team_states[waiting.job];
+        if R::ON {
+            let entry = Entry::over(ThreadId(waiting.number), self.now, *state, seen);
+            self.recorders[waiting.job].record(entry);
+        }
+        waiting.waiter.over(self.now, state, seen);
     }
 
     /// A thread begins its next computation, on a CPU or not.
@@ -472,8 +496,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     fn decide(&mut self, cpu: CpuId, thread: ThreadId, seen: Observation) {
         let index = thread.index();
         let job = self.crew.threads[index].job;
-        let looks = R::ON || self.crew.threads[index].waiter.looks();
-        let missing = if looks { self.crew.missing(job) } else { Vec::new() };
+        let wants = self.crew.threads[index].waiter.wants();
+        let missing = if wants.missing || R::ON { self.crew.missing(job) } else { Vec::new() };
         let team = self.crew.team(job, cpu, self.now, &missing);
         let before = self.team_states[job];
         let waiting = &mut self.crew.threads[index];

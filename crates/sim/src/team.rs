@@ -68,6 +68,8 @@ pub(crate) struct Thread {
     arrived: bool,
     /// Whether it has spun in its last wait.
     pub(crate) has_spun: bool,
+    /// How it waited for what has meanwhile come, until it has a CPU to find that out.
+    pub(crate) waited_by: Option<Activity>,
     /// Where it was when it last arrived.
     last_seen: Option<CpuId>,
     /// Whether the run waits for its job.
@@ -158,6 +160,7 @@ impl Crew {
                 stream: Stream::named(seed, &name, number),
                 arrived: false,
                 has_spun: false,
+                waited_by: None,
                 last_seen: None,
                 is_awaited: !matches!(task, Task::Cpu { work: ENDLESS }),
                 has_ended: false,
@@ -226,7 +229,7 @@ impl Crew {
 
     /// The team of `job` as a member on `own_cpu` sees it.
     pub(crate) fn team<'a>(&self, job: usize, own_cpu: CpuId, now: Instant, missing: &'a [Missing]) -> Team<'a> {
-        Team { now, threads: self.jobs[job].threads.len() as u32, cpus: self.cpus, own_cpu, missing }
+        Team { now, threads: self.jobs[job].threads.len() as u32, cpus: self.cpus, own_cpu, missing, load: 0, draw: 0 }
     }
 
     /// What `job` comes to if it ends, or is cut off, now.

@@ -144,7 +144,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let rowlock = |rule: Rule| {
         move |rounds| {
-            let barrier = Barrier::new(THREADS, rule, costs, sys::cpus::usable());
+            let barrier = Barrier::with(THREADS, rowlock_wait::Waiting::by(rule).with_costs(costs));
             race(rounds, rate, |number| {
                 let mut party = barrier.party(number);
                 move || {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use policy::Span;
 use policy::waiting::Costs;
 use rustix::time::{ClockId, clock_getres};
+use sys::futex::Scope;
 use sys::{cpus, futex};
 
 use crate::sync::now;
@@ -39,10 +40,11 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// What multiples of CS come to here. CS is what waking a sleeping sibling costs; the margin is half of it.
+    /// What waiting rules are told about costs. CS is what waking a sleeping sibling costs; the margin is half of it.
     pub fn costs(&self) -> Costs {
-        let cs = Span::from_nanos(self.wake.median.round() as u64);
-        Costs { cs, margin: cs.scaled(500) }
+        let span = |cost: &Measured| Span::from_nanos(cost.median.round() as u64);
+        let cs = span(&self.wake);
+        Costs { cs, margin: cs.scaled(500), lone_yield: span(&self.lone_yield), tick: span(&self.tick) }
     }
 }
 
@@ -94,18 +96,56 @@ pub enum Error {
 ///
 /// When threads cannot be bound to CPUs or no further thread can be started.
 pub fn calibrate() -> Result<Calibration, Error> {
+    calibrate_by(THOROUGH)
+}
+
+/// What waiting rules are told about costs, measured in a few milliseconds: for a program that cannot wait for half a
+/// second before it waits for the first time.
+///
+/// Other programs make costs look higher. So each is the lower quartile of the few samples, and CS is held between what
+/// waking has been seen to cost on any machine.
+pub(crate) fn briefly() -> Costs {
+    let Ok(calibration) = calibrate_by(BRIEF) else { return TYPICAL };
+    let low = |cost: &Measured| Span::from_nanos(cost.low.round() as u64);
+    let cs = low(&calibration.wake).clamp(LOWEST_CS, HIGHEST_CS);
+    let lone_yield = low(&calibration.lone_yield).min(HIGHEST_CS);
+    Costs { cs, margin: cs.scaled(500), lone_yield, tick: low(&calibration.tick) }
+}
+
+/// What things cost on a machine that does not let itself be measured: a virtual one of our day.
+const TYPICAL: Costs = Costs {
+    cs: Span::from_micros(15),
+    margin: Span::from_nanos(7_500),
+    lone_yield: Span::from_nanos(500),
+    tick: Span::from_millis(4),
+};
+const LOWEST_CS: Span = Span::from_micros(2);
+const HIGHEST_CS: Span = Span::from_micros(50);
+
+/// How long samples of one cost are taken at the most, but for the last, and how many.
+#[derive(Clone, Copy)]
+struct Effort {
+    limit: Span,
+    samples: usize,
+}
+
+/// The four costs that are timed take no more than 2.5 s.
+const THOROUGH: Effort = Effort { limit: Span::from_millis(400), samples: 400 };
+const BRIEF: Effort = Effort { limit: Span::from_millis(3), samples: 5 };
+
+fn calibrate_by(effort: Effort) -> Result<Calibration, Error> {
     let here = cpus::current();
     let elsewhere = cpus::allowed()?.into_iter().find(|&cpu| cpu != here);
     let (mut notes, mut quiet) = (Vec::new(), true);
 
-    let clock = samples(CLOCK_READINGS, || {
+    let clock = samples(effort, CLOCK_READINGS, || {
         std::hint::black_box(now());
         true
     });
     let clock = Measured::of(clock).unwrap_or(Measured::exactly(0.0));
-    let switch = hand_over(here, here)?.unwrap_or(clock);
+    let switch = hand_over(effort, here, here)?.unwrap_or(clock);
     let wake = match elsewhere {
-        Some(there) => hand_over(here, there)?,
+        Some(there) => hand_over(effort, here, there)?,
         None => None,
     };
     let wake = wake.unwrap_or_else(|| {
@@ -123,7 +163,7 @@ pub fn calibrate() -> Result<Calibration, Error> {
             ));
         }
     }
-    let lone_yield = lone_yield(here)?.unwrap_or_else(|| {
+    let lone_yield = lone_yield(effort, here)?.unwrap_or_else(|| {
         quiet = false;
         notes.push("The CPU was never free for a lone yield, which counts as a switch instead.".to_owned());
         switch
@@ -137,12 +177,6 @@ pub fn calibrate() -> Result<Calibration, Error> {
 
 /// Quartiles farther apart than by this factor are worth a note: a quiet machine stays below 1.3.
 const UNSTEADY: f64 = 1.5;
-
-/// How long samples of one cost are taken at the most, but for the last: the four that are timed take no more than 2.5 s.
-const LIMIT: Span = Span::from_millis(400);
-
-/// How many samples of one cost are taken at the most.
-const SAMPLES: usize = 400;
 
 /// How often one sample repeats what it times. Enough for the clock not to show, and few enough for a sample to end soon
 /// even if each repetition loses the CPU for a timeslice of several milliseconds.
@@ -158,17 +192,17 @@ const LONE: f64 = 20_000.0;
 
 /// The time of one repetition of `work` in nanoseconds, sample by sample. A sample counts only if each repetition says
 /// that it went as it should.
-fn samples(repetitions: u32, mut work: impl FnMut() -> bool) -> Vec<f64> {
-    let mut samples = Vec::with_capacity(SAMPLES);
+fn samples(effort: Effort, repetitions: u32, mut work: impl FnMut() -> bool) -> Vec<f64> {
+    let mut samples = Vec::with_capacity(effort.samples);
     let start = now();
-    for _ in 0..SAMPLES {
+    for _ in 0..effort.samples {
         let begin = now();
         let counts = (0..repetitions).fold(true, |counts, _| work() && counts);
         let end = now();
         if counts {
             samples.push(end.since(begin).as_nanos() as f64 / f64::from(repetitions));
         }
-        if end.since(start) >= LIMIT {
+        if end.since(start) >= effort.limit {
             break;
         }
     }
@@ -191,7 +225,7 @@ struct Turn {
 impl Turn {
     fn give(&self, to: u32) {
         self.word.store(to, Release);
-        if futex::wake(&self.word, 1) == 0 {
+        if futex::wake(&self.word, 1, Scope::Process) == 0 {
             self.missed.fetch_add(1, Relaxed);
         }
     }
@@ -203,13 +237,13 @@ impl Turn {
             if turn != whose {
                 return turn;
             }
-            futex::wait(&self.word, whose, None);
+            futex::wait(&self.word, whose, None, Scope::Process);
         }
     }
 }
 
 /// The cost of one hand-over from a thread on CPU `here` to one on CPU `there`; nothing if there was none as it should be.
-fn hand_over(here: u32, there: u32) -> Result<Option<Measured>, Error> {
+fn hand_over(effort: Effort, here: u32, there: u32) -> Result<Option<Measured>, Error> {
     let turn = Turn { word: AtomicU32::new(OURS), missed: AtomicU32::new(0) };
     std::thread::scope(|scope| {
         let partner = std::thread::Builder::new().spawn_scoped(scope, || {
@@ -232,7 +266,7 @@ fn hand_over(here: u32, there: u32) -> Result<Option<Measured>, Error> {
             }
             !in_step
         };
-        let samples = cpus::pin(here).map(|_pinned| samples(ROUND_TRIPS, round_trip));
+        let samples = cpus::pin(here).map(|_pinned| samples(effort, ROUND_TRIPS, round_trip));
         turn.give(OVER);
         partner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         // A round trip is two hand-overs.
@@ -241,9 +275,9 @@ fn hand_over(here: u32, there: u32) -> Result<Option<Measured>, Error> {
 }
 
 /// The cost of a yield that finds nobody else, from the samples in which nobody else came; nothing if there are none.
-fn lone_yield(here: u32) -> Result<Option<Measured>, Error> {
+fn lone_yield(effort: Effort, here: u32) -> Result<Option<Measured>, Error> {
     let _pinned = cpus::pin(here)?;
-    let mut lone = samples(YIELDS, || {
+    let mut lone = samples(effort, YIELDS, || {
         std::thread::yield_now();
         true
     });
@@ -298,8 +332,8 @@ mod tests {
     #[test]
     fn a_hand_over_to_a_cpu_that_is_not_there_fails_and_nobody_waits_for_ever() {
         let here = cpus::current();
-        assert!(matches!(hand_over(here, 1_024), Err(Error::Cpus(_))));
-        assert!(matches!(hand_over(1_024, here), Err(Error::Cpus(_))));
+        assert!(matches!(hand_over(BRIEF, here, 1_024), Err(Error::Cpus(_))));
+        assert!(matches!(hand_over(BRIEF, 1_024, here), Err(Error::Cpus(_))));
     }
 
     #[test]
@@ -314,6 +348,14 @@ mod tests {
             notes: Vec::new(),
             quiet: true,
         };
-        assert_eq!(calibration.costs(), Costs { cs: Span::from_nanos(18_400), margin: Span::from_nanos(9_200) });
+        assert_eq!(
+            calibration.costs(),
+            Costs {
+                cs: Span::from_nanos(18_400),
+                margin: Span::from_nanos(9_200),
+                lone_yield: Span::from_nanos(510),
+                tick: Span::from_millis(4),
+            }
+        );
     }
 }

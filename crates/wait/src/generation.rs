@@ -9,7 +9,9 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::sync::Futex;
+use policy::Instant;
+
+use crate::sync::{Futex, Scope};
 
 /// A round of the barrier, counted from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,40 +62,40 @@ impl Word {
     /// Whether `round` is complete. What its parties did before they arrived is then visible.
     #[inline]
     pub(crate) fn has_completed(&self, round: Round) -> bool {
-        Generation(self.0.load(Acquire)).has_completed(round)
+        Generation(self.0.word().load(Acquire)).has_completed(round)
     }
 
     /// The last arriver's transition: completes `round` and wakes all sleepers. Makes visible what happened before it.
     #[inline]
-    pub(crate) fn complete(&self, round: Round) {
+    pub(crate) fn complete(&self, round: Round, scope: Scope) {
         // Mostly nobody sleeps: guessing so saves fetching the cache line twice.
         let mut seen = Generation::before(round);
-        while let Err(actual) = self.0.compare_exchange(seen.0, seen.next().0, Release) {
+        while let Err(actual) = self.0.word().compare_exchange(seen.0, seen.next().0, Release, Relaxed) {
             seen = Generation(actual);
         }
         if seen.has_sleepers() {
-            self.0.wake_all();
+            self.0.wake_all(scope);
         }
     }
 
-    /// The sleeper's transition: sleeps until woken, unless `round` is complete. May return early.
-    pub(crate) fn sleep(&self, round: Round) {
-        let mut seen = Generation(self.0.load(Relaxed));
+    /// The sleeper's transition: sleeps until woken or to the deadline, unless `round` is complete. May return early.
+    pub(crate) fn sleep(&self, round: Round, deadline: Option<Instant>, scope: Scope) {
+        let mut seen = Generation(self.0.word().load(Relaxed));
         while !seen.has_completed(round) {
             if !seen.has_sleepers()
-                && let Err(actual) = self.0.compare_exchange(seen.0, seen.with_sleepers().0, Relaxed)
+                && let Err(actual) = self.0.word().compare_exchange(seen.0, seen.with_sleepers().0, Relaxed, Relaxed)
             {
                 seen = Generation(actual);
                 continue;
             }
-            return self.0.sleep(seen.with_sleepers().0);
+            return self.0.sleep(seen.with_sleepers().0, deadline, scope);
         }
     }
 
     /// Wakes the sleepers for no reason, as the kernel may.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn wake_spuriously(&self) {
-        self.0.wake_all();
+        self.0.wake_all(Scope::Process);
     }
 }
 

@@ -3,12 +3,18 @@
 
 pub mod barrier;
 pub mod calibrate;
+mod deadline;
 mod generation;
+mod hall;
+mod here;
+mod outlast;
 mod sighting;
 mod statistics;
 mod sync;
+mod waiting;
 pub mod watch;
 
-pub use barrier::{Barrier, BarrierWaitResult, Party};
+pub use barrier::{Arrival, Barrier, BarrierWaitResult, Party};
 pub use calibrate::{Calibration, Measured, calibrate};
 pub use statistics::Statistics;
+pub use waiting::Waiting;

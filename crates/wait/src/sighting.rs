@@ -11,6 +11,9 @@ use crate::sync::AtomicU64;
 #[derive(Debug)]
 pub(crate) struct Sighting(AtomicU64);
 
+/// No CPU has this number.
+const GONE: u64 = u64::MAX;
+
 impl Sighting {
     pub(crate) fn none() -> Sighting {
         Sighting(AtomicU64::new(0))
@@ -21,11 +24,19 @@ impl Sighting {
         self.0.store(round.0 << 32 | u64::from(cpu.0.wrapping_add(1)), Relaxed);
     }
 
-    /// Nothing if the party has arrived in `round`; else the CPU that it was last seen on, if it was seen at all.
+    /// The party will not arrive any more, and nobody waits for it.
+    pub(crate) fn leave(&self) {
+        self.0.store(GONE, Relaxed);
+    }
+
+    /// Nothing if the party has arrived in `round` or is gone; else the CPU that it was last seen on, if it was seen at all.
     ///
     /// The word says nothing about other memory, and may be a moment behind: it is for choosing how to wait.
     pub(crate) fn missing_from(&self, round: Round) -> Option<Option<CpuId>> {
         let word = self.0.load(Relaxed);
+        if word == GONE {
+            return None;
+        }
         let Some(cpu) = (word as u32).checked_sub(1) else { return Some(None) };
         let behind = (round.0 as u32).wrapping_sub((word >> 32) as u32);
         (behind as i32 > 0).then_some(Some(CpuId(cpu)))
@@ -45,6 +56,13 @@ mod tests {
             assert_eq!(sighting.missing_from(Round(round)), None);
             assert_eq!(sighting.missing_from(Round(round + 1)), Some(Some(CpuId(3))));
         }
+    }
+
+    #[test]
+    fn a_party_that_has_left_is_not_missing() {
+        let sighting = Sighting::none();
+        sighting.leave();
+        assert_eq!(sighting.missing_from(Round(0)), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use policy::Span;
 
-use crate::sync::AtomicU64;
+use crate::sync::{self, AtomicU64};
 
 /// What the waits at a barrier have come to so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Statistics {
     pub yields: u64,
     /// How often a thread went to sleep until woken.
     pub blocks: u64,
+    /// How often a thread found that giving way cost the team too much, and turned it to another way of waiting.
+    pub strikes: u64,
 }
 
 impl Statistics {
@@ -30,40 +32,67 @@ impl Statistics {
     }
 }
 
+/// What one wait has come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    spun: bool,
+    /// Whether what it did last was a spin that was not in vain.
+    succeeded: bool,
+    spin_time: Span,
+    pub(crate) yields: u64,
+    pub(crate) blocks: u64,
+    pub(crate) strikes: u64,
+}
+
+impl Tally {
+    pub(crate) fn spun(&mut self, spent: Span, succeeded: bool) {
+        self.spun = true;
+        self.succeeded = succeeded;
+        self.spin_time += spent;
+    }
+}
+
 /// What one member of the team has counted; only waits that are over.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Counters {
     successful_spins: AtomicU64,
     failed_spins: AtomicU64,
     spin_nanos: AtomicU64,
     yields: AtomicU64,
     blocks: AtomicU64,
+    strikes: AtomicU64,
 }
 
 impl Counters {
-    pub(crate) fn new() -> Counters {
-        Counters {
-            successful_spins: AtomicU64::new(0),
-            failed_spins: AtomicU64::new(0),
-            spin_nanos: AtomicU64::new(0),
-            yields: AtomicU64::new(0),
-            blocks: AtomicU64::new(0),
+    sync::const_fn! {
+        pub(crate) fn new() -> Counters {
+            Counters {
+                successful_spins: AtomicU64::new(0),
+                failed_spins: AtomicU64::new(0),
+                spin_nanos: AtomicU64::new(0),
+                yields: AtomicU64::new(0),
+                blocks: AtomicU64::new(0),
+                strikes: AtomicU64::new(0),
+            }
         }
     }
 
     /// Adds one wait. What it has not done costs nothing.
     #[inline]
-    pub(crate) fn add(&self, wait: &Statistics) {
+    pub(crate) fn add(&self, wait: &Tally) {
         let add = |counter: &AtomicU64, n: u64| {
             if n > 0 {
                 counter.fetch_add(n, Relaxed);
             }
         };
-        add(&self.successful_spins, wait.successful_spins);
-        add(&self.failed_spins, wait.spins - wait.successful_spins);
+        if wait.spun {
+            add(if wait.succeeded { &self.successful_spins } else { &self.failed_spins }, 1);
+        }
         add(&self.spin_nanos, wait.spin_time.as_nanos());
         add(&self.yields, wait.yields);
         add(&self.blocks, wait.blocks);
+        add(&self.strikes, wait.strikes);
     }
 
     /// Adds what is counted here to `sum`.
@@ -74,6 +103,7 @@ impl Counters {
         sum.spin_time += Span::from_nanos(self.spin_nanos.load(Relaxed));
         sum.yields += self.yields.load(Relaxed);
         sum.blocks += self.blocks.load(Relaxed);
+        sum.strikes += self.strikes.load(Relaxed);
     }
 }
 
@@ -91,14 +121,30 @@ mod tests {
     #[test]
     fn what_is_added_is_in_the_sum() {
         let spin_time = Span::from_micros(5);
-        let hit = Statistics { spins: 1, successful_spins: 1, spin_time, ..Statistics::default() };
-        let miss = Statistics { spins: 1, spin_time, yields: 2, blocks: 3, ..Statistics::default() };
+        let (mut hit, mut miss) = (Tally::default(), Tally { yields: 2, blocks: 3, strikes: 1, ..Tally::default() });
+        hit.spun(spin_time, true);
+        miss.spun(spin_time, false);
         let counters = Counters::new();
         counters.add(&hit);
         counters.add(&miss);
+        counters.add(&Tally::default());
         let mut sum = Statistics { waits: 2, ..Statistics::default() };
         counters.add_to(&mut sum);
         let spin_time = Span::from_micros(10);
-        assert_eq!(sum, Statistics { waits: 2, spins: 2, successful_spins: 1, spin_time, yields: 2, blocks: 3 });
+        let expected =
+            Statistics { waits: 2, spins: 2, successful_spins: 1, spin_time, yields: 2, blocks: 3, strikes: 1 };
+        assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn a_spin_succeeds_if_the_wait_ended_in_it() {
+        let mut tally = Tally::default();
+        tally.spun(Span::from_micros(5), false);
+        tally.spun(Span::from_micros(2), true);
+        let counters = Counters::new();
+        counters.add(&tally);
+        let mut sum = Statistics::default();
+        counters.add_to(&mut sum);
+        assert_eq!((sum.spins, sum.successful_spins, sum.spin_time), (1, 1, Span::from_micros(7)));
     }
 }

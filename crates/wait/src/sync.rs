@@ -5,9 +5,20 @@
 
 pub(crate) use self::world::*;
 
+/// A constructor that is `const` on the machine: loom's atomics cannot be made by one.
+macro_rules! const_fn {
+    ($(#[$meta:meta])* $visibility:vis fn $($rest:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$meta])* $visibility const fn $($rest)*
+        #[cfg(loom)]
+        $(#[$meta])* $visibility fn $($rest)*
+    };
+}
+pub(crate) use const_fn;
+
 #[cfg(not(loom))]
 mod world {
-    use std::sync::atomic::Ordering;
+    use std::time::Duration;
     pub(crate) use std::{
         hint::spin_loop,
         sync::atomic::{AtomicU32, AtomicU64},
@@ -16,6 +27,7 @@ mod world {
 
     use policy::{CpuId, Instant};
     use rustix::time::{ClockId, clock_gettime};
+    pub(crate) use sys::futex::Scope;
 
     /// How often a spinning thread looks between two readings of the clock. A look with its pause takes 10 to 50 ns and a
     /// reading about 20 ns, so the clock takes a tenth of the spinning at the most, and a bound on spinning is kept to
@@ -35,28 +47,32 @@ mod world {
 
     /// A word that threads can sleep on.
     #[derive(Debug)]
+    #[repr(transparent)]
     pub(crate) struct Futex(AtomicU32);
 
     impl Futex {
-        pub(crate) fn new(word: u32) -> Futex {
+        pub(crate) const fn new(word: u32) -> Futex {
             Futex(AtomicU32::new(word))
         }
 
-        pub(crate) fn load(&self, order: Ordering) -> u32 {
-            self.0.load(order)
+        /// The word, for all that is not sleeping and waking.
+        pub(crate) fn word(&self) -> &AtomicU32 {
+            &self.0
         }
 
-        pub(crate) fn compare_exchange(&self, old: u32, new: u32, success: Ordering) -> Result<u32, u32> {
-            self.0.compare_exchange(old, new, success, Ordering::Relaxed)
+        /// Sleeps until woken or to the deadline, if the word still is `expected`; may return at any time before.
+        pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, scope: Scope) {
+            let deadline = deadline.map(|deadline| Duration::from_nanos(deadline.as_nanos()));
+            sys::futex::wait(&self.0, expected, deadline, scope);
         }
 
-        /// Sleeps until [`Futex::wake_all`], if the word still is `expected`; may return at any time before.
-        pub(crate) fn sleep(&self, expected: u32) {
-            sys::futex::wait(&self.0, expected, None);
+        /// Wakes at most so many of those that sleep on the word.
+        pub(crate) fn wake(&self, count: u32, scope: Scope) {
+            sys::futex::wake(&self.0, count, scope);
         }
 
-        pub(crate) fn wake_all(&self) {
-            sys::futex::wake(&self.0, u32::MAX);
+        pub(crate) fn wake_all(&self, scope: Scope) {
+            self.wake(u32::MAX, scope);
         }
     }
 }
@@ -75,7 +91,12 @@ mod world {
     };
     use policy::{CpuId, Instant};
 
+    pub(crate) use sys::futex::Scope;
+
     pub(crate) const POLLS: u32 = 1;
+
+    /// More threads than any model has.
+    const MOST_SLEEPERS: u32 = 8;
 
     loom::thread_local! {
         static READINGS: Cell<u64> = Cell::new(0);
@@ -106,24 +127,27 @@ mod world {
             Futex { word: AtomicU32::new(word), bucket: Mutex::new(()), sleepers: Condvar::new() }
         }
 
-        pub(crate) fn load(&self, order: Ordering) -> u32 {
-            self.word.load(order)
+        pub(crate) fn word(&self) -> &AtomicU32 {
+            &self.word
         }
 
-        pub(crate) fn compare_exchange(&self, old: u32, new: u32, success: Ordering) -> Result<u32, u32> {
-            self.word.compare_exchange(old, new, success, Ordering::Relaxed)
-        }
-
-        pub(crate) fn sleep(&self, expected: u32) {
+        /// A deadline never passes while somebody sleeps, so that a sleeper that nobody wakes is a deadlock, which loom reports.
+        pub(crate) fn sleep(&self, expected: u32, _: Option<Instant>, _: Scope) {
             let bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
             if self.word.load(Ordering::Relaxed) == expected {
                 drop(self.sleepers.wait(bucket));
             }
         }
 
-        pub(crate) fn wake_all(&self) {
+        pub(crate) fn wake(&self, count: u32, _: Scope) {
             let _bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-            self.sleepers.notify_all();
+            for _ in 0..count.min(MOST_SLEEPERS) {
+                self.sleepers.notify_one();
+            }
+        }
+
+        pub(crate) fn wake_all(&self, scope: Scope) {
+            self.wake(u32::MAX, scope);
         }
     }
 }

@@ -9,9 +9,18 @@ use policy::table::WAITING;
 use policy::waiting::{Costs, Decision, Observation, Rule};
 use policy::{Instant, Span, ThreadId};
 use rowlock_wait::watch::{Moment, Watch};
-use rowlock_wait::{Barrier, Statistics};
+use rowlock_wait::{Barrier, Statistics, Waiting};
 
-const COSTS: Costs = Costs { cs: Span::from_micros(10), margin: Span::from_micros(5) };
+const COSTS: Costs = Costs {
+    cs: Span::from_micros(10),
+    margin: Span::from_micros(5),
+    lone_yield: Span::from_nanos(500),
+    tick: Span::from_millis(4),
+};
+
+fn by(rule: Rule) -> Waiting {
+    Waiting::by(rule).with_costs(COSTS).with_cpus(2)
+}
 
 /// Lets as many threads as there are parties meet `rounds` times, and checks each round: nobody is let go before all
 /// have come, and one leads.
@@ -43,7 +52,7 @@ fn meet<R: Recorder + Sync>(barrier: &Barrier<R>, rounds: u64) {
 fn rounds(rule: Rule) -> u64 {
     match rule {
         Rule::AlwaysSpin | Rule::AlwaysYield => 10,
-        Rule::AlwaysBlock | Rule::TwoPhase(_) => 500,
+        Rule::AlwaysBlock | Rule::TwoPhase(_) | Rule::Adaptive => 500,
     }
 }
 
@@ -51,7 +60,7 @@ fn rounds(rule: Rule) -> u64 {
 fn every_rule_lets_every_team_meet() {
     for entry in WAITING {
         for parties in [1, 2, 5] {
-            meet(&Barrier::new(parties, entry.example, COSTS, 2), rounds(entry.example));
+            meet(&Barrier::with(parties, by(entry.example)), rounds(entry.example));
         }
     }
 }
@@ -76,7 +85,7 @@ impl Watch for Notes {
 fn what_members_are_told_of_their_waits_is_what_the_barrier_counts() {
     for entry in WAITING {
         let (rule, rounds) = (entry.example, rounds(entry.example));
-        let barrier = Barrier::new(3, rule, COSTS, 2);
+        let barrier = Barrier::with(3, by(rule));
         let member = |number| {
             let (mut party, mut notes) = (barrier.party(number), Notes::default());
             let leads = (0..rounds).filter(|_| party.wait_watched(&mut notes).is_leader()).count();
@@ -111,14 +120,14 @@ fn what_members_are_told_of_their_waits_is_what_the_barrier_counts() {
 #[test]
 fn a_barrier_is_reused_for_thousands_of_rounds() {
     for rule in ["always-block", "cs", "44 us"] {
-        meet(&Barrier::new(3, rule.parse().unwrap(), COSTS, 2), 5_000);
+        meet(&Barrier::with(3, by(rule.parse().unwrap())), 5_000);
     }
 }
 
 #[test]
 fn one_party_leads_and_never_waits() {
     for parties in [0, 1] {
-        let barrier = Barrier::new(parties, Rule::AlwaysBlock, COSTS, 1);
+        let barrier = Barrier::with(parties, by(Rule::AlwaysBlock));
         assert_eq!(barrier.parties(), 1);
         assert!((0..100).all(|_| barrier.wait().is_leader()));
         assert_eq!(barrier.statistics(), Statistics { waits: 100, ..Statistics::default() });
@@ -127,7 +136,7 @@ fn one_party_leads_and_never_waits() {
 
 #[test]
 fn anonymous_waits_and_members_meet_at_one_barrier() {
-    let barrier = Barrier::new(3, "cs".parse().unwrap(), COSTS, 2);
+    let barrier = Barrier::with(3, by("cs".parse().unwrap()));
     let leaders = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let (barrier, leaders) = (&barrier, &leaders);
@@ -147,7 +156,7 @@ fn anonymous_waits_and_members_meet_at_one_barrier() {
 
 #[test]
 fn more_threads_than_parties_meet_in_turns() {
-    let barrier = Barrier::new(2, Rule::AlwaysBlock, COSTS, 2);
+    let barrier = Barrier::with(2, by(Rule::AlwaysBlock));
     let leaders = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -161,9 +170,9 @@ fn more_threads_than_parties_meet_in_turns() {
 fn statistics_add_up_for_every_rule() {
     for entry in WAITING {
         let (rounds, parties) = (rounds(entry.example), 3_u32);
-        let barrier = Barrier::new(parties, entry.example, COSTS, 2);
+        let barrier = Barrier::with(parties, by(entry.example));
         meet(&barrier, rounds);
-        let Statistics { waits, spins, successful_spins, spin_time, yields, blocks } = barrier.statistics();
+        let Statistics { waits, spins, successful_spins, spin_time, yields, blocks, .. } = barrier.statistics();
         let waited = waits - rounds;
         assert_eq!(waits, rounds * u64::from(parties), "{}", entry.form);
         match entry.example {
@@ -188,13 +197,18 @@ fn statistics_add_up_for_every_rule() {
                 let most = bound.on(COSTS) + Span::from_micros(5);
                 assert!(spin_time.as_nanos() <= spins * most.as_nanos());
             }
+            Rule::Adaptive => {
+                assert!(successful_spins <= spins && spins <= waited);
+                // Whoever neither spun nor yielded has blocked.
+                assert!(spins + yields + blocks >= waited);
+            }
         }
     }
 }
 
 #[test]
 fn statistics_are_readable_while_threads_meet() {
-    let barrier = Barrier::new(2, Rule::AlwaysBlock, COSTS, 2);
+    let barrier = Barrier::with(2, by(Rule::AlwaysBlock));
     std::thread::scope(|scope| {
         scope.spawn(|| meet(&barrier, 500));
         let mut before = 0;
@@ -210,16 +224,17 @@ fn statistics_are_readable_while_threads_meet() {
 #[test]
 fn the_record_of_real_threads_replays_without_a_difference() {
     for entry in WAITING {
-        let barrier = Barrier::with_recorder(4, entry.example, COSTS, 2, Log::default());
+        let barrier = Barrier::with_recorder(4, by(entry.example), Log::default());
         meet(&barrier, 10);
         let mut record = barrier.recorder().entries();
         assert!(record.len() >= 30, "three of four wait in each round: {}", record.len());
         assert_eq!(replay(entry.example, COSTS, &record), [], "{}", entry.form);
 
-        let forged = record.len() / 2;
+        let decided = |entry: &Entry| entry.decision.is_some();
+        let forged = record.len() / 2 + record[record.len() / 2..].iter().position(decided).unwrap();
         record[forged].decision = match record[forged].decision {
-            Decision::Block => Decision::Yield,
-            _ => Decision::Block,
+            Some(Decision::Block) => Some(Decision::Yield),
+            _ => Some(Decision::Block),
         };
         let differences = replay(entry.example, COSTS, &record);
         assert_eq!(differences.iter().map(|difference| difference.index).collect::<Vec<_>>(), [forged]);
@@ -229,7 +244,7 @@ fn the_record_of_real_threads_replays_without_a_difference() {
 #[test]
 fn anonymous_waits_are_recorded_as_threads_of_their_own() {
     let rule: Rule = "cs".parse().unwrap();
-    let barrier = Barrier::with_recorder(2, rule, COSTS, 2, Log::default());
+    let barrier = Barrier::with_recorder(2, by(rule), Log::default());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -248,7 +263,7 @@ fn anonymous_waits_are_recorded_as_threads_of_their_own() {
 
 #[test]
 fn a_record_shows_who_is_missing_and_where_it_was_last_seen() {
-    let barrier = Barrier::with_recorder(2, Rule::AlwaysBlock, COSTS, 2, Log::default());
+    let barrier = Barrier::with_recorder(2, by(Rule::AlwaysBlock), Log::default());
     let until_arrived = |times: usize| {
         while barrier.recorder().entries().iter().filter(|entry| entry.seen == Observation::Arrived).count() < times {
             std::thread::yield_now();
@@ -266,7 +281,8 @@ fn a_record_shows_who_is_missing_and_where_it_was_last_seen() {
         until_arrived(2);
         party.wait();
     });
-    let arrivals: Vec<Entry> = barrier.recorder().entries();
+    let arrivals: Vec<Entry> =
+        barrier.recorder().entries().into_iter().filter(|entry| entry.decision.is_some()).collect();
     let missing: Vec<_> = arrivals.iter().map(|entry| entry.missing.clone()).collect();
     assert!(arrivals.iter().all(|entry| entry.thread == ThreadId(0) && entry.threads == 2), "{arrivals:?}");
     let first = missing.first().unwrap();

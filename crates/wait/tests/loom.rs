@@ -12,7 +12,10 @@ use loom::sync::atomic::AtomicU64;
 use loom::sync::atomic::Ordering::Relaxed;
 use policy::Span;
 use policy::waiting::{Costs, Rule};
-use rowlock_wait::Barrier;
+use rowlock_wait::{Barrier, Waiting};
+
+const COSTS: Costs =
+    Costs { cs: Span::from_micros(1), margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::from_millis(4) };
 
 /// What the threads of a model share.
 struct Meeting {
@@ -49,7 +52,7 @@ fn meet(rule: &str, threads: u32, rounds: u64, preemptions: usize) {
     let rule: Rule = rule.parse().unwrap();
     model(preemptions, move || {
         let meeting = Arc::new(Meeting {
-            barrier: Barrier::new(threads, rule, Costs { cs: Span::from_micros(1), margin: Span::ZERO }, 2),
+            barrier: Barrier::with(threads, Waiting::by(rule).with_costs(COSTS).with_cpus(2)),
             begun: (0..threads).map(|_| AtomicU64::new(0)).collect(),
             leaders: AtomicU64::new(0),
         });
@@ -99,7 +102,7 @@ fn two_threads_yield_for_as_long_as_it_takes() {
 #[test]
 fn more_threads_than_parties_meet_in_turns() {
     model(2, || {
-        let barrier = Arc::new(Barrier::new(2, Rule::AlwaysBlock, Costs::default(), 2));
+        let barrier = Arc::new(Barrier::with(2, Waiting::by(Rule::AlwaysBlock)));
         let others: Vec<_> = (0..3)
             .map(|_| {
                 let barrier = barrier.clone();

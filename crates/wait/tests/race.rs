@@ -11,7 +11,7 @@ use std::cell::UnsafeCell;
 use policy::Span;
 use policy::table::WAITING;
 use policy::waiting::{Costs, Rule};
-use rowlock_wait::Barrier;
+use rowlock_wait::{Barrier, Waiting};
 
 const THREADS: u32 = 3;
 
@@ -38,12 +38,13 @@ fn meet(board: &Board, barrier: &Barrier, number: u32, rounds: u64) {
 
 fn main() {
     let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
-    let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10) };
+    let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10), ..Costs::default() };
     for entry in WAITING {
         // A rule that never gives up its CPU makes little headway with more threads than CPUs.
         let rounds = stress * if entry.example == Rule::AlwaysSpin { 20 } else { 500 };
         // They live as long as the program: no thread is the last to drop them.
-        let barrier: &Barrier = Box::leak(Box::new(Barrier::new(THREADS, entry.example, costs, 2)));
+        let barrier: &Barrier =
+            Box::leak(Box::new(Barrier::with(THREADS, Waiting::by(entry.example).with_costs(costs).with_cpus(2))));
         let board: &Board = Box::leak(Box::new(Board([const { UnsafeCell::new(0) }; THREADS as usize])));
         let threads = [0, 1, 2].map(|number| std::thread::spawn(move || meet(board, barrier, number, rounds)));
         for thread in threads {

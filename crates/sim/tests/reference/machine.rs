@@ -353,6 +353,8 @@ impl<K: Kernel> Reference<K> {
             cpus: self.world.cpus.len() as u32,
             own_cpu: CpuId(cpu as u32),
             missing: &[],
+            load: 0,
+            draw: 0,
         };
         state.waiter.step(&team, &mut TeamState::default(), seen)
     }

@@ -28,7 +28,8 @@ fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
                 let entries = record.entries();
                 // All but the last to arrive have asked at least once a round.
                 assert!(entries.len() >= 4 * 200, "{} entries", entries.len());
-                assert!(entries.iter().all(|entry| !entry.missing.is_empty()), "somebody is missing at every question");
+                let mut questions = entries.iter().filter(|entry| entry.decision.is_some());
+                assert!(questions.all(|entry| !entry.missing.is_empty()), "somebody is missing at every question");
                 assert_eq!(replay(entry.example, machine.costs(), &entries), []);
             }
         }

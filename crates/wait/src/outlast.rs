@@ -1,0 +1,209 @@
+//! The wait itself, the same for every object: ask the rule, do as it says, look whether what is awaited has come.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use policy::record::{Entry, Recorder};
+use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Waiter};
+use policy::{Instant, Span, ThreadId};
+
+use crate::here;
+use crate::statistics::{Counters, Tally};
+use crate::sync::{self, AtomicU64};
+use crate::watch::{Moment, Watch};
+
+/// The most running time that one step of spinning is charged, from one reading of the clock to the next.
+///
+/// A step takes 0.2 to 1 us. Whoever takes the CPU from a spinning thread costs it two context switches (2 to 4 us) and
+/// mostly a timeslice (milliseconds), and time off the CPU is not spinning. Something has to be charged nevertheless, or
+/// a machine on which every step is that long would never come to the end of a spin.
+const LONGEST_STEP: Span = Span::from_micros(5);
+
+/// What a thread waits for.
+pub(crate) trait Awaited {
+    /// Looks, once, whether it has come, and takes it where it is something to be taken.
+    fn has_come(&mut self) -> bool;
+
+    /// Sleeps until woken, unless it has come already, and no longer than to the deadline. May return at any time before.
+    fn sleep(&mut self, deadline: Option<Instant>);
+
+    /// Who is missing, as far as anybody knows. Asked for by rules that want to know, and for records.
+    fn missing(&mut self) -> &[Missing] {
+        &[]
+    }
+}
+
+/// Where a wait takes place, and who waits.
+pub(crate) struct Wait<'a, R: Recorder> {
+    /// Its number in the records.
+    pub(crate) thread: ThreadId,
+    /// [`Team::threads`].
+    pub(crate) threads: u32,
+    /// How many CPUs the threads may use; nothing where that is to be found out.
+    pub(crate) cpus: Option<u32>,
+    /// The rule's [`TeamState`].
+    pub(crate) state: &'a AtomicU64,
+    pub(crate) counters: &'a Counters,
+    pub(crate) recorder: &'a R,
+    /// When the thread gives up.
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// The deadline has passed, and what was awaited has not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLate;
+
+impl<R: Recorder> Wait<'_, R> {
+    /// Does as the rule decides until what is awaited has come or the deadline has passed.
+    ///
+    /// The caller has looked already: a wait begins with the rule's decision.
+    #[inline]
+    pub(crate) fn outlast<A: Awaited, W: Watch>(
+        &self,
+        awaited: &mut A,
+        waiter: &mut Waiter,
+        watch: &mut W,
+    ) -> Result<(), TooLate> {
+        let mut tally = Tally::default();
+        let strikes = waiter.strikes();
+        let mut now = sync::now();
+        let mut seen = Observation::Arrived;
+        let has_come = loop {
+            let decision = self.decide(awaited, waiter, now, seen);
+            if W::ON {
+                watch.sees(now, Moment::of(decision));
+            }
+            let before = now;
+            let has_come;
+            (seen, has_come) = match decision {
+                Decision::Spin(limit) => {
+                    let limit = self.deadline.map_or(limit, |deadline| limit.min(deadline.since(now)));
+                    let (spent, has_come) = spin(awaited, limit, &mut now, watch);
+                    tally.spun(spent, has_come);
+                    (Observation::Spun(spent), has_come)
+                }
+                Decision::Yield => {
+                    sync::yield_now();
+                    now = sync::now();
+                    tally.yields += 1;
+                    (Observation::Yielded(now.since(before)), awaited.has_come())
+                }
+                Decision::Block => {
+                    awaited.sleep(self.deadline);
+                    now = sync::now();
+                    tally.blocks += 1;
+                    (Observation::Woken, awaited.has_come())
+                }
+            };
+            if has_come || self.deadline.is_some_and(|deadline| now >= deadline) {
+                break has_come;
+            }
+        };
+        if W::ON {
+            watch.sees(now, Moment::GoesOn);
+        }
+        self.is_over(waiter, now, seen);
+        tally.strikes = waiter.strikes().wrapping_sub(strikes).into();
+        self.counters.add(&tally);
+        if has_come { Ok(()) } else { Err(TooLate) }
+    }
+
+    /// Asks the rule, and records the answer.
+    #[inline]
+    fn decide<A: Awaited>(&self, awaited: &mut A, waiter: &mut Waiter, now: Instant, seen: Observation) -> Decision {
+        let wants = waiter.wants();
+        let team = Team {
+            now,
+            threads: self.threads,
+            cpus: self.cpus.unwrap_or_else(|| here::cpus(now)),
+            own_cpu: sync::current_cpu(),
+            missing: if wants.missing || R::ON { awaited.missing() } else { &[] },
+            load: 0,
+            draw: 0,
+        };
+        let mut decision = Decision::Block;
+        self.with_state(|state| {
+            let before = *state;
+            decision = waiter.step(&team, state, seen);
+            if R::ON {
+                self.recorder.record(Entry::new(self.thread, &team, before, seen, decision));
+            }
+        });
+        decision
+    }
+
+    /// Tells the rule that the wait is over.
+    #[inline]
+    fn is_over(&self, waiter: &mut Waiter, now: Instant, seen: Observation) {
+        self.with_state(|state| {
+            if R::ON {
+                self.recorder.record(Entry::over(self.thread, now, *state, seen));
+            }
+            waiter.over(now, state, seen);
+        });
+    }
+
+    /// Reads the team's state and publishes what became of it.
+    #[inline]
+    fn with_state(&self, step: impl FnOnce(&mut TeamState)) {
+        let before = TeamState(self.state.load(Relaxed));
+        let mut state = before;
+        step(&mut state);
+        if state != before {
+            self.state.store(state.0, Relaxed);
+        }
+    }
+}
+
+/// Looks until it has come or `limit` is spent, and returns the running time spent. `now` is the time before and after.
+#[inline]
+fn spin<A: Awaited, W: Watch>(awaited: &mut A, limit: Span, now: &mut Instant, watch: &mut W) -> (Span, bool) {
+    let mut spent = Span::ZERO;
+    loop {
+        let has_come = (0..sync::POLLS).any(|_| {
+            let has_come = awaited.has_come();
+            if !has_come {
+                sync::spin_loop();
+            }
+            has_come
+        });
+        let before = std::mem::replace(now, sync::now());
+        let step = now.since(before);
+        if W::ON && step > LONGEST_STEP {
+            watch.was_away(before, *now);
+        }
+        spent += step.min(LONGEST_STEP);
+        if has_come || spent >= limit {
+            return (spent, has_come);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Never;
+
+    impl Awaited for Never {
+        fn has_come(&mut self) -> bool {
+            false
+        }
+
+        fn sleep(&mut self, _: Option<Instant>) {}
+    }
+
+    #[test]
+    fn a_jump_of_the_clock_is_charged_no_more_than_the_longest_step() {
+        // A clock that was last read at its zero has jumped by the time since the machine was started.
+        let mut now = Instant::ZERO;
+        assert_eq!(spin(&mut Never, Span::from_nanos(1), &mut now, &mut ()), (LONGEST_STEP, false));
+        assert!(now > Instant::ZERO + LONGEST_STEP);
+    }
+
+    #[test]
+    fn a_spin_is_charged_for_at_least_its_limit() {
+        let limit = Span::from_micros(30);
+        let (spent, _) = spin(&mut Never, limit, &mut sync::now(), &mut ());
+        assert!(spent >= limit && spent < limit + LONGEST_STEP, "{spent}");
+    }
+}

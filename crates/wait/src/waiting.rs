@@ -1,0 +1,65 @@
+//! How the threads at one object wait: by which rule, and on what a machine.
+
+use policy::waiting::{Costs, Rule, Waiter};
+
+use crate::here;
+
+/// How the threads at one object wait.
+///
+/// The default is the adaptive rule on this machine: its costs are measured once in a process, in a few milliseconds, when
+/// a thread first has to wait by a rule that needs them, and its CPUs are counted by the affinity mask and the CPU quota, again
+/// every now and then.
+///
+/// ```
+/// # use policy::waiting::Rule;
+/// # use rowlock_wait::Waiting;
+/// let patient = Waiting::by("2cs+".parse()?);
+/// assert_eq!(patient.rule().to_string(), "2cs+");
+/// assert_eq!(Waiting::default(), Waiting::by(Rule::Adaptive));
+/// # Ok::<(), policy::waiting::ParseRuleError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    rule: Rule,
+    costs: Option<Costs>,
+    cpus: Option<u32>,
+}
+
+impl Waiting {
+    /// The adaptive rule on this machine.
+    pub const ADAPTIVE: Waiting = Waiting::by(Rule::Adaptive);
+
+    /// This rule on this machine.
+    pub const fn by(rule: Rule) -> Waiting {
+        Waiting { rule, costs: None, cpus: None }
+    }
+
+    /// On a machine with these costs: nothing is measured.
+    pub const fn with_costs(self, costs: Costs) -> Waiting {
+        Waiting { costs: Some(costs), ..self }
+    }
+
+    /// With so many CPUs for the threads to use: none are counted.
+    pub const fn with_cpus(self, cpus: u32) -> Waiting {
+        Waiting { cpus: Some(cpus), ..self }
+    }
+
+    /// The rule.
+    pub const fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    pub(crate) const fn cpus(&self) -> Option<u32> {
+        self.cpus
+    }
+
+    /// What the waiters of an object are copies of. Measures what the machine costs, if nobody has said or asked that before.
+    pub(crate) fn waiter(&self) -> Waiter {
+        let costs = match self.costs {
+            Some(costs) => costs,
+            None if self.rule.needs_costs() => here::costs(),
+            None => Costs::default(),
+        };
+        self.rule.waiter(costs)
+    }
+}
