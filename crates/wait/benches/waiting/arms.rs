@@ -1,0 +1,156 @@
+//! The arms: the ways to wait that are compared.
+
+use std::fmt;
+use std::str::FromStr;
+
+use policy::waiting::{ParseRuleError, Rule};
+
+use crate::cells::Work;
+
+/// A way to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arm {
+    /// The C library's barrier and mutex.
+    Pthread,
+    /// The standard library's.
+    Standard,
+    /// The barrier of the crate `hurdles`.
+    Hurdles,
+    /// The mutex of the crate `parking_lot`.
+    ParkingLot,
+    /// Ours, under a rule.
+    Rule(Rule),
+    /// Ours, always yielding, with all threads on one CPU: the best there is when a hog can be left alone on another.
+    Stack,
+    /// A program in another language, with the environment that says how it is to wait.
+    Peer(Peer, Option<OpenMp>),
+}
+
+/// A library that a small program of ours meets by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Libstdcxx,
+    Libcxx,
+    Libgomp,
+    Libomp,
+}
+
+/// `OMP_WAIT_POLICY`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenMp {
+    Passive,
+    Active,
+}
+
+impl OpenMp {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            OpenMp::Passive => "passive",
+            OpenMp::Active => "active",
+        }
+    }
+}
+
+/// All arms but the rules, by their names.
+const NAMED: [(&str, Arm); 13] = [
+    ("pthread", Arm::Pthread),
+    ("std", Arm::Standard),
+    ("hurdles", Arm::Hurdles),
+    ("parking_lot", Arm::ParkingLot),
+    ("stack", Arm::Stack),
+    ("libstdc++", Arm::Peer(Peer::Libstdcxx, None)),
+    ("libc++", Arm::Peer(Peer::Libcxx, None)),
+    ("libgomp", Arm::Peer(Peer::Libgomp, None)),
+    ("libgomp-passive", Arm::Peer(Peer::Libgomp, Some(OpenMp::Passive))),
+    ("libgomp-active", Arm::Peer(Peer::Libgomp, Some(OpenMp::Active))),
+    ("libomp", Arm::Peer(Peer::Libomp, None)),
+    ("libomp-passive", Arm::Peer(Peer::Libomp, Some(OpenMp::Passive))),
+    ("libomp-active", Arm::Peer(Peer::Libomp, Some(OpenMp::Active))),
+];
+
+/// What the name of a rule begins with.
+const RULE: &str = "rule:";
+
+impl Arm {
+    /// Whether it can do what the cell asks for.
+    pub(crate) fn can(self, work: Work) -> bool {
+        match work {
+            Work::Meet { .. } => self != Arm::ParkingLot,
+            Work::Lock { .. } => matches!(self, Arm::Pthread | Arm::Standard | Arm::ParkingLot),
+        }
+    }
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Arm::Rule(rule) => write!(f, "{RULE}{rule}"),
+            other => f.write_str(NAMED.iter().find(|(_, arm)| arm == other).map_or("", |(name, _)| name)),
+        }
+    }
+}
+
+/// Why a text names no arm.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ParseArmError {
+    #[error("`{0}` is no arm: there are {names}, and rule:RULE, as in rule:2cs+", names = NAMED.map(|(name, _)| name).join(", "))]
+    Unknown(String),
+    #[error("`rule:{0}`: {1}")]
+    Rule(String, #[source] ParseRuleError),
+}
+
+impl FromStr for Arm {
+    type Err = ParseArmError;
+
+    fn from_str(text: &str) -> Result<Arm, ParseArmError> {
+        if let Some(rule) = text.trim().strip_prefix(RULE) {
+            return rule.parse().map(Arm::Rule).map_err(|why| ParseArmError::Rule(rule.to_owned(), why));
+        }
+        let named = NAMED.iter().find(|(name, _)| *name == text.trim());
+        named.map(|&(_, arm)| arm).ok_or_else(|| ParseArmError::Unknown(text.to_owned()))
+    }
+}
+
+/// What runs where the user names no arms. What comes twice gives the noise: how far equals differ.
+pub(crate) fn usual(locks: bool) -> &'static str {
+    if locks {
+        "pthread,std,parking_lot,pthread,parking_lot"
+    } else {
+        "pthread,std,libstdc++,libc++,hurdles,libgomp,libgomp-passive,libgomp-active,libomp,libomp-passive,libomp-active,\
+         rule:adaptive,rule:always-block,rule:2cs+,rule:44 us,rule:always-yield,stack,pthread,rule:adaptive"
+    }
+}
+
+/// Reads a list of arms.
+pub(crate) fn parse(list: &str) -> Result<Vec<Arm>, ParseArmError> {
+    list.split(',').map(str::parse).collect()
+}
+
+/// One of the copies of an arm: where it is listed twice, each copy has runs and a score of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Label {
+    /// The arm as it is written.
+    pub(crate) arm: String,
+    /// Counted from one.
+    pub(crate) copy: u32,
+}
+
+impl Label {
+    /// Whether it is our own, and nobody else's.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.arm.starts_with(RULE) || self.arm == "stack"
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.arm)?;
+        if self.copy > 1 { write!(f, " #{}", self.copy) } else { Ok(()) }
+    }
+}
+
+/// The labels of a list of arms.
+pub(crate) fn labels(arms: &[Arm]) -> Vec<Label> {
+    let copy = |n: usize| arms[..=n].iter().filter(|arm| **arm == arms[n]).count() as u32;
+    (0..arms.len()).map(|n| Label { arm: arms[n].to_string(), copy: copy(n) }).collect()
+}

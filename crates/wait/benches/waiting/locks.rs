@@ -1,0 +1,131 @@
+//! One run of a lock: threads that take turns at it and work in between, until the time is over.
+
+use std::hint::black_box;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::arms::Arm;
+use crate::order::Error;
+use crate::pthread;
+use crate::runs::Outcome;
+use crate::work::Worker;
+
+/// Threads that take turns.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Turns {
+    pub(crate) threads: u32,
+    /// The work while holding the lock, on average.
+    pub(crate) inside: f64,
+    /// The work before taking it again, on average.
+    pub(crate) outside: f64,
+    pub(crate) seconds: f64,
+}
+
+/// Something that lets one thread at a time at a value.
+trait Lock: Sync {
+    fn with(&self, inside: impl FnOnce(&mut u64));
+}
+
+impl Lock for pthread::Mutex {
+    #[inline]
+    fn with(&self, inside: impl FnOnce(&mut u64)) {
+        pthread::Mutex::with(self, inside);
+    }
+}
+
+impl Lock for std::sync::Mutex<u64> {
+    #[inline]
+    fn with(&self, inside: impl FnOnce(&mut u64)) {
+        inside(&mut self.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Lock for parking_lot::Mutex<u64> {
+    #[inline]
+    fn with(&self, inside: impl FnOnce(&mut u64)) {
+        inside(&mut self.lock());
+    }
+}
+
+/// Carries out the order by the arm.
+pub(crate) fn run(arm: Arm, order: &Turns) -> Result<Outcome, Error> {
+    match arm {
+        Arm::Pthread => Ok(take_turns(&pthread::Mutex::new(), order)),
+        Arm::Standard => Ok(take_turns(&std::sync::Mutex::new(0), order)),
+        Arm::ParkingLot => Ok(take_turns(&parking_lot::Mutex::new(0), order)),
+        Arm::Rule(_) | Arm::Hurdles | Arm::Stack | Arm::Peer(..) => Err(Error::Refused("this arm has no lock")),
+    }
+}
+
+fn take_turns(lock: &impl Lock, order: &Turns) -> Outcome {
+    if order.threads == 1 && order.inside == 0.0 && order.outside == 0.0 {
+        uncontended(lock, order)
+    } else {
+        contended(lock, order)
+    }
+}
+
+/// One thread, and nothing but taking and giving back: what the lock itself costs.
+fn uncontended(lock: &impl Lock, order: &Turns) -> Outcome {
+    /// So many turns between two readings of the clock that it does not show.
+    const BATCH: u64 = 10_000;
+    let (start, duration) = (Instant::now(), Duration::from_secs_f64(order.seconds));
+    let mut count = 0;
+    while start.elapsed() < duration {
+        for _ in 0..BATCH {
+            lock.with(|value| *value = black_box(*value).wrapping_add(1));
+        }
+        count += BATCH;
+    }
+    Outcome { count, seconds: start.elapsed().as_secs_f64(), ..Outcome::default() }
+}
+
+/// One thread's turns so far, on a pair of cache lines of its own.
+#[repr(align(128))]
+struct Count(AtomicU64);
+
+/// Several threads, looked on by one more that sleeps until it reads the counts: none of those that work decides when the
+/// time is over, as one that is starved would do so late.
+fn contended(lock: &impl Lock, order: &Turns) -> Outcome {
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let counts: Vec<Count> = (0..order.threads).map(|_| Count(AtomicU64::new(0))).collect();
+    let begin = std::sync::Barrier::new(order.threads as usize + 1);
+    let labour = |number: u32, turns: &AtomicU64| {
+        let mut worker = Worker::new(number);
+        begin.wait();
+        while !over.load(Relaxed) {
+            lock.with(|value| {
+                *value = value.wrapping_add(1);
+                worker.work(order.inside);
+            });
+            turns.store(turns.load(Relaxed) + 1, Relaxed);
+            worker.work(order.outside);
+        }
+    };
+    let read = || counts.iter().map(|count| count.0.load(Relaxed)).collect::<Vec<u64>>();
+    let (before, after, took) = std::thread::scope(|scope| {
+        for (number, count) in (0..).zip(&counts) {
+            scope.spawn(move || labour(number, &count.0));
+        }
+        begin.wait();
+        let (before, start) = (read(), Instant::now());
+        std::thread::sleep(Duration::from_secs_f64(order.seconds));
+        let (after, took) = (read(), start.elapsed());
+        over.store(true, Relaxed);
+        (before, after, took)
+    });
+    let turns: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+    let count: u64 = turns.iter().sum();
+    let mean = count as f64 / turns.len() as f64;
+    let least = turns.iter().min().map(|&least| least as f64 / mean);
+    Outcome {
+        count,
+        seconds: took.as_secs_f64(),
+        least_share: least.filter(|share| share.is_finite()),
+        ..Outcome::default()
+    }
+}

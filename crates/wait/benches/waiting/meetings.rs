@@ -1,0 +1,103 @@
+//! One run of a barrier: threads that work and meet, again and again, until the time is over.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use policy::waiting::Rule;
+use rowlock_wait::{Barrier, Waiting};
+
+use crate::arms::Arm;
+use crate::order::{Error, Meetings};
+use crate::pthread;
+use crate::runs::Outcome;
+use crate::work::Worker;
+
+/// Meetings before the clock starts.
+const WARMING_UP: u32 = 3;
+
+/// Carries out the order by the arm.
+pub(crate) fn run(arm: Arm, order: &Meetings) -> Result<Outcome, Error> {
+    let threads = order.threads;
+    match arm {
+        Arm::Pthread => {
+            let barrier = pthread::Barrier::new(threads).ok_or(Error::Refused("pthread_barrier_init"))?;
+            Ok(meet(order, |_| || barrier.wait()))
+        }
+        Arm::Standard => {
+            let barrier = std::sync::Barrier::new(threads as usize);
+            Ok(meet(order, |_| {
+                || {
+                    barrier.wait();
+                }
+            }))
+        }
+        Arm::Hurdles => {
+            // Its clones share one barrier, and each thread needs one of its own.
+            let barrier = std::sync::Mutex::new(hurdles::Barrier::new(threads as usize));
+            Ok(meet(order, |_| {
+                let mut barrier = barrier.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+                move || {
+                    barrier.wait();
+                }
+            }))
+        }
+        Arm::Rule(rule) => Ok(meet_at(rule, order)),
+        Arm::Stack => {
+            // Threads inherit what this one is bound to.
+            let _pinned = sys::cpus::pin(sys::cpus::current())?;
+            Ok(meet_at(Rule::AlwaysYield, order))
+        }
+        Arm::ParkingLot | Arm::Peer(..) => Err(Error::Refused("this arm does not meet here")),
+    }
+}
+
+/// Meets at a barrier of ours, and adds what it has counted.
+fn meet_at(rule: Rule, order: &Meetings) -> Outcome {
+    let barrier = Barrier::with(order.threads, Waiting::by(rule).with_costs(order.costs));
+    let outcome = meet(order, |number| {
+        let mut party = barrier.party(number);
+        move || {
+            party.wait();
+        }
+    });
+    let statistics = barrier.statistics();
+    Outcome {
+        ssr_percent: statistics.ssr_percent(),
+        spins: Some(statistics.spins),
+        yields: Some(statistics.yields),
+        blocks: Some(statistics.blocks),
+        strikes: Some(statistics.strikes),
+        ..outcome
+    }
+}
+
+/// Lets the threads work and meet. `member` makes what a thread does to wait, from its number.
+fn meet<W: FnMut()>(order: &Meetings, member: impl Fn(u32) -> W + Sync) -> Outcome {
+    let last = AtomicU64::new(u64::MAX);
+    let attend = |number: u32| {
+        let mut wait = member(number);
+        let mut worker = Worker::new(number);
+        (0..WARMING_UP).for_each(|_| wait());
+        let (start, duration) = (Instant::now(), Duration::from_secs_f64(order.seconds));
+        for episode in 0.. {
+            worker.work(order.iterations);
+            // The first thread names the last episode before it arrives there itself: whoever leaves it has seen that.
+            if number == 0 && last.load(Relaxed) == u64::MAX && start.elapsed() >= duration {
+                last.store(episode, Relaxed);
+            }
+            wait();
+            if episode >= last.load(Relaxed) {
+                break;
+            }
+        }
+        start.elapsed()
+    };
+    let took = std::thread::scope(|scope| {
+        for number in 1..order.threads {
+            scope.spawn(move || attend(number));
+        }
+        attend(0)
+    });
+    Outcome { count: last.load(Relaxed) + 1, seconds: took.as_secs_f64(), ..Outcome::default() }
+}

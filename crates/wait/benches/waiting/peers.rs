@@ -1,0 +1,55 @@
+//! The programs in other languages: built here, from one source, by whatever compilers there are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::arms::Peer;
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/waiting/peers/barrier.cpp");
+
+/// Where a built program lies.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// Newest first; the last is whatever the distribution takes for its own.
+const CLANG: &[&str] = &["clang++-21", "clang++-20", "clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++"];
+
+impl Peer {
+    /// Compilers that can build it, the flags that choose the library, and the program's name.
+    const fn recipe(self) -> (&'static [&'static str], &'static [&'static str], &'static str) {
+        match self {
+            Peer::Libstdcxx => (&["g++"], &["-pthread"], "barrier-libstdc++"),
+            Peer::Libcxx => (CLANG, &["-pthread", "-stdlib=libc++"], "barrier-libc++"),
+            Peer::Libgomp => (&["g++"], &["-pthread", "-fopenmp"], "barrier-libgomp"),
+            Peer::Libomp => (CLANG, &["-pthread", "-fopenmp=libomp"], "barrier-libomp"),
+        }
+    }
+
+    /// The path of its program, once built.
+    pub(crate) fn program(self) -> PathBuf {
+        Path::new(FOLDER).join(self.recipe().2)
+    }
+
+    /// Builds its program.
+    ///
+    /// # Errors
+    /// In words, where no compiler here can: it or the library is not installed.
+    pub(crate) fn build(self) -> Result<(), String> {
+        let (compilers, flags, name) = self.recipe();
+        let mut reason = format!("there is no {}", compilers[compilers.len() - 1]);
+        for compiler in compilers {
+            let mut command = Command::new(compiler);
+            command.args(["-O2", "-std=c++20"]).args(flags).arg("-o").arg(self.program()).arg(SOURCE);
+            match command.output() {
+                Ok(output) if output.status.success() => return Ok(()),
+                Ok(output) => {
+                    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+                    let first =
+                        text.lines().find(|line| line.contains("error")).unwrap_or("it failed").trim().to_owned();
+                    reason = format!("{compiler} cannot build {name}: {first}");
+                }
+                Err(_) => {}
+            }
+        }
+        Err(reason)
+    }
+}

@@ -1,0 +1,191 @@
+//! The tables, in Markdown.
+
+use std::fmt::{self, Write};
+
+use crate::score::{Ratio, Scorer, Scores};
+use crate::sheet::{Rates, Sheet, median};
+
+/// What all arms are set against, where it ran.
+const BASELINE: &str = "pthread";
+
+/// Within 10 % and within 20 % of the best.
+const NEAR: f64 = 0.9;
+const FAIR: f64 = 0.8;
+
+/// No cell should surely lie below this share of the best.
+const FLOOR: f64 = 0.6;
+
+/// Beside two hogs, no cell should surely lie below this share of the baseline.
+const FLOOR_BESIDE_HOGS: f64 = 0.85;
+
+/// Writes the tables of a sheet.
+pub(crate) fn write(out: &mut String, sheet: &Sheet, seed: u64) -> fmt::Result {
+    let scorer = Scorer::new(sheet, seed);
+    let best = scorer.against_best();
+    let baseline = sheet.arm(BASELINE);
+    let to_baseline = baseline.map(|baseline| scorer.against(|_, other| other == baseline));
+    if let (Some(baseline), Some(to_baseline)) = (baseline, &to_baseline) {
+        write_cells(out, sheet, baseline, to_baseline, &best)?;
+    }
+    write_summary(out, sheet, &scorer, &best, to_baseline.as_ref())?;
+    write_copies(out, sheet, &scorer)?;
+    write_ssr(out, sheet)?;
+    if let Some(alone) = sheet.cells.iter().find(|cell| cell.threads == 1) {
+        write_uncontended(out, sheet, alone)?;
+    }
+    Ok(())
+}
+
+fn row(out: &mut String, cells: impl IntoIterator<Item = String>) -> fmt::Result {
+    for cell in cells {
+        write!(out, "| {cell} ")?;
+    }
+    writeln!(out, "|")
+}
+
+/// A row with the names of the columns, and the line below it.
+fn head(out: &mut String, columns: impl IntoIterator<Item = String>) -> fmt::Result {
+    let columns: Vec<String> = columns.into_iter().collect();
+    let line = vec!["---".to_owned(); columns.len()];
+    row(out, columns)?;
+    writeln!(out, "|{}|", line.join("|"))
+}
+
+fn name(cell: &Rates) -> String {
+    format!("{}, {}, {}", cell.threads, cell.hogs, cell.work)
+}
+
+/// Every cell, every arm: how fast, against the baseline.
+fn write_cells(out: &mut String, sheet: &Sheet, baseline: usize, ratios: &Scores, best: &Scores) -> fmt::Result {
+    writeln!(out, "Ratio to `{BASELINE}`; * = within 10 % of the best.\n")?;
+    let shown: Vec<usize> = (0..sheet.arms.len()).filter(|&arm| arm != baseline && sheet.arms[arm].copy == 1).collect();
+    let names = shown.iter().map(|&arm| sheet.arms[arm].to_string());
+    head(out, ["threads, hogs, work".to_owned(), format!("{BASELINE}, 1/s")].into_iter().chain(names))?;
+    for (number, cell) in sheet.cells.iter().enumerate() {
+        let star = |arm: usize| if best.cells[number][arm].is_some_and(|score| score.value >= NEAR) { "*" } else { "" };
+        let rate = median(cell.rates[baseline].iter().copied().flatten().collect());
+        let rate = rate.map_or("-".to_owned(), |rate| format!("{rate:.0}{}", star(baseline)));
+        let of_arm = |&arm: &usize| match ratios.cells[number][arm] {
+            Some(ratio) => format!("{}{}", short(ratio.value), star(arm)),
+            None => "-".to_owned(),
+        };
+        row(out, [name(cell), rate].into_iter().chain(shown.iter().map(of_arm)))?;
+    }
+    writeln!(out)
+}
+
+/// Two digits, or more for what would round to nothing.
+fn short(value: f64) -> String {
+    if value < 0.0095 { format!("{value:.1e}") } else { format!("{value:.2}") }
+}
+
+fn with_interval(ratio: Option<Ratio>) -> String {
+    ratio.map_or("-".to_owned(), |Ratio { value, low, high }| {
+        format!("{} [{}, {}]", short(value), short(low), short(high))
+    })
+}
+
+/// One row an arm: over all cells, how near it comes to the best.
+fn write_summary(
+    out: &mut String,
+    sheet: &Sheet,
+    scorer: &Scorer<'_>,
+    best: &Scores,
+    to_baseline: Option<&Scores>,
+) -> fmt::Result {
+    let of_others = scorer.against(|_, other| !sheet.arms[other].is_ours());
+    writeln!(
+        out,
+        "Against the best arm of each cell, chosen on one half of the repetitions and scored on the other:\n"
+    )?;
+    let columns = [
+        "arm",
+        "cells",
+        "within 10 %",
+        "within 20 %",
+        "geometric mean",
+        "worst cell",
+        "surely below 0.60",
+        "geometric mean against the best of the others' arms",
+        "against `pthread`",
+        "2 hogs: surely below 0.85 of `pthread`",
+    ];
+    head(out, columns.map(str::to_owned))?;
+    for (arm, label) in sheet.arms.iter().enumerate() {
+        let scored: Vec<(usize, Ratio)> =
+            best.cells.iter().enumerate().filter_map(|(cell, scores)| Some((cell, scores[arm]?))).collect();
+        let count = |keep: &dyn Fn(Ratio) -> bool| scored.iter().filter(|(_, ratio)| keep(*ratio)).count().to_string();
+        let worst = scored.iter().min_by(|(_, one), (_, other)| one.value.total_cmp(&other.value));
+        let worst =
+            worst.map(|&(cell, ratio)| format!("{} at {}", with_interval(Some(ratio)), name(&sheet.cells[cell])));
+        let beside = to_baseline.map(|ratios| {
+            let beside = ratios.cells.iter().zip(&sheet.cells).filter(|(_, cell)| cell.hogs == 2);
+            beside.filter(|(ratios, _)| ratios[arm].is_some_and(|ratio| ratio.high < FLOOR_BESIDE_HOGS)).count()
+        });
+        row(
+            out,
+            [
+                format!("`{label}`"),
+                scored.len().to_string(),
+                count(&|ratio| ratio.value >= NEAR),
+                count(&|ratio| ratio.value >= FAIR),
+                with_interval(best.overall[arm]),
+                worst.unwrap_or("-".to_owned()),
+                count(&|ratio| ratio.high < FLOOR),
+                with_interval(of_others.overall[arm]),
+                with_interval(to_baseline.and_then(|ratios| ratios.overall[arm])),
+                beside.map_or("-".to_owned(), |count| count.to_string()),
+            ],
+        )?;
+    }
+    writeln!(out)
+}
+
+/// The noise: arms that ran twice, one copy against the other.
+fn write_copies(out: &mut String, sheet: &Sheet, scorer: &Scorer<'_>) -> fmt::Result {
+    for (second, label) in sheet.arms.iter().enumerate().filter(|(_, label)| label.copy == 2) {
+        let Some(first) = sheet.arm(&label.arm) else { continue };
+        let scores = scorer.against(|_, other| other == first);
+        let ratios: Vec<f64> = scores.cells.iter().filter_map(|scores| Some(scores[second]?.value)).collect();
+        let count = |keep: &dyn Fn(f64) -> bool| ratios.iter().filter(|ratio| keep(**ratio)).count();
+        writeln!(
+            out,
+            "`{}` against itself: within 10 % of each other in {} of {} cells, the second at least {NEAR} of the first in {}; \
+             geometric mean {}.",
+            label.arm,
+            count(&|ratio| (NEAR..=1.0 / NEAR).contains(&ratio)),
+            ratios.len(),
+            count(&|ratio| ratio >= NEAR),
+            with_interval(scores.overall[second]),
+        )?;
+    }
+    writeln!(out)
+}
+
+/// How many of a hundred spins succeed.
+fn write_ssr(out: &mut String, sheet: &Sheet) -> fmt::Result {
+    let spins = |arm: usize| sheet.cells.iter().any(|cell| cell.ssr_percent[arm].is_some());
+    let shown: Vec<usize> = (0..sheet.arms.len()).filter(|&arm| sheet.arms[arm].copy == 1 && spins(arm)).collect();
+    if shown.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "Successful spins of a hundred, medians:\n")?;
+    let names = shown.iter().map(|&arm| sheet.arms[arm].to_string());
+    head(out, ["threads, hogs, work".to_owned()].into_iter().chain(names))?;
+    for cell in &sheet.cells {
+        let of_arm = |&arm: &usize| cell.ssr_percent[arm].map_or("-".to_owned(), |ssr| format!("{ssr:.0}"));
+        row(out, std::iter::once(name(cell)).chain(shown.iter().map(of_arm)))?;
+    }
+    writeln!(out)
+}
+
+/// What a lock costs that nobody else wants.
+fn write_uncontended(out: &mut String, sheet: &Sheet, cell: &Rates) -> fmt::Result {
+    writeln!(out, "Taking and giving back a lock that nobody else wants, medians:\n")?;
+    head(out, ["arm", "ns"].map(str::to_owned))?;
+    for (label, rates) in sheet.arms.iter().zip(&cell.rates) {
+        let rate = median(rates.iter().copied().flatten().collect());
+        row(out, [format!("`{label}`"), rate.map_or("-".to_owned(), |rate| format!("{:.1}", 1e9 / rate))])?;
+    }
+    writeln!(out)
+}

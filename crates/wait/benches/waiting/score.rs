@@ -1,0 +1,148 @@
+//! How near an arm comes to the best one, where noise is large and there are many arms to choose from.
+//!
+//! The best of twenty equal arms looks better than it is: it was chosen for its luck. So the best arm of a cell is chosen on
+//! one half of the repetitions, and the arm that is judged is compared with it on the other half, median by median; then
+//! with the halves exchanged. The geometric mean of that over many random halves is the *score*: 1 for an arm that is
+//! always the best, and less for others. It may come out above 1, where the chosen arm was lucky in its choice.
+//!
+//! Intervals are by bootstrap: repetitions are drawn anew from themselves, all arms of a repetition together, since they
+//! ran one after the other and had the machine's mood in common. The halves part the repetitions that were drawn, never two
+//! copies of the same one, or the choice would know what it is scored on. The interval holds the middle 95 % of the scores.
+//! With six repetitions it is a rough one.
+
+use crate::random::Random;
+use crate::sheet::{Rates, Sheet, median};
+
+/// Random halves behind a score.
+const SPLITS: usize = 64;
+/// Drawings behind an interval, and random halves of each.
+const RESAMPLES: usize = 1_000;
+const SPLITS_OF_A_RESAMPLE: usize = 4;
+
+/// A ratio with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ratio {
+    pub(crate) value: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// All arms of a sheet against some of them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scores {
+    /// By cell, then by arm. Nothing where the arm or all that it is compared with lack runs, or there is one repetition.
+    pub(crate) cells: Vec<Vec<Option<Ratio>>>,
+    /// By arm: the geometric mean over all cells that it has a score in.
+    pub(crate) overall: Vec<Option<Ratio>>,
+}
+
+/// By half, then by arm: the median, or NaN where there is no run.
+type Medians = [Vec<f64>; 2];
+
+/// One cell, split and drawn anew.
+struct Drawn {
+    splits: Vec<Medians>,
+    resamples: Vec<Vec<Medians>>,
+}
+
+/// A sheet whose scores can be computed.
+pub(crate) struct Scorer<'a> {
+    sheet: &'a Sheet,
+    drawn: Vec<Drawn>,
+}
+
+impl Scorer<'_> {
+    /// Draws halves and repetitions by the seed.
+    pub(crate) fn new(sheet: &Sheet, seed: u64) -> Scorer<'_> {
+        let mut random = Random::new(seed);
+        Scorer { sheet, drawn: sheet.cells.iter().map(|cell| Drawn::new(cell, &mut random)).collect() }
+    }
+
+    /// Scores every arm against the best of those that `is_candidate` (of the judged arm and another, by number) admits.
+    pub(crate) fn against(&self, is_candidate: impl Fn(usize, usize) -> bool) -> Scores {
+        let arms = self.sheet.arms.len();
+        let mut cells = vec![vec![None; arms]; self.drawn.len()];
+        let mut overall = vec![None; arms];
+        for judged in 0..arms {
+            let candidates: Vec<usize> = (0..arms).filter(|&other| is_candidate(judged, other)).collect();
+            let (mut sum, mut sums, mut count) = (0.0, vec![0.0; RESAMPLES], 0.0);
+            for (drawn, cells) in self.drawn.iter().zip(&mut cells) {
+                let Some(score) = logarithm(&drawn.splits, judged, &candidates) else { continue };
+                let resampled: Vec<Option<f64>> =
+                    drawn.resamples.iter().map(|splits| logarithm(splits, judged, &candidates)).collect();
+                // A drawing that has left out all runs of an arm says nothing; the score itself stands in for it.
+                let resampled: Vec<f64> = resampled.into_iter().map(|drawn| drawn.unwrap_or(score)).collect();
+                sums.iter_mut().zip(&resampled).for_each(|(sum, drawn)| *sum += drawn);
+                (sum, count) = (sum + score, count + 1.0);
+                cells[judged] = Some(ratio(score, resampled));
+            }
+            overall[judged] = (count > 0.0).then(|| ratio(sum / count, sums.iter().map(|sum| sum / count).collect()));
+        }
+        Scores { cells, overall }
+    }
+
+    /// Against the best of all; an arm's other copies are no rivals to it.
+    pub(crate) fn against_best(&self) -> Scores {
+        let arms = &self.sheet.arms;
+        self.against(|judged, other| judged == other || arms[judged].arm != arms[other].arm)
+    }
+}
+
+/// A ratio from logarithms.
+fn ratio(score: f64, mut resampled: Vec<f64>) -> Ratio {
+    resampled.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| resampled[((resampled.len() - 1) as f64 * share).round() as usize].exp();
+    Ratio { value: score.exp(), low: at(0.025), high: at(0.975) }
+}
+
+/// The mean logarithm of the judged arm over the best candidate, over all splits and both ways to use the halves.
+fn logarithm(splits: &[Medians], judged: usize, candidates: &[usize]) -> Option<f64> {
+    let mut sum = 0.0;
+    for halves in splits {
+        for (choosing, scoring) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
+            let both = candidates.iter().filter(|&&arm| !choosing[arm].is_nan() && !scoring[arm].is_nan());
+            let best = *both.max_by(|&&one, &&other| choosing[one].total_cmp(&choosing[other]))?;
+            sum += (scoring[judged] / scoring[best]).ln();
+        }
+    }
+    // NaN where the judged arm has no run in some half.
+    let mean = sum / (2 * splits.len()) as f64;
+    mean.is_finite().then_some(mean)
+}
+
+impl Drawn {
+    fn new(cell: &Rates, random: &mut Random) -> Drawn {
+        let count = cell.rates.first().map_or(0, Vec::len);
+        if count < 2 {
+            return Drawn { splits: Vec::new(), resamples: Vec::new() };
+        }
+        let once = vec![1; count];
+        let splits = (0..SPLITS).map(|_| medians(cell, &once, random)).collect();
+        let resample = |random: &mut Random| {
+            let mut times = vec![0; count];
+            // Two different ones at least, for two halves.
+            while times.iter().filter(|&&times| times > 0).count() < 2 {
+                times.fill(0);
+                (0..count).for_each(|_| times[random.below(count)] += 1);
+            }
+            (0..SPLITS_OF_A_RESAMPLE).map(|_| medians(cell, &times, random)).collect()
+        };
+        Drawn { splits, resamples: (0..RESAMPLES).map(|_| resample(random)).collect() }
+    }
+}
+
+/// Halves the repetitions that count at all, each so many times, and returns the medians of both halves.
+fn medians(cell: &Rates, times: &[usize], random: &mut Random) -> Medians {
+    let mut drawn: Vec<usize> = (0..times.len()).filter(|&repetition| times[repetition] > 0).collect();
+    random.shuffle(&mut drawn);
+    let (one, other) = drawn.split_at(drawn.len() / 2);
+    [one, other].map(|half| {
+        let of_arm = |rates: &Vec<Option<f64>>| {
+            let values = half
+                .iter()
+                .flat_map(|&n| rates[n].into_iter().flat_map(move |rate| std::iter::repeat_n(rate, times[n])));
+            median(values.collect()).unwrap_or(f64::NAN)
+        };
+        cell.rates.iter().map(of_arm).collect()
+    })
+}

@@ -1,0 +1,23 @@
+//! The parts of the benchmark `waiting` that can be tested: cargo runs no tests of a benchmark that has a `main` of its own.
+#![cfg(not(loom))]
+#![allow(dead_code, reason = "the benchmark uses the rest")]
+
+#[path = "../../benches/waiting/arms.rs"]
+mod arms;
+#[path = "../../benches/waiting/cells.rs"]
+mod cells;
+#[path = "../../benches/waiting/random.rs"]
+mod random;
+#[path = "../../benches/waiting/report.rs"]
+mod report;
+#[path = "../../benches/waiting/runs.rs"]
+mod runs;
+#[path = "../../benches/waiting/score.rs"]
+mod score;
+#[path = "../../benches/waiting/sheet.rs"]
+mod sheet;
+
+mod parsing;
+mod recording;
+mod reporting;
+mod scoring;

@@ -1,0 +1,53 @@
+//! Tables of made-up runs.
+
+use crate::recording::run;
+use crate::report;
+use crate::runs::Run;
+use crate::sheet::Sheet;
+
+fn tables(runs: &[Run]) -> String {
+    let mut out = String::new();
+    report::write(&mut out, &Sheet::of(runs), 1).unwrap();
+    out
+}
+
+/// Both copies of pthread at 100, the other arm at so much, in two cells.
+fn runs(other: f64) -> Vec<Run> {
+    let cell = |hogs| {
+        let runs = (0..4).flat_map(|n| [run("pthread", n, 100.0), run("rule:2cs+", n, other)]);
+        let copies = (0..4).map(|n| Run { copy: 2, ..run("pthread", n, 100.0) });
+        runs.chain(copies).map(move |run| Run { hogs, ..run }).collect::<Vec<Run>>()
+    };
+    [cell(0), cell(2)].concat()
+}
+
+#[test]
+fn a_cell_shows_ratios_to_the_baseline_and_a_star_at_those_near_the_best() {
+    let text = tables(&runs(89.0));
+    assert!(text.contains("| 2, 0, 500 ns | 100* | 0.89 |\n"), "{text}");
+    assert!(tables(&runs(91.0)).contains("| 2, 0, 500 ns | 100* | 0.91* |\n"));
+    assert!(tables(&runs(112.0)).contains("| 2, 0, 500 ns | 100 | 1.12* |\n"));
+}
+
+#[test]
+fn an_arms_row_counts_cells_and_names_its_worst() {
+    let text = tables(&runs(50.0));
+    let row = text.lines().find(|line| line.starts_with("| `rule:2cs+` | 2 ")).unwrap();
+    let half = "0.50 [0.50, 0.50]";
+    assert_eq!(row, format!("| `rule:2cs+` | 2 | 0 | 0 | {half} | {half} at 2, 0, 500 ns | 2 | {half} | {half} | 1 |"));
+}
+
+#[test]
+fn copies_tell_the_noise() {
+    let text = tables(&runs(50.0));
+    let line = "`pthread` against itself: within 10 % of each other in 2 of 2 cells, the second at least 0.9 of the \
+                first in 2; geometric mean 1.00 [1.00, 1.00].";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn a_lock_that_nobody_else_wants_is_told_in_nanoseconds() {
+    let alone = |run: Run| Run { threads: 1, work: "0 ns/0 ns".to_owned(), ..run };
+    let runs = [alone(run("pthread", 0, 1e8)), alone(run("pthread", 1, 1e8))];
+    assert!(tables(&runs).contains("| `pthread` | 10.0 |\n"));
+}

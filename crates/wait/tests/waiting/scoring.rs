@@ -1,0 +1,96 @@
+//! Scores of made-up sheets.
+
+use crate::arms::Label;
+use crate::random::Random;
+use crate::score::Scorer;
+use crate::sheet::{Rates, Sheet, median};
+
+/// A sheet of made-up cells: each a list of arms with their rates. An arm's name may end in the number of its copy.
+fn sheet(arms: &[(&str, u32)], cells: &[&[&[f64]]]) -> Sheet {
+    let some = |rates: &&[f64]| rates.iter().map(|&rate| (!rate.is_nan()).then_some(rate)).collect();
+    let cell = |rates: &&[&[f64]]| Rates {
+        threads: 2,
+        hogs: 0,
+        work: String::new(),
+        rates: rates.iter().map(some).collect(),
+        ssr_percent: vec![None; arms.len()],
+    };
+    let arms = arms.iter().map(|&(arm, copy)| Label { arm: arm.to_owned(), copy }).collect();
+    Sheet { arms, cells: cells.iter().map(cell).collect() }
+}
+
+fn near(value: f64, expected: f64) -> bool {
+    (value - expected).abs() < 1e-9
+}
+
+#[test]
+fn without_noise_the_score_is_the_ratio_to_the_fastest_and_has_no_width() {
+    let sheet = sheet(&[("a", 1), ("b", 1)], &[&[&[100.0; 4], &[50.0; 4]], &[&[10.0; 4], &[40.0; 4]]]);
+    let scores = Scorer::new(&sheet, 1).against_best();
+    let [a, b] = [0, 1].map(|arm| [0, 1].map(|cell: usize| scores.cells[cell][arm].unwrap()));
+    assert!(near(a[0].value, 1.0) && near(a[1].value, 0.25), "{a:?}");
+    assert!(near(b[0].value, 0.5) && near(b[1].value, 1.0), "{b:?}");
+    assert!([a, b].concat().iter().all(|score| near(score.low, score.value) && near(score.high, score.value)));
+    let overall = scores.overall[0].unwrap();
+    assert!(near(overall.value, 0.5) && near(overall.low, 0.5), "{overall:?}");
+}
+
+#[test]
+fn luck_in_the_choice_is_not_held_against_an_arm() {
+    // Twenty equal arms: the luckiest of them is well above the median one, but not where it is scored.
+    let mut random = Random::new(7);
+    let rates: Vec<Vec<f64>> = (0..20).map(|_| (0..8).map(|_| 80.0 + random.below(41) as f64).collect()).collect();
+    let names: Vec<String> = (0..20).map(|arm| format!("arm {arm}")).collect();
+    let arms: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    let cell: Vec<&[f64]> = rates.iter().map(Vec::as_slice).collect();
+    let sheet = sheet(&arms, &[&cell]);
+    let scores = Scorer::new(&sheet, 1).against_best();
+    let best = rates.iter().map(|rates| median(rates.clone()).unwrap()).fold(0.0, f64::max);
+    let honest: f64 = (0..20).map(|arm| scores.cells[0][arm].unwrap().value).sum::<f64>() / 20.0;
+    let naive: f64 = rates.iter().map(|rates| median(rates.clone()).unwrap() / best).sum::<f64>() / 20.0;
+    assert!(naive < 0.95 && honest > 0.97, "naive {naive}, honest {honest}");
+}
+
+#[test]
+fn an_arms_own_copy_is_no_rival_to_it() {
+    let sheet = sheet(&[("a", 1), ("b", 1), ("a", 2)], &[&[&[90.0; 4], &[80.0; 4], &[100.0; 4]]]);
+    let scores = Scorer::new(&sheet, 1).against_best();
+    let values = [0, 1, 2].map(|arm| scores.cells[0][arm].unwrap().value);
+    assert!(near(values[0], 1.0) && near(values[1], 0.8) && near(values[2], 1.0), "{values:?}");
+}
+
+#[test]
+fn an_interval_is_as_wide_as_the_repetitions_differ() {
+    let rates: &[&[f64]] = &[&[100.0; 6], &[30.0, 90.0, 30.0, 90.0, 30.0, 90.0], &[59.0, 60.0, 61.0, 59.0, 60.0, 61.0]];
+    let sheet = sheet(&[("a", 1), ("wide", 1), ("narrow", 1)], &[rates]);
+    let scores = Scorer::new(&sheet, 1).against_best();
+    let [wide, narrow] = [1, 2].map(|arm| scores.cells[0][arm].unwrap());
+    assert!(wide.low < 0.4 && wide.high > 0.8, "{wide:?}");
+    assert!(narrow.low >= 0.59 && narrow.high <= 0.61, "{narrow:?}");
+}
+
+#[test]
+fn what_is_compared_with_one_arm_is_its_ratio_to_it() {
+    let sheet = sheet(&[("a", 1), ("b", 1)], &[&[&[100.0; 2], &[500.0; 2]]]);
+    let scores = Scorer::new(&sheet, 1).against(|_, other| other == 0);
+    assert!(near(scores.cells[0][1].unwrap().value, 5.0) && near(scores.cells[0][0].unwrap().value, 1.0));
+}
+
+#[test]
+fn one_repetition_or_an_arm_without_runs_has_no_score() {
+    let nan = f64::NAN;
+    let sheet = sheet(&[("a", 1), ("b", 1)], &[&[&[100.0], &[50.0]], &[&[100.0, 100.0], &[nan, nan]]]);
+    let scores = Scorer::new(&sheet, 1).against_best();
+    assert_eq!(scores.cells[0], [None, None]);
+    assert!(near(scores.cells[1][0].unwrap().value, 1.0) && scores.cells[1][1].is_none());
+    assert_eq!(scores.overall[1], None);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_scores() {
+    let rates: &[&[f64]] = &[&[100.0, 80.0, 120.0, 95.0], &[70.0, 130.0, 90.0, 110.0]];
+    let sheet = sheet(&[("a", 1), ("b", 1)], &[rates]);
+    let scores = |seed| Scorer::new(&sheet, seed).against_best();
+    assert_eq!(scores(3), scores(3));
+    assert_ne!(scores(3), scores(4));
+}
