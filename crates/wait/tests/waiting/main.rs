@@ -1,6 +1,7 @@
 //! The parts of the benchmark `waiting` that can be tested: cargo runs no tests of a benchmark that has a `main` of its own.
 #![cfg(not(loom))]
 #![allow(dead_code, reason = "the benchmark uses the rest")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../../benches/waiting/arms.rs"]
 mod arms;
