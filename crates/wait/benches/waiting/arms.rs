@@ -57,7 +57,6 @@ const NAMED: [(&str, Arm); 13] = [
     ("std", Arm::Standard),
     ("hurdles", Arm::Hurdles),
     ("parking_lot", Arm::ParkingLot),
-    ("stack", Arm::Stack),
     ("libstdc++", Arm::Peer(Peer::Libstdcxx, None)),
     ("libc++", Arm::Peer(Peer::Libcxx, None)),
     ("libgomp", Arm::Peer(Peer::Libgomp, None)),
@@ -66,6 +65,7 @@ const NAMED: [(&str, Arm); 13] = [
     ("libomp", Arm::Peer(Peer::Libomp, None)),
     ("libomp-passive", Arm::Peer(Peer::Libomp, Some(OpenMp::Passive))),
     ("libomp-active", Arm::Peer(Peer::Libomp, Some(OpenMp::Active))),
+    ("stack", Arm::Stack),
 ];
 
 /// What the name of a rule begins with.
@@ -136,6 +136,11 @@ pub(crate) struct Label {
 }
 
 impl Label {
+    /// Where it stands in a table: those of others first, then rules, copies last of all.
+    pub(crate) fn rank(&self) -> (u32, usize) {
+        (self.copy, NAMED.iter().position(|(name, _)| *name == self.arm).unwrap_or(NAMED.len()))
+    }
+
     /// Whether it is our own, and nobody else's.
     pub(crate) fn is_ours(&self) -> bool {
         self.arm.starts_with(RULE) || self.arm == "stack"

@@ -80,9 +80,13 @@ fn short(value: f64) -> String {
 }
 
 fn with_interval(ratio: Option<Ratio>) -> String {
-    ratio.map_or("-".to_owned(), |Ratio { value, low, high }| {
-        format!("{} [{}, {}]", short(value), short(low), short(high))
-    })
+    match ratio {
+        None => "-".to_owned(),
+        Some(Ratio { value, interval: None }) => short(value),
+        Some(Ratio { value, interval: Some((low, high)) }) => {
+            format!("{} [{}, {}]", short(value), short(low), short(high))
+        }
+    }
 }
 
 /// One row an arm: over all cells, how near it comes to the best.
@@ -120,7 +124,9 @@ fn write_summary(
             worst.map(|&(cell, ratio)| format!("{} at {}", with_interval(Some(ratio)), name(&sheet.cells[cell])));
         let beside = to_baseline.map(|ratios| {
             let beside = ratios.cells.iter().zip(&sheet.cells).filter(|(_, cell)| cell.hogs == 2);
-            beside.filter(|(ratios, _)| ratios[arm].is_some_and(|ratio| ratio.high < FLOOR_BESIDE_HOGS)).count()
+            beside
+                .filter(|(ratios, _)| ratios[arm].is_some_and(|ratio| ratio.is_surely_below(FLOOR_BESIDE_HOGS)))
+                .count()
         });
         row(
             out,
@@ -131,7 +137,7 @@ fn write_summary(
                 count(&|ratio| ratio.value >= FAIR),
                 with_interval(best.overall[arm]),
                 worst.unwrap_or("-".to_owned()),
-                count(&|ratio| ratio.high < FLOOR),
+                count(&|ratio| ratio.is_surely_below(FLOOR)),
                 with_interval(of_others.overall[arm]),
                 with_interval(to_baseline.and_then(|ratios| ratios.overall[arm])),
                 beside.map_or("-".to_owned(), |count| count.to_string()),

@@ -8,7 +8,7 @@
 //! Intervals are by bootstrap: repetitions are drawn anew from themselves, all arms of a repetition together, since they
 //! ran one after the other and had the machine's mood in common. The halves part the repetitions that were drawn, never two
 //! copies of the same one, or the choice would know what it is scored on. The interval holds the middle 95 % of the scores.
-//! With six repetitions it is a rough one.
+//! With six repetitions it is a rough one, and with fewer than four there is none.
 
 use crate::random::Random;
 use crate::sheet::{Rates, Sheet, median};
@@ -18,13 +18,21 @@ const SPLITS: usize = 64;
 /// Drawings behind an interval, and random halves of each.
 const RESAMPLES: usize = 1_000;
 const SPLITS_OF_A_RESAMPLE: usize = 4;
+/// Fewer repetitions than this have no interval: two drawn anew are the same two.
+const ENOUGH: usize = 4;
 
-/// A ratio with its 95 % interval.
+/// A ratio with its 95 % interval, where there are repetitions enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) value: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+    pub(crate) interval: Option<(f64, f64)>,
+}
+
+impl Ratio {
+    /// Whether all of the interval lies below.
+    pub(crate) fn is_surely_below(self, bound: f64) -> bool {
+        self.interval.is_some_and(|(_, high)| high < bound)
+    }
 }
 
 /// All arms of a sheet against some of them.
@@ -65,18 +73,22 @@ impl Scorer<'_> {
         let mut overall = vec![None; arms];
         for judged in 0..arms {
             let candidates: Vec<usize> = (0..arms).filter(|&other| is_candidate(judged, other)).collect();
-            let (mut sum, mut sums, mut count) = (0.0, vec![0.0; RESAMPLES], 0.0);
+            // The cells in which it has a score, with the drawings of those that have an interval.
+            let (mut scores, mut resamples) = (Vec::new(), Vec::new());
             for (drawn, cells) in self.drawn.iter().zip(&mut cells) {
                 let Some(score) = logarithm(&drawn.splits, judged, &candidates) else { continue };
-                let resampled: Vec<Option<f64>> =
-                    drawn.resamples.iter().map(|splits| logarithm(splits, judged, &candidates)).collect();
+                let resampled = drawn.resamples.iter().map(|splits| logarithm(splits, judged, &candidates));
                 // A drawing that has left out all runs of an arm says nothing; the score itself stands in for it.
-                let resampled: Vec<f64> = resampled.into_iter().map(|drawn| drawn.unwrap_or(score)).collect();
-                sums.iter_mut().zip(&resampled).for_each(|(sum, drawn)| *sum += drawn);
-                (sum, count) = (sum + score, count + 1.0);
-                cells[judged] = Some(ratio(score, resampled));
+                let resampled: Vec<f64> = resampled.map(|drawn| drawn.unwrap_or(score)).collect();
+                cells[judged] = Some(ratio(score, resampled.clone()));
+                scores.push(score);
+                resamples.push(resampled);
             }
-            overall[judged] = (count > 0.0).then(|| ratio(sum / count, sums.iter().map(|sum| sum / count).collect()));
+            overall[judged] = mean(&scores).map(|score| {
+                let of_all = |n: usize| mean(&resamples.iter().map(|drawn| drawn[n]).collect::<Vec<f64>>());
+                let complete = resamples.iter().all(|drawn| !drawn.is_empty());
+                ratio(score, (0..if complete { RESAMPLES } else { 0 }).filter_map(of_all).collect())
+            });
         }
         Scores { cells, overall }
     }
@@ -88,11 +100,16 @@ impl Scorer<'_> {
     }
 }
 
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 /// A ratio from logarithms.
 fn ratio(score: f64, mut resampled: Vec<f64>) -> Ratio {
     resampled.sort_unstable_by(f64::total_cmp);
-    let at = |share: f64| resampled[((resampled.len() - 1) as f64 * share).round() as usize].exp();
-    Ratio { value: score.exp(), low: at(0.025), high: at(0.975) }
+    let last = resampled.len().checked_sub(1);
+    let at = |share: f64| last.map(|last| resampled[(last as f64 * share).round() as usize].exp());
+    Ratio { value: score.exp(), interval: at(0.025).zip(at(0.975)) }
 }
 
 /// The mean logarithm of the judged arm over the best candidate, over all splits and both ways to use the halves.
@@ -127,7 +144,8 @@ impl Drawn {
             }
             (0..SPLITS_OF_A_RESAMPLE).map(|_| medians(cell, &times, random)).collect()
         };
-        Drawn { splits, resamples: (0..RESAMPLES).map(|_| resample(random)).collect() }
+        let resamples = if count < ENOUGH { 0 } else { RESAMPLES };
+        Drawn { splits, resamples: (0..resamples).map(|_| resample(random)).collect() }
     }
 }
 

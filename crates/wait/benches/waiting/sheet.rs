@@ -6,8 +6,9 @@ use crate::runs::Run;
 /// The runs of one kind of work.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sheet {
-    /// In the order in which they first ran, as the cells.
+    /// By rank, then in the order in which they first ran.
     pub(crate) arms: Vec<Label>,
+    /// By hogs, then in the order in which they first ran.
     pub(crate) cells: Vec<Rates>,
 }
 
@@ -35,10 +36,15 @@ impl Sheet {
     /// Sorts the runs. A repetition is known by its batch and number, so that batches add up.
     pub(crate) fn of(runs: &[Run]) -> Sheet {
         let (mut arms, mut keys, mut repetitions) = (Vec::new(), Vec::new(), Vec::<Vec<(u64, u32)>>::new());
+        let label = |run: &Run| Label { arm: run.arm.clone(), copy: run.copy };
+        runs.iter().for_each(|run| {
+            place(&mut arms, label(run));
+        });
+        arms.sort_by_key(Label::rank);
         let places: Vec<[usize; 3]> = runs
             .iter()
             .map(|run| {
-                let arm = place(&mut arms, Label { arm: run.arm.clone(), copy: run.copy });
+                let arm = place(&mut arms, label(run));
                 let cell = place(&mut keys, (run.threads, run.hogs, run.work.clone()));
                 repetitions.resize(keys.len(), Vec::new());
                 [arm, cell, place(&mut repetitions[cell], (run.batch, run.repetition))]

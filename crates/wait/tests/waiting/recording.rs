@@ -65,6 +65,15 @@ fn batches_add_up_and_missing_runs_leave_gaps() {
 }
 
 #[test]
+fn others_come_first_then_rules_as_they_ran_then_copies() {
+    let again = |run: Run| Run { copy: 2, ..run };
+    let order = ["rule:b", "stack", "pthread", "rule:a", "std"].map(|arm| run(arm, 0, 1.0));
+    let sheet = Sheet::of(&[&[again(run("rule:b", 0, 1.0))], &order[..], &[again(run("pthread", 0, 1.0))]].concat());
+    let names: Vec<String> = sheet.arms.iter().map(Label::to_string).collect();
+    assert_eq!(names, ["pthread", "std", "stack", "rule:b", "rule:a", "pthread #2", "rule:b #2"]);
+}
+
+#[test]
 fn cells_are_in_the_order_of_their_hogs_and_then_as_they_ran() {
     let cell = |threads, hogs| Run { threads, hogs, ..run("a", 0, 1.0) };
     let sheet = Sheet::of(&[cell(4, 2), cell(3, 0), cell(2, 2), cell(2, 0)]);

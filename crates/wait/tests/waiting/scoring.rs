@@ -2,7 +2,7 @@
 
 use crate::arms::Label;
 use crate::random::Random;
-use crate::score::Scorer;
+use crate::score::{Ratio, Scorer};
 use crate::sheet::{Rates, Sheet, median};
 
 /// A sheet of made-up cells: each a list of arms with their rates. An arm's name may end in the number of its copy.
@@ -30,9 +30,11 @@ fn without_noise_the_score_is_the_ratio_to_the_fastest_and_has_no_width() {
     let [a, b] = [0, 1].map(|arm| [0, 1].map(|cell: usize| scores.cells[cell][arm].unwrap()));
     assert!(near(a[0].value, 1.0) && near(a[1].value, 0.25), "{a:?}");
     assert!(near(b[0].value, 0.5) && near(b[1].value, 1.0), "{b:?}");
-    assert!([a, b].concat().iter().all(|score| near(score.low, score.value) && near(score.high, score.value)));
+    let has_no_width =
+        |score: &Ratio| score.interval.is_some_and(|(low, high)| near(low, score.value) && near(high, low));
+    assert!([a, b].concat().iter().all(has_no_width));
     let overall = scores.overall[0].unwrap();
-    assert!(near(overall.value, 0.5) && near(overall.low, 0.5), "{overall:?}");
+    assert!(near(overall.value, 0.5) && has_no_width(&overall), "{overall:?}");
 }
 
 #[test]
@@ -64,9 +66,9 @@ fn an_interval_is_as_wide_as_the_repetitions_differ() {
     let rates: &[&[f64]] = &[&[100.0; 6], &[30.0, 90.0, 30.0, 90.0, 30.0, 90.0], &[59.0, 60.0, 61.0, 59.0, 60.0, 61.0]];
     let sheet = sheet(&[("a", 1), ("wide", 1), ("narrow", 1)], &[rates]);
     let scores = Scorer::new(&sheet, 1).against_best();
-    let [wide, narrow] = [1, 2].map(|arm| scores.cells[0][arm].unwrap());
-    assert!(wide.low < 0.4 && wide.high > 0.8, "{wide:?}");
-    assert!(narrow.low >= 0.59 && narrow.high <= 0.61, "{narrow:?}");
+    let [wide, narrow] = [1, 2].map(|arm| scores.cells[0][arm].unwrap().interval.unwrap());
+    assert!(wide.0 < 0.4 && wide.1 > 0.8, "{wide:?}");
+    assert!(narrow.0 >= 0.59 && narrow.1 <= 0.61, "{narrow:?}");
 }
 
 #[test]
@@ -84,6 +86,16 @@ fn one_repetition_or_an_arm_without_runs_has_no_score() {
     assert_eq!(scores.cells[0], [None, None]);
     assert!(near(scores.cells[1][0].unwrap().value, 1.0) && scores.cells[1][1].is_none());
     assert_eq!(scores.overall[1], None);
+}
+
+#[test]
+fn three_repetitions_have_a_score_and_no_interval() {
+    let sheet = sheet(&[("a", 1), ("b", 1)], &[&[&[100.0; 4], &[50.0; 4]], &[&[100.0; 3], &[50.0; 3]]]);
+    let scores = Scorer::new(&sheet, 1).against_best();
+    let [four, three] = [0, 1].map(|cell: usize| scores.cells[cell][1].unwrap());
+    assert!(four.is_surely_below(0.51) && !four.is_surely_below(0.49));
+    assert!(near(three.value, 0.5) && three.interval.is_none() && !three.is_surely_below(0.9));
+    assert!(near(scores.overall[1].unwrap().value, 0.5) && scores.overall[1].unwrap().interval.is_none());
 }
 
 #[test]
