@@ -70,18 +70,26 @@ fn take_turns(lock: &impl Lock, order: &Turns) -> Outcome {
 }
 
 /// One thread, and nothing but taking and giving back: what the lock itself costs.
+///
+/// Another thread sleeps meanwhile, since the C library leaves the atomic operations out while there is only one.
 fn uncontended(lock: &impl Lock, order: &Turns) -> Outcome {
     /// So many turns between two readings of the clock that it does not show.
     const BATCH: u64 = 10_000;
-    let (start, duration) = (Instant::now(), Duration::from_secs_f64(order.seconds));
-    let mut count = 0;
-    while start.elapsed() < duration {
-        for _ in 0..BATCH {
-            lock.with(|value| *value = black_box(*value).wrapping_add(1));
+    let (awake, asleep) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || asleep.recv());
+        let (start, duration) = (Instant::now(), Duration::from_secs_f64(order.seconds));
+        let mut count = 0;
+        while start.elapsed() < duration {
+            for _ in 0..BATCH {
+                lock.with(|value| *value = black_box(*value).wrapping_add(1));
+            }
+            count += BATCH;
         }
-        count += BATCH;
-    }
-    Outcome { count, seconds: start.elapsed().as_secs_f64(), ..Outcome::default() }
+        let seconds = start.elapsed().as_secs_f64();
+        drop(awake);
+        Outcome { count, seconds, ..Outcome::default() }
+    })
 }
 
 /// One thread's turns so far, on a pair of cache lines of its own.

@@ -11,6 +11,7 @@
 
 mod arms;
 mod cells;
+mod goals;
 mod hogs;
 mod locks;
 mod machine;

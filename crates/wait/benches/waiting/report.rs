@@ -2,21 +2,22 @@
 
 use std::fmt::{self, Write};
 
+use crate::goals;
 use crate::score::{Ratio, Scorer, Scores};
 use crate::sheet::{Rates, Sheet, median};
 
 /// What all arms are set against, where it ran.
-const BASELINE: &str = "pthread";
+pub(crate) const BASELINE: &str = "pthread";
 
 /// Within 10 % and within 20 % of the best.
-const NEAR: f64 = 0.9;
+pub(crate) const NEAR: f64 = 0.9;
 const FAIR: f64 = 0.8;
 
 /// No cell should surely lie below this share of the best.
-const FLOOR: f64 = 0.6;
+pub(crate) const FLOOR: f64 = 0.6;
 
 /// Beside two hogs, no cell should surely lie below this share of the baseline.
-const FLOOR_BESIDE_HOGS: f64 = 0.85;
+pub(crate) const FLOOR_BESIDE_HOGS: f64 = 0.85;
 
 /// Writes the tables of a sheet.
 pub(crate) fn write(out: &mut String, sheet: &Sheet, seed: u64) -> fmt::Result {
@@ -29,14 +30,15 @@ pub(crate) fn write(out: &mut String, sheet: &Sheet, seed: u64) -> fmt::Result {
     }
     write_summary(out, sheet, &scorer, &best, to_baseline.as_ref())?;
     write_copies(out, sheet, &scorer)?;
-    write_ssr(out, sheet)?;
+    goals::write(out, sheet, seed)?;
+    write_aside(out, sheet)?;
     if let Some(alone) = sheet.cells.iter().find(|cell| cell.threads == 1) {
         write_uncontended(out, sheet, alone)?;
     }
     Ok(())
 }
 
-fn row(out: &mut String, cells: impl IntoIterator<Item = String>) -> fmt::Result {
+pub(crate) fn row(out: &mut String, cells: impl IntoIterator<Item = String>) -> fmt::Result {
     for cell in cells {
         write!(out, "| {cell} ")?;
     }
@@ -44,7 +46,7 @@ fn row(out: &mut String, cells: impl IntoIterator<Item = String>) -> fmt::Result
 }
 
 /// A row with the names of the columns, and the line below it.
-fn head(out: &mut String, columns: impl IntoIterator<Item = String>) -> fmt::Result {
+pub(crate) fn head(out: &mut String, columns: impl IntoIterator<Item = String>) -> fmt::Result {
     let columns: Vec<String> = columns.into_iter().collect();
     let line = vec!["---".to_owned(); columns.len()];
     row(out, columns)?;
@@ -75,11 +77,11 @@ fn write_cells(out: &mut String, sheet: &Sheet, baseline: usize, ratios: &Scores
 }
 
 /// Two digits, or more for what would round to nothing.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     if value < 0.0095 { format!("{value:.1e}") } else { format!("{value:.2}") }
 }
 
-fn with_interval(ratio: Option<Ratio>) -> String {
+pub(crate) fn with_interval(ratio: Option<Ratio>) -> String {
     match ratio {
         None => "-".to_owned(),
         Some(Ratio { value, interval: None }) => short(value),
@@ -108,6 +110,7 @@ fn write_summary(
         "within 10 %",
         "within 20 %",
         "geometric mean",
+        "no cell above 1",
         "worst cell",
         "surely below 0.60",
         "geometric mean against the best of the others' arms",
@@ -136,6 +139,7 @@ fn write_summary(
                 count(&|ratio| ratio.value >= NEAR),
                 count(&|ratio| ratio.value >= FAIR),
                 with_interval(best.overall[arm]),
+                best.capped(arm).map_or("-".to_owned(), short),
                 worst.unwrap_or("-".to_owned()),
                 count(&|ratio| ratio.is_surely_below(FLOOR)),
                 with_interval(of_others.overall[arm]),
@@ -145,6 +149,12 @@ fn write_summary(
         )?;
     }
     writeln!(out)
+}
+
+/// In how many cells with two hogs the arm is surely slower than the baseline.
+pub(crate) fn low_beside_hogs(sheet: &Sheet, to_baseline: &Scores, arm: usize) -> usize {
+    let beside = to_baseline.cells.iter().zip(&sheet.cells).filter(|(_, cell)| cell.hogs == 2);
+    beside.filter(|(ratios, _)| ratios[arm].is_some_and(|ratio| ratio.is_surely_below(FLOOR_BESIDE_HOGS))).count()
 }
 
 /// The noise: arms that ran twice, one copy against the other.
@@ -159,7 +169,7 @@ fn write_copies(out: &mut String, sheet: &Sheet, scorer: &Scorer<'_>) -> fmt::Re
             "`{}` against itself: within 10 % of each other in {} of {} cells, the second at least {NEAR} of the first in {}; \
              geometric mean {}.",
             label.arm,
-            count(&|ratio| (NEAR..=1.0 / NEAR).contains(&ratio)),
+            count(&agree),
             ratios.len(),
             count(&|ratio| ratio >= NEAR),
             with_interval(scores.overall[second]),
@@ -168,18 +178,29 @@ fn write_copies(out: &mut String, sheet: &Sheet, scorer: &Scorer<'_>) -> fmt::Re
     writeln!(out)
 }
 
-/// How many of a hundred spins succeed.
-fn write_ssr(out: &mut String, sheet: &Sheet) -> fmt::Result {
-    let spins = |arm: usize| sheet.cells.iter().any(|cell| cell.ssr_percent[arm].is_some());
-    let shown: Vec<usize> = (0..sheet.arms.len()).filter(|&arm| sheet.arms[arm].copy == 1 && spins(arm)).collect();
+/// Whether two copies are within 10 % of each other, by their ratio.
+pub(crate) fn agree(ratio: f64) -> bool {
+    (NEAR..=1.0 / NEAR).contains(&ratio)
+}
+
+/// What runs say of themselves besides their rates.
+fn write_aside(out: &mut String, sheet: &Sheet) -> fmt::Result {
+    let has_any = |arm: usize| sheet.cells.iter().any(|cell| cell.aside[arm].is_some());
+    let shown: Vec<usize> = (0..sheet.arms.len()).filter(|&arm| sheet.arms[arm].copy == 1 && has_any(arm)).collect();
     if shown.is_empty() {
         return Ok(());
     }
-    writeln!(out, "Successful spins of a hundred, medians:\n")?;
+    let locks = sheet.cells.iter().any(Rates::is_lock);
+    let title = if locks {
+        "Turns of the thread that had the fewest, in percent of the mean; medians"
+    } else {
+        "Successful spins of a hundred, medians"
+    };
+    writeln!(out, "{title}:\n")?;
     let names = shown.iter().map(|&arm| sheet.arms[arm].to_string());
     head(out, ["threads, hogs, work".to_owned()].into_iter().chain(names))?;
-    for cell in &sheet.cells {
-        let of_arm = |&arm: &usize| cell.ssr_percent[arm].map_or("-".to_owned(), |ssr| format!("{ssr:.0}"));
+    for cell in sheet.cells.iter().filter(|cell| cell.threads > 1) {
+        let of_arm = |&arm: &usize| cell.aside[arm].map_or("-".to_owned(), |percent| format!("{percent:.0}"));
         row(out, std::iter::once(name(cell)).chain(shown.iter().map(of_arm)))?;
     }
     writeln!(out)

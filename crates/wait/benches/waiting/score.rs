@@ -44,6 +44,16 @@ pub(crate) struct Scores {
     pub(crate) overall: Vec<Option<Ratio>>,
 }
 
+impl Scores {
+    /// The geometric mean of an arm's scores with none above 1: an arm is no better than the best, though it may seem so in
+    /// a cell where the choice went wrong.
+    pub(crate) fn capped(&self, arm: usize) -> Option<f64> {
+        let logarithms: Vec<f64> =
+            self.cells.iter().filter_map(|scores| Some(scores[arm]?.value.min(1.0).ln())).collect();
+        mean(&logarithms).map(f64::exp)
+    }
+}
+
 /// By half, then by arm: the median, or NaN where there is no run.
 type Medians = [Vec<f64>; 2];
 

@@ -20,8 +20,16 @@ pub(crate) struct Rates {
     pub(crate) work: String,
     /// By arm, then by repetition; `None` where an arm did not take part.
     pub(crate) rates: Vec<Vec<Option<f64>>>,
-    /// By arm: the median successful spin rate, of arms that have one.
-    pub(crate) ssr_percent: Vec<Option<f64>>,
+    /// By arm, in percent, medians of what there is: of barriers the successful spin rate, of locks the turns of the thread
+    /// that had the fewest, over the mean.
+    pub(crate) aside: Vec<Option<f64>>,
+}
+
+impl Rates {
+    /// Whether the threads take turns at a lock, rather than meet.
+    pub(crate) fn is_lock(&self) -> bool {
+        self.work.contains('/')
+    }
 }
 
 /// Where an item is in a list, to which it is added if it is not.
@@ -58,19 +66,24 @@ impl Sheet {
                 hogs,
                 work,
                 rates: vec![vec![None; repetitions.len()]; arms.len()],
-                ssr_percent: vec![None; arms.len()],
+                aside: vec![None; arms.len()],
             })
             .collect();
-        let mut spins = vec![vec![Vec::new(); arms.len()]; cells.len()];
+        let mut asides = vec![vec![Vec::new(); arms.len()]; cells.len()];
         for (run, [arm, cell, repetition]) in runs.iter().zip(places) {
             cells[cell].rates[arm][repetition] = Some(run.rate);
-            spins[cell][arm].extend(run.ssr_percent);
+            asides[cell][arm].extend(run.ssr_percent.or(run.least_share.map(|share| 100.0 * share)));
         }
-        for (cell, spins) in cells.iter_mut().zip(spins) {
-            cell.ssr_percent = spins.into_iter().map(median).collect();
+        for (cell, asides) in cells.iter_mut().zip(asides) {
+            cell.aside = asides.into_iter().map(median).collect();
         }
         cells.sort_by_key(|cell| cell.hogs);
         Sheet { arms, cells }
+    }
+
+    /// The cells that are kept.
+    pub(crate) fn only(&self, keep: impl Fn(&Rates) -> bool) -> Sheet {
+        Sheet { arms: self.arms.clone(), cells: self.cells.iter().filter(|cell| keep(cell)).cloned().collect() }
     }
 
     /// Where the first copy of the arm is.

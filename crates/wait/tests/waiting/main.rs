@@ -7,6 +7,8 @@
 mod arms;
 #[path = "../../benches/waiting/cells.rs"]
 mod cells;
+#[path = "../../benches/waiting/goals.rs"]
+mod goals;
 #[path = "../../benches/waiting/random.rs"]
 mod random;
 #[path = "../../benches/waiting/report.rs"]

@@ -34,7 +34,10 @@ fn an_arms_row_counts_cells_and_names_its_worst() {
     let text = tables(&runs(50.0));
     let row = text.lines().find(|line| line.starts_with("| `rule:2cs+` | 2 ")).unwrap();
     let half = "0.50 [0.50, 0.50]";
-    assert_eq!(row, format!("| `rule:2cs+` | 2 | 0 | 0 | {half} | {half} at 2, 0, 500 ns | 2 | {half} | {half} | 1 |"));
+    assert_eq!(
+        row,
+        format!("| `rule:2cs+` | 2 | 0 | 0 | {half} | 0.50 | {half} at 2, 0, 500 ns | 2 | {half} | {half} | 1 |")
+    );
 }
 
 #[test]
@@ -50,4 +53,42 @@ fn a_lock_that_nobody_else_wants_is_told_in_nanoseconds() {
     let alone = |run: Run| Run { threads: 1, work: "0 ns/0 ns".to_owned(), ..run };
     let runs = [alone(run("pthread", 0, 1e8)), alone(run("pthread", 1, 1e8))];
     assert!(tables(&runs).contains("| `pthread` | 10.0 |\n"));
+}
+
+/// The goals and what the tables say to them.
+fn goals(text: &str) -> Vec<&str> {
+    let goals = text.lines().skip_while(|line| !line.starts_with("What `rule:adaptive`")).skip(4);
+    goals.take_while(|line| line.starts_with('|')).filter_map(|line| line.split(" | ").last()).collect()
+}
+
+#[test]
+fn goals_are_reached_or_missed_one_by_one() {
+    let runs = |alone: f64, beside: f64| {
+        let cell = |threads: u32, hogs: u32, speed: f64| {
+            (0..4).flat_map(move |n| {
+                let run = |arm, copy, rate| Run { copy, threads, hogs, ..run(arm, n, rate) };
+                [run("pthread", 1, 100.0), run("rule:adaptive", 1, speed), run("rule:adaptive", 2, speed)]
+            })
+        };
+        cell(2, 0, alone).chain(cell(3, 0, alone)).chain(cell(2, 2, beside)).collect::<Vec<Run>>()
+    };
+    let (reached, missed) = ("reached |", "missed |");
+    assert_eq!(goals(&tables(&runs(501.0, 100.0))), [reached; 7]);
+    assert_eq!(goals(&tables(&runs(400.0, 100.0))), [reached, reached, reached, reached, reached, missed, reached]);
+    assert_eq!(goals(&tables(&runs(200.0, 84.0))), [reached, reached, missed, reached, missed, missed, missed]);
+    assert_eq!(goals(&tables(&runs(501.0, 50.0))), [missed, missed, missed, missed, missed, reached, reached]);
+}
+
+#[test]
+fn a_lock_is_judged_apart_where_nobody_else_wants_it() {
+    let runs = |alone: f64, contended: f64| {
+        let cell = |threads: u32, speed: f64| {
+            let run = move |arm, n, rate| Run { threads, work: "100 ns/400 ns".to_owned(), ..run(arm, n, rate) };
+            (0..4).flat_map(move |n| [run("parking_lot", n, 100.0), run("rule:adaptive", n, speed)])
+        };
+        cell(1, alone).chain(cell(4, contended)).collect::<Vec<Run>>()
+    };
+    assert_eq!(goals(&tables(&runs(91.0, 96.0))), ["reached |", "reached |"]);
+    assert_eq!(goals(&tables(&runs(89.0, 150.0))), ["missed |", "reached |"]);
+    assert_eq!(goals(&tables(&runs(200.0, 94.0))), ["reached |", "missed |"]);
 }

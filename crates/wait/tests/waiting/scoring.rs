@@ -13,7 +13,7 @@ fn sheet(arms: &[(&str, u32)], cells: &[&[&[f64]]]) -> Sheet {
         hogs: 0,
         work: String::new(),
         rates: rates.iter().map(some).collect(),
-        ssr_percent: vec![None; arms.len()],
+        aside: vec![None; arms.len()],
     };
     let arms = arms.iter().map(|&(arm, copy)| Label { arm: arm.to_owned(), copy }).collect();
     Sheet { arms, cells: cells.iter().map(cell).collect() }
@@ -51,6 +51,16 @@ fn luck_in_the_choice_is_not_held_against_an_arm() {
     let honest: f64 = (0..20).map(|arm| scores.cells[0][arm].unwrap().value).sum::<f64>() / 20.0;
     let naive: f64 = rates.iter().map(|rates| median(rates.clone()).unwrap() / best).sum::<f64>() / 20.0;
     assert!(naive < 0.95 && honest > 0.97, "naive {naive}, honest {honest}");
+}
+
+#[test]
+fn what_luck_adds_in_one_cell_makes_up_for_no_other_when_capped() {
+    // In the first cell the best on any half is slow on the other, whichever it is: both seem better than the best.
+    let luck: &[&[f64]] = &[&[100.0, 1.0], &[1.0, 100.0]];
+    let sheet = sheet(&[("a", 1), ("b", 1)], &[luck, &[&[50.0; 2], &[100.0; 2]]]);
+    let scores = Scorer::new(&sheet, 1).against_best();
+    assert!(scores.cells[0][0].unwrap().value > 9.0);
+    assert!(near(scores.capped(0).unwrap(), 0.5_f64.sqrt()) && near(scores.capped(1).unwrap(), 1.0));
 }
 
 #[test]
