@@ -3,5 +3,7 @@
 #[allow(unsafe_code)] // The C library is asked for what rustix would ask the kernel.
 pub mod cpus;
 pub mod futex;
+#[allow(unsafe_code)] // The kernel is given the address of half a word.
+pub mod half;
 #[allow(unsafe_code)] // What runs between fork and exec must be async-signal-safe.
 pub mod process;

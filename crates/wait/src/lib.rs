@@ -3,18 +3,30 @@
 
 pub mod barrier;
 pub mod calibrate;
+mod counted;
 mod deadline;
+pub mod event;
 mod generation;
 mod hall;
 mod here;
+pub mod latch;
+mod ledger;
 mod outlast;
+pub mod parker;
+pub mod semaphore;
 mod sighting;
 mod statistics;
 mod sync;
 mod waiting;
 pub mod watch;
+pub mod word;
 
 pub use barrier::{Arrival, Barrier, BarrierWaitResult, Party};
 pub use calibrate::{Calibration, Measured, calibrate};
+pub use deadline::TimedOut;
+pub use event::{Event, Reset};
+pub use latch::Latch;
+pub use parker::{Parker, Unparker};
+pub use semaphore::{Overflow, Semaphore};
 pub use statistics::Statistics;
 pub use waiting::Waiting;

@@ -6,6 +6,7 @@ use policy::record::{Entry, Recorder};
 use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Waiter};
 use policy::{Instant, Span, ThreadId};
 
+use crate::deadline::TimedOut;
 use crate::here;
 use crate::statistics::{Counters, Tally};
 use crate::sync::{self, AtomicU64};
@@ -48,10 +49,6 @@ pub(crate) struct Wait<'a, R: Recorder> {
     pub(crate) deadline: Option<Instant>,
 }
 
-/// The deadline has passed, and what was awaited has not come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLate;
-
 impl<R: Recorder> Wait<'_, R> {
     /// Does as the rule decides until what is awaited has come or the deadline has passed.
     ///
@@ -62,7 +59,7 @@ impl<R: Recorder> Wait<'_, R> {
         awaited: &mut A,
         waiter: &mut Waiter,
         watch: &mut W,
-    ) -> Result<(), TooLate> {
+    ) -> Result<(), TimedOut> {
         let mut tally = Tally::default();
         let strikes = waiter.strikes();
         let mut now = sync::now();
@@ -104,7 +101,7 @@ impl<R: Recorder> Wait<'_, R> {
         self.is_over(waiter, now, seen);
         tally.strikes = waiter.strikes().wrapping_sub(strikes).into();
         self.counters.add(&tally);
-        if has_come { Ok(()) } else { Err(TooLate) }
+        if has_come { Ok(()) } else { Err(TimedOut) }
     }
 
     /// Asks the rule, and records the answer.

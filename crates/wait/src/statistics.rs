@@ -6,10 +6,11 @@ use policy::Span;
 
 use crate::sync::{self, AtomicU64};
 
-/// What the waits at a barrier have come to so far.
+/// What the waits at an object have come to so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Arrivals, those of last arrivers included.
+    /// At a barrier all arrivals, those of last arrivers included; elsewhere the waits that were not over at once, so that
+    /// who need not wait need not count.
     pub waits: u64,
     /// Waits in which the thread spun. The last arriver of a round does not wait, so it does not spin.
     pub spins: u64,
@@ -29,6 +30,20 @@ impl Statistics {
     /// The successful spin rate: successful spins over all spins, in percent. Nothing where nobody spun.
     pub fn ssr_percent(&self) -> Option<f64> {
         (self.spins > 0).then(|| 100.0 * self.successful_spins as f64 / self.spins as f64)
+    }
+
+    /// What the waits at two objects have come to together.
+    #[must_use]
+    pub fn plus(self, other: Statistics) -> Statistics {
+        Statistics {
+            waits: self.waits + other.waits,
+            spins: self.spins + other.spins,
+            successful_spins: self.successful_spins + other.successful_spins,
+            spin_time: self.spin_time + other.spin_time,
+            yields: self.yields + other.yields,
+            blocks: self.blocks + other.blocks,
+            strikes: self.strikes + other.strikes,
+        }
     }
 }
 

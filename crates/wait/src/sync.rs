@@ -21,7 +21,8 @@ mod world {
     use std::time::Duration;
     pub(crate) use std::{
         hint::spin_loop,
-        sync::atomic::{AtomicU32, AtomicU64},
+        sync::Arc,
+        sync::atomic::{AtomicU32, AtomicU64, fence},
         thread::yield_now,
     };
 
@@ -62,8 +63,7 @@ mod world {
 
         /// Sleeps until woken or to the deadline, if the word still is `expected`; may return at any time before.
         pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, scope: Scope) {
-            let deadline = deadline.map(|deadline| Duration::from_nanos(deadline.as_nanos()));
-            sys::futex::wait(&self.0, expected, deadline, scope);
+            sys::futex::wait(&self.0, expected, deadline.map(since_zero), scope);
         }
 
         /// Wakes at most so many of those that sleep on the word.
@@ -74,6 +74,46 @@ mod world {
         pub(crate) fn wake_all(&self, scope: Scope) {
             self.wake(u32::MAX, scope);
         }
+    }
+
+    /// A word of which threads can sleep on the low half.
+    #[derive(Debug)]
+    #[repr(transparent)]
+    pub(crate) struct HalfFutex(AtomicU64);
+
+    impl HalfFutex {
+        pub(crate) const fn new(word: u64) -> HalfFutex {
+            HalfFutex(AtomicU64::new(word))
+        }
+
+        /// The word, for all that is not sleeping and waking.
+        pub(crate) fn word(&self) -> &AtomicU64 {
+            &self.0
+        }
+
+        /// As [`Futex::sleep`], if the low half still is `expected`.
+        pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, scope: Scope) {
+            sys::half::wait(&self.0, expected, deadline.map(since_zero), scope);
+        }
+
+        /// Wakes at most so many of those that sleep on the low half.
+        pub(crate) fn wake(&self, count: u32, scope: Scope) {
+            sys::half::wake(&self.0, count, scope);
+        }
+    }
+
+    /// As [`Futex::sleep`], on a word of whoever calls.
+    pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        sys::futex::wait(word, expected, deadline.map(since_zero), Scope::Process);
+    }
+
+    /// As [`Futex::wake`], on a word of whoever calls.
+    pub(crate) fn wake_on(word: &AtomicU32, count: u32) {
+        sys::futex::wake(word, count, Scope::Process);
+    }
+
+    fn since_zero(deadline: Instant) -> Duration {
+        Duration::from_nanos(deadline.as_nanos())
     }
 }
 
@@ -86,7 +126,8 @@ mod world {
     use loom::sync::{Condvar, Mutex};
     pub(crate) use loom::{
         hint::spin_loop,
-        sync::atomic::{AtomicU32, AtomicU64},
+        sync::Arc,
+        sync::atomic::{AtomicU32, AtomicU64, fence},
         thread::yield_now,
     };
     use policy::{CpuId, Instant};
@@ -114,40 +155,97 @@ mod world {
         CpuId(0)
     }
 
-    /// The kernel's futex: comparing and falling asleep are one step, as are waking and everything before it.
+    /// The kernel's side of a futex: comparing and falling asleep are one step, as are waking and everything before it.
+    #[derive(Debug)]
+    struct Bucket {
+        mutex: Mutex<()>,
+        sleepers: Condvar,
+    }
+
+    impl Bucket {
+        fn new() -> Bucket {
+            Bucket { mutex: Mutex::new(()), sleepers: Condvar::new() }
+        }
+
+        /// There is no deadline: none passes while somebody sleeps, so that a sleeper that nobody wakes is a deadlock, which
+        /// loom reports.
+        fn sleep_if(&self, is_as_expected: impl FnOnce() -> bool) {
+            let bucket = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_as_expected() {
+                drop(self.sleepers.wait(bucket));
+            }
+        }
+
+        fn wake(&self, count: u32) {
+            let _bucket = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+            for _ in 0..count.min(MOST_SLEEPERS) {
+                self.sleepers.notify_one();
+            }
+        }
+    }
+
     #[derive(Debug)]
     pub(crate) struct Futex {
         word: AtomicU32,
-        bucket: Mutex<()>,
-        sleepers: Condvar,
+        bucket: Bucket,
     }
 
     impl Futex {
         pub(crate) fn new(word: u32) -> Futex {
-            Futex { word: AtomicU32::new(word), bucket: Mutex::new(()), sleepers: Condvar::new() }
+            Futex { word: AtomicU32::new(word), bucket: Bucket::new() }
         }
 
         pub(crate) fn word(&self) -> &AtomicU32 {
             &self.word
         }
 
-        /// A deadline never passes while somebody sleeps, so that a sleeper that nobody wakes is a deadlock, which loom reports.
         pub(crate) fn sleep(&self, expected: u32, _: Option<Instant>, _: Scope) {
-            let bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.word.load(Ordering::Relaxed) == expected {
-                drop(self.sleepers.wait(bucket));
-            }
+            self.bucket.sleep_if(|| self.word.load(Ordering::Relaxed) == expected);
         }
 
         pub(crate) fn wake(&self, count: u32, _: Scope) {
-            let _bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-            for _ in 0..count.min(MOST_SLEEPERS) {
-                self.sleepers.notify_one();
-            }
+            self.bucket.wake(count);
         }
 
         pub(crate) fn wake_all(&self, scope: Scope) {
             self.wake(u32::MAX, scope);
         }
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct HalfFutex {
+        word: AtomicU64,
+        bucket: Bucket,
+    }
+
+    impl HalfFutex {
+        pub(crate) fn new(word: u64) -> HalfFutex {
+            HalfFutex { word: AtomicU64::new(word), bucket: Bucket::new() }
+        }
+
+        pub(crate) fn word(&self) -> &AtomicU64 {
+            &self.word
+        }
+
+        pub(crate) fn sleep(&self, expected: u32, _: Option<Instant>, _: Scope) {
+            self.bucket.sleep_if(|| self.word.load(Ordering::Relaxed) as u32 == expected);
+        }
+
+        pub(crate) fn wake(&self, count: u32, _: Scope) {
+            self.bucket.wake(count);
+        }
+    }
+
+    loom::lazy_static! {
+        /// For words of whoever calls; a model has one of them.
+        static ref BUCKET: Bucket = Bucket::new();
+    }
+
+    pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, _: Option<Instant>) {
+        BUCKET.sleep_if(|| word.load(Ordering::Relaxed) == expected);
+    }
+
+    pub(crate) fn wake_on(_: &AtomicU32, count: u32) {
+        BUCKET.wake(count);
     }
 }

@@ -1,0 +1,50 @@
+//! Half a word as a futex: the kernel compares 32 bits, and a protocol may want to change more than that in one step.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
+
+use crate::futex::{self, Scope, Waited};
+
+/// As [`futex::wait`], if the low half of `word` still has the value `expected`.
+pub fn wait(word: &AtomicU64, expected: u32, deadline: Option<Duration>, scope: Scope) -> Waited {
+    futex::wait(low(word), expected, deadline, scope)
+}
+
+/// As [`futex::wake`], for those that sleep on the low half of `word`.
+pub fn wake(word: &AtomicU64, count: u32, scope: Scope) -> u32 {
+    futex::wake(low(word), count, scope)
+}
+
+/// The low half, for the kernel alone: in a program, reading or writing it beside the whole would mix sizes, which the
+/// language's memory model does not know.
+fn low(word: &AtomicU64) -> &AtomicU32 {
+    let halves = std::ptr::from_ref(word).cast::<AtomicU32>();
+    // SAFETY: the halves lie within the word, which is borrowed for as long as what is returned; they are aligned, for
+    // the word is; and any bits are an `AtomicU32`. Nobody but the kernel reads through it.
+    unsafe { &*halves.add(usize::from(cfg!(target_endian = "big"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_compares_the_low_half_alone() {
+        let word = AtomicU64::new(7 << 32 | 5);
+        let soon = Some(Duration::from_nanos(1));
+        assert_eq!(wait(&word, 5, soon, Scope::Process), Waited::TimedOut);
+        assert_eq!(wait(&word, 7, soon, Scope::Process), Waited::Changed);
+    }
+
+    #[test]
+    fn who_sleeps_on_the_low_half_is_woken_there() {
+        let word = AtomicU64::new(7 << 32);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| wait(&word, 0, None, Scope::Process));
+            while !sleeper.is_finished() && wake(&word, 1, Scope::Process) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(sleeper.join().unwrap(), Waited::Woken);
+        });
+    }
+}

@@ -1,0 +1,135 @@
+#![doc = include_str!("../sleepers.md")]
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use policy::Instant;
+
+use crate::sync::{self, HalfFutex, Scope};
+
+/// A value that threads can sleep on, and how many do: zero is no sleepers and the value zero.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct CountedFutex(HalfFutex);
+
+/// What one change has made of the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) before: u32,
+    pub(crate) after: u32,
+    /// How many slept, or were about to.
+    pub(crate) sleepers: u32,
+}
+
+/// The word: the value below, the number of sleepers above.
+#[derive(Clone, Copy)]
+struct Word(u64);
+
+impl Word {
+    const SLEEPER: u64 = 1 << 32;
+
+    const fn value(self) -> u32 {
+        self.0 as u32
+    }
+
+    const fn sleepers(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn with_value(self, value: u32) -> Word {
+        Word(self.0 & !u64::from(u32::MAX) | u64::from(value))
+    }
+}
+
+impl CountedFutex {
+    sync::const_fn! {
+        pub(crate) fn new(value: u32) -> CountedFutex {
+            CountedFutex(HalfFutex::new(value as u64))
+        }
+    }
+
+    /// The value. What was done before the changes that led to it is then visible.
+    #[inline]
+    pub(crate) fn value(&self) -> u32 {
+        Word(self.0.word().load(Acquire)).value()
+    }
+
+    /// Gives the value that `change` makes of the present one, unless it makes nothing of it; then the present one is the error.
+    ///
+    /// Makes visible what happened before, also where the value stays as it is.
+    #[inline]
+    pub(crate) fn change(&self, change: impl Fn(u32) -> Option<u32>) -> Result<Change, u32> {
+        let mut seen = Word(self.0.word().load(Relaxed));
+        loop {
+            let Some(after) = change(seen.value()) else { return Err(seen.value()) };
+            match self.0.word().compare_exchange_weak(seen.0, seen.with_value(after).0, AcqRel, Relaxed) {
+                Ok(_) => return Ok(Change { before: seen.value(), after, sleepers: seen.sleepers() }),
+                Err(actual) => seen = Word(actual),
+            }
+        }
+    }
+
+    /// Sleeps until woken or to the deadline, if the value is one to sleep on. May return early.
+    pub(crate) fn sleep(&self, is_to_sleep_on: impl Fn(u32) -> bool, deadline: Option<Instant>, scope: Scope) {
+        let mut seen = Word(self.0.word().load(Relaxed));
+        while is_to_sleep_on(seen.value()) {
+            match self.0.word().compare_exchange_weak(seen.0, seen.0 + Word::SLEEPER, Relaxed, Relaxed) {
+                Ok(_) => {
+                    self.0.sleep(seen.value(), deadline, scope);
+                    self.0.word().fetch_sub(Word::SLEEPER, Relaxed);
+                    return;
+                }
+                Err(actual) => seen = Word(actual),
+            }
+        }
+    }
+
+    /// Wakes at most so many of those that slept when the change was made.
+    #[inline]
+    pub(crate) fn wake(&self, count: u32, of: Change, scope: Scope) {
+        if of.sleepers > 0 {
+            self.0.wake(count.min(of.sleepers), scope);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_tells_of_one_moment_and_leaves_the_sleepers() {
+        let word = CountedFutex::new(5);
+        word.0.word().fetch_add(2 * Word::SLEEPER, Relaxed);
+        let change = word.change(|value| value.checked_sub(1));
+        assert_eq!(change, Ok(Change { before: 5, after: 4, sleepers: 2 }));
+        assert_eq!(word.change(|value| value.checked_sub(9)), Err(4));
+        let change = word.change(|_| Some(u32::MAX));
+        assert_eq!(change, Ok(Change { before: 4, after: u32::MAX, sleepers: 2 }));
+        assert_eq!(word.value(), u32::MAX);
+    }
+
+    #[test]
+    fn a_sleeper_is_counted_while_it_sleeps_and_not_after() {
+        let word = CountedFutex::new(0);
+        word.sleep(|value| value != 0, None, Scope::Process);
+        word.sleep(|value| value == 0, Some(Instant::from_nanos(1)), Scope::Process);
+        assert_eq!(word.change(Some).map(|change| change.sleepers), Ok(0));
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| word.sleep(|value| value == 0, None, Scope::Process));
+            while word.change(Some).map(|change| change.sleepers) == Ok(0) {
+                std::thread::yield_now();
+            }
+            let change = word.change(|_| Some(1)).unwrap();
+            assert_eq!(change.sleepers, 1);
+            word.wake(1, change, Scope::Process);
+            sleeper.join().unwrap();
+        });
+        assert_eq!(word.change(Some).map(|change| change.sleepers), Ok(0));
+    }
+
+    #[test]
+    fn a_word_of_zeros_is_the_value_zero_without_sleepers() {
+        let word = CountedFutex::new(0);
+        assert_eq!(word.0.word().load(Relaxed), 0);
+    }
+}

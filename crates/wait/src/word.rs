@@ -1,0 +1,203 @@
+//! Waiting on any atomic word until it has another value, as C++20's `std::atomic::wait`.
+//!
+//! The word is the caller's: there is no room in it for anything of ours. So what a wait needs beside it, how many sleep
+//! and what the rule remembers, stands in one of a few sites of the process, chosen by the word's address. Words that share
+//! a site share its memory of competition, and now and then call the kernel for each other in vain.
+//!
+//! # The race, and why no wakeup is lost
+//!
+//! A thread goes to sleep in three steps: (1) it counts itself in the site, (2) it makes a fence, (3) the kernel compares the word with
+//! what the thread expects, and refuses the sleep if they differ. A thread that wakes takes three as well: (a) it has
+//! changed the word, (b) it makes a fence, (c) it looks at the count, and calls the kernel unless it is zero.
+//! Both fences are sequentially consistent, so one of them is first. If it is that of the sleeper, (c) sees the sleeper
+//! counted, and the kernel is called: it finds the thread asleep and wakes it, or it has not compared yet and will see
+//! the changed word. If it is that of the waker, (3) sees the changed word.
+//!
+//! A thread that is woken while the word still has the expected value asks the rule again, and mostly goes back to sleep: as in C++, a word that
+//! changes and changes back before anybody looks has not changed.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::time;
+
+use policy::Instant;
+
+use crate::deadline::{self, TimedOut};
+use crate::ledger::Ledger;
+use crate::outlast::Awaited;
+use crate::statistics::Statistics;
+use crate::sync::{self, AtomicU32};
+use crate::waiting::Waiting;
+
+/// Waits until `word` has another value than `expected`, and returns the one that it has; what was done before that was stored
+/// with release is then visible.
+///
+/// Whoever changes the word must call [`wake_one`] or [`wake_all`] afterwards, or a waiter that sleeps does not notice.
+///
+/// ```
+/// # use std::sync::atomic::{AtomicU32, Ordering};
+/// # use rowlock_wait::{Waiting, word};
+/// let lights = AtomicU32::new(0);
+/// std::thread::scope(|scope| {
+///     let waiter = scope.spawn(|| word::wait(&lights, 0, &Waiting::ADAPTIVE));
+///     lights.store(3, Ordering::Release);
+///     word::wake_all(&lights);
+///     assert_eq!(waiter.join().unwrap(), 3);
+/// });
+/// ```
+pub fn wait(word: &AtomicU32, expected: u32, waiting: &Waiting) -> u32 {
+    loop {
+        // Without a deadline it ends in one way only.
+        if let Ok(value) = wait_by(word, expected, waiting, None) {
+            return value;
+        }
+    }
+}
+
+/// As [`wait`], but no longer than to the deadline.
+///
+/// # Errors
+/// When the deadline has passed and the word has the expected value.
+pub fn wait_until(
+    word: &AtomicU32,
+    expected: u32,
+    deadline: time::Instant,
+    waiting: &Waiting,
+) -> Result<u32, TimedOut> {
+    wait_by(word, expected, waiting, Some(deadline::at(deadline)))
+}
+
+/// As [`wait_until`], with a timeout that begins now.
+///
+/// # Errors
+/// As [`wait_until`].
+pub fn wait_timeout(
+    word: &AtomicU32,
+    expected: u32,
+    timeout: time::Duration,
+    waiting: &Waiting,
+) -> Result<u32, TimedOut> {
+    wait_by(word, expected, waiting, Some(deadline::after(timeout)))
+}
+
+/// Wakes one of the threads that sleep until `word` has another value, after the caller has changed it. Never blocks.
+///
+/// Where threads wait for different values, the one that is woken may be one that goes on waiting: then it takes [`wake_all`].
+pub fn wake_one(word: &AtomicU32) {
+    wake(word, 1);
+}
+
+/// Wakes all threads that sleep until `word` has another value, after the caller has changed it. Never blocks.
+pub fn wake_all(word: &AtomicU32) {
+    wake(word, u32::MAX);
+}
+
+/// What waiting on words has come to so far, of all words of this process.
+pub fn statistics() -> Statistics {
+    sites().iter().map(|site| site.ledger.statistics()).fold(Statistics::default(), Statistics::plus)
+}
+
+fn wait_by(word: &AtomicU32, expected: u32, waiting: &Waiting, deadline: Option<Instant>) -> Result<u32, TimedOut> {
+    let value = word.load(Acquire);
+    if value != expected {
+        return Ok(value);
+    }
+    let mut change = Change { word, expected, value };
+    site(word).ledger.outlast(&mut change, *waiting, deadline)?;
+    Ok(change.value)
+}
+
+fn wake(word: &AtomicU32, count: u32) {
+    sync::fence(SeqCst);
+    if site(word).sleepers.load(Relaxed) > 0 {
+        sync::wake_on(word, count);
+    }
+}
+
+/// Another value, as something to wait for.
+struct Change<'a> {
+    word: &'a AtomicU32,
+    expected: u32,
+    /// The last that was seen.
+    value: u32,
+}
+
+impl Awaited for Change<'_> {
+    #[inline]
+    fn has_come(&mut self) -> bool {
+        self.value = self.word.load(Acquire);
+        self.value != self.expected
+    }
+
+    fn sleep(&mut self, deadline: Option<Instant>) {
+        let sleepers = &site(self.word).sleepers;
+        sleepers.fetch_add(1, Relaxed);
+        sync::fence(SeqCst);
+        sync::sleep_on(self.word, self.expected, deadline);
+        sleepers.fetch_sub(1, Relaxed);
+    }
+}
+
+/// What the waits on some words have beside the words, on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Site {
+    sleepers: AtomicU32,
+    ledger: Ledger,
+}
+
+impl Site {
+    sync::const_fn! {
+        fn new() -> Site {
+            Site { sleepers: AtomicU32::new(0), ledger: Ledger::new() }
+        }
+    }
+}
+
+fn site(word: &AtomicU32) -> &'static Site {
+    let sites = sites();
+    // Multiplying spreads neighbouring addresses; the upper bits of the product depend on all of them.
+    let spread = (std::ptr::from_ref(word).addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    &sites[(spread >> 32) as usize % sites.len()]
+}
+
+#[cfg(not(loom))]
+fn sites() -> &'static [Site] {
+    static SITES: [Site; 64] = [const { Site::new() }; 64];
+    &SITES
+}
+
+#[cfg(loom)]
+fn sites() -> &'static [Site] {
+    loom::lazy_static! {
+        static ref SITES: [Site; 1] = [Site::new()];
+    }
+    &*SITES
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_another_already_needs_no_wait() {
+        assert_eq!(wait(&AtomicU32::new(7), 6, &Waiting::ADAPTIVE), 7);
+    }
+
+    #[test]
+    fn a_wait_is_given_up_at_the_deadline() {
+        let word = AtomicU32::new(7);
+        let before = statistics().waits;
+        assert_eq!(wait_until(&word, 7, time::Instant::now(), &Waiting::ADAPTIVE), Err(TimedOut));
+        assert_eq!(wait_timeout(&word, 7, time::Duration::from_micros(50), &Waiting::ADAPTIVE), Err(TimedOut));
+        assert!(statistics().waits >= before + 2);
+    }
+
+    #[test]
+    fn words_are_spread_over_the_sites() {
+        let words: Vec<AtomicU32> = (0..1_000).map(AtomicU32::new).collect();
+        let mut used: Vec<*const Site> = words.iter().map(|word| std::ptr::from_ref(site(word))).collect();
+        used.sort_unstable();
+        used.dedup();
+        assert_eq!(used.len(), sites().len());
+    }
+}
