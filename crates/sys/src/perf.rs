@@ -1,0 +1,99 @@
+//! Perf events: counters that the kernel keeps of threads and CPUs. Here it is only asked which of them it would keep.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// What may be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// Context switches of one of our own threads, which are the kernel's doing.
+    OwnSwitches,
+    /// Cycles of one of our own threads, counted by the processor while it is not in the kernel.
+    OwnCycles,
+    /// Context switches on one CPU, whoever runs there.
+    SwitchesOfCpu(u32),
+}
+
+/// The first version of the kernel's `perf_event_attr`, which every kernel takes.
+#[repr(C)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config_1: u64,
+}
+
+const HARDWARE: u32 = 0;
+const CPU_CYCLES: u64 = 0;
+const SOFTWARE: u32 = 1;
+const CONTEXT_SWITCHES: u64 = 3;
+const DISABLED: u64 = 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const CLOSE_ON_EXEC: libc::c_ulong = 8;
+
+/// Whether the kernel would count this for the calling thread. Nothing is counted.
+///
+/// # Errors
+/// Where it would not, with its reason.
+pub fn may_count(counter: Counter) -> io::Result<()> {
+    const THIS_THREAD: libc::pid_t = 0;
+    const ANY: libc::c_int = -1;
+    let cpu_number = |cpu: u32| cpu.try_into().map_err(|_| io::Error::from(io::ErrorKind::NotFound));
+    let (kind, config, exclude, pid, cpu) = match counter {
+        Counter::OwnSwitches => (SOFTWARE, CONTEXT_SWITCHES, 0, THIS_THREAD, ANY),
+        Counter::OwnCycles => (HARDWARE, CPU_CYCLES, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, THIS_THREAD, ANY),
+        Counter::SwitchesOfCpu(cpu) => (SOFTWARE, CONTEXT_SWITCHES, 0, ANY, cpu_number(cpu)?),
+    };
+    let attributes = Attributes {
+        kind,
+        size: size_of::<Attributes>() as u32,
+        config,
+        sample_period: 0,
+        sample_type: 0,
+        read_format: 0,
+        flags: DISABLED | exclude,
+        wakeup_events: 0,
+        breakpoint_type: 0,
+        config_1: 0,
+    };
+    // SAFETY: the kernel reads as many bytes as `size` says, which are there, and may write that field.
+    let opened =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, pid, cpu, ANY, CLOSE_ON_EXEC) };
+    let Ok(file @ 0..) = libc::c_int::try_from(opened) else { return Err(io::Error::last_os_error()) };
+    // SAFETY: the kernel has just opened this file, and nobody else knows its number.
+    drop(unsafe { OwnedFd::from_raw_fd(file) });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_not_counted_on() {
+        for cpu in [1_000_000, u32::MAX] {
+            may_count(Counter::SwitchesOfCpu(cpu)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn asking_leaves_no_file_open() {
+        let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        // Other tests open files meanwhile, but not so many.
+        let before = files();
+        for _ in 0..200 {
+            for counter in [Counter::OwnSwitches, Counter::OwnCycles, Counter::SwitchesOfCpu(0)] {
+                let _ = may_count(counter);
+            }
+        }
+        assert!(files() < before + 100);
+    }
+}

@@ -1,0 +1,61 @@
+//! Restartable sequences: memory in which the kernel keeps, among others, the number of the CPU that a thread runs on.
+//! [`current`](crate::cpus::current) reads it from there when the C library has registered it.
+
+use std::io;
+
+/// Where the number of a thread's CPU comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rseq {
+    /// From memory: the C library has registered it with the kernel.
+    Registered,
+    /// The kernel would keep it up to date, but the C library has not asked for it.
+    Unregistered,
+    /// The kernel lacks it, or a filter of system calls forbids it.
+    Absent,
+}
+
+/// What there is for the threads of this process.
+pub fn rseq() -> Rseq {
+    // The C library says by this variable how much memory it has registered for each thread, if any.
+    // SAFETY: the call has no preconditions; the name is a C string.
+    let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) }.cast::<libc::c_uint>();
+    // SAFETY: a C library that has the variable has it as a constant `unsigned int`.
+    if !size.is_null() && unsafe { size.read() } > 0 {
+        return Rseq::Registered;
+    }
+    // SAFETY: there is no rseq of zero bytes at no address, so the kernel refuses, and reads and writes nothing.
+    let refused = unsafe { libc::syscall(libc::SYS_rseq, std::ptr::null_mut::<u8>(), 0, 0, 0) };
+    if refused == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+        Rseq::Unregistered
+    } else {
+        Rseq::Absent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn what_there_is_does_not_change() {
+        let first = rseq();
+        assert_eq!(rseq(), first);
+        assert_eq!(std::thread::spawn(rseq).join().unwrap(), first);
+    }
+
+    #[test]
+    #[ignore = "started by the test below, in another environment"]
+    fn nothing_is_registered_here() {
+        assert_ne!(rseq(), Rseq::Registered);
+    }
+
+    #[test]
+    fn a_c_library_that_is_told_not_to_register_does_not() {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--ignored", "--exact", "rseq::tests::nothing_is_registered_here"]);
+        let output = again.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    }
+}
