@@ -5,6 +5,7 @@ pub mod calibration;
 pub mod child;
 mod crew;
 pub mod diary;
+pub mod doctor;
 mod error;
 mod job;
 mod limits;

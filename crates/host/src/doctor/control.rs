@@ -1,0 +1,140 @@
+//! Findings about what it takes to favour some threads over others. No command of rowlock asks for it yet: what it costs
+//! now is what users cannot do from outside, as `nice -n -10 rowlock run` does.
+
+use std::io::ErrorKind;
+
+use super::Capability::{Control, Runs};
+use super::text::span;
+use super::{Finding, Probes, State};
+
+pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
+    vec![nice(probes), real_time(probes), timeslice(probes), cgroups(probes), sched_ext(probes)]
+}
+
+/// How a user gets what a limit of resources forbids. File capabilities are no way: a program that has them is not killed
+/// with its parent, on which it rests that jobs end with their run.
+fn limit(probes: &Probes, option: &str, line: &str) -> String {
+    let shell = format!("for this shell: sudo prlimit --pid $$ {option}");
+    match probes.machinery.container {
+        Some(_) => format!("{shell}; the container's root may do so after docker run --cap-add SYS_NICE"),
+        None => format!("{shell}; for good: the line `USER - {line}` in /etc/security/limits.conf, and log in again"),
+    }
+}
+
+fn nice(probes: &Probes) -> Finding {
+    let finding = |state, seen: String| Finding::new("nice", Control, state, seen);
+    let (now, best) = match (probes.nice, probes.best_nice) {
+        (Ok(now), Ok(best)) => (now, best),
+        (Err(why), _) | (_, Err(why)) => {
+            return finding(State::Unknown, format!("it could not be tried: {why}")).costs(Control, "none is known");
+        }
+    };
+    let state = match best {
+        -20 => return finding(State::Yes, format!("from {now} to -20, the best there is")),
+        _ if best < 0 => State::Partly,
+        _ => State::No,
+    };
+    let seen = if best < now {
+        format!("from {now} to {best} and not below")
+    } else {
+        format!("it is {now}, and nothing below is allowed")
+    };
+    finding(state, seen)
+        .costs(Control, "threads can be put behind others, for good, and not before them")
+        .costs(Runs, "a measurement cannot be put before other programs (nice -n -10 rowlock run)")
+        .remedy(limit(probes, "--nice=40:40", "nice -20"))
+}
+
+fn real_time(probes: &Probes) -> Finding {
+    let finding = |state, seen: String| Finding::new("real-time", Control, state, seen);
+    match probes.real_time {
+        Ok(()) => {
+            let most = match probes.real_time_runtime {
+                Some(0..) => probes.real_time_runtime.map_or(String::new(), |us| {
+                    format!(", with a share of at most {us} us in each period (kernel.sched_rt_runtime_us)")
+                }),
+                _ => String::new(),
+            };
+            finding(State::Yes, format!("SCHED_FIFO is allowed{most}"))
+        }
+        Err(why) => {
+            let finding = finding(State::No, format!("SCHED_FIFO is refused: {why}"))
+                .costs(Control, "nothing can be made to run before all ordinary threads");
+            if why == ErrorKind::PermissionDenied
+                && probes.privileges.user == 0
+                && probes.privileges.capabilities.contains(&"SYS_NICE")
+                && !probes.privileges.in_a_user_namespace
+            {
+                finding.remedy("the group of this process has no real-time budget: write to cpu.rt_runtime_us in its cgroup, or boot with rt_group_sched=0")
+            } else {
+                finding.remedy(limit(probes, "--rtprio=99:99", "rtprio 99"))
+            }
+        }
+    }
+}
+
+fn timeslice(probes: &Probes) -> Finding {
+    let finding = |state, seen: String| Finding::new("timeslice", Control, state, seen);
+    let lost = "no thread can have shorter turns than others, and so be served sooner";
+    match probes.timeslice {
+        Ok(Some(slice)) => {
+            let slice = policy::Span::from_nanos(slice.as_nanos().try_into().unwrap_or(u64::MAX));
+            finding(State::Yes, format!("a thread that asked for a slice of its own got {}", span(slice)))
+        }
+        Ok(None) => finding(State::No, "the kernel takes the wish for a slice and ignores it".to_owned())
+            .costs(Control, lost)
+            .remedy("Linux 6.12 or later"),
+        Err(why) => finding(State::No, format!("sched_setattr is refused: {why}")).costs(Control, lost).remedy(
+            "allow the system calls sched_setattr and sched_getattr in the filter that this program runs under",
+        ),
+    }
+}
+
+fn cgroups(probes: &Probes) -> Finding {
+    let finding = |state, seen: String| Finding::new("cgroups", Control, state, seen);
+    let lost = "jobs can be given no shares and no CPUs of their own, and cannot be stopped, as a whole";
+    let groups = &probes.cgroups;
+    let (Some(version), Some(folder)) = (groups.version, &groups.folder) else {
+        return finding(State::No, "none are mounted".to_owned())
+            .costs(Control, lost)
+            .remedy("mount -t cgroup2 cgroup2 /sys/fs/cgroup (root, outside of containers)");
+    };
+    let names = |writable: bool| {
+        let of = groups.controllers.iter().filter(|controller| controller.writable == writable);
+        of.map(|controller| controller.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let (open, closed) = (names(true), names(false));
+    let mut seen = format!("version {version} at {}", folder.display());
+    for (names, how) in [(&open, "writable"), (&closed, "not writable")] {
+        if !names.is_empty() {
+            seen.push_str(&format!("; {how}: {names}"));
+        }
+    }
+    let can = |name: &str| groups.controllers.iter().any(|controller| controller.name == name && controller.writable);
+    let state = match (can("cpu"), can("cpuset")) {
+        (true, true) => return finding(State::Yes, seen),
+        (false, false) => State::No,
+        _ => State::Partly,
+    };
+    let delegation = "systemd-run --user --scope -p Delegate=yes rowlock ... gives a group of one's own; for cpuset also, as root: systemctl edit user@.service with [Service] Delegate=cpu cpuset io memory pids";
+    finding(state, seen).costs(Control, lost).remedy(match (&probes.machinery.container, version) {
+        (Some(_), _) => "a container whose groups are its own to write: docker run --privileged --cgroupns=private",
+        (None, 1) => "be root: version 1 gives groups to nobody else safely",
+        (None, _) => delegation,
+    })
+}
+
+fn sched_ext(probes: &Probes) -> Finding {
+    let finding = |state, seen| Finding::new("sched-ext", Control, state, seen);
+    let lost = "no scheduler of one's own can be loaded";
+    let may = ["SYS_ADMIN", "BPF"].iter().any(|capability| probes.privileges.capabilities.contains(capability));
+    match (probes.sched_ext, may && !probes.privileges.in_a_user_namespace) {
+        (true, true) => finding(State::Yes, "the kernel takes schedulers as BPF programs"),
+        (true, false) => finding(State::Partly, "the kernel takes schedulers as BPF programs, but not from this user")
+            .costs(Control, lost)
+            .remedy("load the scheduler as root"),
+        (false, _) => finding(State::No, "the kernel takes no schedulers as BPF programs")
+            .costs(Control, lost)
+            .remedy("Linux 6.12 or later, built with CONFIG_SCHED_CLASS_EXT"),
+    }
+}

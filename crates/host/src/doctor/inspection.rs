@@ -1,0 +1,110 @@
+//! Findings about what the kernel tells of a run. `--trace` needs none of it: it goes by what the threads see themselves.
+
+use std::io::ErrorKind;
+
+use super::Capability::Inspection;
+use super::{Finding, Probes, State, Trial};
+
+pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
+    vec![tracefs(probes), perf(probes), run_delay(probes), pressure(probes)]
+}
+
+fn tracefs(probes: &Probes) -> Finding {
+    let finding = |state, seen: String| Finding::new("tracefs", Inspection, state, seen);
+    let unseen = "traces go by what a scenario's threads see: who else had a CPU, and each context switch, only the kernel's events would show";
+    match (&probes.tracefs, probes.tracing) {
+        (Some(folder), Ok(())) => {
+            finding(State::Yes, format!("the scheduler's events can be switched on in {}", folder.display()))
+        }
+        (Some(folder), Err(why)) => finding(
+            State::Partly,
+            format!("mounted at {}, but its events are not for this user: {why}", folder.display()),
+        )
+        .costs(Inspection, unseen)
+        .remedy("as root, beside the run: trace-cmd record -e sched"),
+        (None, _) => finding(State::No, "not mounted".to_owned())
+            .costs(Inspection, unseen)
+            .remedy("mount -t tracefs tracefs /sys/kernel/tracing (root, outside of containers)"),
+    }
+}
+
+fn perf(probes: &Probes) -> Finding {
+    let perf = &probes.perf;
+    let parts = [
+        ("context switches of own threads", perf.own_switches),
+        ("cycles of own threads", perf.cycles),
+        ("what others do on a CPU", perf.others),
+    ];
+    let names = |wanted: bool| {
+        let some = parts.iter().filter(|(_, trial)| trial.is_ok() == wanted);
+        some.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    };
+    let (counted, refused) = (names(true), names(false));
+    let told = [("counted", &counted), ("refused", &refused)].into_iter().filter(|(_, names)| !names.is_empty());
+    let mut seen = told.map(|(how, names)| format!("{how}: {names}")).collect::<Vec<_>>().join("; ");
+    if let Some(paranoid) = perf.paranoid {
+        seen = format!("{seen} (kernel.perf_event_paranoid={paranoid})");
+    }
+    let state = match (counted.is_empty(), refused.is_empty()) {
+        (_, true) => State::Yes,
+        (true, false) => State::No,
+        (false, false) => State::Partly,
+    };
+    let mut finding = Finding::new("perf", Inspection, state, seen);
+    if state == State::Yes {
+        return finding;
+    }
+    if perf.cycles.is_err() {
+        finding =
+            finding.costs(Inspection, "perf stat cannot tell what a program computes from what it waits for memory");
+    }
+    if perf.others.is_err() {
+        finding = finding.costs(Inspection, "perf sched cannot show who else had a CPU");
+    }
+    if perf.own_switches.is_err() {
+        finding = finding.costs(Inspection, "switches are known from getrusage alone, without their times");
+    }
+    let is_forbidden = |trial: Trial<()>| trial == Err(ErrorKind::PermissionDenied);
+    finding.remedy(if parts.iter().any(|&(_, trial)| is_forbidden(trial)) {
+        "sysctl kernel.perf_event_paranoid=0 (root); in a container also --cap-add PERFMON and a seccomp profile that \
+         allows perf_event_open"
+    } else if perf.own_switches.is_err() {
+        "a kernel built with CONFIG_PERF_EVENTS, and no filter that refuses perf_event_open"
+    } else if probes.machinery.hypervisor.is_some() {
+        "cycles need a virtual machine that is given the processor's counters (a virtual PMU)"
+    } else {
+        "a kernel that knows this processor's counters"
+    })
+}
+
+fn run_delay(probes: &Probes) -> Finding {
+    let finding = |state, seen| Finding::new("run-delay", Inspection, state, seen);
+    let details = match probes.schedstats {
+        Some(true) => "; schedstats are on",
+        Some(false) => "; schedstats are off (sysctl kernel.sched_schedstats=1 switches them on, at some cost)",
+        None => "; the kernel lacks schedstats",
+    };
+    if probes.run_delay {
+        return finding(
+            State::Yes,
+            format!("/proc/PID/schedstat says how long a thread has waited for a CPU{details}"),
+        );
+    }
+    finding(State::No, format!("the kernel does not say how long a thread has waited for a CPU{details}"))
+        .costs(Inspection, "that a run was slow because others had the CPUs shows only in its switches and its scatter")
+        .remedy("a kernel built with CONFIG_SCHED_INFO, as with CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT")
+}
+
+fn pressure(probes: &Probes) -> Finding {
+    let finding = |state, seen: String| Finding::new("pressure", Inspection, state, seen);
+    let lost = "whether threads wait for CPUs, on the whole machine or in a group, is not told; rowlock itself goes by idle time";
+    match probes.pressure {
+        Ok(()) => finding(State::Yes, "/proc/pressure/cpu says how much of the time threads wait for CPUs".to_owned()),
+        Err(ErrorKind::NotFound) => finding(State::No, "the kernel has no pressure stall information".to_owned())
+            .costs(Inspection, lost)
+            .remedy("a kernel built with CONFIG_PSI, or psi=1 on its command line"),
+        Err(why) => finding(State::No, format!("/proc/pressure/cpu cannot be read: {why}"))
+            .costs(Inspection, lost)
+            .remedy("psi=1 on the kernel's command line"),
+    }
+}

@@ -1,0 +1,318 @@
+//! What is seen of a machine. Taking a look changes nothing: what has to be tried is tried by a thread that ends with it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use rustix::fs::{Access, access};
+use rustix::process::geteuid;
+use rustix::thread::{CapabilitySet, capabilities};
+use serde::Serialize;
+use sys::futex::{self, Scope, Waited};
+use sys::perf::{Counter, may_count};
+use sys::priorities;
+use sys::rseq::{Rseq, rseq};
+
+use super::cgroups::Cgroups;
+use super::kernel::Kernel;
+use crate::error::Error;
+use crate::machine::Machine;
+
+/// What came of a trial: what was granted, or why it was not.
+pub type Trial<T> = Result<T, ErrorKind>;
+
+/// The timeslice that is tried; kernels grant 0.1 to 100 ms.
+const TIMESLICE: Duration = Duration::from_micros(500);
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Privileges {
+    /// The user's number; 0 is root.
+    pub user: u32,
+    /// Those of the capabilities `SYS_NICE`, `SYS_ADMIN`, `PERFMON` and `BPF` that are in effect.
+    pub capabilities: Vec<&'static str>,
+    /// Whether the user is one of a user namespace, whose root and capabilities count only inside.
+    pub in_a_user_namespace: bool,
+}
+
+/// What stands between this program and the machine's CPUs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Machinery {
+    /// The hypervisor, if the CPUs are virtual: its name, or `unknown`.
+    pub hypervisor: Option<String>,
+    /// What share of their time the hypervisor has kept the CPUs from running since the start, in per cent.
+    pub stolen_percent: Option<f64>,
+    /// The kind of container that this program runs in, if it does.
+    pub container: Option<String>,
+}
+
+/// What can be counted by perf events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Perf {
+    /// `kernel.perf_event_paranoid`.
+    pub paranoid: Option<i32>,
+    /// The context switches of own threads.
+    pub own_switches: Trial<()>,
+    /// Cycles, by the processor's own counters.
+    pub cycles: Trial<()>,
+    /// What others do on a CPU.
+    pub others: Trial<()>,
+}
+
+/// All that is seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probes {
+    /// What the machine is, and its CPUs.
+    pub machine: Machine,
+    /// The kernel's scheduler for ordinary threads.
+    pub scheduler: String,
+    /// Who asks.
+    pub privileges: Privileges,
+    /// How the kernel was built and started.
+    pub kernel: Kernel,
+    /// What is between.
+    pub machinery: Machinery,
+    /// The control groups.
+    pub cgroups: Cgroups,
+    /// Whether threads can sleep until they are woken, also those of several processes.
+    pub futexes: bool,
+    /// Where the number of a thread's CPU comes from.
+    pub rseq: Rseq,
+    /// The nice value.
+    pub nice: Trial<i32>,
+    /// The best nice value that may be had.
+    pub best_nice: Trial<i32>,
+    /// Whether real-time priorities may be had.
+    pub real_time: Trial<()>,
+    /// How much of each second real-time threads may run, in microseconds; less than nothing where there is no limit.
+    pub real_time_runtime: Option<i64>,
+    /// The timeslice that came of asking for one; nothing where the kernel ignores the wish.
+    pub timeslice: Trial<Option<Duration>>,
+    /// Whether the kernel makes a group of each session.
+    pub autogroup: Option<bool>,
+    /// Whether a scheduler can be loaded into the kernel.
+    pub sched_ext: bool,
+    /// What perf counts.
+    pub perf: Perf,
+    /// Where the kernel's tracing files are mounted.
+    pub tracefs: Option<PathBuf>,
+    /// Whether this program may switch on the events of the scheduler there.
+    pub tracing: Trial<()>,
+    /// Whether the kernel says how long this thread has waited for a CPU.
+    pub run_delay: bool,
+    /// `kernel.sched_schedstats`; nothing where the kernel lacks it.
+    pub schedstats: Option<bool>,
+    /// Whether the kernel says how much of the time threads wait for CPUs, machine-wide.
+    pub pressure: Trial<()>,
+}
+
+impl Probes {
+    /// Looks at this machine, with the eyes of this process.
+    ///
+    /// # Errors
+    /// When the kernel does not tell which CPUs are allowed. That other things are refused is what there is to see.
+    pub fn take() -> Result<Probes, Error> {
+        let machine = Machine::here()?;
+        let scheduler = machine.scheduler();
+        let kernel = Kernel::here(&machine.kernel);
+        let cpu = machine.cpus_allowed.first().copied().unwrap_or(0);
+        let tracefs = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
+        // Only what is mounted is looked into: a look into the second folder can be what mounts it.
+        let tracefs = tracefs.into_iter().find(|folder| is_mounted(folder, &read("/proc/self/mountinfo")));
+        let tracing = tracefs.as_ref().map_or(Err(ErrorKind::NotFound), |folder| {
+            tried(access(folder.join("events/sched/sched_switch/enable"), Access::WRITE_OK).map_err(Into::into))
+        });
+        Ok(Probes {
+            machine,
+            scheduler,
+            kernel,
+            privileges: Privileges::own(),
+            machinery: Machinery::here(),
+            cgroups: Cgroups::here(),
+            futexes: [Scope::Process, Scope::Shared]
+                .into_iter()
+                .all(|scope| futex::wait(&AtomicU32::new(1), 0, None, scope) == Waited::Changed),
+            rseq: rseq(),
+            nice: tried(priorities::nice()),
+            best_nice: tried(priorities::best_nice()),
+            real_time: tried(priorities::real_time()),
+            real_time_runtime: number("/proc/sys/kernel/sched_rt_runtime_us"),
+            timeslice: tried(priorities::timeslice(TIMESLICE)),
+            autogroup: number("/proc/sys/kernel/sched_autogroup_enabled").map(|on: u32| on > 0),
+            sched_ext: fs::exists("/sys/kernel/sched_ext/state").unwrap_or(false),
+            perf: Perf {
+                paranoid: number("/proc/sys/kernel/perf_event_paranoid"),
+                own_switches: tried(may_count(Counter::OwnSwitches)),
+                cycles: tried(may_count(Counter::OwnCycles)),
+                others: tried(may_count(Counter::SwitchesOfCpu(cpu))),
+            },
+            tracefs,
+            tracing,
+            run_delay: has_run(&read("/proc/self/schedstat")),
+            schedstats: number("/proc/sys/kernel/sched_schedstats").map(|on: u32| on > 0),
+            // Where it is switched off the file is there and cannot be read.
+            pressure: tried(fs::read("/proc/pressure/cpu").map(drop)),
+        })
+    }
+}
+
+impl Privileges {
+    fn own() -> Privileges {
+        let known = [
+            ("SYS_NICE", CapabilitySet::SYS_NICE),
+            ("SYS_ADMIN", CapabilitySet::SYS_ADMIN),
+            ("PERFMON", CapabilitySet::PERFMON),
+            ("BPF", CapabilitySet::BPF),
+        ];
+        let effective = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+        let has = |&(_, capability): &(&str, CapabilitySet)| effective.contains(capability);
+        // Outside of all namespaces each of the 2^32 - 1 users is who it is.
+        let all = ["0", "0", "4294967295"];
+        let map = read("/proc/self/uid_map");
+        Privileges {
+            user: geteuid().as_raw(),
+            capabilities: known.into_iter().filter(has).map(|(name, _)| name).collect(),
+            in_a_user_namespace: !map.is_empty() && !map.split_ascii_whitespace().eq(all),
+        }
+    }
+}
+
+impl Machinery {
+    fn here() -> Machinery {
+        Machinery {
+            hypervisor: hypervisor(
+                &read("/proc/cpuinfo"),
+                &read("/sys/hypervisor/type"),
+                &read("/sys/class/dmi/id/sys_vendor"),
+                &read("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
+            ),
+            stolen_percent: stolen_percent(&read("/proc/stat")),
+            container: container(&read("/proc/self/cgroup"), &read("/proc/version"), |path| {
+                fs::exists(path).unwrap_or(false)
+            })
+            .or_else(|| Some(read("/run/systemd/container").trim().to_owned()).filter(|kind| !kind.is_empty())),
+        }
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn number<N: std::str::FromStr>(path: &str) -> Option<N> {
+    read(path).trim().parse().ok()
+}
+
+fn tried<T>(trial: std::io::Result<T>) -> Trial<T> {
+    trial.map_err(|why| why.kind())
+}
+
+fn is_mounted(folder: &std::path::Path, mountinfo: &str) -> bool {
+    mountinfo.lines().any(|line| line.split(' ').nth(4).is_some_and(|mount| std::path::Path::new(mount) == folder))
+}
+
+/// Whether the running time, the first number, is kept: this thread has run.
+fn has_run(schedstat: &str) -> bool {
+    let running = schedstat.split_ascii_whitespace().next().and_then(|nanos| nanos.parse::<u64>().ok());
+    running.is_some_and(|nanos| nanos > 0)
+}
+
+/// The hypervisor's name, or `unknown` where only the processor betrays it.
+fn hypervisor(cpuinfo: &str, kind: &str, vendor: &str, clocks: &str) -> Option<String> {
+    let vendors = [("QEMU", "KVM"), ("VMware", "VMware"), ("innotek", "VirtualBox"), ("Microsoft", "Hyper-V")];
+    let by_vendor = || vendors.into_iter().find(|(start, _)| vendor.starts_with(start));
+    let by_clock =
+        || [("kvm-clock", "KVM"), ("hyperv", "Hyper-V")].into_iter().find(|(clock, _)| clocks.contains(clock));
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    let is_virtual = flags.is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"));
+    match kind.trim() {
+        "" if is_virtual => Some(by_vendor().or_else(by_clock).map_or("unknown", |(_, name)| name).to_owned()),
+        // Not every architecture's processors say; the vendor of a virtual machine that shows its own name does.
+        "" if flags.is_none() && vendor.starts_with("QEMU") => Some("KVM".to_owned()),
+        "" => None,
+        kind => Some(kind.to_owned()),
+    }
+}
+
+/// The share of stolen time in all CPUs' time since the start.
+fn stolen_percent(stat: &str) -> Option<f64> {
+    // cpu user nice system idle iowait irq softirq steal, and guests, who are counted before already
+    let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().take(8);
+    let ticks: Vec<u64> = fields.map(|field| field.parse().ok()).collect::<Option<_>>()?;
+    let all: u64 = ticks.iter().sum();
+    ticks.get(7).filter(|_| all > 0).map(|&stolen| stolen as f64 * 100.0 / all as f64)
+}
+
+/// The kind of container, by the marks that each kind leaves.
+fn container(own_cgroups: &str, version: &str, exists: impl Fn(&str) -> bool) -> Option<String> {
+    let files = [("/.dockerenv", "docker"), ("/run/.containerenv", "podman"), ("/proc/vz", "openvz")];
+    let groups = [("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc")];
+    if version.contains("gVisor") {
+        return Some("gVisor".to_owned());
+    }
+    // The outside of OpenVZ has the folder of its inside, and another one.
+    let by_file = files.into_iter().find(|&(file, _)| exists(file) && !exists("/proc/bc"));
+    let paths = || own_cgroups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let by_group = || groups.into_iter().find(|(name, _)| paths().any(|path| path.contains(name)));
+    by_file.or_else(by_group).map(|(_, kind)| kind.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_can_be_looked_at_and_twice_the_same_is_seen() {
+        let (mut first, mut second) = (Probes::take().unwrap(), Probes::take().unwrap());
+        // Time goes on, and others may be busy.
+        (first.machinery.stolen_percent, second.machinery.stolen_percent) = (None, None);
+        assert_eq!(first, second);
+        assert!(first.futexes);
+    }
+
+    #[test]
+    fn what_is_seen_is_what_the_one_who_looks_may_use() {
+        let cpu = *sys::cpus::allowed().unwrap().last().unwrap();
+        let _pinned = sys::cpus::pin(cpu).unwrap();
+        assert_eq!(Probes::take().unwrap().machine.cpus_allowed, [cpu]);
+    }
+
+    #[test]
+    fn a_hypervisor_is_known_by_its_mark_on_the_processor() {
+        let x86 = "processor : 0\nflags\t\t: fpu sse hypervisor lahf_lm\n";
+        assert_eq!(hypervisor(x86, "", "", ""), Some("unknown".into()));
+        assert_eq!(hypervisor(x86, "", "", "tsc kvm-clock acpi_pm\n"), Some("KVM".into()));
+        assert_eq!(hypervisor(x86, "", "VMware, Inc.\n", ""), Some("VMware".into()));
+        assert_eq!(hypervisor(x86, "xen\n", "", ""), Some("xen".into()));
+        assert_eq!(hypervisor("flags : fpu sse\n", "", "QEMU\n", ""), None);
+        assert_eq!(hypervisor("CPU part : 0xd0c\n", "", "QEMU\n", ""), Some("KVM".into()));
+        assert_eq!(hypervisor("", "", "", ""), None);
+    }
+
+    #[test]
+    fn stolen_time_is_a_share_of_all() {
+        assert_eq!(stolen_percent("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1\n"), Some(10.0));
+        for none in ["", "cpu  1 2", "cpu  0 0 0 0 0 0 0 0", "cpu  a b c d e f g h"] {
+            assert_eq!(stolen_percent(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn containers_are_known_by_what_they_leave_lying_about() {
+        let nothing = |_: &str| false;
+        assert_eq!(container("0::/user.slice/session-2.scope\n", "Linux", nothing), None);
+        assert_eq!(container("4:cpu:/kubepods/besteffort/pod1\n", "Linux", nothing), Some("kubernetes".into()));
+        assert_eq!(container("0::/\n", "Linux", |path| path == "/.dockerenv"), Some("docker".into()));
+        assert_eq!(container("", "Linux version 4.4.0 (gVisor)", nothing), Some("gVisor".into()));
+        assert_eq!(container("0::/\n", "", |path| path.starts_with("/proc")), None);
+    }
+
+    #[test]
+    fn a_running_time_of_nothing_is_not_kept() {
+        assert!(has_run("815 4711 3\n"));
+        assert!(!has_run("0 0 0\n"));
+        assert!(!has_run(""));
+    }
+}

@@ -1,0 +1,291 @@
+//! Machines that are made up, and what is found about them.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use policy::Span;
+use sys::rseq::Rseq;
+
+use super::*;
+
+/// A machine that allows everything.
+fn workstation() -> Probes {
+    let controllers = ["cpu", "cpuset", "freezer", "memory", "io", "pids"];
+    Probes {
+        machine: Machine {
+            cpu_model: "A Processor".to_owned(),
+            kernel: "6.18.1".to_owned(),
+            cpus_online: 8,
+            cpus_allowed: (0..8).collect(),
+            cpus: 8,
+        },
+        scheduler: "eevdf".to_owned(),
+        privileges: Privileges {
+            user: 0,
+            capabilities: vec!["SYS_NICE", "SYS_ADMIN", "PERFMON", "BPF"],
+            in_a_user_namespace: false,
+        },
+        kernel: Kernel {
+            tick: Some(Span::from_millis(1)),
+            tickless: Some("NO_HZ_FULL"),
+            preemption: Some(Preemption::Full),
+            preemption_is_dynamic: true,
+        },
+        machinery: Machinery { hypervisor: None, stolen_percent: Some(0.0), container: None },
+        cgroups: Cgroups {
+            version: Some(2),
+            folder: Some(PathBuf::from("/sys/fs/cgroup/user.slice")),
+            controllers: controllers.map(|name| Controller { name: name.to_owned(), writable: true }).to_vec(),
+            quota: None,
+            has_a_share: true,
+        },
+        futexes: true,
+        rseq: Rseq::Registered,
+        nice: Ok(0),
+        best_nice: Ok(-20),
+        real_time: Ok(()),
+        real_time_runtime: Some(950_000),
+        timeslice: Ok(Some(Duration::from_micros(500))),
+        autogroup: Some(true),
+        sched_ext: true,
+        perf: Perf { paranoid: Some(-1), own_switches: Ok(()), cycles: Ok(()), others: Ok(()) },
+        tracefs: Some(PathBuf::from("/sys/kernel/tracing")),
+        tracing: Ok(()),
+        run_delay: true,
+        schedstats: Some(false),
+        pressure: Ok(()),
+    }
+}
+
+/// The same for a user without privileges, who has logged in by systemd.
+fn unprivileged() -> Probes {
+    let mut probes = workstation();
+    let denied = Err(PermissionDenied);
+    probes.privileges = Privileges { user: 1000, capabilities: vec![], in_a_user_namespace: false };
+    probes.cgroups.folder = Some(PathBuf::from("/sys/fs/cgroup/user.slice/user-1000.slice/session-2.scope"));
+    probes.cgroups.controllers.retain(|controller| controller.name != "cpuset" && controller.name != "io");
+    probes.cgroups.controllers.iter_mut().for_each(|controller| controller.writable = false);
+    probes.cgroups.has_a_share = false;
+    (probes.best_nice, probes.real_time) = (Ok(0), denied);
+    probes.perf = Perf { paranoid: Some(2), own_switches: denied, cycles: Ok(()), others: denied };
+    probes.tracing = denied;
+    probes.kernel =
+        Kernel { tick: Some(Span::from_millis(4)), preemption: Some(Preemption::Voluntary), ..probes.kernel };
+    probes
+}
+
+/// A container with one and a half CPUs, in a virtual machine with an old kernel.
+fn container() -> Probes {
+    let mut probes = unprivileged();
+    probes.machine.kernel = "5.15.0-91-generic".to_owned();
+    probes.scheduler = "cfs".to_owned();
+    probes.machine.cpus = 1;
+    probes.machinery = Machinery {
+        hypervisor: Some("KVM".to_owned()),
+        stolen_percent: Some(3.25),
+        container: Some("docker".to_owned()),
+    };
+    probes.cgroups.folder = Some(PathBuf::from("/sys/fs/cgroup"));
+    probes.cgroups.has_a_share = true;
+    probes.cgroups.quota = Some(Quota {
+        time: Span::from_millis(150),
+        period: Span::from_millis(100),
+        file: PathBuf::from("/sys/fs/cgroup/cpu.max"),
+    });
+    probes.kernel = Kernel { preemption: None, preemption_is_dynamic: false, ..probes.kernel };
+    probes.rseq = Rseq::Unregistered;
+    probes.timeslice = Ok(None);
+    (probes.tracefs, probes.tracing) = (None, Err(NotFound));
+    (probes.pressure, probes.sched_ext) = (Err(Unsupported), false);
+    (probes.nice, probes.best_nice) = (Ok(5), Ok(5));
+    probes
+}
+
+/// One CPU and next to nothing, in a sandbox that refuses what it does not know.
+fn sandbox() -> Probes {
+    let refused = Err(Unsupported);
+    let mut probes = container();
+    probes.machine = Machine {
+        cpu_model: "unknown".to_owned(),
+        kernel: "4.4.0".to_owned(),
+        cpus_online: 4,
+        cpus_allowed: vec![2],
+        cpus: 1,
+    };
+    probes.privileges.in_a_user_namespace = true;
+    probes.machinery =
+        Machinery { hypervisor: Some("unknown".into()), stolen_percent: None, container: Some("gVisor".into()) };
+    probes.cgroups = Cgroups::default();
+    probes.kernel = Kernel { tick: None, tickless: None, preemption: None, preemption_is_dynamic: false };
+    probes.futexes = false;
+    probes.rseq = Rseq::Absent;
+    (probes.nice, probes.best_nice, probes.real_time, probes.timeslice) =
+        (Err(Unsupported), Err(Unsupported), refused, Err(Unsupported));
+    (probes.autogroup, probes.schedstats, probes.run_delay) = (None, None, false);
+    probes.perf = Perf { paranoid: None, own_switches: refused, cycles: refused, others: refused };
+    probes.pressure = Err(NotFound);
+    probes
+}
+
+fn machines() -> [(&'static str, Probes); 4] {
+    [
+        ("workstation", workstation()),
+        ("unprivileged", unprivileged()),
+        ("container", container()),
+        ("sandbox", sandbox()),
+    ]
+}
+
+#[track_caller]
+fn finding(probes: &Probes, name: &str) -> Finding {
+    examine(probes).findings.into_iter().find(|finding| finding.name == name).unwrap()
+}
+
+#[test]
+fn reports_read_as_they_should() {
+    for (name, probes) in machines() {
+        insta::assert_snapshot!(name, examine(&probes));
+    }
+}
+
+#[test]
+fn a_machine_that_allows_everything_lacks_nothing() {
+    for finding in examine(&workstation()).findings {
+        assert_eq!(finding.state, State::Yes, "{finding:?}");
+    }
+}
+
+#[test]
+fn what_is_there_costs_nothing_and_what_is_not_costs_something() {
+    for (machine, probes) in machines() {
+        for finding in examine(&probes).findings {
+            let is_there = finding.state == State::Yes;
+            assert_eq!(finding.costs.is_empty(), is_there, "{machine}: {finding:?}");
+            assert!(!is_there || finding.remedy.is_none(), "{machine}: {finding:?}");
+            assert!(finding.state != State::Partly || finding.remedy.is_some(), "{machine}: {finding:?}");
+        }
+    }
+}
+
+#[test]
+fn every_machine_has_the_same_findings_with_the_worst_of_each_capability_first() {
+    let names = |probes: &Probes| examine(probes).findings.iter().map(|finding| finding.name).collect::<BTreeSet<_>>();
+    let expected = names(&workstation());
+    for (machine, probes) in machines() {
+        assert_eq!(names(&probes), expected, "{machine}");
+        let findings = examine(&probes).findings;
+        assert_eq!(findings.len(), expected.len(), "{machine}");
+        assert!(findings.is_sorted_by_key(|finding| (finding.capability, finding.state)), "{machine}");
+    }
+}
+
+#[test]
+fn every_finding_is_explained_in_the_documents() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/doctor.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for finding in examine(&workstation()).findings {
+        assert!(text.contains(&format!("| `{}` |", finding.name)), "{}", finding.name);
+    }
+}
+
+#[test]
+fn a_quota_beyond_the_machine_is_none() {
+    let mut probes = workstation();
+    let quota = |cpus: u64| Quota {
+        time: Span::from_millis(100 * cpus),
+        period: Span::from_millis(100),
+        file: PathBuf::from("f"),
+    };
+    for (cpus, state) in [(7, State::Partly), (8, State::Yes), (9, State::Yes)] {
+        probes.cgroups.quota = Some(quota(cpus));
+        assert_eq!(finding(&probes, "whole-cpus").state, state, "{cpus}");
+    }
+}
+
+#[test]
+fn one_cpu_is_none_to_wait_on_and_a_quota_is_another_matter() {
+    let mut probes = workstation();
+    for (allowed, cpus, state) in [(1, 1, State::No), (2, 1, State::Partly), (8, 1, State::Yes)] {
+        (probes.machine.cpus_allowed, probes.machine.cpus) = ((0..allowed).collect(), cpus);
+        assert_eq!(finding(&probes, "several-cpus").state, state, "{allowed}");
+    }
+    (probes.machine.cpus_online, probes.machine.cpus_allowed) = (1, vec![0]);
+    assert_eq!(finding(&probes, "several-cpus").remedy, None);
+}
+
+#[test]
+fn a_kernel_is_as_one_would_like_it_when_it_gives_way_at_once() {
+    let mut probes = workstation();
+    for (preemption, state) in [
+        (None, State::Unknown),
+        (Some(Preemption::None), State::Partly),
+        (Some(Preemption::Voluntary), State::Partly),
+        (Some(Preemption::Lazy), State::Partly),
+        (Some(Preemption::Full), State::Yes),
+        (Some(Preemption::RealTime), State::Yes),
+    ] {
+        probes.kernel.preemption = preemption;
+        assert_eq!(finding(&probes, "kernel-preemption").state, state);
+    }
+}
+
+#[test]
+fn a_quota_is_lifted_by_what_its_version_understands() {
+    let mut probes = workstation();
+    let file = PathBuf::from("/g/quota");
+    probes.cgroups.quota = Some(Quota { time: Span::from_millis(50), period: Span::from_millis(100), file });
+    for (version, start) in [(1, "echo -1 > /g/quota"), (2, "echo max > /g/quota")] {
+        probes.cgroups.version = Some(version);
+        assert!(finding(&probes, "whole-cpus").remedy.unwrap().starts_with(start));
+    }
+}
+
+#[test]
+fn autogroup_matters_only_where_no_group_has_a_share_of_its_own() {
+    let mut probes = workstation();
+    for (autogroup, has_a_share, state) in [
+        (None, false, State::Yes),
+        (Some(false), false, State::Yes),
+        (Some(true), true, State::Yes),
+        (Some(true), false, State::Partly),
+    ] {
+        (probes.autogroup, probes.cgroups.has_a_share) = (autogroup, has_a_share);
+        assert_eq!(finding(&probes, "one-session").state, state);
+    }
+}
+
+#[test]
+fn root_without_real_time_is_sent_to_its_group_and_others_to_their_limits() {
+    let mut probes = workstation();
+    probes.real_time = Err(PermissionDenied);
+    assert!(finding(&probes, "real-time").remedy.unwrap().contains("cpu.rt_runtime_us"));
+    probes.privileges.in_a_user_namespace = true;
+    assert!(finding(&probes, "real-time").remedy.unwrap().contains("prlimit"));
+}
+
+#[test]
+fn some_of_the_better_nice_values_are_some() {
+    let mut probes = workstation();
+    for (now, best, state) in [(0, -20, State::Yes), (0, -5, State::Partly), (0, 0, State::No), (10, 0, State::No)] {
+        (probes.nice, probes.best_nice) = (Ok(now), Ok(best));
+        assert_eq!(finding(&probes, "nice").state, state, "{now}, {best}");
+    }
+}
+
+#[test]
+fn counters_that_a_virtual_machine_lacks_are_not_a_matter_of_permission() {
+    let mut probes = container();
+    probes.perf = Perf { paranoid: Some(-1), own_switches: Ok(()), cycles: Err(NotFound), others: Ok(()) };
+    assert!(finding(&probes, "perf").remedy.unwrap().contains("virtual PMU"));
+    probes.perf.others = Err(PermissionDenied);
+    assert!(finding(&probes, "perf").remedy.unwrap().contains("perf_event_paranoid"));
+}
+
+#[test]
+fn cpus_are_listed_as_the_kernel_does() {
+    for (cpus, list) in [(vec![], ""), (vec![3], "3"), (vec![0, 1, 2, 3, 8, 10, 11], "0-3,8,10-11")] {
+        assert_eq!(text::list_of_cpus(&cpus), list);
+    }
+}

@@ -1,0 +1,103 @@
+//! The report as people read it.
+
+use std::fmt;
+
+use policy::Span;
+
+use super::{Capability, Finding, Privileges, Report, State};
+
+/// How long lines are at most, where words allow it.
+const WIDTH: usize = 100;
+/// Where a finding's text begins.
+const INDENT: usize = 32;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Report { machine, privileges, findings } = self;
+        let cpus = format!("{} of {} CPUs", machine.cpus, machine.cpus_online);
+        writeln!(f, "{}, {cpus}, Linux {}; asked by {privileges}", machine.cpu_model, machine.kernel)?;
+        for capability in Capability::ALL {
+            writeln!(f, "\n{}", heading(capability))?;
+            for finding in findings.iter().filter(|finding| finding.capability == capability) {
+                write_finding(f, finding)?;
+            }
+        }
+        let count = |state| findings.iter().filter(|finding| finding.state == state).count();
+        let counts = [State::No, State::Partly, State::Unknown, State::Yes].map(|state| (count(state), state.word()));
+        let counts = counts.into_iter().filter(|&(count, _)| count > 0).map(|(count, word)| format!("{count} {word}"));
+        writeln!(f, "\n{}", counts.collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn heading(capability: Capability) -> &'static str {
+    match capability {
+        Capability::Waiting => "waiting: barriers and locks",
+        Capability::Runs => "runs: scenarios on this machine, and their figures",
+        Capability::Inspection => "inspection: what the kernel tells of a run (--trace needs none of it)",
+        Capability::Control => "control: favouring some threads over others (no command of rowlock does it yet)",
+    }
+}
+
+fn write_finding(f: &mut fmt::Formatter, finding: &Finding) -> fmt::Result {
+    let Finding { name, state, seen, costs, remedy, .. } = finding;
+    write_line(f, &format!("  {:<8}{name}", state.word()), seen)?;
+    for cost in costs {
+        write_line(f, &format!("{:INDENT$}", format!("            costs {}", cost.capability.word())), &cost.what)?;
+    }
+    remedy.iter().try_for_each(|remedy| write_line(f, "            to get it", remedy))
+}
+
+/// A label and a text beside it, which is broken into lines that all begin at the same column.
+fn write_line(f: &mut fmt::Formatter, label: &str, text: &str) -> fmt::Result {
+    let mut line = format!("{label:<INDENT$}");
+    let mut length = INDENT;
+    for (place, word) in text.split(' ').enumerate() {
+        let more = word.chars().count() + 1;
+        if place > 0 && length + more > WIDTH {
+            writeln!(f, "{line}")?;
+            line = " ".repeat(INDENT);
+            length = INDENT;
+        } else if place > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+        length += more;
+    }
+    writeln!(f, "{line}")
+}
+
+impl fmt::Display for Privileges {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Privileges { user, capabilities, in_a_user_namespace } = self;
+        match user {
+            0 => write!(f, "root")?,
+            _ => write!(f, "user {user}")?,
+        }
+        if *in_a_user_namespace {
+            write!(f, " of a user namespace")?;
+        }
+        match capabilities.as_slice() {
+            [] => write!(f, " without capabilities"),
+            some => write!(f, " with {}", some.join(", ")),
+        }
+    }
+}
+
+/// A span in the unit that suits it: `4 ms`, `0.5 ms`.
+pub(super) fn span(span: Span) -> String {
+    let nanos = span.as_nanos() as f64;
+    if nanos < 1e5 { format!("{} us", nanos / 1e3) } else { format!("{} ms", nanos / 1e6) }
+}
+
+/// Ascending numbers as the kernel writes them: `0-3,8`.
+pub(super) fn list_of_cpus(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let range = |(first, last)| if first == last { format!("{first}") } else { format!("{first}-{last}") };
+    ranges.into_iter().map(range).collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,148 @@
+//! Findings about what barriers and locks need.
+
+use policy::Span;
+use sys::rseq::Rseq;
+
+use super::Capability::{Runs, Waiting};
+use super::text::{list_of_cpus, span};
+use super::{Finding, Preemption, Probes, State};
+
+pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
+    vec![
+        futexes(probes),
+        cpu_number(probes),
+        several_cpus(probes),
+        whole_cpus(probes),
+        short_tick(probes),
+        kernel_preemption(probes),
+    ]
+}
+
+fn futexes(probes: &Probes) -> Finding {
+    let finding = |state, seen| Finding::new("futexes", Waiting, state, seen);
+    if probes.futexes {
+        return finding(State::Yes, "threads sleep in the kernel until they are woken, also across processes");
+    }
+    finding(State::No, "the kernel, or a filter of system calls, refuses them")
+        .costs(Waiting, "nothing can block: barriers and locks do not work")
+        .costs(Runs, "jobs of kind barrier do not work")
+        .remedy("allow the system call futex in the filter that this program runs under (docker run --security-opt seccomp=unconfined)")
+}
+
+fn cpu_number(probes: &Probes) -> Finding {
+    let finding = |state, seen| Finding::new("cpu-number", Waiting, state, seen);
+    let slow = "asking which CPU a thread runs on, as rules that look at occupancy do at each wait, takes longer, up to a system call";
+    match probes.rseq {
+        Rseq::Registered => {
+            finding(State::Yes, "a thread reads the number of its CPU from memory (rseq, registered by the C library)")
+        }
+        Rseq::Unregistered => finding(State::Partly, "the kernel has rseq, but the C library has not registered it")
+            .costs(Waiting, slow)
+            .remedy(
+                "run with glibc 2.35 or later, linked dynamically, and without glibc.pthread.rseq=0 in GLIBC_TUNABLES",
+            ),
+        Rseq::Absent => finding(State::No, "the kernel lacks rseq, or a filter of system calls forbids it")
+            .costs(Waiting, slow)
+            .remedy("run a kernel built with CONFIG_RSEQ, and allow the system call rseq in filters"),
+    }
+}
+
+fn several_cpus(probes: &Probes) -> Finding {
+    let machine = &probes.machine;
+    let (allowed, online) = (machine.cpus_allowed.len(), machine.cpus_online as usize);
+    let cpus = list_of_cpus(&machine.cpus_allowed);
+    let seen = format!("{allowed} of {online} CPUs are allowed by the affinity mask: {cpus}");
+    let finding = |state| Finding::new("several-cpus", Waiting, state, seen);
+    let more =
+        format!("taskset -pc 0-{} $$ in the shell, before rowlock, unless a cpuset forbids it", online.max(1) - 1);
+    if allowed <= 1 {
+        let finding = finding(State::No)
+            .costs(
+                Waiting,
+                "no two threads run at the same time: spinning only keeps others from running, so rules that block at \
+                 once are right",
+            )
+            .costs(Runs, "there is no sleeping CPU to wake, so cs is the cost of a switch");
+        return if allowed < online { finding.remedy(more) } else { finding };
+    }
+    if allowed < online {
+        let cost = "jobs, and the simulated twin of this machine, have no more CPUs than that";
+        return finding(State::Partly).costs(Runs, cost).remedy(more);
+    }
+    finding(State::Yes)
+}
+
+fn whole_cpus(probes: &Probes) -> Finding {
+    let finding = |state, seen: String| Finding::new("whole-cpus", Waiting, state, seen);
+    let Some(quota) = &probes.cgroups.quota else {
+        return finding(State::Yes, "no quota limits the running time".to_owned());
+    };
+    let (period, file) = (span(quota.period), quota.file.display());
+    let seen =
+        format!("{} of running time in each {period}, worth {:.2} CPUs, says {file}", span(quota.time), quota.cpus());
+    // A group may have more than the machine can give.
+    if quota.cpus() >= probes.machine.cpus_allowed.len() as f64 {
+        return finding(State::Yes, seen);
+    }
+    let none = if probes.cgroups.version == Some(1) { "-1" } else { "max" };
+    let count = probes.machine.cpus;
+    finding(State::Partly, seen)
+        .costs(
+            Waiting,
+            format!(
+                "when the time is used up all threads stop until the next {period} begin, those that hold a lock too; \
+                 spinning uses it up; rules that count CPUs count {count}"
+            ),
+        )
+        .costs(Runs, format!("completion times scatter by the period, and the simulated twin has {count} of the CPUs"))
+        .remedy(match &probes.machinery.container {
+            Some(_) => format!(
+                "start the container without a limit of CPUs, or with --cpuset-cpus in the place of --cpus; where its root \
+                 may: echo {none} > {file}"
+            ),
+            None => format!("echo {none} > {file} (root), or CPUQuota= in the unit that set it"),
+        })
+}
+
+fn short_tick(probes: &Probes) -> Finding {
+    let finding = |state, seen: String| Finding::new("short-tick", Waiting, state, seen);
+    let Some(tick) = probes.kernel.tick else {
+        return finding(State::Unknown, "the coarse clock does not tell the tick".to_owned())
+            .costs(Waiting, "none is known; rowlock calibrate measures the tick");
+    };
+    let tickless = probes.kernel.tickless.map_or(String::new(), |option| format!(", {option}"));
+    let seen = format!("{}, HZ={}{tickless}", span(tick), 1_000_000_000 / tick.as_nanos().max(1));
+    if tick <= Span::from_millis(1) {
+        return finding(State::Yes, seen);
+    }
+    finding(State::Partly, seen)
+        .costs(Waiting, format!("a yield beside a CPU-bound program can cost {}: always-yield collapses there, and so do libraries that yield", span(tick)))
+        .remedy("a kernel built with CONFIG_HZ_1000; or waiting rules that stop yielding, as adaptive does")
+}
+
+fn kernel_preemption(probes: &Probes) -> Finding {
+    let finding = |state, seen: String| Finding::new("kernel-preemption", Waiting, state, seen);
+    let Some(preemption) = probes.kernel.preemption else {
+        return finding(State::Unknown, "neither /proc nor /boot has the kernel's configuration".to_owned())
+            .costs(Waiting, "none is known")
+            .remedy("as root: cat /sys/kernel/debug/sched/preempt");
+    };
+    let seen = format!("the kernel's own code can be preempted: {}", preemption.word());
+    let until = match preemption {
+        Preemption::Full | Preemption::RealTime => return finding(State::Yes, seen),
+        Preemption::Lazy => "until that is through or the next tick comes",
+        Preemption::None | Preemption::Voluntary => "until that is through",
+    };
+    let remedy = if probes.kernel.preemption_is_dynamic {
+        "echo full > /sys/kernel/debug/sched/preempt (root, with debugfs mounted), or preempt=full on the kernel's command \
+         line"
+    } else {
+        "a kernel built with CONFIG_PREEMPT or CONFIG_PREEMPT_DYNAMIC"
+    };
+    finding(State::Partly, seen)
+        .costs(
+            Waiting,
+            format!("a thread that is woken on a CPU where another program is in the kernel may wait {until}"),
+        )
+        .remedy(remedy)
+}
