@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Policies(Policies),
     /// Measure what switches, wakeups and yields cost on this machine, and keep the figures for later runs
     Calibrate(Calibrate),
+    /// Say what this machine allows, what is missing, what that costs and how to get it; nothing is changed
+    Doctor(Doctor),
     /// Explain one column of a CSV file by others: ordinary least squares with standard errors and p values
     Regress(Regress),
 }
@@ -128,6 +130,13 @@ pub(crate) struct Calibrate {
     #[arg(long)]
     pub(crate) fresh: bool,
     /// How to print the figures
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// How to print what was found
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
 }

@@ -4,6 +4,7 @@
 mod arguments;
 mod calibrate;
 mod check;
+mod doctor;
 mod output;
 mod paper;
 mod policies;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Paper(arguments) => paper::paper(&arguments),
         Command::Policies(arguments) => policies::policies(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Regress(arguments) => regress::regress(&arguments),
     };
     match done {

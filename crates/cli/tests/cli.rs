@@ -316,6 +316,30 @@ fn the_calibration_is_printed_for_people_and_for_programs() {
 }
 
 #[test]
+fn the_doctor_examines_this_machine_for_people_and_for_programs() {
+    let place = Place::new();
+    let text = place.rowlock(&["doctor"]).exits(0).stdout;
+    let json: Value = serde_json::from_str(&place.rowlock(&["doctor", "--format", "json"]).exits(0).stdout).unwrap();
+    assert_eq!(json["schema_version"], 1);
+    let findings = json["findings"].as_array().unwrap();
+    assert!(!findings.is_empty());
+    let mut last = "";
+    for finding in findings {
+        let word = |key: &str| finding[key].as_str().unwrap_or_else(|| panic!("{key}: {finding}"));
+        // Its line begins with the state, and stands below the heading of its capability.
+        let line = |line: &&str| line.split_whitespace().take(2).eq([word("state"), word("name")]);
+        assert_eq!(text.lines().filter(line).count(), 1, "{finding}\n{text}");
+        if word("capability") != last {
+            last = word("capability");
+            assert!(text.lines().any(|line| line.starts_with(&format!("{last}: "))), "{last}\n{text}");
+        }
+        assert!(["no", "partly", "unknown", "yes"].contains(&word("state")) && !word("seen").is_empty(), "{finding}");
+        assert_eq!(finding["costs"].as_array().unwrap().is_empty(), word("state") == "yes", "{finding}");
+    }
+    assert_eq!(place.left_behind(), [] as [&str; 0]);
+}
+
+#[test]
 fn the_scenarios_of_the_repository_are_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
