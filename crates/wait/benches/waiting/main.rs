@@ -69,6 +69,9 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
         let files: Vec<Vec<Run>> = options.score.iter().map(|path| runs::read(path)).collect::<Result<_, _>>()?;
         files.concat()
     };
+    if runs.is_empty() {
+        return Err("there are no runs to score".into());
+    }
     // A file may hold both kinds of work, which have nothing to be compared by.
     let (locks, meetings): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(|run| run.work.contains('/'));
     for (title, runs) in [("Barriers", meetings), ("Locks", locks)] {
