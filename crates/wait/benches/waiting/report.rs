@@ -125,12 +125,7 @@ fn write_summary(
         let worst = scored.iter().min_by(|(_, one), (_, other)| one.value.total_cmp(&other.value));
         let worst =
             worst.map(|&(cell, ratio)| format!("{} at {}", with_interval(Some(ratio)), name(&sheet.cells[cell])));
-        let beside = to_baseline.map(|ratios| {
-            let beside = ratios.cells.iter().zip(&sheet.cells).filter(|(_, cell)| cell.hogs == 2);
-            beside
-                .filter(|(ratios, _)| ratios[arm].is_some_and(|ratio| ratio.is_surely_below(FLOOR_BESIDE_HOGS)))
-                .count()
-        });
+        let beside = to_baseline.map(|ratios| low_beside_hogs(sheet, ratios, arm));
         row(
             out,
             [

@@ -140,9 +140,6 @@ fn logarithm(splits: &[Medians], judged: usize, candidates: &[usize]) -> Option<
 impl Drawn {
     fn new(cell: &Rates, random: &mut Random) -> Drawn {
         let count = cell.rates.first().map_or(0, Vec::len);
-        if count < 2 {
-            return Drawn { splits: Vec::new(), resamples: Vec::new() };
-        }
         let once = vec![1; count];
         let splits = (0..SPLITS).map(|_| medians(cell, &once, random)).collect();
         let resample = |random: &mut Random| {

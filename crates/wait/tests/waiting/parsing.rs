@@ -42,8 +42,10 @@ fn what_is_no_cell_is_refused_with_its_text() {
 #[test]
 fn every_usual_arm_reads_back_as_it_is_printed_and_can_do_its_work() {
     for (locks, cells) in [(false, Cell::meetings()), (true, Cell::locks())] {
-        for arm in arms::parse(arms::usual(locks)).unwrap() {
-            assert_eq!(arm.to_string().parse::<Arm>().unwrap(), arm);
+        let usual = arms::usual(locks).split(',');
+        for (arm, written) in arms::parse(arms::usual(locks)).unwrap().into_iter().zip(usual) {
+            assert_eq!(arm.to_string(), written);
+            assert_eq!(written.parse::<Arm>().unwrap(), arm);
             assert!(cells.iter().all(|cell| arm.can(cell.work)), "{arm}");
         }
     }

@@ -63,20 +63,26 @@ fn goals(text: &str) -> Vec<&str> {
 
 #[test]
 fn goals_are_reached_or_missed_one_by_one() {
-    let runs = |alone: f64, beside: f64| {
+    let runs = |[two, three]: [f64; 2], beside: f64| {
         let cell = |threads: u32, hogs: u32, speed: f64| {
             (0..4).flat_map(move |n| {
                 let run = |arm, copy, rate| Run { copy, threads, hogs, ..run(arm, n, rate) };
                 [run("pthread", 1, 100.0), run("rule:adaptive", 1, speed), run("rule:adaptive", 2, speed)]
             })
         };
-        cell(2, 0, alone).chain(cell(3, 0, alone)).chain(cell(2, 2, beside)).collect::<Vec<Run>>()
+        cell(2, 0, two).chain(cell(3, 0, three)).chain(cell(2, 2, beside)).collect::<Vec<Run>>()
     };
     let (reached, missed) = ("reached |", "missed |");
-    assert_eq!(goals(&tables(&runs(501.0, 100.0))), [reached; 6]);
-    assert_eq!(goals(&tables(&runs(400.0, 100.0))), [reached, reached, reached, reached, missed, reached]);
-    assert_eq!(goals(&tables(&runs(200.0, 84.0))), [reached, missed, reached, missed, missed, missed]);
-    assert_eq!(goals(&tables(&runs(501.0, 50.0))), [missed, missed, missed, missed, reached, reached]);
+    for (alone, beside, expected) in [
+        ([501.0, 301.0], 100.0, [reached; 6]),
+        ([499.0, 301.0], 100.0, [reached, reached, reached, reached, missed, reached]),
+        ([501.0, 299.0], 100.0, [reached, reached, reached, reached, reached, missed]),
+        ([200.0, 301.0], 84.0, [reached, missed, reached, missed, missed, reached]),
+        ([501.0, 301.0], 50.0, [missed, missed, missed, missed, reached, reached]),
+        ([50.0, 301.0], 100.0, [missed, missed, missed, reached, missed, reached]),
+    ] {
+        assert_eq!(goals(&tables(&runs(alone, beside))), expected, "{alone:?} alone, {beside} beside hogs");
+    }
 }
 
 #[test]
