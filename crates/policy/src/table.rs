@@ -28,8 +28,8 @@ const fn named(form: &'static str, rule: Rule, meaning: &'static str, source: &'
     Entry { decision: "waiting", form, meaning, source, rule: Some(rule), example: rule }
 }
 
-const fn family(form: &'static str, example: Bound, meaning: &'static str, source: &'static str) -> Entry<Rule> {
-    Entry { decision: "waiting", form, meaning, source, rule: None, example: Rule::TwoPhase(example) }
+const fn family(form: &'static str, example: Rule, meaning: &'static str, source: &'static str) -> Entry<Rule> {
+    Entry { decision: "waiting", form, meaning, source, rule: None, example }
 }
 
 const fn of_cs(thousandths: u64, plus: bool) -> Bound {
@@ -79,15 +79,63 @@ pub const WAITING: &[Entry<Rule>] = &[
         "spin for slightly more than two switches, then block",
         "Tsafrir and Feitelson, section 4.2",
     ),
+    named(
+        "0.54 cs",
+        Rule::TwoPhase(of_cs(540, false)),
+        "spin for ln(e - 1) switches, the best bound where waits are exponentially distributed, as at locks; then block",
+        "Lim and Agarwal (1993); Tsafrir and Feitelson, section 1",
+    ),
+    named(
+        "0.62 cs",
+        Rule::TwoPhase(of_cs(620, false)),
+        "spin for (sqrt(5) - 1) / 2 switches, the best bound where waits are uniformly distributed, as at barriers; then block",
+        "Lim and Agarwal (1993); Tsafrir and Feitelson, section 1",
+    ),
+    named(
+        "randomized",
+        Rule::Randomized,
+        "spin for a random time up to the cost of a switch, long ones being likelier, then block",
+        "Karlin, Manasse, McGeoch and Owicki (1990); Tsafrir and Feitelson, section 1",
+    ),
+    named(
+        "variable-competitive",
+        Rule::VariableCompetitive,
+        "spin for what would have cost least over the last eight waits, at most for a switch, then block",
+        "Karlin, Li, Manasse and Owicki (1991); Tsafrir and Feitelson, section 6",
+    ),
+    named(
+        "owner-running",
+        Rule::OwnerRunning,
+        "spin while nobody awaited was last seen on this CPU, else block",
+        "Karlin, Li, Manasse and Owicki (1991); Tsafrir and Feitelson, section 6",
+    ),
+    named(
+        "grain-aware",
+        Rule::GrainAware,
+        "spin for slightly more than two switches unless the last four computations took five switches or more, then block",
+        "Tsafrir and Feitelson, section 6",
+    ),
+    named(
+        "load-aware",
+        Rule::LoadAware { thousandths: 2000 },
+        "spin for slightly more than two switches while there are fewer than two threads for each CPU, then block",
+        "Tsafrir and Feitelson, section 6",
+    ),
+    family(
+        "load-aware K",
+        Rule::LoadAware { thousandths: 1500 },
+        "the same with K threads for each CPU",
+        "Tsafrir and Feitelson, section 6",
+    ),
     family(
         "N cs",
-        of_cs(5000, false),
+        Rule::TwoPhase(of_cs(5000, false)),
         "spin for N times the cost of a switch, then block; \"N cs+\" adds the margin",
         "Tsafrir and Feitelson, section 1",
     ),
     family(
         "SPAN",
-        Bound::Fixed(Span::from_micros(44)),
+        Rule::TwoPhase(Bound::Fixed(Span::from_micros(44))),
         "spin for a fixed time such as \"44 us\", then block",
         "Tsafrir and Feitelson, section 1",
     ),

@@ -188,6 +188,13 @@ pub(crate) fn thousandths(number: &str) -> Option<u64> {
     whole?.checked_mul(1000)?.checked_add(scale_fraction(fraction, 1000)?)
 }
 
+/// A number of thousandths as [`thousandths`] reads it.
+pub(crate) fn of_thousandths(n: u64) -> String {
+    let fraction = format!("{:03}", n % 1000);
+    let fraction = fraction.trim_end_matches('0');
+    format!("{}{}{fraction}", n / 1000, if fraction.is_empty() { "" } else { "." })
+}
+
 /// A point on the clock of the world that names it, in nanoseconds since that world's zero.
 ///
 /// The simulator's zero is the start of the run; the host's is that of `CLOCK_MONOTONIC`.

@@ -9,6 +9,8 @@
 //! switch on one CPU and more, and it is the former that a bound on spinning competes with; a world fills [`Costs::cs`] with what
 //! a *blocked sibling* will cost it.
 //!
+//! Each rule stands in a module of its own, with its source and its deviations at the head.
+//!
 //! # The step machine
 //!
 //! A world that has a thread waiting keeps one [`Waiter`] for it and asks [`Waiter::step`] what to do: once when the
@@ -24,11 +26,23 @@
 
 mod adaptive;
 mod bound;
+mod grain_aware;
+mod load_aware;
+mod owner_running;
+mod randomized;
 mod rule;
+mod two_phase;
+mod variable_competitive;
 
 use self::adaptive::Adaptive;
 pub use self::bound::Bound;
+use self::grain_aware::GrainAware;
+use self::load_aware::LoadAware;
+use self::owner_running::OwnerRunning;
+use self::randomized::Randomized;
 pub use self::rule::{ParseRuleError, Rule};
+use self::two_phase::TwoPhase;
+use self::variable_competitive::VariableCompetitive;
 use crate::units::{CpuId, Instant, Span, ThreadId};
 
 /// What a waiting thread does next.
@@ -82,7 +96,7 @@ pub struct Team<'a> {
     /// [`Waiter::wants`] does not ask for it.
     pub missing: &'a [Missing],
     /// How many threads the machine has to place: all that run or are ready, whosever they are, and those of this team
-    /// that have blocked. Zero where [`Waiter::wants`] does not ask for it.
+    /// that have blocked (where a world counts them by the process, those of its process). Zero where [`Waiter::wants`] does not ask for it.
     pub load: u32,
     /// A random number, new for each step and uniform over its range. Zero where [`Waiter::wants`] does not ask for it.
     pub draw: u32,
@@ -136,18 +150,25 @@ enum Kind {
     AlwaysBlock,
     AlwaysSpin,
     AlwaysYield,
-    TwoPhase { limit: Span, spun: Span },
+    TwoPhase(TwoPhase),
     Adaptive(Adaptive),
+    LoadAware(LoadAware),
+    GrainAware(GrainAware),
+    Randomized(Randomized),
+    VariableCompetitive(VariableCompetitive),
+    OwnerRunning(OwnerRunning),
 }
 
 impl Waiter {
     /// What of its world the rule wants to know.
     pub const fn wants(&self) -> Wants {
+        let nothing = Wants { missing: false, load: false, draw: false };
         match self.kind {
-            Kind::AlwaysBlock | Kind::AlwaysSpin | Kind::AlwaysYield | Kind::TwoPhase { .. } => {
-                Wants { missing: false, load: false, draw: false }
-            }
-            Kind::Adaptive(_) => Wants { missing: true, load: false, draw: false },
+            Kind::AlwaysBlock | Kind::AlwaysSpin | Kind::AlwaysYield | Kind::TwoPhase(_) => nothing,
+            Kind::GrainAware(_) | Kind::VariableCompetitive(_) => nothing,
+            Kind::Adaptive(_) | Kind::OwnerRunning(_) => Wants { missing: true, ..nothing },
+            Kind::LoadAware(_) => Wants { load: true, ..nothing },
+            Kind::Randomized(_) => Wants { draw: true, ..nothing },
         }
     }
 
@@ -160,16 +181,12 @@ impl Waiter {
             Kind::AlwaysBlock => Decision::Block,
             Kind::AlwaysSpin => Decision::Spin(Span::MAX),
             Kind::AlwaysYield => Decision::Yield,
-            Kind::TwoPhase { limit, spun } => {
-                match seen {
-                    Observation::Arrived => *spun = Span::ZERO,
-                    Observation::Spun(more) => *spun += more,
-                    Observation::Yielded(_) => {}
-                    // Having blocked once, it has spent its spinning: a spurious waking earns no more.
-                    Observation::Woken => *spun = *limit,
-                }
-                if *spun < *limit { Decision::Spin(*limit - *spun) } else { Decision::Block }
-            }
+            Kind::TwoPhase(rule) => rule.step(seen),
+            Kind::LoadAware(rule) => rule.step(team, seen),
+            Kind::GrainAware(rule) => rule.step(team, seen),
+            Kind::Randomized(rule) => rule.step(team, seen),
+            Kind::VariableCompetitive(rule) => rule.step(team, *state, seen),
+            Kind::OwnerRunning(rule) => rule.step(team, seen),
             Kind::Adaptive(adaptive) => adaptive.step(team, state, seen),
         }
     }
@@ -179,8 +196,11 @@ impl Waiter {
     #[inline]
     pub fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
         match &mut self.kind {
-            Kind::AlwaysBlock | Kind::AlwaysSpin | Kind::AlwaysYield | Kind::TwoPhase { .. } => {}
+            Kind::AlwaysBlock | Kind::AlwaysSpin | Kind::AlwaysYield | Kind::TwoPhase(_) => {}
+            Kind::LoadAware(_) | Kind::Randomized(_) | Kind::OwnerRunning(_) => {}
             Kind::Adaptive(adaptive) => adaptive.over(now, state, seen),
+            Kind::GrainAware(rule) => rule.over(now),
+            Kind::VariableCompetitive(rule) => rule.over(now, state, seen),
         }
     }
 
@@ -262,6 +282,9 @@ mod tests {
             ("0.62 cs", "0.62 cs"),
             ("2.5 cs+", "2.5 cs+"),
             ("44us", "44 us"),
+            ("load-aware", "load-aware"),
+            ("load-aware 2", "load-aware"),
+            ("load-aware 2.50", "load-aware 2.5"),
         ] {
             let rule: Rule = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
             assert_eq!(rule.to_string(), printed);
@@ -277,5 +300,7 @@ mod tests {
         assert_eq!(error("44 parsecs"), ParseRuleError::Unknown("44 parsecs".into()));
         assert_eq!(error("4 m"), ParseRuleError::Span(ParseSpanError::UnknownUnit("m".into())));
         assert_eq!(error("-2 cs"), ParseRuleError::Unknown("-2 cs".into()));
+        assert_eq!(error("load-aware -2"), ParseRuleError::Unknown("load-aware -2".into()));
+        assert_eq!(error("load-aware2"), ParseRuleError::Unknown("load-aware2".into()));
     }
 }

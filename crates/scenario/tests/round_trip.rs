@@ -36,7 +36,8 @@ fn margin() -> impl Strategy<Value = Bound> {
 
 fn rule() -> impl Strategy<Value = Rule> {
     let named = policy::table::WAITING.iter().filter_map(|entry| entry.rule).collect::<Vec<_>>();
-    prop_oneof![select(named), bound().prop_map(Rule::TwoPhase)]
+    let load_aware = (0_u64..100_000).prop_map(|thousandths| Rule::LoadAware { thousandths });
+    prop_oneof![select(named), bound().prop_map(Rule::TwoPhase), load_aware]
 }
 
 fn machine() -> impl Strategy<Value = MachineKeys> {

@@ -12,6 +12,7 @@ pub(crate) fn after_event<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
     every_thread_is_in_one_place(engine);
     no_cpu_idles_beside_work(engine);
     cpu_time_adds_up(engine);
+    load_is_counted(engine);
 }
 
 fn every_thread_is_in_one_place<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
@@ -52,4 +53,13 @@ fn cpu_time_adds_up<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
     let not_yet_charged: Span = engine.cpus.iter().map(|cpu| engine.now.since(cpu.charged)).sum();
     let elapsed = engine.now.since(Instant::ZERO).scaled(1000 * engine.cpus.len() as u64);
     assert_eq!(engine.time.total() + not_yet_charged, elapsed, "time of all CPUs at {}", engine.now);
+}
+
+fn load_is_counted<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
+    let is_away = |place| matches!(place, Place::Blocked | Place::Gone);
+    for (job, of) in engine.crew.jobs.iter().enumerate() {
+        let blocked = engine.crew.threads[of.threads.clone()].iter().filter(|thread| thread.place == Place::Blocked);
+        let others = engine.crew.threads.iter().filter(|thread| !is_away(thread.place));
+        assert_eq!(engine.crew.load(job) as usize, blocked.count() + others.count(), "load at {}", engine.now);
+    }
 }

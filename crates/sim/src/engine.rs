@@ -2,7 +2,7 @@
 //! again do so: in the same moment, after everything that the event set off. It knows no scheduler and no waiting rule.
 
 use policy::record::{Entry, Recorder};
-use policy::waiting::{Decision, Observation, TeamState};
+use policy::waiting::{Decision, Observation, Team, TeamState};
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::result::{MachineOutcome, Outcome};
@@ -198,7 +198,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     }
 
     fn is_ready(&mut self, thread: ThreadId, why: Why) {
-        self.crew.threads[thread.index()].place = Place::Ready;
+        self.crew.put(thread, Place::Ready);
         self.watch.thread_is_ready(self.now, thread, why);
     }
 
@@ -253,10 +253,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     fn switch(&mut self, cpu: CpuId, from: Option<(ThreadId, Leaving)>, to: Option<ThreadId>, span: Span) {
         self.charge(cpu);
         if let Some((from, _)) = from {
-            self.crew.threads[from.index()].place = Place::Leaving(cpu);
+            self.crew.put(from, Place::Leaving(cpu));
         }
         if let Some(to) = to {
-            self.crew.threads[to.index()].place = Place::Coming(cpu);
+            self.crew.put(to, Place::Coming(cpu));
         }
         self.now_does(cpu, Doing::Switching { from, to });
         // Waking the CPU is not the thread's doing; the switch is.
@@ -268,7 +268,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         self.charge(cpu);
         self.now_does(cpu, to.map_or(Doing::Idle, Doing::Running));
         if let Some(to) = to {
-            self.crew.threads[to.index()].place = Place::Running(cpu);
+            self.crew.put(to, Place::Running(cpu));
         }
         if let Some((from, how)) = from {
             self.switched_away(from, how);
@@ -291,14 +291,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
 
     /// The switch away from a thread is over.
     fn switched_away(&mut self, thread: ThreadId, how: Leaving) {
-        let left = &mut self.crew.threads[thread.index()];
+        let activity = self.crew.threads[thread.index()].activity;
         match how {
             Leaving::Preempted => self.ready(thread, Why::Preempted),
             Leaving::Yielding => self.ready(thread, Why::Yielded),
-            Leaving::Blocking if left.activity == Activity::Block => left.place = Place::Blocked,
+            Leaving::Blocking if activity == Activity::Block => self.crew.put(thread, Place::Blocked),
             // Its barrier completed while it was on its way out.
             Leaving::Blocking => self.ready(thread, Why::Woken),
-            Leaving::Ending => left.place = Place::Gone,
+            Leaving::Ending => self.crew.put(thread, Place::Gone),
         }
     }
 
@@ -498,7 +498,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         let job = self.crew.threads[index].job;
         let wants = self.crew.threads[index].waiter.wants();
         let missing = if wants.missing || R::ON { self.crew.missing(job) } else { Vec::new() };
-        let team = self.crew.team(job, cpu, self.now, &missing);
+        let load = if wants.load { self.crew.load(job) } else { 0 };
+        let draw = if wants.draw { self.crew.draw(index) } else { 0 };
+        let team = Team { load, draw, ..self.crew.team(job, cpu, self.now, &missing) };
         let before = self.team_states[job];
         let waiting = &mut self.crew.threads[index];
         let decision = waiting.waiter.step(&team, &mut self.team_states[job], seen);

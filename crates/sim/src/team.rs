@@ -28,6 +28,13 @@ pub(crate) enum Place {
     Gone,
 }
 
+impl Place {
+    /// Whether a thread there neither has a CPU nor wants one.
+    fn is_away(self) -> bool {
+        matches!(self, Place::Blocked | Place::Gone)
+    }
+}
+
 /// What a thread does with a CPU when it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
@@ -64,6 +71,8 @@ pub(crate) struct Thread {
     pub(crate) activity: Activity,
     pub(crate) waiter: Waiter,
     stream: Stream,
+    /// The draws of its waiting rule: apart from the others, so that a rule changes nobody's work.
+    draws: Stream,
     /// Whether it waits at the barrier.
     arrived: bool,
     /// Whether it has spun in its last wait.
@@ -115,6 +124,8 @@ pub(crate) struct Job {
     arrivals: Vec<ThreadId>,
     pub(crate) rounds_done: u64,
     pub(crate) threads_left: usize,
+    /// How many of its threads are blocked.
+    blocked: usize,
     /// What it came to, once it has ended for the first time.
     pub(crate) outcome: Option<JobOutcome>,
 }
@@ -135,6 +146,8 @@ impl Job {
 pub(crate) struct Crew {
     pub(crate) threads: Vec<Thread>,
     pub(crate) jobs: Vec<Job>,
+    /// How many threads are neither on a CPU nor ready for one.
+    away: usize,
     step: Span,
     cpus: u32,
     /// An empty list for the next barrier to fill.
@@ -144,8 +157,8 @@ pub(crate) struct Crew {
 impl Crew {
     pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64) -> Crew {
         let costs = machine.costs();
-        let mut crew =
-            Crew { threads: Vec::new(), jobs: Vec::new(), step: machine.step, cpus: machine.cpus, spare: Vec::new() };
+        let (threads, jobs, spare) = (Vec::new(), Vec::new(), Vec::new());
+        let mut crew = Crew { threads, jobs, away: 0, step: machine.step, cpus: machine.cpus, spare };
         for (name, job) in setting.jobs_with_copies() {
             let (task, waiter) = resolve(&job.kind, costs, machine.step);
             let first = crew.threads.len();
@@ -158,6 +171,7 @@ impl Crew {
                 activity: Activity::Exit,
                 waiter,
                 stream: Stream::named(seed, &name, number),
+                draws: Stream::named(seed, &format!("waiting in {name}"), number),
                 arrived: false,
                 has_spun: false,
                 waited_by: None,
@@ -172,6 +186,7 @@ impl Crew {
                 arrivals: Vec::with_capacity(threads.len()),
                 rounds_done: 0,
                 threads_left: threads.len(),
+                blocked: 0,
                 threads,
                 outcome: None,
             });
@@ -190,6 +205,25 @@ impl Crew {
             Task::Cpu { work } => work,
         };
         thread.activity = Activity::Compute { left };
+    }
+
+    /// A thread is at another place from now on.
+    pub(crate) fn put(&mut self, thread: ThreadId, place: Place) {
+        let moved = &mut self.threads[thread.index()];
+        let before = std::mem::replace(&mut moved.place, place);
+        let job = &mut self.jobs[moved.job];
+        job.blocked = job.blocked + usize::from(place == Place::Blocked) - usize::from(before == Place::Blocked);
+        self.away = self.away + usize::from(place.is_away()) - usize::from(before.is_away());
+    }
+
+    /// The load as threads of `job` see it: all threads that run or are ready, and those of the job that have blocked.
+    pub(crate) fn load(&self, job: usize) -> u32 {
+        (self.threads.len() - self.away + self.jobs[job].blocked) as u32
+    }
+
+    /// A random number for the waiting rule of a thread.
+    pub(crate) fn draw(&mut self, thread: usize) -> u32 {
+        self.threads[thread].draws.below(1 << 32) as u32
     }
 
     /// A thread has come to its job's barrier; returns whether it is the last.

@@ -7,7 +7,9 @@ use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Waiter};
 use policy::{Instant, Span, ThreadId};
 
 use crate::deadline::TimedOut;
+use crate::draw;
 use crate::here;
+use crate::load;
 use crate::statistics::{Counters, Tally};
 use crate::sync::{self, AtomicU64};
 use crate::watch::{Moment, Watch};
@@ -85,6 +87,7 @@ impl<R: Recorder> Wait<'_, R> {
                     (Observation::Yielded(now.since(before)), awaited.has_come())
                 }
                 Decision::Block => {
+                    let _asleep = waiter.wants().load.then(load::Asleep::begin);
                     awaited.sleep(self.deadline);
                     now = sync::now();
                     tally.blocks += 1;
@@ -114,8 +117,8 @@ impl<R: Recorder> Wait<'_, R> {
             cpus: self.cpus.unwrap_or_else(|| here::cpus(now)),
             own_cpu: sync::current_cpu(),
             missing: if wants.missing || R::ON { awaited.missing() } else { &[] },
-            load: 0,
-            draw: 0,
+            load: if wants.load { load::count(now).unwrap_or(self.threads) } else { 0 },
+            draw: if wants.draw { draw::draw(now, self.thread) } else { 0 },
         };
         let mut decision = Decision::Block;
         self.with_state(|state| {

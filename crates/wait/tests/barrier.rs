@@ -51,8 +51,8 @@ fn meet<R: Recorder + Sync>(barrier: &Barrier<R>, rounds: u64) {
 /// a timeslice.
 fn rounds(rule: Rule) -> u64 {
     match rule {
-        Rule::AlwaysSpin | Rule::AlwaysYield => 10,
-        Rule::AlwaysBlock | Rule::TwoPhase(_) | Rule::Adaptive => 500,
+        Rule::AlwaysSpin | Rule::AlwaysYield | Rule::OwnerRunning => 10,
+        _ => 500,
     }
 }
 
@@ -197,7 +197,12 @@ fn statistics_add_up_for_every_rule() {
                 let most = bound.on(COSTS) + Span::from_micros(5);
                 assert!(spin_time.as_nanos() <= spins * most.as_nanos());
             }
-            Rule::Adaptive => {
+            Rule::Adaptive
+            | Rule::LoadAware { .. }
+            | Rule::GrainAware
+            | Rule::Randomized
+            | Rule::VariableCompetitive
+            | Rule::OwnerRunning => {
                 assert!(successful_spins <= spins && spins <= waited);
                 // Whoever neither spun nor yielded has blocked.
                 assert!(spins + yields + blocks >= waited);

@@ -113,11 +113,12 @@ fn every_rule_of_the_table_runs() {
         let crew = run_alone(barrier(3, 20, entry.example)).unwrap();
         assert_eq!(crew.rounds, Some(20), "{}", entry.form);
         assert!(crew.completion_ns > Some(Span::ZERO) && crew.cpu_ns > Some(Span::ZERO), "{crew:?}");
-        if entry.example == Rule::Adaptive {
-            // Whether it spins is up to where the threads happen to be.
-            continue;
-        }
-        let spins = matches!(entry.example, Rule::TwoPhase(_) | Rule::AlwaysSpin);
+        let spins = match entry.example {
+            Rule::TwoPhase(_) | Rule::AlwaysSpin => true,
+            Rule::AlwaysBlock | Rule::AlwaysYield => false,
+            // Whether the others spin is up to what they find.
+            _ => continue,
+        };
         assert_eq!(crew.ssr_percent.is_some(), spins, "{}: {crew:?}", entry.form);
         assert_eq!(crew.spin_ns.is_some_and(|spin| spin > Span::ZERO), spins, "{}: {crew:?}", entry.form);
     }

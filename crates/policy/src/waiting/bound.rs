@@ -21,6 +21,9 @@ pub enum Bound {
 }
 
 impl Bound {
+    /// Slightly more than two switches: `2cs+`.
+    pub(super) const TWO_CS_PLUS: Bound = Bound::OfCs { thousandths: 2000, plus: true };
+
     /// The bound on a machine with these costs.
     ///
     /// ```
@@ -51,12 +54,7 @@ impl fmt::Display for Bound {
                     (1000, false) => "cs".to_owned(),
                     (1000, true) => "cs+".to_owned(),
                     (2000, true) => "2cs+".to_owned(),
-                    _ => {
-                        let fraction = format!("{:03}", thousandths % 1000);
-                        let fraction = fraction.trim_end_matches('0');
-                        let point = if fraction.is_empty() { "" } else { "." };
-                        format!("{}{point}{fraction} cs{}", thousandths / 1000, if plus { "+" } else { "" })
-                    }
+                    _ => format!("{} cs{}", units::of_thousandths(thousandths), if plus { "+" } else { "" }),
                 };
                 f.pad(&text)
             }

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::adaptive::Adaptive;
-use super::{Bound, Costs, Kind, Waiter};
-use crate::units::{ParseSpanError, Span};
+use super::{
+    Adaptive, Bound, Costs, GrainAware, Kind, LoadAware, OwnerRunning, Randomized, TwoPhase, VariableCompetitive,
+    Waiter,
+};
+use crate::units::{self, ParseSpanError};
 
 /// A waiting rule as it is written in a scenario: not yet tied to a machine's costs.
 ///
@@ -23,14 +25,31 @@ pub enum Rule {
     /// Spin where that can help, yield where nobody takes advantage of it, else block: see the module of its name.
     #[default]
     Adaptive,
+    /// Spin for 2CS+ while there are fewer than K threads for each CPU, else block.
+    LoadAware {
+        /// K in thousandths, so that rules compare exactly.
+        thousandths: u64,
+    },
+    /// Spin for 2CS+ where the computations between waits are shorter than 5 CS, else block.
+    GrainAware,
+    /// Spin for a random time up to CS, then block.
+    Randomized,
+    /// Spin for what would have cost least over the last waits, then block.
+    VariableCompetitive,
+    /// Spin while the awaited are taken to be running, else block.
+    OwnerRunning,
 }
+
+/// What `load-aware` is without a K of its own: two threads for each CPU.
+const LOAD_AWARE: Rule = Rule::LoadAware { thousandths: 2000 };
 
 impl Rule {
     /// Whether what things cost on the machine matters to it.
     pub const fn needs_costs(self) -> bool {
         match self {
             Rule::AlwaysBlock | Rule::AlwaysSpin | Rule::AlwaysYield | Rule::TwoPhase(Bound::Fixed(_)) => false,
-            Rule::TwoPhase(Bound::OfCs { .. }) | Rule::Adaptive => true,
+            Rule::TwoPhase(Bound::OfCs { .. }) | Rule::Adaptive | Rule::LoadAware { .. } | Rule::GrainAware => true,
+            Rule::Randomized | Rule::VariableCompetitive | Rule::OwnerRunning => true,
         }
     }
 
@@ -40,8 +59,13 @@ impl Rule {
             Rule::AlwaysBlock => Kind::AlwaysBlock,
             Rule::AlwaysSpin => Kind::AlwaysSpin,
             Rule::AlwaysYield => Kind::AlwaysYield,
-            Rule::TwoPhase(bound) => Kind::TwoPhase { limit: bound.on(costs), spun: Span::ZERO },
+            Rule::TwoPhase(bound) => Kind::TwoPhase(TwoPhase::new(bound.on(costs))),
             Rule::Adaptive => Kind::Adaptive(Adaptive::new(costs)),
+            Rule::LoadAware { thousandths } => Kind::LoadAware(LoadAware::new(thousandths, costs)),
+            Rule::GrainAware => Kind::GrainAware(GrainAware::new(costs)),
+            Rule::Randomized => Kind::Randomized(Randomized::new(costs)),
+            Rule::VariableCompetitive => Kind::VariableCompetitive(VariableCompetitive::new(costs)),
+            Rule::OwnerRunning => Kind::OwnerRunning(OwnerRunning::new(costs)),
         };
         Waiter { kind }
     }
@@ -49,12 +73,18 @@ impl Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
             Rule::AlwaysBlock => f.pad("always-block"),
             Rule::AlwaysSpin => f.pad("always-spin"),
             Rule::AlwaysYield => f.pad("always-yield"),
             Rule::TwoPhase(bound) => bound.fmt(f),
             Rule::Adaptive => f.pad("adaptive"),
+            LOAD_AWARE => f.pad("load-aware"),
+            Rule::LoadAware { thousandths } => f.pad(&format!("load-aware {}", units::of_thousandths(thousandths))),
+            Rule::GrainAware => f.pad("grain-aware"),
+            Rule::Randomized => f.pad("randomized"),
+            Rule::VariableCompetitive => f.pad("variable-competitive"),
+            Rule::OwnerRunning => f.pad("owner-running"),
         }
     }
 }
@@ -63,9 +93,16 @@ impl FromStr for Rule {
     type Err = ParseRuleError;
 
     fn from_str(text: &str) -> Result<Rule, ParseRuleError> {
+        let trimmed = text.trim();
         let named = crate::table::WAITING.iter().filter_map(|entry| entry.rule);
-        match named.into_iter().find(|rule| rule.to_string() == text.trim()) {
-            Some(rule) => Ok(rule),
+        if let Some(rule) = named.into_iter().find(|rule| rule.to_string() == trimmed) {
+            return Ok(rule);
+        }
+        match trimmed.strip_prefix("load-aware ") {
+            Some(number) => match units::thousandths(number.trim()) {
+                Some(thousandths) => Ok(Rule::LoadAware { thousandths }),
+                None => Err(ParseRuleError::Unknown(text.to_owned())),
+            },
             None => text.parse().map(Rule::TwoPhase),
         }
     }

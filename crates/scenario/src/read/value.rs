@@ -106,7 +106,9 @@ pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<Rule, Wrong> {
             let names: Vec<&str> = rules.clone().filter(|entry| entry.rule.is_some()).map(|entry| entry.form).collect();
             let families = rules.filter(|entry| entry.rule.is_none());
             let families: Vec<String> = families.map(|entry| format!("\"{}\"", entry.example)).collect();
-            let all = format!("the rules are {}, and those like {}", listed(&names, "and"), families.join(" and "));
+            let families: Vec<&str> = families.iter().map(String::as_str).collect();
+            let (names_listed, like) = (listed(&names, "and"), listed(&families, "and"));
+            let all = format!("the rules are {names_listed}, and those like {like}");
             wrong(node, format!("{} is not a waiting rule", quoted(&text)), with_nearest(&text, &names, &all))
         }
     }

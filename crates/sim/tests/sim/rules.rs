@@ -1,8 +1,9 @@
 //! Every policy of the table runs here, and its record replays.
 
 use policy::Span;
-use policy::record::{Log, Recorder, replay};
+use policy::record::{Entry, Log, Recorder, replay};
 use policy::table::WAITING;
+use policy::waiting::Decision;
 use rowlock_sim::run_watched;
 use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
 
@@ -34,4 +35,43 @@ fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
             }
         }
     }
+}
+
+/// The record of a job of three threads on two CPUs beside endless threads, and the work that it did.
+fn run_beside(endless: u32, rule: &str) -> (Vec<Entry>, Option<Span>) {
+    let kind = Kind::Barrier {
+        threads: 3,
+        compute: Compute::Normal { mean: Span::from_micros(20), sd: Span::from_micros(5) },
+        rounds: 100,
+        waiting: rule.parse().unwrap(),
+    };
+    let crowd = Job { name: "crowd".into(), copies: 1, kind: Kind::Cpu { threads: endless, work: None } };
+    let jobs = vec![Job { name: "crew".into(), copies: 1, kind }, crowd];
+    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+    let (outcome, records) = run_watched::<Log, ()>(&Machine::with_cpus(2), &setting, 1, &mut ()).unwrap();
+    (records[0].entries(), outcome.jobs[0].delivered_work_ns)
+}
+
+#[test]
+fn the_load_is_all_that_compete_and_the_blocked_of_the_own_job() {
+    for (endless, spins) in [(1, false), (3, true)] {
+        let rule = if spins { "load-aware 4" } else { "load-aware" };
+        let (record, _) = run_beside(endless, rule);
+        let questions: Vec<&Entry> = record.iter().filter(|entry| entry.decision.is_some()).collect();
+        assert!(questions.iter().any(|entry| matches!(entry.decision, Some(Decision::Block))));
+        // Those that have ended are not in it.
+        assert!(questions.iter().all(|entry| (3 + endless - 2..=3 + endless).contains(&entry.load)));
+        let before_the_end = &questions[..questions.len() - 3];
+        assert!(before_the_end.iter().all(|entry| entry.load == 3 + endless), "{rule}");
+        let spun = questions.iter().any(|entry| matches!(entry.decision, Some(Decision::Spin(_))));
+        assert_eq!(spun, spins, "{rule}");
+    }
+}
+
+#[test]
+fn what_a_rule_draws_changes_nobodys_work() {
+    let (record, work) = run_beside(1, "randomized");
+    assert_eq!(work, run_beside(1, "always-block").1);
+    let draws: std::collections::BTreeSet<u32> = record.iter().map(|entry| entry.draw).collect();
+    assert!(draws.len() > 100, "{} draws", draws.len());
 }

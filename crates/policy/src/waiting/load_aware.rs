@@ -1,0 +1,63 @@
+//! The load-aware rule: spin while there are fewer than K threads for each CPU, else block.
+//!
+//! Source: Tsafrir and Feitelson, section 6: "load should be a dominant factor in the decision". With more than two threads
+//! for each CPU most spins fail; below, in the *intermediate load* range, spinning for 2CS+ pays.
+//!
+//! Deviations: the paper knows all threads there are. Here the load is what a world can count ([`Team::load`]): blocked
+//! threads of other programs are not in it, for they compete for nothing until they are woken. It is looked at
+//! when a wait begins, and not again in that wait.
+
+use super::{Bound, Costs, Decision, Observation, Team, TwoPhase};
+use crate::units::Span;
+
+/// The load-aware rule of one waiting thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LoadAware {
+    bound: Span,
+    /// K in thousandths.
+    thousandths: u64,
+    spin: TwoPhase,
+}
+
+impl LoadAware {
+    pub(super) const fn new(thousandths: u64, costs: Costs) -> LoadAware {
+        LoadAware { bound: Bound::TWO_CS_PLUS.on(costs), thousandths, spin: TwoPhase::new(Span::ZERO) }
+    }
+
+    pub(super) fn step(&mut self, team: &Team<'_>, seen: Observation) -> Decision {
+        if seen == Observation::Arrived {
+            let is_light = 1_000 * u128::from(team.load) < u128::from(self.thousandths) * u128::from(team.cpus);
+            self.spin = TwoPhase::new(if is_light { self.bound } else { Span::ZERO });
+        }
+        self.spin.step(seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{CpuId, Instant};
+    use crate::waiting::{Rule, TeamState};
+
+    fn arrives(rule: &str, load: u32, cpus: u32) -> Decision {
+        let costs = Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), ..Costs::default() };
+        let team = Team { now: Instant::ZERO, threads: 2, cpus, own_cpu: CpuId(0), missing: &[], load, draw: 0 };
+        rule.parse::<Rule>().unwrap().waiter(costs).step(&team, &mut TeamState::default(), Observation::Arrived)
+    }
+
+    #[test]
+    fn it_spins_for_2cs_plus_below_k_threads_for_each_cpu_and_blocks_from_there_on() {
+        let spin = Decision::Spin(Span::from_micros(15));
+        for (rule, load, cpus, decision) in [
+            ("load-aware", 0, 2, spin),
+            ("load-aware", 3, 2, spin),
+            ("load-aware", 4, 2, Decision::Block),
+            ("load-aware 1.5", 2, 2, spin),
+            ("load-aware 1.5", 3, 2, Decision::Block),
+            ("load-aware 0", 0, 2, Decision::Block),
+            ("load-aware 18446744073709551", u32::MAX, u32::MAX, spin),
+        ] {
+            assert_eq!(arrives(rule, load, cpus), decision, "{rule}, {load} threads on {cpus} CPUs");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The owner-running rule: spin while the awaited run, else block.
+//!
+//! Source: Karlin, Li, Manasse and Owicki (1991), as told by Tsafrir and Feitelson, section 6: spinning is worth while only when the
+//! lock is held by a running thread. At barriers, they say, that comes to always blocking.
+//!
+//! Deviation: no rule can see whether another thread runs. What is certain is that whoever was last seen on the waiter's own
+//! CPU, and has not been moved since, does not: the waiter runs there. So the awaited are *taken* to be running while none of them was
+//! last seen here; it looks again after each CS of spinning. Where it is not known who is awaited, it spins for one CS and
+//! blocks.
+
+use super::{Costs, Decision, Observation, Team, TwoPhase};
+use crate::units::Span;
+
+/// It looks no oftener than this, however cheap a context switch is.
+const SHORTEST_LOOK: Span = Span::from_micros(1);
+
+/// The owner-running rule of one waiting thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OwnerRunning {
+    cs: Span,
+    /// For waits of which nobody knows for whom they are.
+    blind: TwoPhase,
+}
+
+impl OwnerRunning {
+    pub(super) const fn new(costs: Costs) -> OwnerRunning {
+        OwnerRunning { cs: costs.cs, blind: TwoPhase::new(costs.cs) }
+    }
+
+    pub(super) fn step(&mut self, team: &Team<'_>, seen: Observation) -> Decision {
+        let blind = self.blind.step(seen);
+        if team.missing.is_empty() {
+            blind
+        } else if team.missing.iter().any(|missing| missing.last_seen == Some(team.own_cpu)) {
+            Decision::Block
+        } else {
+            Decision::Spin(self.cs.max(SHORTEST_LOOK))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{CpuId, Instant, ThreadId};
+    use crate::waiting::Missing;
+
+    const CS: Span = Span::from_micros(6);
+
+    fn steps(seen: &[(Observation, &[Option<u32>])]) -> Vec<Decision> {
+        let mut rule = OwnerRunning::new(Costs { cs: CS, ..Costs::default() });
+        let step = |(seen, last_seen): &(Observation, &[Option<u32>])| {
+            let missing = |cpu: &Option<u32>| Missing { thread: ThreadId(1), last_seen: cpu.map(CpuId) };
+            let missing: Vec<Missing> = last_seen.iter().map(missing).collect();
+            let own_cpu = CpuId(0);
+            let team = Team { now: Instant::ZERO, threads: 3, cpus: 2, own_cpu, missing: &missing, load: 0, draw: 0 };
+            rule.step(&team, *seen)
+        };
+        seen.iter().map(step).collect()
+    }
+
+    #[test]
+    fn it_spins_on_while_nobody_missing_was_last_seen_here() {
+        let elsewhere: &[Option<u32>] = &[Some(1), None];
+        let spun = Observation::Spun(CS);
+        assert_eq!(
+            steps(&[
+                (Observation::Arrived, elsewhere),
+                (spun, elsewhere),
+                (spun, elsewhere),
+                (spun, &[Some(1), Some(0)])
+            ]),
+            [Decision::Spin(CS), Decision::Spin(CS), Decision::Spin(CS), Decision::Block]
+        );
+    }
+
+    #[test]
+    fn it_looks_again_when_it_was_woken_in_vain() {
+        assert_eq!(
+            steps(&[
+                (Observation::Arrived, &[Some(0)]),
+                (Observation::Woken, &[Some(0)]),
+                (Observation::Woken, &[Some(1)])
+            ]),
+            [Decision::Block, Decision::Block, Decision::Spin(CS)]
+        );
+    }
+
+    #[test]
+    fn where_nobody_is_known_it_spins_for_cs_and_blocks() {
+        assert_eq!(
+            steps(&[(Observation::Arrived, &[]), (Observation::Spun(CS), &[]), (Observation::Woken, &[])]),
+            [Decision::Spin(CS), Decision::Block, Decision::Block]
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! The variable-competitive rule: the bound on spinning follows from the last few waits.
+//!
+//! Source: Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning for a Shared-Memory Multiprocessor" (1991),
+//! where adaptive strategies did better at locks than fixed ones; named so and doubted for barriers by Tsafrir and Feitelson, section
+//! 6. The bound for the next wait is the one, no longer than CS, that would have cost least over the last eight: a wait that
+//! ends within the bound costs its length, any other costs the bound and CS.
+//!
+//! Deviations: what is remembered is the team's, not the thread's, since at a lock threads come and go; and it is kept in one
+//! word, so lengths are rounded up to the next eighth of a power of two. Two waits that end at once may count as one.
+//!
+//! How long a wait was is known exactly only where the thread spun to its end. Whoever blocked found out later; one CS is
+//! taken off for that. So waits that would have been short bring the spinning back also while everybody blocks.
+
+use super::{Costs, Decision, Observation, Team, TeamState, TwoPhase};
+use crate::units::{Instant, Span};
+
+/// The variable-competitive rule of one waiting thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct VariableCompetitive {
+    cs: Span,
+    began: Instant,
+    spin: TwoPhase,
+}
+
+impl VariableCompetitive {
+    pub(super) const fn new(costs: Costs) -> VariableCompetitive {
+        VariableCompetitive { cs: costs.cs, began: Instant::ZERO, spin: TwoPhase::new(Span::ZERO) }
+    }
+
+    pub(super) fn step(&mut self, team: &Team<'_>, state: TeamState, seen: Observation) -> Decision {
+        if seen == Observation::Arrived {
+            self.began = team.now;
+            self.spin = TwoPhase::new(Memory(state.0).best_bound(self.cs));
+        }
+        self.spin.step(seen)
+    }
+
+    pub(super) fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
+        let elapsed = now.since(self.began);
+        let waited = match seen {
+            Observation::Spun(last) => self.spin.spun() + last,
+            Observation::Woken => elapsed - self.cs,
+            _ => elapsed,
+        };
+        *state = TeamState(Memory(state.0).with(waited).0);
+    }
+}
+
+/// The lengths of the last eight waits, the latest in the lowest byte. A wait that has not been yet counts as one of no
+/// length, which costs nothing whatever the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Memory(u64);
+
+impl Memory {
+    fn with(self, waited: Span) -> Memory {
+        Memory(self.0 << 8 | u64::from(code(waited)))
+    }
+
+    fn waits(self) -> impl Iterator<Item = Span> + Clone {
+        self.0.to_le_bytes().into_iter().map(decoded)
+    }
+
+    /// The bound up to CS that would have cost least; the shortest of several. CS where nothing is known.
+    fn best_bound(self, cs: Span) -> Span {
+        let cost =
+            |bound: Span| -> Span { self.waits().map(|wait| if wait <= bound { wait } else { bound + cs }).sum() };
+        if self.0 == 0 {
+            return cs;
+        }
+        // A bound that lies between two waits is as good as the shorter of them, and costs more.
+        let bounds = std::iter::once(Span::ZERO).chain(self.waits()).filter(|&bound| bound <= cs);
+        bounds.min_by_key(|&bound| (cost(bound), bound)).unwrap_or(cs)
+    }
+}
+
+/// The code of the shortest length that is no shorter and has one: 1 to 255, eight to each power of two from 8 ns on.
+fn code(length: Span) -> u8 {
+    let nanos = length.as_nanos().clamp(1, decoded(u8::MAX).as_nanos());
+    let floor = |nanos: u64| -> u64 {
+        let above = nanos.max(8).ilog2() - 3;
+        (nanos >> above) + 8 * u64::from(above)
+    };
+    let code = floor(nanos) as u8;
+    if decoded(code).as_nanos() < nanos { code + 1 } else { code }
+}
+
+/// The length that a code stands for: the codes below 16 for themselves, then in steps that double with each eight.
+fn decoded(code: u8) -> Span {
+    let above = (code >> 3).saturating_sub(1);
+    Span::from_nanos((u64::from(code) - 8 * u64::from(above)) << above)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::units::CpuId;
+
+    const CS: Span = Span::from_micros(6);
+
+    /// The bound after waits of these lengths in microseconds.
+    fn bound_after(waits: &[u64]) -> Span {
+        let memory = waits.iter().fold(Memory(0), |memory, &wait| memory.with(Span::from_micros(wait)));
+        memory.best_bound(CS)
+    }
+
+    fn code_for(micros: u64) -> Span {
+        decoded(code(Span::from_micros(micros)))
+    }
+
+    #[test]
+    fn without_a_past_it_spins_for_cs() {
+        assert_eq!(bound_after(&[]), CS);
+    }
+
+    #[test]
+    fn the_bound_is_what_would_have_cost_least() {
+        assert_eq!(bound_after(&[100; 8]), Span::ZERO, "no spin would have succeeded");
+        assert_eq!(bound_after(&[2; 8]), code_for(2), "each would");
+        assert_eq!(bound_after(&[2, 2, 2, 2, 5, 100, 100, 100]), code_for(2), "a longer one only seldom");
+        assert_eq!(bound_after(&[5, 100, 100, 100, 100, 100, 100, 100]), Span::ZERO, "hardly any");
+    }
+
+    #[test]
+    fn only_the_last_eight_waits_count() {
+        assert_eq!(bound_after(&[2, 100, 100, 100, 100, 100, 100, 100, 100]), Span::ZERO);
+        assert_eq!(bound_after(&[100, 2, 2, 2, 2, 2, 2, 2, 2]), code_for(2));
+    }
+
+    #[test]
+    fn short_waits_bring_the_spinning_back_while_everybody_blocks() {
+        let costs = Costs { cs: CS, ..Costs::default() };
+        let mut rule = VariableCompetitive::new(costs);
+        let mut state = TeamState((0..8).fold(Memory(0), |memory, _| memory.with(Span::from_millis(1))).0);
+        let mut now = Instant::ZERO;
+        let blocks = (0..20)
+            .take_while(|_| {
+                let team = Team { now, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[], load: 0, draw: 0 };
+                let blocked = rule.step(&team, state, Observation::Arrived) == Decision::Block;
+                now = now + CS + Span::from_micros(1);
+                rule.over(now, &mut state, Observation::Woken);
+                blocked
+            })
+            .count();
+        assert!((1..=8).contains(&blocks), "{blocks} waits until it spun again");
+    }
+
+    proptest! {
+        #[test]
+        fn a_code_is_no_shorter_than_its_length_and_less_than_an_eighth_longer(nanos in 1..1_u64 << 33) {
+            let back = decoded(code(Span::from_nanos(nanos))).as_nanos();
+            prop_assert!(back >= nanos && back - nanos <= nanos / 8, "{nanos} became {back}");
+        }
+
+        #[test]
+        fn codes_keep_the_order_of_lengths(one: u64, other: u64) {
+            let [one, other] = [one, other].map(Span::from_nanos);
+            prop_assert!(one > other || code(one) <= code(other));
+            prop_assert!(code(one) > 0);
+        }
+
+        #[test]
+        fn no_other_bound_would_have_cost_less(waits in prop::collection::vec(1_u64..20_000, 1..9), other in 0_u64..6_000) {
+            let memory = waits.iter().fold(Memory(0), |memory, &wait| memory.with(Span::from_nanos(wait)));
+            let cost = |bound: Span| -> u64 {
+                memory.waits().map(|wait| if wait <= bound { wait } else { bound + CS }.as_nanos()).sum()
+            };
+            prop_assert!(cost(memory.best_bound(CS)) <= cost(Span::from_nanos(other)));
+            prop_assert!(memory.best_bound(CS) <= CS);
+        }
+    }
+}
