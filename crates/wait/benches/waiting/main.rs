@@ -131,8 +131,9 @@ fn measure(options: &Options) -> Result<Vec<Run>, Box<dyn Error>> {
         signal_hook::flag::register(signal, Arc::clone(&end))?;
     }
     let priority = machine::Priority::raise();
-    let calibration = rowlock_wait::calibrate()?;
-    let conditions = Conditions { seconds: options.seconds, speed: Speed::measure(), costs: calibration.costs() };
+    let costs = rowlock_wait::calibrate()?.costs();
+    let conditions =
+        Conditions { seconds: options.seconds, speed: Speed::measure(), costs: options.same_costs.then_some(costs) };
     let count = cells.len() * arms.len() * options.reps as usize;
     println!(
         "{}; {} cells, {} arms, {} repetitions of {} s, seed {}; CS {}; {}.\n",
@@ -142,7 +143,7 @@ fn measure(options: &Options) -> Result<Vec<Run>, Box<dyn Error>> {
         options.reps,
         options.seconds,
         options.seed,
-        conditions.costs.cs,
+        costs.cs,
         if priority.is_raised() { "this session weighs more than others" } else { "this session weighs as others do" },
     );
     eprintln!("{count} runs take about {:.0} s", count as f64 * (options.seconds + 0.02));

@@ -54,7 +54,9 @@ pub(crate) fn run(arm: Arm, order: &Meetings) -> Result<Outcome, Error> {
 
 /// Meets at a barrier of ours, and adds what it has counted.
 fn meet_at(rule: Rule, order: &Meetings) -> Outcome {
-    let barrier = Barrier::with(order.threads, Waiting::by(rule).with_costs(order.costs));
+    let waiting = Waiting::by(rule);
+    let waiting = order.costs.map_or(waiting, |costs| waiting.with_costs(costs));
+    let barrier = Barrier::with(order.threads, waiting);
     let outcome = meet(order, |number| {
         let mut party = barrier.party(number);
         move || {

@@ -32,6 +32,10 @@ pub(crate) struct Options {
     /// Locks instead of barriers.
     #[arg(long)]
     pub(crate) locks: bool,
+    /// Hands what the machine costs, measured once, to all runs of our rules. By default each process measures for itself,
+    /// in a few milliseconds before its time begins, as programs do.
+    #[arg(long)]
+    pub(crate) same_costs: bool,
     /// Runs nothing, and scores the raw runs in this file; several add up.
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) score: Vec<PathBuf>,

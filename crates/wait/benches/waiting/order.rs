@@ -34,7 +34,8 @@ pub(crate) struct Meetings {
     /// The work before each meeting, on average.
     pub(crate) iterations: f64,
     pub(crate) seconds: f64,
-    pub(crate) costs: Costs,
+    /// Nothing where our rules measure for themselves what the machine costs, as they do in programs.
+    pub(crate) costs: Option<Costs>,
 }
 
 /// Why a child could not carry out its order.

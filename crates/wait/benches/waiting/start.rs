@@ -44,7 +44,7 @@ pub(crate) fn child(order: &Order) -> Result<Command, Error> {
 pub(crate) struct Conditions {
     pub(crate) seconds: f64,
     pub(crate) speed: Speed,
-    pub(crate) costs: Costs,
+    pub(crate) costs: Option<Costs>,
 }
 
 /// Runs the arm once in the cell; hogs are the caller's matter. Nothing where the run had to be ended.
