@@ -1,0 +1,157 @@
+//! What was done before a signal is seen by whom it lets go: with plain memory, which nothing but the signals orders.
+//!
+//! It is a program of its own without a test harness and joins its threads one by one, so that a race detector sees all that
+//! orders them even though the standard library is not instrumented: `./check --full` runs it under one. `ROWLOCK_STRESS`
+//! multiplies the rounds.
+#![allow(unsafe_code)] // Plain memory that threads take turns at.
+#![cfg(not(loom))]
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::thread;
+
+use policy::Span;
+use policy::table::WAITING;
+use policy::waiting::{Costs, Rule};
+use rowlock_wait::{Event, Latch, Parker, Reset, Semaphore, Waiting, word};
+
+/// How often somebody had a turn: plain memory, for whoever's turn it is.
+struct Turns(UnsafeCell<u64>);
+
+// SAFETY: it is touched only by who has the turn, and who that is is what is tested.
+unsafe impl Sync for Turns {}
+
+impl Turns {
+    fn new() -> &'static Turns {
+        leak(Turns(UnsafeCell::new(0)))
+    }
+
+    fn take(&self) {
+        // SAFETY: the caller has the turn, so nobody else touches it.
+        unsafe { *self.0.get() += 1 };
+    }
+
+    fn are(&self, expected: u64) {
+        // SAFETY: all threads that have taken turns have let the caller know, or were joined.
+        assert_eq!(unsafe { *self.0.get() }, expected);
+    }
+}
+
+/// What lives as long as the program: no thread is the last to drop it.
+fn leak<T>(of: T) -> &'static T {
+    Box::leak(Box::new(of))
+}
+
+/// Runs the threads to their ends.
+fn run<const N: usize>(threads: [Box<dyn FnOnce() + Send>; N]) {
+    for thread in threads.map(thread::spawn) {
+        if thread.join().is_err() {
+            std::process::exit(1);
+        }
+    }
+}
+
+fn take_turns_by_a_semaphore(waiting: Waiting, rounds: u64) {
+    let (semaphore, turns) = (leak(Semaphore::with(1, waiting)), Turns::new());
+    run([0, 1, 2].map(|_| -> Box<dyn FnOnce() + Send> {
+        Box::new(move || {
+            for _ in 0..rounds {
+                semaphore.down();
+                turns.take();
+                assert_eq!(semaphore.up(), Ok(1));
+            }
+        })
+    }));
+    turns.are(3 * rounds);
+}
+
+fn take_turns_by_an_event(waiting: Waiting, rounds: u64) {
+    let (event, turns) = (leak(Event::with(Reset::Auto, waiting)), Turns::new());
+    event.set();
+    run([0, 1, 2].map(|_| -> Box<dyn FnOnce() + Send> {
+        Box::new(move || {
+            for _ in 0..rounds {
+                event.wait();
+                turns.take();
+                event.set();
+            }
+        })
+    }));
+    turns.are(3 * rounds);
+}
+
+fn start_by_an_event_and_end_by_a_latch(waiting: Waiting, rounds: u64) {
+    for _ in 0..rounds.min(50) {
+        let (start, end) = (leak(Event::with(Reset::Manual, waiting)), leak(Latch::with(2, waiting)));
+        let all = Turns::new();
+        let each = [Turns::new(), Turns::new()];
+        let work = |number: usize| -> Box<dyn FnOnce() + Send> {
+            Box::new(move || {
+                start.wait();
+                all.are(1);
+                each[number].take();
+                end.arrive_and_wait();
+                each.iter().for_each(|turns| turns.are(1));
+            })
+        };
+        let look = Box::new(move || {
+            all.take();
+            start.set();
+            end.wait();
+            each.iter().for_each(|turns| turns.are(1));
+        });
+        run([work(0), work(1), look]);
+    }
+}
+
+fn take_turns_by_parkers(waiting: Waiting, rounds: u64) {
+    let turns = Turns::new();
+    let parkers = [0, 1].map(|_| Parker::with(waiting));
+    let [first, second] = [0, 1].map(|number: usize| parkers[number].unparker());
+    first.unpark();
+    let [one, two] = parkers;
+    run([(one, second), (two, first)].map(|(parker, other)| -> Box<dyn FnOnce() + Send> {
+        Box::new(move || {
+            for _ in 0..rounds {
+                parker.park();
+                turns.take();
+                other.unpark();
+            }
+        })
+    }));
+    turns.are(2 * rounds);
+}
+
+fn take_turns_by_a_word(waiting: Waiting, rounds: u64) {
+    let (word, turns) = (leak(AtomicU32::new(0)), Turns::new());
+    run([0, 1].map(|me| -> Box<dyn FnOnce() + Send> {
+        Box::new(move || {
+            for round in 0..rounds as u32 {
+                let mut seen = word.load(Acquire);
+                while seen != 2 * round + me {
+                    seen = word::wait(word, seen, &waiting);
+                }
+                turns.take();
+                word.store(seen + 1, Release);
+                word::wake_one(word);
+            }
+        })
+    }));
+    turns.are(2 * rounds);
+}
+
+fn main() {
+    let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
+    let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10), ..Costs::default() };
+    for entry in WAITING {
+        // A rule that never gives up its CPU makes little headway with more threads than CPUs.
+        let rounds = stress * if entry.example == Rule::AlwaysSpin { 20 } else { 500 };
+        let waiting = Waiting::by(entry.example).with_costs(costs).with_cpus(2);
+        take_turns_by_a_semaphore(waiting, rounds);
+        take_turns_by_an_event(waiting, rounds);
+        start_by_an_event_and_end_by_a_latch(waiting, rounds);
+        take_turns_by_parkers(waiting, rounds);
+        take_turns_by_a_word(waiting, rounds);
+    }
+}
