@@ -146,7 +146,7 @@ fn main() {
     let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10), ..Costs::default() };
     for entry in WAITING {
         // A rule that never gives up its CPU makes little headway with more threads than CPUs.
-        let rounds = stress * if entry.example == Rule::AlwaysSpin { 20 } else { 500 };
+        let rounds = stress * if matches!(entry.example, Rule::AlwaysSpin | Rule::OwnerRunning) { 20 } else { 500 };
         let waiting = Waiting::by(entry.example).with_costs(costs).with_cpus(2);
         take_turns_by_a_semaphore(waiting, rounds);
         take_turns_by_an_event(waiting, rounds);

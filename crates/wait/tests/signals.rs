@@ -22,7 +22,8 @@ const COSTS: Costs = Costs {
 /// blocking, each may cost a timeslice.
 fn rules() -> impl Iterator<Item = (Waiting, u32)> {
     WAITING.iter().map(|entry| {
-        let turns = if matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield) { 10 } else { 500 };
+        let turns =
+            if matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield | Rule::OwnerRunning) { 10 } else { 500 };
         (Waiting::by(entry.example).with_costs(COSTS).with_cpus(2), turns)
     })
 }
