@@ -27,6 +27,8 @@ pub struct Entry {
     pub state: TeamState,
     /// Its [`Team::load`].
     pub load: u32,
+    /// Its [`Team::movable`].
+    pub movable: bool,
     /// Its [`Team::draw`].
     pub draw: u32,
     /// What the thread had seen.
@@ -38,15 +40,28 @@ pub struct Entry {
 impl Entry {
     /// An entry for a step of `thread`, copying what the step was given.
     pub fn new(thread: ThreadId, team: &Team<'_>, state: TeamState, seen: Observation, decision: Decision) -> Entry {
-        let Team { now, threads, cpus, own_cpu, missing, load, draw } = *team;
+        let Team { now, threads, cpus, own_cpu, missing, load, movable, draw } = *team;
         let (missing, decision) = (missing.to_vec(), Some(decision));
-        Entry { thread, now, threads, cpus, own_cpu, missing, state, load, draw, seen, decision }
+        Entry { thread, now, threads, cpus, own_cpu, missing, state, load, movable, draw, seen, decision }
     }
 
     /// An entry for the end of a wait of `thread`, which nobody asked about.
     pub fn over(thread: ThreadId, now: Instant, state: TeamState, seen: Observation) -> Entry {
         let (missing, own_cpu) = (Vec::new(), CpuId(0));
-        Entry { thread, now, threads: 0, cpus: 0, own_cpu, missing, state, load: 0, draw: 0, seen, decision: None }
+        Entry {
+            thread,
+            now,
+            threads: 0,
+            cpus: 0,
+            own_cpu,
+            missing,
+            state,
+            load: 0,
+            movable: false,
+            draw: 0,
+            seen,
+            decision: None,
+        }
     }
 }
 
@@ -112,13 +127,13 @@ pub fn replay(rule: Rule, costs: Costs, record: &[Entry]) -> Vec<Difference> {
     let mut differences = Vec::new();
     for (index, entry) in record.iter().enumerate() {
         let waiter = waiters.entry(entry.thread).or_insert_with(|| rule.waiter(costs));
-        let Entry { now, threads, cpus, own_cpu, ref missing, load, draw, .. } = *entry;
+        let Entry { now, threads, cpus, own_cpu, ref missing, load, movable, draw, .. } = *entry;
         let mut state = entry.state;
         let Some(recorded) = entry.decision else {
             waiter.over(now, &mut state, entry.seen);
             continue;
         };
-        let team = Team { now, threads, cpus, own_cpu, missing, load, draw };
+        let team = Team { now, threads, cpus, own_cpu, missing, load, movable, draw };
         let replayed = waiter.step(&team, &mut state, entry.seen);
         if replayed != recorded {
             differences.push(Difference { index, recorded, replayed });
@@ -133,7 +148,16 @@ mod tests {
     use crate::units::Span;
 
     fn entry(thread: u32, seen: Observation, decision: Decision) -> Entry {
-        let team = Team { now: Instant::ZERO, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[], load: 0, draw: 0 };
+        let team = Team {
+            now: Instant::ZERO,
+            threads: 2,
+            cpus: 2,
+            own_cpu: CpuId(0),
+            missing: &[],
+            load: 0,
+            movable: false,
+            draw: 0,
+        };
         Entry::new(ThreadId(thread), &team, TeamState::default(), seen, decision)
     }
 

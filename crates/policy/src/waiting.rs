@@ -55,6 +55,8 @@ pub enum Decision {
     Yield,
     /// Give up the CPU until woken.
     Block,
+    /// Go over to this CPU, if that is allowed, and be asked again. The scheduler remains free to move the thread on.
+    Move(CpuId),
 }
 
 /// What a waiting thread last saw; the wait was not over at that moment.
@@ -69,6 +71,8 @@ pub enum Observation {
     Yielded(Span),
     /// It was woken although the others are still missing.
     Woken,
+    /// It was told to move, and has, unless it runs on another CPU than it was told to.
+    Moved,
 }
 
 /// A sibling that has not arrived yet.
@@ -98,6 +102,8 @@ pub struct Team<'a> {
     /// How many threads the machine has to place: all that run or are ready, whosever they are, and those of this team
     /// that have blocked (where a world counts them by the process, those of its process). Zero where [`Waiter::wants`] does not ask for it.
     pub load: u32,
+    /// Whether the world moves threads when it is told to.
+    pub movable: bool,
     /// A random number, new for each step and uniform over its range. Zero where [`Waiter::wants`] does not ask for it.
     pub draw: u32,
 }
@@ -221,8 +227,16 @@ mod tests {
 
     const COSTS: Costs =
         Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), lone_yield: Span::ZERO, tick: Span::ZERO };
-    const TEAM: Team<'_> =
-        Team { now: Instant::ZERO, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[], load: 0, draw: 0 };
+    const TEAM: Team<'_> = Team {
+        now: Instant::ZERO,
+        threads: 2,
+        cpus: 2,
+        own_cpu: CpuId(0),
+        missing: &[],
+        load: 0,
+        movable: false,
+        draw: 0,
+    };
 
     fn steps(rule: &str, seen: &[Observation]) -> Vec<Decision> {
         let mut waiter = rule.parse::<Rule>().unwrap().waiter(COSTS);

@@ -513,6 +513,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Decision::Spin(_) => Begins::Spin,
             Decision::Yield => Begins::Yield,
             Decision::Block => Begins::Block,
+            Decision::Move(_) => Begins::Yield,
         };
         self.watch.thread_begins(self.now, thread, begins);
         match decision {
@@ -526,6 +527,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
                 waiting.activity = Activity::Yield { left: self.machine.yield_cost.max(step), since: self.now };
                 self.await_event(cpu, thread);
             }
+            Decision::Move(_) => self.decide(cpu, thread, Observation::Moved),
             Decision::Block => {
                 waiting.activity = Activity::Block;
                 self.leave(cpu, thread, Leaving::Blocking);

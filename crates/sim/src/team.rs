@@ -263,7 +263,16 @@ impl Crew {
 
     /// The team of `job` as a member on `own_cpu` sees it.
     pub(crate) fn team<'a>(&self, job: usize, own_cpu: CpuId, now: Instant, missing: &'a [Missing]) -> Team<'a> {
-        Team { now, threads: self.jobs[job].threads.len() as u32, cpus: self.cpus, own_cpu, missing, load: 0, draw: 0 }
+        Team {
+            now,
+            threads: self.jobs[job].threads.len() as u32,
+            cpus: self.cpus,
+            own_cpu,
+            missing,
+            load: 0,
+            movable: false,
+            draw: 0,
+        }
     }
 
     /// What `job` comes to if it ends, or is cut off, now.

@@ -55,6 +55,19 @@ pub fn current() -> u32 {
     cpu.try_into().unwrap_or(0)
 }
 
+/// Moves the calling thread to another CPU, and leaves it to the scheduler to move it on from there.
+///
+/// # Errors
+///
+/// [`Error::Bind`] where the thread may not run on that CPU; it stays where it is.
+pub fn move_to(cpu: u32) -> Result<(), Error> {
+    let allowed = affinity()?;
+    if cpu as usize >= CpuSet::MAX_CPU || !allowed.is_set(cpu as usize) {
+        return Err(Error::Bind { cpu, why: Errno::INVAL.into() });
+    }
+    pin(cpu).map(drop)
+}
+
 /// Binds the calling thread to one CPU until the returned guard is dropped.
 ///
 /// # Errors

@@ -257,6 +257,7 @@ impl<'b, R: Recorder> Party<'b, R> {
             thread: ThreadId(self.number.unwrap_or_else(|| hall.parties().wrapping_add(ticket.number as u32))),
             threads: hall.threads(),
             cpus: self.waiting.cpus(),
+            movable: self.waiting.movable(),
             state: &hall.head.state.0,
             counters: &hall.slot(self.number).counters,
             recorder: self.recorder,

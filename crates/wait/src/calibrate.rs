@@ -102,13 +102,19 @@ pub fn calibrate() -> Result<Calibration, Error> {
 /// What waiting rules are told about costs, measured in a few milliseconds: for a program that cannot wait for half a
 /// second before it waits for the first time.
 ///
-/// Other programs make costs look higher. So each is the lower quartile of the few samples, and CS is held between what
-/// waking has been seen to cost on any machine.
+/// Other programs distort costs: those that wait for a CPU make everything look dearer, and those that keep the CPUs awake
+/// make waking look cheaper than it will be when they are gone. So each cost is the lower quartile of the few samples, CS
+/// is held between what waking has been seen to cost on any machine, and where the machine was evidently busy, what is
+/// typical counts instead if it is further on the safe side.
 pub(crate) fn briefly() -> Costs {
     let Ok(calibration) = calibrate_by(BRIEF) else { return TYPICAL };
     let low = |cost: &Measured| Span::from_nanos(cost.low.round() as u64);
-    let cs = low(&calibration.wake).clamp(LOWEST_CS, HIGHEST_CS);
-    let lone_yield = low(&calibration.lone_yield).min(HIGHEST_CS);
+    let mut cs = low(&calibration.wake).clamp(LOWEST_CS, HIGHEST_CS);
+    let mut lone_yield = low(&calibration.lone_yield);
+    if !calibration.quiet {
+        cs = cs.max(TYPICAL.cs);
+        lone_yield = lone_yield.min(TYPICAL.lone_yield);
+    }
     Costs { cs, margin: cs.scaled(500), lone_yield, tick: low(&calibration.tick) }
 }
 

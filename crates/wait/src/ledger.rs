@@ -46,6 +46,7 @@ impl Ledger {
             thread: ThreadId(0),
             threads: 0,
             cpus: waiting.cpus(),
+            movable: waiting.movable(),
             state: &self.state,
             counters: &self.counters,
             recorder: &Off,

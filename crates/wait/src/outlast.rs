@@ -43,6 +43,8 @@ pub(crate) struct Wait<'a, R: Recorder> {
     pub(crate) threads: u32,
     /// How many CPUs the threads may use; nothing where that is to be found out.
     pub(crate) cpus: Option<u32>,
+    /// [`Team::movable`].
+    pub(crate) movable: bool,
     /// The rule's [`TeamState`].
     pub(crate) state: &'a AtomicU64,
     pub(crate) counters: &'a Counters,
@@ -86,6 +88,12 @@ impl<R: Recorder> Wait<'_, R> {
                     tally.yields += 1;
                     (Observation::Yielded(now.since(before)), awaited.has_come())
                 }
+                Decision::Move(cpu) => {
+                    sync::move_to(cpu);
+                    now = sync::now();
+                    tally.moves += 1;
+                    (Observation::Moved, awaited.has_come())
+                }
                 Decision::Block => {
                     let _asleep = waiter.wants().load.then(load::Asleep::begin);
                     awaited.sleep(self.deadline);
@@ -118,6 +126,7 @@ impl<R: Recorder> Wait<'_, R> {
             own_cpu: sync::current_cpu(),
             missing: if wants.missing || R::ON { awaited.missing() } else { &[] },
             load: if wants.load { load::count(now).unwrap_or(self.threads) } else { 0 },
+            movable: self.movable,
             draw: if wants.draw { draw::draw(now, self.thread) } else { 0 },
         };
         let mut decision = Decision::Block;

@@ -22,6 +22,8 @@ pub struct Statistics {
     pub yields: u64,
     /// How often a thread went to sleep until woken.
     pub blocks: u64,
+    /// How often a thread went over to another CPU.
+    pub moves: u64,
     /// How often a thread found that giving way cost the team too much, and turned it to another way of waiting.
     pub strikes: u64,
 }
@@ -42,6 +44,7 @@ impl Statistics {
             spin_time: self.spin_time + other.spin_time,
             yields: self.yields + other.yields,
             blocks: self.blocks + other.blocks,
+            moves: self.moves + other.moves,
             strikes: self.strikes + other.strikes,
         }
     }
@@ -56,6 +59,7 @@ pub(crate) struct Tally {
     spin_time: Span,
     pub(crate) yields: u64,
     pub(crate) blocks: u64,
+    pub(crate) moves: u64,
     pub(crate) strikes: u64,
 }
 
@@ -76,6 +80,7 @@ pub(crate) struct Counters {
     spin_nanos: AtomicU64,
     yields: AtomicU64,
     blocks: AtomicU64,
+    moves: AtomicU64,
     strikes: AtomicU64,
 }
 
@@ -88,6 +93,7 @@ impl Counters {
                 spin_nanos: AtomicU64::new(0),
                 yields: AtomicU64::new(0),
                 blocks: AtomicU64::new(0),
+                moves: AtomicU64::new(0),
                 strikes: AtomicU64::new(0),
             }
         }
@@ -107,6 +113,7 @@ impl Counters {
         add(&self.spin_nanos, wait.spin_time.as_nanos());
         add(&self.yields, wait.yields);
         add(&self.blocks, wait.blocks);
+        add(&self.moves, wait.moves);
         add(&self.strikes, wait.strikes);
     }
 
@@ -118,6 +125,7 @@ impl Counters {
         sum.spin_time += Span::from_nanos(self.spin_nanos.load(Relaxed));
         sum.yields += self.yields.load(Relaxed);
         sum.blocks += self.blocks.load(Relaxed);
+        sum.moves += self.moves.load(Relaxed);
         sum.strikes += self.strikes.load(Relaxed);
     }
 }
@@ -136,7 +144,8 @@ mod tests {
     #[test]
     fn what_is_added_is_in_the_sum() {
         let spin_time = Span::from_micros(5);
-        let (mut hit, mut miss) = (Tally::default(), Tally { yields: 2, blocks: 3, strikes: 1, ..Tally::default() });
+        let (mut hit, mut miss) =
+            (Tally::default(), Tally { yields: 2, blocks: 3, moves: 4, strikes: 1, ..Tally::default() });
         hit.spun(spin_time, true);
         miss.spun(spin_time, false);
         let counters = Counters::new();
@@ -146,8 +155,16 @@ mod tests {
         let mut sum = Statistics { waits: 2, ..Statistics::default() };
         counters.add_to(&mut sum);
         let spin_time = Span::from_micros(10);
-        let expected =
-            Statistics { waits: 2, spins: 2, successful_spins: 1, spin_time, yields: 2, blocks: 3, strikes: 1 };
+        let expected = Statistics {
+            waits: 2,
+            spins: 2,
+            successful_spins: 1,
+            spin_time,
+            yields: 2,
+            blocks: 3,
+            moves: 4,
+            strikes: 1,
+        };
         assert_eq!(sum, expected);
     }
 

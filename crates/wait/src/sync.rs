@@ -46,6 +46,12 @@ mod world {
         CpuId(sys::cpus::current())
     }
 
+    /// Goes over to another CPU, if the thread may run there.
+    pub(crate) fn move_to(cpu: CpuId) {
+        // Where it cannot, it stays, and sees that itself.
+        let _ = sys::cpus::move_to(cpu.0);
+    }
+
     /// A word that threads can sleep on.
     #[derive(Debug)]
     #[repr(transparent)]
@@ -154,6 +160,8 @@ mod world {
     pub(crate) fn current_cpu() -> CpuId {
         CpuId(0)
     }
+
+    pub(crate) fn move_to(_: CpuId) {}
 
     /// The kernel's side of a futex: comparing and falling asleep are one step, as are waking and everything before it.
     #[derive(Debug)]

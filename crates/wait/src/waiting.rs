@@ -23,6 +23,7 @@ pub struct Waiting {
     rule: Rule,
     costs: Option<Costs>,
     cpus: Option<u32>,
+    stays: bool,
 }
 
 impl Waiting {
@@ -31,7 +32,7 @@ impl Waiting {
 
     /// This rule on this machine.
     pub const fn by(rule: Rule) -> Waiting {
-        Waiting { rule, costs: None, cpus: None }
+        Waiting { rule, costs: None, cpus: None, stays: false }
     }
 
     /// On a machine with these costs: nothing is measured.
@@ -44,6 +45,12 @@ impl Waiting {
         Waiting { cpus: Some(cpus), ..self }
     }
 
+    /// Without moving threads from CPU to CPU, as the adaptive rule may do for a while where other programs keep the CPUs busy:
+    /// for programs that watch the affinity of their threads, which is one CPU for an instant while a thread moves.
+    pub const fn without_moves(self) -> Waiting {
+        Waiting { stays: true, ..self }
+    }
+
     /// The rule.
     pub const fn rule(&self) -> Rule {
         self.rule
@@ -51,6 +58,10 @@ impl Waiting {
 
     pub(crate) const fn cpus(&self) -> Option<u32> {
         self.cpus
+    }
+
+    pub(crate) const fn movable(&self) -> bool {
+        !self.stays
     }
 
     /// What the waiters of an object are copies of. Measures what the machine costs, if nobody has said or asked that before.

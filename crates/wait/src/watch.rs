@@ -8,7 +8,7 @@ use policy::waiting::Decision;
 pub enum Moment {
     /// It spins. It has arrived, and others are missing, as in the two below.
     Spins,
-    /// It yields its CPU.
+    /// It yields its CPU, or goes over to another.
     Yields,
     /// It goes to sleep until it is woken.
     Blocks,
@@ -24,6 +24,7 @@ impl Moment {
             Decision::Spin(_) => Moment::Spins,
             Decision::Yield => Moment::Yields,
             Decision::Block => Moment::Blocks,
+            Decision::Move(_) => Moment::Yields,
         }
     }
 }

@@ -1,62 +1,106 @@
 //! The adaptive rule: spin where that can help, yield where nobody takes advantage of it, else block.
 //!
 //! Source: our own. Two-phase waiting and its bound of somewhat more than two context switches are those of Tsafrir and
-//! Feitelson (sections 4.1 and 4.2).
+//! Feitelson (sections 4.1 and 4.2), and so is the idea to tell fine grains from coarse ones by a clock (section 6).
 //!
-//! 1. **Occupancy.** As long as a missing sibling was last seen on the waiter's own CPU, spinning keeps from running whom it
-//!    waits for. Then the waiter does not spin.
-//! 2. **Bound.** It spins for 2.4 times CS, where CS is what waking a blocked sibling costs.
-//! 3. **Timed yield.** Then it yields, and the time that takes tells who else wants this CPU: as short as a lone yield is nobody,
-//!    and the waiter spins on for a while; longer is a sibling, or somebody as brief; a good part of a tick is another
-//!    program that took what it was offered.
-//! 4. **Strikes.** Two such programs within few yields are a strike: on this machine it does not pay to be kind. The whole team
-//!    stops yielding for 50 ms, after the next strike for 100 ms, and so on up to 1 s. Meanwhile it goes by occupancy and
-//!    bound alone; with more than two threads for each CPU it blocks.
-//! 5. Nobody yields for more than 10 ms in one wait.
+//! # What a thread does by itself
+//!
+//! * **Occupancy.** As long as a missing sibling was last seen on the waiter's own CPU, spinning keeps from running whom it
+//!   waits for. Then the waiter does not spin.
+//! * **Bound.** It spins for 2.4 times CS, where CS is what waking a blocked sibling costs.
+//! * **Timed yield.** Then it yields, and the time that takes tells who else wants this CPU: as short as a lone yield is
+//!   nobody, and the waiter spins on for a while; longer is a sibling, or somebody as brief; a good part of a tick is
+//!   another program that took what it was offered.
+//! * **Grain.** A thread that computes for longer than CS between its waits is coarse. With more threads than CPUs the coarse
+//!   do not yield: a sibling that is off its CPU gets one sooner from a waiter that blocks.
+//! * **Patience.** Nobody spins and yields for more than 10 ms in one wait.
+//!
+//! # What the team agrees on
+//!
+//! Losing a tick to another program twice within few yields is a *strike*: on this machine it does not pay to be kind.
+//! For 50 ms, after the next strike for 100 ms, and so on up to 1.6 s, the team then waits in another way (the module
+//! `agreement` says which):
+//!
+//! * **Carefully**: by occupancy and bound alone, without yields. A thread whose spins all fail leaves most of them out. With
+//!   more than two threads for each CPU everybody blocks at once.
+//! * **Gathered**: a fine-grained team of at least two threads for each CPU meets on one CPU, away from where it was
+//!   struck, and goes on yielding there: one thread's round is cheaper there than waking anybody elsewhere. It loses to the
+//!   other programs what it would get from the other CPUs, and wins that nobody waits behind a timeslice.
+//! * **Gathered and blocking**, where the team was struck in the crowd as well: waking a sibling on one's own CPU costs a
+//!   switch, and no yield feeds anybody.
+//!
+//! Threads are moved, not bound: where the scheduler takes one elsewhere, it comes back at most once a tick. So a team that
+//! goes over to long computations without waiting is spread over the machine as usual.
+//!
+//! Where it is not known who will come, as at a lock, only occupancy and the bound are of use.
 
+mod agreement;
+
+use self::agreement::{Agreement, Conduct};
 use super::{Costs, Decision, Observation, Team, TeamState};
-use crate::units::{Instant, Span};
+use crate::units::{CpuId, Instant, Span};
 
 /// What of CS the bound is, in thousandths.
 const BOUND: u64 = 2_400;
-/// Two losses of a tick within so many yields are a strike.
+/// A yield that takes no more than this many thousandths of a lone one was a lone one.
+const LONE: u64 = 1_800;
+/// A yield that takes this many thousandths of a tick has fed another program.
+const FOREIGN: u64 = 250;
+/// Losing two ticks within so many yields is a strike.
 const FEW_YIELDS: u32 = 64;
-/// How long a team is careful after its first strike; doubled by each one after it, up to [`MOST_DOUBLINGS`].
-const CAREFUL: Span = Span::from_millis(50);
-/// 50 ms to 1.6 s.
-const MOST_DOUBLINGS: u32 = 5;
 /// How long one wait may take before it blocks.
 const PATIENCE: Span = Span::from_millis(10);
+/// How many of a thread's latest computations tell its grain.
+const SAMPLES: usize = 4;
+/// How many failed spins in a row make a careful thread leave them out.
+const LUCK: u8 = 8;
+/// How many spins in a row it then leaves out before it tries again.
+const LEFT_OUT: u8 = 16;
 
 /// The adaptive rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Adaptive {
+    costs: Costs,
     bound: Span,
-    /// A yield that took no longer was a lone one.
-    lone: Span,
-    /// A yield that took so long or longer fed another program.
-    foreign: Span,
+    // The wait under way.
     began: Instant,
-    /// The team was careful when this wait began.
-    careful: bool,
+    conduct: Conduct,
     /// How long to spin between two yields.
     chunk: Span,
+    // What it remembers from wait to wait.
+    /// Where it was when it last looked around, and where else a sibling was.
+    here: CpuId,
+    elsewhere: Option<CpuId>,
+    /// Whether its team is one for which gathering could pay, but for its grain.
+    can_gather: bool,
     /// How many yields there have been since the last that fed another program.
     yields: u32,
     strikes: u32,
+    /// When it last moved.
+    moved: Instant,
+    grain: Grain,
+    /// How many spins may still fail before they are left out, and how many have been since.
+    luck: u8,
+    left_out: u8,
 }
 
 impl Adaptive {
     pub(super) const fn new(costs: Costs) -> Adaptive {
         Adaptive {
+            costs,
             bound: costs.cs.scaled(BOUND),
-            lone: costs.lone_yield.scaled(1_800),
-            foreign: costs.tick.scaled(250),
             began: Instant::ZERO,
-            careful: false,
+            conduct: Conduct::Open,
             chunk: Span::ZERO,
+            here: CpuId(0),
+            elsewhere: None,
+            can_gather: false,
             yields: FEW_YIELDS,
             strikes: 0,
+            moved: Instant::ZERO,
+            grain: Grain { left: None, latest: [Span::MAX; SAMPLES] },
+            luck: LUCK,
+            left_out: 0,
         }
     }
 
@@ -66,13 +110,23 @@ impl Adaptive {
 
     pub(super) fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
         match seen {
-            Observation::Arrived => self.arrive(team, *state),
-            Observation::Spun(_) if self.careful || team.now.since(self.began) >= PATIENCE => Decision::Block,
+            Observation::Arrived => {
+                self.arrives(team, state);
+                self.begins(team)
+            }
+            Observation::Moved => self.settles(team),
+            Observation::Spun(_) if self.conduct == Conduct::Careful => {
+                self.luck = self.luck.saturating_sub(1);
+                Decision::Block
+            }
+            Observation::Spun(_) if self.is_impatient(team) => Decision::Block,
             Observation::Spun(_) => Decision::Yield,
+            Observation::Yielded(_) if self.has_strayed(team) => self.begins(team),
             Observation::Yielded(took) => {
-                if self.strikes_after(took, team.now, state) || team.now.since(self.began) >= PATIENCE {
+                self.here = team.own_cpu;
+                if self.is_struck(took, team.now, state) || self.is_impatient(team) {
                     Decision::Block
-                } else if took <= self.lone {
+                } else if took <= self.costs.lone_yield.scaled(LONE) {
                     let chunk = self.chunk;
                     self.chunk = chunk.scaled(2_000).min(self.bound);
                     Decision::Spin(chunk)
@@ -85,68 +139,139 @@ impl Adaptive {
     }
 
     pub(super) fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
-        if let Observation::Yielded(took) = seen {
-            self.strikes_after(took, now, state);
+        self.grain.leaves(now);
+        match seen {
+            Observation::Spun(_) => self.luck = (self.luck + 2).min(LUCK),
+            Observation::Yielded(took) => {
+                self.is_struck(took, now, state);
+            }
+            Observation::Arrived | Observation::Woken | Observation::Moved => {}
         }
     }
 
-    fn arrive(&mut self, team: &Team<'_>, state: TeamState) -> Decision {
+    /// Looks around, and learns how the team waits now.
+    fn arrives(&mut self, team: &Team<'_>, state: &mut TeamState) {
         self.began = team.now;
         self.chunk = self.bound.scaled(63);
-        self.careful = Memory::from(state).is_careful(team.now);
-        let missing_here = team.missing.iter().any(|missing| missing.last_seen == Some(team.own_cpu));
-        match (self.careful, missing_here) {
-            (false, true) => Decision::Yield,
-            (false, false) => Decision::Spin(self.bound),
-            (true, true) => Decision::Block,
-            (true, false) if team.threads > 2 * team.cpus => Decision::Block,
-            (true, false) => Decision::Spin(self.bound),
+        self.grain.arrives(team.now);
+        self.here = team.own_cpu;
+        let others = team.missing.iter().filter_map(|missing| missing.last_seen);
+        self.elsewhere = others.chain(self.elsewhere).find(|&cpu| cpu != team.own_cpu);
+        self.can_gather = team.movable && team.cpus > 1 && team.threads >= 2 * team.cpus;
+
+        let agreement = Agreement::from(*state);
+        self.conduct = match agreement.conduct(team.now) {
+            Conduct::Gathered { .. } if self.is_coarse() => {
+                *state = agreement.scattered().into();
+                Conduct::Careful
+            }
+            Conduct::Open if team.threads == 0 || (self.is_coarse() && team.threads > team.cpus) => Conduct::Careful,
+            conduct => conduct,
+        };
+    }
+
+    /// The first thing to do, or the next after it has found itself away from the crowd.
+    fn begins(&mut self, team: &Team<'_>) -> Decision {
+        match self.conduct {
+            Conduct::Gathered { cpu, .. } if cpu != team.own_cpu && self.may_move(team.now) => {
+                self.moved = team.now;
+                Decision::Move(cpu)
+            }
+            _ => self.settles(team),
         }
     }
 
-    /// Takes down a yield, and whether it was the one too many.
-    fn strikes_after(&mut self, took: Span, now: Instant, state: &mut TeamState) -> bool {
+    /// The first thing to do on this CPU.
+    fn settles(&mut self, team: &Team<'_>) -> Decision {
+        let missing_here = team.missing.iter().any(|missing| missing.last_seen == Some(team.own_cpu));
+        match self.conduct {
+            Conduct::Open if missing_here => Decision::Yield,
+            Conduct::Open => Decision::Spin(self.bound),
+            Conduct::Careful if missing_here || team.threads > 2 * team.cpus => Decision::Block,
+            Conduct::Careful if self.luck == 0 && self.left_out < LEFT_OUT => {
+                self.left_out += 1;
+                Decision::Block
+            }
+            Conduct::Careful => {
+                self.left_out = 0;
+                Decision::Spin(self.bound)
+            }
+            Conduct::Gathered { yields: true, .. } => Decision::Yield,
+            Conduct::Gathered { yields: false, .. } => Decision::Block,
+        }
+    }
+
+    fn is_impatient(&self, team: &Team<'_>) -> bool {
+        team.now.since(self.began) >= PATIENCE
+    }
+
+    fn is_coarse(&self) -> bool {
+        self.grain.length() > self.costs.cs
+    }
+
+    /// Whether it should be in a crowd that yields, and is not.
+    fn has_strayed(&self, team: &Team<'_>) -> bool {
+        matches!(self.conduct, Conduct::Gathered { cpu, yields: true } if cpu != team.own_cpu)
+            && self.may_move(team.now)
+    }
+
+    fn may_move(&self, now: Instant) -> bool {
+        now.since(self.moved) > self.costs.tick
+    }
+
+    /// Takes down a yield, and whether the team is to stop yielding for it.
+    fn is_struck(&mut self, took: Span, now: Instant, state: &mut TeamState) -> bool {
         self.yields = self.yields.saturating_add(1);
-        if took < self.foreign {
+        if took < self.costs.tick.scaled(FOREIGN) {
             return false;
         }
-        let strike = self.yields < FEW_YIELDS;
-        self.yields = 0;
+        let few = std::mem::replace(&mut self.yields, 0) < FEW_YIELDS;
+        let agreement = Agreement::from(*state);
+        let strike = match agreement.conduct(now) {
+            // The team that was struck before is on its guard.
+            Conduct::Open => few || agreement.was_struck(),
+            Conduct::Gathered { cpu, yields: true } => few && cpu == self.here,
+            // Somebody else was struck meanwhile.
+            Conduct::Careful | Conduct::Gathered { yields: false, .. } => return true,
+        };
         if strike {
             self.strikes = self.strikes.wrapping_add(1);
-            *state = Memory::from(*state).after_strike(now).into();
+            let gathers = self.can_gather && !self.is_coarse();
+            *state = agreement.after_strike(now, self.here, self.elsewhere, gathers).into();
         }
         strike
     }
 }
 
-/// The team's memory: until when it is careful, and how often it has been before.
+/// How long a thread computes between its waits, as far as it can tell.
+///
+/// Of a few latest computations it is the second longest: one that lost its CPU, or in which the thread was the last to
+/// arrive in a round and did not wait, does not make a thread coarse. Before there are enough of them it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Memory {
-    /// In units of 1024 ns: 48 bits of them are nine years.
-    careful_until: u64,
-    doublings: u32,
+struct Grain {
+    /// When the last wait was over.
+    left: Option<Instant>,
+    latest: [Span; SAMPLES],
 }
 
-impl Memory {
-    fn is_careful(self, now: Instant) -> bool {
-        now.as_nanos() >> 10 < self.careful_until
+impl Grain {
+    fn leaves(&mut self, now: Instant) {
+        self.left = Some(now);
     }
 
-    fn after_strike(self, now: Instant) -> Memory {
-        let until = now + CAREFUL.scaled(1_000 << self.doublings.min(MOST_DOUBLINGS));
-        Memory { careful_until: until.as_nanos() >> 10, doublings: (self.doublings + 1).min(MOST_DOUBLINGS) }
+    fn arrives(&mut self, now: Instant) {
+        if let Some(left) = self.left.take() {
+            self.latest.rotate_right(1);
+            self.latest[0] = now.since(left);
+        }
+    }
+
+    fn length(&self) -> Span {
+        let mut latest = self.latest;
+        latest.sort_unstable();
+        latest[SAMPLES - 2]
     }
 }
 
-impl From<TeamState> for Memory {
-    fn from(state: TeamState) -> Memory {
-        Memory { careful_until: state.0 & ((1 << 48) - 1), doublings: (state.0 >> 48 & 0xff) as u32 }
-    }
-}
-
-impl From<Memory> for TeamState {
-    fn from(memory: Memory) -> TeamState {
-        TeamState(u64::from(memory.doublings) << 48 | memory.careful_until)
-    }
-}
+#[cfg(test)]
+mod tests;

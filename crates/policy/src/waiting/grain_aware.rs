@@ -82,7 +82,8 @@ mod tests {
     /// Waits once, a computation of `micros` after the last wait, and takes `waited` to do so.
     fn wait(rule: &mut GrainAware, now: &mut Instant, micros: u64, waited: u64) -> Decision {
         *now = *now + Span::from_micros(micros);
-        let team = Team { now: *now, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[], load: 0, draw: 0 };
+        let team =
+            Team { now: *now, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[], load: 0, movable: false, draw: 0 };
         let decision = rule.step(&team, Observation::Arrived);
         *now = *now + Span::from_micros(waited);
         rule.over(*now);

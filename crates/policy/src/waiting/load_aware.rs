@@ -41,7 +41,16 @@ mod tests {
 
     fn arrives(rule: &str, load: u32, cpus: u32) -> Decision {
         let costs = Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), ..Costs::default() };
-        let team = Team { now: Instant::ZERO, threads: 2, cpus, own_cpu: CpuId(0), missing: &[], load, draw: 0 };
+        let team = Team {
+            now: Instant::ZERO,
+            threads: 2,
+            cpus,
+            own_cpu: CpuId(0),
+            missing: &[],
+            load,
+            movable: false,
+            draw: 0,
+        };
         rule.parse::<Rule>().unwrap().waiter(costs).step(&team, &mut TeamState::default(), Observation::Arrived)
     }
 

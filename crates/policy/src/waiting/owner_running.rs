@@ -53,7 +53,16 @@ mod tests {
             let missing = |cpu: &Option<u32>| Missing { thread: ThreadId(1), last_seen: cpu.map(CpuId) };
             let missing: Vec<Missing> = last_seen.iter().map(missing).collect();
             let own_cpu = CpuId(0);
-            let team = Team { now: Instant::ZERO, threads: 3, cpus: 2, own_cpu, missing: &missing, load: 0, draw: 0 };
+            let team = Team {
+                now: Instant::ZERO,
+                threads: 3,
+                cpus: 2,
+                own_cpu,
+                missing: &missing,
+                load: 0,
+                movable: false,
+                draw: 0,
+            };
             rule.step(&team, *seen)
         };
         seen.iter().map(step).collect()

@@ -136,7 +136,16 @@ mod tests {
         let mut now = Instant::ZERO;
         let blocks = (0..20)
             .take_while(|_| {
-                let team = Team { now, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[], load: 0, draw: 0 };
+                let team = Team {
+                    now,
+                    threads: 2,
+                    cpus: 2,
+                    own_cpu: CpuId(0),
+                    missing: &[],
+                    load: 0,
+                    movable: false,
+                    draw: 0,
+                };
                 let blocked = rule.step(&team, state, Observation::Arrived) == Decision::Block;
                 now = now + CS + Span::from_micros(1);
                 rule.over(now, &mut state, Observation::Woken);

@@ -328,7 +328,7 @@ impl<K: Kernel> Reference<K> {
                 self.count(thread, |counts| counts.spins += 1);
             }
             Decision::Block => self.blocks(thread, cpu),
-            Decision::Yield => panic!("the reference does not yield"),
+            Decision::Yield | Decision::Move(_) => panic!("the reference neither yields nor moves"),
         }
     }
 
@@ -354,6 +354,7 @@ impl<K: Kernel> Reference<K> {
             own_cpu: CpuId(cpu as u32),
             missing: &[],
             load: 0,
+            movable: false,
             draw: 0,
         };
         state.waiter.step(&team, &mut TeamState::default(), seen)

@@ -1,0 +1,279 @@
+use super::super::Missing;
+use super::*;
+use crate::units::ThreadId;
+
+const COSTS: Costs = Costs {
+    cs: Span::from_micros(15),
+    margin: Span::ZERO,
+    lone_yield: Span::from_nanos(500),
+    tick: Span::from_millis(4),
+};
+const BOUND_HERE: Span = Span::from_micros(36);
+const LONE_YIELD: Observation = Observation::Yielded(Span::from_nanos(600));
+const SIBLINGS_YIELD: Observation = Observation::Yielded(Span::from_micros(3));
+const HOGS_YIELD: Observation = Observation::Yielded(Span::from_millis(4));
+const SPUN: Observation = Observation::Spun(BOUND_HERE);
+const OWN: CpuId = CpuId(0);
+const OTHER: CpuId = CpuId(1);
+
+/// A waiting thread on CPU 0 of two.
+struct Member {
+    rule: Adaptive,
+    state: TeamState,
+    now: Instant,
+    threads: u32,
+    own_cpu: CpuId,
+    /// Where the missing sibling was last seen.
+    missing: CpuId,
+    movable: bool,
+}
+
+impl Member {
+    fn of(threads: u32) -> Member {
+        Member {
+            rule: Adaptive::new(COSTS),
+            state: TeamState::default(),
+            now: Instant::from_nanos(1 << 40),
+            threads,
+            own_cpu: OWN,
+            missing: OTHER,
+            movable: true,
+        }
+    }
+
+    /// A member whose computations have all been this long.
+    fn with_grain(threads: u32, grain: Span) -> Member {
+        let mut member = Member::of(threads);
+        for _ in 0..SAMPLES {
+            member.sees(Observation::Arrived);
+            member.goes_on(Observation::Spun(Span::ZERO));
+            member.now = member.now + grain;
+        }
+        member.sees(Observation::Arrived);
+        member
+    }
+
+    fn sees(&mut self, seen: Observation) -> Decision {
+        self.passes(seen);
+        let missing = [Missing { thread: ThreadId(1), last_seen: Some(self.missing) }];
+        let team = Team {
+            now: self.now,
+            threads: self.threads,
+            cpus: 2,
+            own_cpu: self.own_cpu,
+            missing: &missing,
+            load: 0,
+            movable: self.movable,
+            draw: 0,
+        };
+        self.rule.step(&team, &mut self.state, seen)
+    }
+
+    fn goes_on(&mut self, seen: Observation) {
+        self.passes(seen);
+        self.rule.over(self.now, &mut self.state, seen);
+    }
+
+    fn passes(&mut self, seen: Observation) {
+        if let Observation::Spun(span) | Observation::Yielded(span) = seen {
+            self.now = self.now + span;
+        }
+    }
+
+    /// Loses two ticks in a row to a hog.
+    fn is_struck(&mut self) {
+        self.sees(HOGS_YIELD);
+        assert_eq!(self.sees(HOGS_YIELD), Decision::Block);
+        self.goes_on(Observation::Woken);
+    }
+}
+
+#[test]
+fn a_thread_spins_to_its_bound_and_then_yields() {
+    let mut member = Member::of(2);
+    assert_eq!(member.sees(Observation::Arrived), Decision::Spin(BOUND_HERE));
+    assert_eq!(member.sees(SPUN), Decision::Yield);
+}
+
+#[test]
+fn a_thread_does_not_spin_on_the_cpu_of_whom_it_waits_for() {
+    let mut member = Member::of(2);
+    member.missing = OWN;
+    assert_eq!(member.sees(Observation::Arrived), Decision::Yield);
+}
+
+#[test]
+fn after_a_lone_yield_it_spins_for_longer_each_time_and_after_a_siblings_it_yields_on() {
+    let mut member = Member::of(2);
+    member.sees(Observation::Arrived);
+    let mut before = Span::ZERO;
+    for _ in 0..4 {
+        let Decision::Spin(chunk) = member.sees(LONE_YIELD) else { panic!("a lone yield is no reason to yield on") };
+        assert!(chunk > before && chunk <= BOUND_HERE);
+        before = chunk;
+    }
+    assert_eq!(member.sees(SIBLINGS_YIELD), Decision::Yield);
+}
+
+#[test]
+fn nobody_spins_and_yields_for_more_than_ten_milliseconds() {
+    let mut member = Member::of(2);
+    let mut decision = member.sees(Observation::Arrived);
+    let began = member.now;
+    while decision != Decision::Block {
+        assert!(member.now.since(began) <= PATIENCE + BOUND_HERE);
+        decision = match decision {
+            Decision::Spin(span) => member.sees(Observation::Spun(span)),
+            _ => member.sees(LONE_YIELD),
+        };
+    }
+}
+
+#[test]
+fn one_lost_tick_is_no_strike_and_two_are() {
+    let mut member = Member::of(2);
+    member.sees(Observation::Arrived);
+    assert_eq!(member.sees(HOGS_YIELD), Decision::Yield);
+    assert_eq!(member.rule.strikes(), 0);
+    assert_eq!(member.sees(HOGS_YIELD), Decision::Block);
+    assert_eq!(member.rule.strikes(), 1);
+}
+
+#[test]
+fn two_lost_ticks_with_many_yields_between_them_are_no_strike() {
+    let mut member = Member::of(2);
+    for _ in 0..2 {
+        for _ in 0..FEW_YIELDS {
+            member.sees(Observation::Arrived);
+            member.goes_on(LONE_YIELD);
+        }
+        member.sees(Observation::Arrived);
+        member.goes_on(HOGS_YIELD);
+    }
+    assert_eq!(member.rule.strikes(), 0);
+}
+
+#[test]
+fn a_tick_that_is_lost_while_the_others_come_counts_as_well() {
+    let mut member = Member::of(2);
+    for _ in 0..2 {
+        member.sees(Observation::Arrived);
+        member.goes_on(HOGS_YIELD);
+    }
+    assert_eq!(member.rule.strikes(), 1);
+}
+
+#[test]
+fn after_a_strike_the_whole_team_is_careful() {
+    let mut struck = Member::of(3);
+    struck.sees(Observation::Arrived);
+    struck.is_struck();
+    let mut other = Member { state: struck.state, now: struck.now, ..Member::with_grain(3, Span::from_micros(5)) };
+    assert_eq!(other.sees(Observation::Arrived), Decision::Spin(BOUND_HERE));
+    assert_eq!(other.sees(SPUN), Decision::Block, "no yields");
+    other.missing = OWN;
+    assert_eq!(other.sees(Observation::Arrived), Decision::Block);
+    other.now = other.now + Span::from_millis(51);
+    assert_eq!(other.sees(Observation::Arrived), Decision::Yield, "its time is over");
+}
+
+#[test]
+fn a_careful_team_of_more_than_two_threads_a_cpu_blocks() {
+    let mut member = Member { movable: false, ..Member::of(5) };
+    member.sees(Observation::Arrived);
+    member.is_struck();
+    assert_eq!(member.sees(Observation::Arrived), Decision::Block);
+}
+
+#[test]
+fn a_careful_thread_leaves_out_spins_that_fail_and_tries_again_now_and_then() {
+    let mut member = Member { movable: false, ..Member::of(3) };
+    member.sees(Observation::Arrived);
+    member.is_struck();
+    let mut spins = 0;
+    for _ in 0..100 {
+        // All in one moment, so that the agreement holds.
+        if let Decision::Spin(_) = member.sees(Observation::Arrived) {
+            spins += 1;
+            member.sees(Observation::Spun(Span::ZERO));
+        }
+        member.rule.over(member.now, &mut member.state, Observation::Woken);
+    }
+    assert_eq!(spins, u32::from(LUCK) + (100 - u32::from(LUCK)) / (u32::from(LEFT_OUT) + 1));
+}
+
+#[test]
+fn a_fine_grained_team_gathers_away_from_where_it_was_struck() {
+    let mut member = Member::with_grain(4, Span::from_micros(5));
+    member.is_struck();
+    assert_eq!(member.sees(Observation::Arrived), Decision::Move(OTHER));
+    member.own_cpu = OTHER;
+    assert_eq!(member.sees(Observation::Moved), Decision::Yield);
+    assert_eq!(member.sees(SIBLINGS_YIELD), Decision::Yield);
+}
+
+#[test]
+fn a_thread_that_the_scheduler_takes_elsewhere_comes_back_once_a_tick() {
+    let mut member = Member::with_grain(4, Span::from_micros(5));
+    member.is_struck();
+    assert_eq!(member.sees(Observation::Arrived), Decision::Move(OTHER));
+    assert_eq!(member.sees(Observation::Moved), Decision::Yield, "it could not move, and makes the best of it");
+    assert_eq!(member.sees(Observation::Arrived), Decision::Yield);
+    member.now = member.now + COSTS.tick;
+    assert_eq!(member.sees(SIBLINGS_YIELD), Decision::Move(OTHER));
+}
+
+#[test]
+fn coarse_few_and_immovable_teams_do_not_gather() {
+    let coarse = Member::with_grain(4, Span::from_micros(50));
+    let few = Member::with_grain(3, Span::from_micros(5));
+    let immovable = Member { movable: false, ..Member::with_grain(4, Span::from_micros(5)) };
+    for mut member in [coarse, few, immovable] {
+        // What is movable is learnt on arrival.
+        member.sees(Observation::Arrived);
+        member.sees(HOGS_YIELD);
+        member.sees(HOGS_YIELD);
+        assert_eq!(member.rule.strikes(), 1);
+        let decision = member.sees(Observation::Arrived);
+        assert!(!matches!(decision, Decision::Move(_)), "{decision:?}");
+    }
+}
+
+#[test]
+fn a_gathered_team_that_turns_coarse_scatters() {
+    let mut member = Member::with_grain(4, Span::from_micros(5));
+    member.is_struck();
+    for _ in 0..SAMPLES {
+        member.sees(Observation::Arrived);
+        member.goes_on(Observation::Woken);
+        member.now = member.now + Span::from_micros(50);
+    }
+    assert_eq!(member.sees(Observation::Arrived), Decision::Spin(BOUND_HERE));
+    assert_eq!(Agreement::from(member.state).conduct(member.now), Conduct::Careful);
+}
+
+#[test]
+fn coarse_threads_beyond_the_cpus_do_not_yield() {
+    let mut member = Member::with_grain(3, Span::from_micros(50));
+    assert_eq!(member.sees(SPUN), Decision::Block);
+    let mut fine = Member::with_grain(3, Span::from_micros(5));
+    assert_eq!(fine.sees(SPUN), Decision::Yield);
+}
+
+#[test]
+fn one_long_computation_does_not_make_a_thread_coarse() {
+    let mut member = Member::with_grain(3, Span::from_micros(5));
+    member.goes_on(Observation::Woken);
+    member.now = member.now + Span::from_millis(4);
+    member.sees(Observation::Arrived);
+    assert_eq!(member.sees(SPUN), Decision::Yield);
+}
+
+#[test]
+fn where_nobody_knows_who_will_come_a_thread_spins_to_its_bound_and_blocks() {
+    let mut member = Member::of(0);
+    assert_eq!(member.sees(Observation::Arrived), Decision::Spin(BOUND_HERE));
+    assert_eq!(member.sees(SPUN), Decision::Block);
+    member.missing = OWN;
+    assert_eq!(member.sees(Observation::Arrived), Decision::Block);
+}
