@@ -14,7 +14,7 @@ mod waiting;
 
 pub use cgroups::{Cgroups, Controller, Quota};
 pub use kernel::{Kernel, Preemption};
-pub use probes::{Hypervisor, Machinery, Perf, Privileges, Probes, Trial};
+pub use probes::{Machinery, Perf, Privileges, Probes, Trial};
 
 use serde::Serialize;
 

@@ -122,6 +122,8 @@ pub struct TeamState(pub u64);
 pub struct Wants {
     /// [`Team::missing`].
     pub missing: bool,
+    /// At a lock, its owner among the missing: everybody who takes the lock must then say where.
+    pub owner: bool,
     /// [`Team::load`].
     pub load: bool,
     /// [`Team::draw`].
@@ -168,11 +170,12 @@ enum Kind {
 impl Waiter {
     /// What of its world the rule wants to know.
     pub const fn wants(&self) -> Wants {
-        let nothing = Wants { missing: false, load: false, draw: false };
+        let nothing = Wants { missing: false, owner: false, load: false, draw: false };
         match self.kind {
             Kind::AlwaysBlock | Kind::AlwaysSpin | Kind::AlwaysYield | Kind::TwoPhase(_) => nothing,
             Kind::GrainAware(_) | Kind::VariableCompetitive(_) => nothing,
-            Kind::Adaptive(_) | Kind::OwnerRunning(_) => Wants { missing: true, ..nothing },
+            Kind::Adaptive(_) => Wants { missing: true, ..nothing },
+            Kind::OwnerRunning(_) => Wants { missing: true, owner: true, ..nothing },
             Kind::LoadAware(_) => Wants { load: true, ..nothing },
             Kind::Randomized(_) => Wants { draw: true, ..nothing },
         }

@@ -1,5 +1,4 @@
 #![doc = include_str!("../README.md")]
-#![forbid(unsafe_code)]
 
 pub mod barrier;
 pub mod calibrate;
@@ -8,13 +7,17 @@ mod deadline;
 mod draw;
 pub mod event;
 mod generation;
+#[allow(unsafe_code)] // Only a lock knows that a value can be lent to be changed.
+mod guarded;
 mod hall;
 mod here;
 pub mod latch;
 mod ledger;
 mod load;
+pub mod mutex;
 mod outlast;
 pub mod parker;
+mod raw_mutex;
 pub mod semaphore;
 mod sighting;
 mod statistics;
@@ -28,6 +31,7 @@ pub use calibrate::{Calibration, Measured, calibrate};
 pub use deadline::TimedOut;
 pub use event::{Event, Reset};
 pub use latch::Latch;
+pub use mutex::{Mutex, MutexGuard};
 pub use parker::{Parker, Unparker};
 pub use semaphore::{Overflow, Semaphore};
 pub use statistics::Statistics;

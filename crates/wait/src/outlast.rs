@@ -26,6 +26,14 @@ pub(crate) trait Awaited {
     /// Looks, once, whether it has come, and takes it where it is something to be taken.
     fn has_come(&mut self) -> bool;
 
+    /// Lets some time pass before the next look of a spinning thread, and returns how many turns of the processor's pause
+    /// that took.
+    #[inline]
+    fn pause(&mut self) -> u32 {
+        sync::spin_loop();
+        1
+    }
+
     /// Sleeps until woken, unless it has come already, and no longer than to the deadline. May return at any time before.
     fn sleep(&mut self, deadline: Option<Instant>);
 
@@ -168,13 +176,16 @@ impl<R: Recorder> Wait<'_, R> {
 fn spin<A: Awaited, W: Watch>(awaited: &mut A, limit: Span, now: &mut Instant, watch: &mut W) -> (Span, bool) {
     let mut spent = Span::ZERO;
     loop {
-        let has_come = (0..sync::POLLS).any(|_| {
-            let has_come = awaited.has_come();
-            if !has_come {
-                sync::spin_loop();
+        let mut turns = 0;
+        let has_come = loop {
+            if awaited.has_come() {
+                break true;
             }
-            has_come
-        });
+            turns += awaited.pause();
+            if turns >= sync::POLLS {
+                break false;
+            }
+        };
         let before = std::mem::replace(now, sync::now());
         let step = now.since(before);
         if W::ON && step > LONGEST_STEP {

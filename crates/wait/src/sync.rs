@@ -30,8 +30,8 @@ mod world {
     use rustix::time::{ClockId, clock_gettime};
     pub(crate) use sys::futex::Scope;
 
-    /// How often a spinning thread looks between two readings of the clock. A look with its pause takes 10 to 50 ns and a
-    /// reading about 20 ns, so the clock takes a tenth of the spinning at the most, and a bound on spinning is kept to
+    /// How many turns of the processor's pause a spinning thread lets pass between two readings of the clock, looking
+    /// after each or after a few. A turn with its look takes 10 to 50 ns and a reading about 20 ns, so the clock takes a tenth of the spinning at the most, and a bound on spinning is kept to
     /// within a microsecond.
     pub(crate) const POLLS: u32 = 16;
 

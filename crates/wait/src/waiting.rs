@@ -1,6 +1,7 @@
 //! How the threads at one object wait: by which rule, and on what a machine.
 
-use policy::waiting::{Costs, Rule, Waiter};
+use policy::Span;
+use policy::waiting::{Costs, Rule, Waiter, Wants};
 
 use crate::here;
 
@@ -62,6 +63,11 @@ impl Waiting {
 
     pub(crate) const fn movable(&self) -> bool {
         !self.stays
+    }
+
+    /// What the rule wants to know.
+    pub(crate) const fn wants(&self) -> Wants {
+        self.rule.waiter(Costs { cs: Span::ZERO, margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO }).wants()
     }
 
     /// What the waiters of an object are copies of. Measures what the machine costs, if nobody has said or asked that before.

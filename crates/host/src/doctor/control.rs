@@ -65,10 +65,7 @@ fn real_time(probes: &Probes) -> Finding {
                 && probes.privileges.capabilities.contains(&"SYS_NICE")
                 && !probes.privileges.in_a_user_namespace
             {
-                finding.remedy(
-                    "the group of this process has no real-time budget: write to cpu.rt_runtime_us in its cgroup, or \
-                     boot with rt_group_sched=0",
-                )
+                finding.remedy("the group of this process has no real-time budget: write to cpu.rt_runtime_us in its cgroup, or boot with rt_group_sched=0")
             } else {
                 finding.remedy(limit(probes, "--rtprio=99:99", "rtprio 99"))
             }
@@ -87,17 +84,9 @@ fn timeslice(probes: &Probes) -> Finding {
         Ok(None) => finding(State::No, "the kernel takes the wish for a slice and ignores it".to_owned())
             .costs(Control, lost)
             .remedy("Linux 6.12 or later"),
-        Err(why) => {
-            let filter =
-                "allow the system calls sched_setattr and sched_getattr in the filter that this program runs under";
-            let remedy = if why == ErrorKind::PermissionDenied {
-                // The kernel lets no thread out of this class that may not have a better nice value.
-                format!("start it as an ordinary program, not one of SCHED_IDLE (chrt -i); or {filter}")
-            } else {
-                filter.to_owned()
-            };
-            finding(State::No, format!("sched_setattr is refused: {why}")).costs(Control, lost).remedy(remedy)
-        }
+        Err(why) => finding(State::No, format!("sched_setattr is refused: {why}")).costs(Control, lost).remedy(
+            "allow the system calls sched_setattr and sched_getattr in the filter that this program runs under",
+        ),
     }
 }
 
@@ -127,8 +116,7 @@ fn cgroups(probes: &Probes) -> Finding {
         (false, false) => State::No,
         _ => State::Partly,
     };
-    let delegation = "systemd-run --user --scope -p Delegate=yes rowlock ... gives a group of one's own; for cpuset \
-                      also, as root: systemctl edit user@.service with [Service] Delegate=cpu cpuset io memory pids";
+    let delegation = "systemd-run --user --scope -p Delegate=yes rowlock ... gives a group of one's own; for cpuset also, as root: systemctl edit user@.service with [Service] Delegate=cpu cpuset io memory pids";
     finding(state, seen).costs(Control, lost).remedy(match (&probes.machinery.container, version) {
         (Some(_), _) => "a container whose groups are its own to write: docker run --privileged --cgroupns=private",
         (None, 1) => "be root: version 1 gives groups to nobody else safely",

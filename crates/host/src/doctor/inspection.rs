@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use super::Capability::Inspection;
-use super::{Finding, Hypervisor, Probes, State, Trial};
+use super::{Finding, Probes, State, Trial};
 
 pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
     vec![tracefs(probes), perf(probes), run_delay(probes), pressure(probes)]
@@ -11,8 +11,7 @@ pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
 
 fn tracefs(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("tracefs", Inspection, state, seen);
-    let unseen = "traces go by what a scenario's threads see: who else had a CPU, and each context switch, only the \
-                  kernel's events would show";
+    let unseen = "traces go by what a scenario's threads see: who else had a CPU, and each context switch, only the kernel's events would show";
     match (&probes.tracefs, probes.tracing) {
         (Some(folder), Ok(())) => {
             finding(State::Yes, format!("the scheduler's events can be switched on in {}", folder.display()))
@@ -67,11 +66,11 @@ fn perf(probes: &Probes) -> Finding {
     }
     let is_forbidden = |trial: Trial<()>| trial == Err(ErrorKind::PermissionDenied);
     finding.remedy(if parts.iter().any(|&(_, trial)| is_forbidden(trial)) {
-        "sysctl kernel.perf_event_paranoid=0 (root); in a container also --cap-add PERFMON and a seccomp profile \
-         that allows perf_event_open"
+        "sysctl kernel.perf_event_paranoid=0 (root); in a container also --cap-add PERFMON and a seccomp profile that \
+         allows perf_event_open"
     } else if perf.own_switches.is_err() {
         "a kernel built with CONFIG_PERF_EVENTS, and no filter that refuses perf_event_open"
-    } else if probes.machinery.hypervisor != Hypervisor::Absent {
+    } else if probes.machinery.hypervisor.is_some() {
         "cycles need a virtual machine that is given the processor's counters (a virtual PMU)"
     } else {
         "a kernel that knows this processor's counters"
@@ -98,8 +97,7 @@ fn run_delay(probes: &Probes) -> Finding {
 
 fn pressure(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("pressure", Inspection, state, seen);
-    let lost = "whether threads wait for CPUs, on the whole machine or in a group, is not told; rowlock itself goes \
-                by idle time";
+    let lost = "whether threads wait for CPUs, on the whole machine or in a group, is not told; rowlock itself goes by idle time";
     match probes.pressure {
         Ok(()) => finding(State::Yes, "/proc/pressure/cpu says how much of the time threads wait for CPUs".to_owned()),
         Err(ErrorKind::NotFound) => finding(State::No, "the kernel has no pressure stall information".to_owned())

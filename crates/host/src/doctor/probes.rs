@@ -37,22 +37,11 @@ pub struct Privileges {
     pub in_a_user_namespace: bool,
 }
 
-/// Who makes the CPUs, if they are virtual.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hypervisor {
-    /// Nobody: the processor would say so.
-    Absent,
-    /// The processor says that there is one; its name where it shows.
-    Present(Option<String>),
-    /// This kind of processor does not say.
-    Unknown,
-}
-
 /// What stands between this program and the machine's CPUs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Machinery {
-    /// The hypervisor.
-    pub hypervisor: Hypervisor,
+    /// The hypervisor, if the CPUs are virtual: its name, or `unknown`.
+    pub hypervisor: Option<String>,
     /// What share of their time the hypervisor has kept the CPUs from running since the start, in per cent.
     pub stolen_percent: Option<f64>,
     /// The kind of container that this program runs in, if it does.
@@ -230,19 +219,20 @@ fn has_run(schedstat: &str) -> bool {
     running.is_some_and(|nanos| nanos > 0)
 }
 
-fn hypervisor(cpuinfo: &str, kind: &str, vendor: &str, clocks: &str) -> Hypervisor {
+/// The hypervisor's name, or `unknown` where only the processor betrays it.
+fn hypervisor(cpuinfo: &str, kind: &str, vendor: &str, clocks: &str) -> Option<String> {
     let vendors = [("QEMU", "KVM"), ("VMware", "VMware"), ("innotek", "VirtualBox"), ("Microsoft", "Hyper-V")];
     let by_vendor = || vendors.into_iter().find(|(start, _)| vendor.starts_with(start));
     let by_clock =
         || [("kvm-clock", "KVM"), ("hyperv", "Hyper-V")].into_iter().find(|(clock, _)| clocks.contains(clock));
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
-    let is_virtual = flags.map(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"));
-    match (kind.trim(), is_virtual) {
-        ("", Some(false)) => Hypervisor::Absent,
-        ("", Some(true)) => Hypervisor::Present(by_vendor().or_else(by_clock).map(|(_, name)| name.to_owned())),
-        ("", None) if vendor.starts_with("QEMU") => Hypervisor::Present(Some("KVM".to_owned())),
-        ("", None) => Hypervisor::Unknown,
-        (kind, _) => Hypervisor::Present(Some(kind.to_owned())),
+    let is_virtual = flags.is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"));
+    match kind.trim() {
+        "" if is_virtual => Some(by_vendor().or_else(by_clock).map_or("unknown", |(_, name)| name).to_owned()),
+        // Not every architecture's processors say; the vendor of a virtual machine that shows its own name does.
+        "" if flags.is_none() && vendor.starts_with("QEMU") => Some("KVM".to_owned()),
+        "" => None,
+        kind => Some(kind.to_owned()),
     }
 }
 
@@ -292,16 +282,13 @@ mod tests {
     #[test]
     fn a_hypervisor_is_known_by_its_mark_on_the_processor() {
         let x86 = "processor : 0\nflags\t\t: fpu sse hypervisor lahf_lm\n";
-        let named = |name: &str| Hypervisor::Present(Some(name.to_owned()));
-        assert_eq!(hypervisor(x86, "", "", ""), Hypervisor::Present(None));
-        assert_eq!(hypervisor(x86, "", "", "tsc kvm-clock acpi_pm\n"), named("KVM"));
-        assert_eq!(hypervisor(x86, "", "VMware, Inc.\n", ""), named("VMware"));
-        assert_eq!(hypervisor(x86, "xen\n", "", ""), named("xen"));
-        assert_eq!(hypervisor("flags : fpu sse\n", "", "QEMU\n", ""), Hypervisor::Absent);
-        assert_eq!(hypervisor("CPU part : 0xd0c\n", "", "QEMU\n", ""), named("KVM"));
-        for silent in ["", "CPU part : 0xd0c\n"] {
-            assert_eq!(hypervisor(silent, "", "", ""), Hypervisor::Unknown);
-        }
+        assert_eq!(hypervisor(x86, "", "", ""), Some("unknown".into()));
+        assert_eq!(hypervisor(x86, "", "", "tsc kvm-clock acpi_pm\n"), Some("KVM".into()));
+        assert_eq!(hypervisor(x86, "", "VMware, Inc.\n", ""), Some("VMware".into()));
+        assert_eq!(hypervisor(x86, "xen\n", "", ""), Some("xen".into()));
+        assert_eq!(hypervisor("flags : fpu sse\n", "", "QEMU\n", ""), None);
+        assert_eq!(hypervisor("CPU part : 0xd0c\n", "", "QEMU\n", ""), Some("KVM".into()));
+        assert_eq!(hypervisor("", "", "", ""), None);
     }
 
     #[test]

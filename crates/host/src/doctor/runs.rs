@@ -1,14 +1,7 @@
 //! Findings about what makes figures of this machine hard to repeat or to compare.
 
 use super::Capability::{Control, Runs, Waiting};
-use super::{Finding, Hypervisor, Probes, State};
-
-const PROC: &str = "mount -t proc proc /proc (root)";
-
-/// Whether the kernel tells not even its release, so that what it does not tell need not be absent.
-fn is_mute(probes: &Probes) -> bool {
-    probes.machine.kernel.is_empty()
-}
+use super::{Finding, Probes, State};
 
 pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
     vec![bare_metal(probes), outside_containers(probes), one_session(probes), simulated_scheduler(probes)]
@@ -16,25 +9,15 @@ pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
 
 fn bare_metal(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("bare-metal", Runs, state, seen);
-    let name = match &probes.machinery.hypervisor {
-        Hypervisor::Absent => return finding(State::Yes, "the processor knows of no hypervisor".to_owned()),
-        Hypervisor::Unknown => {
-            return finding(State::Unknown, "this processor does not tell of hypervisors".to_owned())
-                .costs(Runs, "none is known; if there is one, figures scatter more")
-                .remedy("systemd-detect-virt --vm may know more");
-        }
-        Hypervisor::Present(None) => String::new(),
-        Hypervisor::Present(Some(name)) => format!(" ({name})"),
+    let Some(hypervisor) = &probes.machinery.hypervisor else {
+        return finding(State::Yes, "no hypervisor shows itself".to_owned());
     };
+    let name = if hypervisor == "unknown" { "a hypervisor".to_owned() } else { format!("a hypervisor ({hypervisor})") };
     let stolen = probes.machinery.stolen_percent;
     let stolen =
         stolen.map_or(String::new(), |share| format!(", which has kept them from running {share:.1} % of the time"));
-    finding(State::No, format!("the CPUs are those of a hypervisor{name}{stolen}"))
-        .costs(
-            Runs,
-            "waking an idle CPU takes the hypervisor's time, so cs is larger than the processor's own; and the \
-             hypervisor can take a CPU away unseen, which scatters figures",
-        )
+    finding(State::No, format!("the CPUs are those of {name}{stolen}"))
+        .costs(Runs, "waking an idle CPU takes the hypervisor's time, so cs is larger than the processor's own; and the hypervisor can take a CPU away unseen, which scatters figures")
         .costs(Waiting, "a thread that spins for one whose CPU was taken away spins in vain")
         .remedy("no setting inside replaces a machine of your own; measure here what shall run here")
 }
@@ -44,62 +27,41 @@ fn outside_containers(probes: &Probes) -> Finding {
     match &probes.machinery.container {
         None => finding(State::Yes, "no container shows itself".to_owned()),
         Some(kind) => finding(State::Partly, format!("this is a container of kind {kind}"))
-            .costs(
-                Runs,
-                "other containers compete for the CPUs unseen, and limits can change from outside while a scenario \
-                 runs",
-            )
-            .remedy(
-                "run outside, or give the container CPUs of its own: --cpuset-cpus=0-3 and no other container on \
-                 them",
-            ),
+            .costs(Runs, "other containers compete for the CPUs unseen, and limits can change from outside while a scenario runs")
+            .remedy("run outside, or give the container CPUs of its own: --cpuset-cpus=0-3 and no other container on them"),
     }
 }
 
 fn one_session(probes: &Probes) -> Finding {
     let finding = |state, seen| Finding::new("one-session", Runs, state, seen);
     match probes.autogroup {
-        None if is_mute(probes) => {
-            finding(State::Unknown, "there is no /proc to ask").costs(Runs, "none is known").remedy(PROC)
-        }
         None => finding(State::Yes, "the kernel does not group programs by session (no autogroup)"),
         Some(false) => finding(State::Yes, "autogroup is switched off"),
         Some(true) if probes.cgroups.has_a_share => {
             finding(State::Yes, "autogroup is on but does not matter: this program's cgroup has a share of its own")
         }
-        Some(true) => {
-            finding(State::Partly, "autogroup is on: each session, such as a terminal, has an equal share of the CPUs")
-                .costs(
-                    Runs,
-                    "programs of other sessions weigh against a whole scenario and not against each of its threads",
-                )
-                .costs(
-                    Control,
-                    "nice values count inside a session only: nice -n -10 rowlock run does not go before other \
-                     sessions",
-                )
-                .remedy(
-                    "sysctl kernel.sched_autogroup_enabled=0 (root); or, for this session only, echo -10 > \
-                     /proc/self/autogroup in its shell (root)",
-                )
-        }
+        Some(true) => finding(State::Partly, "autogroup is on: each session, such as a terminal, has an equal share of the CPUs")
+            .costs(Runs, "programs of other sessions weigh against a whole scenario and not against each of its threads")
+            .costs(Control, "nice values count inside a session only: nice -n -10 rowlock run does not go before other sessions")
+            .remedy("sysctl kernel.sched_autogroup_enabled=0 (root); or, for this session only, echo -10 > /proc/self/autogroup in its shell (root)"),
     }
 }
 
 fn simulated_scheduler(probes: &Probes) -> Finding {
-    let finding = |state, seen: String| Finding::new("simulated-scheduler", Runs, state, seen);
-    if is_mute(probes) {
-        return finding(State::Unknown, "there is no /proc to ask".to_owned())
-            .costs(Runs, "none is known")
-            .remedy(PROC);
-    }
-    let seen = format!("ordinary threads are scheduled by {}", probes.scheduler);
+    let finding = |state| {
+        Finding::new(
+            "simulated-scheduler",
+            Runs,
+            state,
+            format!("ordinary threads are scheduled by {}", probes.scheduler),
+        )
+    };
     if probes.scheduler == "eevdf" {
-        return finding(State::Yes, seen);
+        return finding(State::Yes);
     }
     let remedy =
         if probes.scheduler.starts_with("sched_ext") { "end the loaded scheduler" } else { "Linux 6.6 or later" };
-    finding(State::Partly, seen)
+    finding(State::Partly)
         .costs(Runs, "the simulated twin of this machine schedules by eevdf, so its predictions are of another kernel")
         .remedy(remedy)
 }

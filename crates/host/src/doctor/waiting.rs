@@ -26,16 +26,12 @@ fn futexes(probes: &Probes) -> Finding {
     finding(State::No, "the kernel, or a filter of system calls, refuses them")
         .costs(Waiting, "nothing can block: barriers and locks do not work")
         .costs(Runs, "jobs of kind barrier do not work")
-        .remedy(
-            "allow the system call futex in the filter that this program runs under (docker run --security-opt \
-             seccomp=unconfined)",
-        )
+        .remedy("allow the system call futex in the filter that this program runs under (docker run --security-opt seccomp=unconfined)")
 }
 
 fn cpu_number(probes: &Probes) -> Finding {
     let finding = |state, seen| Finding::new("cpu-number", Waiting, state, seen);
-    let slow = "asking which CPU a thread runs on, as rules that look at occupancy do at each wait, takes longer, up \
-                to a system call";
+    let slow = "asking which CPU a thread runs on, as rules that look at occupancy do at each wait, takes longer, up to a system call";
     match probes.rseq {
         Rseq::Registered => {
             finding(State::Yes, "a thread reads the number of its CPU from memory (rseq, registered by the C library)")
@@ -43,8 +39,7 @@ fn cpu_number(probes: &Probes) -> Finding {
         Rseq::Unregistered => finding(State::Partly, "the kernel has rseq, but the C library has not registered it")
             .costs(Waiting, slow)
             .remedy(
-                "run with glibc 2.35 or later, linked dynamically, and without glibc.pthread.rseq=0 in \
-                 GLIBC_TUNABLES",
+                "run with glibc 2.35 or later, linked dynamically, and without glibc.pthread.rseq=0 in GLIBC_TUNABLES",
             ),
         Rseq::Absent => finding(State::No, "the kernel lacks rseq, or a filter of system calls forbids it")
             .costs(Waiting, slow)
@@ -64,8 +59,8 @@ fn several_cpus(probes: &Probes) -> Finding {
         let finding = finding(State::No)
             .costs(
                 Waiting,
-                "no two threads run at the same time: spinning only keeps others from running, so rules that block \
-                 at once are right",
+                "no two threads run at the same time: spinning only keeps others from running, so rules that block at \
+                 once are right",
             )
             .costs(Runs, "there is no sleeping CPU to wake, so cs is the cost of a switch");
         return if allowed < online { finding.remedy(more) } else { finding };
@@ -79,11 +74,6 @@ fn several_cpus(probes: &Probes) -> Finding {
 
 fn whole_cpus(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("whole-cpus", Waiting, state, seen);
-    if probes.cgroups.version.is_none() {
-        return finding(State::Unknown, "no cgroups are mounted, so a quota would not show".to_owned())
-            .costs(Waiting, "none is known; with a quota, all threads stop together when the time is used up")
-            .remedy("look from outside of the container or sandbox");
-    }
     let Some(quota) = &probes.cgroups.quota else {
         return finding(State::Yes, "no quota limits the running time".to_owned());
     };
@@ -100,15 +90,15 @@ fn whole_cpus(probes: &Probes) -> Finding {
         .costs(
             Waiting,
             format!(
-                "when the time is used up all threads stop until the next {period} begin, those that hold a lock \
-                 too; spinning uses it up; rules that count CPUs count {count}"
+                "when the time is used up all threads stop until the next {period} begin, those that hold a lock too; \
+                 spinning uses it up; rules that count CPUs count {count}"
             ),
         )
         .costs(Runs, format!("completion times scatter by the period, and the simulated twin has {count} of the CPUs"))
         .remedy(match &probes.machinery.container {
             Some(_) => format!(
-                "start the container without a limit of CPUs, or with --cpuset-cpus in the place of --cpus; where \
-                 its root may: echo {none} > {file}"
+                "start the container without a limit of CPUs, or with --cpuset-cpus in the place of --cpus; where its root \
+                 may: echo {none} > {file}"
             ),
             None => format!("echo {none} > {file} (root), or CPUQuota= in the unit that set it"),
         })
@@ -126,14 +116,7 @@ fn short_tick(probes: &Probes) -> Finding {
         return finding(State::Yes, seen);
     }
     finding(State::Partly, seen)
-        .costs(
-            Waiting,
-            format!(
-                "a yield beside a CPU-bound program can cost {}: always-yield collapses there, and so do libraries \
-                 that yield",
-                span(tick)
-            ),
-        )
+        .costs(Waiting, format!("a yield beside a CPU-bound program can cost {}: always-yield collapses there, and so do libraries that yield", span(tick)))
         .remedy("a kernel built with CONFIG_HZ_1000; or waiting rules that stop yielding, as adaptive does")
 }
 
@@ -151,8 +134,8 @@ fn kernel_preemption(probes: &Probes) -> Finding {
         Preemption::None | Preemption::Voluntary => "until that is through",
     };
     let remedy = if probes.kernel.preemption_is_dynamic {
-        "echo full > /sys/kernel/debug/sched/preempt (root, with debugfs mounted), or preempt=full on the kernel's \
-         command line"
+        "echo full > /sys/kernel/debug/sched/preempt (root, with debugfs mounted), or preempt=full on the kernel's command \
+         line"
     } else {
         "a kernel built with CONFIG_PREEMPT or CONFIG_PREEMPT_DYNAMIC"
     };

@@ -35,6 +35,7 @@
 //! Where it is not known who will come, as at a lock, only occupancy and the bound are of use.
 
 mod agreement;
+mod lock;
 
 use self::agreement::{Agreement, Conduct};
 use super::{Costs, Decision, Observation, Team, TeamState};
@@ -109,6 +110,9 @@ impl Adaptive {
     }
 
     pub(super) fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
+        if team.threads == 0 {
+            return lock::step(self.bound, seen);
+        }
         match seen {
             Observation::Arrived => {
                 self.arrives(team, state);
@@ -165,7 +169,7 @@ impl Adaptive {
                 *state = agreement.scattered().into();
                 Conduct::Careful
             }
-            Conduct::Open if team.threads == 0 || (self.is_coarse() && team.threads > team.cpus) => Conduct::Careful,
+            Conduct::Open if self.is_coarse() && team.threads > team.cpus => Conduct::Careful,
             conduct => conduct,
         };
     }

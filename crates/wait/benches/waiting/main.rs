@@ -32,7 +32,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 
@@ -189,24 +189,31 @@ fn one(arm: Arm, label: &Label, cell: Cell, conditions: &Conditions, hogs: &Hogs
     let outcome = start::run(arm, cell, conditions).map_err(|why| format!("{label}: {why}"))?;
     let took = start.elapsed();
     let usage = sys::process::descendants_usage().since(usage);
-    if outcome.is_none() {
-        eprintln!("{label} came to no end, and was ended after {:.0} s", took.as_secs_f64());
-    }
     let foreign = machine::busy().zip(busy).map(|(after, before)| {
         let ours = usage.cpu + hogs.cpu_time().saturating_sub(hogs_before);
         let others = after.saturating_sub(before).saturating_sub(ours);
-        others.as_secs_f64() / took.as_secs_f64() / f64::from(sys::cpus::usable())
+        others.as_secs_f64() / Duration::as_secs_f64(&took) / f64::from(sys::cpus::usable())
     });
-    Ok(Run {
+    let run = Run {
+        batch: 0,
         arm: label.arm.clone(),
         copy: label.copy,
         threads: cell.threads,
         hogs: cell.hogs,
         work: cell.work.to_string(),
+        repetition: 0,
+        rate: 0.0,
+        seconds: 0.0,
         cpu_seconds: usage.cpu.as_secs_f64(),
         voluntary_switches: usage.voluntary_switches,
         involuntary_switches: usage.involuntary_switches,
         foreign,
-        ..Run::of(outcome, took.as_secs_f64())
-    })
+        ssr_percent: None,
+        spins: None,
+        yields: None,
+        blocks: None,
+        strikes: None,
+        least_share: None,
+    };
+    Ok(run.with(outcome, took.as_secs_f64()))
 }

@@ -23,7 +23,7 @@ pub(crate) struct Outcome {
 }
 
 /// One run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Run {
     /// Which start of the benchmark it belongs to: seconds since 1970.
     pub(crate) batch: u64,
@@ -54,9 +54,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// What the run itself has answered; a run that had to be ended after so many seconds has answered nothing.
-    pub(crate) fn of(outcome: Option<Outcome>, took: f64) -> Run {
-        let outcome = outcome.unwrap_or(Outcome { count: 1, seconds: took, ..Outcome::default() });
+    /// Adds what the run itself has answered; nothing if it had to be ended after so many seconds.
+    pub(crate) fn with(self, outcome: Option<Outcome>, took: f64) -> Run {
+        let Some(outcome) = outcome else { return Run { rate: 1.0 / took, seconds: took, ..self } };
         Run {
             rate: outcome.count.max(1) as f64 / outcome.seconds,
             seconds: outcome.seconds,
@@ -66,7 +66,7 @@ impl Run {
             blocks: outcome.blocks,
             strikes: outcome.strikes,
             least_share: outcome.least_share,
-            ..Run::default()
+            ..self
         }
     }
 }

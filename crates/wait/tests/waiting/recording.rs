@@ -10,11 +10,21 @@ pub(crate) fn run(arm: &str, repetition: u32, rate: f64) -> Run {
         arm: arm.to_owned(),
         copy: 1,
         threads: 2,
+        hogs: 0,
         work: "500 ns".to_owned(),
         repetition,
         rate,
+        seconds: 0.25,
+        cpu_seconds: 0.5,
+        voluntary_switches: 3,
+        involuntary_switches: 4,
         foreign: Some(0.125),
-        ..Run::default()
+        ssr_percent: None,
+        spins: None,
+        yields: None,
+        blocks: None,
+        strikes: None,
+        least_share: None,
     }
 }
 
@@ -31,7 +41,7 @@ fn runs_that_are_added_in_two_goes_read_back_as_one_list() {
 
 #[test]
 fn a_run_that_had_to_be_ended_counts_as_one_meeting() {
-    let ended = Run::of(None, 20.0);
+    let ended = run("rule:always-spin", 0, f64::NAN).with(None, 20.0);
     assert_eq!((ended.rate, ended.seconds), (0.05, 20.0));
 }
 

@@ -1,0 +1,229 @@
+//! A mutex without what it guards, wherever it lies: the word, its owner and its ledger. The protocol is told in [`crate::mutex`].
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use policy::waiting::Missing;
+use policy::{CpuId, Instant, ThreadId};
+
+use crate::deadline::TimedOut;
+use crate::ledger::Ledger;
+use crate::outlast::Awaited;
+use crate::statistics::Statistics;
+use crate::sync::{self, AtomicU32, Futex, Scope};
+use crate::waiting::Waiting;
+
+/// The mutex is held.
+const HELD: u32 = 1;
+/// Somebody sleeps, or is about to.
+const SLEEPERS: u32 = 2;
+/// Somebody looks again and again, and will take the mutex when it is free, or be back here before it sleeps.
+const LOOKER: u32 = 4;
+/// One in the number of times that the mutex was given back past sleepers, for a looker to take it.
+const PASSED: u32 = 8;
+
+/// How often sleepers are passed over in a row.
+#[cfg(not(loom))]
+const PATIENCE: u32 = 64 * PASSED;
+#[cfg(loom)]
+const PATIENCE: u32 = PASSED;
+
+/// The longest pause between two looks, in turns of the processor's pause.
+#[cfg(not(loom))]
+const LONGEST_PAUSE: u32 = 32;
+#[cfg(loom)]
+const LONGEST_PAUSE: u32 = 1;
+
+/// A mutex's memory, wherever it lies: without pointers, and valid as zeros, when it is free.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct RawMutex {
+    ledger: Ledger,
+    /// The CPU on which its owner took it, plus one; zero where the owner does not tell.
+    owner: AtomicU32,
+    /// The last, so that it lies beside what it guards.
+    word: Futex,
+}
+
+impl RawMutex {
+    sync::const_fn! {
+        pub(crate) fn new() -> RawMutex {
+            RawMutex { ledger: Ledger::new(), owner: AtomicU32::new(0), word: Futex::new(0) }
+        }
+    }
+
+    /// Takes the mutex if it is free, and returns whether it was.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> bool {
+        let word = self.word.word();
+        let mut seen = match word.compare_exchange(0, HELD, Acquire, Relaxed) {
+            Ok(_) => return true,
+            Err(seen) => seen,
+        };
+        while seen & HELD == 0 {
+            match word.compare_exchange_weak(seen, seen | HELD, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(actual) => seen = actual,
+            }
+        }
+        false
+    }
+
+    /// Waits until it has the mutex, and no longer than to the deadline.
+    ///
+    /// # Errors
+    /// When the deadline has passed; never without one.
+    #[inline]
+    pub(crate) fn lock(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        if self.word.word().compare_exchange(0, HELD, Acquire, Relaxed).is_ok() {
+            return Ok(());
+        }
+        self.lock_contended(waiting, scope, deadline)
+    }
+
+    #[cold]
+    fn lock_contended(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        let mut turn = Turn { mutex: self, scope, looks: false, slept: false, pause: 1, missing: None };
+        if turn.has_come() {
+            return Ok(());
+        }
+        let result = self.ledger.outlast(&mut turn, *waiting, deadline);
+        if result.is_err() {
+            turn.give_up();
+        }
+        result
+    }
+
+    /// Says where the mutex was taken, for rules that want to know: to be called by whoever has it.
+    pub(crate) fn tell_owner(&self) {
+        self.owner.store(sync::current_cpu().0.wrapping_add(1), Relaxed);
+    }
+
+    /// Gives the mutex back. To be called by whoever has it.
+    #[inline]
+    pub(crate) fn unlock(&self, scope: Scope) {
+        if self.word.word().compare_exchange(HELD, 0, Release, Relaxed).is_err() {
+            self.unlock_contended(scope);
+        }
+    }
+
+    #[cold]
+    fn unlock_contended(&self, scope: Scope) {
+        let mut seen = self.word.word().load(Relaxed);
+        loop {
+            // In shared memory, whoever looks may be killed before it takes what was left to it.
+            let is_looked_for = seen & LOOKER != 0 && scope == Scope::Process;
+            let (next, wakes) = match seen & SLEEPERS {
+                0 => (seen & !HELD, false),
+                _ if is_looked_for && seen < PATIENCE => ((seen & !HELD) + PASSED, false),
+                _ => (seen & LOOKER, true),
+            };
+            match self.word.word().compare_exchange_weak(seen, next, Release, Relaxed) {
+                Ok(_) if wakes => return self.word.wake(1, scope),
+                Ok(_) => return,
+                Err(actual) => seen = actual,
+            }
+        }
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.word.word().load(Relaxed) & HELD != 0
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.ledger.statistics()
+    }
+}
+
+/// One's turn at the mutex, as something to wait for.
+struct Turn<'a> {
+    mutex: &'a RawMutex,
+    scope: Scope,
+    /// It is this thread that the word says looks.
+    looks: bool,
+    /// It has slept, so it may have been woken in the place of others that sleep still.
+    slept: bool,
+    /// How long it pauses before the next look.
+    pause: u32,
+    missing: Option<Missing>,
+}
+
+impl Turn<'_> {
+    /// What the word is to be when this thread takes the mutex or goes to sleep, but for that: it looks no more, and
+    /// speaks for those that sleep.
+    fn after(&self, seen: u32) -> u32 {
+        let without_looker = if self.looks { seen & !LOOKER } else { seen };
+        if self.slept { without_looker | SLEEPERS } else { without_looker }
+    }
+
+    /// It will not take the mutex, though it may have been woken for it.
+    fn give_up(&self) {
+        let word = self.mutex.word.word();
+        let mut seen = word.load(Relaxed);
+        loop {
+            // Who sleeps is woken by the owner when it gives the mutex back; where there is none, by this thread.
+            let free = seen & HELD == 0;
+            let next = if free { self.after(seen) & LOOKER } else { self.after(seen) };
+            match word.compare_exchange_weak(seen, next, Relaxed, Relaxed) {
+                Ok(_) if free && self.after(seen) & SLEEPERS != 0 => return self.mutex.word.wake(1, self.scope),
+                Ok(_) => return,
+                Err(actual) => seen = actual,
+            }
+        }
+    }
+}
+
+impl Awaited for Turn<'_> {
+    #[inline]
+    fn has_come(&mut self) -> bool {
+        let word = self.mutex.word.word();
+        let mut seen = word.load(Relaxed);
+        while seen & HELD == 0 {
+            match word.compare_exchange_weak(seen, self.after(seen) | HELD, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(actual) => seen = actual,
+            }
+        }
+        false
+    }
+
+    fn pause(&mut self) -> u32 {
+        if !self.looks {
+            let before = self.mutex.word.word().fetch_or(LOOKER, Relaxed);
+            self.looks = before & LOOKER == 0;
+        }
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        (0..pause).for_each(|_| sync::spin_loop());
+        pause
+    }
+
+    fn sleep(&mut self, deadline: Option<Instant>) {
+        let word = self.mutex.word.word();
+        let mut seen = word.load(Relaxed);
+        while seen & HELD != 0 {
+            let next = self.after(seen) | SLEEPERS;
+            if next == seen {
+                break;
+            }
+            match word.compare_exchange_weak(seen, next, Relaxed, Relaxed) {
+                Ok(_) => seen = next,
+                Err(actual) => {
+                    seen = actual;
+                    continue;
+                }
+            }
+            break;
+        }
+        if seen & HELD == 0 {
+            return;
+        }
+        (self.looks, self.slept, self.pause) = (false, true, 1);
+        self.mutex.word.sleep(seen, deadline, self.scope);
+    }
+
+    fn missing(&mut self) -> &[Missing] {
+        let owner = self.mutex.owner.load(Relaxed);
+        self.missing = owner.checked_sub(1).map(|cpu| Missing { thread: ThreadId(0), last_seen: Some(CpuId(cpu)) });
+        self.missing.as_slice()
+    }
+}
