@@ -1,0 +1,143 @@
+//! Who a process is, so that others can tell whether it still lives: numbers of processes are used again.
+
+use std::sync::OnceLock;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, getpid, test_kill_process};
+
+/// A process, told from all others that had or will have its number by when it was started.
+///
+/// It says nothing outside of the PID namespace that it was made in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Its number.
+    pub pid: u32,
+    /// When it was started, in the kernel's ticks (of 10 ms, mostly) since the machine was; zero where that is unknown, as
+    /// without a `/proc`.
+    pub started: u64,
+}
+
+impl Identity {
+    /// That of the calling process.
+    pub fn own() -> Identity {
+        let pid = getpid().as_raw_pid().unsigned_abs();
+        Identity { pid, started: stat(pid).map_or(0, |stat| stat.started) }
+    }
+
+    /// Whether the process has not ended yet. One that has ended and is yet to be waited for by its parent has ended.
+    ///
+    /// Where the kernel does not tell, as of processes that `/proc` hides, a process with the same number is taken for
+    /// the same process.
+    pub fn lives(self) -> bool {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return false };
+        if test_kill_process(pid) == Err(Errno::SRCH) {
+            return false;
+        }
+        // It may end between the two questions: then there is nothing to read, and the next time it is not there.
+        let Some(stat) = stat(self.pid) else { return true };
+        !stat.has_ended && (self.started == 0 || stat.started == 0 || stat.started == self.started)
+    }
+}
+
+/// What tells one PID namespace from another on this machine; zero where there is no `/proc` to tell.
+///
+/// Two processes with different namespaces know one process by different numbers.
+pub fn pid_namespace() -> u64 {
+    rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino)
+}
+
+/// What the kernel says about a process.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    pid: u32,
+    started: u64,
+    has_ended: bool,
+}
+
+impl Stat {
+    /// Parses `/proc/PID/stat`: fields parted by blanks, of which the second, the command's name in brackets, may hold anything.
+    fn parse(text: &[u8]) -> Option<Stat> {
+        let name = text.iter().position(|&byte| byte == b'(')?..=text.iter().rposition(|&byte| byte == b')')?;
+        let pid = std::str::from_utf8(&text[..*name.start()]).ok()?.trim().parse().ok()?;
+        let rest = std::str::from_utf8(text.get(name.end() + 1..)?).ok()?;
+        // The first of them is the third of all.
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?;
+        let threads: u32 = fields.nth(16)?.parse().ok()?;
+        let started = fields.nth(1)?.parse().ok()?;
+        // A process whose first thread has ended before the others is a zombie as well, but its other threads are counted.
+        Some(Stat { pid, started, has_ended: matches!(state, "Z" | "X" | "x") && threads <= 1 })
+    }
+}
+
+/// What the kernel says about the process with this number, if it says anything.
+fn stat(pid: u32) -> Option<Stat> {
+    /// A `/proc` may show the processes of another namespace, by other numbers.
+    static IS_OURS: OnceLock<bool> = OnceLock::new();
+    let read = |process: &str| Stat::parse(&std::fs::read(format!("/proc/{process}/stat")).ok()?);
+    let is_ours = || read("self").is_some_and(|stat| Some(stat.pid) == getpid().as_raw_pid().try_into().ok());
+    if *IS_OURS.get_or_init(is_ours) { read(&pid.to_string()) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn of(pid: u32) -> Identity {
+        Identity { pid, started: stat(pid).unwrap().started }
+    }
+
+    #[test]
+    fn a_process_knows_itself_and_lives() {
+        let own = Identity::own();
+        assert_eq!(own.pid, std::process::id());
+        assert!(own.started > 0);
+        assert!(own.lives());
+    }
+
+    #[test]
+    fn a_process_has_ended_before_and_after_it_is_waited_for() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let identity = of(child.id());
+        assert!(identity.lives());
+        child.kill().unwrap();
+        // The signal takes its time; the test is only over once it has come to be.
+        while identity.lives() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(!identity.lives());
+    }
+
+    #[test]
+    fn another_process_with_the_same_number_is_another() {
+        let own = Identity::own();
+        assert!(!Identity { started: own.started - 1, ..own }.lives());
+        assert!(Identity { started: 0, ..own }.lives());
+    }
+
+    #[test]
+    fn numbers_that_no_process_can_have_are_nobodys() {
+        for pid in [0, i32::MAX as u32, i32::MAX as u32 + 1, u32::MAX] {
+            assert!(!Identity { pid, started: 0 }.lives());
+        }
+    }
+
+    #[test]
+    fn a_name_may_look_like_anything() {
+        let stat = |name: &str, state: &str, threads: u32| {
+            format!("17 ({name}) {state} 1 17 17 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 4711 2703360 400")
+        };
+        for name in ["sh", "a b", ") Z 0 0 (", "((", "\u{e4}"] {
+            let parsed = Stat::parse(stat(name, "S", 1).as_bytes());
+            assert_eq!(parsed, Some(Stat { pid: 17, started: 4711, has_ended: false }), "{name}");
+        }
+        assert!(Stat::parse(stat("sh", "Z", 1).as_bytes()).unwrap().has_ended);
+        assert!(!Stat::parse(stat("sh", "Z", 2).as_bytes()).unwrap().has_ended, "the first thread alone");
+        for text in ["", "17", "17 (sh", "17 )sh( S", "17 (sh) S 1 2 3"] {
+            assert_eq!(Stat::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}
