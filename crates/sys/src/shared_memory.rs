@@ -3,10 +3,13 @@
 //! Whatever is in such memory may have been written by anybody who may write to the file, at any time. So it is only
 //! ever seen as types for which every pattern of bytes is a value, and a change at any moment no surprise: [`Plain`].
 
+use std::fmt;
 use std::io;
 use std::num::NonZeroUsize;
+use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -30,9 +33,9 @@ pub struct Mapping {
     length: usize,
 }
 
-// SAFETY: it is an address range that belongs to this value alone, and all that can be reached through it is `Sync`.
+// SAFETY: it is an address range, and whatever can be reached through it is `Plain`, which is `Sync`.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; there is nothing that a reference allows but to look at values that are `Sync`.
+// SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -43,38 +46,76 @@ impl Mapping {
     ///
     /// # Errors
     /// The kernel's, where the file cannot be mapped: it is no regular file, or not open for reading and writing.
-    pub fn new(file: impl AsFd, length: NonZeroUsize) -> io::Result<Mapping> {
+    pub fn new(file: impl AsFd, length: NonZeroUsize) -> io::Result<Arc<Mapping>> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: without a fixed address the kernel takes one where nothing is.
         let start = unsafe { mmap(std::ptr::null_mut(), length.get(), access, MapFlags::SHARED, file, 0) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Mapping { start, length: length.get() })
+        Ok(Arc::new(Mapping { start, length: length.get() }))
     }
 
     /// So many values one behind the other, the first of them `offset` bytes from the beginning. Nothing where they would
     /// not lie within the memory, or not at addresses for them.
-    pub fn slice<T: Plain>(&self, offset: usize, count: usize) -> Option<&[T]> {
+    pub fn slice<T: Plain>(self: &Arc<Self>, offset: usize, count: usize) -> Option<View<[T]>> {
         let end = size_of::<T>().checked_mul(count)?.checked_add(offset)?;
-        let start = self.start.as_ptr().wrapping_add(offset).cast::<T>();
-        if end > self.length || !start.is_aligned() {
+        let first = self.start.as_ptr().wrapping_add(offset).cast::<T>();
+        if end > self.length || !first.is_aligned() {
             return None;
         }
-        // SAFETY: the range lies within the mapping, which lives as long as `self` is borrowed; its start is aligned and
-        // not null. By `Plain`, any bytes are values, and all that happens to them, by whomever, is by atomic access.
-        Some(unsafe { std::slice::from_raw_parts(start, count) })
+        let values = NonNull::slice_from_raw_parts(NonNull::new(first)?, count);
+        Some(View { values, _memory: self.clone() })
     }
 
     /// The value that is `offset` bytes from the beginning. Nothing where [`Mapping::slice`] gives nothing.
-    pub fn get<T: Plain>(&self, offset: usize) -> Option<&T> {
-        self.slice(offset, 1)?.first()
+    pub fn get<T: Plain>(self: &Arc<Self>, offset: usize) -> Option<View<T>> {
+        let View { values, _memory } = self.slice::<T>(offset, 1)?;
+        Some(View { values: values.cast(), _memory })
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, is unmapped only here, and no reference into it outlives `self`.
+        // SAFETY: the range was mapped by `new` and is unmapped only here; a `View` keeps `self` from being dropped.
         // It fails only for ranges that are none.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Values in a [`Mapping`], which they keep.
+pub struct View<T: ?Sized> {
+    /// They lie within the mapping, aligned for their type.
+    values: NonNull<T>,
+    _memory: Arc<Mapping>,
+}
+
+impl<T: Plain> Deref for View<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the value lies within the mapping, aligned, and the mapping lives as long as `self`. By `Plain`, any bytes
+        // are a value, and all that happens to them, by whomever, is by atomic access.
+        unsafe { self.values.as_ref() }
+    }
+}
+
+impl<T: Plain> Deref for View<[T]> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: as above, for each of them.
+        unsafe { self.values.as_ref() }
+    }
+}
+
+// SAFETY: it owns nothing but its part of the mapping, which is `Send` and `Sync`, and gives references to values that
+// are `Sync`.
+unsafe impl<T: ?Sized + Sync> Send for View<T> {}
+// SAFETY: as above.
+unsafe impl<T: ?Sized + Sync> Sync for View<T> {}
+
+impl<T: ?Sized> fmt::Debug for View<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").finish_non_exhaustive()
     }
 }
 
@@ -86,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    fn mapped(length: usize) -> (std::os::fd::OwnedFd, Mapping) {
+    fn mapped(length: usize) -> (std::os::fd::OwnedFd, Arc<Mapping>) {
         let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&file, length as u64).unwrap();
         let mapping = Mapping::new(&file, NonZeroUsize::new(length).unwrap()).unwrap();
@@ -99,6 +140,15 @@ mod tests {
         let other = Mapping::new(&file, NonZeroUsize::new(64).unwrap()).unwrap();
         one.get::<AtomicU64>(8).unwrap().store(7, SeqCst);
         assert_eq!(other.get::<AtomicU64>(8).unwrap().load(SeqCst), 7);
+    }
+
+    #[test]
+    fn values_keep_their_memory() {
+        let (_, mapping) = mapped(64);
+        let value: View<AtomicU64> = mapping.get(0).unwrap();
+        drop(mapping);
+        value.store(7, SeqCst);
+        assert_eq!(value.load(SeqCst), 7);
     }
 
     #[test]

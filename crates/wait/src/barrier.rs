@@ -11,7 +11,7 @@ use crate::deadline;
 use crate::hall::{Hall, Head, Padded, RoundEnd, Slot, Ticket};
 use crate::outlast::Wait;
 use crate::statistics::Statistics;
-use crate::sync::{self, Scope};
+use crate::sync;
 use crate::waiting::Waiting;
 use crate::watch::{Moment, Watch};
 
@@ -51,7 +51,7 @@ impl<R: Recorder> Barrier<R> {
     }
 
     fn hall(&self) -> Hall<'_> {
-        Hall { head: &self.head, slots: &self.slots, scope: Scope::Process }
+        Hall { head: &self.head, slots: &self.slots, namespace: None }
     }
 
     /// How many threads meet here, those included that have left the team.
@@ -122,7 +122,7 @@ pub struct Party<'b, R: Recorder = Off> {
 /// The arrival counts whatever becomes of this value; whoever drops it knows in another way when the round is over.
 #[must_use = "a thread that goes on without waiting for its arrival's round has not met the others"]
 #[derive(Debug, PartialEq, Eq)]
-pub struct Arrival(Ticket);
+pub struct Arrival(pub(crate) Ticket);
 
 impl<'b, R: Recorder> Party<'b, R> {
     pub(crate) fn of(hall: Hall<'b>, waiting: Waiting, waiter: Waiter, recorder: &'b R, number: u32) -> Party<'b, R> {
@@ -227,7 +227,7 @@ impl<'b, R: Recorder> Party<'b, R> {
         self.complete_by(arrival, Some(deadline::after(timeout)))
     }
 
-    fn complete_by(
+    pub(crate) fn complete_by(
         &mut self,
         arrival: Arrival,
         deadline: Option<policy::Instant>,
@@ -243,7 +243,7 @@ impl<'b, R: Recorder> Party<'b, R> {
     /// The number under which the others are to see where this member is, if they look.
     #[inline]
     fn sighted(&self) -> Option<u32> {
-        self.number.filter(|_| self.fresh.wants().missing || R::ON)
+        self.number.filter(|_| self.fresh.wants().missing || R::ON || self.hall.namespace.is_some())
     }
 
     /// Does as the rule decides until the round is over or the deadline has passed, and returns whether it is over.
@@ -264,7 +264,7 @@ impl<'b, R: Recorder> Party<'b, R> {
             deadline,
         };
         let missing = self.number.is_some().then_some(&mut self.missing);
-        let mut round_end = RoundEnd { hall, round: ticket.round, missing };
+        let mut round_end = RoundEnd::new(hall, ticket.round, missing);
         wait.outlast(&mut round_end, &mut self.waiter, watch).is_ok()
     }
 }

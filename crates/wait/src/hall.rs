@@ -3,13 +3,17 @@
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use policy::waiting::{Missing, TeamState};
-use policy::{Instant, ThreadId};
+use policy::{Instant, Span, ThreadId};
 
 use crate::generation::{Round, Word};
+use crate::member::Place;
 use crate::outlast::Awaited;
 use crate::sighting::Sighting;
 use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64, Scope};
+
+/// How long a thread waits for members of other processes before it looks whether they live, each time.
+const TRUST: Span = Span::from_millis(100);
 
 /// On a pair of cache lines of its own: adjacent lines are fetched together.
 #[derive(Debug)]
@@ -44,13 +48,15 @@ impl Head {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Slot {
+    /// Whose it is; always free where all members are of one process.
+    pub(crate) place: Place,
     pub(crate) sighting: Sighting,
     pub(crate) counters: Counters,
 }
 
 impl Slot {
     pub(crate) fn new() -> Padded<Slot> {
-        Padded(Slot { sighting: Sighting::none(), counters: Counters::new() })
+        Padded(Slot { place: Place::free(), sighting: Sighting::none(), counters: Counters::new() })
     }
 }
 
@@ -60,7 +66,8 @@ pub(crate) struct Hall<'a> {
     pub(crate) head: &'a Head,
     /// One for each party by its number, and the last one for the anonymous: one more than there are parties.
     pub(crate) slots: &'a [Padded<Slot>],
-    pub(crate) scope: Scope,
+    /// Where the members of several processes know each other by number; nothing within one process.
+    pub(crate) namespace: Option<u64>,
 }
 
 /// An arrival: which one of all, and in what round.
@@ -69,6 +76,16 @@ pub(crate) struct Ticket {
     pub(crate) number: u64,
     pub(crate) round: Round,
     pub(crate) leads: bool,
+}
+
+/// A member that others wait for is gone, and with it the use of their barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("member {number} of the barrier is gone with process {pid}: remove the barrier and make a new one")]
+pub struct Lost {
+    /// The member's number; the lowest, if there are several.
+    pub number: u32,
+    /// Its process.
+    pub pid: u32,
 }
 
 impl<'a> Hall<'a> {
@@ -113,6 +130,23 @@ impl<'a> Hall<'a> {
         self.arrive(None, before_release)
     }
 
+    pub(crate) fn scope(self) -> Scope {
+        if self.namespace.is_some() { Scope::Shared } else { Scope::Process }
+    }
+
+    /// Who is gone without having arrived in `round`, which so cannot be completed. Nobody within one process.
+    pub(crate) fn lost(self, round: Round) -> Option<Lost> {
+        let namespace = self.namespace?;
+        // The last arriver may have been killed before it let the others go, and who was about to leave before it arrived.
+        let all_have_arrived = self.head.arrivals.0.load(Relaxed) / u64::from(self.parties()) > round.0;
+        (0..).zip(self.slots).find_map(|(number, slot)| {
+            let sighting = &slot.0.sighting;
+            let hinders = sighting.missing_from(round).is_some() || sighting.is_leaving() || all_have_arrived;
+            let process = if hinders { slot.0.place.lost(namespace) } else { None };
+            Some(Lost { number, pid: process? })
+        })
+    }
+
     #[inline]
     pub(crate) fn has_completed(self, round: Round) -> bool {
         self.head.word.0.has_completed(round)
@@ -144,7 +178,7 @@ impl Drop for Release<'_> {
         if left > 0 {
             hall.head.arrivals.0.fetch_add(left, AcqRel);
         }
-        hall.head.word.0.complete(round, hall.scope);
+        hall.head.word.0.complete(round, hall.scope());
     }
 }
 
@@ -154,6 +188,15 @@ pub(crate) struct RoundEnd<'a, 'm> {
     pub(crate) round: Round,
     /// Room for those who are missing; nothing where the wait is anonymous, and knows nobody.
     pub(crate) missing: Option<&'m mut Vec<Missing>>,
+    /// When it is to be seen next whether all that are awaited live; nothing within one process.
+    check: Option<Instant>,
+}
+
+impl<'a, 'm> RoundEnd<'a, 'm> {
+    pub(crate) fn new(hall: Hall<'a>, round: Round, missing: Option<&'m mut Vec<Missing>>) -> RoundEnd<'a, 'm> {
+        let check = hall.namespace.map(|_| sync::now() + TRUST);
+        RoundEnd { hall, round, missing, check }
+    }
 }
 
 impl Awaited for RoundEnd<'_, '_> {
@@ -163,7 +206,19 @@ impl Awaited for RoundEnd<'_, '_> {
     }
 
     fn sleep(&mut self, deadline: Option<Instant>) {
-        self.hall.head.word.0.sleep(self.round, deadline, self.hall.scope);
+        self.hall.head.word.0.sleep(self.round, deadline, self.hall.scope());
+    }
+
+    fn next_check(&self) -> Option<Instant> {
+        self.check
+    }
+
+    fn can_come(&mut self, now: Instant) -> bool {
+        if self.check.is_none_or(|check| now < check) {
+            return true;
+        }
+        self.check = Some(now + TRUST);
+        self.hall.lost(self.round).is_none()
     }
 
     fn missing(&mut self) -> &[Missing] {
@@ -175,5 +230,67 @@ impl Awaited for RoundEnd<'_, '_> {
             Some(Missing { thread: ThreadId(number), last_seen })
         }));
         missing
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::member::Claimant;
+
+    struct Room(Head, Vec<Padded<Slot>>);
+
+    impl Room {
+        /// Of members that all belong to a process that has never been.
+        fn of_the_dead(members: u32) -> Room {
+            let room = Room(Head::new(), (0..=members).map(|_| Slot::new()).collect());
+            room.1.iter().take(members as usize).for_each(|slot| assert!(slot.0.place.take(Claimant::nobody())));
+            room
+        }
+
+        fn hall(&self) -> Hall<'_> {
+            Hall { head: &self.0, slots: &self.1, namespace: Some(sys::identity::pid_namespace()) }
+        }
+    }
+
+    const FIRST: Round = Round(0);
+
+    #[test]
+    fn who_has_arrived_before_it_died_hinders_the_next_round_only() {
+        let room = Room::of_the_dead(2);
+        room.hall().arrive(Some(0), || ());
+        assert_eq!(room.hall().lost(FIRST).map(|lost| lost.number), Some(1));
+        room.hall().arrive(Some(1), || ());
+        assert!(room.hall().has_completed(FIRST));
+        assert_eq!(room.hall().lost(Round(1)).map(|lost| lost.number), Some(0));
+    }
+
+    #[test]
+    fn the_last_arriver_may_have_died_before_it_let_the_others_go() {
+        let room = Room::of_the_dead(2);
+        for number in [0, 1] {
+            room.0.arrivals.0.fetch_add(1, Relaxed);
+            room.1[number].0.sighting.publish(FIRST, policy::CpuId(0));
+        }
+        assert!(room.hall().lost(FIRST).is_some());
+    }
+
+    #[test]
+    fn who_died_while_it_left_is_gone_and_who_has_left_is_not() {
+        let room = Room::of_the_dead(2);
+        room.hall().arrive(Some(0), || ());
+        let leaving = &room.1[1].0;
+        leaving.sighting.leave();
+        assert_eq!(room.hall().lost(FIRST).map(|lost| lost.number), Some(1));
+        let slots = [Slot::new(), Slot::new(), Slot::new()];
+        slots[1].0.sighting.leave();
+        assert!(slots[1].0.place.take(Claimant::nobody().retired()));
+        assert_eq!(Hall { slots: &slots, ..room.hall() }.lost(FIRST), None);
+    }
+
+    #[test]
+    fn within_one_process_nobody_is_lost() {
+        let room = Room::of_the_dead(2);
+        assert_eq!(Hall { namespace: None, ..room.hall() }.lost(FIRST), None);
     }
 }

@@ -14,11 +14,15 @@ mod here;
 pub mod latch;
 mod ledger;
 mod load;
+#[cfg_attr(loom, allow(dead_code, reason = "other processes are not modelled"))]
+mod member;
 pub mod mutex;
 mod outlast;
 pub mod parker;
 mod raw_mutex;
 pub mod semaphore;
+#[cfg(not(loom))]
+pub mod shared;
 mod sighting;
 mod statistics;
 mod sync;

@@ -37,6 +37,16 @@ pub(crate) trait Awaited {
     /// Sleeps until woken, unless it has come already, and no longer than to the deadline. May return at any time before.
     fn sleep(&mut self, deadline: Option<Instant>);
 
+    /// When it is to be seen next whether what is awaited can still come; nothing where that is never in doubt.
+    fn next_check(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Whether what is awaited can still come, as far as is known. Asked after each step; it has not come yet.
+    fn can_come(&mut self, _now: Instant) -> bool {
+        true
+    }
+
     /// Who is missing, as far as anybody knows. Asked for by rules that want to know, and for records.
     fn missing(&mut self) -> &[Missing] {
         &[]
@@ -62,9 +72,12 @@ pub(crate) struct Wait<'a, R: Recorder> {
 }
 
 impl<R: Recorder> Wait<'_, R> {
-    /// Does as the rule decides until what is awaited has come or the deadline has passed.
+    /// Does as the rule decides until what is awaited has come, or cannot come, or the deadline has passed.
     ///
     /// The caller has looked already: a wait begins with the rule's decision.
+    ///
+    /// # Errors
+    /// When the deadline has passed, or what is awaited says that it cannot come any more.
     #[inline]
     pub(crate) fn outlast<A: Awaited, W: Watch>(
         &self,
@@ -82,11 +95,11 @@ impl<R: Recorder> Wait<'_, R> {
                 watch.sees(now, Moment::of(decision));
             }
             let before = now;
+            let until = [self.deadline, awaited.next_check()].into_iter().flatten().min();
             let has_come;
             (seen, has_come) = match decision {
                 Decision::Spin(limit) => {
-                    let limit = self.deadline.map_or(limit, |deadline| limit.min(deadline.since(now)));
-                    let (spent, has_come) = spin(awaited, limit, &mut now, watch);
+                    let (spent, has_come) = spin(awaited, limit, until, &mut now, watch);
                     tally.spun(spent, has_come);
                     (Observation::Spun(spent), has_come)
                 }
@@ -104,13 +117,13 @@ impl<R: Recorder> Wait<'_, R> {
                 }
                 Decision::Block => {
                     let _asleep = waiter.wants().load.then(load::Asleep::begin);
-                    awaited.sleep(self.deadline);
+                    awaited.sleep(until);
                     now = sync::now();
                     tally.blocks += 1;
                     (Observation::Woken, awaited.has_come())
                 }
             };
-            if has_come || self.deadline.is_some_and(|deadline| now >= deadline) {
+            if has_come || self.deadline.is_some_and(|deadline| now >= deadline) || !awaited.can_come(now) {
                 break has_come;
             }
         };
@@ -171,9 +184,16 @@ impl<R: Recorder> Wait<'_, R> {
     }
 }
 
-/// Looks until it has come or `limit` is spent, and returns the running time spent. `now` is the time before and after.
+/// Looks until it has come, `limit` is spent or it is `until`, and returns the running time spent. `now` is the time before
+/// and after.
 #[inline]
-fn spin<A: Awaited, W: Watch>(awaited: &mut A, limit: Span, now: &mut Instant, watch: &mut W) -> (Span, bool) {
+fn spin<A: Awaited, W: Watch>(
+    awaited: &mut A,
+    limit: Span,
+    until: Option<Instant>,
+    now: &mut Instant,
+    watch: &mut W,
+) -> (Span, bool) {
     let mut spent = Span::ZERO;
     loop {
         let mut turns = 0;
@@ -192,7 +212,7 @@ fn spin<A: Awaited, W: Watch>(awaited: &mut A, limit: Span, now: &mut Instant, w
             watch.was_away(before, *now);
         }
         spent += step.min(LONGEST_STEP);
-        if has_come || spent >= limit {
+        if has_come || spent >= limit || until.is_some_and(|until| *now >= until) {
             return (spent, has_come);
         }
     }
@@ -216,14 +236,21 @@ mod tests {
     fn a_jump_of_the_clock_is_charged_no_more_than_the_longest_step() {
         // A clock that was last read at its zero has jumped by the time since the machine was started.
         let mut now = Instant::ZERO;
-        assert_eq!(spin(&mut Never, Span::from_nanos(1), &mut now, &mut ()), (LONGEST_STEP, false));
+        assert_eq!(spin(&mut Never, Span::from_nanos(1), None, &mut now, &mut ()), (LONGEST_STEP, false));
         assert!(now > Instant::ZERO + LONGEST_STEP);
     }
 
     #[test]
     fn a_spin_is_charged_for_at_least_its_limit() {
         let limit = Span::from_micros(30);
-        let (spent, _) = spin(&mut Never, limit, &mut sync::now(), &mut ());
+        let (spent, _) = spin(&mut Never, limit, None, &mut sync::now(), &mut ());
         assert!(spent >= limit && spent < limit + LONGEST_STEP, "{spent}");
+    }
+
+    #[test]
+    fn a_spin_ends_with_its_time_even_if_it_did_not_run() {
+        let mut now = sync::now();
+        let (spent, has_come) = spin(&mut Never, Span::MAX, Some(now + Span::from_micros(30)), &mut now, &mut ());
+        assert!(spent < Span::MAX && !has_come);
     }
 }

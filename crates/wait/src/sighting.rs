@@ -29,6 +29,11 @@ impl Sighting {
         self.0.store(GONE, Relaxed);
     }
 
+    /// Whether the party has begun to leave.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.0.load(Relaxed) == GONE
+    }
+
     /// Nothing if the party has arrived in `round` or is gone; else the CPU that it was last seen on, if it was seen at all.
     ///
     /// The word says nothing about other memory, and may be a moment behind: it is for choosing how to wait.
@@ -61,7 +66,9 @@ mod tests {
     #[test]
     fn a_party_that_has_left_is_not_missing() {
         let sighting = Sighting::none();
+        assert!(!sighting.is_leaving());
         sighting.leave();
+        assert!(sighting.is_leaving());
         assert_eq!(sighting.missing_from(Round(0)), None);
     }
 

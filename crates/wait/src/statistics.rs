@@ -117,16 +117,18 @@ impl Counters {
         add(&self.strikes, wait.strikes);
     }
 
-    /// Adds what is counted here to `sum`.
+    /// Adds what is counted here to `sum`. In shared memory that may be anything, so sums wrap around.
     pub(crate) fn add_to(&self, sum: &mut Statistics) {
+        let add = |sum: &mut u64, counted: u64| *sum = sum.wrapping_add(counted);
         let successful = self.successful_spins.load(Relaxed);
-        sum.spins += successful + self.failed_spins.load(Relaxed);
-        sum.successful_spins += successful;
+        add(&mut sum.spins, successful);
+        add(&mut sum.spins, self.failed_spins.load(Relaxed));
+        add(&mut sum.successful_spins, successful);
         sum.spin_time += Span::from_nanos(self.spin_nanos.load(Relaxed));
-        sum.yields += self.yields.load(Relaxed);
-        sum.blocks += self.blocks.load(Relaxed);
-        sum.moves += self.moves.load(Relaxed);
-        sum.strikes += self.strikes.load(Relaxed);
+        add(&mut sum.yields, self.yields.load(Relaxed));
+        add(&mut sum.blocks, self.blocks.load(Relaxed));
+        add(&mut sum.moves, self.moves.load(Relaxed));
+        add(&mut sum.strikes, self.strikes.load(Relaxed));
     }
 }
 

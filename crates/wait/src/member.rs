@@ -1,0 +1,167 @@
+//! Who uses a place in shared memory: one word says which process, and whether it is gone.
+//!
+//! | word | state | who leaves it, and how |
+//! |---|---|---|
+//! | 0 | free | a process that takes the place: exchanges 0 for itself |
+//! | process | taken | its member: marks it as retired or gone, or frees it |
+//! | process, retired | retired: nobody waits for the member any more | nobody |
+//! | process, gone | gone, though it is still awaited | nobody |
+//!
+//! The word tells a process by its number and its start, so whoever is killed at any moment either has not taken the
+//! place or can be told to be dead. Nothing else has to be written for it, and nothing can be left half done.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use sys::identity::Identity;
+
+use crate::sync::AtomicU64;
+
+/// The kernel numbers processes by at most 22 bits.
+const PID_BITS: u32 = 22;
+/// At 100 ticks a second, 38 bits are 87 years.
+const START_BITS: u32 = 38;
+/// The process was in another PID namespace than the one that made the memory, so its number says nothing there.
+const FOREIGN: u64 = 1 << 60;
+const GONE: u64 = 1 << 61;
+const RETIRED: u64 = 1 << 62;
+
+/// A place for one member.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct Place(AtomicU64);
+
+/// Who takes places: this process, as the others know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claimant(u64);
+
+impl Claimant {
+    /// The calling process, in memory made in this PID namespace.
+    pub(crate) fn own(namespace: u64) -> Claimant {
+        let foreign = if namespace == sys::identity::pid_namespace() { 0 } else { FOREIGN };
+        Claimant::of(Identity::own()).with(foreign)
+    }
+
+    fn of(Identity { pid, started }: Identity) -> Claimant {
+        Claimant(u64::from(pid) & ((1 << PID_BITS) - 1) | (started & ((1 << START_BITS) - 1)) << PID_BITS)
+    }
+
+    fn with(self, mark: u64) -> Claimant {
+        Claimant(self.0 | mark)
+    }
+
+    /// A process that there cannot be: the kernel gives no such number.
+    #[cfg(test)]
+    pub(crate) fn nobody() -> Claimant {
+        Claimant::of(Identity { pid: (1 << PID_BITS) - 1, started: 1 })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn retired(self) -> Claimant {
+        self.with(RETIRED)
+    }
+
+    fn identity(self) -> Identity {
+        let pid = (self.0 & ((1 << PID_BITS) - 1)) as u32;
+        Identity { pid, started: self.0 >> PID_BITS & ((1 << START_BITS) - 1) }
+    }
+}
+
+impl Place {
+    pub(crate) fn free() -> Place {
+        Place(AtomicU64::new(0))
+    }
+
+    /// Takes the place if it is free.
+    pub(crate) fn take(&self, claimant: Claimant) -> bool {
+        self.0.compare_exchange(0, claimant.0, Acquire, Relaxed).is_ok()
+    }
+
+    /// Frees the place, if this process has it: the child of a fork has its parent's memory, but not its place.
+    pub(crate) fn give_back(&self, claimant: Claimant) {
+        self.leave(claimant, 0);
+    }
+
+    /// Says that the member is not awaited any more, if this process has the place.
+    pub(crate) fn retire(&self, claimant: Claimant) {
+        self.leave(claimant, claimant.with(RETIRED).0);
+    }
+
+    /// Says that the member will not come again though it is awaited, if this process has the place.
+    pub(crate) fn abandon(&self, claimant: Claimant) {
+        self.leave(claimant, claimant.with(GONE).0);
+    }
+
+    fn leave(&self, claimant: Claimant, then: u64) {
+        if claimant.identity().pid == std::process::id() {
+            let _ = self.0.compare_exchange(claimant.0, then, Release, Relaxed);
+        }
+    }
+
+    /// The process whose member it was, where that is awaited and gone: it has said so, or its process has ended.
+    ///
+    /// Reads files below `/proc`. From another PID namespace than the member's, nobody can be seen to have ended.
+    pub(crate) fn lost(&self, namespace: u64) -> Option<u32> {
+        let claimant = Claimant(self.0.load(Relaxed));
+        if claimant.0 == 0 || claimant.0 & RETIRED != 0 {
+            return None;
+        }
+        let can_be_seen = || claimant.0 & FOREIGN == 0 && namespace == sys::identity::pid_namespace();
+        let is_lost = claimant.0 & GONE != 0 || can_be_seen() && !claimant.identity().lives();
+        is_lost.then_some(claimant.identity().pid)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claimant_is_the_process_that_it_was_made_of() {
+        let own = Identity::own();
+        assert_eq!(Claimant::of(own).with(FOREIGN | GONE).identity(), own);
+        let great = Identity { pid: (1 << PID_BITS) - 1, started: (1 << START_BITS) - 1 };
+        assert_eq!(Claimant::of(great).with(FOREIGN).identity(), great);
+    }
+
+    #[test]
+    fn a_place_is_taken_once_until_it_is_given_back() {
+        let namespace = sys::identity::pid_namespace();
+        let (place, own) = (Place::free(), Claimant::own(namespace));
+        assert!(place.take(own));
+        assert!(!place.take(own));
+        assert_eq!(place.lost(namespace), None);
+        place.give_back(own);
+        assert!(place.take(own));
+        place.abandon(own);
+        assert!(!place.take(own));
+        assert_eq!(place.lost(namespace), Some(std::process::id()));
+    }
+
+    #[test]
+    fn who_has_retired_is_not_lost() {
+        let place = Place::free();
+        place.take(Claimant::nobody().retired());
+        assert_eq!(place.lost(sys::identity::pid_namespace()), None);
+    }
+
+    #[test]
+    fn only_the_process_that_has_a_place_leaves_it() {
+        let namespace = sys::identity::pid_namespace();
+        let (place, other) = (Place::free(), Claimant::of(Identity { pid: std::process::id() ^ 1, started: 1 }));
+        assert!(place.take(other));
+        place.give_back(other);
+        place.give_back(Claimant::own(namespace));
+        assert!(!place.take(other));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_seen_from_its_own_namespace_alone() {
+        let namespace = sys::identity::pid_namespace();
+        let (place, foreign) = (Place::free(), Place::free());
+        assert!(place.take(Claimant::nobody()));
+        assert!(foreign.take(Claimant::nobody().with(FOREIGN)));
+        assert_eq!(place.lost(namespace), Some(Claimant::nobody().identity().pid));
+        assert_eq!(place.lost(namespace + 1), None);
+        assert_eq!(foreign.lost(namespace), None);
+    }
+}

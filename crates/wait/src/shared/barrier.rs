@@ -1,0 +1,323 @@
+//! The barrier among processes.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time;
+
+use policy::record::Off;
+use policy::waiting::Waiter;
+use sys::shared_memory::View;
+
+use super::memory::{Kind, Memory, MemoryError};
+use crate::barrier::{self, Arrival, BarrierWaitResult};
+use crate::deadline;
+pub use crate::hall::Lost;
+use crate::hall::{Hall, Head, Padded, Slot, Ticket};
+use crate::member::{Claimant, Place};
+use crate::statistics::Statistics;
+use crate::sync;
+use crate::waiting::Waiting;
+
+/// A place where threads of several processes meet: as [`crate::Barrier`], in memory that they share.
+///
+/// Each thread that meets there is a member of the team with a number of its own, which it gets by [`Barrier::join`]. A
+/// wait ends with an error when a member that is awaited is gone: see [the module](super) for what can be told of whom.
+pub struct Barrier {
+    memory: Memory,
+    head: View<Head>,
+    slots: View<[Padded<Slot>]>,
+    waiting: Waiting,
+    /// What every member's waiter is a copy of.
+    waiter: Waiter,
+}
+
+/// What is behind the header: what all use, and the slots, one more than there are members.
+fn body(members: u32) -> usize {
+    size_of::<Head>() + (members as usize + 1) * size_of::<Padded<Slot>>()
+}
+
+impl Barrier {
+    /// Makes a barrier for so many members under a path where nothing is yet, best below `/dev/shm`. Its owner alone can
+    /// open it, until the file's permissions are changed.
+    ///
+    /// # Errors
+    /// [`MemoryError`], where it cannot be made.
+    pub fn create(path: impl AsRef<Path>, parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
+        Barrier::on(Memory::create(path.as_ref(), Kind::Barrier, parties, body)?, waiting)
+    }
+
+    /// Makes a barrier without a name, for this process and those that inherit or are sent its file and open it by
+    /// [`Barrier::from_fd`]. Nobody can change the file's length. It is closed on exec, unless it is told otherwise.
+    ///
+    /// # Errors
+    /// [`MemoryError`], where it cannot be made.
+    pub fn nameless(parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
+        Barrier::on(Memory::create_nameless(Kind::Barrier, parties, body)?, waiting)
+    }
+
+    /// Opens the barrier under a path. How its members wait is for each process to say.
+    ///
+    /// # Errors
+    /// [`MemoryError`], where there is none.
+    pub fn open(path: impl AsRef<Path>, waiting: Waiting) -> Result<Barrier, MemoryError> {
+        Barrier::on(Memory::open(path.as_ref(), Kind::Barrier, body)?, waiting)
+    }
+
+    /// Opens the barrier in an open file.
+    ///
+    /// # Errors
+    /// [`MemoryError`], where there is none in it.
+    pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Barrier, MemoryError> {
+        Barrier::on(Memory::from_fd(file, Kind::Barrier, body)?, waiting)
+    }
+
+    fn on(memory: Memory, waiting: Waiting) -> Result<Barrier, MemoryError> {
+        let head = memory.get(0)?;
+        let slots = memory.slice(size_of::<Head>(), memory.members() as usize + 1)?;
+        Ok(Barrier { memory, head, slots, waiting, waiter: waiting.waiter() })
+    }
+
+    fn hall(&self) -> Hall<'_> {
+        Hall { head: &self.head, slots: &self.slots, namespace: Some(self.memory.namespace()) }
+    }
+
+    /// How many threads meet here, those included that have not joined yet and those that have left.
+    pub fn parties(&self) -> u32 {
+        self.hall().parties()
+    }
+
+    /// Joins the team, with the lowest number that nobody has had, for one thread of this process.
+    ///
+    /// A number is given out once: whoever was killed is not replaced. A member that is dropped is gone, and so hinders
+    /// the others, unless it has [left](Party::arrive_and_leave) or has never arrived; then its number is free again.
+    ///
+    /// # Errors
+    /// [`Full`], where all numbers have been given out.
+    pub fn join(&self) -> Result<Party<'_>, Full> {
+        let claimant = Claimant::own(self.memory.namespace());
+        let hall = self.hall();
+        let is_taken = |number: &u32| hall.slot(Some(*number)).place.take(claimant);
+        let number = (0..hall.parties()).find(is_taken).ok_or(Full { parties: hall.parties() })?;
+        let party = barrier::Party::of(hall, self.waiting, self.waiter, &Off, number);
+        Ok(Party { party, seat: Seat { hall, number, claimant, has_arrived: false }, lost: None })
+    }
+
+    /// What waiting has come to so far, that of all processes; as [`crate::Barrier::statistics`].
+    pub fn statistics(&self) -> Statistics {
+        self.hall().statistics()
+    }
+}
+
+/// The file that the barrier is in.
+impl AsFd for Barrier {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("shared::Barrier")
+            .field("parties", &self.parties())
+            .field("waiting", &self.waiting)
+            .finish_non_exhaustive()
+    }
+}
+
+/// There is no number left for one more member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "all {parties} members have joined already, some of them perhaps in an earlier run: remove the barrier and make a new one"
+)]
+pub struct Full {
+    /// How many members there are.
+    pub parties: u32,
+}
+
+/// Why a round is not over.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WaitError {
+    /// The deadline has passed. The arrival counts all the same, and the thread can go on waiting by [`Party::complete`].
+    #[error("the others have not arrived at the barrier before the deadline")]
+    TimedOut(Arrival),
+    /// A member that has not arrived is gone, so the round cannot be completed any more. Whoever is told so does not arrive
+    /// in later rounds, but is told it again.
+    #[error("{0}")]
+    Abandoned(Lost),
+}
+
+impl WaitError {
+    /// The arrival to go on waiting with, if it was only too late.
+    pub fn into_arrival(self) -> Option<Arrival> {
+        match self {
+            WaitError::TimedOut(arrival) => Some(arrival),
+            WaitError::Abandoned(_) => None,
+        }
+    }
+}
+
+/// A member of a shared barrier's team: as [`crate::Party`].
+///
+/// It belongs to the process that joined. In the child of a fork it must not be used: what the child does would count as
+/// its parent's. A child that is to meet others joins for itself.
+#[derive(Debug)]
+pub struct Party<'b> {
+    party: barrier::Party<'b>,
+    seat: Seat<'b>,
+    /// The round that cannot be completed, and why. It has arrived there, and must not do so again in another's stead.
+    lost: Option<(Ticket, Lost)>,
+}
+
+impl Party<'_> {
+    /// Its number in the team, counted from zero.
+    pub fn number(&self) -> u32 {
+        self.seat.number
+    }
+
+    /// Waits until all members have arrived, the caller included. One of them, the last to arrive, is told that it leads.
+    ///
+    /// # Errors
+    /// [`WaitError::Abandoned`], when a member that has not arrived is gone.
+    pub fn wait(&mut self) -> Result<BarrierWaitResult, WaitError> {
+        let arrival = self.arrive();
+        self.complete(arrival)
+    }
+
+    /// As [`Party::wait`], but no longer than to the deadline.
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn wait_until(&mut self, deadline: time::Instant) -> Result<BarrierWaitResult, WaitError> {
+        let arrival = self.arrive();
+        self.complete_until(arrival, deadline)
+    }
+
+    /// As [`Party::wait_until`], with a timeout that begins now.
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn wait_timeout(&mut self, timeout: time::Duration) -> Result<BarrierWaitResult, WaitError> {
+        let arrival = self.arrive();
+        self.complete_timeout(arrival, timeout)
+    }
+
+    /// Arrives, and does not wait. Never blocks.
+    pub fn arrive(&mut self) -> Arrival {
+        self.arrive_and(|| ())
+    }
+
+    /// As [`crate::Party::arrive_and`]. A member that has been told that another is gone arrives no more: this does nothing.
+    pub fn arrive_and(&mut self, completion: impl FnOnce()) -> Arrival {
+        if let Some((ticket, _)) = self.lost {
+            return Arrival(ticket);
+        }
+        self.seat.has_arrived = true;
+        self.party.arrive_and(completion)
+    }
+
+    /// Arrives for the last time: later rounds do without this member. Never blocks.
+    pub fn arrive_and_leave(self) -> Arrival {
+        let Party { party, mut seat, lost } = self;
+        if let Some((ticket, _)) = lost {
+            return Arrival(ticket);
+        }
+        seat.has_arrived = true;
+        let arrival = party.arrive_and_leave();
+        seat.place().retire(seat.claimant);
+        arrival
+    }
+
+    /// As [`crate::Party::has_completed`].
+    pub fn has_completed(&self, arrival: &Arrival) -> bool {
+        self.party.has_completed(arrival)
+    }
+
+    /// Waits until all have arrived in the round of `arrival`, which must be one at this barrier.
+    ///
+    /// # Errors
+    /// [`WaitError::Abandoned`], when a member that has not arrived is gone.
+    pub fn complete(&mut self, arrival: Arrival) -> Result<BarrierWaitResult, WaitError> {
+        self.complete_by(arrival, None)
+    }
+
+    /// As [`Party::complete`], but waits no longer than to the deadline.
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn complete_until(
+        &mut self,
+        arrival: Arrival,
+        deadline: time::Instant,
+    ) -> Result<BarrierWaitResult, WaitError> {
+        self.complete_by(arrival, Some(deadline::at(deadline)))
+    }
+
+    /// As [`Party::complete_until`], with a timeout that begins now.
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn complete_timeout(
+        &mut self,
+        arrival: Arrival,
+        timeout: time::Duration,
+    ) -> Result<BarrierWaitResult, WaitError> {
+        self.complete_by(arrival, Some(deadline::after(timeout)))
+    }
+
+    fn complete_by(
+        &mut self,
+        mut arrival: Arrival,
+        deadline: Option<policy::Instant>,
+    ) -> Result<BarrierWaitResult, WaitError> {
+        if let Some((_, lost)) = self.lost {
+            return Err(WaitError::Abandoned(lost));
+        }
+        loop {
+            arrival = match self.party.complete_by(arrival, deadline) {
+                Ok(result) => return Ok(result),
+                Err(arrival) => arrival,
+            };
+            let round = arrival.0.round;
+            let lost = self.seat.hall.lost(round);
+            // Whoever is gone may have completed the round before.
+            if self.seat.hall.has_completed(round) {
+                continue;
+            }
+            if let Some(lost) = lost {
+                self.lost = Some((arrival.0, lost));
+                return Err(WaitError::Abandoned(lost));
+            }
+            if deadline.is_some_and(|deadline| sync::now() >= deadline) {
+                return Err(WaitError::TimedOut(arrival));
+            }
+        }
+    }
+}
+
+/// A member's place in the team.
+#[derive(Debug)]
+struct Seat<'b> {
+    hall: Hall<'b>,
+    number: u32,
+    claimant: Claimant,
+    /// It has drawn a ticket, so nobody can take its place.
+    has_arrived: bool,
+}
+
+impl Seat<'_> {
+    fn place(&self) -> &Place {
+        &self.hall.slot(Some(self.number)).place
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        // Neither does anything for a member that has left.
+        if self.has_arrived {
+            self.place().abandon(self.claimant);
+        } else {
+            self.place().give_back(self.claimant);
+        }
+    }
+}

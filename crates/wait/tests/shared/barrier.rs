@@ -1,0 +1,266 @@
+//! Barriers among processes, some of which are killed.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use policy::Span;
+use policy::table::WAITING;
+use policy::waiting::{Costs, Rule};
+use rowlock_wait::Waiting;
+use rowlock_wait::shared::{Barrier, Lost, Party, WaitError};
+
+use crate::child::{Player, listen, say};
+use crate::{place, trial};
+
+const ROUNDS: u64 = 200;
+
+fn by(rule: Rule) -> Waiting {
+    let costs = Costs {
+        cs: Span::from_micros(10),
+        margin: Span::from_micros(5),
+        lone_yield: Span::from_nanos(500),
+        tick: Span::from_millis(4),
+    };
+    Waiting::by(rule).with_costs(costs).with_cpus(2)
+}
+
+/// How a thread of another process waits where it does not matter how.
+fn anyhow() -> Waiting {
+    by(Rule::AlwaysBlock)
+}
+
+fn long_since() -> Instant {
+    Instant::now()
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        trial("a_round_is_completed_without_one_who_is_killed_after_its_arrival", killed_after_its_arrival),
+        trial("a_deadline_passes_while_a_member_lives_and_the_round_can_be_completed_after_it", deadline_passes),
+        trial("who_has_not_joined_is_awaited", who_has_not_joined_is_awaited),
+        trial("a_team_goes_on_without_a_process_that_has_left_it", goes_on_without_who_left),
+        trial("the_child_of_a_fork_has_no_part_in_its_parents_membership", fork),
+        trial("a_member_that_is_dropped_is_gone_if_it_has_ever_arrived", dropped),
+        trial("a_panic_between_arriving_and_completing_is_told_to_the_others", panics),
+        trial("a_nameless_barrier_is_opened_by_who_is_given_its_file", nameless),
+    ];
+    for entry in WAITING {
+        let rule = entry.example;
+        trials.push(trial(&format!("processes_meet_by_{rule}"), move || processes_meet(rule)));
+        trials.push(trial(&format!("one_who_is_killed_is_told_to_those_who_wait_by_{rule}"), move || killed(rule)));
+    }
+    trials
+}
+
+/// What another process does.
+pub(crate) fn play(part: &str, object: &Path, arguments: &[String]) {
+    match part {
+        // Meets the others for some rounds.
+        "meet" => {
+            let barrier = Barrier::open(object, by(arguments[0].parse().unwrap())).unwrap();
+            let mut party = barrier.join().unwrap();
+            for _ in 0..ROUNDS {
+                party.wait().unwrap();
+            }
+            say("met");
+            listen();
+        }
+        // Joins, and then does as it is told.
+        "member" => {
+            let barrier = Barrier::open(object, anyhow()).unwrap();
+            let mut party = barrier.join().unwrap();
+            say("joined");
+            loop {
+                match listen().as_str() {
+                    "wait" => assert!(party.wait().is_ok()),
+                    "leave" => {
+                        let _ = party.arrive_and_leave();
+                        return;
+                    }
+                    "fork" => fork_and_drop(&mut party),
+                    other => panic!("{other}"),
+                }
+                say("done");
+            }
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// Ends a child that has dropped its parent's member.
+#[allow(unsafe_code, reason = "a fork")]
+fn fork_and_drop(party: &mut Party<'_>) {
+    // SAFETY: this process has one thread, so its copy may do whatever it could do itself.
+    match unsafe { libc::fork() } {
+        0 => {
+            // SAFETY: a copy of a value that its owner, this process's parent, has in another memory; it is dropped once here.
+            drop(unsafe { std::ptr::read(party) });
+            // SAFETY: no preconditions.
+            unsafe { libc::_exit(0) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: the status is written to an integer of this frame.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert_eq!(status, 0);
+        }
+    }
+}
+
+fn member(path: &Path) -> Player {
+    let mut player = Player::start("member", path, &[]);
+    player.expect("joined");
+    player
+}
+
+/// Waits until so many arrivals have been counted.
+fn until_arrived(barrier: &Barrier, arrivals: u64) {
+    while barrier.statistics().waits < arrivals {
+        std::thread::yield_now();
+    }
+}
+
+fn barrier(parties: u32, rule: Rule) -> (tempfile::TempDir, PathBuf, Barrier) {
+    let (folder, path) = place();
+    let barrier = Barrier::create(&path, parties, by(rule)).unwrap();
+    (folder, path, barrier)
+}
+
+fn processes_meet(rule: Rule) {
+    let (_folder, path, barrier) = barrier(3, rule);
+    let mut others = [0, 1].map(|_| Player::start("meet", &path, &[&rule.to_string()]));
+    let mut party = barrier.join().unwrap();
+    for _ in 0..ROUNDS {
+        party.wait().unwrap();
+    }
+    others.iter_mut().for_each(|other| other.expect("met"));
+    assert_eq!(barrier.statistics().waits, 3 * ROUNDS);
+}
+
+fn killed(rule: Rule) {
+    let (_folder, path, barrier) = barrier(3, rule);
+    let mut mine = [0, 1].map(|_| barrier.join().unwrap());
+    let mut victim = member(&path);
+    let gone = Lost { number: 2, pid: victim.pid() };
+    std::thread::scope(|scope| {
+        let waiting = mine.each_mut().map(|party| scope.spawn(move || party.wait()));
+        until_arrived(&barrier, 2);
+        victim.kill();
+        for waiting in waiting {
+            assert_eq!(waiting.join().unwrap(), Err(WaitError::Abandoned(gone)));
+        }
+    });
+    // Nobody takes the place of who is gone by arriving twice.
+    assert_eq!(mine[0].wait(), Err(WaitError::Abandoned(gone)));
+    assert_eq!(mine[1].wait_until(long_since()), Err(WaitError::Abandoned(gone)));
+    assert_eq!(barrier.statistics().waits, 2);
+}
+
+fn killed_after_its_arrival() {
+    let (_folder, path, barrier) = barrier(2, Rule::Adaptive);
+    let mut mine = barrier.join().unwrap();
+    let mut victim = member(&path);
+    victim.tell("wait");
+    until_arrived(&barrier, 1);
+    victim.kill();
+    assert!(mine.wait().unwrap().is_leader());
+    assert_eq!(mine.wait(), Err(WaitError::Abandoned(Lost { number: 1, pid: victim.pid() })));
+}
+
+fn deadline_passes() {
+    let (_folder, path, barrier) = barrier(2, Rule::Adaptive);
+    let mut mine = barrier.join().unwrap();
+    let mut other = member(&path);
+    let mut arrival = mine.wait_until(long_since()).unwrap_err().into_arrival().unwrap();
+    arrival = mine.complete_timeout(arrival, Duration::from_millis(1)).unwrap_err().into_arrival().unwrap();
+    other.tell("wait");
+    assert!(!mine.complete(arrival).unwrap().is_leader());
+    other.expect("done");
+}
+
+fn who_has_not_joined_is_awaited() {
+    let (_folder, path, barrier) = barrier(2, Rule::Adaptive);
+    let mut mine = barrier.join().unwrap();
+    // Longer than it takes to look whether others live.
+    let late = mine.wait_timeout(Duration::from_millis(250)).unwrap_err();
+    let arrival = late.into_arrival().expect("nobody is gone");
+    let mut other = member(&path);
+    other.tell("wait");
+    assert!(mine.complete(arrival).is_ok());
+    assert_eq!(barrier.join().unwrap_err().parties, 2);
+}
+
+fn goes_on_without_who_left() {
+    let (_folder, path, barrier) = barrier(3, Rule::Adaptive);
+    let mut mine = [0, 1].map(|_| barrier.join().unwrap());
+    let mut other = member(&path);
+    other.tell("leave");
+    other.ends_well();
+    std::thread::scope(|scope| {
+        for party in &mut mine {
+            scope.spawn(move || (0..ROUNDS).for_each(|_| assert!(party.wait().is_ok())));
+        }
+    });
+}
+
+fn fork() {
+    let (_folder, path, barrier) = barrier(2, Rule::Adaptive);
+    let mut mine = barrier.join().unwrap();
+    let mut other = member(&path);
+    for _ in 0..2 {
+        other.tell("fork");
+        other.expect("done");
+        other.tell("wait");
+        assert!(mine.wait().is_ok());
+        other.expect("done");
+    }
+}
+
+fn dropped() {
+    let (_folder, _path, barrier) = barrier(2, Rule::Adaptive);
+    let mut mine = barrier.join().unwrap();
+    drop(barrier.join().unwrap());
+    let mut other = barrier.join().unwrap();
+    assert_eq!(other.number(), 1, "a number that nobody has arrived with is given out again");
+    let _ = other.arrive();
+    assert!(mine.wait().is_ok());
+    drop(other);
+    assert!(barrier.join().is_err());
+    assert_eq!(mine.wait(), Err(WaitError::Abandoned(Lost { number: 1, pid: std::process::id() })));
+}
+
+fn panics() {
+    let (_folder, _path, barrier) = barrier(2, Rule::Adaptive);
+    let mut mine = barrier.join().unwrap();
+    let mut other = barrier.join().unwrap();
+    std::thread::scope(|scope| {
+        let panicking = scope.spawn(move || {
+            let arrival = other.arrive();
+            let complete = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+                let _other = other;
+                std::panic::resume_unwind(Box::new("between arriving and completing"));
+            }));
+            drop(arrival);
+            assert!(complete.is_err());
+        });
+        panicking.join().unwrap();
+        assert!(mine.wait().unwrap().is_leader(), "the arrival counts");
+        assert_eq!(mine.wait(), Err(WaitError::Abandoned(Lost { number: 1, pid: std::process::id() })));
+    });
+}
+
+fn nameless() {
+    use std::os::fd::{AsFd, AsRawFd};
+    let barrier = Barrier::nameless(2, by(Rule::Adaptive)).unwrap();
+    let mut mine = barrier.join().unwrap();
+    let file = barrier.as_fd().try_clone_to_owned().unwrap();
+    assert!(rustix::fs::ftruncate(&file, 0).is_err(), "its length is sealed");
+    let same = Barrier::from_fd(file, anyhow()).unwrap();
+    assert_eq!(same.parties(), 2);
+    // Whoever may look at this process's open files may open them.
+    let path = format!("/proc/{}/fd/{}", std::process::id(), barrier.as_fd().as_raw_fd());
+    let mut other = member(Path::new(&path));
+    other.tell("wait");
+    assert!(mine.wait().is_ok());
+}
