@@ -76,7 +76,7 @@ impl Arm {
     pub(crate) fn can(self, work: Work) -> bool {
         match work {
             Work::Meet { .. } => self != Arm::ParkingLot,
-            Work::Lock { .. } => matches!(self, Arm::Pthread | Arm::Standard | Arm::ParkingLot),
+            Work::Lock { .. } => matches!(self, Arm::Pthread | Arm::Standard | Arm::ParkingLot | Arm::Rule(_)),
         }
     }
 }
@@ -114,7 +114,7 @@ impl FromStr for Arm {
 /// What runs where the user names no arms. What comes twice gives the noise: how far equals differ.
 pub(crate) fn usual(locks: bool) -> &'static str {
     if locks {
-        "pthread,std,parking_lot,pthread,parking_lot"
+        "pthread,std,parking_lot,rule:adaptive,rule:always-block,rule:owner-running,rule:variable-competitive,pthread,parking_lot,rule:adaptive"
     } else {
         "pthread,std,libstdc++,libc++,hurdles,libgomp,libgomp-passive,libgomp-active,libomp,libomp-passive,libomp-active,\
          rule:adaptive,rule:always-block,rule:2cs+,rule:44 us,rule:always-yield,stack,pthread,rule:adaptive"

@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use policy::waiting::Costs;
 use serde::{Deserialize, Serialize};
 
 use crate::arms::Arm;
-use crate::order::Error;
+use crate::order::{Error, waiting};
 use crate::pthread;
 use crate::runs::Outcome;
 use crate::work::Worker;
@@ -23,6 +24,8 @@ pub(crate) struct Turns {
     /// The work before taking it again, on average.
     pub(crate) outside: f64,
     pub(crate) seconds: f64,
+    /// Nothing where our rules measure for themselves what the machine costs, as they do in programs.
+    pub(crate) costs: Option<Costs>,
 }
 
 /// Something that lets one thread at a time at a value.
@@ -51,13 +54,24 @@ impl Lock for parking_lot::Mutex<u64> {
     }
 }
 
+impl Lock for rowlock_wait::Mutex<u64> {
+    #[inline]
+    fn with(&self, inside: impl FnOnce(&mut u64)) {
+        inside(&mut self.lock());
+    }
+}
+
 /// Carries out the order by the arm.
 pub(crate) fn run(arm: Arm, order: &Turns) -> Result<Outcome, Error> {
     match arm {
         Arm::Pthread => Ok(take_turns(&pthread::Mutex::new(), order)),
         Arm::Standard => Ok(take_turns(&std::sync::Mutex::new(0), order)),
         Arm::ParkingLot => Ok(take_turns(&parking_lot::Mutex::new(0), order)),
-        Arm::Rule(_) | Arm::Hurdles | Arm::Stack | Arm::Peer(..) => Err(Error::Refused("this arm has no lock")),
+        Arm::Rule(rule) => {
+            let lock = rowlock_wait::Mutex::with(0, waiting(rule, order.costs));
+            Ok(take_turns(&lock, order).with(&lock.statistics()))
+        }
+        Arm::Hurdles | Arm::Stack | Arm::Peer(..) => Err(Error::Refused("this arm has no lock")),
     }
 }
 

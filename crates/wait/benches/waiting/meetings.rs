@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use policy::waiting::Rule;
-use rowlock_wait::{Barrier, Waiting};
+use rowlock_wait::Barrier;
 
 use crate::arms::Arm;
-use crate::order::{Error, Meetings};
+use crate::order::{Error, Meetings, waiting};
 use crate::pthread;
 use crate::runs::Outcome;
 use crate::work::Worker;
@@ -54,24 +54,14 @@ pub(crate) fn run(arm: Arm, order: &Meetings) -> Result<Outcome, Error> {
 
 /// Meets at a barrier of ours, and adds what it has counted.
 fn meet_at(rule: Rule, order: &Meetings) -> Outcome {
-    let waiting = Waiting::by(rule);
-    let waiting = order.costs.map_or(waiting, |costs| waiting.with_costs(costs));
-    let barrier = Barrier::with(order.threads, waiting);
+    let barrier = Barrier::with(order.threads, waiting(rule, order.costs));
     let outcome = meet(order, |number| {
         let mut party = barrier.party(number);
         move || {
             party.wait();
         }
     });
-    let statistics = barrier.statistics();
-    Outcome {
-        ssr_percent: statistics.ssr_percent(),
-        spins: Some(statistics.spins),
-        yields: Some(statistics.yields),
-        blocks: Some(statistics.blocks),
-        strikes: Some(statistics.strikes),
-        ..outcome
-    }
+    outcome.with(&barrier.statistics())
 }
 
 /// Lets the threads work and meet. `member` makes what a thread does to wait, from its number.

@@ -3,7 +3,8 @@
 
 use std::process::ExitCode;
 
-use policy::waiting::Costs;
+use policy::waiting::{Costs, Rule};
+use rowlock_wait::Waiting;
 use serde::{Deserialize, Serialize};
 
 use crate::arms::Arm;
@@ -11,6 +12,12 @@ use crate::{locks, meetings};
 
 /// The first argument of a child of this program; the second is the [`Order`].
 pub(crate) const HIDDEN: &str = "carry-out";
+
+/// How an object of ours waits by this rule, on a machine with these costs if they are given.
+pub(crate) fn waiting(rule: Rule, costs: Option<Costs>) -> Waiting {
+    let waiting = Waiting::by(rule);
+    costs.map_or(waiting, |costs| waiting.with_costs(costs))
+}
 
 /// What a child does.
 #[derive(Debug, Serialize, Deserialize)]

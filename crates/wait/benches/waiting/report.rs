@@ -170,7 +170,7 @@ fn write_copies(out: &mut String, sheet: &Sheet, scorer: &Scorer<'_>) -> fmt::Re
             with_interval(scores.overall[second]),
         )?;
     }
-    writeln!(out)
+    if sheet.arms.iter().any(|label| label.copy == 2) { writeln!(out) } else { Ok(()) }
 }
 
 /// Whether two copies are within 10 % of each other, by their ratio.

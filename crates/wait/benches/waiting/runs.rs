@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use rowlock_wait::Statistics;
 use serde::{Deserialize, Serialize};
 
 /// What came out of one run.
@@ -20,6 +21,20 @@ pub(crate) struct Outcome {
     pub(crate) strikes: Option<u64>,
     /// Turns at a lock: those of the thread that had the fewest, over the mean.
     pub(crate) least_share: Option<f64>,
+}
+
+impl Outcome {
+    /// Adds what an object of ours has counted.
+    pub(crate) fn with(self, statistics: &Statistics) -> Outcome {
+        Outcome {
+            ssr_percent: statistics.ssr_percent(),
+            spins: Some(statistics.spins),
+            yields: Some(statistics.yields),
+            blocks: Some(statistics.blocks),
+            strikes: Some(statistics.strikes),
+            ..self
+        }
+    }
 }
 
 /// One run.

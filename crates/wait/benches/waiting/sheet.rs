@@ -72,7 +72,7 @@ impl Sheet {
         let mut asides = vec![vec![Vec::new(); arms.len()]; cells.len()];
         for (run, [arm, cell, repetition]) in runs.iter().zip(places) {
             cells[cell].rates[arm][repetition] = Some(run.rate);
-            asides[cell][arm].extend(run.ssr_percent.or(run.least_share.map(|share| 100.0 * share)));
+            asides[cell][arm].extend(run.least_share.map(|share| 100.0 * share).or(run.ssr_percent));
         }
         for (cell, asides) in cells.iter_mut().zip(asides) {
             cell.aside = asides.into_iter().map(median).collect();

@@ -83,7 +83,7 @@ fn command(arm: Arm, cell: Cell, conditions: &Conditions) -> Result<Command, Err
         }
         (Work::Lock { inside, outside }, arm) => {
             let [inside, outside] = [inside, outside].map(|work| speed.iterations(work));
-            child(&Order::Lock { arm: arm.to_string(), turns: Turns { threads, inside, outside, seconds } })
+            child(&Order::Lock { arm: arm.to_string(), turns: Turns { threads, inside, outside, seconds, costs } })
         }
     }
 }
