@@ -114,7 +114,8 @@ impl FromStr for Arm {
 /// What runs where the user names no arms. What comes twice gives the noise: how far equals differ.
 pub(crate) fn usual(locks: bool) -> &'static str {
     if locks {
-        "pthread,std,parking_lot,rule:adaptive,rule:always-block,rule:owner-running,rule:variable-competitive,pthread,parking_lot,rule:adaptive"
+        "pthread,std,parking_lot,rule:adaptive,rule:always-block,rule:owner-running,rule:variable-competitive,\
+         pthread,parking_lot,rule:adaptive"
     } else {
         "pthread,std,libstdc++,libc++,hurdles,libgomp,libgomp-passive,libgomp-active,libomp,libomp-passive,libomp-active,\
          rule:adaptive,rule:always-block,rule:2cs+,rule:44 us,rule:always-yield,stack,pthread,rule:adaptive"
