@@ -137,9 +137,10 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// Where it stands in a table: those of others first, then rules, copies last of all.
-    pub(crate) fn rank(&self) -> (u32, usize) {
-        (self.copy, NAMED.iter().position(|(name, _)| *name == self.arm).unwrap_or(NAMED.len()))
+    /// Where it stands in a table: those of others first, then rules by their names, copies last of all.
+    pub(crate) fn rank(&self) -> (u32, usize, String) {
+        let named = NAMED.iter().position(|(name, _)| *name == self.arm);
+        (self.copy, named.unwrap_or(NAMED.len()), self.arm.clone())
     }
 
     /// Whether it is our own, and nobody else's.

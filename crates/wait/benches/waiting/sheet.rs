@@ -6,7 +6,7 @@ use crate::runs::Run;
 /// The runs of one kind of work.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sheet {
-    /// By rank, then in the order in which they first ran.
+    /// By rank.
     pub(crate) arms: Vec<Label>,
     /// By hogs, then in the order in which they first ran.
     pub(crate) cells: Vec<Rates>,
@@ -48,7 +48,7 @@ impl Sheet {
         runs.iter().for_each(|run| {
             place(&mut arms, label(run));
         });
-        arms.sort_by_key(Label::rank);
+        arms.sort_by_cached_key(Label::rank);
         let places: Vec<[usize; 3]> = runs
             .iter()
             .map(|run| {

@@ -65,12 +65,12 @@ fn batches_add_up_and_missing_runs_leave_gaps() {
 }
 
 #[test]
-fn others_come_first_then_rules_as_they_ran_then_copies() {
+fn others_come_first_then_rules_by_name_then_copies() {
     let again = |run: Run| Run { copy: 2, ..run };
     let order = ["rule:b", "stack", "pthread", "rule:a", "std"].map(|arm| run(arm, 0, 1.0));
     let sheet = Sheet::of(&[&[again(run("rule:b", 0, 1.0))], &order[..], &[again(run("pthread", 0, 1.0))]].concat());
     let names: Vec<String> = sheet.arms.iter().map(Label::to_string).collect();
-    assert_eq!(names, ["pthread", "std", "stack", "rule:b", "rule:a", "pthread #2", "rule:b #2"]);
+    assert_eq!(names, ["pthread", "std", "stack", "rule:a", "rule:b", "pthread #2", "rule:b #2"]);
 }
 
 #[test]
