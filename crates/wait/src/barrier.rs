@@ -185,6 +185,8 @@ impl<'b, R: Recorder> Party<'b, R> {
     }
 
     /// Arrives for the last time: later rounds do without this member. Never blocks.
+    ///
+    /// Only for teams of as many threads as there are parties: where more take turns, nobody knows whose turn is left out.
     pub fn arrive_and_leave(self) -> Arrival {
         self.arrive_and_leave_and(|| ())
     }

@@ -29,8 +29,17 @@ pub(crate) struct Head {
     word: Padded<Word>,
     /// The rule's [`TeamState`].
     pub(crate) state: Padded<AtomicU64>,
-    /// How many parties have left the team.
-    left: Padded<AtomicU64>,
+    left: Padded<Left>,
+}
+
+/// What those who have left the team leave behind.
+#[derive(Debug)]
+#[repr(C)]
+struct Left {
+    /// How many they are.
+    parties: AtomicU64,
+    /// How many arrivals there have been in their stead.
+    arrivals: AtomicU64,
 }
 
 impl Head {
@@ -39,7 +48,7 @@ impl Head {
             arrivals: Padded(AtomicU64::new(0)),
             word: Padded(Word::new()),
             state: Padded(AtomicU64::new(TeamState::default().0)),
-            left: Padded(AtomicU64::new(0)),
+            left: Padded(Left { parties: AtomicU64::new(0), arrivals: AtomicU64::new(0) }),
         }
     }
 }
@@ -95,7 +104,7 @@ impl<'a> Hall<'a> {
 
     /// How many parties are still awaited.
     pub(crate) fn threads(self) -> u32 {
-        self.parties().saturating_sub(self.head.left.0.load(Relaxed) as u32)
+        self.parties().saturating_sub(self.head.left.0.parties.load(Relaxed) as u32)
     }
 
     /// The slot of the party with this number, or that of the anonymous.
@@ -123,7 +132,7 @@ impl<'a> Hall<'a> {
 
     /// Arrives for the last time: the party is not awaited in later rounds.
     pub(crate) fn arrive_and_leave(self, number: Option<u32>, before_release: impl FnOnce()) -> Ticket {
-        self.head.left.0.fetch_add(1, Relaxed);
+        self.head.left.0.parties.fetch_add(1, Relaxed);
         if let Some(number) = number {
             self.slot(Some(number)).sighting.leave();
         }
@@ -153,7 +162,9 @@ impl<'a> Hall<'a> {
     }
 
     pub(crate) fn statistics(self) -> Statistics {
-        let mut sum = Statistics { waits: self.head.arrivals.0.load(Relaxed), ..Statistics::default() };
+        let absent = self.head.left.0.arrivals.load(Relaxed);
+        let waits = self.head.arrivals.0.load(Relaxed).saturating_sub(absent);
+        let mut sum = Statistics { waits, ..Statistics::default() };
         self.slots.iter().for_each(|slot| slot.0.counters.add_to(&mut sum));
         sum
     }
@@ -174,8 +185,9 @@ impl Drop for Release<'_> {
         // Those that have left arrive in the next round at once. Whoever has left did so before the arrival that
         // completed this round, so it is seen here; and nobody can be last in the next round by this, as long as
         // somebody stays.
-        let left = hall.head.left.0.load(Relaxed);
+        let left = hall.head.left.0.parties.load(Relaxed);
         if left > 0 {
+            hall.head.left.0.arrivals.fetch_add(left, Relaxed);
             hall.head.arrivals.0.fetch_add(left, AcqRel);
         }
         hall.head.word.0.complete(round, hall.scope());

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use policy::record::{Entry, Log, Recorder, replay};
 use policy::table::WAITING;
@@ -294,4 +295,105 @@ fn a_record_shows_who_is_missing_and_where_it_was_last_seen() {
     let last = missing.last().unwrap();
     assert_eq!((first.len(), first[0].thread, first[0].last_seen), (1, ThreadId(1), None));
     assert_eq!((last.len(), last[0].thread, last[0].last_seen.is_some()), (1, ThreadId(1), true));
+}
+
+#[test]
+fn a_thread_can_do_something_else_between_its_arrival_and_its_wait() {
+    let barrier = Barrier::new(2);
+    let (mut early, mut late) = (barrier.party(0), barrier.party(1));
+    for _ in 0..10 {
+        let arrival = early.arrive();
+        assert!(!early.has_completed(&arrival));
+        assert!(late.wait().is_leader());
+        assert!(early.has_completed(&arrival));
+        assert!(!early.complete(arrival).is_leader());
+    }
+    assert_eq!(barrier.statistics().waits, 20);
+}
+
+#[test]
+fn a_wait_that_is_given_up_leaves_its_arrival_which_counts() {
+    for entry in WAITING {
+        let barrier = Barrier::with(2, by(entry.example));
+        let (mut early, mut late) = (barrier.party(0), barrier.party(1));
+        let arrival = early.wait_timeout(Duration::from_micros(50)).unwrap_err();
+        let arrival = early.complete_until(arrival, std::time::Instant::now()).unwrap_err();
+        let arrival = early.complete_timeout(arrival, Duration::ZERO).unwrap_err();
+        assert!(late.wait_timeout(Duration::ZERO).unwrap().is_leader(), "{}", entry.form);
+        assert!(!early.complete_timeout(arrival, Duration::ZERO).unwrap().is_leader());
+    }
+}
+
+#[test]
+fn a_deadline_beyond_the_clock_is_as_good_as_none() {
+    let barrier = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| barrier.party(0).wait_timeout(Duration::MAX).unwrap());
+        barrier.party(1).wait_timeout(Duration::MAX).unwrap();
+    });
+}
+
+#[test]
+fn the_last_arriver_does_its_completion_while_the_others_still_wait() {
+    const PARTIES: u32 = 3;
+    let barrier = Barrier::with(PARTIES, by(Rule::AlwaysBlock));
+    let completions = AtomicU64::new(0);
+    let work = |number| {
+        let mut party = barrier.party(number);
+        for round in 1..=200 {
+            let arrival = party.arrive_and(|| {
+                completions.fetch_add(1, Relaxed);
+            });
+            party.complete(arrival);
+            assert_eq!(completions.load(Relaxed), round);
+            // Nobody completes the next round before all have looked.
+            party.wait();
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..PARTIES).for_each(|number| {
+            scope.spawn(move || work(number));
+        });
+    });
+}
+
+#[test]
+fn a_completion_that_panics_lets_the_others_go() {
+    let barrier = Barrier::new(2);
+    let (mut early, mut late) = (barrier.party(0), barrier.party(1));
+    let arrival = early.arrive();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _ = late.arrive_and(|| panic!("as a completion may"));
+    }));
+    assert!(panicked.is_err());
+    assert!(!early.complete(arrival).is_leader());
+}
+
+/// Each of several threads meets the others a while and then leaves, in every order of leaving that a few rounds allow.
+#[test]
+fn a_team_goes_on_without_those_who_have_left() {
+    for lengths in [[0_u64, 3, 5], [4, 4, 0], [1, 0, 0], [2, 2, 2], [0, 0, 7]] {
+        let barrier = Barrier::with(3, by(Rule::AlwaysBlock));
+        let rounds: Vec<AtomicU64> = lengths.iter().map(|_| AtomicU64::new(0)).collect();
+        let work = |number: usize| {
+            let mut party = barrier.party(number as u32);
+            for round in 1..=lengths[number] {
+                rounds[number].store(round, Relaxed);
+                party.wait();
+                // Everybody who stays so long has begun this round.
+                let all_there =
+                    rounds.iter().zip(&lengths).all(|(begun, &last)| begun.load(Relaxed) >= round.min(last));
+                assert!(all_there, "{lengths:?}");
+            }
+            let _ = party.arrive_and_leave();
+        };
+        std::thread::scope(|scope| {
+            (0..lengths.len()).for_each(|number| {
+                let work = &work;
+                scope.spawn(move || work(number));
+            });
+        });
+        let waits = lengths.iter().sum::<u64>() + 3;
+        assert_eq!(barrier.statistics().waits, waits, "{lengths:?}");
+    }
 }

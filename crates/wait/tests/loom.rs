@@ -114,3 +114,25 @@ fn more_threads_than_parties_meet_in_turns() {
         assert_eq!(leaders, 2);
     });
 }
+
+#[test]
+fn a_team_goes_on_without_one_that_has_left() {
+    model(3, || {
+        let barrier = Arc::new(Barrier::with(3, Waiting::by(Rule::AlwaysBlock)));
+        let left = Arc::new(AtomicU64::new(0));
+        let staying: Vec<_> = (0..2)
+            .map(|number| {
+                let (barrier, left) = (barrier.clone(), left.clone());
+                loom::thread::spawn(move || {
+                    let mut party = barrier.party(number);
+                    party.wait();
+                    assert_eq!(left.load(Relaxed), 1, "the one that leaves arrives in the first round");
+                    party.wait();
+                })
+            })
+            .collect();
+        left.store(1, Relaxed);
+        let _ = barrier.party(2).arrive_and_leave();
+        staying.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
