@@ -1,5 +1,9 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/waiting.md")]
+mod guide {}
+
 pub mod barrier;
 pub mod calibrate;
 mod counted;

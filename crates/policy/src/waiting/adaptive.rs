@@ -32,7 +32,7 @@
 //! Threads are moved, not bound: where the scheduler takes one elsewhere, it comes back at most once a tick. So a team that
 //! goes over to long computations without waiting is spread over the machine as usual.
 //!
-//! Where it is not known who will come, as at a lock, only occupancy and the bound are of use.
+//! Where it is not known who will come, as at a lock, only the bound is of use (the module `lock`).
 
 mod agreement;
 mod lock;

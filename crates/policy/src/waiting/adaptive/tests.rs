@@ -274,6 +274,63 @@ fn where_nobody_knows_who_will_come_a_thread_spins_to_its_bound_and_blocks() {
     let mut member = Member::of(0);
     assert_eq!(member.sees(Observation::Arrived), Decision::Spin(BOUND_HERE));
     assert_eq!(member.sees(SPUN), Decision::Block);
-    member.missing = OWN;
-    assert_eq!(member.sees(Observation::Arrived), Decision::Block);
+    assert_eq!(member.sees(Observation::Woken), Decision::Spin(BOUND_HERE), "a lock is mostly held for a moment");
+    assert_eq!(member.sees(SPUN), Decision::Block);
+}
+
+/// What an arbitrary world lets a thread see after it has done as told.
+fn seen_after(decision: Decision, span: Span) -> Observation {
+    match decision {
+        Decision::Spin(limit) => Observation::Spun(span.min(limit)),
+        Decision::Yield => Observation::Yielded(span),
+        Decision::Move(_) => Observation::Moved,
+        Decision::Block => Observation::Woken,
+    }
+}
+
+/// Lone yields, siblings' and hogs', in nanoseconds.
+fn spans() -> impl proptest::strategy::Strategy<Value = u64> {
+    proptest::prop_oneof![100_u64..900, 1_000_u64..10_000, 500_000_u64..6_000_000]
+}
+
+proptest::proptest! {
+    /// Whatever the world does: no spin is longer than the bound, nobody is told to move who cannot or is there, or twice
+    /// within a tick, and every wait comes to block when its time is up.
+    #[test]
+    fn in_any_world_a_wait_is_bounded_and_moves_are_rare(
+        threads in 1_u32..9,
+        movable: bool,
+        waits in proptest::collection::vec(
+            (0_u64..100_000, proptest::collection::vec((spans(), 0_u32..3, 0_u32..3), 1..40)),
+            1..30,
+        ),
+    ) {
+        let mut member = Member { movable, ..Member::of(threads) };
+        let mut moved: Option<Instant> = None;
+        for (computes, steps) in waits {
+            member.now = member.now + Span::from_nanos(computes);
+            let began = member.now;
+            let mut seen = Observation::Arrived;
+            for (nanos, own_cpu, missing) in steps {
+                (member.own_cpu, member.missing) = (CpuId(own_cpu), CpuId(missing));
+                let decision = member.sees(seen);
+                match decision {
+                    Decision::Spin(span) => proptest::prop_assert!(span <= BOUND_HERE),
+                    Decision::Move(cpu) => {
+                        proptest::prop_assert!(movable && cpu != member.own_cpu);
+                        proptest::prop_assert!(moved.is_none_or(|moved| member.now.since(moved) > COSTS.tick));
+                        moved = Some(member.now);
+                    }
+                    Decision::Yield | Decision::Block => {}
+                }
+                let out_of_time = member.now.since(began) >= PATIENCE;
+                if out_of_time && !matches!(seen, Observation::Arrived | Observation::Moved) {
+                    let returns = matches!(decision, Decision::Move(_));
+                    proptest::prop_assert!(decision == Decision::Block || returns, "{decision:?} after {seen:?}");
+                }
+                seen = seen_after(decision, Span::from_nanos(nanos));
+            }
+            member.goes_on(seen);
+        }
+    }
 }
