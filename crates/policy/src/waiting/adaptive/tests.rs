@@ -130,6 +130,16 @@ fn nobody_spins_and_yields_for_more_than_ten_milliseconds() {
 }
 
 #[test]
+fn nobody_yields_to_siblings_for_more_than_ten_milliseconds() {
+    let mut member = Member::of(2);
+    member.sees(Observation::Arrived);
+    let began = member.now;
+    while member.sees(SIBLINGS_YIELD) != Decision::Block {
+        assert!(member.now.since(began) < PATIENCE);
+    }
+}
+
+#[test]
 fn one_lost_tick_is_no_strike_and_two_are() {
     let mut member = Member::of(2);
     member.sees(Observation::Arrived);
