@@ -17,6 +17,7 @@
 //!   was. There it preempts if the pick would be it (`wakeup_preempt_fair`).
 //! * **Idle balancing** (`sched_balance_newidle`, and the kick of an idle CPU from the tick of a busy one): a CPU without
 //!   work takes the thread that waits longest on the longest queue, unless that ran within the last 0.5 ms (`task_hot`).
+//! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU with its lag.
 //! * **Yield** (`yield_task_fair`): an eligible thread forfeits the rest of its request; its virtual time jumps to its
 //!   deadline. One yield beside a CPU-bound thread so costs the yielder about a slice, and the other runs until a tick.
 //!
@@ -209,11 +210,14 @@ impl Eevdf {
 }
 
 impl Scheduler for Eevdf {
+    const MOVES: bool = true;
+
     fn ready(&mut self, thread: ThreadId, why: Why, now: Instant, marks: &mut Marks) {
         let previous = self.entities[thread.index()].cpu;
         let cpu = match why {
             Why::New => self.cpu_to_start_on(),
             Why::Woken => self.cpu_to_wake_on(previous),
+            Why::Moved(to) => to,
             // Back in the queue that it was only off for the length of the switch.
             Why::Preempted | Why::Yielded => {
                 self.enqueue(thread, previous);

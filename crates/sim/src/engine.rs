@@ -293,7 +293,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     fn switched_away(&mut self, thread: ThreadId, how: Leaving) {
         let activity = self.crew.threads[thread.index()].activity;
         match how {
-            Leaving::Preempted => self.ready(thread, Why::Preempted),
+            Leaving::Preempted => match activity {
+                Activity::Move { to } => self.ready(thread, Why::Moved(to)),
+                _ => self.ready(thread, Why::Preempted),
+            },
             Leaving::Yielding => self.ready(thread, Why::Yielded),
             Leaving::Blocking if activity == Activity::Block => self.crew.put(thread, Place::Blocked),
             // Its barrier completed while it was on its way out.
@@ -324,7 +327,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         let (left, event) = match self.crew.threads[thread.index()].activity {
             Activity::Compute { left } => (left, Event::ComputationEnds),
             Activity::Spin { left, .. } | Activity::Yield { left, .. } => (left, Event::SpinEnds),
-            Activity::Block | Activity::Exit => (Span::ZERO, Event::ComputationEnds),
+            Activity::Move { .. } | Activity::Block | Activity::Exit => (Span::ZERO, Event::ComputationEnds),
         };
         let alarm = self.order.key(self.cpus[cpu.index()].alarm, Event::Alarm);
         self.queue.set(cpu.index(), alarm.min(self.order.key(self.now + left, event)));
@@ -373,6 +376,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         }
         match self.crew.threads[thread.index()].activity {
             Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
+            Activity::Move { .. } => self.decide(cpu, thread, Observation::Moved),
             Activity::Exit => self.end(cpu, thread),
             Activity::Compute { .. } | Activity::Spin { .. } | Activity::Block => self.await_event(cpu, thread),
         }
@@ -385,7 +389,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Activity::Compute { .. } => self.computation_ends(cpu, thread),
             Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
             Activity::Yield { since, .. } => self.yield_cpu(cpu, thread, since),
-            Activity::Block | Activity::Exit => debug_assert!(false, "thread {thread} has no business on CPU {cpu}"),
+            Activity::Move { .. } | Activity::Block | Activity::Exit => {
+                debug_assert!(false, "thread {thread} has no business on CPU {cpu}");
+            }
         }
     }
 
@@ -475,6 +481,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         let seen = match waiting.waited_by.take() {
             Some(Activity::Spin { left, asked }) => Observation::Spun(asked - left),
             Some(Activity::Yield { since, .. }) => Observation::Yielded(self.now.since(since)),
+            Some(Activity::Move { .. }) => Observation::Moved,
             Some(Activity::Block) => Observation::Woken,
             Some(Activity::Compute { .. } | Activity::Exit) | None => return,
         };
@@ -500,7 +507,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         let missing = if wants.missing || R::ON { self.crew.missing(job) } else { Vec::new() };
         let load = if wants.load { self.crew.load(job) } else { 0 };
         let draw = if wants.draw { self.crew.draw(index) } else { 0 };
-        let team = Team { load, draw, ..self.crew.team(job, cpu, self.now, &missing) };
+        let team = Team { load, movable: S::MOVES, draw, ..self.crew.team(job, cpu, self.now, &missing) };
         let before = self.team_states[job];
         let waiting = &mut self.crew.threads[index];
         let decision = waiting.waiter.step(&team, &mut self.team_states[job], seen);
@@ -527,12 +534,28 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
                 waiting.activity = Activity::Yield { left: self.machine.yield_cost.max(step), since: self.now };
                 self.await_event(cpu, thread);
             }
-            Decision::Move(_) => self.decide(cpu, thread, Observation::Moved),
+            Decision::Move(to) => self.move_over(cpu, thread, to),
             Decision::Block => {
                 waiting.activity = Activity::Block;
                 self.leave(cpu, thread, Leaving::Blocking);
             }
         }
+    }
+
+    /// A thread goes over to another CPU: it leaves this one, and is ready there when the switch away from it is over.
+    fn move_over(&mut self, cpu: CpuId, thread: ThreadId, to: CpuId) {
+        if !S::MOVES || to == cpu || to.index() >= self.cpus.len() {
+            return self.decide(cpu, thread, Observation::Moved);
+        }
+        let moving = &mut self.crew.threads[thread.index()];
+        moving.activity = Activity::Move { to };
+        // As Linux counts: the kernel takes it off its CPU.
+        moving.account.involuntary += 1;
+        self.scheduler.leave(cpu, thread, self.now);
+        self.charge(cpu);
+        self.marks.clear(cpu);
+        let next = self.scheduler.pick(cpu, None, self.now);
+        self.switch(cpu, Some((thread, Leaving::Preempted)), next, self.machine.context_switch);
     }
 
     /// The system call of a yield has come to the scheduler.

@@ -289,7 +289,7 @@ impl Scheduler for Linux24 {
                 self.insert(thread);
             }
             Why::Woken => self.woken(&[thread], now, marks),
-            Why::Preempted | Why::Yielded => {
+            Why::Preempted | Why::Yielded | Why::Moved(_) => {
                 self.insert(thread);
                 if self.tail && why == Why::Preempted {
                     self.reschedule_idle(&[thread], now, marks);

@@ -16,6 +16,8 @@ pub enum Why {
     Preempted,
     /// It has yielded, and the switch away from it is over.
     Yielded,
+    /// It has gone over to this CPU, and the switch away from it is over. Only where threads [can](Scheduler::MOVES).
+    Moved(CpuId),
 }
 
 /// A kernel's scheduler.
@@ -26,6 +28,9 @@ pub trait Scheduler {
     /// Whether a CPU that has gone idle looks for work once more when the switch to idleness is over. Without it, it only
     /// looks when it is marked.
     const LOOKS_WHEN_IDLE: bool = true;
+
+    /// Whether a thread can go over to a CPU that it names. Not on a kernel with one queue for all CPUs.
+    const MOVES: bool = false;
 
     /// `thread` may run from now on. Marks the CPU that should pick again, if any: an idle one, or one whose thread should
     /// be preempted. When the run begins all CPUs pick, marked or not.

@@ -44,6 +44,8 @@ pub(crate) enum Activity {
     Spin { left: Span, asked: Span },
     /// It is inside `sched_yield`, called at `since`, for so much longer.
     Yield { left: Span, since: Instant },
+    /// It is on its way to this CPU.
+    Move { to: CpuId },
     /// It waits to be woken.
     Block,
     /// Its job is done with it.
@@ -56,7 +58,7 @@ impl Activity {
         match self {
             Activity::Compute { .. } => Use::Work,
             Activity::Spin { .. } => Use::Spin,
-            Activity::Yield { .. } | Activity::Block | Activity::Exit => Use::Switch,
+            Activity::Yield { .. } | Activity::Move { .. } | Activity::Block | Activity::Exit => Use::Switch,
         }
     }
 }
@@ -99,7 +101,7 @@ impl Thread {
                     *left -= span;
                 }
             }
-            Activity::Block | Activity::Exit => {}
+            Activity::Move { .. } | Activity::Block | Activity::Exit => {}
         }
     }
 }

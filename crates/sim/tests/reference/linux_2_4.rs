@@ -163,7 +163,7 @@ impl Kernel for Linux24 {
             // It has kept its place in the list.
             Why::Preempted if self.tail => wakeup::mark(self, world, self.scheme, threads),
             Why::Preempted => {}
-            Why::Yielded => panic!("nobody yields here"),
+            Why::Yielded | Why::Moved(_) => panic!("nobody yields or moves here"),
         }
     }
 

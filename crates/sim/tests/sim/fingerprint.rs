@@ -43,7 +43,14 @@ impl Watch for Fingerprint {
     }
 
     fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
-        self.add(at, 32 + why as u64, u64::from(thread.0), 0);
+        let (why, cpu) = match why {
+            Why::New => (0, 0),
+            Why::Woken => (1, 0),
+            Why::Preempted => (2, 0),
+            Why::Yielded => (3, 0),
+            Why::Moved(cpu) => (4, u64::from(cpu.0)),
+        };
+        self.add(at, 32 + why, u64::from(thread.0), cpu);
     }
 
     fn barrier_completes(&mut self, at: Instant, job: JobId, last: ThreadId) {

@@ -3,7 +3,7 @@
 use policy::Span;
 use policy::record::{Entry, Log, Recorder, replay};
 use policy::table::WAITING;
-use policy::waiting::Decision;
+use policy::waiting::{Decision, Observation, Rule};
 use rowlock_sim::run_watched;
 use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
 
@@ -74,4 +74,41 @@ fn what_a_rule_draws_changes_nobodys_work() {
     assert_eq!(work, run_beside(1, "always-block").1);
     let draws: std::collections::BTreeSet<u32> = record.iter().map(|entry| entry.draw).collect();
     assert!(draws.len() > 100, "{} draws", draws.len());
+}
+
+/// Four threads that meet every 0.5 us beside two CPU-bound ones, on two CPUs.
+fn crowded(scheduler: Scheduler) -> Vec<Entry> {
+    let (mean, sd) = (Span::from_nanos(500), Span::from_nanos(50));
+    let compute = Compute::Normal { mean, sd };
+    let kind = Kind::Barrier { threads: 4, compute, rounds: 20_000, waiting: Rule::Adaptive };
+    let jobs = vec![Job { name: "crew".into(), copies: 1, kind }, cpu("x", None), cpu("y", None)];
+    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+    let machine = Machine { scheduler, context_switch: Span::from_micros(2), ..Machine::with_cpus(2) };
+    let (outcome, records) = run_watched::<Log, ()>(&machine, &setting, 1, &mut ()).unwrap();
+    assert_eq!(outcome.jobs[0].rounds, Some(20_000));
+    let entries = records[0].entries();
+    assert_eq!(replay(Rule::Adaptive, machine.costs(), &entries), []);
+    entries
+}
+
+#[test]
+fn a_thread_that_moves_goes_on_where_it_wanted_to() {
+    let entries = crowded(Scheduler::Eevdf);
+    let mut moves = 0;
+    for (index, entry) in entries.iter().enumerate() {
+        let Some(Decision::Move(to)) = entry.decision else { continue };
+        let next = entries[index + 1..].iter().find(|next| next.thread == entry.thread);
+        let Some(next) = next.filter(|next| next.decision.is_some() && next.seen == Observation::Moved) else {
+            continue;
+        };
+        assert_eq!(next.own_cpu, to);
+        moves += 1;
+    }
+    assert!(moves > 0, "{} entries", entries.len());
+}
+
+#[test]
+fn nobody_moves_where_all_cpus_have_one_queue() {
+    let entries = crowded(Scheduler::Rr);
+    assert!(entries.iter().all(|entry| !matches!(entry.decision, Some(Decision::Move(_)))));
 }
