@@ -106,8 +106,11 @@ pub fn calibrate() -> Result<Calibration, Error> {
 /// make waking look cheaper than it will be when they are gone. So each cost is the lower quartile of the few samples, CS
 /// is held between what waking has been seen to cost on any machine, and where the machine was evidently busy, what is
 /// typical counts instead if it is further on the safe side.
+///
+/// A thread of its own measures, so that the affinity of the caller is never touched.
 pub(crate) fn briefly() -> Costs {
-    let Ok(calibration) = calibrate_by(BRIEF) else { return TYPICAL };
+    let measuring = std::thread::Builder::new().name("calibration".into()).spawn(|| calibrate_by(BRIEF));
+    let Some(Ok(Ok(calibration))) = measuring.ok().map(std::thread::JoinHandle::join) else { return TYPICAL };
     let low = |cost: &Measured| Span::from_nanos(cost.low.round() as u64);
     let mut cs = low(&calibration.wake).clamp(LOWEST_CS, HIGHEST_CS);
     let mut lone_yield = low(&calibration.lone_yield);
@@ -340,6 +343,13 @@ mod tests {
         let here = cpus::current();
         assert!(matches!(hand_over(BRIEF, here, 1_024), Err(Error::Cpus(_))));
         assert!(matches!(hand_over(BRIEF, 1_024, here), Err(Error::Cpus(_))));
+    }
+
+    #[test]
+    fn brief_costs_are_within_what_is_plausible() {
+        let costs = briefly();
+        assert!((LOWEST_CS..=HIGHEST_CS).contains(&costs.cs), "{costs:?}");
+        assert!(costs.lone_yield > Span::ZERO && costs.tick > costs.lone_yield, "{costs:?}");
     }
 
     #[test]
