@@ -152,7 +152,7 @@ const fn times(value: u32) -> u32 {
 #[repr(C)]
 pub(crate) struct RawEvent {
     value: CountedFutex,
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
 }
 
 impl RawEvent {
@@ -199,11 +199,17 @@ impl RawEvent {
         scope: Scope,
         deadline: Option<Instant>,
     ) -> Result<(), TimedOut> {
-        let came = times(self.value.value());
+        let mut setting = self.setting(reset, scope);
         if self.try_wait(reset) {
             return Ok(());
         }
-        self.ledger.outlast(&mut Setting { event: self, reset, scope, came }, waiting, deadline)
+        self.ledger.outlast(&mut setting, waiting, deadline)
+    }
+
+    /// The next setting by which the caller, who comes now, may pass.
+    #[inline]
+    pub(crate) fn setting(&self, reset: Reset, scope: Scope) -> Setting<'_> {
+        Setting { event: self, reset, scope, came: times(self.value.value()) }
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
@@ -212,7 +218,7 @@ impl RawEvent {
 }
 
 /// A setting, as something to wait for.
-struct Setting<'a> {
+pub(crate) struct Setting<'a> {
     event: &'a RawEvent,
     reset: Reset,
     scope: Scope,
@@ -245,7 +251,7 @@ mod tests {
     use super::*;
 
     fn waits(reset: Reset, event: &RawEvent) -> Setting<'_> {
-        Setting { event, reset, scope: Scope::Process, came: times(event.value.value()) }
+        event.setting(reset, Scope::Process)
     }
 
     #[test]

@@ -3,17 +3,14 @@
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use policy::waiting::{Missing, TeamState};
-use policy::{Instant, Span, ThreadId};
+use policy::{Instant, ThreadId};
 
 use crate::generation::{Round, Word};
-use crate::member::Place;
+use crate::member::{Place, TRUST};
 use crate::outlast::Awaited;
 use crate::sighting::Sighting;
 use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64, Scope};
-
-/// How long a thread waits for members of other processes before it looks whether they live, each time.
-const TRUST: Span = Span::from_millis(100);
 
 /// On a pair of cache lines of its own: adjacent lines are fetched together.
 #[derive(Debug)]

@@ -24,6 +24,8 @@ pub mod mutex;
 mod outlast;
 pub mod parker;
 mod raw_mutex;
+#[doc(hidden)] // Its model has to see it, nobody else.
+pub mod robust;
 pub mod semaphore;
 #[cfg(not(loom))]
 pub mod shared;

@@ -7,14 +7,20 @@
 //! | process, retired | retired: nobody waits for the member any more | nobody |
 //! | process, gone | gone, though it is still awaited | nobody |
 //!
+//! Where a member's death can be mended, who has mended it frees the place.
+//!
 //! The word tells a process by its number and its start, so whoever is killed at any moment either has not taken the
 //! place or can be told to be dead. Nothing else has to be written for it, and nothing can be left half done.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use policy::Span;
 use sys::identity::Identity;
 
 use crate::sync::AtomicU64;
+
+/// How long a thread waits for members of other processes before it looks whether they live, each time.
+pub(crate) const TRUST: Span = Span::from_millis(100);
 
 /// The kernel numbers processes by at most 22 bits.
 const PID_BITS: u32 = 22;
@@ -101,13 +107,24 @@ impl Place {
     ///
     /// Reads files below `/proc`. From another PID namespace than the member's, nobody can be seen to have ended.
     pub(crate) fn lost(&self, namespace: u64) -> Option<u32> {
+        self.lost_claimant(namespace).map(|claimant| claimant.identity().pid)
+    }
+
+    /// Frees the place of a process that is gone, and returns its number, if this is the one who frees it.
+    pub(crate) fn forget(&self, namespace: u64) -> Option<u32> {
+        let claimant = self.lost_claimant(namespace)?;
+        self.0.compare_exchange(claimant.0, 0, AcqRel, Relaxed).ok()?;
+        Some(claimant.identity().pid)
+    }
+
+    fn lost_claimant(&self, namespace: u64) -> Option<Claimant> {
         let claimant = Claimant(self.0.load(Relaxed));
         if claimant.0 == 0 || claimant.0 & RETIRED != 0 {
             return None;
         }
         let can_be_seen = || claimant.0 & FOREIGN == 0 && namespace == sys::identity::pid_namespace();
         let is_lost = claimant.0 & GONE != 0 || can_be_seen() && !claimant.identity().lives();
-        is_lost.then_some(claimant.identity().pid)
+        is_lost.then_some(claimant)
     }
 }
 
@@ -162,6 +179,10 @@ mod tests {
         assert!(foreign.take(Claimant::nobody().with(FOREIGN)));
         assert_eq!(place.lost(namespace), Some(Claimant::nobody().identity().pid));
         assert_eq!(place.lost(namespace + 1), None);
+        assert_eq!(foreign.forget(namespace), None);
+        assert_eq!(place.forget(namespace), Some(Claimant::nobody().identity().pid));
+        assert_eq!(place.forget(namespace), None);
+        assert!(place.take(Claimant::own(namespace)));
         assert_eq!(foreign.lost(namespace), None);
     }
 }

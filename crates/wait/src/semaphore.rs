@@ -137,7 +137,7 @@ impl fmt::Debug for Semaphore {
 #[repr(C)]
 pub(crate) struct RawSemaphore {
     permits: CountedFutex,
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
 }
 
 impl RawSemaphore {
@@ -162,7 +162,7 @@ impl RawSemaphore {
         if let Some(left) = self.try_down() {
             return Ok(left);
         }
-        let mut permit = Permit { semaphore: self, scope, left: 0 };
+        let mut permit = self.permit(scope);
         self.ledger.outlast(&mut permit, waiting, deadline)?;
         Ok(permit.left)
     }
@@ -175,17 +175,22 @@ impl RawSemaphore {
         Ok(change.after)
     }
 
+    /// The next permit that there is for the caller.
+    pub(crate) fn permit(&self, scope: Scope) -> Permit<'_> {
+        Permit { semaphore: self, scope, left: 0 }
+    }
+
     pub(crate) fn statistics(&self) -> Statistics {
         self.ledger.statistics()
     }
 }
 
 /// A permit, as something to wait for.
-struct Permit<'a> {
+pub(crate) struct Permit<'a> {
     semaphore: &'a RawSemaphore,
     scope: Scope,
     /// How many were left when it was taken.
-    left: u32,
+    pub(crate) left: u32,
 }
 
 impl Awaited for Permit<'_> {

@@ -18,8 +18,36 @@
 //!   `/proc` is hidden and the number of a process that has ended is used again.
 
 mod barrier;
+mod event;
 #[allow(unsafe_code)] // What other processes write to is seen as this crate's types.
 mod memory;
+mod mutex;
+mod object;
+mod participants;
+mod semaphore;
 
 pub use barrier::{Barrier, Full, Lost, Party, WaitError};
+pub use event::Event;
 pub use memory::{Kind, MOST_MEMBERS, MemoryError, unlink};
+pub use mutex::{Guard, LockError, Mutex, OwnerDied};
+pub use semaphore::Semaphore;
+
+/// What was awaited at a semaphore or an event has not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InVain {
+    /// The deadline has passed.
+    #[error("the deadline has passed, and what was awaited has not come")]
+    TimedOut,
+    /// A process has died that had the object open, and may be the one that was awaited.
+    #[error("process {pid} has died with the object open, and may be the one that was awaited")]
+    Abandoned {
+        /// The process; one of them, if there are several.
+        pid: u32,
+    },
+}
+
+impl InVain {
+    fn by(lost: Option<u32>) -> InVain {
+        lost.map_or(InVain::TimedOut, |pid| InVain::Abandoned { pid })
+    }
+}

@@ -9,7 +9,7 @@ use policy::record::Off;
 use policy::waiting::Waiter;
 use sys::shared_memory::View;
 
-use super::memory::{Kind, Memory, MemoryError};
+use super::memory::{Kind, Memory, MemoryError, Purpose};
 use crate::barrier::{self, Arrival, BarrierWaitResult};
 use crate::deadline;
 pub use crate::hall::Lost;
@@ -37,6 +37,10 @@ fn body(members: u32) -> usize {
     size_of::<Head>() + (members as usize + 1) * size_of::<Padded<Slot>>()
 }
 
+fn purpose(members: u32) -> Purpose {
+    Purpose { kind: Kind::Barrier, members, detail: 0, body }
+}
+
 impl Barrier {
     /// Makes a barrier for so many members under a path where nothing is yet, best below `/dev/shm`. Its owner alone can
     /// open it, until the file's permissions are changed.
@@ -44,7 +48,7 @@ impl Barrier {
     /// # Errors
     /// [`MemoryError`], where it cannot be made.
     pub fn create(path: impl AsRef<Path>, parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
-        Barrier::on(Memory::create(path.as_ref(), Kind::Barrier, parties, body)?, waiting)
+        Barrier::on(Memory::create(path.as_ref(), purpose(parties), &|_| Ok(()))?, waiting)
     }
 
     /// Makes a barrier without a name, for this process and those that inherit or are sent its file and open it by
@@ -53,7 +57,7 @@ impl Barrier {
     /// # Errors
     /// [`MemoryError`], where it cannot be made.
     pub fn nameless(parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
-        Barrier::on(Memory::create_nameless(Kind::Barrier, parties, body)?, waiting)
+        Barrier::on(Memory::create_nameless(purpose(parties), &|_| Ok(()))?, waiting)
     }
 
     /// Opens the barrier under a path. How its members wait is for each process to say.

@@ -14,10 +14,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::fs::{AtFlags, CWD, FileType, MemfdFlags, Mode, OFlags, SealFlags};
 use sys::shared_memory::{Mapping, Plain, View};
 
+use super::mutex::Body as MutexBody;
+use crate::event::RawEvent;
 use crate::hall::{Head, Padded, Slot};
 use crate::member::Place;
+use crate::semaphore::RawSemaphore;
 
-/// How many members a shared object may have at the most.
+/// How many members, or processes, a shared object may have at the most.
 pub const MOST_MEMBERS: u32 = 1 << 16;
 
 /// "rowlock" and a byte that no text has, read as a number: it is another one where bytes are in another order.
@@ -31,12 +34,21 @@ const VERSION: u32 = 1;
 pub enum Kind {
     /// A [`Barrier`](super::Barrier).
     Barrier = 1,
+    /// A [`Mutex`](super::Mutex).
+    Mutex = 2,
+    /// A [`Semaphore`](super::Semaphore).
+    Semaphore = 3,
+    /// An [`Event`](super::Event).
+    Event = 4,
 }
 
 impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Kind::Barrier => "barrier",
+            Kind::Mutex => "mutex",
+            Kind::Semaphore => "semaphore",
+            Kind::Event => "event",
         })
     }
 }
@@ -56,6 +68,9 @@ pub enum MemoryError {
     /// A number of members that no shared object has.
     #[error("a shared object has 1 to {MOST_MEMBERS} members, not {0}")]
     Members(u32),
+    /// It has no place for one more process.
+    #[error("{0} processes have this shared object open, or had it when they died, and it has no place for more")]
+    Full(usize),
     /// It is not a file that was made by this library: it does not begin as one, or is too short or no regular file.
     #[error("this is no shared object of rowlock: {0}")]
     Foreign(&'static str),
@@ -93,7 +108,8 @@ struct Header {
     version: AtomicU32,
     kind: AtomicU32,
     members: AtomicU32,
-    _unused: AtomicU32,
+    /// What else there is to know about an object of its kind.
+    detail: AtomicU32,
     length: AtomicU64,
     /// Where its members know each other by number.
     namespace: AtomicU64,
@@ -108,8 +124,14 @@ unsafe impl Plain for Head {}
 unsafe impl Plain for Padded<Slot> {}
 // SAFETY: an atomic integer by `repr(transparent)`.
 unsafe impl Plain for Place {}
+// SAFETY: `RobustLock`, an atomic integer by `repr(transparent)`, and `Ledger`, atomic integers; all `repr(C)`.
+unsafe impl Plain for MutexBody {}
+// SAFETY: `CountedFutex`, an atomic integer by `repr(transparent)`, and `Ledger`, atomic integers; all `repr(C)`.
+unsafe impl Plain for RawSemaphore {}
+// SAFETY: as `RawSemaphore`.
+unsafe impl Plain for RawEvent {}
 
-/// How much memory an object of a kind needs beside the header.
+/// How much memory an object of a kind needs beside the header, by its members.
 pub(super) type Body = fn(members: u32) -> usize;
 
 /// An object's memory.
@@ -118,12 +140,27 @@ pub(super) struct Memory {
     mapping: Arc<Mapping>,
     file: OwnedFd,
     members: u32,
+    detail: u32,
     namespace: u64,
 }
 
+/// What a new memory is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Purpose {
+    pub(super) kind: Kind,
+    pub(super) members: u32,
+    /// What else there is to know about an object of the kind.
+    pub(super) detail: u32,
+    /// How much memory it needs.
+    pub(super) body: Body,
+}
+
+/// What has to be written to a new memory, all zeros but for its header, before others find it.
+pub(super) type Begin<'a> = &'a dyn Fn(&Memory) -> Result<(), MemoryError>;
+
 impl Memory {
     /// New memory under a path where nothing is yet: complete from the moment on that it can be found there.
-    pub(super) fn create(path: &Path, kind: Kind, members: u32, body: Body) -> Result<Memory, MemoryError> {
+    pub(super) fn create(path: &Path, purpose: Purpose, begin: Begin<'_>) -> Result<Memory, MemoryError> {
         let doing = |what: &str| format!("{what} shared memory {}", path.display());
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -131,7 +168,8 @@ impl Memory {
         };
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).map_err(system(|| doing("create")))?;
-        let memory = Memory::begin(file, kind, members, body)?;
+        let memory = Memory::begin(file, purpose)?;
+        begin(&memory)?;
         // The file has no name yet, but one by which this process knows it.
         let nameless = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&memory.file));
         rustix::fs::linkat(CWD, nameless, CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(system(|| doing("create")))?;
@@ -139,18 +177,19 @@ impl Memory {
     }
 
     /// New memory without a name, whose length is sealed: for children, who inherit its file.
-    pub(super) fn create_nameless(kind: Kind, members: u32, body: Body) -> Result<Memory, MemoryError> {
+    pub(super) fn create_nameless(purpose: Purpose, begin: Begin<'_>) -> Result<Memory, MemoryError> {
         let doing = || "create nameless shared memory".to_owned();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("rowlock", flags).map_err(system(doing))?;
-        let memory = Memory::begin(file, kind, members, body)?;
+        let memory = Memory::begin(file, purpose)?;
+        begin(&memory)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&memory.file, seals).map_err(system(doing))?;
         Ok(memory)
     }
 
     /// Gives an empty file its length and its header.
-    fn begin(file: OwnedFd, kind: Kind, members: u32, body: Body) -> Result<Memory, MemoryError> {
+    fn begin(file: OwnedFd, Purpose { kind, members, detail, body }: Purpose) -> Result<Memory, MemoryError> {
         if !(1..=MOST_MEMBERS).contains(&members) {
             return Err(MemoryError::Members(members));
         }
@@ -158,11 +197,12 @@ impl Memory {
         rustix::fs::ftruncate(&file, length as u64)
             .map_err(system(|| format!("get {length} bytes of shared memory")))?;
         let namespace = sys::identity::pid_namespace();
-        let memory = Memory { mapping: map(&file, length)?, file, members, namespace };
+        let memory = Memory { mapping: map(&file, length)?, file, members, detail, namespace };
         let header: View<Header> = memory.mapping.get(0).ok_or(TOO_SHORT)?;
         header.version.store(VERSION, Relaxed);
         header.kind.store(kind as u32, Relaxed);
         header.members.store(members, Relaxed);
+        header.detail.store(detail, Relaxed);
         header.length.store(length as u64, Relaxed);
         header.namespace.store(namespace, Relaxed);
         header.magic.store(MAGIC, Relaxed);
@@ -198,13 +238,18 @@ impl Memory {
         if found != expected as u64 || header.length.load(Relaxed) != found {
             return Err(MemoryError::Length { expected: expected as u64, found });
         }
-        let namespace = header.namespace.load(Relaxed);
-        Ok(Memory { mapping: map(&file, expected)?, file, members, namespace })
+        let (detail, namespace) = (header.detail.load(Relaxed), header.namespace.load(Relaxed));
+        Ok(Memory { mapping: map(&file, expected)?, file, members, detail, namespace })
     }
 
     /// How many members the object has room for.
     pub(super) fn members(&self) -> u32 {
         self.members
+    }
+
+    /// What else there is to know about an object of its kind; whatever it may be.
+    pub(super) fn detail(&self) -> u32 {
+        self.detail
     }
 
     /// The PID namespace in which its members know each other.

@@ -15,7 +15,7 @@ use crate::{place, trial};
 
 const ROUNDS: u64 = 200;
 
-fn by(rule: Rule) -> Waiting {
+pub(crate) fn by(rule: Rule) -> Waiting {
     let costs = Costs {
         cs: Span::from_micros(10),
         margin: Span::from_micros(5),

@@ -5,6 +5,7 @@
 mod barrier;
 mod child;
 mod memory;
+mod others;
 
 use std::path::{Path, PathBuf};
 
@@ -12,9 +13,10 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() {
     if let Some(part) = child::part() {
-        return barrier::play(&part[0], Path::new(&part[1]), &part[2..]);
+        let play = if ["meet", "member"].contains(&part[0].as_str()) { barrier::play } else { others::play };
+        return play(&part[0], Path::new(&part[1]), &part[2..]);
     }
-    let trials = [barrier::trials(), memory::trials()].into_iter().flatten().collect();
+    let trials = [barrier::trials(), memory::trials(), others::trials()].into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 

@@ -1,0 +1,128 @@
+//! What mutex, semaphore and event among processes have in common: memory, a place for each process, and waits that look
+//! now and then whether there is any use in them.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use policy::Instant;
+use policy::waiting::Missing;
+use sys::shared_memory::{Plain, View};
+
+use super::memory::{Kind, Memory, MemoryError, Purpose};
+use super::participants::Participants;
+use crate::member::TRUST;
+use crate::outlast::Awaited;
+use crate::sync;
+use crate::waiting::Waiting;
+
+/// What is in the memory beside the processes' places.
+pub(super) trait Body: Plain {
+    const KIND: Kind;
+
+    /// Whether the place of a process that died can be used by another, though nobody has said that its death is mended.
+    fn spares(&self, place: u32) -> bool;
+}
+
+/// A shared object, open in this process.
+#[derive(Debug)]
+pub(super) struct Object<B: Body> {
+    pub(super) memory: Memory,
+    pub(super) body: View<B>,
+    pub(super) participants: Participants,
+    pub(super) waiting: Waiting,
+}
+
+impl<B: Body> Object<B> {
+    /// Where the places begin.
+    const PLACES: usize = size_of::<B>().next_multiple_of(128);
+
+    fn purpose(processes: u32, detail: u32) -> Purpose {
+        Purpose { kind: B::KIND, members: processes, detail, body: Self::size }
+    }
+
+    fn size(processes: u32) -> usize {
+        Self::PLACES + processes as usize * size_of::<crate::member::Place>()
+    }
+
+    pub(super) fn create(
+        path: &Path,
+        processes: u32,
+        detail: u32,
+        begin: impl Fn(&B),
+        waiting: Waiting,
+    ) -> Result<Self, MemoryError> {
+        let begin = |memory: &Memory| memory.get(0).map(|body: View<B>| begin(&body));
+        Self::on(Memory::create(path, Self::purpose(processes, detail), &begin)?, waiting)
+    }
+
+    pub(super) fn nameless(
+        processes: u32,
+        detail: u32,
+        begin: impl Fn(&B),
+        waiting: Waiting,
+    ) -> Result<Self, MemoryError> {
+        let begin = |memory: &Memory| memory.get(0).map(|body: View<B>| begin(&body));
+        Self::on(Memory::create_nameless(Self::purpose(processes, detail), &begin)?, waiting)
+    }
+
+    pub(super) fn open(path: &Path, waiting: Waiting) -> Result<Self, MemoryError> {
+        Self::on(Memory::open(path, B::KIND, Self::size)?, waiting)
+    }
+
+    pub(super) fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
+        Self::on(Memory::from_fd(file, B::KIND, Self::size)?, waiting)
+    }
+
+    fn on(memory: Memory, waiting: Waiting) -> Result<Self, MemoryError> {
+        let body: View<B> = memory.get(0)?;
+        let places = memory.slice(Self::PLACES, memory.members() as usize)?;
+        let participants = Participants::join(places, memory.namespace(), |place| body.spares(place))?;
+        Ok(Object { memory, body, participants, waiting })
+    }
+}
+
+/// What something else waits for, as long as there is hope for it.
+pub(super) struct Hopeful<A, F> {
+    pub(super) awaited: A,
+    /// Looks whether it can still come.
+    hope: F,
+    check: Instant,
+}
+
+impl<A: Awaited, F: FnMut() -> bool> Hopeful<A, F> {
+    pub(super) fn new(awaited: A, hope: F) -> Hopeful<A, F> {
+        Hopeful { awaited, hope, check: sync::now() + TRUST }
+    }
+}
+
+impl<A: Awaited, F: FnMut() -> bool> Awaited for Hopeful<A, F> {
+    #[inline]
+    fn has_come(&mut self) -> bool {
+        self.awaited.has_come()
+    }
+
+    #[inline]
+    fn pause(&mut self) -> u32 {
+        self.awaited.pause()
+    }
+
+    fn sleep(&mut self, deadline: Option<Instant>) {
+        self.awaited.sleep(deadline);
+    }
+
+    fn next_check(&self) -> Option<Instant> {
+        Some(self.check)
+    }
+
+    fn can_come(&mut self, now: Instant) -> bool {
+        if now < self.check {
+            return true;
+        }
+        self.check = now + TRUST;
+        (self.hope)()
+    }
+
+    fn missing(&mut self) -> &[Missing] {
+        self.awaited.missing()
+    }
+}

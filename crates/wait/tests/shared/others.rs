@@ -1,0 +1,343 @@
+//! Mutexes, semaphores and events among processes, some of which are killed.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use policy::table::WAITING;
+use policy::waiting::Rule;
+use rowlock_wait::shared::{Event, InVain, LockError, MemoryError, Mutex, Semaphore};
+use rowlock_wait::{Reset, Waiting};
+
+use crate::barrier::by;
+use crate::child::{Player, listen, say};
+use crate::{place, trial};
+
+const TIMES: u32 = 200;
+const SHORT: Duration = Duration::from_millis(1);
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        trial("an_owner_who_is_killed_is_told_at_a_deadline_too", owner_killed_with_a_deadline),
+        trial("a_mutex_is_damaged_until_it_is_recovered", damaged_until_recovered),
+        trial("a_mutex_outlasts_any_number_of_killed_owners_and_waiters", many_are_killed),
+        trial("an_owner_who_lives_is_waited_for", owner_lives),
+        trial("who_waits_for_a_mutex_may_be_killed", waiter_killed),
+        trial("a_mutex_has_places_for_so_many_processes", places_of_a_mutex),
+        trial("permits_pass_between_processes", permits_pass),
+        trial("permits_may_be_gone_with_a_process", permits_gone),
+        trial("a_semaphore_begins_with_its_permits", permits_at_first),
+        trial("events_are_seen_by_other_processes", events_pass),
+        trial("an_event_may_not_come_when_a_process_has_died", event_gone),
+        trial("an_object_is_not_opened_as_one_of_another_kind", kinds),
+    ];
+    for entry in WAITING {
+        let rule = entry.example;
+        trials
+            .push(trial(&format!("an_owner_who_is_killed_is_told_to_who_waits_by_{rule}"), move || owner_killed(rule)));
+    }
+    trials
+}
+
+/// What another process does.
+pub(crate) fn play(part: &str, object: &Path, _: &[String]) {
+    let waiting = by(Rule::AlwaysBlock);
+    match part {
+        "mutex" => {
+            let mutex = Mutex::open(object, waiting).unwrap();
+            let mut guard = None;
+            say("open");
+            loop {
+                match listen().as_str() {
+                    "lock" => guard = Some(mutex.lock().unwrap()),
+                    "unlock" => drop(guard.take()),
+                    "hammer" => {
+                        say("done");
+                        loop {
+                            drop(mutex.lock());
+                        }
+                    }
+                    "wait" => {
+                        say("done");
+                        drop(mutex.lock());
+                    }
+                    other => panic!("{other}"),
+                }
+                say("done");
+            }
+        }
+        "semaphore" => {
+            let semaphore = Semaphore::open(object, waiting).unwrap();
+            say("open");
+            loop {
+                match listen().as_str() {
+                    "down" => drop(semaphore.down().unwrap()),
+                    "up" => drop(semaphore.up().unwrap()),
+                    "echo" => (0..TIMES).for_each(|_| {
+                        semaphore.down().unwrap();
+                        semaphore.up_by(2).unwrap();
+                        while semaphore.value() > 1 {
+                            std::thread::yield_now();
+                        }
+                    }),
+                    other => panic!("{other}"),
+                }
+                say("done");
+            }
+        }
+        "event" => {
+            let event = Event::open(object, waiting).unwrap();
+            say("open");
+            loop {
+                match listen().as_str() {
+                    "wait" => event.wait().unwrap(),
+                    "set" => event.set(),
+                    other => panic!("{other}"),
+                }
+                say("done");
+            }
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn player(part: &str, path: &Path) -> Player {
+    let mut player = Player::start(part, path, &[]);
+    player.expect("open");
+    player
+}
+
+fn mutex(processes: u32, rule: Rule) -> (tempfile::TempDir, PathBuf, Mutex) {
+    let (folder, path) = place();
+    let mutex = Mutex::create(&path, processes, by(rule)).unwrap();
+    (folder, path, mutex)
+}
+
+fn locks(player: &mut Player) {
+    player.tell("lock");
+    player.expect("done");
+}
+
+fn owner_killed(rule: Rule) {
+    let (_folder, path, mutex) = mutex(2, rule);
+    let mut owner = player("mutex", &path);
+    locks(&mut owner);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| mutex.lock().map(drop).map_err(|died| (died.pid(), drop(died.recover()))));
+        while mutex.statistics().waits == 0 {
+            std::thread::yield_now();
+        }
+        owner.kill();
+        assert_eq!(waiter.join().unwrap().unwrap_err().0, owner.pid());
+    });
+    assert!(mutex.lock().is_ok(), "it has been recovered");
+}
+
+fn owner_killed_with_a_deadline() {
+    let (_folder, path, mutex) = mutex(2, Rule::Adaptive);
+    let mut owner = player("mutex", &path);
+    locks(&mut owner);
+    assert!(matches!(mutex.lock_timeout(SHORT), Err(LockError::TimedOut)));
+    assert!(mutex.try_lock().unwrap().is_none());
+    owner.kill();
+    let error = mutex.lock_until(Instant::now()).unwrap_err();
+    assert!(error.to_string().contains(&format!("process {} has died", owner.pid())), "{error}");
+    assert!(matches!(error, LockError::OwnerDied(died) if died.pid() == owner.pid()));
+}
+
+fn damaged_until_recovered() {
+    let (_folder, path, mutex) = mutex(2, Rule::Adaptive);
+    let mut owner = player("mutex", &path);
+    locks(&mut owner);
+    owner.kill();
+    for _ in 0..3 {
+        assert_eq!(mutex.lock().unwrap_err().pid(), owner.pid());
+        assert_eq!(mutex.try_lock().unwrap_err().pid(), owner.pid());
+    }
+    let guard = mutex.lock().unwrap_err().recover();
+    assert!(mutex.try_lock().unwrap().is_none());
+    drop(guard);
+    assert!(mutex.try_lock().unwrap().is_some());
+}
+
+fn many_are_killed() {
+    let (_folder, path, mutex) = mutex(4, Rule::Adaptive);
+    let mut deaths = 0;
+    for _ in 0..10 {
+        let mut others = [0, 1, 2].map(|_| player("mutex", &path));
+        for other in &mut others {
+            other.tell("hammer");
+            other.expect("done");
+        }
+        // At some moment of taking and giving back.
+        for other in &mut others {
+            for _ in 0..20 {
+                match mutex.lock() {
+                    Ok(_) => {}
+                    Err(died) => {
+                        deaths += 1;
+                        drop(died.recover());
+                    }
+                }
+            }
+            other.kill();
+        }
+        deaths += u32::from(mutex.lock().map_err(|died| drop(died.recover())).is_err());
+        assert!(mutex.lock().is_ok());
+    }
+    eprintln!("{deaths} of 30 had the mutex when they were killed");
+}
+
+fn owner_lives() {
+    let (_folder, path, mutex) = mutex(2, Rule::Adaptive);
+    let mut owner = player("mutex", &path);
+    locks(&mut owner);
+    // Longer than it takes to look whether it lives.
+    assert!(matches!(mutex.lock_timeout(Duration::from_millis(250)), Err(LockError::TimedOut)));
+    owner.tell("unlock");
+    assert!(mutex.lock().is_ok());
+}
+
+fn waiter_killed() {
+    let (_folder, path, mutex) = mutex(3, Rule::Adaptive);
+    let guard = mutex.lock().unwrap();
+    let mut victim = player("mutex", &path);
+    let mut other = player("mutex", &path);
+    for waiter in [&mut victim, &mut other] {
+        waiter.tell("wait");
+        waiter.expect("done");
+    }
+    while mutex.statistics().waits < 2 {
+        std::thread::yield_now();
+    }
+    victim.kill();
+    drop(guard);
+    other.expect("done");
+    assert!(mutex.lock().is_ok());
+}
+
+fn places_of_a_mutex() {
+    let (_folder, path, mutex) = mutex(2, Rule::Adaptive);
+    let mut other = player("mutex", &path);
+    assert!(matches!(Mutex::open(&path, Waiting::default()), Err(MemoryError::Full(2))));
+    locks(&mut other);
+    other.kill();
+    assert!(matches!(Mutex::open(&path, Waiting::default()), Err(MemoryError::Full(2))), "its death is yet to be told");
+    drop(mutex.lock().unwrap_err().recover());
+    let mut other = player("mutex", &path);
+    other.kill();
+    // Who had not the mutex leaves its place to the next.
+    assert!(Mutex::open(&path, Waiting::default()).is_ok());
+}
+
+fn semaphore(permits: u32) -> (tempfile::TempDir, PathBuf, Semaphore) {
+    let (folder, path) = place();
+    let semaphore = Semaphore::create(&path, 2, permits, by(Rule::Adaptive)).unwrap();
+    (folder, path, semaphore)
+}
+
+fn permits_pass() {
+    let (_folder, path, semaphore) = semaphore(0);
+    let mut other = player("semaphore", &path);
+    other.tell("echo");
+    for _ in 0..TIMES {
+        semaphore.up().unwrap();
+        // The other takes the one permit and gives two, of which one stays for its next turn.
+        while semaphore.value() != 2 {
+            std::thread::yield_now();
+        }
+        semaphore.down().unwrap();
+        semaphore.down().unwrap();
+    }
+    other.expect("done");
+    other.tell("down");
+    semaphore.up().unwrap();
+    other.expect("done");
+    other.tell("up");
+    assert_eq!(semaphore.down(), Ok(0));
+}
+
+fn permits_gone() {
+    let (_folder, path, semaphore) = semaphore(1);
+    let mut victim = player("semaphore", &path);
+    victim.tell("down");
+    victim.expect("done");
+    assert_eq!(semaphore.down_timeout(SHORT), Err(InVain::TimedOut));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| semaphore.down());
+        while semaphore.statistics().waits < 2 {
+            std::thread::yield_now();
+        }
+        victim.kill();
+        assert_eq!(waiter.join().unwrap(), Err(InVain::Abandoned { pid: victim.pid() }));
+    });
+    assert_eq!(semaphore.down_timeout(SHORT), Err(InVain::Abandoned { pid: victim.pid() }));
+    assert_eq!(semaphore.forget_the_dead(), [victim.pid()]);
+    assert_eq!(semaphore.forget_the_dead(), []);
+    assert_eq!(semaphore.down_timeout(SHORT), Err(InVain::TimedOut));
+    assert_eq!(semaphore.up(), Ok(1));
+    assert_eq!(semaphore.down(), Ok(0));
+}
+
+fn permits_at_first() {
+    for permits in [0, 7, u32::MAX] {
+        let (_folder, path, semaphore) = semaphore(permits);
+        assert_eq!(semaphore.value(), permits);
+        assert_eq!(Semaphore::open(&path, Waiting::default()).unwrap().value(), permits);
+        assert_eq!(semaphore.up().is_err(), permits == u32::MAX);
+    }
+    assert_eq!(Semaphore::nameless(1, 3, Waiting::default()).unwrap().down(), Ok(2));
+}
+
+fn event(reset: Reset) -> (tempfile::TempDir, PathBuf, Event) {
+    let (folder, path) = place();
+    let event = Event::create(&path, 3, reset, by(Rule::Adaptive)).unwrap();
+    (folder, path, event)
+}
+
+fn events_pass() {
+    for reset in [Reset::Auto, Reset::Manual] {
+        let (_folder, path, event) = event(reset);
+        let mut others = [0, 1].map(|_| player("event", &path));
+        others.iter_mut().for_each(|other| other.tell("wait"));
+        for other in &mut others {
+            // Both pass by one setting, or each by its own.
+            event.set();
+            if reset == Reset::Auto {
+                while event.is_set() {
+                    std::thread::yield_now();
+                }
+            } else {
+                other.expect("done");
+            }
+        }
+        if reset == Reset::Auto {
+            others.iter_mut().for_each(|other| other.expect("done"));
+        }
+        event.reset();
+        others[0].tell("set");
+        assert_eq!(event.wait(), Ok(()));
+        assert_eq!(event.is_set(), reset == Reset::Manual);
+    }
+}
+
+fn event_gone() {
+    let (_folder, path, event) = event(Reset::Manual);
+    assert_eq!(event.wait_timeout(SHORT), Err(InVain::TimedOut));
+    let mut victim = player("event", &path);
+    victim.kill();
+    assert_eq!(event.wait(), Err(InVain::Abandoned { pid: victim.pid() }));
+    assert_eq!(event.forget_the_dead(), [victim.pid()]);
+    event.set();
+    assert_eq!(event.wait(), Ok(()));
+}
+
+fn kinds() {
+    let (_folder, path, _event) = event(Reset::Auto);
+    let waiting = Waiting::default();
+    let errors = [Mutex::open(&path, waiting).err(), Semaphore::open(&path, waiting).err()];
+    for error in errors {
+        assert!(matches!(error, Some(MemoryError::Kind { found: 4, .. })), "{error:?}");
+    }
+    assert!(Event::open(&path, waiting).is_ok());
+}
