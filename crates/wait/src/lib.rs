@@ -6,6 +6,7 @@ mod guide {}
 
 pub mod barrier;
 pub mod calibrate;
+pub mod condvar;
 mod counted;
 mod deadline;
 mod draw;
@@ -24,8 +25,13 @@ pub mod mutex;
 mod outlast;
 pub mod parker;
 mod raw_mutex;
+<<<<<<< HEAD
 #[doc(hidden)] // Its model has to see it, nobody else.
 pub mod robust;
+=======
+mod raw_rwlock;
+pub mod rwlock;
+>>>>>>> f2c3d2e (wait: a reader-writer lock and a condition variable)
 pub mod semaphore;
 #[cfg(not(loom))]
 pub mod shared;
@@ -38,11 +44,13 @@ pub mod word;
 
 pub use barrier::{Arrival, Barrier, BarrierWaitResult, Party};
 pub use calibrate::{Calibration, Measured, calibrate};
+pub use condvar::{Condvar, WaitTimeoutResult};
 pub use deadline::TimedOut;
 pub use event::{Event, Reset};
 pub use latch::Latch;
 pub use mutex::{Mutex, MutexGuard};
 pub use parker::{Parker, Unparker};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Overflow, Semaphore};
 pub use statistics::Statistics;
 pub use waiting::Waiting;

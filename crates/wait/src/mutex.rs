@@ -46,7 +46,7 @@ use crate::waiting::Waiting;
 /// ```
 ///
 /// A thread that waits for a mutex that it holds itself waits for ever.
-pub struct Mutex<T: ?Sized>(Guarded<Lock, T>);
+pub struct Mutex<T: ?Sized>(pub(crate) Guarded<Lock, T>);
 
 /// A mutex without its value.
 #[derive(Debug)]
@@ -119,12 +119,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits until the mutex is free and takes it. It is given back when the guard is dropped.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        loop {
-            // Without a deadline it ends in one way only.
-            if let Ok(guard) = self.0.exclusive(None) {
-                return MutexGuard(guard);
-            }
-        }
+        MutexGuard(self.0.exclusive_in_time())
     }
 
     /// Takes the mutex if it is free. Never blocks.
@@ -221,7 +216,17 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// *kept = 2;
 /// ```
 #[must_use = "the mutex is given back as soon as its guard is dropped"]
-pub struct MutexGuard<'a, T: ?Sized>(Exclusive<'a, Lock, T>);
+pub struct MutexGuard<'a, T: ?Sized>(pub(crate) Exclusive<'a, Lock, T>);
+
+impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    /// Gives the mutex back for as long as `meanwhile` takes, and then waits for it again.
+    pub(crate) fn unlocked<R>(self, meanwhile: impl FnOnce() -> R) -> (MutexGuard<'a, T>, R) {
+        let guarded = self.0.guarded();
+        drop(self);
+        let result = meanwhile();
+        (MutexGuard(guarded.exclusive_in_time()), result)
+    }
+}
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;

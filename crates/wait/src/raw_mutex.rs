@@ -82,15 +82,30 @@ impl RawMutex {
 
     #[cold]
     fn lock_contended(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        let mut turn = Turn { mutex: self, scope, looks: false, slept: false, pause: 1, missing: None };
+        let mut turn = self.turn(scope);
         if turn.has_come() {
             return Ok(());
         }
-        let result = self.ledger.outlast(&mut turn, *waiting, deadline);
+        let result = self.outlast(&mut turn, waiting, deadline);
         if result.is_err() {
             turn.give_up();
         }
         result
+    }
+
+    /// A turn that is not taken yet. Who has waited for it and does not take it has to give it up.
+    pub(crate) const fn turn(&self, scope: Scope) -> Turn<'_> {
+        Turn { mutex: self, scope, looks: false, slept: false, pause: 1, missing: None }
+    }
+
+    /// Waits for a turn, or for what comes with one.
+    pub(crate) fn outlast(
+        &self,
+        turn: &mut impl Awaited,
+        waiting: &Waiting,
+        deadline: Option<Instant>,
+    ) -> Result<(), TimedOut> {
+        self.ledger.outlast(turn, *waiting, deadline)
     }
 
     /// Says where the mutex was taken, for rules that want to know: to be called by whoever has it.
@@ -135,7 +150,7 @@ impl RawMutex {
 }
 
 /// One's turn at the mutex, as something to wait for.
-struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     mutex: &'a RawMutex,
     scope: Scope,
     /// It is this thread that the word says looks.
@@ -156,7 +171,7 @@ impl Turn<'_> {
     }
 
     /// It will not take the mutex, though it may have been woken for it.
-    fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         let word = self.mutex.word.word();
         let mut seen = word.load(Relaxed);
         loop {

@@ -1,0 +1,184 @@
+//! A reader-writer lock without what it guards, wherever it lies. The protocol is told in [`crate::rwlock`].
+
+use policy::Instant;
+
+use crate::counted::CountedFutex;
+use crate::deadline::TimedOut;
+use crate::ledger::Ledger;
+use crate::outlast::Awaited;
+use crate::raw_mutex::{RawMutex, Turn};
+use crate::statistics::Statistics;
+use crate::sync::{self, Scope};
+use crate::waiting::Waiting;
+
+/// A writer writes, or waits for the readers to leave.
+const CLOSED: u32 = 1;
+/// One in the number of readers inside.
+const READER: u32 = 2;
+
+/// A reader-writer lock's memory, wherever it lies: without pointers, and valid as zeros, when it is free.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct RawRwLock {
+    /// What waiting for readers to leave has come to.
+    drains: Ledger,
+    /// Held by the writer, and by readers that found the gate closed, until they are inside.
+    turn: RawMutex,
+    /// How many readers are inside, and whether more may enter. A writer sleeps on it.
+    gate: CountedFutex,
+}
+
+impl RawRwLock {
+    sync::const_fn! {
+        pub(crate) fn new() -> RawRwLock {
+            RawRwLock { drains: Ledger::new(), turn: RawMutex::new(), gate: CountedFutex::new(0) }
+        }
+    }
+
+    /// Enters as a reader unless a writer writes or waits, and returns whether it did.
+    #[inline]
+    pub(crate) fn try_share(&self) -> bool {
+        let enter = |gate: u32| {
+            // As for reference counts, more can only be by readers that never left, and nothing good can come of it.
+            if gate > u32::MAX / 2 {
+                std::process::abort();
+            }
+            (gate & CLOSED == 0).then_some(gate + READER)
+        };
+        self.gate.change(enter).is_ok()
+    }
+
+    /// Waits until it may enter as a reader.
+    ///
+    /// # Errors
+    /// When the deadline has passed; never without one.
+    #[inline]
+    pub(crate) fn share(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        if self.try_share() {
+            return Ok(());
+        }
+        self.share_contended(waiting, scope, deadline)
+    }
+
+    #[cold]
+    fn share_contended(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        let mut entry = Entry { lock: self, turn: self.turn.turn(scope), by_turn: false };
+        if let Err(late) = self.turn.outlast(&mut entry, waiting, deadline) {
+            entry.turn.give_up();
+            return Err(late);
+        }
+        if entry.by_turn {
+            // Writers close the gate in their turn, and open it before they give that back.
+            while !self.try_share() {}
+            self.turn.unlock(scope);
+        }
+        Ok(())
+    }
+
+    /// Leaves as a reader.
+    #[inline]
+    pub(crate) fn unshare(&self, scope: Scope) {
+        if let Ok(change) = self.gate.change(|gate| gate.checked_sub(READER))
+            && change.after == CLOSED
+        {
+            self.gate.wake(1, change, scope);
+        }
+    }
+
+    /// Takes the lock as a writer if nobody has it, and returns whether it was so.
+    #[inline]
+    pub(crate) fn try_lock(&self, scope: Scope) -> bool {
+        if !self.turn.try_lock() {
+            return false;
+        }
+        let closed = self.gate.change(|gate| (gate == 0).then_some(CLOSED)).is_ok();
+        if !closed {
+            self.turn.unlock(scope);
+        }
+        closed
+    }
+
+    /// Waits until it is alone as a writer.
+    ///
+    /// # Errors
+    /// When the deadline has passed; never without one.
+    #[inline]
+    pub(crate) fn lock(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        self.turn.lock(waiting, scope, deadline)?;
+        match self.gate.change(|gate| Some(gate | CLOSED)) {
+            Ok(change) if change.after != CLOSED => self.drain(waiting, scope, deadline),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until the readers have left.
+    #[cold]
+    fn drain(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        loop {
+            let drained = self.drains.outlast(&mut Drained { gate: &self.gate, scope }, *waiting, deadline);
+            if drained.is_err() && deadline.is_none() {
+                continue;
+            }
+            if drained.is_err() {
+                self.unlock(scope);
+            }
+            return drained;
+        }
+    }
+
+    /// Gives the lock back as a writer.
+    #[inline]
+    pub(crate) fn unlock(&self, scope: Scope) {
+        // Who sleeps on the gate is a writer in its turn, and there is no other.
+        let _ = self.gate.change(|gate| Some(gate & !CLOSED));
+        self.turn.unlock(scope);
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.turn.statistics().plus(self.drains.statistics())
+    }
+}
+
+/// A reader's way in, as something to wait for: through the gate, or else in its turn.
+struct Entry<'a> {
+    lock: &'a RawRwLock,
+    turn: Turn<'a>,
+    by_turn: bool,
+}
+
+impl Awaited for Entry<'_> {
+    #[inline]
+    fn has_come(&mut self) -> bool {
+        if self.lock.try_share() {
+            self.turn.give_up();
+            return true;
+        }
+        self.by_turn = self.turn.has_come();
+        self.by_turn
+    }
+
+    fn pause(&mut self) -> u32 {
+        self.turn.pause()
+    }
+
+    fn sleep(&mut self, deadline: Option<Instant>) {
+        self.turn.sleep(deadline);
+    }
+}
+
+/// That all readers have left, as something that a writer waits for in its turn.
+struct Drained<'a> {
+    gate: &'a CountedFutex,
+    scope: Scope,
+}
+
+impl Awaited for Drained<'_> {
+    #[inline]
+    fn has_come(&mut self) -> bool {
+        self.gate.value() == CLOSED
+    }
+
+    fn sleep(&mut self, deadline: Option<Instant>) {
+        self.gate.sleep(|gate| gate != CLOSED, deadline, self.scope);
+    }
+}

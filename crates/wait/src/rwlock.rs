@@ -1,0 +1,284 @@
+#![doc = include_str!("../rwlock.md")]
+
+use std::ops::{Deref, DerefMut};
+use std::{fmt, time};
+
+use policy::Instant;
+
+use crate::deadline::{self, TimedOut};
+use crate::guarded::{Exclusive, Guarded, Shared};
+use crate::raw_rwlock::RawRwLock;
+use crate::statistics::Statistics;
+use crate::sync::{self, Scope};
+use crate::waiting::Waiting;
+
+/// A value that several threads read at a time, or one changes.
+///
+/// As [`std::sync::RwLock`], but how a thread waits is decided by a waiting rule, and what that came to is counted; and there is no poisoning,
+/// as at a [`Mutex`](crate::Mutex).
+///
+/// A writer that waits lets no more readers in, so it waits only for those inside: no stream of readers keeps it waiting for ever,
+/// nor do writers keep readers, who take turns with them. It follows that a thread that reads and wants to read once more, while a writer
+/// waits, waits for itself for ever.
+///
+/// ```
+/// # use rowlock_wait::RwLock;
+/// let table = RwLock::new(vec![1, 2, 3]);
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| table.write().push(4));
+///     scope.spawn(|| assert!(table.read().starts_with(&[1, 2, 3])));
+/// });
+/// assert_eq!(table.read().len(), 4);
+/// ```
+///
+/// It can be shared if its value can be both sent and shared:
+///
+/// ```compile_fail,E0277
+/// # use std::cell::Cell;
+/// # use rowlock_wait::RwLock;
+/// fn share(_: impl Sync) {}
+/// share(RwLock::new(Cell::new(1)));
+/// ```
+pub struct RwLock<T: ?Sized>(pub(crate) Guarded<Lock, T>);
+
+/// A reader-writer lock without its value.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Lock {
+    waiting: Waiting,
+    raw: RawRwLock,
+}
+
+impl Lock {
+    sync::const_fn! {
+        fn new(waiting: Waiting) -> Lock {
+            Lock { waiting, raw: RawRwLock::new() }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        self.raw.lock(&self.waiting, Scope::Process, deadline)
+    }
+
+    #[inline]
+    pub(crate) fn try_lock(&self) -> bool {
+        self.raw.try_lock(Scope::Process)
+    }
+
+    #[inline]
+    pub(crate) fn unlock(&self) {
+        self.raw.unlock(Scope::Process);
+    }
+
+    #[inline]
+    pub(crate) fn share(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        self.raw.share(&self.waiting, Scope::Process, deadline)
+    }
+
+    #[inline]
+    pub(crate) fn try_share(&self) -> bool {
+        self.raw.try_share()
+    }
+
+    #[inline]
+    pub(crate) fn unshare(&self) {
+        self.raw.unshare(Scope::Process);
+    }
+}
+
+impl<T> RwLock<T> {
+    sync::const_fn! {
+        /// A free lock, for threads that wait by the adaptive rule.
+        pub fn new(value: T) -> RwLock<T> {
+            RwLock::with(value, Waiting::ADAPTIVE)
+        }
+    }
+
+    sync::const_fn! {
+        /// A free lock, for threads that wait like this.
+        pub fn with(value: T, waiting: Waiting) -> RwLock<T> {
+            RwLock(Guarded::new(Lock::new(waiting), value))
+        }
+    }
+
+    /// The value, which nobody else can get at any more.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Waits until no writer has the lock or waits for it, and takes it as a reader, until the guard is dropped.
+    #[inline]
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        RwLockReadGuard(self.0.shared_in_time())
+    }
+
+    /// Takes the lock as a reader unless a writer has it or waits for it. Never blocks.
+    #[inline]
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        self.0.try_shared().map(RwLockReadGuard)
+    }
+
+    /// As [`RwLock::read`], but waits no longer than to the deadline.
+    ///
+    /// # Errors
+    /// When the deadline has passed. A lock that lets readers in is taken however late it is.
+    pub fn read_until(&self, deadline: time::Instant) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
+        self.0.shared(Some(deadline::at(deadline))).map(RwLockReadGuard)
+    }
+
+    /// As [`RwLock::read_until`], with a timeout that begins now.
+    ///
+    /// # Errors
+    /// As [`RwLock::read_until`].
+    pub fn read_timeout(&self, timeout: time::Duration) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
+        self.0.shared(Some(deadline::after(timeout))).map(RwLockReadGuard)
+    }
+
+    /// Waits until nobody has the lock and takes it as a writer, until the guard is dropped.
+    #[inline]
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        RwLockWriteGuard(self.0.exclusive_in_time())
+    }
+
+    /// Takes the lock as a writer if nobody has it. Never blocks.
+    #[inline]
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        self.0.try_exclusive().map(RwLockWriteGuard)
+    }
+
+    /// As [`RwLock::write`], but waits no longer than to the deadline.
+    ///
+    /// # Errors
+    /// When the deadline has passed. A lock that is free is taken however late it is.
+    pub fn write_until(&self, deadline: time::Instant) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
+        self.0.exclusive(Some(deadline::at(deadline))).map(RwLockWriteGuard)
+    }
+
+    /// As [`RwLock::write_until`], with a timeout that begins now.
+    ///
+    /// # Errors
+    /// As [`RwLock::write_until`].
+    pub fn write_timeout(&self, timeout: time::Duration) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
+        self.0.exclusive(Some(deadline::after(timeout))).map(RwLockWriteGuard)
+    }
+
+    /// The value, without locking: nobody else can have the lock while the caller borrows it like this.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
+    /// What waiting has come to so far. Only who cannot have the lock at once waits; a writer may wait twice, for other
+    /// writers and for readers.
+    pub fn statistics(&self) -> Statistics {
+        self.0.lock().raw.statistics()
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> RwLock<T> {
+        RwLock::new(T::default())
+    }
+}
+
+impl<T> From<T> for RwLock<T> {
+    fn from(value: T) -> RwLock<T> {
+        RwLock::new(value)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lock = f.debug_struct("RwLock");
+        match self.try_read() {
+            Some(value) => lock.field("value", &&*value),
+            None => lock.field("value", &format_args!("<locked>")),
+        };
+        lock.field("waiting", &self.0.lock().waiting).finish_non_exhaustive()
+    }
+}
+
+/// Has a lock as a reader until it is dropped, and reads its value.
+///
+/// It stays on its thread:
+///
+/// ```compile_fail,E0277
+/// # use rowlock_wait::RwLock;
+/// fn send(_: impl Send) {}
+/// let lock = RwLock::new(1);
+/// send(lock.read());
+/// ```
+///
+/// It only reads:
+///
+/// ```compile_fail,E0594
+/// # use rowlock_wait::RwLock;
+/// let lock = RwLock::new(1);
+/// *lock.read() = 2;
+/// ```
+#[must_use = "the lock is given back as soon as its guard is dropped"]
+pub struct RwLockReadGuard<'a, T: ?Sized>(pub(crate) Shared<'a, Lock, T>);
+
+/// Has a lock as a writer until it is dropped, and gets at its value.
+///
+/// It stays on its thread:
+///
+/// ```compile_fail,E0277
+/// # use rowlock_wait::RwLock;
+/// fn send(_: impl Send) {}
+/// let lock = RwLock::new(1);
+/// send(lock.write());
+/// ```
+#[must_use = "the lock is given back as soon as its guard is dropped"]
+pub struct RwLockWriteGuard<'a, T: ?Sized>(pub(crate) Exclusive<'a, Lock, T>);
+
+impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for RwLockReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

@@ -1,0 +1,82 @@
+//! What was done under a lock is seen by who has it next: with plain memory, which nothing but the locks orders.
+//!
+//! It is a program of its own without a test harness and joins its threads one by one, so that a race detector sees all that
+//! orders them even though the standard library is not instrumented: `./check --full` runs it under one. `ROWLOCK_STRESS`
+//! multiplies the rounds.
+#![cfg(not(loom))]
+
+use std::thread;
+use std::time::Duration;
+
+use policy::Span;
+use policy::table::WAITING;
+use policy::waiting::{Costs, Rule};
+use rowlock_wait::{Condvar, Mutex, RwLock, Waiting};
+
+const THREADS: usize = 3;
+
+/// What lives as long as the program: no thread is the last to drop it.
+fn leak<T>(of: T) -> &'static T {
+    Box::leak(Box::new(of))
+}
+
+/// Lets threads do this, and joins them one by one.
+fn run(work: impl Fn(usize) + Copy + Send + 'static) {
+    for thread in [0, 1, 2].map(|number| thread::spawn(move || work(number))) {
+        if thread.join().is_err() {
+            std::process::exit(1);
+        }
+    }
+}
+
+fn add_under_a_mutex(waiting: Waiting, rounds: u64) {
+    let sum = leak(Mutex::with(0, waiting));
+    run(move |_| (0..rounds).for_each(|_| *sum.lock() += 1));
+    run(move |_| {
+        for round in 0..rounds {
+            let timeout = Duration::from_micros(round % 20);
+            *sum.lock_timeout(timeout).unwrap_or_else(|_| sum.lock()) += 1;
+        }
+    });
+    assert_eq!(*sum.lock(), 2 * THREADS as u64 * rounds);
+}
+
+fn copy_under_a_reader_writer_lock(waiting: Waiting, rounds: u64) {
+    let pair = leak(RwLock::with((0, 0), waiting));
+    run(move |number| {
+        for round in 0..rounds {
+            if number == 0 || round % 16 == 0 {
+                let mut pair = pair.write();
+                *pair = (pair.0 + 1, pair.1 + 1);
+            } else {
+                let pair = pair.read();
+                assert_eq!(pair.0, pair.1);
+            }
+        }
+    });
+}
+
+fn pass_round_by_a_condition_variable(waiting: Waiting, rounds: u64) {
+    let (turn, changed) = (leak(Mutex::with(0, waiting)), leak(Condvar::with(waiting)));
+    run(move |number| {
+        for _ in 0..rounds {
+            let mut turn = changed.wait_while(turn.lock(), |turn| *turn % THREADS != number);
+            *turn += 1;
+            changed.notify_all();
+        }
+    });
+    assert_eq!(*turn.lock() as u64, THREADS as u64 * rounds);
+}
+
+fn main() {
+    let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
+    let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10), ..Costs::default() };
+    for entry in WAITING {
+        let never_blocks = matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield);
+        let rounds = stress * if never_blocks { 20 } else { 500 };
+        let waiting = Waiting::by(entry.example).with_costs(costs).with_cpus(2);
+        add_under_a_mutex(waiting, rounds);
+        copy_under_a_reader_writer_lock(waiting, rounds);
+        pass_round_by_a_condition_variable(waiting, rounds);
+    }
+}
