@@ -25,13 +25,10 @@ pub mod mutex;
 mod outlast;
 pub mod parker;
 mod raw_mutex;
-<<<<<<< HEAD
+mod raw_rwlock;
 #[doc(hidden)] // Its model has to see it, nobody else.
 pub mod robust;
-=======
-mod raw_rwlock;
 pub mod rwlock;
->>>>>>> f2c3d2e (wait: a reader-writer lock and a condition variable)
 pub mod semaphore;
 #[cfg(not(loom))]
 pub mod shared;
