@@ -361,6 +361,18 @@ pub mod job {
     pub const ROUNDS: Key = required("rounds", count(1, 1_000_000_000_000), "8000", "how often the threads meet");
     /// `waiting`
     pub const WAITING: Key = required("waiting", Value::Waiting, "\"2cs+\"", "how they wait for each other");
+    /// `threads` of a `lock` job
+    pub const CONTENDERS: Key =
+        required("threads", count(1, MOST_THREADS), "4", "how many threads contend for the lock");
+    /// `compute` of a `lock` job
+    pub const OUTSIDE: Key =
+        required("compute", Value::Compute, "{ mean = \"20 us\", sd = \"5 us\" }", "the time without the lock");
+    /// `critical`
+    pub const CRITICAL: Key =
+        required("critical", Value::Compute, "{ mean = \"2 us\", sd = \"0.5 us\" }", "the time with the lock");
+    /// `rounds` of a `lock` job
+    pub const TURNS: Key =
+        required("rounds", count(1, 1_000_000_000_000), "10000", "how often each of them takes the lock");
     /// `threads` of a `cpu` job
     pub const THREADS: Key = key("threads", count(1, MOST_THREADS), Default::Is("1"), "85", "how many threads compute");
     /// `work` of a `cpu` job
@@ -395,16 +407,18 @@ pub mod job {
     pub const COMMON: &[Key] = &[NAME, KIND, COPIES];
     /// What `barrier` reads besides.
     pub const BARRIER: &[Key] = &[PARTIES, COMPUTE, GRANULARITY, ROUNDS, WAITING];
+    /// What `lock` reads besides.
+    pub const LOCK: &[Key] = &[CONTENDERS, OUTSIDE, CRITICAL, TURNS, WAITING];
     /// What `cpu` reads besides.
     pub const CPU: &[Key] = &[THREADS, WORK];
     /// What `command` reads besides.
     pub const COMMAND: &[Key] = &[ARGV, SPREAD, CPU_TIME];
     /// The keys of each kind, besides the common ones.
-    pub const OF_KINDS: [(&str, &[Key]); 3] =
-        [(Kind::NAMES[0], BARRIER), (Kind::NAMES[1], CPU), (Kind::NAMES[2], COMMAND)];
+    pub const OF_KINDS: [(&str, &[Key]); 4] =
+        [(Kind::NAMES[0], BARRIER), (Kind::NAMES[1], LOCK), (Kind::NAMES[2], CPU), (Kind::NAMES[3], COMMAND)];
 }
 
-/// The table of `compute`.
+/// The table of `compute`, and of `critical`.
 pub mod compute {
     use super::{Default, Key, Value, key, required};
 
@@ -497,6 +511,7 @@ pub const TABLES: &[(&str, &[Key])] = &[
     ("`[[job]]`", job::COMMON),
     ("`[[job]]`, `kind = \"barrier\"`", job::BARRIER),
     ("`compute`", compute::ALL),
+    ("`[[job]]`, `kind = \"lock\"`", job::LOCK),
     ("`[[job]]`, `kind = \"cpu\"`", job::CPU),
     ("`[[job]]`, `kind = \"command\"`", job::COMMAND),
     ("`[experiment]`", experiment::ALL),

@@ -11,8 +11,8 @@ mod write;
 
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use model::{
-    Accounting, Arm, Compute, Experiment, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scenario, Scheduler,
-    Setting, Tie,
+    Accounting, Arm, Compute, Experiment, Granularity, Job, Kind, Lengths, Linux24, Machine, MachineKeys, Scenario,
+    Scheduler, Setting, Tie,
 };
 pub use policy::Span;
 pub use read::read;

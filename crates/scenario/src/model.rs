@@ -340,6 +340,19 @@ pub enum Kind {
         /// How they wait for each other.
         waiting: Rule,
     },
+    /// Every thread computes, then takes the job's lock, computes while it has it and gives it back, again and again.
+    Lock {
+        /// How many threads contend, at least one.
+        threads: u32,
+        /// The time that a thread computes without the lock.
+        compute: Lengths,
+        /// The time that it computes with it.
+        critical: Lengths,
+        /// How often each thread takes the lock, at least once.
+        rounds: u64,
+        /// How they wait for each other.
+        waiting: Rule,
+    },
     /// Every thread only computes.
     Cpu {
         /// How many threads, at least one.
@@ -360,12 +373,15 @@ pub enum Kind {
 
 impl Kind {
     /// The names of all kinds, in the order in which they are listed to people.
-    pub const NAMES: [&str; 3] = ["barrier", "cpu", "command"];
+    pub const NAMES: [&str; 4] = ["barrier", "lock", "cpu", "command"];
 
     /// How many threads compute.
     pub const fn threads(&self) -> u32 {
         match *self {
-            Kind::Barrier { threads, .. } | Kind::Cpu { threads, .. } | Kind::Command { threads, .. } => threads,
+            Kind::Barrier { threads, .. }
+            | Kind::Lock { threads, .. }
+            | Kind::Cpu { threads, .. }
+            | Kind::Command { threads, .. } => threads,
         }
     }
 
@@ -378,9 +394,26 @@ impl Kind {
     pub const fn name(&self) -> &'static str {
         match self {
             Kind::Barrier { .. } => Kind::NAMES[0],
-            Kind::Cpu { .. } => Kind::NAMES[1],
-            Kind::Command { .. } => Kind::NAMES[2],
+            Kind::Lock { .. } => Kind::NAMES[1],
+            Kind::Cpu { .. } => Kind::NAMES[2],
+            Kind::Command { .. } => Kind::NAMES[3],
         }
+    }
+}
+
+/// Normally distributed lengths; exact where the deviation is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    /// The mean.
+    pub mean: Span,
+    /// The standard deviation.
+    pub sd: Span,
+}
+
+impl Lengths {
+    /// The distribution to draw from.
+    pub fn normal(self) -> Normal {
+        Normal { mean: self.mean.as_nanos() as f64, sd: self.sd.as_nanos() as f64 }
     }
 }
 
@@ -402,7 +435,7 @@ impl Compute {
     /// The distribution on a machine with this CS.
     pub fn on(self, cs: Span) -> Normal {
         match self {
-            Compute::Normal { mean, sd } => Normal { mean: mean.as_nanos() as f64, sd: sd.as_nanos() as f64 },
+            Compute::Normal { mean, sd } => Lengths { mean, sd }.normal(),
             Compute::Granularity(granularity) => granularity.on(cs),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::{self, Display, Write};
 
 use crate::keys::{Key, compute, experiment, file, job, machine};
-use crate::model::{Accounting, Compute, Job, Kind, MachineKeys, Scenario, Scheduler, Tie};
+use crate::model::{Accounting, Compute, Job, Kind, Lengths, MachineKeys, Scenario, Scheduler, Tie};
 
 impl Scenario {
     /// The scenario as a file, in one canonical form: [`crate::read`] reads it back as an equal scenario.
@@ -76,16 +76,18 @@ fn write_job(job: &Job, out: &mut String) -> fmt::Result {
     match &job.kind {
         Kind::Barrier { threads, compute, rounds, waiting } => {
             line(out, &job::PARTIES, threads)?;
-            match compute {
-                // Never as a single span: a sweep may lead into the table.
-                Compute::Normal { mean, sd } => {
-                    let (mean, sd) = (quote(mean), quote(sd));
-                    let table = format!("{{ {} = {mean}, {} = {sd} }}", compute::MEAN.name, compute::SD.name);
-                    line(out, &job::COMPUTE, table)?;
-                }
+            match *compute {
+                Compute::Normal { mean, sd } => line(out, &job::COMPUTE, lengths(Lengths { mean, sd }))?,
                 Compute::Granularity(granularity) => line(out, &job::GRANULARITY, quote(granularity.name()))?,
             }
             line(out, &job::ROUNDS, rounds)?;
+            line(out, &job::WAITING, quote(waiting))
+        }
+        Kind::Lock { threads, compute, critical, rounds, waiting } => {
+            line(out, &job::CONTENDERS, threads)?;
+            line(out, &job::OUTSIDE, lengths(*compute))?;
+            line(out, &job::CRITICAL, lengths(*critical))?;
+            line(out, &job::TURNS, rounds)?;
             line(out, &job::WAITING, quote(waiting))
         }
         Kind::Cpu { threads, work } => {
@@ -98,6 +100,12 @@ fn write_job(job: &Job, out: &mut String) -> fmt::Result {
             optional(out, &job::CPU_TIME, work.map(quote))
         }
     }
+}
+
+/// Never as a single span: a sweep may lead into the table.
+fn lengths(Lengths { mean, sd }: Lengths) -> String {
+    let (mean, sd) = (quote(mean), quote(sd));
+    format!("{{ {} = {mean}, {} = {sd} }}", compute::MEAN.name, compute::SD.name)
 }
 
 fn line(out: &mut String, key: &Key, value: impl Display) -> fmt::Result {

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::FileFailurePersistence;
 use rowlock_scenario::{
-    Accounting, Arm, Compute, Experiment, Granularity, Job, Kind, MachineKeys, Scenario, Scheduler, Setting, Tie, read,
+    Accounting, Arm, Compute, Experiment, Granularity, Job, Kind, Lengths, MachineKeys, Scenario, Scheduler, Setting,
+    Tie, read,
 };
 
 /// Failing cases are kept beside this file, so that they are tried first from then on.
@@ -91,6 +92,13 @@ fn barrier() -> impl Strategy<Value = Kind> {
     })
 }
 
+fn lock() -> impl Strategy<Value = Kind> {
+    let lengths = || (span(), 0..=1000_u64).prop_map(|(mean, part)| Lengths { mean, sd: mean.scaled(part) });
+    (1..200_u32, lengths(), lengths(), 1..500_u64, rule()).prop_map(|(threads, compute, critical, rounds, waiting)| {
+        Kind::Lock { threads, compute, critical, rounds, waiting }
+    })
+}
+
 fn kind() -> impl Strategy<Value = Kind> {
     let cpu = (1..200_u32, option::of(span())).prop_map(|(threads, work)| Kind::Cpu { threads, work });
     let word = "[^\0]{0,12}";
@@ -99,7 +107,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         argv.insert(0, program);
         Kind::Command { argv, threads, work }
     });
-    prop_oneof![barrier(), cpu, command]
+    prop_oneof![barrier(), lock(), cpu, command]
 }
 
 /// A scenario with one arm. Its first job is a barrier, so that it ends.

@@ -1,10 +1,10 @@
 //! What must hold after every event, whatever the scheduler and the rules: debug builds check it.
 
-use policy::{Instant, Span};
+use policy::{Instant, Span, ThreadId};
 
 use crate::engine::Engine;
 use crate::scheduler::Scheduler;
-use crate::team::Place;
+use crate::team::{Activity, Place};
 use crate::watch::Doing;
 
 /// Panics with what does not hold; that is a defect of the engine or of a scheduler, never of the input.
@@ -13,6 +13,7 @@ pub(crate) fn after_event<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
     no_cpu_idles_beside_work(engine);
     cpu_time_adds_up(engine);
     load_is_counted(engine);
+    locks_are_in_order(engine);
 }
 
 fn every_thread_is_in_one_place<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
@@ -62,4 +63,12 @@ fn load_is_counted<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
         let others = engine.crew.threads.iter().filter(|thread| !is_away(thread.place));
         assert_eq!(engine.crew.load(job) as usize, blocked.count() + others.count(), "load at {}", engine.now);
     }
+}
+
+fn locks_are_in_order<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
+    let spins_with_a_cpu = |thread: ThreadId| {
+        let thread = &engine.crew.threads[thread.index()];
+        matches!((thread.activity, thread.place), (Activity::Spin { .. }, Place::Running(_)))
+    };
+    engine.crew.jobs.iter().for_each(|job| job.lock.check(spins_with_a_cpu));
 }

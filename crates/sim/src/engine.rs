@@ -66,7 +66,7 @@ pub(crate) struct Cpu {
 /// One run.
 pub(crate) struct Engine<'a, S, R, W> {
     machine: &'a Machine,
-    keep_running: bool,
+    pub(crate) keep_running: bool,
     pub(crate) now: Instant,
     pub(crate) scheduler: S,
     pub(crate) cpus: Vec<Cpu>,
@@ -78,7 +78,7 @@ pub(crate) struct Engine<'a, S, R, W> {
     woken: Vec<ThreadId>,
     team_states: Vec<TeamState>,
     recorders: Vec<R>,
-    watch: &'a mut W,
+    pub(crate) watch: &'a mut W,
     /// Jobs that the run still waits for.
     jobs_left: usize,
     pub(crate) time: MachineTime,
@@ -192,7 +192,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
 /// CPUs: what they run, and the way from one thread to the next.
 impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// A thread is the scheduler's.
-    fn ready(&mut self, thread: ThreadId, why: Why) {
+    pub(crate) fn ready(&mut self, thread: ThreadId, why: Why) {
         self.is_ready(thread, why);
         self.scheduler.ready(thread, why, self.now, &mut self.marks);
     }
@@ -323,11 +323,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     }
 
     /// Puts the next event of a CPU that runs `thread` into the queue: the end of what the thread does, or the alarm.
-    fn await_event(&mut self, cpu: CpuId, thread: ThreadId) {
+    pub(crate) fn await_event(&mut self, cpu: CpuId, thread: ThreadId) {
         let (left, event) = match self.crew.threads[thread.index()].activity {
             Activity::Compute { left } => (left, Event::ComputationEnds),
             Activity::Spin { left, .. } | Activity::Yield { left, .. } => (left, Event::SpinEnds),
-            Activity::Move { .. } | Activity::Block | Activity::Exit => (Span::ZERO, Event::ComputationEnds),
+            Activity::Move { .. } | Activity::Block | Activity::Look | Activity::Exit => {
+                (Span::ZERO, Event::ComputationEnds)
+            }
         };
         let alarm = self.order.key(self.cpus[cpu.index()].alarm, Event::Alarm);
         self.queue.set(cpu.index(), alarm.min(self.order.key(self.now + left, event)));
@@ -335,7 +337,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
 
     /// Charges the time of a CPU to what it does and to the thread that it does it for.
     #[inline]
-    fn charge(&mut self, cpu: CpuId) {
+    pub(crate) fn charge(&mut self, cpu: CpuId) {
         let cpu = &mut self.cpus[cpu.index()];
         let span = self.now.since(cpu.charged);
         cpu.charged = self.now;
@@ -366,7 +368,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     }
 }
 
-/// Threads: what they do with a CPU, and the barrier.
+/// Threads: what they do with a CPU, and the barrier. The lock has a module of its own.
 impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// A thread gets its CPU.
     fn dispatch(&mut self, cpu: CpuId, thread: ThreadId) {
@@ -375,6 +377,12 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             self.wait_is_over(thread);
         }
         match self.crew.threads[thread.index()].activity {
+            Activity::Spin { .. } | Activity::Yield { .. } | Activity::Move { .. } | Activity::Look
+                if self.finds_lock_free(thread) =>
+            {
+                self.takes_lock(cpu, thread);
+            }
+            Activity::Look => self.decide(cpu, thread, Observation::Woken),
             Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
             Activity::Move { .. } => self.decide(cpu, thread, Observation::Moved),
             Activity::Exit => self.end(cpu, thread),
@@ -389,7 +397,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Activity::Compute { .. } => self.computation_ends(cpu, thread),
             Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
             Activity::Yield { since, .. } => self.yield_cpu(cpu, thread, since),
-            Activity::Move { .. } | Activity::Block | Activity::Exit => {
+            Activity::Move { .. } | Activity::Block | Activity::Look | Activity::Exit => {
                 debug_assert!(false, "thread {thread} has no business on CPU {cpu}");
             }
         }
@@ -404,6 +412,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
                     self.decide(cpu, thread, Observation::Arrived);
                 }
             }
+            Task::Lock { rounds, .. } => self.comes_to_lock(cpu, thread, rounds),
             Task::Cpu { .. } if self.keep_running => {
                 self.count_as_ended(thread);
                 self.begin(thread);
@@ -476,31 +485,31 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     }
 
     /// A thread that has a CPU finds that what it waited for has come, and tells its rule what it saw last.
-    fn wait_is_over(&mut self, thread: ThreadId) {
+    pub(crate) fn wait_is_over(&mut self, thread: ThreadId) {
         let waiting = &mut self.crew.threads[thread.index()];
         let seen = match waiting.waited_by.take() {
             Some(Activity::Spin { left, asked }) => Observation::Spun(asked - left),
             Some(Activity::Yield { since, .. }) => Observation::Yielded(self.now.since(since)),
             Some(Activity::Move { .. }) => Observation::Moved,
-            Some(Activity::Block) => Observation::Woken,
+            Some(Activity::Block | Activity::Look) => Observation::Woken,
             Some(Activity::Compute { .. } | Activity::Exit) | None => return,
         };
         let state = &mut self.team_states[waiting.job];
         if R::ON {
-            let entry = Entry::over(ThreadId(waiting.number), self.now, *state, seen);
+            let entry = Entry::over(waiting.recorded_as, self.now, *state, seen);
             self.recorders[waiting.job].record(entry);
         }
         waiting.waiter.over(self.now, state, seen);
     }
 
     /// A thread begins its next computation, on a CPU or not.
-    fn begin(&mut self, thread: ThreadId) {
+    pub(crate) fn begin(&mut self, thread: ThreadId) {
         self.crew.begin(thread.index());
         self.watch.thread_begins(self.now, thread, Begins::Computation);
     }
 
     /// Asks the waiting rule, and does as it says.
-    fn decide(&mut self, cpu: CpuId, thread: ThreadId, seen: Observation) {
+    pub(crate) fn decide(&mut self, cpu: CpuId, thread: ThreadId, seen: Observation) {
         let index = thread.index();
         let job = self.crew.threads[index].job;
         let wants = self.crew.threads[index].waiter.wants();
@@ -512,8 +521,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         let waiting = &mut self.crew.threads[index];
         let decision = waiting.waiter.step(&team, &mut self.team_states[job], seen);
         if R::ON {
-            let number = ThreadId(waiting.number);
-            self.recorders[job].record(Entry::new(number, &team, before, seen, decision));
+            self.recorders[job].record(Entry::new(waiting.recorded_as, &team, before, seen, decision));
         }
         let step = self.machine.step;
         let begins = match decision {
@@ -537,6 +545,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Decision::Move(to) => self.move_over(cpu, thread, to),
             Decision::Block => {
                 waiting.activity = Activity::Block;
+                if waiting.waits_for_lock {
+                    self.crew.jobs[job].lock.is_slept_for(thread);
+                }
                 self.leave(cpu, thread, Leaving::Blocking);
             }
         }
@@ -562,13 +573,18 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     fn yield_cpu(&mut self, cpu: CpuId, thread: ThreadId, since: Instant) {
         self.scheduler.yields(cpu, thread, self.now);
         self.pick_instead_of(cpu, thread, Leaving::Yielding);
-        if self.cpus[cpu.index()].doing == Doing::Running(thread) {
+        if self.cpus[cpu.index()].doing != Doing::Running(thread) {
+            return;
+        }
+        if self.finds_lock_free(thread) {
+            self.takes_lock(cpu, thread);
+        } else {
             self.decide(cpu, thread, Observation::Yielded(self.now.since(since)));
         }
     }
 
     /// A thread has done all that it is there for.
-    fn end(&mut self, cpu: CpuId, thread: ThreadId) {
+    pub(crate) fn end(&mut self, cpu: CpuId, thread: ThreadId) {
         self.crew.threads[thread.index()].activity = Activity::Exit;
         self.watch.thread_begins(self.now, thread, Begins::End);
         self.count_as_ended(thread);
@@ -576,7 +592,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     }
 
     /// Counts a thread's end, or where jobs keep running what would have been its end, once.
-    fn count_as_ended(&mut self, thread: ThreadId) {
+    pub(crate) fn count_as_ended(&mut self, thread: ThreadId) {
         let ending = &mut self.crew.threads[thread.index()];
         if std::mem::replace(&mut ending.has_ended, true) {
             return;

@@ -8,6 +8,7 @@ pub mod eevdf;
 mod engine;
 mod headway;
 pub mod linux_2_4;
+mod lock;
 pub mod rr;
 pub mod scheduler;
 mod team;
@@ -121,12 +122,12 @@ pub fn run_watched<R: Recorder + Default, W: Watch>(
     }
 }
 
-/// How many threads share each address space: those of a barrier job one, all others have their own.
+/// How many threads share each address space: those that wait for each other one, all others have their own.
 fn address_spaces(setting: &Setting) -> impl Iterator<Item = u32> {
     setting.jobs_with_copies().flat_map(|(_, job)| {
         let threads = job.kind.threads();
         match job.kind {
-            Kind::Barrier { .. } => std::iter::repeat_n(threads, 1),
+            Kind::Barrier { .. } | Kind::Lock { .. } => std::iter::repeat_n(threads, 1),
             Kind::Cpu { .. } | Kind::Command { .. } => std::iter::repeat_n(1, threads as usize),
         }
     })

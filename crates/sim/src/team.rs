@@ -7,6 +7,7 @@ use scenario::result::JobOutcome;
 use scenario::{Kind, Machine, Setting};
 
 use crate::account::{Account, Use};
+use crate::lock::Lock;
 
 /// Longer than any run: what an endless thread has left to do.
 pub(crate) const ENDLESS: Span = Span::MAX;
@@ -22,7 +23,7 @@ pub(crate) enum Place {
     Running(CpuId),
     /// A CPU is switching away from it.
     Leaving(CpuId),
-    /// Off the CPUs until its barrier completes.
+    /// Off the CPUs until its barrier completes, or its lock is given back.
     Blocked,
     /// It has ended.
     Gone,
@@ -48,6 +49,8 @@ pub(crate) enum Activity {
     Move { to: CpuId },
     /// It waits to be woken.
     Block,
+    /// It was woken, and looks whether its lock is free.
+    Look,
     /// Its job is done with it.
     Exit,
 }
@@ -58,7 +61,9 @@ impl Activity {
         match self {
             Activity::Compute { .. } => Use::Work,
             Activity::Spin { .. } => Use::Spin,
-            Activity::Yield { .. } | Activity::Move { .. } | Activity::Block | Activity::Exit => Use::Switch,
+            Activity::Yield { .. } | Activity::Move { .. } | Activity::Block | Activity::Look | Activity::Exit => {
+                Use::Switch
+            }
         }
     }
 }
@@ -69,6 +74,8 @@ pub(crate) struct Thread {
     pub(crate) job: usize,
     /// Its number within the job.
     pub(crate) number: u32,
+    /// Its number in the records of decisions: that within the job, but for a lock, where each wait has its own.
+    pub(crate) recorded_as: ThreadId,
     pub(crate) place: Place,
     pub(crate) activity: Activity,
     pub(crate) waiter: Waiter,
@@ -77,6 +84,9 @@ pub(crate) struct Thread {
     draws: Stream,
     /// Whether it waits at the barrier.
     arrived: bool,
+    pub(crate) waits_for_lock: bool,
+    /// How often it has had the lock.
+    turns: u64,
     /// Whether it has spun in its last wait.
     pub(crate) has_spun: bool,
     /// How it waited for what has meanwhile come, until it has a CPU to find that out.
@@ -101,7 +111,7 @@ impl Thread {
                     *left -= span;
                 }
             }
-            Activity::Move { .. } | Activity::Block | Activity::Exit => {}
+            Activity::Move { .. } | Activity::Block | Activity::Look | Activity::Exit => {}
         }
     }
 }
@@ -111,6 +121,8 @@ impl Thread {
 pub(crate) enum Task {
     /// Compute by this distribution and meet so many times.
     Barrier { compute: Normal, rounds: u64 },
+    /// Compute by the one distribution without the lock and by the other with it, so many times.
+    Lock { compute: Normal, critical: Normal, rounds: u64 },
     /// Compute for so long.
     Cpu { work: Span },
 }
@@ -124,6 +136,10 @@ pub(crate) struct Job {
     pub(crate) threads: std::ops::Range<usize>,
     /// Who waits at the barrier, in the order of arrival.
     arrivals: Vec<ThreadId>,
+    pub(crate) lock: Lock,
+    /// What a waiter is without a past.
+    fresh: Waiter,
+    /// How often they have met, or had the lock.
     pub(crate) rounds_done: u64,
     pub(crate) threads_left: usize,
     /// How many of its threads are blocked.
@@ -135,6 +151,11 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether its threads take turns at a lock.
+    pub(crate) fn has_lock(&self) -> bool {
+        matches!(self.task, Task::Lock { .. })
     }
 
     /// Whether the run waits for it.
@@ -169,12 +190,15 @@ impl Crew {
             crew.threads.extend((0..job.kind.threads()).map(|number| Thread {
                 job: index,
                 number,
+                recorded_as: ThreadId(number),
                 place: Place::Ready,
                 activity: Activity::Exit,
                 waiter,
                 stream: Stream::named(seed, &name, number),
                 draws: Stream::named(seed, &format!("waiting in {name}"), number),
                 arrived: false,
+                waits_for_lock: false,
+                turns: 0,
                 has_spun: false,
                 waited_by: None,
                 last_seen: None,
@@ -186,6 +210,8 @@ impl Crew {
                 name,
                 task,
                 arrivals: Vec::with_capacity(threads.len()),
+                lock: Lock::default(),
+                fresh: waiter,
                 rounds_done: 0,
                 threads_left: threads.len(),
                 blocked: 0,
@@ -200,10 +226,16 @@ impl Crew {
     }
 
     /// Gives a thread its next computation.
-    pub(crate) fn begin(&mut self, thread: usize) {
-        let thread = &mut self.threads[thread];
-        let left = match self.jobs[thread.job].task {
+    pub(crate) fn begin(&mut self, number: usize) {
+        let thread = &mut self.threads[number];
+        let job = &self.jobs[thread.job];
+        let left = match job.task {
             Task::Barrier { compute, .. } => compute.draw(&mut thread.stream, self.step),
+            Task::Lock { compute, critical, .. } => {
+                let has_it = job.lock.is_held_by(ThreadId(number as u32));
+                let normal = if has_it { critical } else { compute };
+                normal.draw(&mut thread.stream, self.step)
+            }
             Task::Cpu { work } => work,
         };
         thread.activity = Activity::Compute { left };
@@ -239,6 +271,24 @@ impl Crew {
         job.arrivals.len() == job.threads.len()
     }
 
+    /// A thread begins to wait for its job's lock, as so many have done before.
+    pub(crate) fn begin_wait(&mut self, thread: usize, before: u32) {
+        let waiting = &mut self.threads[thread];
+        let job = &self.jobs[waiting.job];
+        waiting.waits_for_lock = true;
+        waiting.has_spun = false;
+        waiting.waiter = job.fresh;
+        waiting.recorded_as = ThreadId(before.wrapping_add(job.threads.len() as u32));
+    }
+
+    /// A thread has had its job's lock once more; returns how often that makes. What a thread that has ended does is not counted.
+    pub(crate) fn count_turn(&mut self, thread: usize) -> u64 {
+        let thread = &mut self.threads[thread];
+        thread.turns += 1;
+        self.jobs[thread.job].rounds_done += u64::from(!thread.has_ended);
+        thread.turns
+    }
+
     /// The barrier of `job` is complete: empties it, and returns who waited there in the order of arrival. The list comes back
     /// by [`keep`](Crew::keep).
     pub(crate) fn complete(&mut self, job: usize) -> Vec<ThreadId> {
@@ -256,8 +306,11 @@ impl Crew {
         self.spare = arrivals;
     }
 
-    /// Who is missing at the barrier of `job`, as its members know each other.
+    /// Who is missing at the barrier of `job`, as its members know each other, or has its lock.
     pub(crate) fn missing(&self, job: usize) -> Vec<Missing> {
+        if self.jobs[job].has_lock() {
+            return self.jobs[job].lock.missing(self.jobs[job].threads.start);
+        }
         let members = &self.threads[self.jobs[job].threads.clone()];
         let missing = members.iter().filter(|member| !member.arrived);
         missing.map(|member| Missing { thread: ThreadId(member.number), last_seen: member.last_seen }).collect()
@@ -265,16 +318,8 @@ impl Crew {
 
     /// The team of `job` as a member on `own_cpu` sees it.
     pub(crate) fn team<'a>(&self, job: usize, own_cpu: CpuId, now: Instant, missing: &'a [Missing]) -> Team<'a> {
-        Team {
-            now,
-            threads: self.jobs[job].threads.len() as u32,
-            cpus: self.cpus,
-            own_cpu,
-            missing,
-            load: 0,
-            movable: false,
-            draw: 0,
-        }
+        let threads = if self.jobs[job].has_lock() { 0 } else { self.jobs[job].threads.len() as u32 };
+        Team { now, threads, cpus: self.cpus, own_cpu, missing, load: 0, movable: false, draw: 0 }
     }
 
     /// What `job` comes to if it ends, or is cut off, now.
@@ -285,7 +330,7 @@ impl Crew {
         JobOutcome {
             job: job.name.clone(),
             completion_ns: completion.map(|at| at.since(Instant::ZERO)),
-            rounds: matches!(job.task, Task::Barrier { .. }).then_some(job.rounds_done),
+            rounds: (!matches!(job.task, Task::Cpu { .. })).then_some(job.rounds_done),
             ssr_percent: sum.ssr_percent(),
             cpu_ns: Some(sum.cpu),
             spin_ns: Some(sum.spin),
@@ -302,6 +347,10 @@ fn resolve(kind: &Kind, costs: Costs, step: Span) -> (Task, Waiter) {
     match kind {
         Kind::Barrier { compute, rounds, waiting, .. } => {
             (Task::Barrier { compute: compute.on(costs.cs), rounds: *rounds }, waiting.waiter(costs))
+        }
+        Kind::Lock { compute, critical, rounds, waiting, .. } => {
+            let (compute, critical) = (compute.normal(), critical.normal());
+            (Task::Lock { compute, critical, rounds: *rounds }, waiting.waiter(costs))
         }
         Kind::Cpu { work, .. } => (Task::Cpu { work: on_grid(*work, step) }, nobody_waits),
         Kind::Command { work, threads, .. } => {

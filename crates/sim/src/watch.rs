@@ -36,9 +36,9 @@ pub enum Doing {
 /// What a thread begins to do with its CPU. Every thread computes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// The computation before its next barrier, or its only one.
+    /// The computation before its next barrier, without its lock or with it, or its only one.
     Computation,
-    /// Spinning: it has arrived, and others are missing.
+    /// Spinning: it has arrived, and others are missing, or its lock is held.
     Spin,
     /// A `sched_yield`.
     Yield,
@@ -65,6 +65,12 @@ pub trait Watch {
 
     /// All threads of `job` have met; `last` was the last to arrive. What follows from it is told next.
     fn barrier_completes(&mut self, _at: Instant, _job: JobId, _last: ThreadId) {}
+
+    /// `thread` has its job's lock from now on.
+    fn lock_is_taken(&mut self, _at: Instant, _thread: ThreadId) {}
+
+    /// `thread` gives its job's lock back. What follows from it is told next.
+    fn lock_is_given_back(&mut self, _at: Instant, _thread: ThreadId) {}
 
     /// `waker` wakes `woken`, which is blocked or on its way there; it is ready at once, or when its CPU has switched away.
     fn wakes(&mut self, _at: Instant, _waker: ThreadId, _woken: ThreadId) {}

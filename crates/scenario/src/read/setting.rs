@@ -11,7 +11,9 @@ use super::table::{Report, Table};
 use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, quoted};
 use crate::keys::{self, Key, compute, experiment, file, job, machine};
-use crate::model::{Accounting, Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler, Setting, Tie};
+use crate::model::{
+    Accounting, Compute, Granularity, Job, Kind, Lengths, Machine, MachineKeys, Scheduler, Setting, Tie,
+};
 
 /// Reads the setting of one arm: of the file with the arm's values in it. `None` where something was reported.
 pub(super) fn setting(root: &Table<'_, '_>, report: &mut Report) -> Option<Setting> {
@@ -127,7 +129,7 @@ fn jobs(root: &Table<'_, '_>, report: &mut Report) -> Vec<Placed> {
 fn kind(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
     let Some(name) = table.read(&job::KIND, report, value::one_of) else {
         // Without a kind every key of every kind may be right.
-        let any = [job::COMMON, job::BARRIER, job::CPU, job::COMMAND];
+        let any = [job::COMMON, job::BARRIER, job::LOCK, job::CPU, job::COMMAND];
         table.check_keys(&any, report, |_| None);
         return None;
     };
@@ -142,6 +144,8 @@ fn kind(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
     if name == Kind::NAMES[0] {
         barrier(table, report)
     } else if name == Kind::NAMES[1] {
+        lock(table, report)
+    } else if name == Kind::NAMES[2] {
         Some(Kind::Cpu {
             threads: table.read(&job::THREADS, report, value::count).unwrap_or(1),
             work: table.read(&job::WORK, report, value::span),
@@ -160,7 +164,9 @@ fn barrier(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
     let waiting = table.read(&job::WAITING, report, value::waiting);
     let written = (table.get(&job::COMPUTE, report), table.get(&job::GRANULARITY, report));
     let compute = match written {
-        (Some(node), None) => compute_time(node, report),
+        (Some(node), None) => {
+            lengths(&job::COMPUTE, node, report).map(|Lengths { mean, sd }| Compute::Normal { mean, sd })
+        }
         (None, Some(_)) => table.read(&job::GRANULARITY, report, value::one_of).and_then(|name| {
             let granularity = Granularity::ALL.into_iter().find(|granularity| granularity.name() == name);
             granularity.map(Compute::Granularity)
@@ -180,12 +186,22 @@ fn barrier(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
     Some(Kind::Barrier { threads: threads?, compute: compute?, rounds: rounds?, waiting: waiting? })
 }
 
-fn compute_time(node: &Node<'_>, report: &mut Report) -> Option<Compute> {
+fn lock(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
+    let threads = table.read(&job::CONTENDERS, report, value::count);
+    let rounds = table.read(&job::TURNS, report, value::count);
+    let waiting = table.read(&job::WAITING, report, value::waiting);
+    let mut lengths = |key| table.get(key, report).and_then(|node| lengths(key, node, report));
+    let (compute, critical) = (lengths(&job::OUTSIDE), lengths(&job::CRITICAL));
+    Some(Kind::Lock { threads: threads?, compute: compute?, critical: critical?, rounds: rounds?, waiting: waiting? })
+}
+
+/// Lengths as the `key` has them: a span, or a table of mean and deviation.
+fn lengths(key: &Key, node: &Node<'_>, report: &mut Report) -> Option<Lengths> {
     let Some(entries) = node.get_ref().as_table() else {
-        let mean = value::span(&job::COMPUTE, node).map_err(|diagnostic| report.add(*diagnostic)).ok()?;
-        return Some(Compute::Normal { mean, sd: Span::ZERO });
+        let mean = value::span(key, node).map_err(|diagnostic| report.add(*diagnostic)).ok()?;
+        return Some(Lengths { mean, sd: Span::ZERO });
     };
-    let table = Table::new("`compute`", node.span(), entries);
+    let table = Table::new(format!("`{}`", key.name), node.span(), entries);
     table.check_keys(&[compute::ALL], report, |_| None);
     let mean = table.read(&compute::MEAN, report, value::span);
     let sd = match table.get(&compute::SD, report) {
@@ -199,7 +215,7 @@ fn compute_time(node: &Node<'_>, report: &mut Report) -> Option<Compute> {
         report.add(diagnostic.label("more than one draw in six would be negative").help("write a smaller `sd`"));
         return None;
     }
-    Some(Compute::Normal { mean, sd })
+    Some(Lengths { mean, sd })
 }
 
 /// Checks what no single job can be blamed for: that the run ends, and that its sums fit their types and the memory.
@@ -223,6 +239,9 @@ fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut Report) {
         }
         work += match &job.kind {
             Kind::Barrier { rounds, compute, .. } => of_job as f64 * *rounds as f64 * compute.on(cs).mean,
+            Kind::Lock { rounds, compute, critical, .. } => {
+                of_job as f64 * *rounds as f64 * (compute.normal().mean + critical.normal().mean)
+            }
             Kind::Cpu { work, .. } => of_job as f64 * work.unwrap_or(Span::ZERO).as_nanos() as f64,
             Kind::Command { work, .. } => f64::from(job.copies) * work.unwrap_or(Span::ZERO).as_nanos() as f64,
         };

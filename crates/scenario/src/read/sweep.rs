@@ -143,12 +143,13 @@ fn place(path: &str, jobs: &[(&str, usize)]) -> Option<Place> {
 fn sweepable(section: &Key) -> Vec<Vec<&'static str>> {
     let lists: Vec<&[Key]> = match section.name {
         "machine" => machine::ALL.to_vec(),
-        "job" => vec![job::COMMON, job::BARRIER, job::CPU, job::COMMAND],
+        "job" => vec![job::COMMON, job::BARRIER, job::LOCK, job::CPU, job::COMMAND],
         _ => vec![&[experiment::KEEP_RUNNING]],
     };
     let single = lists.into_iter().flatten().map(|key| key.name);
     let single = single.filter(|&name| name != job::NAME.name).map(|name| vec![name]);
-    let within = compute::ALL.iter().map(|key| vec![job::COMPUTE.name, key.name]);
+    let within = [job::COMPUTE, job::CRITICAL].into_iter();
+    let within = within.flat_map(|lengths| compute::ALL.iter().map(move |key| vec![lengths.name, key.name]));
     single.chain(within.filter(|_| section.name == file::JOB.name)).collect()
 }
 

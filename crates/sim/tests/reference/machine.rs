@@ -60,6 +60,7 @@ impl<K: Kernel> Reference<K> {
                     let steps = work.map(|work| in_steps(work, step).max(1));
                     (JobKind::Cpu { work: steps }, policy::waiting::Rule::AlwaysBlock)
                 }
+                Kind::Lock { .. } => panic!("the reference has no locks"),
                 Kind::Command { .. } => panic!("the reference runs no commands"),
             };
             for number in 0..job.kind.threads() {

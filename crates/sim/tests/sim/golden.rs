@@ -2,9 +2,9 @@
 
 use policy::Span;
 use rowlock_sim::run;
-use scenario::{Compute, Granularity, Job, Kind, Machine, Scheduler};
+use scenario::{Compute, Granularity, Job, Kind, Lengths, Machine, Scheduler};
 
-use crate::timeline::{barrier, setting};
+use crate::timeline::{barrier, cpu, setting};
 
 /// One line a job, and one for the machine.
 fn outcome(scheduler: Scheduler, waiting: &str, seed: u64) -> String {
@@ -32,6 +32,23 @@ fn outcome(scheduler: Scheduler, waiting: &str, seed: u64) -> String {
 fn outcomes_are_those_of_the_golden_file() {
     let arms = Scheduler::ALL.into_iter().flat_map(|scheduler| {
         ["always-block", "always-yield", "cs", "2cs+", "always-spin"].map(|waiting| outcome(scheduler, waiting, 1))
+    });
+    insta::assert_snapshot!(arms.collect::<String>());
+}
+
+#[test]
+fn outcomes_of_locks_are_those_of_the_golden_file() {
+    let lengths = |mean, sd| Lengths { mean: Span::from_micros(mean), sd: Span::from_micros(sd) };
+    let arms = Scheduler::ALL.into_iter().flat_map(|scheduler| {
+        ["always-block", "cs", "always-spin", "owner-running", "variable-competitive"].map(|waiting| {
+            let (compute, critical) = (lengths(20, 5), lengths(6, 2));
+            let waiting = waiting.parse().unwrap();
+            let kind = Kind::Lock { threads: 5, compute, critical, rounds: 500, waiting };
+            let jobs = vec![Job { name: "bank".into(), copies: 1, kind }, cpu("x", None)];
+            let machine = Machine { scheduler, tick: Span::from_micros(400), ..Machine::with_cpus(4) };
+            let outcome = run(&machine, &setting(jobs), 1).unwrap();
+            format!("{} {waiting}: {:?}\n  {:?}\n", scheduler.name(), outcome.machine, outcome.jobs[0])
+        })
     });
     insta::assert_snapshot!(arms.collect::<String>());
 }

@@ -7,7 +7,7 @@ use policy::wakeup::Scheme;
 use proptest::prelude::*;
 use proptest::sample::select;
 use rowlock_sim::run;
-use scenario::{Accounting, Compute, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie};
+use scenario::{Accounting, Compute, Job, Kind, Lengths, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie};
 
 use crate::timeline::{barrier, cpu, setting};
 
@@ -133,13 +133,21 @@ fn a_machine_on_which_nobody_gets_to_run_is_said_to_make_no_headway() {
     assert!(error.to_string().contains("threshold"), "{error}");
 }
 
+fn lengths(micros: u64) -> Lengths {
+    Lengths { mean: us(micros), sd: us(micros / 4) }
+}
+
 /// Settings with all kinds of jobs, small enough to be checked after each event.
 fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
     let compute = (0_u64..60, 0_u64..20).prop_map(|(mean, sd)| Compute::Normal { mean: us(mean), sd: us(sd) });
-    let kind = (0_usize..3, 1_u32..7, compute, 1_u64..30, 0..WAITING.len(), prop::option::of(0_u64..3_000)).prop_map(
+    let kind = (0_usize..4, 1_u32..7, compute, 1_u64..30, 0..WAITING.len(), prop::option::of(0_u64..3_000)).prop_map(
         |(kind, threads, compute, rounds, policy, work)| match kind {
             0 => Kind::Cpu { threads, work: work.map(us) },
             1 => Kind::Command { argv: vec!["true".into()], threads, work: Some(us(work.unwrap_or(0))) },
+            2 => {
+                let (compute, critical) = (lengths(10), lengths(threads.into()));
+                Kind::Lock { threads, compute, critical, rounds, waiting: WAITING[policy].example }
+            }
             _ => Kind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example },
         },
     );
@@ -165,7 +173,8 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
         let cheats = machine.scheduler == Scheduler::Linux24 && machine.linux_2_4.accounting == Accounting::Tick;
         let keep_running = keep_running && !cheats;
         for job in &mut jobs {
-            if let Kind::Barrier { waiting: waiting @ Rule::AlwaysYield, .. } = &mut job.kind
+            if let Kind::Barrier { waiting: waiting @ Rule::AlwaysYield, .. }
+            | Kind::Lock { waiting: waiting @ Rule::AlwaysYield, .. } = &mut job.kind
                 && cheats
             {
                 *waiting = Rule::AlwaysBlock;
@@ -187,6 +196,7 @@ proptest! {
             prop_assert!(came.spin_ns.unwrap() + came.delivered_work_ns.unwrap() <= came.cpu_ns.unwrap());
             match job.kind {
                 Kind::Barrier { rounds, .. } => prop_assert_eq!(came.rounds, Some(rounds)),
+                Kind::Lock { rounds, threads, .. } => prop_assert_eq!(came.rounds, Some(rounds * u64::from(threads))),
                 Kind::Cpu { work: Some(work), threads } if !setting.keep_running => {
                     let each = work.floor_to(machine.step).max(machine.step);
                     prop_assert_eq!(came.delivered_work_ns.unwrap(), each.scaled(1000 * u64::from(threads)));

@@ -8,6 +8,7 @@ mod fingerprint;
 mod golden;
 mod laws;
 mod linux_2_4;
+mod lock;
 mod rr;
 mod rules;
 mod timeline;

@@ -1,0 +1,246 @@
+//! The lock: small cases by hand, and what holds whatever the rule and the scheduler.
+
+use policy::record::{Entry, Log, Off, Recorder, replay};
+use policy::table::WAITING;
+use policy::waiting::Decision;
+use policy::{CpuId, Instant, Span, ThreadId};
+use proptest::prelude::*;
+use proptest::sample::select;
+use rowlock_sim::run_watched;
+use rowlock_sim::watch::{Doing, Watch};
+use scenario::draw::Stream;
+use scenario::{Job, Kind, Lengths, Machine, Scheduler, Setting};
+
+use crate::timeline::{assert_timeline, cpu, setting, timeline};
+
+fn us(n: u64) -> Span {
+    Span::from_micros(n)
+}
+
+fn exactly(n: u64) -> Lengths {
+    Lengths { mean: us(n), sd: Span::ZERO }
+}
+
+/// Threads that compute for 10 us without the lock and for 5 with it.
+fn bank(threads: u32, rounds: u64, waiting: &str) -> Job {
+    let (compute, critical, waiting) = (exactly(10), exactly(5), waiting.parse().unwrap());
+    Job { name: "bank".into(), copies: 1, kind: Kind::Lock { threads, compute, critical, rounds, waiting } }
+}
+
+fn rr(cpus: u32) -> Machine {
+    Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(cpus) }
+}
+
+#[test]
+fn who_sleeps_is_woken_when_the_lock_is_given_back_and_then_has_to_find_it_free() {
+    let (text, outcome) = timeline(&rr(2), &setting(vec![bank(2, 2, "always-block")]), "ab", "ab");
+    // a has the lock from 16 to 21; b, woken on its way out, takes it at 28 and keeps a out from 31 to 33. Woken in turn, a
+    // takes it at 43, just before b comes back.
+    assert_timeline(
+        &text,
+        "0 ns cpu0: idle, then a
+         0 ns cpu1: idle, then b
+         6 us cpu0: a
+         6 us cpu1: b
+         16 us cpu1: b blocks, then idle
+         22 us cpu1: idle
+         22 us cpu1: idle, then b
+         28 us cpu1: b
+         31 us cpu0: a blocks, then idle
+         37 us cpu0: idle
+         37 us cpu0: idle, then a
+         43 us cpu0: a
+         43 us cpu1: b blocks, then idle
+         48 us cpu0: a ends, then idle
+         49 us cpu1: idle
+         49 us cpu1: idle, then b
+         54 us cpu0: idle
+         55 us cpu1: b
+         60 us cpu1: b ends, then idle",
+    );
+    let bank = &outcome.jobs[0];
+    assert_eq!((bank.completion_ns, bank.rounds), (Some(us(60)), Some(4)));
+    assert_eq!((bank.delivered_work_ns, bank.voluntary_switches), (Some(us(60)), Some(3)));
+}
+
+#[test]
+fn who_spins_takes_the_lock_in_the_moment_in_which_it_is_given_back() {
+    let (text, outcome) = timeline(&rr(2), &setting(vec![bank(2, 2, "always-spin")]), "ab", "ab");
+    // a has it from 16 to 21, b from 21 to 26, a from 31 to 36, and b from 36 on, when it comes back.
+    assert_timeline(
+        &text,
+        "0 ns cpu0: idle, then a
+         0 ns cpu1: idle, then b
+         6 us cpu0: a
+         6 us cpu1: b
+         36 us cpu0: a ends, then idle
+         41 us cpu1: b ends, then idle",
+    );
+    let bank = &outcome.jobs[0];
+    assert_eq!((bank.ssr_percent, bank.spin_ns), (Some(100.0), Some(us(5))));
+}
+
+#[test]
+fn sleepers_are_passed_over_while_somebody_spins() {
+    // a, b and a again have the lock from 5 to 20. c sleeps from 11 on; at 15, when b gives back, a spins again, and at 20 nobody
+    // does. From then on nobody spins for longer than 5 us.
+    let (compute, critical) = (exactly(5), exactly(5));
+    let kind = Kind::Lock { threads: 3, compute, critical, rounds: 3, waiting: "6 us".parse().unwrap() };
+    let job = Job { name: "bank".into(), copies: 1, kind };
+    let free = Machine { context_switch: Span::ZERO, ..rr(3) };
+    let (text, outcome) = timeline(&free, &setting(vec![job]), "abc", "abc");
+    assert_timeline(
+        &text,
+        "0 ns cpu0: idle, then a
+         0 ns cpu1: idle, then b
+         0 ns cpu2: idle, then c
+         0 ns cpu0: a
+         0 ns cpu1: b
+         0 ns cpu2: c
+         11 us cpu2: c blocks, then idle
+         11 us cpu2: idle
+         20 us cpu2: idle, then c
+         20 us cpu2: c
+         35 us cpu0: a ends, then idle
+         35 us cpu0: idle
+         45 us cpu1: b ends, then idle
+         45 us cpu1: idle
+         50 us cpu2: c ends, then idle",
+    );
+    assert_eq!(outcome.jobs[0].voluntary_switches, Some(1));
+}
+
+/// Tells that nobody takes a lock that is held, or gives back what is not his, and that whoever takes it has a CPU.
+#[derive(Default)]
+struct Exclusion {
+    owner: Option<ThreadId>,
+    cpus: Vec<Option<ThreadId>>,
+    turns: u64,
+}
+
+impl Watch for Exclusion {
+    fn cpu_does(&mut self, _: Instant, cpu: CpuId, doing: Doing) {
+        self.cpus.resize(self.cpus.len().max(cpu.index() + 1), None);
+        self.cpus[cpu.index()] = match doing {
+            Doing::Running(thread) => Some(thread),
+            Doing::Idle | Doing::Switching { .. } => None,
+        };
+    }
+
+    fn lock_is_taken(&mut self, at: Instant, thread: ThreadId) {
+        assert_eq!(self.owner.replace(thread), None, "thread {thread} takes the lock at {at}");
+        assert!(self.cpus.contains(&Some(thread)), "thread {thread} takes the lock at {at} without a CPU");
+        self.turns += 1;
+    }
+
+    fn lock_is_given_back(&mut self, at: Instant, thread: ThreadId) {
+        assert_eq!(self.owner.take(), Some(thread), "thread {thread} gives the lock back at {at}");
+    }
+}
+
+/// What the threads of a lock job draw, in sum.
+fn drawn(kind: &Kind, seed: u64, step: Span) -> Span {
+    let &Kind::Lock { threads, compute, critical, rounds, .. } = kind else { panic!("no lock") };
+    let of_thread = |number| -> Span {
+        let mut stream = Stream::named(seed, "bank", number);
+        let round = |_| compute.normal().draw(&mut stream, step) + critical.normal().draw(&mut stream, step);
+        (0..rounds).map(round).sum()
+    };
+    (0..threads).map(of_thread).sum()
+}
+
+/// Rules that never give up their CPU to whom they wait for may take a timeslice for each turn.
+fn any_bank() -> impl Strategy<Value = (Machine, Kind, u32)> {
+    let lengths = || (0_u64..40, 0_u64..10).prop_map(|(mean, sd)| Lengths { mean: us(mean), sd: us(sd.min(mean)) });
+    let kind = (1_u32..7, lengths(), lengths(), 1_u64..40, 0..WAITING.len());
+    let kind = kind.prop_map(|(threads, compute, critical, rounds, rule)| Kind::Lock {
+        threads,
+        compute,
+        critical,
+        rounds,
+        waiting: WAITING[rule].example,
+    });
+    let machine = (1_u32..5, 0_u64..9, 0_u64..30, 1_u64..3_000, 10_u64..200, select(Scheduler::ALL.to_vec()));
+    let machine = machine.prop_map(|(cpus, switch, wakeup, step, quantum, scheduler)| Machine {
+        step: Span::from_nanos(step),
+        context_switch: us(switch),
+        wakeup_cost: us(wakeup),
+        quantum: us(quantum),
+        tick: us(10 * quantum),
+        slice: us(7 * quantum),
+        scheduler,
+        ..Machine::with_cpus(cpus)
+    });
+    (machine, kind, 0_u32..4)
+}
+
+proptest! {
+    /// Debug builds check meanwhile, after each event, that nobody sleeps beside a lock for which nobody will wake it.
+    #[test]
+    fn one_at_a_time_has_the_lock_until_all_have_had_it_as_often_as_they_should(
+        (machine, kind, crowd) in any_bank(), seed in 0_u64..1_000,
+    ) {
+        let mut jobs = vec![Job { name: "bank".into(), copies: 1, kind: kind.clone() }];
+        jobs.extend((0..crowd).map(|number| cpu(&format!("x{number}"), None)));
+        let mut watch = Exclusion::default();
+        let (outcome, _) = run_watched::<Off, _>(&machine, &setting(jobs), seed, &mut watch).unwrap();
+        let Kind::Lock { threads, rounds, .. } = kind else { panic!("no lock") };
+        let turns = u64::from(threads) * rounds;
+        prop_assert_eq!((watch.turns, watch.owner), (turns, None));
+        prop_assert_eq!(outcome.jobs[0].rounds, Some(turns));
+        prop_assert_eq!(outcome.jobs[0].delivered_work_ns, Some(drawn(&kind, seed, machine.step)));
+    }
+}
+
+/// A machine on which threads lose their CPU now and then while they have the lock.
+fn hasty(cpus: u32, scheduler: Scheduler) -> Machine {
+    Machine { scheduler, tick: us(40), slice: us(30), ..Machine::with_cpus(cpus) }
+}
+
+fn recorded(machine: &Machine, waiting: &str) -> Vec<Entry> {
+    let (compute, critical) = (Lengths { mean: us(10), sd: us(4) }, Lengths { mean: us(5), sd: us(2) });
+    let kind = Kind::Lock { threads: 5, compute, critical, rounds: 100, waiting: waiting.parse().unwrap() };
+    let setting = setting(vec![Job { name: "bank".into(), copies: 1, kind }, cpu("x", None)]);
+    let (outcome, records) = run_watched::<Log, ()>(machine, &setting, 1, &mut ()).unwrap();
+    assert_eq!(outcome.jobs[0].rounds, Some(500), "{waiting}");
+    records[0].entries()
+}
+
+#[test]
+fn every_policy_waits_for_a_lock_under_every_scheduler_and_its_record_replays() {
+    for entry in WAITING {
+        for scheduler in Scheduler::ALL {
+            let machine = hasty(3, scheduler);
+            let record = recorded(&machine, &entry.example.to_string());
+            assert!(record.len() >= 100, "{} entries", record.len());
+            assert_eq!(replay(entry.example, machine.costs(), &record), [], "{}", entry.form);
+            // Each wait is that of somebody who is not known, and knows the owner.
+            let (questions, ends): (Vec<_>, Vec<_>) = record.iter().partition(|entry| entry.decision.is_some());
+            assert!(questions.iter().all(|entry| entry.threads == 0 && entry.thread >= ThreadId(5)));
+            assert!(questions.iter().all(|entry| entry.missing.len() == 1 && entry.missing[0].thread < ThreadId(5)));
+            let waits: std::collections::BTreeSet<ThreadId> = questions.iter().map(|entry| entry.thread).collect();
+            assert_eq!(waits.len(), ends.len(), "each wait ends once");
+        }
+    }
+}
+
+#[test]
+fn the_owner_running_rule_blocks_beside_an_owner_that_was_here_and_else_spins() {
+    let record = recorded(&hasty(2, Scheduler::Eevdf), "owner-running");
+    let questions: Vec<&Entry> = record.iter().filter(|entry| entry.decision.is_some()).collect();
+    for entry in &questions {
+        let is_here = entry.missing[0].last_seen == Some(entry.own_cpu);
+        assert_eq!(matches!(entry.decision, Some(Decision::Block)), is_here, "{entry:?}");
+    }
+    let blocks = questions.iter().filter(|entry| entry.decision == Some(Decision::Block)).count();
+    assert!(blocks > 0 && blocks < questions.len(), "{blocks} of {}", questions.len());
+}
+
+#[test]
+fn turns_beyond_those_of_a_job_that_keeps_running_are_not_counted() {
+    let jobs = vec![bank(2, 10, "cs"), cpu("long", Some(us(5_000)))];
+    let keep = Setting { keep_running: true, ..setting(jobs) };
+    let outcome = rowlock_sim::run(&rr(2), &keep, 1).unwrap();
+    assert_eq!(outcome.jobs[0].rounds, Some(20));
+    assert!(outcome.jobs[1].completion_ns.unwrap() > us(5_500), "the lock's threads go on beside it");
+}
