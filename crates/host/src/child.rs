@@ -45,7 +45,7 @@ fn serve() -> Result<(), Failure> {
     let Some(order) = orders.wait().map_err(Failure::io("its order cannot be read"))? else { return Ok(()) };
     let requests = Inbox::new(rustix::stdio::stdin());
     match order.task {
-        Task::Barrier { .. } | Task::Cpu { .. } => crew::serve(order, requests),
+        Task::Barrier { .. } | Task::Lock { .. } | Task::Cpu { .. } => crew::serve(order, requests),
         Task::Command { argv } => supervisor::serve(&order.job, &argv, order.keep_running, requests),
     }
 }

@@ -1,4 +1,4 @@
-//! The threads of a `barrier` or a `cpu` job.
+//! The threads of a `barrier`, a `lock` or a `cpu` job.
 //!
 //! All threads are created and stand at a gate before the run lets any of them go. The main thread only listens to the
 //! run and another only collects the figures: both sleep while the threads compute.
@@ -15,7 +15,7 @@ use policy::waiting::Rule;
 use scenario::draw::{Normal, Stream};
 use scenario::result::JobOutcome;
 use sys::process::{Usage, thread_usage};
-use wait::Barrier;
+use wait::{Barrier, Mutex};
 
 use crate::child::{Requests, reply};
 use crate::diary::{Diary, Entry, Keeper, Observer, What};
@@ -59,6 +59,14 @@ enum Shared<R: Recorder> {
         barrier: Box<Barrier<R>>,
         /// Where they go on to meet after these, so that the figures of the other are final by then.
         afterwards: Box<Barrier<R>>,
+    },
+    Lock {
+        rounds: u64,
+        seed: u64,
+        compute: Normal,
+        critical: Normal,
+        step: Span,
+        mutex: Box<Mutex<()>>,
     },
     Cpu {
         work: Span,
@@ -140,18 +148,28 @@ where
 fn prepare<R: Recorder + Default>(order: &Order) -> Result<(u32, Shared<R>), Failure> {
     match &order.task {
         &Task::Barrier { threads, rounds, compute, ref waiting } => {
-            let rule: Rule = waiting.rule.parse().map_err(Failure::io("its waiting rule"))?;
-            let Waiting { costs, cpus, .. } = *waiting;
-            let waiting = wait::Waiting::by(rule).with_costs(costs).with_cpus(cpus);
+            let waiting = read(waiting)?;
             let barrier = || Box::new(Barrier::with_recorder(threads, waiting, R::default()));
             let Compute { seed, step, .. } = compute;
             let (barrier, afterwards) = (barrier(), barrier());
             Ok((threads, Shared::Barrier { rounds, seed, normal: compute.normal(), step, barrier, afterwards }))
         }
+        &Task::Lock { threads, rounds, compute, critical, ref waiting } => {
+            let Compute { seed, step, .. } = compute;
+            let mutex = Box::new(Mutex::with((), read(waiting)?));
+            let (compute, critical) = (compute.normal(), critical.normal());
+            Ok((threads, Shared::Lock { rounds, seed, compute, critical, step, mutex }))
+        }
         &Task::Cpu { threads, work: Some(work) } => Ok((threads, Shared::Cpu { work })),
         &Task::Cpu { threads, work: None } => Ok((threads, Shared::Endless)),
         Task::Command { .. } => Err(Failure::Other { message: "a command has no threads of ours".into() }),
     }
+}
+
+fn read(waiting: &Waiting) -> Result<wait::Waiting, Failure> {
+    let Waiting { rule, costs, cpus } = waiting;
+    let rule: Rule = rule.parse().map_err(Failure::io("its waiting rule"))?;
+    Ok(wait::Waiting::by(rule).with_costs(*costs).with_cpus(*cpus))
 }
 
 impl<R: Recorder> Crew<R> {
@@ -191,6 +209,32 @@ impl<R: Recorder> Crew<R> {
                     loop {
                         rod.relax(self.rate.iterations(normal.draw(&mut stream, step)));
                         later.wait();
+                    }
+                }
+            }
+            &Shared::Lock { rounds, seed, compute, critical, step, ref mutex } => {
+                let mut stream = Stream::named(seed, &self.job, number);
+                let mut lengths =
+                    || [compute, critical].map(|normal| self.rate.iterations(normal.draw(&mut stream, step)));
+                self.enter(tell);
+                let meter = Meter::start();
+                keeper.note(What::Computes);
+                let mut iterations = 0;
+                for _ in 0..rounds {
+                    let [without, with] = lengths();
+                    keeper.relax(&mut rod, without);
+                    let guard = keeper.lock(mutex);
+                    keeper.relax(&mut rod, with);
+                    drop(guard);
+                    iterations += without + with;
+                }
+                done(meter.stop(self.rate.time(iterations, 2 * rounds)), keeper);
+                if self.keep_running {
+                    loop {
+                        let [without, with] = lengths();
+                        rod.relax(without);
+                        let _guard = mutex.lock();
+                        rod.relax(with);
                     }
                 }
             }
@@ -256,6 +300,12 @@ impl<R: Recorder> Crew<R> {
                 if R::ON {
                     let _ = reply(&Reply::Recorded(barrier.recorder().entries()));
                 }
+            }
+            Shared::Lock { rounds, mutex, .. } => {
+                let statistics = mutex.statistics();
+                outcome.rounds = Some(rounds * u64::from(threads));
+                outcome.ssr_percent = statistics.ssr_percent();
+                outcome.spin_ns = Some(statistics.spin_time);
             }
             Shared::Cpu { .. } => {}
             Shared::Endless => outcome.completion_ns = None,

@@ -9,6 +9,7 @@ use policy::{Instant, Span};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use wait::watch::{Moment, Watch};
+use wait::{Mutex, MutexGuard};
 
 use crate::work::{Rate, Rod};
 
@@ -47,6 +48,8 @@ pub enum What {
     Yields,
     /// It goes to sleep until it is woken.
     Blocks,
+    /// It waits for a lock, spinning or asleep.
+    Waits,
     /// It is the last to arrive: the round is complete, and it wakes those that sleep.
     Completes,
     /// It was last seen for some time, though it meant to go on.
@@ -75,6 +78,9 @@ pub(crate) trait Keeper: Watch {
     /// Carries out so many iterations, and looks about now and then.
     fn relax(&mut self, rod: &mut Rod, iterations: u64);
 
+    /// Takes a lock.
+    fn lock<'m>(&mut self, mutex: &'m Mutex<()>) -> MutexGuard<'m, ()>;
+
     /// Takes something down.
     fn note(&mut self, what: What);
 
@@ -86,6 +92,10 @@ pub(crate) trait Keeper: Watch {
 impl Keeper for () {
     fn relax(&mut self, rod: &mut Rod, iterations: u64) {
         rod.relax(iterations);
+    }
+
+    fn lock<'m>(&mut self, mutex: &'m Mutex<()>) -> MutexGuard<'m, ()> {
+        mutex.lock()
     }
 
     fn note(&mut self, _: What) {}
@@ -190,6 +200,15 @@ impl Keeper for Observer {
             left -= now_done;
             self.looks(now(), LOOK);
         }
+    }
+
+    fn lock<'m>(&mut self, mutex: &'m Mutex<()>) -> MutexGuard<'m, ()> {
+        mutex.try_lock().unwrap_or_else(|| {
+            self.note(What::Waits);
+            let guard = mutex.lock();
+            self.note(What::Computes);
+            guard
+        })
     }
 
     fn note(&mut self, what: What) {

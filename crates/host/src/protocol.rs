@@ -48,11 +48,12 @@ pub(crate) struct Order {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Task {
     Barrier { threads: u32, rounds: u64, compute: Compute, waiting: Waiting },
+    Lock { threads: u32, rounds: u64, compute: Compute, critical: Compute, waiting: Waiting },
     Cpu { threads: u32, work: Option<Span> },
     Command { argv: Vec<String> },
 }
 
-/// The time between two barriers, to be drawn by every thread from a stream of its own.
+/// The time between two barriers, or without or with a lock, to be drawn by every thread from a stream of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Compute {
     pub(crate) seed: u64,

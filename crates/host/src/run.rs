@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use policy::record::Entry;
+use policy::waiting::Rule;
 use policy::{JobId, Span};
+use scenario::draw::Normal;
 use scenario::model::{Kind, MachineKeys, Setting};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 
@@ -81,7 +83,9 @@ impl Host {
         // A process of two threads for each job beside those that compute; a command brings at least one more process.
         let needs = |kind: &Kind| match kind {
             Kind::Command { .. } => 2,
-            Kind::Barrier { threads, .. } | Kind::Cpu { threads, .. } => u64::from(*threads) + 2,
+            Kind::Barrier { threads, .. } | Kind::Lock { threads, .. } | Kind::Cpu { threads, .. } => {
+                u64::from(*threads) + 2
+            }
         };
         let most = setting.jobs.iter().map(|job| needs(&job.kind)).max().unwrap_or(0);
         check_threads_of_a_process(most)?;
@@ -193,13 +197,17 @@ impl Host {
         let machine = setting.machine.complete(&twin);
         let costs = scenario::Machine { spin_margin: machine.spin_margin, ..twin }.costs();
         let cpus = self.calibration.machine.cpus;
+        let step = machine.step;
+        let drawn = |Normal { mean, sd }| Compute { seed, mean_ns: mean, sd_ns: sd, step };
+        let waits = |rule: Rule| Waiting { rule: rule.to_string(), costs, cpus };
         let order = |(name, job): (String, &scenario::Job)| {
             let task = match &job.kind {
                 &Kind::Barrier { threads, compute, rounds, waiting } => {
-                    let normal = compute.on(costs.cs);
-                    let compute = Compute { seed, mean_ns: normal.mean, sd_ns: normal.sd, step: machine.step };
-                    let waiting = Waiting { rule: waiting.to_string(), costs, cpus };
-                    Task::Barrier { threads, rounds, compute, waiting }
+                    Task::Barrier { threads, rounds, compute: drawn(compute.on(costs.cs)), waiting: waits(waiting) }
+                }
+                &Kind::Lock { threads, compute, critical, rounds, waiting } => {
+                    let (compute, critical) = (drawn(compute.normal()), drawn(critical.normal()));
+                    Task::Lock { threads, rounds, compute, critical, waiting: waits(waiting) }
                 }
                 &Kind::Cpu { threads, work } => Task::Cpu { threads, work },
                 Kind::Command { argv, .. } => Task::Command { argv: argv.clone() },

@@ -23,13 +23,13 @@ pub use observer::Observer;
 pub enum State {
     /// It has a CPU and computes.
     Computing,
-    /// It has a CPU and spins at the barrier.
+    /// It has a CPU and spins, at the barrier or for the lock.
     Spinning,
     /// A CPU switches to it or away from it, or it is inside a `sched_yield`.
     Switching,
     /// It could run and waits for a CPU.
     Ready,
-    /// It sleeps until its barrier completes.
+    /// It sleeps until its barrier completes, or it is woken for the lock.
     Blocked,
     /// It has a CPU or waits for one: more cannot be seen on the host.
     Runnable,

@@ -7,13 +7,15 @@ use policy::table::WAITING;
 use policy::waiting::Rule;
 use rowlock_host::diary::What;
 use rowlock_host::{Error, Executed, Host, HostCalibration, Machine, Rate};
-use scenario::model::{Compute, Job, Kind, MachineKeys, Setting};
+use scenario::model::{Compute, Job, Kind, Lengths, MachineKeys, Setting};
 use scenario::result::JobOutcome;
 
 use crate::family::{Family, wait_until};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("every_rule_of_the_table_runs", every_rule_of_the_table_runs),
+    ("every_rule_of_the_table_waits_for_a_lock", every_rule_of_the_table_waits_for_a_lock),
+    ("a_lock_job_delivers_the_work_that_was_drawn", a_lock_job_delivers_the_work_that_was_drawn),
     ("the_record_of_every_rule_replays", the_record_of_every_rule_replays),
     ("a_barrier_job_delivers_the_work_that_was_drawn", a_barrier_job_delivers_the_work_that_was_drawn),
     ("threads_take_down_what_they_do_if_they_are_asked_to", threads_take_down_what_they_do),
@@ -61,6 +63,11 @@ pub(crate) fn job(name: &str, kind: Kind) -> Job {
 fn barrier(threads: u32, rounds: u64, rule: Rule) -> Kind {
     let compute = Compute::Normal { mean: Span::from_micros(10), sd: Span::from_micros(1) };
     Kind::Barrier { threads, compute, rounds, waiting: rule }
+}
+
+fn lock(threads: u32, rounds: u64, rule: Rule) -> Kind {
+    let [compute, critical] = [10, 5].map(|mean| Lengths { mean: Span::from_micros(mean), sd: Span::from_micros(1) });
+    Kind::Lock { threads, compute, critical, rounds, waiting: rule }
 }
 
 pub(crate) fn hogs(threads: u32) -> Kind {
@@ -124,6 +131,30 @@ fn every_rule_of_the_table_runs() {
     }
 }
 
+fn every_rule_of_the_table_waits_for_a_lock() {
+    for entry in WAITING {
+        let bank = run_alone(lock(3, 20, entry.example)).unwrap();
+        assert_eq!(bank.rounds, Some(60), "{}", entry.form);
+        assert!(bank.completion_ns > Some(Span::ZERO), "{bank:?}");
+        // Whether anybody ever waited is up to chance.
+        let may_spin = !matches!(entry.example, Rule::AlwaysBlock | Rule::AlwaysYield);
+        assert!(may_spin || (bank.ssr_percent, bank.spin_ns) == (None, Some(Span::ZERO)), "{}: {bank:?}", entry.form);
+    }
+}
+
+fn a_lock_job_delivers_the_work_that_was_drawn() {
+    use scenario::draw::{Normal, Stream};
+    let bank = run_alone(lock(2, 100, Rule::AlwaysBlock)).unwrap();
+    let drawn = |thread| {
+        let mut stream = Stream::named(1, "alone", thread);
+        let mut draw = |mean| Normal { mean, sd: 1_000.0 }.draw(&mut stream, Span::from_nanos(1));
+        (0..100).map(|_| draw(10_000.0) + draw(5_000.0)).sum::<Span>()
+    };
+    let (drawn, delivered) = (drawn(0) + drawn(1), bank.delivered_work_ns.unwrap());
+    // Each of the 400 draws is rounded to iterations of two nanoseconds.
+    assert!(drawn.as_nanos().abs_diff(delivered.as_nanos()) <= 402, "{delivered} of {drawn}");
+}
+
 fn the_record_of_every_rule_replays() {
     let host = host();
     let costs = rowlock_host::twin(&host.calibration).costs();
@@ -146,11 +177,12 @@ fn threads_take_down_what_they_do() {
             endless,
             job("solo", Kind::Cpu { threads: 1, work: Some(Span::from_millis(1)) }),
             job("true", command(&["true"])),
+            job("bank", lock(2, 50, entry.example)),
         ];
         let (executed, diaries) = host().run_with_diaries(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
         assert_eq!(executed.outcome.jobs[0].rounds, Some(20));
         let shape: Vec<_> = diaries.iter().map(|job| (job.job.as_str(), job.diaries.len())).collect();
-        assert_eq!(shape, [("crew", 3), ("crowd.0", 1), ("crowd.1", 1), ("solo", 1), ("true", 0)]);
+        assert_eq!(shape, [("crew", 3), ("crowd.0", 1), ("crowd.1", 1), ("solo", 1), ("true", 0), ("bank", 2)]);
         assert!(diaries[0].diaries.iter().map(|diary| diary.number).eq(0..3));
         for diary in diaries.iter().flat_map(|job| &job.diaries) {
             let entries = &diary.entries;
@@ -227,13 +259,14 @@ fn jobs_that_keep_running_are_counted_once() {
     let jobs = vec![
         job("long", barrier(2, 20_000, Rule::AlwaysBlock)),
         job("crew", barrier(2, 5, Rule::AlwaysBlock)),
+        job("bank", lock(2, 5, Rule::AlwaysBlock)),
         job("cpu", Kind::Cpu { threads: 2, work: Some(Span::from_micros(100)) }),
         job("command", shell(&format!("mkdir {} && {COUNT}; true", folder.display()))),
     ];
     let setting = Setting { keep_running: true, ..setting(jobs) };
     let executed = run(&setting).unwrap();
-    let [long, crew, cpu, counted] = &executed.outcome.jobs[..] else { panic!("{executed:?}") };
-    assert_eq!((long.rounds, crew.rounds), (Some(20_000), Some(5)));
+    let [long, crew, bank, cpu, counted] = &executed.outcome.jobs[..] else { panic!("{executed:?}") };
+    assert_eq!((long.rounds, crew.rounds, bank.rounds), (Some(20_000), Some(5), Some(10)));
     assert_eq!(cpu.delivered_work_ns, Some(Span::from_micros(200)));
     std::fs::remove_dir(&folder).unwrap();
     assert!(counted.cpu_ns > Some(Span::from_millis(5)), "{counted:?}");

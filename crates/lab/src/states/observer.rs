@@ -13,7 +13,7 @@ use super::{JobStates, State};
 /// No more jobs than this are watched: what is drawn is meant to be looked at.
 const MOST_JOBS: usize = 4;
 
-/// Watches the barrier jobs of a run, of copies the first.
+/// Watches the jobs of a run whose threads wait for each other, of copies the first.
 #[derive(Clone, Debug)]
 pub struct Observer {
     jobs: Vec<Job>,
@@ -48,8 +48,8 @@ impl Observer {
         let mut first = 0;
         for job in &setting.jobs {
             let threads = job.kind.threads() as usize;
-            let is_barrier = matches!(job.kind, Kind::Barrier { .. });
-            if is_barrier && jobs.len() < MOST_JOBS {
+            let has_waits = matches!(job.kind, Kind::Barrier { .. } | Kind::Lock { .. });
+            if has_waits && jobs.len() < MOST_JOBS {
                 let name = if job.copies > 1 { format!("{}.0", job.name) } else { job.name.clone() };
                 jobs.push(Job::new(name, first..first + threads));
             }

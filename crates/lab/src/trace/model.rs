@@ -125,11 +125,13 @@ pub enum Phase {
     Yield,
     /// It sleeps until it is woken.
     Block,
+    /// It waits for a lock; how, is not known.
+    Wait,
 }
 
 impl Phase {
     /// All phases.
-    pub const ALL: [Phase; 4] = [Phase::Compute, Phase::Spin, Phase::Yield, Phase::Block];
+    pub const ALL: [Phase; 5] = [Phase::Compute, Phase::Spin, Phase::Yield, Phase::Block, Phase::Wait];
 
     /// As Perfetto shows it.
     pub const fn name(self) -> &'static str {
@@ -138,6 +140,7 @@ impl Phase {
             Phase::Spin => "spin",
             Phase::Yield => "yield",
             Phase::Block => "block",
+            Phase::Wait => "wait",
         }
     }
 }

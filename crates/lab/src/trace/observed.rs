@@ -88,6 +88,7 @@ impl<W: Write> Observed<W> {
                 self.writer.tell(at, begins(Phase::Block));
                 self.goes(at, thread, Leaves::Asleep);
             }
+            What::Waits => self.writer.tell(at, begins(Phase::Wait)),
             What::Completes => self.completes(at, thread, cpu),
             What::Away => self.goes(at, thread, Leaves::Preempted),
             What::Seen => {}

@@ -135,7 +135,7 @@ impl Worlds for Mock<'_> {
 
 fn words(kind: &Kind) -> String {
     match kind {
-        Kind::Barrier { waiting, .. } => waiting.to_string(),
+        Kind::Barrier { waiting, .. } | Kind::Lock { waiting, .. } => waiting.to_string(),
         Kind::Cpu { threads, .. } => threads.to_string(),
         Kind::Command { work, .. } => work.map_or("unknown".to_owned(), |work| work.to_string()),
     }
@@ -147,7 +147,7 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
     // A little noise that is the same in both worlds, and some that is only the host's.
     let noise = (seed % 7) * 300 + if world == World::Host { seed % 3 * 900 + 4_000 } else { 0 };
     let job = |(job, kind): (String, &scenario::Job)| match &kind.kind {
-        Kind::Barrier { rounds, waiting, .. } => {
+        Kind::Barrier { rounds, waiting, .. } | Kind::Lock { rounds, waiting, .. } => {
             let (share, ssr) = match waiting.to_string().as_str() {
                 "always-block" => (300, None),
                 "always-spin" => (100 + 150 * crowd, Some(100.0)),

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rowlock_lab::trace::reader::{self, Trace};
 use rowlock_lab::trace::simulated::Simulated;
 use scenario::result::Outcome;
-use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Compute, Job, Kind, Lengths, Machine, MachineKeys, Scheduler, Setting};
 use sim::scheduler::Why;
 use sim::watch::{Begins, Doing, Watch};
 
@@ -95,6 +95,11 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
     let kind = (0_usize..3, 1_u32..6, 0_u64..60, 1_u64..8, 0..WAITING.len(), prop::option::of(0_u64..600));
     let kind = kind.prop_map(|(kind, threads, mean, rounds, policy, work)| match kind {
         0 => Kind::Cpu { threads, work: work.map(us) },
+        1 => {
+            let (compute, critical) = (us(mean), us(mean / 2));
+            let [compute, critical] = [compute, critical].map(|mean| Lengths { mean, sd: Span::ZERO });
+            Kind::Lock { threads, compute, critical, rounds, waiting: WAITING[policy].example }
+        }
         _ => {
             let compute = Compute::Normal { mean: us(mean), sd: us(mean / 4) };
             Kind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example }
