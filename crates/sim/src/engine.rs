@@ -6,50 +6,16 @@ use policy::waiting::{Decision, Observation, Team, TeamState};
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::result::{MachineOutcome, Outcome};
-use scenario::{Machine, Setting, Tie};
+use scenario::{Machine, Setting};
 
 use crate::Error;
 use crate::account::{MachineTime, Use};
+use crate::event::{Event, Order};
 use crate::headway::Headway;
 use crate::scheduler::{Marks, Scheduler, Why};
 use crate::team::{Activity, Crew, ENDLESS, Place, Task};
 use crate::watch::{Begins, Doing, Leaving, Watch};
 use crate::winner::{Key, WinnerTree};
-
-/// The kinds of event, in the order in which they are taken within one moment where an arrival beats the end of a spin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
-    SwitchEnds = 0,
-    ComputationEnds = 1,
-    Alarm = 2,
-    SpinEnds = 3,
-}
-
-/// The place of each kind of event within one moment.
-#[derive(Clone, Copy, Debug)]
-struct Order([u64; 4]);
-
-impl Order {
-    fn new(tie: Tie) -> Order {
-        Order(match tie {
-            Tie::Arrive => [0, 1, 2, 3],
-            Tie::Timeout => [0, 2, 3, 1],
-        })
-    }
-
-    /// A time and an event as one key of the winner tree: the time in the upper 62 bits.
-    #[inline]
-    fn key(self, at: Instant, event: Event) -> u64 {
-        let nanos = at.as_nanos();
-        if nanos >= u64::NEVER >> 2 { u64::NEVER } else { nanos << 2 | self.0[event as usize] }
-    }
-
-    /// Whether a key is that of an event of this kind.
-    #[inline]
-    fn is(self, key: u64, event: Event) -> bool {
-        key & 3 == self.0[event as usize]
-    }
-}
 
 /// A CPU.
 #[derive(Clone, Copy, Debug)]

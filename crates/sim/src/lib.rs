@@ -6,6 +6,7 @@ mod account;
 mod check;
 pub mod eevdf;
 mod engine;
+mod event;
 mod headway;
 pub mod linux_2_4;
 mod lock;
