@@ -3,7 +3,10 @@
 use std::marker::PhantomData;
 
 use rustix::io::Errno;
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::cgroups::{Hierarchy, Quota};
 
 /// Why CPUs could not be listed or bound to.
 #[derive(Debug, thiserror::Error)]
@@ -22,13 +25,36 @@ pub enum Error {
     },
 }
 
-/// How many CPUs' worth of running this process may use: those that its affinity allows, or fewer where a CPU quota of
-/// its own cgroup or of one above it says so. At least one; a quota counts rounded down.
+/// How many CPUs' worth of running this process may use: those that the affinity of any of its threads allows, or fewer where a
+/// CPU quota of its own cgroup or of one above it says so. At least one; a quota counts rounded down.
 ///
-/// Reads files below `/sys/fs/cgroup`: not for the fast path.
+/// The threads are counted together since those of a team may be bound one by one, each to a CPU of its own. Of a process
+/// with very many threads only some are asked. Reads files below `/proc` and `/sys/fs/cgroup`: not for the fast path.
 pub fn usable() -> u32 {
-    // The standard library does all of it, for both versions of cgroups.
-    std::thread::available_parallelism().map_or(1, |cpus| cpus.get().try_into().unwrap_or(u32::MAX))
+    let quotas = Hierarchy::all().into_iter().filter_map(|hierarchy| hierarchy.quota());
+    limited(allowed_to_any_thread(), quotas)
+}
+
+/// How many CPUs' worth of running so many CPUs are with these quotas.
+fn limited(cpus: u32, quotas: impl Iterator<Item = Quota>) -> u32 {
+    quotas.map(|quota| quota.cpus() as u32).fold(cpus, u32::min).max(1)
+}
+
+/// How many CPUs there are that some thread of this process may run on.
+fn allowed_to_any_thread() -> u32 {
+    /// More than has a team on any machine; to ask each takes about a microsecond.
+    const MOST_ASKED: usize = 512;
+    let threads = || std::fs::read_dir("/proc/self/task").ok();
+    let numbers = threads().into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    // A thread may have ended since it was listed.
+    let others = numbers.take(MOST_ASKED).filter_map(|number| sched_getaffinity(Some(Pid::from_raw(number)?)).ok());
+    let sets: Vec<CpuSet> = others.chain(affinity()).collect();
+    let is_allowed = |&cpu: &usize| sets.iter().any(|set| set.is_set(cpu));
+    match (0..CpuSet::MAX_CPU).filter(is_allowed).count() {
+        // The kernel has more CPUs than fit the mask.
+        0 => std::thread::available_parallelism().map_or(1, |cpus| cpus.get().try_into().unwrap_or(u32::MAX)),
+        cpus => cpus as u32,
+    }
 }
 
 /// The CPUs that the calling thread may run on, ascending.
@@ -102,6 +128,8 @@ impl Drop for Pinned {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -111,7 +139,6 @@ mod tests {
             let pinned = pin(cpu).unwrap();
             assert_eq!(allowed().unwrap(), [cpu]);
             assert_eq!(current(), cpu);
-            assert_eq!(usable(), 1);
             drop(pinned);
             assert_eq!(allowed().unwrap(), before);
         }
@@ -132,5 +159,34 @@ mod tests {
     fn no_more_cpus_are_usable_than_allowed() {
         let usable = usable() as usize;
         assert!((1..=allowed().unwrap().len()).contains(&usable), "{usable}");
+    }
+
+    #[test]
+    fn threads_that_are_bound_one_by_one_have_the_cpus_of_them_all() {
+        let cpus = allowed().unwrap();
+        let all_are_bound = std::sync::Barrier::new(cpus.len());
+        std::thread::scope(|scope| {
+            let bound = |cpu| {
+                let _pinned = pin(cpu).unwrap();
+                all_are_bound.wait();
+                let count = allowed_to_any_thread();
+                all_are_bound.wait();
+                count
+            };
+            let threads: Vec<_> = cpus.iter().map(|&cpu| scope.spawn(move || bound(cpu))).collect();
+            threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap() as usize, cpus.len()));
+        });
+    }
+
+    #[test]
+    fn the_tightest_quota_limits_and_leaves_one_at_least() {
+        let quota = |percent: u64| {
+            let (time, period) = (Duration::from_millis(percent), Duration::from_millis(100));
+            Quota { time, period, file: "cpu.max".into() }
+        };
+        assert_eq!(limited(4, [].into_iter()), 4);
+        assert_eq!(limited(4, [quota(350), quota(250), quota(900)].into_iter()), 2);
+        assert_eq!(limited(4, [quota(900)].into_iter()), 4);
+        assert_eq!(limited(4, [quota(50)].into_iter()), 1);
     }
 }

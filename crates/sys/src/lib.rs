@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod cgroups;
 #[allow(unsafe_code)] // The C library is asked for what rustix would ask the kernel.
 pub mod cpus;
 pub mod futex;

@@ -1,0 +1,215 @@
+//! Control groups: where this process is in them, and how much running time they leave it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Access, access};
+
+/// A limit of the running time that a group gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// How much running time it gets on all CPUs together
+    pub time: Duration,
+    /// in each such period.
+    pub period: Duration,
+    /// The file that says so.
+    pub file: PathBuf,
+}
+
+impl Quota {
+    /// How many CPUs' worth of running that is.
+    pub fn cpus(&self) -> f64 {
+        self.time.as_nanos() as f64 / self.period.as_nanos() as f64
+    }
+}
+
+/// A mounted hierarchy of groups, and where this process is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Of the interface, 1 or 2.
+    pub version: u32,
+    /// What controls it; of version 1 only, since version 2 has one hierarchy for all.
+    pub controllers: Vec<String>,
+    /// Where its outermost group is that can be seen.
+    pub mount: PathBuf,
+    /// Where this process's group is.
+    pub folder: PathBuf,
+}
+
+impl Hierarchy {
+    /// All that are mounted and that this process is somewhere in.
+    pub fn all() -> Vec<Hierarchy> {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
+    }
+
+    /// The group of this process and those around it, from the inside out.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.folder.ancestors().take_while(|folder| folder.starts_with(&self.mount))
+    }
+
+    /// The controllers that can act on this process's group.
+    pub fn available(&self) -> Vec<String> {
+        if self.version == 1 {
+            return self.controllers.clone();
+        }
+        let text = fs::read_to_string(self.folder.join("cgroup.controllers")).unwrap_or_default();
+        let mut names: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
+        // To freeze groups is no controller in version 2: all but the outermost can be frozen.
+        if self.folder.join("cgroup.procs").exists() {
+            names.push("freezer".to_owned());
+        }
+        names
+    }
+
+    /// Whether the file system lets this process make groups below its own, and put processes into them.
+    pub fn is_writable(&self) -> bool {
+        let write = |path: &Path| access(path, Access::WRITE_OK).is_ok();
+        write(&self.folder) && write(&self.folder.join("cgroup.procs"))
+    }
+
+    /// The tightest limit of running time of this process's group and those around it.
+    pub fn quota(&self) -> Option<Quota> {
+        let quotas = self.folders().filter_map(|folder| self.quota_of(folder));
+        quotas.min_by(|one, other| one.cpus().total_cmp(&other.cpus()))
+    }
+
+    fn quota_of(&self, folder: &Path) -> Option<Quota> {
+        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        let (name, text) = if self.version == 1 {
+            ("cpu.cfs_quota_us", format!("{} {}", read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim()))
+        } else {
+            ("cpu.max", read("cpu.max")?)
+        };
+        let (time, period) = parse_quota(&text)?;
+        Some(Quota { time, period, file: folder.join(name) })
+    }
+}
+
+/// Time and period in microseconds; nothing where there is no limit, which is `max` or less than nothing.
+fn parse_quota(text: &str) -> Option<(Duration, Duration)> {
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let (time, period) = (numbers.next()?.ok()?, numbers.next()?.ok().filter(|&period| period > 0)?);
+    Some((Duration::from_micros(time), Duration::from_micros(period)))
+}
+
+/// The hierarchies that are mounted and that this process is somewhere in.
+fn hierarchies(mountinfo: &str, own: &str) -> Vec<Hierarchy> {
+    mountinfo.lines().filter_map(|line| hierarchy(line, own)).collect()
+}
+
+/// The hierarchy that a line of `/proc/self/mountinfo` mounts, if it does, and the place that `/proc/self/cgroup` says.
+fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
+    // number parent device root mount options [fields] - type source options
+    let (of_the_mount, of_the_type) = line.split_once(" - ")?;
+    let mut of_the_mount = of_the_mount.split(' ').skip(3);
+    let (root, mount) = (of_the_mount.next()?, PathBuf::from(of_the_mount.next()?));
+    let mut of_the_type = of_the_type.split(' ');
+    let version = match of_the_type.next()? {
+        "cgroup" => 1,
+        "cgroup2" => 2,
+        _ => return None,
+    };
+    let options: Vec<&str> = of_the_type.nth(1)?.split(',').collect();
+    // number:controllers:path
+    let mut places = own.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        Some((controllers, path))
+    });
+    let (controllers, path) = places.find(|(controllers, _)| match version {
+        1 => !controllers.is_empty() && controllers.split(',').all(|name| options.contains(&name)),
+        _ => controllers.is_empty(),
+    })?;
+    // Where only a part of the hierarchy is mounted, the path is told from the top all the same, unless the process is
+    // in a namespace of groups, which begins where the mount does.
+    let below = Path::new(path).strip_prefix(root).or_else(|_| Path::new(path).strip_prefix("/")).ok()?;
+    let is_outside = below.starts_with("..");
+    let folder = if is_outside || below == Path::new("") { mount.clone() } else { mount.join(below) };
+    let controllers = if version == 1 { controllers.split(',').map(str::to_owned).collect() } else { Vec::new() };
+    Some(Hierarchy { version, controllers, mount, folder })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct
+38 31 0:35 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    fn folders(mountinfo: &str, own: &str) -> Vec<(u32, String)> {
+        let found = hierarchies(mountinfo, own);
+        found.into_iter().map(|found| (found.version, found.folder.display().to_string())).collect()
+    }
+
+    #[test]
+    fn hierarchies_of_both_versions_are_found() {
+        let own = "4:cpu,cpuacct:/jobs/a\n1:name=systemd:/\n0::/user.slice\n";
+        let expected = [
+            (1, "/sys/fs/cgroup/cpu,cpuacct/jobs/a"),
+            (1, "/sys/fs/cgroup/systemd"),
+            (2, "/sys/fs/cgroup/unified/user.slice"),
+        ];
+        assert_eq!(folders(HYBRID, own), expected.map(|(version, folder)| (version, folder.to_owned())));
+        assert_eq!(folders("", own), []);
+        assert_eq!(folders(HYBRID, ""), []);
+    }
+
+    #[test]
+    fn where_a_part_is_mounted_the_place_is_found_with_and_without_a_namespace() {
+        let mount = "41 31 0:38 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw";
+        for (own, folder) in [
+            ("0::/docker/abc/inner", "/sys/fs/cgroup/inner"),
+            ("0::/docker/abc", "/sys/fs/cgroup"),
+            ("0::/", "/sys/fs/cgroup"),
+            ("0::/../elsewhere", "/sys/fs/cgroup"),
+        ] {
+            assert_eq!(folders(mount, own), [(2, folder.to_owned())], "{own}");
+        }
+    }
+
+    #[test]
+    fn quotas_are_read_from_the_inside_out_and_no_limit_is_none() {
+        let top = tempfile::tempdir().unwrap();
+        let inner = top.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join("cpu.max"), "max 100000\n").unwrap();
+        fs::write(top.path().join("a/cpu.max"), "150000 100000\n").unwrap();
+        let hierarchy =
+            Hierarchy { version: 2, controllers: vec![], mount: top.path().to_owned(), folder: inner.clone() };
+        let quotas: Vec<Quota> = hierarchy.folders().filter_map(|folder| hierarchy.quota_of(folder)).collect();
+        let file = top.path().join("a/cpu.max");
+        assert_eq!(quotas, [Quota { time: Duration::from_millis(150), period: Duration::from_millis(100), file }]);
+        assert_eq!(quotas[0].cpus(), 1.5);
+
+        let hierarchy = Hierarchy { version: 1, ..hierarchy };
+        fs::write(inner.join("cpu.cfs_quota_us"), "50000\n").unwrap();
+        fs::write(inner.join("cpu.cfs_period_us"), "100000\n").unwrap();
+        assert_eq!(hierarchy.quota_of(&inner).unwrap().cpus(), 0.5);
+        fs::write(inner.join("cpu.cfs_quota_us"), "-1\n").unwrap();
+        assert_eq!(hierarchy.quota_of(&inner), None);
+    }
+
+    #[test]
+    fn the_tightest_quota_counts() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = top.path().join("a/b");
+        fs::create_dir_all(&folder).unwrap();
+        let hierarchy = Hierarchy { version: 2, controllers: vec![], mount: top.path().to_owned(), folder };
+        assert_eq!(hierarchy.quota(), None);
+        for (group, quota) in [("a/b", "400000 100000"), ("a", "250000 100000"), (".", "300000 100000")] {
+            fs::write(top.path().join(group).join("cpu.max"), quota).unwrap();
+        }
+        assert_eq!(hierarchy.quota().unwrap().cpus(), 2.5);
+    }
+
+    #[test]
+    fn nonsense_is_no_quota() {
+        for text in ["", "max", "max 100000", "5", "5 0", "-1 100000", "a b"] {
+            assert_eq!(parse_quota(text), None, "{text:?}");
+        }
+    }
+}
