@@ -122,7 +122,7 @@ pub(crate) fn briefly() -> Costs {
 }
 
 /// What things cost on a machine that does not let itself be measured: a virtual one of our day.
-const TYPICAL: Costs = Costs {
+pub(crate) const TYPICAL: Costs = Costs {
     cs: Span::from_micros(15),
     margin: Span::from_nanos(7_500),
     lone_yield: Span::from_nanos(500),

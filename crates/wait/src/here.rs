@@ -14,11 +14,24 @@ use policy::waiting::Costs;
 #[cfg(not(loom))]
 const HOLDS: Span = Span::from_millis(100);
 
+#[cfg(not(loom))]
+static COSTS: OnceLock<Costs> = OnceLock::new();
+
 /// What things cost here, measured by the first who asks.
 #[cfg(not(loom))]
 pub(crate) fn costs() -> Costs {
-    static COSTS: OnceLock<Costs> = OnceLock::new();
     *COSTS.get_or_init(crate::calibrate::briefly)
+}
+
+/// What things cost here if somebody has measured that, else what they cost elsewhere.
+#[cfg(not(loom))]
+pub(crate) fn known_costs() -> Costs {
+    COSTS.get().copied().unwrap_or(crate::calibrate::TYPICAL)
+}
+
+#[cfg(loom)]
+pub(crate) fn known_costs() -> Costs {
+    costs()
 }
 
 #[cfg(loom)]

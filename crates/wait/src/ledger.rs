@@ -52,7 +52,7 @@ impl Ledger {
             recorder: &Off,
             deadline,
         };
-        wait.outlast(awaited, &mut waiting.waiter(), &mut ())
+        wait.outlast(awaited, &mut waiting.waiter_at_once(), &mut ())
     }
 
     pub(crate) fn statistics(&self) -> Statistics {

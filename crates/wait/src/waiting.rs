@@ -8,7 +8,7 @@ use crate::here;
 /// How the threads at one object wait.
 ///
 /// The default is the adaptive rule on this machine: its costs are measured once in a process, in a few milliseconds, when
-/// a thread first has to wait by a rule that needs them, and its CPUs are counted by the affinity mask and the CPU quota, again
+/// a barrier is made, or a thread first has to wait elsewhere by another rule that needs them, and its CPUs are counted by the affinity mask and the CPU quota, again
 /// every now and then.
 ///
 /// ```
@@ -68,6 +68,15 @@ impl Waiting {
     /// What the rule wants to know.
     pub(crate) const fn wants(&self) -> Wants {
         self.rule.waiter(Costs { cs: Span::ZERO, margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO }).wants()
+    }
+
+    /// A waiter for one wait where nobody knows who will come, in the middle of which is no time for measuring. So the adaptive rule,
+    /// for which an order of magnitude will do there, goes by what is typical until somebody has measured.
+    pub(crate) fn waiter_at_once(&self) -> Waiter {
+        match (self.rule, self.costs) {
+            (Rule::Adaptive, None) => self.rule.waiter(here::known_costs()),
+            _ => self.waiter(),
+        }
     }
 
     /// What the waiters of an object are copies of. Measures what the machine costs, if nobody has said or asked that before.

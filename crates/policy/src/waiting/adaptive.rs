@@ -111,7 +111,7 @@ impl Adaptive {
 
     pub(super) fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
         if team.threads == 0 {
-            return lock::step(self.bound, seen);
+            return lock::step(lock::bound(self.costs), seen);
         }
         match seen {
             Observation::Arrived => {

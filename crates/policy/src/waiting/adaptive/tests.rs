@@ -280,12 +280,12 @@ fn one_long_computation_does_not_make_a_thread_coarse() {
 }
 
 #[test]
-fn where_nobody_knows_who_will_come_a_thread_spins_to_its_bound_and_blocks() {
+fn where_nobody_knows_who_will_come_a_thread_spins_for_a_moment_and_blocks() {
     let mut member = Member::of(0);
-    assert_eq!(member.sees(Observation::Arrived), Decision::Spin(BOUND_HERE));
-    assert_eq!(member.sees(SPUN), Decision::Block);
-    assert_eq!(member.sees(Observation::Woken), Decision::Spin(BOUND_HERE), "a lock is mostly held for a moment");
-    assert_eq!(member.sees(SPUN), Decision::Block);
+    let moment = Span::from_nanos(3_750);
+    assert_eq!(member.sees(Observation::Arrived), Decision::Spin(moment));
+    assert_eq!(member.sees(Observation::Spun(moment)), Decision::Block);
+    assert_eq!(member.sees(Observation::Woken), Decision::Block);
 }
 
 /// What an arbitrary world lets a thread see after it has done as told.
