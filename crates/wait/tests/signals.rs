@@ -262,7 +262,8 @@ fn a_waking_without_a_change_ends_no_wait() {
         word::wake_all(&word);
         assert_eq!(waiter.join().unwrap(), 5);
     });
-    assert!(word::statistics().blocks >= 4);
+    // The change may have come before it slept once more.
+    assert!(word::statistics().blocks >= 3);
 }
 
 #[test]
