@@ -85,6 +85,11 @@ impl<R: Recorder> Barrier<R> {
         self.party(u32::MAX)
     }
 
+    /// The arrival with this [number](Arrival::number), unless there has been none yet.
+    pub fn arrival(&self, number: u64) -> Option<Arrival> {
+        self.hall().ticket(number).map(Arrival)
+    }
+
     /// What waiting has come to so far. Waits that are under way count as waits, but what they have done is added when
     /// they are over.
     pub fn statistics(&self) -> Statistics {
@@ -123,6 +128,14 @@ pub struct Party<'b, R: Recorder = Off> {
 #[must_use = "a thread that goes on without waiting for its arrival's round has not met the others"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arrival(pub(crate) Ticket);
+
+impl Arrival {
+    /// Its number among all arrivals at its barrier, by which the barrier [knows it](Barrier::arrival): for those who
+    /// cannot keep the value itself.
+    pub fn number(&self) -> u64 {
+        self.0.number
+    }
+}
 
 impl<'b, R: Recorder> Party<'b, R> {
     pub(crate) fn of(hall: Hall<'b>, waiting: Waiting, waiter: Waiter, recorder: &'b R, number: u32) -> Party<'b, R> {
@@ -311,5 +324,17 @@ mod tests {
             assert!(!sleeper.join().unwrap().is_leader());
         });
         assert!(barrier.statistics().blocks >= 2);
+    }
+
+    #[test]
+    fn an_arrival_is_known_by_its_number() {
+        let barrier = Barrier::with(2, Waiting::by(Rule::AlwaysBlock));
+        assert_eq!(barrier.arrival(0), None);
+        let arrivals = [0, 1].map(|number| barrier.party(number).arrive());
+        for (number, arrival) in (0..).zip(arrivals) {
+            assert_eq!(arrival.number(), number);
+            assert_eq!(barrier.arrival(number), Some(arrival));
+        }
+        assert_eq!(barrier.arrival(2), None);
     }
 }

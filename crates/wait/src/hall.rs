@@ -112,19 +112,27 @@ impl<'a> Hall<'a> {
     /// Arrives. The last arriver of a round does `before_release` and then lets everybody go.
     #[inline]
     pub(crate) fn arrive(self, sighted: Option<u32>, before_release: impl FnOnce()) -> Ticket {
-        let parties = u64::from(self.parties());
-        let number = self.head.arrivals.0.fetch_add(1, AcqRel);
-        let round = Round(number / parties);
+        let ticket = self.ticket_of(self.head.arrivals.0.fetch_add(1, AcqRel));
         if sighted.is_some() {
-            self.slot(sighted).sighting.publish(round, sync::current_cpu());
+            self.slot(sighted).sighting.publish(ticket.round, sync::current_cpu());
         }
-        let leads = number % parties == parties - 1;
-        if leads {
+        if ticket.leads {
             // Whatever becomes of what is done before, the others are let go.
-            let _release = Release(self, round);
+            let _release = Release(self, ticket.round);
             before_release();
         }
-        Ticket { number, round, leads }
+        ticket
+    }
+
+    /// The ticket with this number, if it has been drawn.
+    pub(crate) fn ticket(self, number: u64) -> Option<Ticket> {
+        (number < self.head.arrivals.0.load(Relaxed)).then(|| self.ticket_of(number))
+    }
+
+    #[inline]
+    fn ticket_of(self, number: u64) -> Ticket {
+        let parties = u64::from(self.parties());
+        Ticket { number, round: Round(number / parties), leads: number % parties == parties - 1 }
     }
 
     /// Arrives for the last time: the party is not awaited in later rounds.

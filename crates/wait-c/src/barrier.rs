@@ -1,0 +1,338 @@
+//! Barriers.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wait::{Arrival, BarrierWaitResult, Party};
+
+use crate::argument::{self, Out, create, given, leave};
+use crate::failure::{Failure, status};
+use crate::seat::{Seat, Seats};
+use crate::statistics::{Statistics, leave_statistics};
+
+/// The most parties that a barrier can have.
+pub const ROWLOCK_BARRIER_MAX_PARTIES: u32 = 1_048_576;
+
+/// A place where a team of threads meets: each waits there until all have arrived, again and again.
+///
+/// All that happened before a party's arrival is visible to all parties after that round's wait.
+pub struct Barrier {
+    seats: Arc<Seats>,
+    completion: Completion,
+}
+
+/// What the last arriver of a round does before the others are let go.
+#[derive(Clone, Copy)]
+struct Completion {
+    function: Option<extern "C" fn(*mut c_void)>,
+    argument: *mut c_void,
+}
+
+impl Completion {
+    fn run(self) {
+        if let Some(function) = self.function {
+            function(self.argument);
+        }
+    }
+}
+
+// SAFETY: C is told that any of the threads may call the function with the argument; here the pointer is only passed on.
+unsafe impl Send for Completion {}
+// SAFETY: as above.
+unsafe impl Sync for Completion {}
+
+impl Barrier {
+    fn new(parties: u32, waiting: wait::Waiting, completion: Completion) -> Result<Barrier, Failure> {
+        if !(1..=ROWLOCK_BARRIER_MAX_PARTIES).contains(&parties) {
+            return Err(Failure::invalid(format_args!(
+                "a barrier has 1 to {ROWLOCK_BARRIER_MAX_PARTIES} parties, not {parties}"
+            )));
+        }
+        Ok(Barrier { seats: Arc::new(Seats::new(wait::Barrier::with(parties, waiting))), completion })
+    }
+}
+
+/// The seat of the calling thread at a barrier, and the barrier's completion. What is returned does not borrow from the
+/// handle: it may be destroyed before the seat is left.
+///
+/// # Safety
+/// The pointer is null, or points to a barrier that is not destroyed before this returns.
+unsafe fn seat(barrier: *const Barrier) -> Result<(Seat, Completion), Failure> {
+    // SAFETY: the caller says so.
+    let Barrier { seats, completion } = given(unsafe { barrier.as_ref() }, "barrier")?;
+    Ok((Seat::of(seats), *completion))
+}
+
+/// How long to wait for the others.
+enum Limit {
+    None,
+    Until(Instant),
+}
+
+/// Waits for the others of an arrival's round.
+fn complete(
+    party: &mut Party<'_>,
+    arrival: Arrival,
+    limit: Limit,
+    leads: Out<'_, bool>,
+    late: Out<'_, u64>,
+) -> Result<(), Failure> {
+    let result = match limit {
+        Limit::None => Ok(party.complete(arrival)),
+        Limit::Until(deadline) => party.complete_until(arrival, deadline),
+    };
+    match result {
+        Ok(result) => {
+            leave(leads, BarrierWaitResult::is_leader(&result));
+            Ok(())
+        }
+        Err(arrival) => {
+            leave(late, arrival.number());
+            Err(wait::TimedOut.into())
+        }
+    }
+}
+
+/// The seat is there as long as its thread has not left by it, which ends it.
+fn gone() -> Failure {
+    Failure::invalid("this thread has left the barrier's team")
+}
+
+/// Arrives and waits.
+///
+/// # Safety
+/// As [`seat`].
+unsafe fn arrive_and_wait(
+    barrier: *const Barrier,
+    limit: Limit,
+    leads: Out<'_, bool>,
+    late: Out<'_, u64>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller says so.
+    let (seat, completion) = unsafe { seat(barrier) }?;
+    seat.with(|party, _| {
+        let arrival = party.arrive_and(|| completion.run());
+        complete(party, arrival, limit, leads, late)
+    })
+    .ok_or_else(gone)?
+}
+
+/// Waits for the others of an arrival that C has kept the number of.
+///
+/// # Safety
+/// As [`seat`].
+unsafe fn wait_for(barrier: *const Barrier, number: u64, limit: Limit, leads: Out<'_, bool>) -> Result<(), Failure> {
+    // SAFETY: the caller says so.
+    let (seat, _) = unsafe { seat(barrier) }?;
+    seat.with(|party, barrier| {
+        let arrival = barrier.arrival(number).ok_or_else(|| unknown(number))?;
+        complete(party, arrival, limit, leads, None)
+    })
+    .ok_or_else(gone)?
+}
+
+fn unknown(arrival: u64) -> Failure {
+    Failure::invalid(format_args!("there has been no arrival {arrival} at this barrier"))
+}
+
+fn after(nanoseconds: u64) -> Limit {
+    Limit::Until(argument::after(Duration::from_nanos(nanoseconds)))
+}
+
+/// Makes a barrier for so many threads, that wait by this rule (NULL: "adaptive").
+///
+/// Returns 0, or EINVAL if `barrier` is NULL, `parties` is 0 or more than ROWLOCK_BARRIER_MAX_PARTIES, or `rule` is not a
+/// rule; then `*barrier` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_create(
+    barrier: Option<&mut MaybeUninit<Option<Box<Barrier>>>>,
+    parties: u32,
+    rule: *const c_char,
+) -> c_int {
+    // SAFETY: C passes a text or NULL.
+    unsafe { rowlock_barrier_create_with_completion(barrier, parties, rule, None, std::ptr::null_mut()) }
+}
+
+/// As `rowlock_barrier_create`. In each round the last thread to arrive calls `completion` with `argument`, before the
+/// others are let go; it must neither throw nor use this barrier.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_create_with_completion(
+    barrier: Option<&mut MaybeUninit<Option<Box<Barrier>>>>,
+    parties: u32,
+    rule: *const c_char,
+    completion: Option<extern "C" fn(argument: *mut c_void)>,
+    argument: *mut c_void,
+) -> c_int {
+    status(|| {
+        create(barrier, "barrier", || {
+            // SAFETY: C passes a text or NULL.
+            let waiting = unsafe { argument::waiting(rule) }?;
+            Barrier::new(parties, waiting, Completion { function: completion, argument })
+        })
+    })
+}
+
+/// Frees a barrier that no thread will come to any more. Threads that it has let go may still be on their way out. NULL is
+/// fine.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_barrier_destroy(barrier: Option<Box<Barrier>>) {
+    if let Some(barrier) = barrier {
+        barrier.seats.close();
+    }
+}
+
+/// Arrives, and waits until as many threads as there are parties have arrived. For one of them, the last to arrive, `*leads`
+/// is true, for the others it is false; it may be NULL.
+///
+/// Returns 0, or EINVAL if `barrier` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_wait(barrier: *const Barrier, leads: Option<&mut MaybeUninit<bool>>) -> c_int {
+    // SAFETY: C passes a barrier or NULL.
+    status(|| unsafe { arrive_and_wait(barrier, Limit::None, leads, None) })
+}
+
+/// As `rowlock_barrier_wait`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`. If that has passed, the
+/// arrival counts all the same; its number goes to `*arrival`, unless that is NULL, and the thread can go on waiting for its round by
+/// `rowlock_barrier_complete`.
+///
+/// Returns 0, ETIMEDOUT, or EINVAL, which is no arrival.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_wait_until(
+    barrier: *const Barrier,
+    deadline: Option<&libc::timespec>,
+    leads: Option<&mut MaybeUninit<bool>>,
+    arrival: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
+    status(|| {
+        let limit = Limit::Until(argument::deadline(deadline)?);
+        // SAFETY: C passes a barrier or NULL.
+        unsafe { arrive_and_wait(barrier, limit, leads, arrival) }
+    })
+}
+
+/// As `rowlock_barrier_wait_until`, with a timeout in nanoseconds that begins now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_wait_timeout(
+    barrier: *const Barrier,
+    nanoseconds: u64,
+    leads: Option<&mut MaybeUninit<bool>>,
+    arrival: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
+    // SAFETY: C passes a barrier or NULL.
+    status(|| unsafe { arrive_and_wait(barrier, after(nanoseconds), leads, arrival) })
+}
+
+/// Arrives so many times in one round (mostly 1), and does not wait. The number of the arrival goes to `*arrival`, for
+/// `rowlock_barrier_complete`.
+///
+/// Returns 0, or EINVAL, which is no arrival, if `barrier` or `arrival` is NULL, or `count` is 0 or more than there are parties.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_arrive(
+    barrier: *const Barrier,
+    count: u32,
+    arrival: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
+    status(|| {
+        let arrival = given(arrival, "arrival")?;
+        // SAFETY: C passes a barrier or NULL.
+        let (seat, completion) = unsafe { seat(barrier) }?;
+        seat.with(|party, barrier| {
+            if !(1..=barrier.parties()).contains(&count) {
+                let parties = barrier.parties();
+                return Err(Failure::invalid(format_args!(
+                    "{count} arrivals at once at a barrier of {parties} parties"
+                )));
+            }
+            for _ in 0..count {
+                arrival.write(party.arrive_and(|| completion.run()).number());
+            }
+            Ok(())
+        })
+        .ok_or_else(gone)?
+    })
+}
+
+/// Arrives for the last time, and does not wait: later rounds do without the calling thread.
+///
+/// Returns 0, or EINVAL if `barrier` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_arrive_and_drop(barrier: *const Barrier) -> c_int {
+    status(|| {
+        // SAFETY: C passes a barrier or NULL.
+        let (seat, completion) = unsafe { seat(barrier) }?;
+        seat.leave(|| completion.run()).map(drop).ok_or_else(gone)
+    })
+}
+
+/// Waits until all have arrived in the round of the arrival with this number, by whatever thread. `*leads` is as for
+/// `rowlock_barrier_wait`.
+///
+/// Returns 0, or EINVAL if `barrier` is NULL or there has been no such arrival.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_complete(
+    barrier: *const Barrier,
+    arrival: u64,
+    leads: Option<&mut MaybeUninit<bool>>,
+) -> c_int {
+    // SAFETY: C passes a barrier or NULL.
+    status(|| unsafe { wait_for(barrier, arrival, Limit::None, leads) })
+}
+
+/// As `rowlock_barrier_complete`, but does not wait.
+///
+/// Returns 0, EBUSY if somebody is missing, or EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_trycomplete(barrier: *const Barrier, arrival: u64) -> c_int {
+    status(|| {
+        // SAFETY: C passes a barrier or NULL.
+        let (seat, _) = unsafe { seat(barrier) }?;
+        seat.with(|party, barrier| {
+            let arrival = barrier.arrival(arrival).ok_or_else(|| unknown(arrival))?;
+            party.has_completed(&arrival).then_some(()).ok_or_else(Failure::would_block)
+        })
+        .ok_or_else(gone)?
+    })
+}
+
+/// As `rowlock_barrier_complete`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`. If that has passed, the
+/// number can be used again.
+///
+/// Returns 0, ETIMEDOUT, or EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_complete_until(
+    barrier: *const Barrier,
+    arrival: u64,
+    deadline: Option<&libc::timespec>,
+    leads: Option<&mut MaybeUninit<bool>>,
+) -> c_int {
+    status(|| {
+        let limit = Limit::Until(argument::deadline(deadline)?);
+        // SAFETY: C passes a barrier or NULL.
+        unsafe { wait_for(barrier, arrival, limit, leads) }
+    })
+}
+
+/// As `rowlock_barrier_complete_until`, with a timeout in nanoseconds that begins now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_barrier_complete_timeout(
+    barrier: *const Barrier,
+    arrival: u64,
+    nanoseconds: u64,
+    leads: Option<&mut MaybeUninit<bool>>,
+) -> c_int {
+    // SAFETY: C passes a barrier or NULL.
+    status(|| unsafe { wait_for(barrier, arrival, after(nanoseconds), leads) })
+}
+
+/// What waiting at it has come to goes to `*statistics`.
+///
+/// Returns 0, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_barrier_statistics(
+    barrier: Option<&Barrier>,
+    statistics: Option<&mut MaybeUninit<Statistics>>,
+) -> c_int {
+    status(|| leave_statistics(statistics, given(barrier, "barrier")?.seats.barrier.statistics()))
+}

@@ -1,0 +1,108 @@
+//! Events.
+
+use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use wait::Reset;
+
+use crate::argument::{self, create, given};
+use crate::failure::{Failure, status};
+use crate::statistics::{Statistics, leave_statistics};
+
+/// Threads wait at it until it is set.
+pub struct Event(wait::Event);
+
+/// Makes an event that is not set, whose waiters go by this rule (NULL: "adaptive"). If `manual_reset` is false, the first
+/// thread that passes resets it; else `rowlock_event_reset` does, and until then all threads pass.
+///
+/// Returns 0, or EINVAL if `event` is NULL or `rule` is not a rule; then `*event` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_event_create(
+    event: Option<&mut MaybeUninit<Option<Box<Event>>>>,
+    manual_reset: bool,
+    rule: *const c_char,
+) -> c_int {
+    status(|| {
+        create(event, "event", || {
+            // SAFETY: C passes a text or NULL.
+            let waiting = unsafe { argument::waiting(rule) }?;
+            let reset = if manual_reset { Reset::Manual } else { Reset::Auto };
+            Ok(Event(wait::Event::with(reset, waiting)))
+        })
+    })
+}
+
+/// Frees an event that no thread uses any more: all calls have returned. NULL is fine.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_event_destroy(event: Option<Box<Event>>) {
+    drop(event);
+}
+
+/// Sets it, if it is not set. Never waits.
+///
+/// Returns 0, or EINVAL if `event` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_event_set(event: Option<&Event>) -> c_int {
+    status(|| {
+        given(event, "event")?.0.set();
+        Ok(())
+    })
+}
+
+/// Resets it. Whether it was set goes to `*was_set`, unless that is NULL. Never waits.
+///
+/// Returns 0, or EINVAL if `event` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_event_reset(event: Option<&Event>, was_set: Option<&mut MaybeUninit<bool>>) -> c_int {
+    status(|| {
+        argument::leave(was_set, given(event, "event")?.0.reset());
+        Ok(())
+    })
+}
+
+/// Waits until the event is set.
+///
+/// Returns 0, or EINVAL if `event` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_event_wait(event: Option<&Event>) -> c_int {
+    status(|| {
+        given(event, "event")?.0.wait();
+        Ok(())
+    })
+}
+
+/// Passes if the event is set, and does not wait.
+///
+/// Returns 0, EBUSY if it is not set, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_event_trywait(event: Option<&Event>) -> c_int {
+    status(|| given(event, "event")?.0.try_wait().then_some(()).ok_or_else(Failure::would_block))
+}
+
+/// As `rowlock_event_wait`, but no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+///
+/// Returns 0, ETIMEDOUT, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_event_wait_until(event: Option<&Event>, deadline: Option<&libc::timespec>) -> c_int {
+    status(|| Ok(given(event, "event")?.0.wait_until(argument::deadline(deadline)?)?))
+}
+
+/// As `rowlock_event_wait`, but no longer than so many nanoseconds.
+///
+/// Returns 0, ETIMEDOUT, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_event_wait_timeout(event: Option<&Event>, nanoseconds: u64) -> c_int {
+    status(|| Ok(given(event, "event")?.0.wait_timeout(Duration::from_nanos(nanoseconds))?))
+}
+
+/// What waiting at it has come to goes to `*statistics`.
+///
+/// Returns 0, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_event_statistics(
+    event: Option<&Event>,
+    statistics: Option<&mut MaybeUninit<Statistics>>,
+) -> c_int {
+    status(|| leave_statistics(statistics, given(event, "event")?.0.statistics()))
+}

@@ -1,0 +1,176 @@
+//! Seats: which member of a barrier's team a thread is.
+//!
+//! C passes a barrier and no member, but a rule wants to know who is missing and to remember what it has learnt. So each thread
+//! that comes to a barrier gets a number of its team, as long as there are any left, and keeps it until the thread ends. Threads
+//! beyond the team are anonymous.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wait::{Arrival, Barrier, Party};
+
+/// A barrier and its free seats.
+pub(crate) struct Seats {
+    pub(crate) barrier: Barrier,
+    free: Mutex<Vec<u32>>,
+    /// C has not destroyed it.
+    in_use: AtomicBool,
+}
+
+/// The seat of one thread at one barrier.
+///
+/// It keeps the barrier in memory, so C may destroy it while other threads are on their way out.
+pub(crate) struct Seat {
+    /// Borrows from the barrier below: it comes first, and so it is dropped first.
+    party: Option<Party<'static>>,
+    /// Nothing for who is anonymous.
+    number: Option<u32>,
+    seats: Arc<Seats>,
+}
+
+thread_local! {
+    /// Those that this thread has, the one last used at the end.
+    static OWN: RefCell<Vec<Seat>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Seats {
+    pub(crate) fn new(barrier: Barrier) -> Seats {
+        let free = (0..barrier.parties()).rev().collect();
+        Seats { barrier, free: Mutex::new(free), in_use: AtomicBool::new(true) }
+    }
+
+    /// Says that no thread will come any more.
+    pub(crate) fn close(&self) {
+        self.in_use.store(false, Relaxed);
+    }
+}
+
+impl Seat {
+    /// The seat of the calling thread.
+    pub(crate) fn of(seats: &Arc<Seats>) -> Seat {
+        let kept = OWN.try_with(|own| {
+            let mut own = own.borrow_mut();
+            let at = own.iter().rposition(|seat| Arc::ptr_eq(&seat.seats, seats))?;
+            Some(own.swap_remove(at))
+        });
+        // A thread that is ending, or waits within a wait of its own, has no seat to be found.
+        kept.ok().flatten().unwrap_or_else(|| Seat::take(seats.clone()))
+    }
+
+    /// Takes a free seat, or none.
+    fn take(seats: Arc<Seats>) -> Seat {
+        let number = seats.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        // SAFETY: the barrier lives behind an `Arc`, where it does not move, and for as long as this seat has that. The
+        // borrow is dropped before, as the order of the fields has it, and never leaves the seat.
+        let barrier = unsafe { &*std::ptr::from_ref(&seats.barrier) };
+        let party = number.map_or_else(|| barrier.anonymous(), |number| barrier.party(number));
+        Seat { party: Some(party), number, seats }
+    }
+
+    /// Does something as this member, and keeps the seat for the next time.
+    pub(crate) fn with<R>(mut self, act: impl FnOnce(&mut Party<'_>, &Barrier) -> R) -> Option<R> {
+        let result = self.party.as_mut().map(|party| act(party, &self.seats.barrier));
+        if self.number.is_some() {
+            self.keep();
+        }
+        result
+    }
+
+    /// Keeps the seat, and gives up those at barriers that are not used any more. Where nothing can be kept, the thread is
+    /// ending, and the seat is given back.
+    fn keep(self) {
+        let _ = OWN.try_with(|own| {
+            let mut own = own.borrow_mut();
+            if own.len() == own.capacity() {
+                own.retain(|seat| seat.seats.in_use.load(Relaxed));
+            }
+            own.push(self);
+        });
+    }
+
+    /// Leaves the team for ever: later rounds do without this member.
+    pub(crate) fn leave(mut self, completion: impl FnOnce()) -> Option<Arrival> {
+        // Its number is nobody's any more.
+        self.number = None;
+        self.party.take().map(|party| party.arrive_and_leave_and(completion))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // The next to have this number begins anew.
+        self.party = None;
+        if let Some(number) = self.number {
+            self.seats.free.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::waiting::Rule;
+    use wait::Waiting;
+
+    use super::*;
+
+    fn seats(parties: u32) -> Arc<Seats> {
+        Arc::new(Seats::new(Barrier::with(parties, Waiting::by(Rule::AlwaysBlock))))
+    }
+
+    /// Sits down for a moment, and tells on which seat.
+    fn number(seats: &Arc<Seats>) -> Option<u32> {
+        let seat = Seat::of(seats);
+        let number = seat.number;
+        seat.with(|_, _| ());
+        number
+    }
+
+    #[test]
+    fn a_thread_keeps_its_seat_at_each_barrier() {
+        let (one, other) = (seats(2), seats(2));
+        for _ in 0..3 {
+            assert_eq!((number(&one), number(&other)), (Some(0), Some(0)));
+        }
+    }
+
+    #[test]
+    fn each_thread_has_a_seat_of_its_own_until_it_ends() {
+        let seats = seats(2);
+        assert_eq!(number(&seats), Some(0));
+        for _ in 0..3 {
+            let next = std::thread::scope(|scope| scope.spawn(|| number(&seats)).join().unwrap());
+            assert_eq!(next, Some(1));
+            // A scope ends when the thread's work has, and its own things may be dropped later.
+            while seats.free.lock().unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn who_comes_when_all_seats_are_taken_is_anonymous() {
+        let seats = seats(1);
+        assert_eq!(number(&seats), Some(0));
+        std::thread::scope(|scope| assert_eq!(scope.spawn(|| number(&seats)).join().unwrap(), None));
+    }
+
+    #[test]
+    fn the_seat_of_who_has_left_stays_empty() {
+        let seats = seats(2);
+        assert!(Seat::of(&seats).leave(|| ()).is_some());
+        assert_eq!(number(&seats), Some(1));
+        assert!(seats.free.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_barrier_that_is_closed_is_forgotten_in_time() {
+        let closed = seats(1);
+        number(&closed);
+        closed.close();
+        let others: Vec<_> = (0..64).map(|_| seats(1)).collect();
+        others.iter().for_each(|other| assert_eq!(number(other), Some(0)));
+        assert_eq!(Arc::strong_count(&closed), 1);
+    }
+}

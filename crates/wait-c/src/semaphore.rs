@@ -1,0 +1,138 @@
+//! Semaphores.
+
+use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use crate::argument::{self, create, given, leave};
+use crate::failure::{Failure, status};
+use crate::statistics::{Statistics, leave_statistics};
+
+/// A number of permits, which threads take and give back. A function that changes the number returns what it is
+/// after that, of the very moment.
+pub struct Semaphore(wait::Semaphore);
+
+/// Makes a semaphore with so many permits, whose waiters go by this rule (NULL: "adaptive").
+///
+/// Returns 0, or EINVAL if `semaphore` is NULL or `rule` is not a rule; then `*semaphore` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_semaphore_create(
+    semaphore: Option<&mut MaybeUninit<Option<Box<Semaphore>>>>,
+    permits: u32,
+    rule: *const c_char,
+) -> c_int {
+    status(|| {
+        create(semaphore, "semaphore", || {
+            // SAFETY: C passes a text or NULL.
+            let waiting = unsafe { argument::waiting(rule) }?;
+            Ok(Semaphore(wait::Semaphore::with(permits, waiting)))
+        })
+    })
+}
+
+/// Frees a semaphore that no thread uses any more: all calls have returned. NULL is fine.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_semaphore_destroy(semaphore: Option<Box<Semaphore>>) {
+    drop(semaphore);
+}
+
+/// Takes a permit, waiting until there is one. How many are left goes to `*left`, unless that is NULL.
+///
+/// Returns 0, or EINVAL if `semaphore` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_semaphore_down(semaphore: Option<&Semaphore>, left: Option<&mut MaybeUninit<u32>>) -> c_int {
+    status(|| {
+        leave(left, given(semaphore, "semaphore")?.0.down());
+        Ok(())
+    })
+}
+
+/// As `rowlock_semaphore_down`, but does not wait.
+///
+/// Returns 0, EBUSY if there is no permit, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_semaphore_trydown(
+    semaphore: Option<&Semaphore>,
+    left: Option<&mut MaybeUninit<u32>>,
+) -> c_int {
+    status(|| {
+        leave(left, given(semaphore, "semaphore")?.0.try_down().ok_or_else(Failure::would_block)?);
+        Ok(())
+    })
+}
+
+/// As `rowlock_semaphore_down`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+///
+/// Returns 0, ETIMEDOUT, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_semaphore_down_until(
+    semaphore: Option<&Semaphore>,
+    deadline: Option<&libc::timespec>,
+    left: Option<&mut MaybeUninit<u32>>,
+) -> c_int {
+    status(|| {
+        leave(left, given(semaphore, "semaphore")?.0.down_until(argument::deadline(deadline)?)?);
+        Ok(())
+    })
+}
+
+/// As `rowlock_semaphore_down`, but waits no longer than so many nanoseconds.
+///
+/// Returns 0, ETIMEDOUT, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_semaphore_down_timeout(
+    semaphore: Option<&Semaphore>,
+    nanoseconds: u64,
+    left: Option<&mut MaybeUninit<u32>>,
+) -> c_int {
+    status(|| {
+        leave(left, given(semaphore, "semaphore")?.0.down_timeout(Duration::from_nanos(nanoseconds))?);
+        Ok(())
+    })
+}
+
+/// Adds a permit. How many there are goes to `*permits`, unless that is NULL.
+///
+/// Returns 0, EOVERFLOW if there are UINT32_MAX, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_semaphore_up(semaphore: Option<&Semaphore>, permits: Option<&mut MaybeUninit<u32>>) -> c_int {
+    rowlock_semaphore_up_by(semaphore, 1, permits)
+}
+
+/// As `rowlock_semaphore_up`, with so many permits at once; all or none are added.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_semaphore_up_by(
+    semaphore: Option<&Semaphore>,
+    more: u32,
+    permits: Option<&mut MaybeUninit<u32>>,
+) -> c_int {
+    status(|| {
+        leave(permits, given(semaphore, "semaphore")?.0.up_by(more).map_err(Failure::overflow)?);
+        Ok(())
+    })
+}
+
+/// How many permits there are goes to `*permits`; there may be others when the caller looks.
+///
+/// Returns 0, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_semaphore_value(
+    semaphore: Option<&Semaphore>,
+    permits: Option<&mut MaybeUninit<u32>>,
+) -> c_int {
+    status(|| {
+        given(permits, "permits")?.write(given(semaphore, "semaphore")?.0.value());
+        Ok(())
+    })
+}
+
+/// What waiting at it has come to goes to `*statistics`.
+///
+/// Returns 0, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_semaphore_statistics(
+    semaphore: Option<&Semaphore>,
+    statistics: Option<&mut MaybeUninit<Statistics>>,
+) -> c_int {
+    status(|| leave_statistics(statistics, given(semaphore, "semaphore")?.0.statistics()))
+}
