@@ -4,6 +4,10 @@
 #[doc = include_str!("../../../docs/waiting.md")]
 mod guide {}
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/shared.md")]
+mod guide_to_shared {}
+
 pub mod barrier;
 pub mod calibrate;
 pub mod condvar;

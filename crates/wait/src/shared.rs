@@ -5,9 +5,11 @@
 //! in vain or too short, but does nothing else to their processes. A file that is *shortened* while it is in use kills its
 //! users by SIGBUS; the length of a nameless one cannot be changed.
 //!
+//! The guide is `docs/shared.md`.
+//!
 //! # Who is gone
 //!
-//! Each member's process is on record with its number and its start. A member that waits for others looks every 100 ms, and
+//! Each process is on record with its number and its start. Whoever waits looks every 100 ms, and
 //! at its deadline, whether those live that it waits for, and gives up with an error that names who does not. So nobody
 //! waits for ever for a process that has been killed, at whatever moment.
 //!

@@ -43,7 +43,7 @@ pub(crate) fn confine(cpus: usize) {
 fn many(cpus: usize) {
     confine(cpus);
     for rule in rules_that_block() {
-        work(rule, 64, 16, |_| (), |_| ());
+        work(rule, 64, 8, |_| (), |_| ());
     }
 }
 
