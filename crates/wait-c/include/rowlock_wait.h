@@ -24,11 +24,22 @@
 // All that happened before a party's arrival is visible to all parties after that round's wait.
 struct rowlock_barrier;
 
+// Threads that have a mutex wait at it until they are told that what they wait for may have come.
+//
+// A wait may end without a cause; whoever waits looks again, in a loop.
+struct rowlock_condvar;
+
 // Threads wait at it until it is set.
 struct rowlock_event;
 
 // Threads wait at it until it has been counted down to zero, once; then it is open, and everybody passes.
 struct rowlock_latch;
+
+// One thread has it at a time. All that a thread did while it had it is visible to who has it later.
+struct rowlock_mutex;
+
+// Many threads have it at a time as readers, or one alone as a writer.
+struct rowlock_rwlock;
 
 // A number of permits, which threads take and give back. A function that changes the number returns what it is
 // after that, of the very moment.
@@ -152,6 +163,148 @@ int rowlock_barrier_complete_timeout(const struct rowlock_barrier *barrier,
 //
 // Returns 0, or EINVAL.
 int rowlock_barrier_statistics(const struct rowlock_barrier *barrier, struct rowlock_statistics *statistics);
+
+// Makes a mutex that nobody has, whose waiters go by this rule (NULL: "adaptive").
+//
+// Returns 0, or EINVAL if `mutex` is NULL or `rule` is not a rule; then `*mutex` is NULL.
+int rowlock_mutex_create(struct rowlock_mutex **mutex, const char *rule);
+
+// Frees a mutex that no thread has or waits for. NULL is fine.
+void rowlock_mutex_destroy(struct rowlock_mutex *mutex);
+
+// Waits until the calling thread has the mutex. It waits for ever if it has it already.
+//
+// Returns 0, or EINVAL if `mutex` is NULL.
+int rowlock_mutex_lock(const struct rowlock_mutex *mutex);
+
+// Takes the mutex if nobody has it, and does not wait.
+//
+// Returns 0, EBUSY if somebody has it, or EINVAL.
+int rowlock_mutex_trylock(const struct rowlock_mutex *mutex);
+
+// As `rowlock_mutex_lock`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+//
+// Returns 0, ETIMEDOUT, or EINVAL.
+int rowlock_mutex_lock_until(const struct rowlock_mutex *mutex, const struct timespec *deadline);
+
+// As `rowlock_mutex_lock`, but waits no longer than so many nanoseconds.
+//
+// Returns 0, ETIMEDOUT, or EINVAL.
+int rowlock_mutex_lock_timeout(const struct rowlock_mutex *mutex, uint64_t nanoseconds);
+
+// Gives the mutex back. The calling thread must have it.
+//
+// Returns 0, EPERM if nobody has it, or EINVAL.
+int rowlock_mutex_unlock(const struct rowlock_mutex *mutex);
+
+// What waiting for it has come to goes to `*statistics`.
+//
+// Returns 0, or EINVAL.
+int rowlock_mutex_statistics(const struct rowlock_mutex *mutex, struct rowlock_statistics *statistics);
+
+// Makes a condition variable, whose waiters go by this rule (NULL: "adaptive").
+//
+// Returns 0, or EINVAL if `condvar` is NULL or `rule` is not a rule; then `*condvar` is NULL.
+int rowlock_condvar_create(struct rowlock_condvar **condvar, const char *rule);
+
+// Frees a condition variable that no thread uses any more: all calls have returned. NULL is fine.
+void rowlock_condvar_destroy(struct rowlock_condvar *condvar);
+
+// Gives the mutex back, which the calling thread must have, waits until it is told to go on, and takes the mutex again.
+//
+// Returns 0, EPERM if nobody has the mutex, or EINVAL if an argument is NULL.
+int rowlock_condvar_wait(const struct rowlock_condvar *condvar, const struct rowlock_mutex *mutex);
+
+// As `rowlock_condvar_wait`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`. The calling thread has the mutex
+// again in either case, however long that takes.
+//
+// Returns 0, ETIMEDOUT, EPERM, or EINVAL.
+int rowlock_condvar_wait_until(const struct rowlock_condvar *condvar,
+                               const struct rowlock_mutex *mutex,
+                               const struct timespec *deadline);
+
+// As `rowlock_condvar_wait_until`, with a timeout in nanoseconds that begins now.
+int rowlock_condvar_wait_timeout(const struct rowlock_condvar *condvar,
+                                 const struct rowlock_mutex *mutex,
+                                 uint64_t nanoseconds);
+
+// Lets one of the waiting threads go on. Never waits.
+//
+// Returns 0, or EINVAL if `condvar` is NULL.
+int rowlock_condvar_signal(const struct rowlock_condvar *condvar);
+
+// Lets all waiting threads go on. Never waits.
+//
+// Returns 0, or EINVAL if `condvar` is NULL.
+int rowlock_condvar_broadcast(const struct rowlock_condvar *condvar);
+
+// What waiting at it has come to goes to `*statistics`, without the waits for the mutex.
+//
+// Returns 0, or EINVAL.
+int rowlock_condvar_statistics(const struct rowlock_condvar *condvar, struct rowlock_statistics *statistics);
+
+// Makes a lock that nobody has, whose waiters go by this rule (NULL: "adaptive").
+//
+// Returns 0, or EINVAL if `rwlock` is NULL or `rule` is not a rule; then `*rwlock` is NULL.
+int rowlock_rwlock_create(struct rowlock_rwlock **rwlock, const char *rule);
+
+// Frees a lock that no thread has or waits for. NULL is fine.
+void rowlock_rwlock_destroy(struct rowlock_rwlock *rwlock);
+
+// Waits until the calling thread has the lock as a reader.
+//
+// Returns 0, or EINVAL if `rwlock` is NULL.
+int rowlock_rwlock_rdlock(const struct rowlock_rwlock *rwlock);
+
+// Takes the lock as a reader if that can be at once, and does not wait.
+//
+// Returns 0, EBUSY if it cannot be, or EINVAL.
+int rowlock_rwlock_tryrdlock(const struct rowlock_rwlock *rwlock);
+
+// As `rowlock_rwlock_rdlock`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+//
+// Returns 0, ETIMEDOUT, or EINVAL.
+int rowlock_rwlock_rdlock_until(const struct rowlock_rwlock *rwlock, const struct timespec *deadline);
+
+// As `rowlock_rwlock_rdlock`, but waits no longer than so many nanoseconds.
+//
+// Returns 0, ETIMEDOUT, or EINVAL.
+int rowlock_rwlock_rdlock_timeout(const struct rowlock_rwlock *rwlock, uint64_t nanoseconds);
+
+// Gives the lock back, which the calling thread must have as a reader.
+//
+// Returns 0, EPERM if nobody has it as a reader, or EINVAL.
+int rowlock_rwlock_rdunlock(const struct rowlock_rwlock *rwlock);
+
+// Waits until the calling thread has the lock as a writer. It waits for ever if it has it already.
+//
+// Returns 0, or EINVAL if `rwlock` is NULL.
+int rowlock_rwlock_wrlock(const struct rowlock_rwlock *rwlock);
+
+// Takes the lock as a writer if that can be at once, and does not wait.
+//
+// Returns 0, EBUSY if it cannot be, or EINVAL.
+int rowlock_rwlock_trywrlock(const struct rowlock_rwlock *rwlock);
+
+// As `rowlock_rwlock_wrlock`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+//
+// Returns 0, ETIMEDOUT, or EINVAL.
+int rowlock_rwlock_wrlock_until(const struct rowlock_rwlock *rwlock, const struct timespec *deadline);
+
+// As `rowlock_rwlock_wrlock`, but waits no longer than so many nanoseconds.
+//
+// Returns 0, ETIMEDOUT, or EINVAL.
+int rowlock_rwlock_wrlock_timeout(const struct rowlock_rwlock *rwlock, uint64_t nanoseconds);
+
+// Gives the lock back, which the calling thread must have as a writer.
+//
+// Returns 0, EPERM if nobody has it as a writer, or EINVAL.
+int rowlock_rwlock_wrunlock(const struct rowlock_rwlock *rwlock);
+
+// What waiting for it has come to goes to `*statistics`.
+//
+// Returns 0, or EINVAL.
+int rowlock_rwlock_statistics(const struct rowlock_rwlock *rwlock, struct rowlock_statistics *statistics);
 
 // Makes a semaphore with so many permits, whose waiters go by this rule (NULL: "adaptive").
 //

@@ -29,6 +29,10 @@ impl Failure {
         Failure::new(libc::EOVERFLOW, message)
     }
 
+    pub(crate) fn not_held(argument: &str) -> Failure {
+        Failure::new(libc::EPERM, format_args!("nobody has the `{argument}` like this"))
+    }
+
     pub(crate) fn would_block() -> Failure {
         Failure::new(libc::EBUSY, "it would have to wait")
     }

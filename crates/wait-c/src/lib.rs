@@ -12,9 +12,12 @@
 
 mod argument;
 mod barrier;
+mod condvar;
 mod event;
 mod failure;
 mod latch;
+mod mutex;
+mod rwlock;
 mod seat;
 mod semaphore;
 mod statistics;

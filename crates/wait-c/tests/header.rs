@@ -4,7 +4,8 @@
 use std::path::Path;
 
 /// The sources that have something exported, in the order in which C reads of them.
-const SOURCES: [&str; 7] = ["failure", "statistics", "barrier", "semaphore", "event", "latch", "word"];
+const SOURCES: [&str; 10] =
+    ["failure", "statistics", "barrier", "mutex", "condvar", "rwlock", "semaphore", "event", "latch", "word"];
 
 #[test]
 fn the_header_is_made_from_the_sources() {

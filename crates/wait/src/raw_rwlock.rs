@@ -98,6 +98,16 @@ impl RawRwLock {
         closed
     }
 
+    /// Whether there are readers inside.
+    pub(crate) fn has_readers(&self) -> bool {
+        self.gate.value() >= READER
+    }
+
+    /// Whether a writer is alone.
+    pub(crate) fn has_writer(&self) -> bool {
+        self.gate.value() == CLOSED
+    }
+
     /// Waits until it is alone as a writer.
     ///
     /// # Errors

@@ -170,6 +170,16 @@ impl<T: ?Sized> RwLock<T> {
         self.0.get_mut()
     }
 
+    /// Whether somebody has the lock as a reader. When the caller looks at the answer it may be otherwise.
+    pub fn is_read_locked(&self) -> bool {
+        self.0.lock().raw.has_readers()
+    }
+
+    /// Whether somebody has the lock as a writer. When the caller looks at the answer it may be otherwise.
+    pub fn is_write_locked(&self) -> bool {
+        self.0.lock().raw.has_writer()
+    }
+
     /// What waiting has come to so far. Only who cannot have the lock at once waits; a writer may wait twice, for other
     /// writers and for readers.
     pub fn statistics(&self) -> Statistics {

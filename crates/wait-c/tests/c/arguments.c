@@ -11,6 +11,9 @@ static void *no_pointer(void) { return NULL; }
 int main(void) {
     const struct timespec crooked[] = {{1, -1}, {1, 1000000000}};
     struct rowlock_barrier *barrier = (struct rowlock_barrier *)&crooked;
+    struct rowlock_mutex *mutex;
+    struct rowlock_condvar *condvar;
+    struct rowlock_rwlock *rwlock;
     struct rowlock_semaphore *semaphore;
     struct rowlock_event *event;
     struct rowlock_latch *latch;
@@ -27,13 +30,20 @@ int main(void) {
     CHECK(strstr(rowlock_message(), "always-blok") != NULL);
     INVALID(rowlock_barrier_create(&barrier, 1, "44"));
     INVALID(rowlock_barrier_create(&barrier, 1, "\xff"));
+    INVALID(rowlock_mutex_create(&mutex, "1"));
+    INVALID(rowlock_condvar_create(&condvar, "us"));
+    INVALID(rowlock_rwlock_create(&rwlock, "cs cs"));
     INVALID(rowlock_semaphore_create(&semaphore, 1, ""));
     INVALID(rowlock_event_create(&event, true, "?"));
     INVALID(rowlock_latch_create(&latch, 1, "-1 us"));
+    CHECK(mutex == NULL && condvar == NULL && rwlock == NULL);
     CHECK(semaphore == NULL && event == NULL && latch == NULL);
 
     /* Nowhere to leave it. */
     INVALID(rowlock_barrier_create(no_pointer(), 1, NULL));
+    INVALID(rowlock_mutex_create(no_pointer(), NULL));
+    INVALID(rowlock_condvar_create(no_pointer(), NULL));
+    INVALID(rowlock_rwlock_create(no_pointer(), NULL));
     INVALID(rowlock_semaphore_create(no_pointer(), 1, NULL));
     INVALID(rowlock_event_create(no_pointer(), false, NULL));
     INVALID(rowlock_latch_create(no_pointer(), 1, NULL));
@@ -49,6 +59,26 @@ int main(void) {
     INVALID(rowlock_barrier_complete_until(NULL, 0, &future, &leads));
     INVALID(rowlock_barrier_complete_timeout(NULL, 0, 1, &leads));
     INVALID(rowlock_barrier_statistics(NULL, &statistics));
+    INVALID(rowlock_mutex_lock(NULL));
+    INVALID(rowlock_mutex_trylock(NULL));
+    INVALID(rowlock_mutex_lock_until(NULL, &future));
+    INVALID(rowlock_mutex_lock_timeout(NULL, 1));
+    INVALID(rowlock_mutex_unlock(NULL));
+    INVALID(rowlock_mutex_statistics(NULL, &statistics));
+    INVALID(rowlock_condvar_signal(NULL));
+    INVALID(rowlock_condvar_broadcast(NULL));
+    INVALID(rowlock_condvar_statistics(NULL, &statistics));
+    INVALID(rowlock_rwlock_rdlock(NULL));
+    INVALID(rowlock_rwlock_tryrdlock(NULL));
+    INVALID(rowlock_rwlock_rdlock_until(NULL, &future));
+    INVALID(rowlock_rwlock_rdlock_timeout(NULL, 1));
+    INVALID(rowlock_rwlock_rdunlock(NULL));
+    INVALID(rowlock_rwlock_wrlock(NULL));
+    INVALID(rowlock_rwlock_trywrlock(NULL));
+    INVALID(rowlock_rwlock_wrlock_until(NULL, &future));
+    INVALID(rowlock_rwlock_wrlock_timeout(NULL, 1));
+    INVALID(rowlock_rwlock_wrunlock(NULL));
+    INVALID(rowlock_rwlock_statistics(NULL, &statistics));
     INVALID(rowlock_semaphore_down(NULL, &value));
     INVALID(rowlock_semaphore_trydown(NULL, &value));
     INVALID(rowlock_semaphore_down_until(NULL, &future, &value));
@@ -77,12 +107,18 @@ int main(void) {
     INVALID(rowlock_word_wake(NULL, true));
     CHECK(arrival == 77 && value == 0);
     rowlock_barrier_destroy(NULL);
+    rowlock_mutex_destroy(NULL);
+    rowlock_condvar_destroy(NULL);
+    rowlock_rwlock_destroy(NULL);
     rowlock_semaphore_destroy(NULL);
     rowlock_event_destroy(NULL);
     rowlock_latch_destroy(NULL);
 
     /* No deadline, or none that a clock shows. */
     OK(rowlock_barrier_create(&barrier, 1, NULL));
+    OK(rowlock_mutex_create(&mutex, NULL));
+    OK(rowlock_condvar_create(&condvar, NULL));
+    OK(rowlock_rwlock_create(&rwlock, NULL));
     OK(rowlock_semaphore_create(&semaphore, UINT32_MAX, NULL));
     OK(rowlock_event_create(&event, true, NULL));
     OK(rowlock_latch_create(&latch, 0, NULL));
@@ -90,6 +126,10 @@ int main(void) {
         const struct timespec *deadline = i < 2 ? &crooked[i] : NULL;
         INVALID(rowlock_barrier_wait_until(barrier, deadline, &leads, &arrival));
         INVALID(rowlock_barrier_complete_until(barrier, 0, deadline, &leads));
+        INVALID(rowlock_mutex_lock_until(mutex, deadline));
+        INVALID(rowlock_condvar_wait_until(condvar, mutex, deadline));
+        INVALID(rowlock_rwlock_rdlock_until(rwlock, deadline));
+        INVALID(rowlock_rwlock_wrlock_until(rwlock, deadline));
         INVALID(rowlock_semaphore_down_until(semaphore, deadline, &value));
         INVALID(rowlock_event_wait_until(event, deadline));
         INVALID(rowlock_latch_wait_until(latch, deadline));
@@ -97,6 +137,23 @@ int main(void) {
     }
     OK(rowlock_barrier_statistics(barrier, &statistics));
     CHECK(statistics.waits == 0);
+
+    /* What nobody has is not given back, nor lent to a condition variable. */
+    CHECK(rowlock_mutex_unlock(mutex) == EPERM);
+    CHECK(rowlock_condvar_wait(condvar, mutex) == EPERM);
+    CHECK(rowlock_condvar_wait_until(condvar, mutex, &future) == EPERM);
+    CHECK(rowlock_condvar_wait_timeout(condvar, mutex, 1) == EPERM);
+    INVALID(rowlock_condvar_wait(condvar, NULL));
+    INVALID(rowlock_condvar_wait(NULL, mutex));
+    INVALID(rowlock_condvar_wait_until(condvar, NULL, &future));
+    INVALID(rowlock_condvar_wait_timeout(condvar, NULL, 1));
+    CHECK(rowlock_rwlock_rdunlock(rwlock) == EPERM && rowlock_rwlock_wrunlock(rwlock) == EPERM);
+    OK(rowlock_rwlock_rdlock(rwlock));
+    CHECK(rowlock_rwlock_wrunlock(rwlock) == EPERM);
+    OK(rowlock_rwlock_rdunlock(rwlock));
+    OK(rowlock_rwlock_wrlock(rwlock));
+    CHECK(rowlock_rwlock_rdunlock(rwlock) == EPERM);
+    OK(rowlock_rwlock_wrunlock(rwlock));
 
     /* Numbers that there are not. */
     INVALID(rowlock_barrier_arrive(barrier, 0, &arrival));
@@ -109,6 +166,9 @@ int main(void) {
 
     /* Nowhere to leave what is asked for. */
     INVALID(rowlock_barrier_statistics(barrier, NULL));
+    INVALID(rowlock_mutex_statistics(mutex, NULL));
+    INVALID(rowlock_condvar_statistics(condvar, NULL));
+    INVALID(rowlock_rwlock_statistics(rwlock, NULL));
     INVALID(rowlock_semaphore_statistics(semaphore, NULL));
     INVALID(rowlock_semaphore_value(semaphore, NULL));
     INVALID(rowlock_event_statistics(event, NULL));
@@ -122,6 +182,9 @@ int main(void) {
     OK(rowlock_word_wait(&word, 1, NULL));
 
     rowlock_barrier_destroy(barrier);
+    rowlock_mutex_destroy(mutex);
+    rowlock_condvar_destroy(condvar);
+    rowlock_rwlock_destroy(rwlock);
     rowlock_semaphore_destroy(semaphore);
     rowlock_event_destroy(event);
     rowlock_latch_destroy(latch);

@@ -1,0 +1,128 @@
+//! Condition variables.
+
+use std::ffi::{c_char, c_int};
+use std::mem::{self, MaybeUninit};
+use std::time::Duration;
+
+use wait::{TimedOut, WaitTimeoutResult};
+
+use crate::argument::{self, create, given};
+use crate::failure::{Failure, status};
+use crate::mutex::Mutex;
+use crate::statistics::{Statistics, leave_statistics};
+
+/// Threads that have a mutex wait at it until they are told that what they wait for may have come.
+///
+/// A wait may end without a cause; whoever waits looks again, in a loop.
+pub struct Condvar(wait::Condvar);
+
+/// Makes a condition variable, whose waiters go by this rule (NULL: "adaptive").
+///
+/// Returns 0, or EINVAL if `condvar` is NULL or `rule` is not a rule; then `*condvar` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_condvar_create(
+    condvar: Option<&mut MaybeUninit<Option<Box<Condvar>>>>,
+    rule: *const c_char,
+) -> c_int {
+    status(|| {
+        create(condvar, "condvar", || {
+            // SAFETY: C passes a text or NULL.
+            let waiting = unsafe { argument::waiting(rule) }?;
+            Ok(Condvar(wait::Condvar::with(waiting)))
+        })
+    })
+}
+
+/// Frees a condition variable that no thread uses any more: all calls have returned. NULL is fine.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_condvar_destroy(condvar: Option<Box<Condvar>>) {
+    drop(condvar);
+}
+
+/// Gives the mutex back, which the calling thread must have, waits until it is told to go on, and takes the mutex again.
+///
+/// Returns 0, EPERM if nobody has the mutex, or EINVAL if an argument is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_condvar_wait(condvar: Option<&Condvar>, mutex: Option<&Mutex>) -> c_int {
+    status(|| {
+        let condvar = given(condvar, "condvar")?;
+        // SAFETY: the calling thread has it, as C is told.
+        let guard = unsafe { given(mutex, "mutex")?.resume() }?;
+        mem::forget(condvar.0.wait(guard));
+        Ok(())
+    })
+}
+
+/// As `rowlock_condvar_wait`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`. The calling thread has the mutex
+/// again in either case, however long that takes.
+///
+/// Returns 0, ETIMEDOUT, EPERM, or EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_condvar_wait_until(
+    condvar: Option<&Condvar>,
+    mutex: Option<&Mutex>,
+    deadline: Option<&libc::timespec>,
+) -> c_int {
+    status(|| {
+        let (condvar, deadline) = (given(condvar, "condvar")?, argument::deadline(deadline)?);
+        // SAFETY: as above.
+        let guard = unsafe { given(mutex, "mutex")?.resume() }?;
+        let (guard, result) = condvar.0.wait_until(guard, deadline);
+        mem::forget(guard);
+        in_time(result)
+    })
+}
+
+/// As `rowlock_condvar_wait_until`, with a timeout in nanoseconds that begins now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_condvar_wait_timeout(
+    condvar: Option<&Condvar>,
+    mutex: Option<&Mutex>,
+    nanoseconds: u64,
+) -> c_int {
+    status(|| {
+        let condvar = given(condvar, "condvar")?;
+        // SAFETY: as above.
+        let guard = unsafe { given(mutex, "mutex")?.resume() }?;
+        let (guard, result) = condvar.0.wait_timeout(guard, Duration::from_nanos(nanoseconds));
+        mem::forget(guard);
+        in_time(result)
+    })
+}
+
+fn in_time(result: WaitTimeoutResult) -> Result<(), Failure> {
+    if result.timed_out() { Err(TimedOut.into()) } else { Ok(()) }
+}
+
+/// Lets one of the waiting threads go on. Never waits.
+///
+/// Returns 0, or EINVAL if `condvar` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_condvar_signal(condvar: Option<&Condvar>) -> c_int {
+    status(|| {
+        given(condvar, "condvar")?.0.notify_one();
+        Ok(())
+    })
+}
+
+/// Lets all waiting threads go on. Never waits.
+///
+/// Returns 0, or EINVAL if `condvar` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_condvar_broadcast(condvar: Option<&Condvar>) -> c_int {
+    status(|| {
+        given(condvar, "condvar")?.0.notify_all();
+        Ok(())
+    })
+}
+
+/// What waiting at it has come to goes to `*statistics`, without the waits for the mutex.
+///
+/// Returns 0, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_condvar_statistics(
+    condvar: Option<&Condvar>,
+    statistics: Option<&mut MaybeUninit<Statistics>>,
+) -> c_int {
+    status(|| leave_statistics(statistics, given(condvar, "condvar")?.0.statistics()))
+}

@@ -1,0 +1,166 @@
+//! Reader-writer locks.
+
+use std::ffi::{c_char, c_int};
+use std::mem::{self, MaybeUninit};
+use std::time::Duration;
+
+use crate::argument::{self, create, given};
+use crate::failure::{Failure, status};
+use crate::statistics::{Statistics, leave_statistics};
+
+/// Many threads have it at a time as readers, or one alone as a writer.
+pub struct RwLock(wait::RwLock<()>);
+
+/// Makes a lock that nobody has, whose waiters go by this rule (NULL: "adaptive").
+///
+/// Returns 0, or EINVAL if `rwlock` is NULL or `rule` is not a rule; then `*rwlock` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_rwlock_create(
+    rwlock: Option<&mut MaybeUninit<Option<Box<RwLock>>>>,
+    rule: *const c_char,
+) -> c_int {
+    status(|| {
+        create(rwlock, "rwlock", || {
+            // SAFETY: C passes a text or NULL.
+            let waiting = unsafe { argument::waiting(rule) }?;
+            Ok(RwLock(wait::RwLock::with((), waiting)))
+        })
+    })
+}
+
+/// Frees a lock that no thread has or waits for. NULL is fine.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_rwlock_destroy(rwlock: Option<Box<RwLock>>) {
+    drop(rwlock);
+}
+
+/// Waits until the calling thread has the lock as a reader.
+///
+/// Returns 0, or EINVAL if `rwlock` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_rwlock_rdlock(rwlock: Option<&RwLock>) -> c_int {
+    status(|| {
+        mem::forget(given(rwlock, "rwlock")?.0.read());
+        Ok(())
+    })
+}
+
+/// Takes the lock as a reader if that can be at once, and does not wait.
+///
+/// Returns 0, EBUSY if it cannot be, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_rwlock_tryrdlock(rwlock: Option<&RwLock>) -> c_int {
+    status(|| {
+        mem::forget(given(rwlock, "rwlock")?.0.try_read().ok_or_else(Failure::would_block)?);
+        Ok(())
+    })
+}
+
+/// As `rowlock_rwlock_rdlock`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+///
+/// Returns 0, ETIMEDOUT, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_rwlock_rdlock_until(rwlock: Option<&RwLock>, deadline: Option<&libc::timespec>) -> c_int {
+    status(|| {
+        mem::forget(given(rwlock, "rwlock")?.0.read_until(argument::deadline(deadline)?)?);
+        Ok(())
+    })
+}
+
+/// As `rowlock_rwlock_rdlock`, but waits no longer than so many nanoseconds.
+///
+/// Returns 0, ETIMEDOUT, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_rwlock_rdlock_timeout(rwlock: Option<&RwLock>, nanoseconds: u64) -> c_int {
+    status(|| {
+        mem::forget(given(rwlock, "rwlock")?.0.read_timeout(Duration::from_nanos(nanoseconds))?);
+        Ok(())
+    })
+}
+
+/// Gives the lock back, which the calling thread must have as a reader.
+///
+/// Returns 0, EPERM if nobody has it as a reader, or EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_rwlock_rdunlock(rwlock: Option<&RwLock>) -> c_int {
+    status(|| {
+        let lock = &given(rwlock, "rwlock")?.0;
+        if !lock.is_read_locked() {
+            return Err(Failure::not_held("rwlock"));
+        }
+        // SAFETY: the calling thread has it as a reader, as C is told, and its guard is forgotten.
+        drop(unsafe { lock.make_read_guard_unchecked() });
+        Ok(())
+    })
+}
+
+/// Waits until the calling thread has the lock as a writer. It waits for ever if it has it already.
+///
+/// Returns 0, or EINVAL if `rwlock` is NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_rwlock_wrlock(rwlock: Option<&RwLock>) -> c_int {
+    status(|| {
+        mem::forget(given(rwlock, "rwlock")?.0.write());
+        Ok(())
+    })
+}
+
+/// Takes the lock as a writer if that can be at once, and does not wait.
+///
+/// Returns 0, EBUSY if it cannot be, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_rwlock_trywrlock(rwlock: Option<&RwLock>) -> c_int {
+    status(|| {
+        mem::forget(given(rwlock, "rwlock")?.0.try_write().ok_or_else(Failure::would_block)?);
+        Ok(())
+    })
+}
+
+/// As `rowlock_rwlock_wrlock`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+///
+/// Returns 0, ETIMEDOUT, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_rwlock_wrlock_until(rwlock: Option<&RwLock>, deadline: Option<&libc::timespec>) -> c_int {
+    status(|| {
+        mem::forget(given(rwlock, "rwlock")?.0.write_until(argument::deadline(deadline)?)?);
+        Ok(())
+    })
+}
+
+/// As `rowlock_rwlock_wrlock`, but waits no longer than so many nanoseconds.
+///
+/// Returns 0, ETIMEDOUT, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_rwlock_wrlock_timeout(rwlock: Option<&RwLock>, nanoseconds: u64) -> c_int {
+    status(|| {
+        mem::forget(given(rwlock, "rwlock")?.0.write_timeout(Duration::from_nanos(nanoseconds))?);
+        Ok(())
+    })
+}
+
+/// Gives the lock back, which the calling thread must have as a writer.
+///
+/// Returns 0, EPERM if nobody has it as a writer, or EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rowlock_rwlock_wrunlock(rwlock: Option<&RwLock>) -> c_int {
+    status(|| {
+        let lock = &given(rwlock, "rwlock")?.0;
+        if !lock.is_write_locked() {
+            return Err(Failure::not_held("rwlock"));
+        }
+        // SAFETY: the calling thread has it as a writer, as C is told, and its guard is forgotten.
+        drop(unsafe { lock.make_write_guard_unchecked() });
+        Ok(())
+    })
+}
+
+/// What waiting for it has come to goes to `*statistics`.
+///
+/// Returns 0, or EINVAL.
+#[unsafe(no_mangle)]
+pub extern "C" fn rowlock_rwlock_statistics(
+    rwlock: Option<&RwLock>,
+    statistics: Option<&mut MaybeUninit<Statistics>>,
+) -> c_int {
+    status(|| leave_statistics(statistics, given(rwlock, "rwlock")?.0.statistics()))
+}
