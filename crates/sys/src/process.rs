@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpid, getppid, set_child_subreaper, set_parent_process_death_signal};
+use rustix::time::{ClockId, clock_gettime};
 
 /// The signals that a terminal or a service manager sends to every process of a group to ask it to end.
 const REQUESTS_TO_END: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM];
@@ -103,7 +104,10 @@ impl std::ops::AddAssign for Usage {
 
 /// What the calling thread has used since it began.
 pub fn thread_usage() -> Usage {
-    usage(libc::RUSAGE_THREAD)
+    // The resource usage of a thread that runs is as of the last tick.
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    let cpu = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.try_into().unwrap_or(0));
+    Usage { cpu, ..usage(libc::RUSAGE_THREAD) }
 }
 
 /// What all descendants of this process have used that have ended and been waited for, by this process or by a parent
@@ -167,6 +171,13 @@ mod tests {
         let used = thread_usage().since(before);
         assert!(used.cpu > Duration::from_millis(1), "{used:?}");
         assert!(used.voluntary_switches >= 1, "{used:?}");
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_thread_is_up_to_date_between_two_ticks() {
+        // Far more often than ticks come, so that most readings of a clock that goes by ticks would be equal.
+        let readings: Vec<Duration> = (0..1_000).map(|_| thread_usage().cpu).collect();
+        assert!(readings.windows(2).all(|pair| pair[0] < pair[1]));
     }
 
     #[test]

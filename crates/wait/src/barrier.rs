@@ -18,7 +18,7 @@ use crate::watch::{Moment, Watch};
 /// A place where a team of threads meets: each waits there until all have arrived, again and again.
 ///
 /// As [`std::sync::Barrier`], but how a thread waits is decided by a waiting rule, and what that came to is counted. A
-/// wait allocates no memory. With a recorder other than [`Off`] every decision is recorded.
+/// wait allocates no memory, unless it is the one in 100 ms that counts the CPUs anew. Each party takes 128 bytes and more. With a recorder other than [`Off`] every decision is recorded.
 ///
 /// All that happened before a party's arrival is visible to all parties after that round's wait.
 pub struct Barrier<R: Recorder = Off> {
@@ -199,7 +199,8 @@ impl<'b, R: Recorder> Party<'b, R> {
 
     /// Arrives for the last time: later rounds do without this member. Never blocks.
     ///
-    /// Only for teams of as many threads as there are parties: where more take turns, nobody knows whose turn is left out.
+    /// Only for teams of as many threads as there are parties: where more take turns, nobody knows whose turn is left out. Nobody may
+    /// arrive under this number any more, nor leave again: rounds would be over before all have come.
     pub fn arrive_and_leave(self) -> Arrival {
         self.arrive_and_leave_and(|| ())
     }

@@ -3,7 +3,7 @@
 #[cfg(not(loom))]
 use std::sync::OnceLock;
 #[cfg(not(loom))]
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use policy::Instant;
 #[cfg(not(loom))]
@@ -18,9 +18,16 @@ const HOLDS: Span = Span::from_millis(100);
 static COSTS: OnceLock<Costs> = OnceLock::new();
 
 /// What things cost here, measured by the first who asks.
+///
+/// Who asks meanwhile is told what they cost elsewhere: nobody waits for another's measurement, which in the child of a
+/// fork would never come.
 #[cfg(not(loom))]
 pub(crate) fn costs() -> Costs {
-    *COSTS.get_or_init(crate::calibrate::briefly)
+    static MEASURED: AtomicBool = AtomicBool::new(false);
+    if COSTS.get().is_none() && !MEASURED.swap(true, Relaxed) {
+        let _ = COSTS.set(crate::calibrate::briefly());
+    }
+    known_costs()
 }
 
 /// What things cost here if somebody has measured that, else what they cost elsewhere.

@@ -51,6 +51,7 @@ pub use event::{Event, Reset};
 pub use latch::Latch;
 pub use mutex::{Mutex, MutexGuard};
 pub use parker::{Parker, Unparker};
+pub use policy::waiting::{Costs, ParseRuleError, Rule};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Overflow, Semaphore};
 pub use statistics::Statistics;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use policy::waiting::Missing;
-use policy::{CpuId, Instant, ThreadId};
+use policy::{CpuId, Instant, Span, ThreadId};
 
 use crate::deadline::TimedOut;
 use crate::ledger::Ledger;
@@ -26,6 +26,10 @@ const PASSED: u32 = 8;
 const PATIENCE: u32 = 64 * PASSED;
 #[cfg(loom)]
 const PATIENCE: u32 = PASSED;
+
+/// How long who sleeps trusts that the looker will come, each time. It may have lost its CPU for long, and the child of a
+/// fork has the word of its parent but not the thread that looks.
+const TRUST: Span = Span::from_millis(5);
 
 /// The longest pause between two looks, in turns of the processor's pause.
 #[cfg(not(loom))]
@@ -233,7 +237,13 @@ impl Awaited for Turn<'_> {
             return;
         }
         (self.looks, self.slept, self.pause) = (false, true, 1);
-        self.mutex.word.sleep(seen, deadline, self.scope);
+        let until = if seen & LOOKER == 0 {
+            deadline
+        } else {
+            let trusted = sync::now() + TRUST;
+            Some(deadline.map_or(trusted, |deadline| deadline.min(trusted)))
+        };
+        self.mutex.word.sleep(seen, until, self.scope);
     }
 
     fn missing(&mut self) -> &[Missing] {

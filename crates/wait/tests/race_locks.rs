@@ -70,7 +70,12 @@ fn pass_round_by_a_condition_variable(waiting: Waiting, rounds: u64) {
 
 fn main() {
     let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
-    let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10), ..Costs::default() };
+    let costs = Costs {
+        cs: Span::from_micros(20),
+        margin: Span::from_micros(10),
+        lone_yield: Span::from_nanos(500),
+        tick: Span::from_millis(4),
+    };
     for entry in WAITING {
         let never_blocks = matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield);
         let rounds = stress * if never_blocks { 20 } else { 500 };

@@ -143,7 +143,12 @@ fn take_turns_by_a_word(waiting: Waiting, rounds: u64) {
 
 fn main() {
     let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
-    let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10), ..Costs::default() };
+    let costs = Costs {
+        cs: Span::from_micros(20),
+        margin: Span::from_micros(10),
+        lone_yield: Span::from_nanos(500),
+        tick: Span::from_millis(4),
+    };
     for entry in WAITING {
         // A rule that never gives up its CPU makes little headway with more threads than CPUs.
         let rounds = stress * if matches!(entry.example, Rule::AlwaysSpin | Rule::OwnerRunning) { 20 } else { 500 };

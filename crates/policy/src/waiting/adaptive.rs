@@ -49,6 +49,8 @@ const LONE: u64 = 1_800;
 const FOREIGN: u64 = 250;
 /// Losing two ticks within so many yields is a strike.
 const FEW_YIELDS: u32 = 64;
+/// The tick where nobody has said how long it is.
+const USUAL_TICK: Span = Span::from_millis(4);
 /// How long one wait may take before it blocks.
 const PATIENCE: Span = Span::from_millis(10);
 /// How many of a thread's latest computations tell its grain.
@@ -86,7 +88,10 @@ pub(super) struct Adaptive {
 }
 
 impl Adaptive {
-    pub(super) const fn new(costs: Costs) -> Adaptive {
+    pub(super) const fn new(mut costs: Costs) -> Adaptive {
+        if costs.tick.is_zero() {
+            costs.tick = USUAL_TICK;
+        }
         Adaptive {
             costs,
             bound: costs.cs.scaled(BOUND),
@@ -125,7 +130,7 @@ impl Adaptive {
             }
             Observation::Spun(_) if self.is_impatient(team) => Decision::Block,
             Observation::Spun(_) => Decision::Yield,
-            Observation::Yielded(_) if self.has_strayed(team) => self.begins(team),
+            Observation::Yielded(_) if self.has_strayed(team) && !self.is_impatient(team) => self.begins(team),
             Observation::Yielded(took) => {
                 self.here = team.own_cpu;
                 if self.is_struck(took, team.now, state) || self.is_impatient(team) {

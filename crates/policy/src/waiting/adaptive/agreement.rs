@@ -18,13 +18,15 @@ pub(super) enum Conduct {
 const FIRST: Span = Span::from_millis(50);
 /// 50 ms to 1.6 s.
 const MOST_DOUBLINGS: u32 = 5;
+/// How far strikes are counted: then again from two less, so that every second one can still be told.
+const MOST_STRIKES: u32 = 7;
 
 /// An agreement, in force or past.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Agreement {
-    /// In units of 1024 ns, of which the word keeps 44 bits: more than half a year of them since the clock began.
+    /// In units of 2^20 ns, a millisecond: the 44 bits that the word keeps are all that an [`Instant`] can hold.
     until: u64,
-    /// One more than how often its time has been doubled; zero before the first strike.
+    /// How many there have been in a row; zero before the first.
     strikes: u32,
     way: Way,
     cpu: CpuId,
@@ -69,7 +71,7 @@ impl Agreement {
     /// A team that `gathers` does so away from where it was struck, first on one CPU, then on another; where that was
     /// of no use it blocks, and tries the former again at every second occasion.
     pub(super) fn after_strike(self, now: Instant, here: CpuId, elsewhere: Option<CpuId>, gathers: bool) -> Agreement {
-        let forgotten = units(now) > self.until + (self.length().as_nanos() >> 10);
+        let forgotten = units(now) > self.until + (self.length().as_nanos() >> UNIT);
         let past = if forgotten { Agreement::default() } else { self };
         let in_force = past.conduct(now) != Conduct::Open;
         let (way, cpu) = match (past.way, elsewhere) {
@@ -80,20 +82,22 @@ impl Agreement {
             (Way::Blocks, _) if past.strikes % 2 == 0 => (Way::Blocks, past.cpu),
             (_, Some(cpu)) => (Way::YieldsFirst, cpu),
         };
-        let next = Agreement { until: 0, strikes: (past.strikes + 1).min(MOST_DOUBLINGS + 1), way, cpu };
+        let strikes = if past.strikes < MOST_STRIKES { past.strikes + 1 } else { MOST_STRIKES - 1 };
+        let next = Agreement { until: 0, strikes, way, cpu };
         Agreement { until: units(now + next.length()), ..next }
     }
 
     /// How long it is agreed on.
     fn length(self) -> Span {
-        FIRST.scaled(1_000 << self.strikes.saturating_sub(1))
+        FIRST.scaled(1_000 << self.strikes.saturating_sub(1).min(MOST_DOUBLINGS))
     }
 }
 
 fn units(at: Instant) -> u64 {
-    at.as_nanos() >> 10
+    at.as_nanos() >> UNIT
 }
 
+const UNIT: u32 = 20;
 const UNTIL: u32 = 44;
 const STRIKES: u32 = 3;
 const WAY: u32 = 2;
@@ -131,7 +135,8 @@ impl From<Agreement> for TeamState {
 mod tests {
     use super::*;
 
-    const AT: Instant = Instant::from_nanos(1 << 50);
+    /// A machine that has been up for two years.
+    const AT: Instant = Instant::from_nanos(1 << 56);
     const HERE: CpuId = CpuId(3);
     const THERE: CpuId = CpuId(1_000);
 
@@ -145,7 +150,7 @@ mod tests {
         for time in 0..times {
             if time > 0 {
                 // At the end of the agreement before.
-                now = Instant::from_nanos((agreement.until + 1) << 10);
+                now = Instant::from_nanos((agreement.until + 1) << UNIT);
             }
             agreement = agreement.after_strike(now, HERE, Some(THERE), gathers);
         }
@@ -155,7 +160,7 @@ mod tests {
     #[test]
     fn an_agreement_survives_the_word_that_it_is_kept_in() {
         for way in [Way::Careful, Way::YieldsFirst, Way::YieldsSecond, Way::Blocks] {
-            for (until, strikes, cpu) in [(0, 0, 0), (1, 3, 7), ((1 << UNTIL) - 1, MOST_DOUBLINGS + 1, 0x7fff)] {
+            for (until, strikes, cpu) in [(0, 0, 0), (1, 3, 7), ((1 << UNTIL) - 1, MOST_STRIKES, 0x7fff)] {
                 let agreement = Agreement { until, strikes, way, cpu: CpuId(cpu) };
                 assert_eq!(Agreement::from(TeamState::from(agreement)), agreement);
             }
@@ -168,25 +173,27 @@ mod tests {
         assert_eq!(Agreement::default().conduct(AT), Conduct::Open);
         let (now, agreement) = struck(1, false);
         assert_eq!(agreement.conduct(now), Conduct::Careful);
-        assert_eq!(agreement.conduct(now + millis(49)), Conduct::Careful);
-        assert_eq!(agreement.conduct(now + millis(51)), Conduct::Open);
+        assert_eq!(agreement.conduct(now + millis(48)), Conduct::Careful);
+        assert_eq!(agreement.conduct(now + millis(52)), Conduct::Open);
     }
 
     #[test]
     fn each_strike_in_a_row_doubles_the_time_up_to_a_limit() {
-        for (times, lasts) in [(1, 50), (2, 100), (3, 200), (4, 400), (5, 800), (6, 1_600), (9, 1_600)] {
+        for (times, lasts) in
+            [(1, 50), (2, 100), (3, 200), (4, 400), (5, 800), (6, 1_600), (7, 1_600), (8, 1_600), (9, 1_600)]
+        {
             let (now, agreement) = struck(times, false);
-            assert_eq!(agreement.conduct(now + millis(lasts - 1)), Conduct::Careful, "{times} strikes");
-            assert_eq!(agreement.conduct(now + millis(lasts + 1)), Conduct::Open, "{times} strikes");
+            assert_eq!(agreement.conduct(now + millis(lasts - 2)), Conduct::Careful, "{times} strikes");
+            assert_eq!(agreement.conduct(now + millis(lasts + 2)), Conduct::Open, "{times} strikes");
         }
     }
 
     #[test]
     fn strikes_long_ago_are_forgotten() {
         let (now, agreement) = struck(4, false);
-        let late = now + millis(400 + 401);
+        let late = now + millis(400 + 404);
         assert_eq!(agreement.after_strike(late, HERE, None, false).length(), millis(50));
-        let soon = now + millis(400 + 399);
+        let soon = now + millis(400 + 396);
         assert_eq!(agreement.after_strike(soon, HERE, None, false).length(), millis(800));
     }
 
@@ -215,12 +222,20 @@ mod tests {
         let blocks = Agreement { strikes: 4, ..blocks };
         let still = blocks.after_strike(now, THERE, Some(THERE), true);
         assert_eq!(still.conduct(now), Conduct::Gathered { cpu: HERE, yields: false });
+        // However often.
+        let mut agreement = blocks;
+        let tries = (0..20).filter(|_| {
+            let again = agreement.after_strike(now, THERE, Some(THERE), true);
+            agreement = Agreement { strikes: again.strikes, ..blocks };
+            again.conduct(now) != Conduct::Gathered { cpu: HERE, yields: false }
+        });
+        assert_eq!(tries.count(), 10);
     }
 
     #[test]
     fn a_team_that_scatters_is_careful_for_the_rest_of_the_time() {
         let (now, agreement) = struck(1, true);
         assert_eq!(agreement.scattered().conduct(now), Conduct::Careful);
-        assert_eq!(agreement.scattered().conduct(now + millis(51)), Conduct::Open);
+        assert_eq!(agreement.scattered().conduct(now + millis(52)), Conduct::Open);
     }
 }
