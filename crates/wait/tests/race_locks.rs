@@ -80,6 +80,12 @@ fn main() {
         let never_blocks = matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield);
         let rounds = stress * if never_blocks { 20 } else { 500 };
         let waiting = Waiting::by(entry.example).with_costs(costs).with_cpus(2);
+        // What is found out once in a process is found out before there are threads: a race detector does not see how the
+        // standard library lets the others know.
+        let mutex = Mutex::with((), waiting);
+        let held = mutex.lock();
+        assert!(mutex.lock_timeout(Duration::ZERO).is_err());
+        drop(held);
         add_under_a_mutex(waiting, rounds);
         copy_under_a_reader_writer_lock(waiting, rounds);
         pass_round_by_a_condition_variable(waiting, rounds);
