@@ -123,14 +123,15 @@ int rowlock_barrier_wait_timeout(const struct rowlock_barrier *barrier,
 // Arrives so many times in one round (mostly 1), and does not wait. The number of the arrival goes to `*arrival`, for
 // `rowlock_barrier_complete`.
 //
-// Returns 0, or EINVAL, which is no arrival, if `barrier` or `arrival` is NULL, or `count` is 0 or more than there are parties.
+// Returns 0, or EINVAL, which is no arrival, if `barrier` or `arrival` is NULL, or `count` is 0 or more than there are parties. With
+// more arrivals than are missing the rest counts for the next round, and the number is the last one's.
 int rowlock_barrier_arrive(const struct rowlock_barrier *barrier,
                            uint32_t count,
                            uint64_t *arrival);
 
 // Arrives for the last time, and does not wait: later rounds do without the calling thread.
 //
-// Returns 0, or EINVAL if `barrier` is NULL.
+// Returns 0, or EINVAL if `barrier` is NULL or as many have left as there are parties. A thread that has left must not come again.
 int rowlock_barrier_arrive_and_drop(const struct rowlock_barrier *barrier);
 
 // Waits until all have arrived in the round of the arrival with this number, by whatever thread. `*leads` is as for

@@ -227,7 +227,8 @@ pub unsafe extern "C" fn rowlock_barrier_wait_timeout(
 /// Arrives so many times in one round (mostly 1), and does not wait. The number of the arrival goes to `*arrival`, for
 /// `rowlock_barrier_complete`.
 ///
-/// Returns 0, or EINVAL, which is no arrival, if `barrier` or `arrival` is NULL, or `count` is 0 or more than there are parties.
+/// Returns 0, or EINVAL, which is no arrival, if `barrier` or `arrival` is NULL, or `count` is 0 or more than there are parties. With
+/// more arrivals than are missing the rest counts for the next round, and the number is the last one's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_arrive(
     barrier: *const Barrier,
@@ -256,13 +257,15 @@ pub unsafe extern "C" fn rowlock_barrier_arrive(
 
 /// Arrives for the last time, and does not wait: later rounds do without the calling thread.
 ///
-/// Returns 0, or EINVAL if `barrier` is NULL.
+/// Returns 0, or EINVAL if `barrier` is NULL or as many have left as there are parties. A thread that has left must not come again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_arrive_and_drop(barrier: *const Barrier) -> c_int {
     status(|| {
         // SAFETY: C passes a barrier or NULL.
         let (seat, completion) = unsafe { seat(barrier) }?;
-        seat.leave(|| completion.run()).map(drop).ok_or_else(gone)
+        seat.leave(|| completion.run())
+            .map(drop)
+            .ok_or_else(|| Failure::invalid("all parties have left the barrier already"))
     })
 }
 

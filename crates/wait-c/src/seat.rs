@@ -5,8 +5,8 @@
 //! beyond the team are anonymous.
 
 use std::cell::RefCell;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wait::{Arrival, Barrier, Party};
@@ -15,6 +15,8 @@ use wait::{Arrival, Barrier, Party};
 pub(crate) struct Seats {
     pub(crate) barrier: Barrier,
     free: Mutex<Vec<u32>>,
+    /// How many parties have left the team.
+    left: AtomicU32,
     /// C has not destroyed it.
     in_use: AtomicBool,
 }
@@ -38,7 +40,7 @@ thread_local! {
 impl Seats {
     pub(crate) fn new(barrier: Barrier) -> Seats {
         let free = (0..barrier.parties()).rev().collect();
-        Seats { barrier, free: Mutex::new(free), in_use: AtomicBool::new(true) }
+        Seats { barrier, free: Mutex::new(free), left: AtomicU32::new(0), in_use: AtomicBool::new(true) }
     }
 
     /// Says that no thread will come any more.
@@ -90,8 +92,11 @@ impl Seat {
         });
     }
 
-    /// Leaves the team for ever: later rounds do without this member.
+    /// Leaves the team for ever: later rounds do without this member. Nothing happens where all have left already.
     pub(crate) fn leave(mut self, completion: impl FnOnce()) -> Option<Arrival> {
+        let parties = self.seats.barrier.parties();
+        let one_more = |left| (left < parties).then_some(left + 1);
+        self.seats.left.fetch_update(Relaxed, Relaxed, one_more).ok()?;
         // Its number is nobody's any more.
         self.number = None;
         self.party.take().map(|party| party.arrive_and_leave_and(completion))
@@ -172,5 +177,13 @@ mod tests {
         let others: Vec<_> = (0..64).map(|_| seats(1)).collect();
         others.iter().for_each(|other| assert_eq!(number(other), Some(0)));
         assert_eq!(Arc::strong_count(&closed), 1);
+    }
+
+    #[test]
+    fn no_more_leave_than_there_are_parties() {
+        let seats = seats(2);
+        assert!(Seat::of(&seats).leave(|| ()).is_some());
+        assert!(Seat::of(&seats).leave(|| ()).is_some());
+        assert!(Seat::of(&seats).leave(|| ()).is_none());
     }
 }
