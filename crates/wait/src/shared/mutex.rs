@@ -155,7 +155,6 @@ impl Mutex {
         let taken = body.lock.take_over(seen, self.own());
         if taken {
             body.died.store(died, Relaxed);
-            participants.forget_at(owner.0);
         }
         taken
     }

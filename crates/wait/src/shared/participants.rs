@@ -49,13 +49,6 @@ impl Participants {
     pub(super) fn forget(&self) -> Vec<u32> {
         self.places.iter().filter_map(|place| place.forget(self.namespace)).collect()
     }
-
-    /// Frees that place, if its process has ended.
-    pub(super) fn forget_at(&self, place: u32) {
-        if let Some(place) = self.places.get(place as usize) {
-            place.forget(self.namespace);
-        }
-    }
 }
 
 impl Drop for Participants {

@@ -158,14 +158,21 @@ fn killed(rule: Rule) {
 }
 
 fn killed_after_its_arrival() {
-    let (_folder, path, barrier) = barrier(2, Rule::Adaptive);
-    let mut mine = barrier.join().unwrap();
-    let mut victim = member(&path);
-    victim.tell("wait");
-    until_arrived(&barrier, 1);
-    victim.kill();
-    assert!(mine.wait().unwrap().is_leader());
-    assert_eq!(mine.wait(), Err(WaitError::Abandoned(Lost { number: 1, pid: victim.pid() })));
+    for rule in [Rule::Adaptive, Rule::AlwaysBlock] {
+        let (_folder, path, barrier) = barrier(3, rule);
+        let mut mine = [0, 1].map(|_| barrier.join().unwrap());
+        let mut victim = member(&path);
+        victim.tell("wait");
+        until_arrived(&barrier, 1);
+        victim.kill();
+        // It is not the dead one that is missing.
+        let arrival = mine[0].wait_until(long_since()).unwrap_err().into_arrival().expect("the round can be completed");
+        assert!(mine[1].wait().unwrap().is_leader());
+        assert!(mine[0].complete(arrival).is_ok());
+        let gone = Lost { number: 2, pid: victim.pid() };
+        assert_eq!(mine[0].wait(), Err(WaitError::Abandoned(gone)));
+        assert_eq!(mine[1].wait(), Err(WaitError::Abandoned(gone)));
+    }
 }
 
 fn deadline_passes() {
