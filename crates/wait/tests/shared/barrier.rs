@@ -204,6 +204,12 @@ fn goes_on_without_who_left() {
     let mut other = member(&path);
     other.tell("leave");
     other.ends_well();
+    for round in 0..2 {
+        let late = mine[0].wait_until(long_since()).unwrap_err();
+        let arrival = late.into_arrival().unwrap_or_else(|| panic!("round {round}: nobody is gone who is awaited"));
+        assert!(mine[1].wait().is_ok());
+        assert!(mine[0].complete(arrival).is_ok());
+    }
     std::thread::scope(|scope| {
         for party in &mut mine {
             scope.spawn(move || (0..ROUNDS).for_each(|_| assert!(party.wait().is_ok())));
@@ -218,8 +224,11 @@ fn fork() {
     for _ in 0..2 {
         other.tell("fork");
         other.expect("done");
+        assert!(barrier.join().is_err(), "its parent has its place");
+        let late = mine.wait_until(long_since()).unwrap_err();
+        let arrival = late.into_arrival().expect("its parent is not gone");
         other.tell("wait");
-        assert!(mine.wait().is_ok());
+        assert!(mine.complete(arrival).is_ok());
         other.expect("done");
     }
 }
