@@ -166,7 +166,7 @@ impl fmt::Debug for Condvar {
 #[cfg(not(loom))]
 const BELLS: usize = 16;
 #[cfg(loom)]
-const BELLS: usize = 2;
+const BELLS: usize = 1;
 
 /// A condition variable's memory, wherever it lies: without pointers, and valid as zeros.
 #[derive(Debug)]

@@ -74,6 +74,7 @@ fn a_writer_that_gives_up_lets_the_readers_in() {
         }
     };
     model("cs", 1, [impatient, read, read]);
+    model("cs", 3, [impatient, |lock| (0..2).for_each(|_| read(lock)), |_| ()]);
     model("cs", 1, [impatient, write, read]);
 }
 
