@@ -85,6 +85,7 @@ fn a_reader_that_gives_up_takes_no_waking_with_it() {
             plain.with(|_| ());
         }
     };
-    model("always-block", 2, [impatient, write, write]);
+    let writes_twice = |lock: &RwLock<Plain>| (0..2).for_each(|_| write(lock));
+    model("always-block", 3, [impatient, writes_twice, write]);
     model("cs", 1, [impatient, write, read]);
 }

@@ -23,3 +23,22 @@ pub(super) const fn step(bound: Span, seen: Observation) -> Decision {
         _ => Decision::Block,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_spins_once_and_then_blocks_however_often_it_is_woken() {
+        let bound = bound(Costs { cs: Span::from_micros(16), ..Costs::default() });
+        let seen = [Observation::Arrived, Observation::Spun(bound), Observation::Woken, Observation::Woken];
+        let decisions = seen.map(|seen| step(bound, seen));
+        let spin = Decision::Spin(Span::from_micros(4));
+        assert_eq!(decisions, [spin, Decision::Block, Decision::Block, Decision::Block]);
+    }
+
+    #[test]
+    fn without_a_bound_it_blocks() {
+        assert_eq!(step(Span::ZERO, Observation::Arrived), Decision::Block);
+    }
+}
