@@ -70,9 +70,10 @@ impl CountedFutex {
 
     /// Sleeps until woken or to the deadline, if the value is one to sleep on. May return early.
     pub(crate) fn sleep(&self, is_to_sleep_on: impl Fn(u32) -> bool, deadline: Option<Instant>, scope: Scope) {
+        // In shared memory the number of sleepers may be anything, so it wraps around.
         let mut seen = Word(self.0.word().load(Relaxed));
         while is_to_sleep_on(seen.value()) {
-            match self.0.word().compare_exchange_weak(seen.0, seen.0 + Word::SLEEPER, Relaxed, Relaxed) {
+            match self.0.word().compare_exchange_weak(seen.0, seen.0.wrapping_add(Word::SLEEPER), Relaxed, Relaxed) {
                 Ok(_) => {
                     self.0.sleep(seen.value(), deadline, scope);
                     self.0.word().fetch_sub(Word::SLEEPER, Relaxed);
@@ -125,6 +126,13 @@ mod tests {
             sleeper.join().unwrap();
         });
         assert_eq!(word.change(Some).map(|change| change.sleepers), Ok(0));
+    }
+
+    #[test]
+    fn any_number_of_sleepers_can_be_slept_beside() {
+        let word = CountedFutex(HalfFutex::new(u64::from(u32::MAX) << 32));
+        word.sleep(|value| value == 0, Some(Instant::from_nanos(1)), Scope::Shared);
+        assert_eq!(word.change(Some).map(|change| change.sleepers), Ok(u32::MAX));
     }
 
     #[test]

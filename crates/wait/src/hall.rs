@@ -114,7 +114,7 @@ impl<'a> Hall<'a> {
     pub(crate) fn arrive(self, sighted: Option<u32>, before_release: impl FnOnce()) -> Ticket {
         let ticket = self.ticket_of(self.head.arrivals.0.fetch_add(1, AcqRel));
         if sighted.is_some() {
-            self.slot(sighted).sighting.publish(ticket.round, sync::current_cpu());
+            self.slot(sighted).sighting.publish(ticket.round, ticket.leads, sync::current_cpu());
         }
         if ticket.leads {
             // Whatever becomes of what is done before, the others are let go.
@@ -148,16 +148,21 @@ impl<'a> Hall<'a> {
         if self.namespace.is_some() { Scope::Shared } else { Scope::Process }
     }
 
-    /// Who is gone without having arrived in `round`, which so cannot be completed. Nobody within one process.
+    /// Whose death keeps `round`, which is not complete, from being so. Nobody within one process.
+    ///
+    /// If a member has said that it was the last to arrive, all have arrived, and only that one is awaited: it lets the others
+    /// go. Who drew the last ticket and was killed before it could say so is not seen to have arrived, and counts as one that has not.
     pub(crate) fn lost(self, round: Round) -> Option<Lost> {
         let namespace = self.namespace?;
-        // The last arriver may have been killed before it let the others go, and who was about to leave before it arrived.
-        let all_have_arrived = self.head.arrivals.0.load(Relaxed) / u64::from(self.parties()) > round.0;
-        (0..).zip(self.slots).find_map(|(number, slot)| {
-            let sighting = &slot.0.sighting;
-            let hinders = sighting.missing_from(round).is_some() || sighting.is_leaving() || all_have_arrived;
-            let process = if hinders { slot.0.place.lost(namespace) } else { None };
-            Some(Lost { number, pid: process? })
+        let lost = |number: u32, slot: &Slot| Some(Lost { number, pid: slot.place.lost(namespace)? });
+        let slots = || (0..).zip(self.slots.iter().map(|slot| &slot.0));
+        if let Some((number, leader)) = slots().find(|(_, slot)| slot.sighting.leads(round)) {
+            return lost(number, leader);
+        }
+        slots().find_map(|(number, slot)| {
+            // Who was about to leave may have been killed before it arrived.
+            let hinders = slot.sighting.missing_from(round).is_some() || slot.sighting.is_leaving();
+            if hinders { lost(number, slot) } else { None }
         })
     }
 
@@ -287,9 +292,31 @@ mod tests {
         let room = Room::of_the_dead(2);
         for number in [0, 1] {
             room.0.arrivals.0.fetch_add(1, Relaxed);
-            room.1[number].0.sighting.publish(FIRST, policy::CpuId(0));
+            room.1[number].0.sighting.publish(FIRST, number == 1, policy::CpuId(0));
         }
-        assert!(room.hall().lost(FIRST).is_some());
+        assert_eq!(room.hall().lost(FIRST).map(|lost| lost.number), Some(1));
+    }
+
+    #[test]
+    fn the_last_arriver_may_have_died_before_it_said_that_it_was() {
+        let room = Room::of_the_dead(2);
+        room.hall().arrive(Some(0), || ());
+        room.0.arrivals.0.fetch_add(1, Relaxed);
+        assert_eq!(room.hall().lost(FIRST).map(|lost| lost.number), Some(1));
+    }
+
+    #[test]
+    fn while_the_last_arriver_lives_nobody_else_hinders_its_round() {
+        let mut room = Room::of_the_dead(3);
+        room.1[1] = Slot::new();
+        assert!(room.1[1].0.place.take(Claimant::own(sys::identity::pid_namespace())));
+        room.hall().arrive(Some(0), || ());
+        // Killed between its arrival and saying so.
+        room.0.arrivals.0.fetch_add(1, Relaxed);
+        let mut during = None;
+        room.hall().arrive(Some(1), || during = Some(room.hall().lost(FIRST)));
+        assert_eq!(during, Some(None));
+        assert_eq!(room.hall().lost(Round(1)).map(|lost| lost.number), Some(0));
     }
 
     #[test]

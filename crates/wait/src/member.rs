@@ -5,9 +5,9 @@
 //! | 0 | free | a process that takes the place: exchanges 0 for itself |
 //! | process | taken | its member: marks it as retired or gone, or frees it |
 //! | process, retired | retired: nobody waits for the member any more | nobody |
-//! | process, gone | gone, though it is still awaited | nobody |
+//! | process, gone | gone, though it is still awaited | who has mended it: frees it |
 //!
-//! Where a member's death can be mended, who has mended it frees the place.
+//! Where a member's death can be mended, who has mended it frees the place, or takes it at once for itself.
 //!
 //! The word tells a process by its number and its start, so whoever is killed at any moment either has not taken the
 //! place or can be told to be dead. Nothing else has to be written for it, and nothing can be left half done.
@@ -26,7 +26,7 @@ pub(crate) const TRUST: Span = Span::from_millis(100);
 const PID_BITS: u32 = 22;
 /// At 100 ticks a second, 38 bits are 87 years.
 const START_BITS: u32 = 38;
-/// The process was in another PID namespace than the one that made the memory, so its number says nothing there.
+/// The process was in another PID namespace than the one that made the memory, or cannot tell, so its number says nothing there.
 const FOREIGN: u64 = 1 << 60;
 const GONE: u64 = 1 << 61;
 const RETIRED: u64 = 1 << 62;
@@ -43,7 +43,7 @@ pub(crate) struct Claimant(u64);
 impl Claimant {
     /// The calling process, in memory made in this PID namespace.
     pub(crate) fn own(namespace: u64) -> Claimant {
-        let foreign = if namespace == sys::identity::pid_namespace() { 0 } else { FOREIGN };
+        let foreign = if is_here(namespace) { 0 } else { FOREIGN };
         Claimant::of(Identity::own()).with(foreign)
     }
 
@@ -105,7 +105,8 @@ impl Place {
 
     /// The process whose member it was, where that is awaited and gone: it has said so, or its process has ended.
     ///
-    /// Reads files below `/proc`. From another PID namespace than the member's, nobody can be seen to have ended.
+    /// Reads files below `/proc`. From another PID namespace than the member's, or one that cannot be told, nobody can be seen
+    /// to have ended.
     pub(crate) fn lost(&self, namespace: u64) -> Option<u32> {
         self.lost_claimant(namespace).map(|claimant| claimant.identity().pid)
     }
@@ -117,15 +118,36 @@ impl Place {
         Some(claimant.identity().pid)
     }
 
-    fn lost_claimant(&self, namespace: u64) -> Option<Claimant> {
+    /// Takes the place of a process that was found to be gone, if it still is that one's.
+    pub(crate) fn take_over(&self, gone: Claimant, claimant: Claimant) -> bool {
+        self.0.compare_exchange(gone.0, claimant.0, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Writes down that a process is gone, over whatever is there: in a place that is nobody's but kept for this.
+    pub(crate) fn remember(&self, gone: Claimant) {
+        self.0.store(gone.with(GONE).0, Release);
+    }
+
+    /// As [`Place::lost`], but who it was for all purposes.
+    pub(crate) fn lost_claimant(&self, namespace: u64) -> Option<Claimant> {
         let claimant = Claimant(self.0.load(Relaxed));
         if claimant.0 == 0 || claimant.0 & RETIRED != 0 {
             return None;
         }
-        let can_be_seen = || claimant.0 & FOREIGN == 0 && namespace == sys::identity::pid_namespace();
+        let can_be_seen = || claimant.0 & FOREIGN == 0 && is_here(namespace);
         let is_lost = claimant.0 & GONE != 0 || can_be_seen() && !claimant.identity().lives();
         is_lost.then_some(claimant)
     }
+}
+
+/// Whether numbers of processes mean in that PID namespace what they mean to this process.
+fn is_here(namespace: u64) -> bool {
+    are_the_same(namespace, sys::identity::pid_namespace())
+}
+
+/// Zero is that of a process that cannot tell, so it may be any.
+fn are_the_same(one: u64, other: u64) -> bool {
+    one != 0 && one == other
 }
 
 #[cfg(all(test, not(loom)))]
@@ -169,6 +191,13 @@ mod tests {
         place.give_back(other);
         place.give_back(Claimant::own(namespace));
         assert!(!place.take(other));
+    }
+
+    #[test]
+    fn namespaces_that_nobody_can_tell_are_not_taken_for_the_same() {
+        assert!(are_the_same(7, 7));
+        assert!(!are_the_same(7, 8));
+        assert!(!are_the_same(0, 0));
     }
 
     #[test]

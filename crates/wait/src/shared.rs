@@ -17,7 +17,8 @@
 //! * A *thread* that ends without dropping its member (it was forgotten, or is stuck) is not seen to be gone while its process lives.
 //! * Processes see each other end *within one PID namespace*, that of the process that made the object. A member from another
 //!   one, as in another container, can wait and be waited for, but it takes a deadline to find out that it is gone. So it is where
-//!   `/proc` is hidden and the number of a process that has ended is used again.
+//!   `/proc` is not mounted, or is hidden and the number of a process that has ended is used again.
+//! * A process that *executes another program* is the same process, and lives.
 
 mod barrier;
 mod event;

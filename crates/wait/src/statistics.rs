@@ -34,18 +34,18 @@ impl Statistics {
         (self.spins > 0).then(|| 100.0 * self.successful_spins as f64 / self.spins as f64)
     }
 
-    /// What the waits at two objects have come to together.
+    /// What the waits at two objects have come to together; each number at the most what it can be.
     #[must_use]
     pub fn plus(self, other: Statistics) -> Statistics {
         Statistics {
-            waits: self.waits + other.waits,
-            spins: self.spins + other.spins,
-            successful_spins: self.successful_spins + other.successful_spins,
+            waits: self.waits.saturating_add(other.waits),
+            spins: self.spins.saturating_add(other.spins),
+            successful_spins: self.successful_spins.saturating_add(other.successful_spins),
             spin_time: self.spin_time + other.spin_time,
-            yields: self.yields + other.yields,
-            blocks: self.blocks + other.blocks,
-            moves: self.moves + other.moves,
-            strikes: self.strikes + other.strikes,
+            yields: self.yields.saturating_add(other.yields),
+            blocks: self.blocks.saturating_add(other.blocks),
+            moves: self.moves.saturating_add(other.moves),
+            strikes: self.strikes.saturating_add(other.strikes),
         }
     }
 }
@@ -141,6 +141,15 @@ mod tests {
         assert_eq!(Statistics::default().ssr_percent(), None);
         let spun = Statistics { waits: 8, spins: 4, successful_spins: 3, ..Statistics::default() };
         assert_eq!(spun.ssr_percent(), Some(75.0));
+    }
+
+    #[test]
+    fn a_sum_is_no_more_than_can_be() {
+        let (most, one) = (
+            Statistics { waits: u64::MAX, spins: 1, ..Default::default() },
+            Statistics { waits: 1, spins: 2, ..Default::default() },
+        );
+        assert_eq!(most.plus(one), Statistics { waits: u64::MAX, spins: 3, ..Default::default() });
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl fmt::Debug for Barrier {
 /// There is no number left for one more member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "all {parties} members have joined already, some of them perhaps in an earlier run: remove the barrier and make a new one"
+    "no number is left in the barrier's team of {parties}, some perhaps since an earlier run: remove the barrier and make a new one"
 )]
 pub struct Full {
     /// How many members there are.

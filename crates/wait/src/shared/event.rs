@@ -28,7 +28,7 @@ impl Body for RawEvent {
     const KIND: Kind = Kind::Event;
 
     fn spares(&self, _: u32) -> bool {
-        false
+        true
     }
 }
 

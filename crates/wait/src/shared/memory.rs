@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use rustix::fs::{AtFlags, CWD, FileType, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::io::{Errno, retry_on_intr};
 use sys::shared_memory::{Mapping, Plain, View};
 
 use super::mutex::Body as MutexBody;
@@ -26,7 +27,7 @@ pub const MOST_MEMBERS: u32 = 1 << 16;
 /// "rowlock" and a byte that no text has, read as a number: it is another one where bytes are in another order.
 const MAGIC: u64 = u64::from_ne_bytes(*b"rowlock\x81");
 /// Of everything that is in the memory; a new one for each change of it.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What kind of object a memory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +66,15 @@ pub enum MemoryError {
         #[source]
         why: io::Error,
     },
-    /// A number of members that no shared object has.
-    #[error("a shared object has 1 to {MOST_MEMBERS} members, not {0}")]
+    /// A number of processes or members that no shared object has.
+    #[error("a shared object is for 1 to {MOST_MEMBERS} processes, or members of a barrier, and not for {0}")]
     Members(u32),
-    /// It has no place for one more process.
-    #[error("{0} processes have this shared object open, or had it when they died, and it has no place for more")]
+    /// It has no place for one more process: those that have it open live, or cannot be seen to have ended, or one has died with the
+    /// mutex.
+    #[error(
+        "no place is free in this shared object, of {0} in all: close it in one of the processes that have it open, lock it if it is \
+         a mutex whose owner has died, or remove it and make one with more places"
+    )]
     Full(usize),
     /// It is not a file that was made by this library: it does not begin as one, or is too short or no regular file.
     #[error("this is no shared object of rowlock: {0}")]
@@ -194,8 +199,7 @@ impl Memory {
             return Err(MemoryError::Members(members));
         }
         let length = size_of::<Header>() + body(members);
-        rustix::fs::ftruncate(&file, length as u64)
-            .map_err(system(|| format!("get {length} bytes of shared memory")))?;
+        allocate(&file, length as u64).map_err(system(|| format!("get {length} bytes of shared memory")))?;
         let namespace = sys::identity::pid_namespace();
         let memory = Memory { mapping: map(&file, length)?, file, members, detail, namespace };
         let header: View<Header> = memory.mapping.get(0).ok_or(TOO_SHORT)?;
@@ -304,6 +308,16 @@ fn length(file: &OwnedFd) -> Result<u64, MemoryError> {
 fn header(file: &OwnedFd) -> Result<View<Header>, MemoryError> {
     let header: View<Header> = map(file, size_of::<Header>())?.get(0).ok_or(TOO_SHORT)?;
     if header.magic.load(Relaxed) == MAGIC { Ok(header) } else { Err(MemoryError::Foreign("it does not begin as one")) }
+}
+
+/// Gives an empty file its length, and all the memory for it: where there is none left, that is said here, and not by a SIGBUS
+/// to whom first touches a page.
+fn allocate(file: &OwnedFd, length: u64) -> rustix::io::Result<()> {
+    match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, length)) {
+        // A file system that cannot say so beforehand.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => rustix::fs::ftruncate(file, length),
+        result => result,
+    }
 }
 
 fn map(file: &OwnedFd, length: usize) -> Result<Arc<Mapping>, MemoryError> {

@@ -41,7 +41,7 @@ pub(super) struct Body {
 impl object::Body for Body {
     const KIND: Kind = Kind::Mutex;
 
-    /// An owner's death is still to be found out by its place.
+    /// An owner's place says whether it lives: also when it has closed the mutex without giving it back, as after forgetting a guard.
     fn spares(&self, place: u32) -> bool {
         self.lock.state().owner() != Some(OwnerId(place))
     }

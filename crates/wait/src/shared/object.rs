@@ -19,7 +19,7 @@ use crate::waiting::Waiting;
 pub(super) trait Body: Plain {
     const KIND: Kind;
 
-    /// Whether the place of a process that died can be used by another, though nobody has said that its death is mended.
+    /// Whether nothing here needs the place, whose process is dead or leaves it, so that another can use it.
     fn spares(&self, place: u32) -> bool;
 }
 
@@ -41,7 +41,7 @@ impl<B: Body> Object<B> {
     }
 
     fn size(processes: u32) -> usize {
-        Self::PLACES + processes as usize * size_of::<crate::member::Place>()
+        Self::PLACES + Participants::places(processes) * size_of::<crate::member::Place>()
     }
 
     pub(super) fn create(
@@ -75,9 +75,18 @@ impl<B: Body> Object<B> {
 
     fn on(memory: Memory, waiting: Waiting) -> Result<Self, MemoryError> {
         let body: View<B> = memory.get(0)?;
-        let places = memory.slice(Self::PLACES, memory.members() as usize)?;
+        let places = memory.slice(Self::PLACES, Participants::places(memory.members()))?;
         let participants = Participants::join(places, memory.namespace(), |place| body.spares(place))?;
         Ok(Object { memory, body, participants, waiting })
+    }
+}
+
+impl<B: Body> Drop for Object<B> {
+    fn drop(&mut self) {
+        // Else whoever took the place would take over what this process still has.
+        if self.body.spares(self.participants.own()) {
+            self.participants.leave();
+        }
     }
 }
 

@@ -26,7 +26,7 @@ impl Body for RawSemaphore {
     const KIND: Kind = Kind::Semaphore;
 
     fn spares(&self, _: u32) -> bool {
-        false
+        true
     }
 }
 
@@ -140,7 +140,7 @@ impl Semaphore {
     }
 
     /// Says that what became of the processes that have died is settled, and returns their numbers: from now on nobody is
-    /// told of them, and their places are free.
+    /// told of them, and their places are free. Of those whose places others have taken since, only the last is named.
     pub fn forget_the_dead(&self) -> Vec<u32> {
         self.0.participants.forget()
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use rowlock_wait::Waiting;
-use rowlock_wait::shared::{Barrier, MOST_MEMBERS, MemoryError, unlink};
+use rowlock_wait::shared::{Barrier, Event, MOST_MEMBERS, MemoryError, Mutex, Semaphore, unlink};
+use rowlock_wait::{Reset, Waiting};
 
 use crate::{place, trial};
 
@@ -22,6 +22,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("only_shared_objects_are_unlinked", only_ours_are_unlinked),
         trial("any_header_is_opened_or_refused", any_header),
         trial("any_content_can_be_waited_at", any_content),
+        trial("any_content_of_other_objects_can_be_waited_at", any_other_content),
+        trial("a_new_object_has_all_the_memory_that_it_needs", allocated),
     ]
 }
 
@@ -137,6 +139,53 @@ fn any_header() {
             if let Ok(barrier) = open(&path) {
                 prop_assert_eq!(barrier.parties(), 3);
             }
+            Ok(())
+        })
+        .unwrap();
+}
+
+fn allocated() {
+    use std::os::fd::AsFd;
+    let (_folder, path) = place();
+    let named = create(&path, MOST_MEMBERS).unwrap();
+    let nameless = Barrier::nameless(MOST_MEMBERS, Waiting::default()).unwrap();
+    for barrier in [named, nameless] {
+        let stat = rustix::fs::fstat(barrier.as_fd()).unwrap();
+        // Blocks are of 512 bytes, whatever the file system.
+        assert!(stat.st_blocks * 512 >= stat.st_size, "{} blocks for {} bytes", stat.st_blocks, stat.st_size);
+    }
+}
+
+fn any_other_content() {
+    let (_folder, path) = place();
+    let waiting = || Waiting::by("always-block".parse().unwrap());
+    let short = Duration::from_micros(100);
+    let word = prop_oneof![Just(0), Just(u64::MAX), Just(u64::from(u32::MAX) << 32), 0..9_u64, any::<u64>()];
+    runner()
+        .run(&(0..3, proptest::collection::vec(word, 64)), |(kind, body)| {
+            match kind {
+                0 => drop(Mutex::create(&path, 2, waiting()).unwrap()),
+                1 => drop(Semaphore::create(&path, 2, 0, waiting()).unwrap()),
+                _ => drop(Event::create(&path, 2, Reset::Auto, waiting()).unwrap()),
+            }
+            let mut content = std::fs::read(&path).unwrap();
+            let words = content[128..].chunks_exact_mut(8);
+            words.zip(&body).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_ne_bytes()));
+            std::fs::write(&path, &content).unwrap();
+            if let Ok(mutex) = Mutex::open(&path, waiting()) {
+                let _ = mutex.lock_timeout(short);
+                let _ = mutex.statistics().plus(mutex.statistics());
+            }
+            if let Ok(semaphore) = Semaphore::open(&path, waiting()) {
+                let _ = (semaphore.down_timeout(short), semaphore.up(), semaphore.forget_the_dead());
+                let _ = semaphore.statistics().plus(semaphore.statistics());
+            }
+            if let Ok(event) = Event::open(&path, waiting()) {
+                let _ = event.wait_timeout(short);
+                event.set();
+                let _ = (event.wait_timeout(short), event.forget_the_dead());
+            }
+            std::fs::remove_file(&path).unwrap();
             Ok(())
         })
         .unwrap();

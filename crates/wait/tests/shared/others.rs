@@ -24,6 +24,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("an_owner_who_lives_is_waited_for", owner_lives),
         trial("who_waits_for_a_mutex_may_be_killed", waiter_killed),
         trial("a_mutex_has_places_for_so_many_processes", places_of_a_mutex),
+        trial("a_mutex_that_is_closed_while_it_is_locked_stays_locked", closed_while_locked),
+        trial("newcomers_take_the_places_of_the_dead_and_their_deaths_are_still_told", places_of_the_dead),
         trial("permits_pass_between_processes", permits_pass),
         trial("permits_may_be_gone_with_a_process", permits_gone),
         trial("a_semaphore_begins_with_its_permits", permits_at_first),
@@ -228,6 +230,34 @@ fn places_of_a_mutex() {
     other.kill();
     // Who had not the mutex leaves its place to the next.
     assert!(Mutex::open(&path, Waiting::default()).is_ok());
+}
+
+fn closed_while_locked() {
+    let (_folder, path, mutex) = mutex(3, Rule::Adaptive);
+    let closed = Mutex::open(&path, Waiting::default()).unwrap();
+    std::mem::forget(closed.lock().unwrap());
+    drop(closed);
+    let other = Mutex::open(&path, Waiting::default()).unwrap();
+    assert!(matches!(Mutex::open(&path, Waiting::default()), Err(MemoryError::Full(3))), "the owner keeps its place");
+    for mutex in [mutex, other] {
+        assert!(matches!(mutex.lock_timeout(SHORT), Err(LockError::TimedOut)), "its process lives");
+    }
+}
+
+fn places_of_the_dead() {
+    let (_folder, path, semaphore) = semaphore(0);
+    let mut last = 0;
+    for _ in 0..3 {
+        let mut other = player("semaphore", &path);
+        other.kill();
+        last = other.pid();
+    }
+    let other = Semaphore::open(&path, Waiting::default()).unwrap();
+    let error = Semaphore::open(&path, Waiting::default()).unwrap_err();
+    assert!(matches!(error, MemoryError::Full(2)), "these live");
+    assert_eq!(other.down_timeout(SHORT), Err(InVain::Abandoned { pid: last }));
+    assert_eq!(semaphore.forget_the_dead(), [last]);
+    assert_eq!(other.down_timeout(SHORT), Err(InVain::TimedOut));
 }
 
 fn semaphore(permits: u32) -> (tempfile::TempDir, PathBuf, Semaphore) {
