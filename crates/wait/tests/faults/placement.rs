@@ -148,6 +148,13 @@ fn write_quota(group: &Path, percent: u32) -> io::Result<()> {
     std::fs::write(group.join("cpu.cfs_quota_us"), micros.to_string())
 }
 
+/// How often the group has had to wait for its next period.
+fn throttled(group: &Path) -> u64 {
+    let statistics = std::fs::read_to_string(group.join("cpu.stat")).unwrap();
+    let count = statistics.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+    count.unwrap().parse().unwrap()
+}
+
 fn quota_changes() {
     let group = PathBuf::from(std::env::var(GROUP).unwrap());
     std::fs::write(group.join("cgroup.procs"), std::process::id().to_string()).unwrap();
@@ -155,15 +162,19 @@ fn quota_changes() {
         work(
             rule,
             4,
-            100,
+            400,
             |_| (),
             |crew| {
-                let mut percents = [20, 150, 50, 300].into_iter().cycle();
+                let mut percents = [20, 60, 10].into_iter().cycle();
                 while !crew.has_ended() {
                     write_quota(&group, percents.next().unwrap()).unwrap();
-                    std::thread::yield_now();
+                    let before = throttled(&group);
+                    while !crew.has_ended() && throttled(&group) == before {
+                        std::thread::yield_now();
+                    }
                 }
             },
         );
     }
+    assert!(throttled(&group) > 0, "all of that has used less than a fifth of a period");
 }
