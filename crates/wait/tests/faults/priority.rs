@@ -51,6 +51,6 @@ fn nice() {
     confine(1);
     for rule in rules_that_block() {
         // The best, the worst and some in between.
-        work(rule, 8, 60, |number| setpriority_process(None, [best, 19, 0, 10][number as usize % 4]).unwrap(), |_| ());
+        work(rule, 8, 20, |number| setpriority_process(None, [best, 19, 0, 10][number as usize % 4]).unwrap(), |_| ());
     }
 }
