@@ -1,11 +1,21 @@
 //! The command line. Parsing never acts.
 
+pub(crate) mod exchange;
+pub(crate) mod paper;
+pub(crate) mod sort;
+
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use lab::paper::PAPERS;
+use lab::explore::variants::Change;
+use pipeline::structure::{KEYS, Structure};
+use policy::Span;
+use policy::waiting::Rule;
 use scenario::Scheduler;
 use scenario::result::World;
 
@@ -26,14 +36,24 @@ pub(crate) enum Command {
     Run(Run),
     /// Read a scenario and say what is wrong with it, without running anything
     Check(Check),
-    /// Run a figure of a paper in the simulator and hold it against what the paper says
-    Paper(Paper),
+    /// Start a program so that its threads wait by a rule, without recompiling it
+    Exec(Exec),
+    /// Run a figure or a table of a paper, in the simulator or on this machine, and hold it against what the paper says
+    Paper(paper::Paper),
+    /// Find the structure in which a program built on the crate rowlock-pipeline runs fastest
+    Pipeline(Pipeline),
+    /// Sort records or lines, more of them than fit into memory if need be, from a file or a pipe to a file or a pipe
+    Sort(sort::Sort),
     /// List all policies with their meaning and source
     Policies(Policies),
     /// Measure what switches, wakeups and yields cost on this machine, and keep the figures for later runs
     Calibrate(Calibrate),
     /// Say what this machine allows, what is missing, what that costs and how to get it; nothing is changed
     Doctor(Doctor),
+    /// Make a scenario of another tool's file: a workload for rt-app, or the kernel's scheduling events as text
+    Import(exchange::Import),
+    /// Make another tool's file of a scenario
+    Export(exchange::Export),
     /// Explain one column of a CSV file by others: ordinary least squares with standard errors and p values
     Regress(Regress),
 }
@@ -84,37 +104,151 @@ pub(crate) struct Check {
 }
 
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub(crate) struct Paper {
-    #[command(subcommand)]
-    pub(crate) list: Option<PaperList>,
-    /// Which figure of which paper
-    #[arg(value_name = "NAME", required = true, value_parser = papers())]
-    pub(crate) name: Option<String>,
-    /// Print the scenario file, to be changed and run by `rowlock run`, and run nothing
+#[command(after_help = EXEC_EXIT_CODES)]
+pub(crate) struct Exec {
+    /// How threads wait: a waiting rule, as `rowlock policies` lists them
+    #[arg(long, value_name = "RULE", default_value_t, value_parser = rule)]
+    pub(crate) wait: Rule,
+    /// Say on standard error, once the program has ended, what was replaced, what was not and why, and what that came to
     #[arg(long)]
-    pub(crate) scenario: bool,
-    /// How often every arm is run, in place of what the scenario says; bands are meant for 3 and more
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) repeat: Option<u32>,
-    /// The seed of the first repetition, in place of what the scenario says
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
-    pub(crate) seed: Option<u64>,
-    /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// How to print what was found
-    #[arg(long, value_enum, default_value_t)]
+    pub(crate) report: bool,
+    /// Write the same to FILE, as docs/output.md describes it
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(no_dash))]
+    pub(crate) json: Option<PathBuf>,
+    /// Run the program with and without, by turns, and print how much faster it is; its input is empty, and its own output is not shown
+    #[arg(long, conflicts_with_all = ["report", "json"])]
+    pub(crate) compare: bool,
+    /// With --compare, how many pairs of runs are made, beside one that does not count
+    #[arg(long, value_name = "N", requires = "compare", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: u32,
+    /// With --compare, do it once more beside N processes that do nothing but compute
+    #[arg(long, value_name = "N", requires = "compare", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub(crate) hogs: u32,
+    /// With --compare, do it once more beside a command for the shell, which is started again whenever it ends
+    #[arg(long, value_name = "CMD", requires = "compare")]
+    pub(crate) beside: Option<OsString>,
+    /// With --compare, how to print what was found
+    #[arg(long, requires = "compare", value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
-    /// How many simulations run at the same time; the results do not depend on it [default: as many as there are CPUs]
-    #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true)]
-    pub(crate) workers: NonZeroUsize,
+    /// The program, preferably behind `--`
+    #[arg(value_name = "CMD")]
+    pub(crate) command: OsString,
+    /// Its arguments
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+const EXEC_EXIT_CODES: &str = "The program replaces this one, or with --report or --json runs as its child; either way this \
+                               ends as the program does: with its exit code, or by the signal that ended it. 127: there \
+                               is no such program; 126: it cannot be executed; 1: rowlock itself failed. With --compare: 0 done, 1 the runs did \
+                               not all end alike, 130 and 143 interrupted, with what was measured so far.";
+
+#[derive(Debug, Args)]
+#[command(after_help = keys())]
+pub(crate) struct Pipeline {
+    #[command(subcommand)]
+    pub(crate) command: PipelineCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum PaperList {
-    /// List all there are, with what they show and how long they take
-    List,
+pub(crate) enum PipelineCommand {
+    /// Run a program in variants of its structure, by turns, and print the best with the interval of its speed-up
+    Explore(Explore),
+    /// Run a program once, and say on standard error what each stage did, what limited it, and how far it was from the least time that it could take
+    Verdict(Verdict),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = VERDICT_EXIT_CODES)]
+pub(crate) struct Verdict {
+    /// Measure what the device below this folder can do, once the program has ended; takes a second and 256 MiB of room
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) device: Option<PathBuf>,
+    /// Write the report and the verdict to FILE, as docs/output.md describes it
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(no_dash))]
+    pub(crate) json: Option<PathBuf>,
+    /// The program, preferably behind `--`
+    #[arg(value_name = "CMD")]
+    pub(crate) command: OsString,
+    /// Its arguments
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+const VERDICT_EXIT_CODES: &str = "This ends as the program does: with its exit code, or by the signal that ended it. 127: there is no such program; \
+                                  126: it cannot be executed; 1: it is not built on the crate, or rowlock itself failed.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXPLORE_EXIT_CODES)]
+pub(crate) struct Explore {
+    /// How many pairs of runs the best is judged by, after it was chosen by others
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub(crate) runs: u32,
+    /// How long it all may take, as in "10 min": there are fewer runs then [default: as long as it takes]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) time_limit: Option<Duration>,
+    /// Try this structure, in the words that `rowlock pipeline --help` lists; "fork=compress*2,4 buffers=8,16" are four. Others are tried only with
+    /// --only
+    #[arg(long = "try", value_name = "STRUCTURE", value_parser = tries)]
+    pub(crate) tries: Vec<Tries>,
+    /// Try only variants of these: fuse, split, fork, thread, buffers, block, threads, priority [default: all]
+    #[arg(long, value_name = "KEY,...", value_delimiter = ',', value_parser = Change::named)]
+    pub(crate) only: Vec<Change>,
+    /// What orders of runs are drawn from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// A command for the shell that is run before each run, as one that drops caches; its time does not count
+    #[arg(long, value_name = "CMD")]
+    pub(crate) prepare: Option<OsString>,
+    /// Do not try variants, but let the stages that read and write (and those that communicate) do so twice: what then takes twice as long is what limits
+    /// the program
+    #[arg(long, conflicts_with_all = ["tries", "only"])]
+    pub(crate) double: bool,
+    /// How to print what was found
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TextOrJson,
+    /// The program, preferably behind `--`
+    #[arg(value_name = "CMD")]
+    pub(crate) command: OsString,
+    /// Its arguments
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+/// The structures of one `--try`.
+#[derive(Clone, Debug)]
+pub(crate) struct Tries(pub(crate) Vec<Structure>);
+
+const EXPLORE_EXIT_CODES: &str = "Exit codes: 0 done, 1 the program fails by itself or is not built on the crate, 2 bad arguments, 126 and 127 it \
+                                  cannot be executed or is not there, 130 and 143 interrupted, with what was measured so far.";
+
+/// All that a structure can say.
+fn keys() -> String {
+    let longest = KEYS.iter().map(|key| key.example.len()).max().unwrap_or(0);
+    let lines = KEYS.iter().map(|key| format!("  {:<longest$}  {}\n", key.example, key.meaning));
+    let head = "The structure of such a program is set by the variable ROWLOCK_PIPELINE, a line of such words:\n";
+    head.to_owned() + &lines.collect::<String>()
+}
+
+fn tries(text: &str) -> Result<Tries, String> {
+    let structures = lab::explore::tries::tries(text).map_err(|why| why.to_string())?;
+    if structures.iter().any(Structure::is_empty) {
+        return Err("there is nothing in it to try".to_owned());
+    }
+    Ok(Tries(structures))
+}
+
+/// A time in any unit from nanoseconds to hours.
+fn duration(text: &str) -> Result<Duration, String> {
+    let of = |unit: &str, seconds: f64| {
+        let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
+        Duration::try_from_secs_f64(number * seconds).ok()
+    };
+    if let Some(duration) = of("min", 60.0).or_else(|| of("h", 3600.0)) {
+        return Ok(duration);
+    }
+    let span: Span = text.parse().map_err(|why| format!("{why}; write it as \"90 s\", \"10 min\" or \"1 h\""))?;
+    Ok(Duration::from_nanos(span.as_nanos()))
 }
 
 #[derive(Debug, Args)]
@@ -201,23 +335,59 @@ impl Worlds {
 }
 
 /// The CPUs that this program may use, as its affinity and its cgroup's quota leave them.
-fn all_cpus() -> NonZeroUsize {
+pub(crate) fn all_cpus() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
-}
-
-fn papers() -> PossibleValuesParser {
-    PossibleValuesParser::new(PAPERS.iter().map(|paper| paper.name))
 }
 
 fn schedulers() -> PossibleValuesParser {
     PossibleValuesParser::new(Scheduler::ALL.map(Scheduler::name))
 }
 
+fn scheduler_named(name: Option<&str>) -> Option<Scheduler> {
+    Scheduler::ALL.into_iter().find(|scheduler| Some(scheduler.name()) == name)
+}
+
+fn rule(text: &str) -> Result<Rule, String> {
+    text.parse().map_err(|why| format!("{why}; `rowlock policies` lists them"))
+}
+
+/// Standard output is that of the program.
+fn no_dash(file: PathBuf) -> Result<PathBuf, &'static str> {
+    if file.as_os_str() == "-" {
+        return Err("standard output is the program's own: name a file, or write ./- if you mean one of that name");
+    }
+    Ok(file)
+}
+
+/// A command and its arguments, as text.
+fn words(command: &OsString, arguments: &[OsString]) -> Vec<String> {
+    let words = std::iter::once(command).chain(arguments);
+    words.map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+impl Explore {
+    /// The program and its arguments, as text.
+    pub(crate) fn words(&self) -> Vec<String> {
+        words(&self.command, &self.arguments)
+    }
+}
+
+impl Exec {
+    /// The program and its arguments, as text.
+    pub(crate) fn words(&self) -> Vec<String> {
+        words(&self.command, &self.arguments)
+    }
+
+    /// Whether a comparison is made beside a load as well.
+    pub(crate) fn has_load(&self) -> bool {
+        self.hogs > 0 || self.beside.is_some()
+    }
+}
+
 impl Run {
     /// The scheduler that was asked for.
     pub(crate) fn scheduler(&self) -> Option<Scheduler> {
-        let name = self.scheduler.as_deref()?;
-        Scheduler::ALL.into_iter().find(|scheduler| scheduler.name() == name)
+        scheduler_named(self.scheduler.as_deref())
     }
 }
 
@@ -229,5 +399,21 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_units_up_to_hours() {
+        for (text, seconds) in [("90 s", 90.0), ("10 min", 600.0), ("1.5h", 5400.0), ("500 ms", 0.5)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        for text in ["10", "min", "-1 min", "10 days", "inf h", "1e300 h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_is_not_tried() {
+        assert!(tries(" ").is_err() && tries("buffers=x").is_err());
+        assert_eq!(tries("buffers=1,2").map(|tries| tries.0.len()), Ok(2));
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
 use anyhow::Context;
-use scenario::Scenario;
+use scenario::{Diagnostics, Scenario};
 
 use crate::arguments;
 use crate::output::print;
@@ -32,13 +32,15 @@ pub(crate) fn read(file: &Path) -> Result<(Scenario, Vec<u8>), Stop> {
     let content = content(file).with_context(|| format!("cannot read {name}")).map_err(Stop::Input)?;
     match scenario::read(&name, &content) {
         Ok(scenario) => Ok((scenario, content)),
-        Err(diagnostics) => {
-            let plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty())
-                || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-            let colour = io::stderr().is_terminal() && !plain;
-            Err(Stop::Diagnosed(diagnostics.render(colour)))
-        }
+        Err(diagnostics) => Err(Stop::Diagnosed(render(&diagnostics))),
     }
+}
+
+/// The diagnostics for standard error, with colours where it is a terminal and nobody minds.
+pub(crate) fn render(diagnostics: &Diagnostics) -> String {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty())
+        || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    diagnostics.render(io::stderr().is_terminal() && !plain)
 }
 
 /// The file, as far as the reader could make use of it: there are files without an end.

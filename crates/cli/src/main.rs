@@ -5,14 +5,18 @@ mod arguments;
 mod calibrate;
 mod check;
 mod doctor;
+mod exchange;
+mod exec;
 mod output;
 mod paper;
+mod pipeline;
 mod policies;
 mod precision;
 mod progress;
 mod regress;
 mod run;
 mod signals;
+mod sort;
 mod stop;
 mod trace;
 
@@ -25,13 +29,20 @@ use crate::arguments::{Arguments, Command};
 fn main() -> ExitCode {
     // The jobs of the host world are processes of this same program.
     host::child::run_if_asked();
+    // And so is what a program is compared beside.
+    launch::serve_if_asked();
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Exec(arguments) => exec::exec(&arguments),
         Command::Paper(arguments) => paper::paper(&arguments),
+        Command::Pipeline(arguments) => pipeline::pipeline(&arguments),
+        Command::Sort(arguments) => sort::sort(&arguments),
         Command::Policies(arguments) => policies::policies(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
         Command::Doctor(arguments) => doctor::doctor(&arguments),
+        Command::Import(arguments) => exchange::import(&arguments),
+        Command::Export(arguments) => exchange::export(&arguments),
         Command::Regress(arguments) => regress::regress(&arguments),
     };
     match done {

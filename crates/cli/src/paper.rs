@@ -1,12 +1,17 @@
 //! `rowlock paper`: a figure of a paper, run and held against what the paper says.
 
+mod fg;
+mod today;
+
 use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use lab::experiment::{self, Finished};
+use lab::fg::{self as measured, Experiment};
 use lab::folder::{self, Folder};
 use lab::manifest::Provenance;
+use lab::paper::changes::Changes;
 use lab::paper::evidence::Evidence;
 use lab::paper::expected::Expected;
 use lab::paper::judgement::Judgement;
@@ -29,10 +34,22 @@ use crate::stop::Stop;
 const SIM: &[World] = &[World::Sim];
 
 /// Runs a paper and prints how near we come to it, or lists all there are.
-pub(crate) fn paper(arguments: &arguments::Paper) -> Result<(), Stop> {
+pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let Some(name) = &arguments.name else { return list() };
+    if let Some(experiment) = Experiment::named(name) {
+        if let [option, ..] = arguments.changes().words().as_slice() {
+            return Err(Stop::Input(anyhow!("{option} is for simulated papers; {name} is measured on this machine")));
+        }
+        return fg::run(experiment, arguments);
+    }
+    if let Some(option) = arguments.measured.given() {
+        return Err(Stop::Input(anyhow!("{option} is for fg/... papers; {name} is simulated")));
+    }
+    if name == lab::today::NAME {
+        return today::run(arguments);
+    }
     let paper = Paper::named(name).ok_or_else(|| Stop::Input(anyhow!("there is no paper `{name}`")))?;
-    if arguments.scenario { print(paper.scenario) } else { run(paper, arguments) }
+    if arguments.scenario { show(paper, arguments) } else { run(paper, arguments) }
 }
 
 fn list() -> Result<(), Stop> {
@@ -41,12 +58,25 @@ fn list() -> Result<(), Stop> {
         Ok((paper, expected, Plan::new(&scenario, SIM).len()))
     };
     let entries = PAPERS.iter().map(entry).collect::<Result<Vec<_>, Stop>>()?;
-    print(&text::list(&entries))
+    print(&(text::list(&entries) + &today::list()? + &measured::text::list()))
 }
 
-fn run(paper: &Paper, arguments: &arguments::Paper) -> Result<(), Stop> {
+/// Prints the scenario: as its file has it, unless it is changed.
+fn show(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
+    let changes = arguments.changes();
+    if changes == Changes::default() {
+        return print(paper.scenario);
+    }
+    let (mut scenario, expected) = read(paper)?;
+    changes.apply(&mut scenario, &expected);
+    print(&scenario.to_toml())
+}
+
+fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let started = Timestamp::of(SystemTime::now());
     let (mut scenario, expected) = read(paper)?;
+    let changes = arguments.changes();
+    changes.apply(&mut scenario, &expected);
     scenario.experiment.repeat = arguments.repeat.unwrap_or(scenario.experiment.repeat);
     scenario.experiment.seed = arguments.seed.unwrap_or(scenario.experiment.seed);
 
@@ -67,12 +97,12 @@ fn run(paper: &Paper, arguments: &arguments::Paper) -> Result<(), Stop> {
     drop(line);
     let Finished { report, manifest, histories, error, .. } = finished.map_err(unwritable)?;
 
-    let mut evidence = Evidence::new(&scenario, &expected.figure.job, &report.runs);
-    if expected.figure.measure.is_of_transitions() {
-        let looked = evidence.with_transitions(arguments.workers, signals.cancel());
+    let mut evidence = Evidence::new(&scenario, &report.runs);
+    if expected.figure.measure.is_of_patterns() {
+        let looked = evidence.with_patterns(&expected.figure.job, arguments.workers, signals.cancel());
         evidence = looked.map_err(|error| Stop::Failed(error.into()))?;
     }
-    let judgement = Judgement::new(paper, &expected, &evidence, &report);
+    let judgement = Judgement::new(paper, &expected, &evidence, &changes, &report);
     let page = report::html::render_judged(&judgement, &manifest, &histories);
     folder.write_text(folder::PAGE, &page).map_err(unwritable)?;
     print(&match arguments.format {
@@ -85,7 +115,7 @@ fn run(paper: &Paper, arguments: &arguments::Paper) -> Result<(), Stop> {
     ended(error, &report, &signals)?;
     match judgement.missed() {
         0 => Ok(()),
-        missed => Err(Stop::Failed(anyhow!("missed: {missed} of {} bands", judgement.bands.len()))),
+        missed => Err(Stop::Failed(anyhow!("missed: {missed} of {} bands", judgement.judged()))),
     }
 }
 

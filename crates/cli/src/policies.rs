@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Context;
-use policy::table::{Entry, WAITING, WAKEUP};
+use policy::table::{Entry, PRIORITY, SCHEDULER, WAITING, WAKEUP};
 use serde::Serialize;
 
 use crate::arguments::{self, TextOrJson};
@@ -52,7 +52,8 @@ struct Policy {
 
 /// The policies of all decisions.
 fn all() -> Vec<Policy> {
-    WAITING.iter().map(policy).chain(WAKEUP.iter().map(policy)).collect()
+    let of_kernels = WAKEUP.iter().map(policy).chain(SCHEDULER.iter().map(policy));
+    WAITING.iter().map(policy).chain(of_kernels).chain(PRIORITY.iter().map(policy)).collect()
 }
 
 fn policy<P: std::fmt::Display>(entry: &Entry<P>) -> Policy {

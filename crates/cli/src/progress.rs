@@ -14,6 +14,14 @@ pub(crate) struct Line {
     arms: Vec<String>,
 }
 
+/// A bar of so many steps, as far as they are known, on standard error where that is a terminal.
+pub(crate) fn bar(steps: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(steps, ProgressDrawTarget::stderr());
+    // The templates are constant and sound; the default style would do as well.
+    let style = ProgressStyle::with_template("[{bar:24}] {pos}/{len}, {eta} left: {wide_msg}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
+}
+
 impl Line {
     pub(crate) fn new(scenario: &Scenario) -> Line {
         // The last part of a path will do: the line is short, and the values are what tells arms apart.
@@ -22,11 +30,7 @@ impl Line {
             let short: Vec<_> = arm.factors.iter().map(|(path, value)| (name(path), value)).collect();
             words::factors(short.iter().map(|(path, value)| (path, *value)))
         };
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        // The templates are constant and sound; the default style would do as well.
-        let style = ProgressStyle::with_template("[{bar:24}] {pos}/{len}, {eta} left: {wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
-        Line { bar, arms: scenario.arms.iter().map(factors).collect() }
+        Line { bar: bar(None), arms: scenario.arms.iter().map(factors).collect() }
     }
 
     pub(crate) fn show(&self, progress: Progress<'_>) {

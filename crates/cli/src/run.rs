@@ -104,7 +104,8 @@ fn replace_keys(scenario: &mut Scenario, arguments: &arguments::Run) -> anyhow::
     Ok(())
 }
 
-fn host(calibration: HostCalibration) -> anyhow::Result<Host> {
+/// This machine as one of the two worlds.
+pub(crate) fn host(calibration: HostCalibration) -> anyhow::Result<Host> {
     let program =
         std::env::current_exe().context("cannot find this program's own file, which the jobs' processes need")?;
     Ok(Host { program, calibration })

@@ -21,17 +21,26 @@ pub(crate) struct Signals {
 impl Signals {
     /// Takes the signals over, from now on.
     pub(crate) fn catch() -> io::Result<Signals> {
+        Signals::catch_and(|_| {})
+    }
+
+    /// The same, and does this, in a thread of its own, when the first one comes; its number is known by then.
+    pub(crate) fn catch_and(do_this: impl FnOnce(i32) + Send + 'static) -> io::Result<Signals> {
         let (cancel, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (cancels, sets) = (Arc::clone(&cancel), Arc::clone(&signal));
         let mut coming = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
         let attend = move || {
             let mut first: Option<Instant> = None;
+            let mut do_this = Some(do_this);
             for number in coming.forever() {
                 match first {
                     None => {
                         sets.store(number.unsigned_abs() as usize, Ordering::Relaxed);
                         cancels.store(true, Ordering::Release);
                         first = Some(Instant::now());
+                        if let Some(do_this) = do_this.take() {
+                            do_this(number);
+                        }
                     }
                     Some(first) if first.elapsed() < STILL_THE_FIRST => {}
                     // The jobs see the end of this process and end too.

@@ -15,6 +15,8 @@ pub(crate) enum Stop {
     Diagnosed(String),
     /// A signal of this number asked to stop.
     Interrupted(u8),
+    /// A program could not be started, and shells would end with this code.
+    NotStarted(anyhow::Error, u8),
 }
 
 impl Stop {
@@ -32,6 +34,10 @@ impl Stop {
             Stop::Diagnosed(text) => {
                 tell(text.trim_end());
                 ExitCode::from(2)
+            }
+            Stop::NotStarted(error, code) => {
+                tell(format_args!("error: {}", message(&error)));
+                ExitCode::from(code)
             }
             // As a shell reports a program that a signal ended.
             Stop::Interrupted(signal) => ExitCode::from(128_u8.saturating_add(signal)),

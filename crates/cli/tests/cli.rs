@@ -301,7 +301,11 @@ fn the_policies_are_those_of_the_table() {
     let listed: Vec<&str> =
         json["policies"].as_array().unwrap().iter().map(|of| of["form"].as_str().unwrap()).collect();
     let schemes = policy::table::WAKEUP.iter().map(|policy| policy.form);
-    assert_eq!(listed, policy::table::WAITING.iter().map(|policy| policy.form).chain(schemes).collect::<Vec<_>>());
+    let rules = policy::table::PRIORITY.iter().map(|policy| policy.form);
+    let waiting = policy::table::WAITING.iter().map(|policy| policy.form);
+    let schedulers = policy::table::SCHEDULER.iter().map(|policy| policy.form);
+    assert_eq!(listed, waiting.chain(schemes).chain(schedulers).chain(rules).collect::<Vec<_>>());
+    assert!(policy::table::PRIORITY.iter().all(|policy| text.contains(policy.meaning)), "{text}");
     assert!(policy::table::WAKEUP.iter().all(|policy| text.contains(policy.meaning)), "{text}");
     assert!(policy::table::WAITING.iter().all(|policy| text.contains(policy.meaning)), "{text}");
 }

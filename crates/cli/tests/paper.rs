@@ -19,9 +19,10 @@ fn the_list_names_every_paper_with_what_it_shows_its_size_and_how_long_it_takes(
     let done = rowlock(folder.path(), &["paper", "list"]);
     assert!(done.status.success());
     let list = text(done.stdout);
-    let names = ["fig3", "fig4", "fig5", "fig7", "wakeup", "wakeup-pair"].map(|name| format!("barrier/{name}"));
+    let names = "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 six wakeup wakeup-pair today";
+    let names: Vec<String> = names.split(' ').map(|name| format!("barrier/{name}")).collect();
     for name in &names {
-        assert!(list.contains(&format!("{name}  Tsafrir and Feitelson, section ")), "{list}");
+        assert!(list.contains(&format!("{name}  Tsafrir and Feitelson, section")), "{list}");
     }
     assert_eq!(list.matches(" runs; about ").count(), names.len(), "{list}");
 }
@@ -65,6 +66,21 @@ fn a_paper_leaves_its_results_and_its_exit_code_says_whether_its_bands_hold() {
     assert_eq!(done.status.code(), Some(if judgement["holds"] == true { 0 } else { 1 }));
     let report = fs::read(folder.path().join("out/report.json")).unwrap();
     assert_eq!(judgement["report"], serde_json::from_slice::<serde_json::Value>(&report).unwrap());
+}
+
+#[test]
+fn a_paper_is_changed_to_another_scheduler_and_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    let changed = ["--scheduler", "linux-2.4", "--waiting", "2cs+"];
+    let done = rowlock(folder.path(), &[&["paper", "barrier/fig2", "--scenario"][..], &changed].concat());
+    assert_eq!(done.status.code(), Some(0), "{}", text(done.stderr));
+    let scenario = text(done.stdout);
+    assert!(scenario.contains("scheduler = \"linux-2.4\"") && scenario.contains("waiting = \"2cs+\""), "{scenario}");
+
+    // What is measured on this machine has that machine's scheduler.
+    let refused = rowlock(folder.path(), &[&["paper", "fg/table3"][..], &changed].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(refused.stderr).contains("--scheduler linux-2.4 is for simulated papers"));
 }
 
 #[test]

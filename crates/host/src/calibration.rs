@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io, process};
 
 use policy::Span;
-use scenario::model::default_slice;
+use policy::waiting::Costs;
+use scenario::model::{Cfs, default_slice};
 use scenario::{Machine as Twin, Scheduler};
 use serde::{Deserialize, Serialize};
 use wait::calibrate::Measured;
@@ -95,6 +96,13 @@ struct Cached {
 /// When the machine does not let itself be measured.
 pub fn load_or_measure(fresh: bool) -> Result<HostCalibration, Error> {
     load_or_measure_in(cache_folder().as_deref(), fresh, measure)
+}
+
+/// What waiting rules are told about this machine's costs, where they have been measured and kept; measures nothing.
+pub fn kept_costs() -> Option<Costs> {
+    let machine = Machine::here().ok()?;
+    let kept = load(&cache_folder()?.join(file_name(&machine)), &machine)?;
+    Some(twin(&kept).costs())
 }
 
 fn load_or_measure_in(
@@ -194,6 +202,7 @@ pub fn twin(calibration: &HostCalibration) -> Twin {
         tick: calibration.tick.median(),
         // The kernel goes by the CPUs that there are, not by those that this process may use.
         slice: default_slice(calibration.machine.cpus_online),
+        cfs: Cfs::with_cpus(calibration.machine.cpus_online),
         scheduler: Scheduler::Eevdf,
         step: Span::from_nanos(1),
         ..Twin::with_cpus(cpus)

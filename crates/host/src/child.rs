@@ -6,7 +6,7 @@ use std::process::exit;
 use rustix::fd::BorrowedFd;
 
 use crate::protocol::{Failure, Inbox, Order, Reply, Request, Task, send};
-use crate::{crew, supervisor};
+use crate::{crew, line, supervisor};
 
 /// The argument that asks this program to be the process of a job.
 pub(crate) const JOB: &str = "__job";
@@ -45,8 +45,13 @@ fn serve() -> Result<(), Failure> {
     let Some(order) = orders.wait().map_err(Failure::io("its order cannot be read"))? else { return Ok(()) };
     let requests = Inbox::new(rustix::stdio::stdin());
     match order.task {
+        Task::Pipeline(ref of) => line::serve(&order, of, requests),
         Task::Barrier { .. } | Task::Lock { .. } | Task::Cpu { .. } => crew::serve(order, requests),
-        Task::Command { argv } => supervisor::serve(&order.job, &argv, order.keep_running, requests),
+        Task::Command { argv } => {
+            // The supervisor, too: a thread that is not its first would take the command with it when it ends.
+            order.scheduling.take_effect()?;
+            supervisor::serve(&order.job, &argv, order.keep_running, requests)
+        }
     }
 }
 

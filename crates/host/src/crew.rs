@@ -12,7 +12,7 @@ use std::time::Instant;
 use policy::Span;
 use policy::record::{Log, Off, Recorder};
 use policy::waiting::Rule;
-use scenario::draw::{Normal, Stream};
+use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
 use sys::process::{Usage, thread_usage};
 use wait::{Barrier, Mutex};
@@ -53,7 +53,7 @@ enum Shared<R: Recorder> {
     Barrier {
         rounds: u64,
         seed: u64,
-        normal: Normal,
+        law: Law,
         step: Span,
         /// Where the rounds that count are met.
         barrier: Box<Barrier<R>>,
@@ -63,13 +63,13 @@ enum Shared<R: Recorder> {
     Lock {
         rounds: u64,
         seed: u64,
-        compute: Normal,
-        critical: Normal,
+        compute: Law,
+        critical: Law,
         step: Span,
         mutex: Box<Mutex<()>>,
     },
     Cpu {
-        work: Span,
+        work: Compute,
     },
     Endless,
 }
@@ -109,13 +109,14 @@ where
         started: OnceLock::new(),
     });
     let (tell, hear) = channel();
-    for number in 0..threads {
+    let start = |number| {
         let (member, tell) = (Arc::clone(&crew), tell.clone());
         let body = move || member.thread(number, &tell);
         let refused =
             |why: std::io::Error| Failure::ThreadRefused { number: number + 1, threads, why: why.to_string() };
-        thread::Builder::new().name(format!("thread {number}")).stack_size(STACK).spawn(body).map_err(refused)?;
-    }
+        thread::Builder::new().name(format!("thread {number}")).stack_size(STACK).spawn(body).map_err(refused)
+    };
+    order.scheduling.start(|| (0..threads).try_for_each(|number| start(number).map(drop)))??;
     let ids = hear.iter().take(threads as usize).filter_map(|word| match word {
         Word::Ready(id) => Some(id),
         Word::Done(_) => None,
@@ -147,22 +148,24 @@ where
 /// How many threads there are, and what they share.
 fn prepare<R: Recorder + Default>(order: &Order) -> Result<(u32, Shared<R>), Failure> {
     match &order.task {
-        &Task::Barrier { threads, rounds, compute, ref waiting } => {
+        &Task::Barrier { threads, rounds, ref compute, ref waiting } => {
             let waiting = read(waiting)?;
             let barrier = || Box::new(Barrier::with_recorder(threads, waiting, R::default()));
-            let Compute { seed, step, .. } = compute;
+            let Compute { seed, step, law } = compute.clone();
             let (barrier, afterwards) = (barrier(), barrier());
-            Ok((threads, Shared::Barrier { rounds, seed, normal: compute.normal(), step, barrier, afterwards }))
+            Ok((threads, Shared::Barrier { rounds, seed, law, step, barrier, afterwards }))
         }
-        &Task::Lock { threads, rounds, compute, critical, ref waiting } => {
-            let Compute { seed, step, .. } = compute;
+        &Task::Lock { threads, rounds, ref compute, ref critical, ref waiting } => {
             let mutex = Box::new(Mutex::with((), read(waiting)?));
-            let (compute, critical) = (compute.normal(), critical.normal());
+            let Compute { seed, step, law: compute } = compute.clone();
+            let critical = critical.law.clone();
             Ok((threads, Shared::Lock { rounds, seed, compute, critical, step, mutex }))
         }
-        &Task::Cpu { threads, work: Some(work) } => Ok((threads, Shared::Cpu { work })),
+        &Task::Cpu { threads, work: Some(ref work) } => Ok((threads, Shared::Cpu { work: work.clone() })),
         &Task::Cpu { threads, work: None } => Ok((threads, Shared::Endless)),
-        Task::Command { .. } => Err(Failure::Other { message: "a command has no threads of ours".into() }),
+        Task::Command { .. } | Task::Pipeline(_) => {
+            Err(Failure::Other { message: "its threads are not made here".into() })
+        }
     }
 }
 
@@ -191,7 +194,7 @@ impl<R: Recorder> Crew<R> {
         // The first pass brings code and data into the cache.
         rod.relax(1000);
         match &self.task {
-            &Shared::Barrier { rounds, seed, normal, step, ref barrier, ref afterwards } => {
+            &Shared::Barrier { rounds, seed, ref law, step, ref barrier, ref afterwards } => {
                 let mut stream = Stream::named(seed, &self.job, number);
                 let (mut party, mut later) = (barrier.party(number), afterwards.party(number));
                 self.enter(tell);
@@ -199,7 +202,7 @@ impl<R: Recorder> Crew<R> {
                 keeper.note(What::Computes);
                 let mut iterations = 0;
                 for _ in 0..rounds {
-                    let length = self.rate.iterations(normal.draw(&mut stream, step));
+                    let length = self.rate.iterations(law.draw(&mut stream, step));
                     keeper.relax(&mut rod, length);
                     iterations += length;
                     party.wait_watched(&mut keeper);
@@ -207,15 +210,14 @@ impl<R: Recorder> Crew<R> {
                 done(meter.stop(self.rate.time(iterations, rounds)), keeper);
                 if self.keep_running {
                     loop {
-                        rod.relax(self.rate.iterations(normal.draw(&mut stream, step)));
+                        rod.relax(self.rate.iterations(law.draw(&mut stream, step)));
                         later.wait();
                     }
                 }
             }
-            &Shared::Lock { rounds, seed, compute, critical, step, ref mutex } => {
+            &Shared::Lock { rounds, seed, ref compute, ref critical, step, ref mutex } => {
                 let mut stream = Stream::named(seed, &self.job, number);
-                let mut lengths =
-                    || [compute, critical].map(|normal| self.rate.iterations(normal.draw(&mut stream, step)));
+                let mut lengths = || [compute, critical].map(|law| self.rate.iterations(law.draw(&mut stream, step)));
                 self.enter(tell);
                 let meter = Meter::start();
                 keeper.note(What::Computes);
@@ -238,7 +240,8 @@ impl<R: Recorder> Crew<R> {
                     }
                 }
             }
-            &Shared::Cpu { work } => {
+            Shared::Cpu { work: Compute { seed, law, step } } => {
+                let work = law.draw(&mut Stream::named(*seed, &self.job, number), *step);
                 let iterations = self.rate.iterations(work);
                 self.enter(tell);
                 let meter = Meter::start();

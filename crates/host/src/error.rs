@@ -46,6 +46,16 @@ pub enum Error {
         /// What the machine said.
         why: String,
     },
+    /// The machine does not schedule a job's threads as they are to be.
+    #[error("job `{job}`: `{wish}` is refused here: {why}")]
+    Scheduling {
+        /// The job.
+        job: String,
+        /// What was asked for, as a scenario writes it.
+        wish: String,
+        /// Why not, and what it takes.
+        why: String,
+    },
     /// No job ever ends.
     #[error("all jobs are endless, so the run would never end: give at least one of them `work`")]
     Endless,
@@ -113,6 +123,7 @@ impl Error {
             | Error::NotExecutable { .. }
             | Error::TooManyThreads { .. }
             | Error::ThreadRefused { .. }
+            | Error::Scheduling { .. }
             | Error::Endless => true,
             Error::CommandFailed { .. }
             | Error::Died { .. }

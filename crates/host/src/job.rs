@@ -37,6 +37,10 @@ pub(crate) struct Job {
     pub(crate) outcome: Option<JobOutcome>,
     /// Whether it goes on until it is told to stop.
     pub(crate) endless: bool,
+    /// When it is let go, counted from the beginning of the run.
+    pub(crate) arrives: Duration,
+    /// Whether it has been.
+    pub(crate) has_begun: bool,
     /// The command line, where the process is the supervisor of one.
     pub(crate) command: Option<String>,
     process: Child,
@@ -53,6 +57,8 @@ impl Job {
         let mut command = Command::new(program);
         // The name is for whoever looks at a list of processes.
         command.args([JOB, &name]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // The structure of its pipeline is the scenario's, whatever whoever started us wants of pipelines of their own.
+        command.env_remove(pipeline::environment::STRUCTURE);
         end_with_this_thread(&mut command, RequestsToEnd::Ignore);
         if matches!(order.task, Task::Command { .. }) {
             // Whoever kills the run's whole group must leave somebody to end what the command has started.
@@ -67,7 +73,21 @@ impl Job {
             _ => (false, None),
         };
         let (threads, record, diaries, outcome) = (None, Vec::new(), Vec::new(), None);
-        let mut job = Job { name, threads, record, diaries, outcome, endless, command, process, requests, replies };
+        let (arrives, has_begun) = (Duration::ZERO, false);
+        let mut job = Job {
+            name,
+            threads,
+            record,
+            diaries,
+            outcome,
+            endless,
+            arrives,
+            has_begun,
+            command,
+            process,
+            requests,
+            replies,
+        };
         job.send(order)?;
         Ok(job)
     }
@@ -185,22 +205,55 @@ impl Jobs {
             }
             jobs.0.push(Job::start(program, order).map_err(|why| unless_cancelled(why, cancel))?);
         }
-        jobs.attend(cancel, None, |jobs| jobs.iter().all(|job| job.threads.is_some()).then_some(()))?;
+        jobs.attend(cancel, None, None, |jobs| jobs.iter().all(|job| job.threads.is_some()).then_some(()))?;
         Ok(jobs)
     }
 
-    /// Tells all endless jobs, or all others.
-    pub(crate) fn request(&mut self, endless: bool, request: Request) -> Result<(), Error> {
-        self.0.iter_mut().filter(|job| job.endless == endless).try_for_each(|job| job.request(request))
+    /// Tells all endless jobs.
+    pub(crate) fn request_endless(&mut self, request: Request) -> Result<(), Error> {
+        self.0.iter_mut().filter(|job| job.endless).try_for_each(|job| job.request(request))
     }
 
-    /// Listens to the jobs until `enough` has an answer, and takes samples meanwhile.
+    /// Lets endless jobs that are there from the beginning run ahead.
+    pub(crate) fn run_ahead(&mut self) -> Result<(), Error> {
+        let ahead = self.0.iter_mut().filter(|job| job.endless && job.arrives.is_zero());
+        ahead.into_iter().try_for_each(|job| job.request(Request::Go))
+    }
+
+    /// Lets the jobs go that have arrived by now, in a run that began then; endless ones count from there. Returns when the next
+    /// one arrives.
+    pub(crate) fn let_arrive(&mut self, start: Instant) -> Result<Option<Instant>, Error> {
+        let since = start.elapsed();
+        for job in self.0.iter_mut().filter(|job| !job.has_begun && job.arrives <= since) {
+            job.has_begun = true;
+            if !(job.endless && job.arrives.is_zero()) {
+                job.request(Request::Go)?;
+            }
+            if job.endless {
+                job.request(Request::Count)?;
+            }
+        }
+        let next = self.0.iter().filter(|job| !job.has_begun).map(|job| job.arrives).min();
+        Ok(next.map(|next| start + next))
+    }
+
+    /// Ends endless jobs, those too that have not begun.
+    pub(crate) fn stop(&mut self) -> Result<(), Error> {
+        for job in self.0.iter_mut().filter(|job| job.endless && !job.has_begun && !job.arrives.is_zero()) {
+            job.request(Request::Go)?;
+        }
+        self.request_endless(Request::Stop)
+    }
+
+    /// Listens to the jobs until `enough` has an answer, and takes samples meanwhile; in a run that began at `start`, lets jobs go as
+    /// they arrive.
     ///
     /// # Errors
     /// When a job fails or its process ends, and within 50 ms of being cancelled.
     pub(crate) fn attend<T>(
         &mut self,
         cancel: &AtomicBool,
+        start: Option<Instant>,
         mut sampler: Option<&mut Sampler>,
         enough: impl Fn(&[Job]) -> Option<T>,
     ) -> Result<T, Error> {
@@ -208,11 +261,12 @@ impl Jobs {
             if let Some(answer) = enough(&self.0) {
                 return Ok(answer);
             }
+            let next = start.map_or(Ok(None), |start| self.let_arrive(start))?;
             let due = sampler.as_deref_mut().and_then(|sampler| {
                 sampler.look();
                 sampler.due()
             });
-            self.listen(cancel, due)?;
+            self.listen(cancel, due.into_iter().chain(next).min())?;
         }
     }
 

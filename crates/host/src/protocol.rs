@@ -20,12 +20,13 @@ use std::os::fd::AsFd;
 use policy::Span;
 use policy::record::Entry;
 use policy::waiting::Costs;
-use scenario::draw::Normal;
+use scenario::draw::Law;
 use scenario::result::JobOutcome;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::diary::Diary;
+use crate::scheduling::{Refused, Scheduling};
 use crate::work::Rate;
 
 /// What a job's process is to do.
@@ -41,6 +42,8 @@ pub(crate) struct Order {
     pub(crate) diaries: bool,
     /// How long computation takes.
     pub(crate) rate: Rate,
+    /// How its threads are scheduled.
+    pub(crate) scheduling: Scheduling,
     pub(crate) task: Task,
 }
 
@@ -49,24 +52,42 @@ pub(crate) struct Order {
 pub(crate) enum Task {
     Barrier { threads: u32, rounds: u64, compute: Compute, waiting: Waiting },
     Lock { threads: u32, rounds: u64, compute: Compute, critical: Compute, waiting: Waiting },
-    Cpu { threads: u32, work: Option<Span> },
+    Cpu { threads: u32, work: Option<Compute> },
     Command { argv: Vec<String> },
+    Pipeline(Line),
 }
 
-/// The time between two barriers, or without or with a lock, to be drawn by every thread from a stream of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// A pipeline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) seed: u64,
+    pub(crate) rounds: u64,
+    pub(crate) buffers: u32,
+    /// What runs where, and how: as `rowlock-pipeline` writes it.
+    pub(crate) structure: String,
+    pub(crate) device_depth: u32,
+    pub(crate) stages: Vec<LineStage>,
+}
+
+/// A stage of a pipeline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LineStage {
+    pub(crate) name: String,
+    pub(crate) kind: policy::priority::Kind,
+    /// The name of its random numbers.
+    pub(crate) stream: String,
+    pub(crate) compute: Option<Compute>,
+    pub(crate) device: Option<Compute>,
+    pub(crate) fork: u32,
+}
+
+/// The time between two barriers, without or with a lock, or of a stage, to be drawn from a stream of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Compute {
     pub(crate) seed: u64,
-    pub(crate) mean_ns: f64,
-    pub(crate) sd_ns: f64,
+    pub(crate) law: Law,
     /// What draws are floored to.
     pub(crate) step: Span,
-}
-
-impl Compute {
-    pub(crate) fn normal(self) -> Normal {
-        Normal { mean: self.mean_ns, sd: self.sd_ns }
-    }
 }
 
 /// How the threads wait for each other.
@@ -114,6 +135,12 @@ impl Failure {
     pub(crate) fn io<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> Failure {
         let what = what.into();
         move |why| Failure::Other { message: format!("{what}: {why}") }
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(Refused { wish, why }: Refused) -> Failure {
+        Failure::Other { message: format!("`{wish}` is refused: {why}") }
     }
 }
 
@@ -175,10 +202,13 @@ impl<F: AsFd, T: DeserializeOwned> Inbox<F, T> {
 
 #[cfg(test)]
 mod tests {
+    use scenario::draw::Normal;
+
     use super::*;
 
     fn order() -> Order {
-        let compute = Compute { seed: 7, mean_ns: 5_320.0 / 1.12816, sd_ns: 0.1 + 0.2, step: Span::from_nanos(1) };
+        let law = Law::Normal(Normal { mean: 5_320.0 / 1.12816, sd: 0.1 + 0.2 });
+        let compute = Compute { seed: 7, law, step: Span::from_nanos(1) };
         let costs = Costs { cs: Span::from_micros(18), margin: Span::from_micros(9), ..Costs::default() };
         let waiting = Waiting { rule: "2cs+".into(), costs, cpus: 2 };
         Order {
@@ -187,6 +217,7 @@ mod tests {
             record: true,
             diaries: true,
             rate: Rate { iteration_ps: 2_345, start_ps: 31_000 },
+            scheduling: Scheduling::default(),
             task: Task::Barrier { threads: 3, rounds: 8_000, compute, waiting },
         }
     }

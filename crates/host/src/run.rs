@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use pipeline::structure::{Structure, Threads, Turn, Wish};
 use policy::record::Entry;
 use policy::waiting::Rule;
 use policy::{JobId, Span};
-use scenario::draw::Normal;
+use scenario::Distribution;
 use scenario::model::{Kind, MachineKeys, Setting};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 
@@ -17,7 +18,8 @@ use crate::error::Error;
 use crate::job::Jobs;
 use crate::limits::{check_command, check_threads, check_threads_of_a_process};
 use crate::machine::IdleTime;
-use crate::protocol::{Compute, Order, Request, Task, Waiting};
+use crate::protocol::{Compute, Line, LineStage, Order, Task, Waiting};
+use crate::scheduling::{Refused, Scheduling};
 use crate::timeline::{Sampler, StateSample};
 use crate::units::span;
 
@@ -67,7 +69,7 @@ struct Finished {
 
 impl Host {
     /// Refuses what this machine cannot do, before anything starts: commands that are not there, more threads than the
-    /// limits leave room for, jobs that never end.
+    /// limits leave room for, nice values, CPUs and slices that it does not give, jobs that never end.
     ///
     /// # Errors
     /// Such that [`Error::is_input`].
@@ -76,16 +78,18 @@ impl Host {
             return Err(Error::Endless);
         }
         for job in &setting.jobs {
-            if let Kind::Command { argv, .. } = &job.kind {
-                check_command(&job.name, argv.first().map_or("", String::as_str))?;
+            let refused = |Refused { wish, why }| Error::Scheduling { job: job.name.clone(), wish, why };
+            Scheduling::of(&job.attributes).check().map_err(refused)?;
+            match &job.kind {
+                Kind::Command { argv, .. } => check_command(&job.name, argv.first().map_or("", String::as_str))?,
+                Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Cpu { .. } | Kind::Pipeline(_) => {}
             }
         }
         // A process of two threads for each job beside those that compute; a command brings at least one more process.
+        let cpus = self.calibration.machine.cpus;
         let needs = |kind: &Kind| match kind {
             Kind::Command { .. } => 2,
-            Kind::Barrier { threads, .. } | Kind::Lock { threads, .. } | Kind::Cpu { threads, .. } => {
-                u64::from(*threads) + 2
-            }
+            kind => u64::from(kind.threads(cpus)) + 2,
         };
         let most = setting.jobs.iter().map(|job| needs(&job.kind)).max().unwrap_or(0);
         check_threads_of_a_process(most)?;
@@ -94,8 +98,8 @@ impl Host {
     }
 
     /// Runs all jobs of `setting`, each as a child process with real threads, and returns when all have ended that end
-    /// by themselves. All are ready before any starts; endless ones start 20 ms ahead and are counted from where the
-    /// others start.
+    /// by themselves. All are ready before any starts; endless ones that are there from the beginning start 20 ms ahead and are counted
+    /// from where the others start. Who arrives later stands ready until then, and is counted from there.
     ///
     /// Random draws depend on `seed` and the jobs' names alone. No process is left when it returns or unwinds, nor when
     /// this process is killed. It blocks, and the thread that calls it must not end before it returns (the kernel takes
@@ -105,7 +109,7 @@ impl Host {
     /// As [`Host::check`]; [`Error::Cancelled`] within a moment of `cancel` being set (50 ms, and however long it takes
     /// the kernel to bury the processes); else what made a job fail.
     pub fn run(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Error> {
-        self.carry_out(setting, &self.orders(setting, seed), cancel).map(|finished| finished.executed)
+        self.carry_out(setting, seed, &self.orders(setting, seed), cancel).map(|finished| finished.executed)
     }
 
     /// [`Host::run`], with a record for each job (copies counted one by one) of what its waiting rule was asked and what it
@@ -121,7 +125,7 @@ impl Host {
     ) -> Result<(Executed, Vec<Vec<Entry>>), Error> {
         let orders: Vec<_> =
             self.orders(setting, seed).into_iter().map(|order| Order { record: true, ..order }).collect();
-        self.carry_out(setting, &orders, cancel).map(|finished| (finished.executed, finished.records))
+        self.carry_out(setting, seed, &orders, cancel).map(|finished| (finished.executed, finished.records))
     }
 
     /// [`Host::run`], with what every thread took down of itself, job by job (copies counted one by one). That takes time of
@@ -137,16 +141,27 @@ impl Host {
     ) -> Result<(Executed, Vec<Diaries>), Error> {
         let orders: Vec<_> =
             self.orders(setting, seed).into_iter().map(|order| Order { diaries: true, ..order }).collect();
-        self.carry_out(setting, &orders, cancel).map(|finished| (finished.executed, finished.diaries))
+        self.carry_out(setting, seed, &orders, cancel).map(|finished| (finished.executed, finished.diaries))
     }
 
-    fn carry_out(&self, setting: &Setting, orders: &[Order], cancel: &AtomicBool) -> Result<Finished, Error> {
+    fn carry_out(
+        &self,
+        setting: &Setting,
+        seed: u64,
+        orders: &[Order],
+        cancel: &AtomicBool,
+    ) -> Result<Finished, Error> {
         self.check(setting)?;
+        let step = setting.machine.complete(&twin(&self.calibration)).step;
+        let arrivals = setting.arrivals(seed, step);
         let cpus = &self.calibration.machine.cpus_allowed;
         let mut jobs = Jobs::start(&self.program, orders, cancel)?;
+        for (job, arrives) in jobs.0.iter_mut().zip(arrivals) {
+            job.arrives = Duration::from_nanos(arrives.as_nanos());
+        }
 
-        jobs.request(true, Request::Go)?;
-        if jobs.0.iter().any(|job| job.endless) {
+        jobs.run_ahead()?;
+        if jobs.0.iter().any(|job| job.endless && job.arrives.is_zero()) {
             jobs.linger(cancel, AHEAD)?;
         }
         let watched = jobs.0.iter().zip(0..).filter_map(|(job, number)| {
@@ -154,16 +169,15 @@ impl Host {
         });
         let mut sampler = Sampler::new(watched);
         let (start, idle) = (Instant::now(), IdleTime::of(cpus));
-        jobs.request(true, Request::Count)?;
-        jobs.request(false, Request::Go)?;
-        jobs.attend(cancel, Some(&mut sampler), |jobs| {
+        jobs.let_arrive(start)?;
+        jobs.attend(cancel, Some(start), Some(&mut sampler), |jobs| {
             jobs.iter().all(|job| job.endless || job.outcome.is_some()).then_some(())
         })?;
         let length = span(start.elapsed());
         let idle = IdleTime::of(cpus).zip(idle).map(|(end, start)| end.since(start));
-        jobs.request(true, Request::Stop)?;
+        jobs.stop()?;
         let outcomes: Vec<_> =
-            jobs.attend(cancel, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
+            jobs.attend(cancel, None, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
         let machine = self.machine_outcome(setting, &outcomes, length, idle);
         let records = jobs.0.iter_mut().map(|job| std::mem::take(&mut job.record)).collect();
         let diaries = jobs.0.iter_mut().map(|job| {
@@ -184,7 +198,7 @@ impl Host {
     pub fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Error> {
         let name = argv.first().cloned().unwrap_or_default();
         let kind = Kind::Command { argv: argv.to_vec(), threads: 1, work: None };
-        let jobs = vec![scenario::Job { name, copies: 1, kind }];
+        let jobs = vec![scenario::Job::new(name, 1, kind)];
         let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
         let executed = self.run(&setting, 0, cancel)?;
         Ok(executed.outcome.jobs.iter().filter_map(|job| job.cpu_ns).sum())
@@ -198,19 +212,39 @@ impl Host {
         let costs = scenario::Machine { spin_margin: machine.spin_margin, ..twin }.costs();
         let cpus = self.calibration.machine.cpus;
         let step = machine.step;
-        let drawn = |Normal { mean, sd }| Compute { seed, mean_ns: mean, sd_ns: sd, step };
+        let drawn = |law| Compute { seed, law, step };
+        let of = |times: &Distribution| drawn(times.law());
         let waits = |rule: Rule| Waiting { rule: rule.to_string(), costs, cpus };
         let order = |(name, job): (String, &scenario::Job)| {
             let task = match &job.kind {
-                &Kind::Barrier { threads, compute, rounds, waiting } => {
+                &Kind::Barrier { threads, ref compute, rounds, waiting } => {
                     Task::Barrier { threads, rounds, compute: drawn(compute.on(costs.cs)), waiting: waits(waiting) }
                 }
-                &Kind::Lock { threads, compute, critical, rounds, waiting } => {
-                    let (compute, critical) = (drawn(compute.normal()), drawn(critical.normal()));
+                &Kind::Lock { threads, ref compute, ref critical, rounds, waiting } => {
+                    let (compute, critical) = (of(compute), of(critical));
                     Task::Lock { threads, rounds, compute, critical, waiting: waits(waiting) }
                 }
-                &Kind::Cpu { threads, work } => Task::Cpu { threads, work },
+                Kind::Cpu { threads, work } => Task::Cpu { threads: *threads, work: work.as_ref().map(of) },
                 Kind::Command { argv, .. } => Task::Command { argv: argv.clone() },
+                Kind::Pipeline(line) => Task::Pipeline(Line {
+                    seed,
+                    rounds: line.rounds,
+                    buffers: line.buffers,
+                    structure: structure(line).to_string(),
+                    device_depth: machine.device_depth,
+                    stages: line
+                        .stages
+                        .iter()
+                        .map(|stage| LineStage {
+                            name: stage.name.clone(),
+                            kind: stage.kind,
+                            stream: stage.stream_name(&name),
+                            compute: stage.compute.as_ref().map(of),
+                            device: stage.device.as_ref().map(of),
+                            fork: stage.fork,
+                        })
+                        .collect(),
+                }),
             };
             Order {
                 job: name,
@@ -218,6 +252,7 @@ impl Host {
                 record: false,
                 diaries: false,
                 rate: self.calibration.rate,
+                scheduling: Scheduling::of(&job.attributes),
                 task,
             }
         };
@@ -252,6 +287,31 @@ impl Host {
     }
 }
 
+/// What runs where in a pipeline, and how, in the words of `rowlock-pipeline`.
+fn structure(line: &scenario::Pipeline) -> Structure {
+    let turn = |turn: &scenario::pipeline::Turn| Turn {
+        stage: line.stages.get(turn.stage).map(|stage| stage.name.clone()).unwrap_or_default(),
+        repeat: turn.times as usize,
+    };
+    let niced = line.stages.iter().filter(|stage| stage.nice != 0);
+    let nice = |stage: &scenario::pipeline::Stage| Wish {
+        key: "nice",
+        stage: stage.name.clone(),
+        value: stage.nice.to_string(),
+    };
+    Structure {
+        threads: Some(match line.structure {
+            scenario::pipeline::Structure::Workers => Threads::Blocking,
+            scenario::pipeline::Structure::Threads => Threads::Each,
+        }),
+        thread: line.shared.iter().map(|turns| turns.iter().map(turn).collect()).collect(),
+        priority: Some(line.priority),
+        wishes: niced.map(nice).collect(),
+        waiting: Some(line.waiting),
+        ..Structure::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,11 +328,11 @@ mod tests {
             waiting: policy::waiting::Rule::AlwaysBlock,
         };
         let order = |machine| {
-            let jobs = vec![scenario::Job { name: "crew".into(), copies: 1, kind: crew.clone() }];
+            let jobs = vec![scenario::Job::new("crew", 1, crew.clone())];
             host.orders(&Setting { machine, jobs, keep_running: false }, 1).remove(0).task
         };
         let costs = |machine| match order(machine) {
-            Task::Barrier { waiting, compute, .. } => (waiting.costs, compute.mean_ns),
+            Task::Barrier { waiting, compute, .. } => (waiting.costs, compute.law),
             other => panic!("{other:?}"),
         };
         let like_host = MachineKeys { like_host: true, ..MachineKeys::default() };

@@ -10,32 +10,33 @@ use std::time::Instant;
 
 use policy::Span;
 use policy::record::Off;
+use rowlock_lab::trace::end_of_simulation;
 use rowlock_lab::trace::file::TraceFile;
 use rowlock_lab::trace::simulated::Simulated;
 use scenario::draw::Stream;
 use scenario::result::Outcome;
-use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Compute, Distribution, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
 
 const CPUS: u32 = 32;
 const RUNS: usize = 5;
 
 fn job(name: String, copies: u32, kind: Kind) -> Job {
-    Job { name, copies, kind }
+    Job::new(name, copies, kind)
 }
 
 fn cpu_bound() -> Vec<Job> {
     let mut stream = Stream::named(1, "offsets", 0);
     let offset = |n| {
         let work = Some(Span::from_nanos(1 + stream.below(100_000)));
-        job(format!("offset.{n}"), 1, Kind::Cpu { threads: 1, work })
+        job(format!("offset.{n}"), 1, Kind::Cpu { threads: 1, work: work.map(Distribution::from) })
     };
     let mut jobs: Vec<Job> = (0..CPUS).map(offset).collect();
-    jobs.push(job("bound".to_owned(), 1, Kind::Cpu { threads: 200, work: Some(Span::from_millis(500)) }));
+    jobs.push(job("bound".to_owned(), 1, Kind::Cpu { threads: 200, work: Some(Span::from_millis(500).into()) }));
     jobs
 }
 
 fn blocking() -> Vec<Job> {
-    let compute = Compute::Normal { mean: Span::from_micros(50), sd: Span::from_micros(5) };
+    let compute = Compute::Drawn(Distribution::Normal { mean: Span::from_micros(50), sd: Span::from_micros(5) });
     let waiting = "always-block".parse().unwrap();
     vec![job("crew".to_owned(), 20, Kind::Barrier { threads: 10, compute, rounds: 2_000, waiting })]
 }
@@ -43,7 +44,7 @@ fn blocking() -> Vec<Job> {
 fn traced(machine: &Machine, setting: &Setting, to: impl Write) -> Outcome {
     let mut watch = Simulated::new(to, setting, CPUS);
     let (outcome, _) = sim::run_watched::<Off, _>(machine, setting, 1, &mut watch).unwrap();
-    watch.finish(&outcome).unwrap();
+    watch.finish(end_of_simulation(setting, machine.step, 1, &outcome)).unwrap();
     outcome
 }
 

@@ -3,10 +3,14 @@
 
 pub mod comparison;
 pub mod experiment;
+pub mod explore;
+pub mod factor;
+pub mod fg;
 pub mod folder;
 pub mod manifest;
 pub mod measure;
 pub mod observations;
+pub mod paired;
 pub mod paper;
 pub mod plan;
 pub mod plot;
@@ -21,6 +25,7 @@ pub mod summary;
 pub mod suspicion;
 pub mod table;
 pub mod timestamp;
+pub mod today;
 pub mod trace;
 pub mod two_worlds;
 pub mod verdict;

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use scenario::result::Run;
 use scenario::{Kind, Scenario, Span};
 
+use crate::factor;
 use crate::folder::{self, Folder};
 use crate::plan::{Plan, Step};
 use crate::sample::Sample;
 use crate::states;
-use crate::summary;
 use crate::words;
 use crate::workers;
 use crate::world::{Executed, Failure, Worlds};
@@ -162,7 +162,7 @@ pub fn measure(
         if states.is_empty() && is_shown(step) {
             states = states::seen_on_the_host(&timeline, &outcome);
         }
-        let factors = summary::factors(&scenario.arms[arm]);
+        let factors = factor::of(&scenario.arms[arm]);
         let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome }, states };
         folder.keep(&sample.run, &timeline)?;
         Ok(sample)
@@ -226,7 +226,7 @@ mod tests {
         let mut results = [done(), Err(cancelled(1)), done(), Err(cancelled(3))].into_iter();
         let keep = |Step { world, arm, repeat, seed }, _| {
             let run = Run { world, factors: BTreeMap::new(), repeat, seed, outcome: Outcome::default() };
-            Ok(Sample { arm, run, states: Vec::new() })
+            Ok(Sample { arm, run, states: Default::default() })
         };
         let (mut samples, mut told) = (Vec::new(), 0);
         let error = take(&plan, &mut results, keep, &mut samples, &mut |_| told += 1);

@@ -4,11 +4,14 @@
 //! Beside the scenario `papers/NAME.toml` stands `papers/NAME.bands.toml` with the [`expected`] bands. A band need not hold
 //! the paper's value: where a paper leaves a choice open, every faithful simulation may come out a little differently.
 
+mod arms;
+pub mod changes;
 pub mod evidence;
 pub mod expected;
+pub mod figure;
 pub mod judgement;
+pub mod patterns;
 pub mod text;
-pub mod transition;
 
 use scenario::{Diagnostics, Scenario};
 
@@ -37,10 +40,16 @@ macro_rules! paper {
 
 /// All of them, in the order in which they are listed to people.
 pub const PAPERS: &[Paper] = &[
+    paper!("barrier/fig1"),
+    paper!("barrier/fig2"),
     paper!("barrier/fig3"),
     paper!("barrier/fig4"),
     paper!("barrier/fig5"),
+    paper!("barrier/fig6"),
     paper!("barrier/fig7"),
+    paper!("barrier/fig8"),
+    paper!("barrier/fig9"),
+    paper!("barrier/six"),
     paper!("barrier/wakeup"),
     paper!("barrier/wakeup-pair"),
 ];

@@ -6,6 +6,7 @@ pub mod axis;
 pub mod course;
 pub mod dots;
 pub mod lines;
+pub mod strips;
 pub mod svg;
 
 use crate::statistics::Estimate;

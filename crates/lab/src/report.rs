@@ -5,11 +5,14 @@ pub mod html;
 pub mod json;
 pub mod text;
 
+use std::collections::BTreeSet;
+
 use scenario::result::{Run, World};
 use scenario::{Scenario, Setting};
 use serde::Serialize;
 
 use crate::comparison::Comparisons;
+use crate::factor;
 use crate::measure::StandIn;
 use crate::precision::{Precision, Until};
 use crate::sample::Sample;
@@ -47,7 +50,7 @@ pub struct Report {
     pub baseline: Option<toml::Value>,
     /// For how many comparisons p values are corrected.
     pub comparisons: usize,
-    /// The swept path on the plots' axis.
+    /// What is on the plots' axis: a swept path, `threads` or `load`.
     pub x: Option<String>,
     /// The runs in the order in which they were made.
     pub runs: Vec<Run>,
@@ -99,6 +102,7 @@ impl Report {
             ));
         }
         notes.extend(stand_ins.iter().map(stand_in_note));
+        notes.extend(refusal_note(&samples));
         notes.extend(gap_note(scenario, worlds));
         if scenario.experiment.repeat == 1 {
             notes.push("One repetition gives no intervals and tells nothing apart; --repeat asks for more.".to_owned());
@@ -133,13 +137,26 @@ impl Report {
 
 fn baseline(scenario: &Scenario) -> Option<toml::Value> {
     let compare = scenario.experiment.compare.as_ref()?;
-    let (_, value) = scenario.arms.first()?.factors.iter().find(|(path, _)| path == compare)?;
-    Some(value.clone())
+    factor::value(&factor::of(scenario.arms.first()?), compare).cloned()
 }
 
 fn stand_in_note(StandIn { job, work }: &StandIn) -> String {
     let work = words::time(work.as_nanos() as f64);
     format!("sim: `{job}` stands in as a cpu job of {work}, which its command took when it was run alone.")
+}
+
+/// What the kernel refused the stages of pipelines, so that a rule of priority was not carried out.
+fn refusal_note(samples: &[Sample]) -> Option<String> {
+    let jobs = samples.iter().flat_map(|sample| &sample.run.outcome.jobs);
+    let refused: BTreeSet<&str> =
+        jobs.flat_map(|job| &job.stages).flat_map(|stage| &stage.refused).map(String::as_str).collect();
+    let refused: Vec<&str> = refused.into_iter().collect();
+    (!refused.is_empty()).then(|| {
+        format!(
+            "host: the kernel refused what priorities of stages ask for, and they ran without: {}.",
+            refused.join("; ")
+        )
+    })
 }
 
 /// Why there is no gap, or none for some arms, although both worlds were asked.
@@ -152,6 +169,30 @@ fn gap_note(scenario: &Scenario, worlds: &[World]) -> Option<String> {
     let which = if others == scenario.arms.len() { "No gap is shown" } else { "Some arms show no gap" };
     Some(format!(
         "{which}: the simulated machine is not the one that the host world ran on. It is with `like = \"host\"` and no \
-         other key of [machine] but spin_margin, and without --scheduler."
+         other key of [machine] but spin_margin and device_depth, and without --scheduler."
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use scenario::result::{JobOutcome, Outcome, StageOutcome};
+
+    use super::*;
+
+    fn sample(refused: &[&str]) -> Sample {
+        let refused = refused.iter().map(ToString::to_string).collect();
+        let stages = vec![StageOutcome { refused, ..StageOutcome::default() }];
+        let jobs = vec![JobOutcome { stages, ..JobOutcome::default() }];
+        let outcome = Outcome { jobs, ..Outcome::default() };
+        let run = Run { world: World::Host, factors: Default::default(), repeat: 0, seed: 1, outcome };
+        Sample { arm: 0, run, states: Default::default() }
+    }
+
+    #[test]
+    fn what_the_kernel_refused_is_said_once() {
+        assert_eq!(refusal_note(&[sample(&[])]), None);
+        let note = refusal_note(&[sample(&["nice=-5: no"]), sample(&["nice=-5: no", "nice=-3: no"])]);
+        let expected = "host: the kernel refused what priorities of stages ask for, and they ran without: nice=-3: no; nice=-5: no.";
+        assert_eq!(note.as_deref(), Some(expected));
+    }
 }

@@ -2,7 +2,7 @@
 
 use scenario::result::{JobOutcome, Run};
 
-use crate::states::JobStates;
+use crate::states::Seen;
 
 /// One run, and the arm that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Sample {
     /// The run.
     pub run: Run,
     /// What the threads of its jobs were doing; empty where nobody looked.
-    pub states: Vec<JobStates>,
+    pub states: Seen,
 }
 
 /// What is reported of a job.

@@ -14,6 +14,8 @@ use crate::statistics::stages::Stages;
 #[derive(Clone, Debug)]
 pub struct Series {
     repetitions: BTreeMap<u32, Vec<JobOutcome>>,
+    /// How many CPUs they could use.
+    cpus: u32,
     /// How many repetitions were planned before any was made; the others were asked for by the scatter of these.
     first_stage: u32,
 }
@@ -24,9 +26,16 @@ impl Series {
         // Outcomes stand in the order of the scenario with the copies counted out.
         let before: usize = arm.setting.jobs[..job].iter().map(|job| job.copies as usize).sum();
         let copies = arm.setting.jobs[job].copies as usize;
-        let runs = samples.map(|sample| &sample.run).filter(|run| run.world == world);
+        let runs: Vec<&Run> = samples.map(|sample| &sample.run).filter(|run| run.world == world).collect();
+        let cpus = runs.first().map_or(1, |run| run.outcome.machine.cpus);
         let copies = |run: &Run| run.outcome.jobs.iter().skip(before).take(copies).cloned().collect();
-        Series { repetitions: runs.map(|run| (run.repeat, copies(run))).collect(), first_stage: u32::MAX }
+        let repetitions = runs.into_iter().map(|run| (run.repeat, copies(run))).collect();
+        Series { repetitions, cpus, first_stage: u32::MAX }
+    }
+
+    /// How many CPUs the runs could use.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
     }
 
     /// Whether there is no repetition in it.
@@ -92,7 +101,8 @@ impl<'a> AllSeries<'a> {
         }
         let mut series = BTreeMap::new();
         for (number, (arm, samples)) in scenario.arms.iter().zip(by_arm).enumerate() {
-            for job in 0..arm.setting.jobs.len() {
+            // A job without copies is not there.
+            for job in (0..arm.setting.jobs.len()).filter(|&job| arm.setting.jobs[job].copies > 0) {
                 for world in [World::Sim, World::Host] {
                     let collected = Series::collect(arm, job, world, samples.iter().copied());
                     if !collected.is_empty() {
@@ -137,7 +147,7 @@ mod tests {
     #[test]
     fn copies_are_averaged_and_repetitions_are_paired_by_their_number() {
         let kind = Kind::Cpu { threads: 1, work: None };
-        let crew = |copies| Job { name: "crew".into(), copies, kind: kind.clone() };
+        let crew = |copies| Job::new("crew", copies, kind.clone());
         let other = Job { name: "other".into(), ..crew(1) };
         let jobs = vec![other, crew(2)];
         let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
@@ -149,7 +159,7 @@ mod tests {
                 .collect();
             let outcome = Outcome { jobs, ..Outcome::default() };
             let run = Run { world, factors: BTreeMap::new(), repeat, seed: 0, outcome };
-            Sample { arm: 0, run, states: Vec::new() }
+            Sample { arm: 0, run, states: Default::default() }
         };
         let samples =
             [sample(World::Sim, 1, [9, 3, 5]), sample(World::Host, 0, [9, 7, 7]), sample(World::Host, 1, [9, 1, 3])];
@@ -160,12 +170,30 @@ mod tests {
         assert!(series(World::Host).values(Figure::Ssr).is_empty());
     }
 
+    #[test]
+    fn a_job_without_copies_has_no_series() {
+        let text = r#"
+            machine.cpus = 1
+            job = [
+                { name = "crowd", kind = "cpu", copies = 0 },
+                { name = "crew", kind = "cpu", work = "1 ms" },
+            ]
+        "#;
+        let scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
+        let jobs = vec![JobOutcome { completion_ns: Some(Span::from_millis(7)), ..JobOutcome::default() }];
+        let outcome = Outcome { jobs, ..Outcome::default() };
+        let run = Run { world: World::Sim, factors: BTreeMap::new(), repeat: 0, seed: 0, outcome };
+        let all = AllSeries::collect(&scenario, &[Sample { arm: 0, run, states: Default::default() }]);
+        let found: Vec<_> = all.iter().map(|(_, job, _, series)| (job, series.values(Figure::Completion))).collect();
+        assert_eq!(found, [(1, vec![7e6])]);
+    }
+
     /// A job that took so many milliseconds, repetition by repetition.
     fn series(millis: &[u64]) -> Series {
         let completion =
             |&millis| JobOutcome { completion_ns: Some(Span::from_millis(millis)), ..JobOutcome::default() };
         let repetitions = (0..).zip(millis.iter().map(|millis| vec![completion(millis)])).collect();
-        Series { repetitions, first_stage: u32::MAX }
+        Series { repetitions, cpus: 1, first_stage: u32::MAX }
     }
 
     fn log_ratio(one: &[u64], other: &[u64]) -> Option<crate::statistics::Estimate> {

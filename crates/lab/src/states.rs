@@ -1,8 +1,13 @@
 //! What the threads of a job were doing in the course of a run: how many of them in each state, from the beginning to the
 //! end. The simulator is watched, see [`Observer`]; the host is looked at now and then, see [`seen_on_the_host`].
 
+pub mod alternation;
 mod course;
+mod load;
+mod natives;
 mod observer;
+pub mod rounds;
+pub mod transition;
 
 use std::collections::BTreeSet;
 
@@ -15,8 +20,11 @@ use crate::plot;
 use crate::sample::Sample;
 use crate::summary::{self, Factors};
 
-pub use course::Course;
+pub use alternation::Alternation;
+pub use course::{Course, Level};
 pub use observer::Observer;
+pub use rounds::Rounds;
+pub use transition::Transition;
 
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +65,7 @@ impl State {
 }
 
 /// One job in one run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobStates {
     /// The job's name, with the number of the copy where there are several.
     pub job: String,
@@ -67,6 +75,41 @@ pub struct JobStates {
     pub whole: Course,
     /// Its beginning with every single change, where the whole has not got them.
     pub beginning: Option<Course>,
+    /// On how many CPUs its threads last ran: its native CPUs. Not known of the host.
+    pub natives: Option<Level>,
+    /// Who passed its rounds awake; not known of the host, nor of jobs that do not meet at a barrier.
+    pub rounds: Option<Rounds>,
+    /// Where its threads alternate.
+    pub alternation: Option<Alternation>,
+    /// From where on they run together.
+    pub transition: Option<Transition>,
+}
+
+/// What was seen of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// The jobs that were looked at, in the order of the scenario.
+    pub jobs: Vec<JobStates>,
+    /// The load of the machine; not known of the host.
+    pub load: Option<EffectiveLoad>,
+}
+
+/// How many threads there were on the machine that could run, and how many in all. Source: Tsafrir and Feitelson, section 5.2.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffectiveLoad {
+    /// How many CPUs there are.
+    pub cpus: u32,
+    /// The threads that had a CPU, were on their way to one or off it, or waited for one.
+    pub runnable: Level,
+    /// These and those that slept.
+    pub all: Level,
+}
+
+impl Seen {
+    /// Whether nothing was seen.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.load.is_none()
+    }
 }
 
 /// The jobs of one run that were looked at.
@@ -78,8 +121,8 @@ pub struct History {
     pub factors: Factors,
     /// Its seed.
     pub seed: u64,
-    /// The jobs in the order of the scenario.
-    pub jobs: Vec<JobStates>,
+    /// What was seen of it.
+    pub seen: Seen,
 }
 
 /// No more arms than this are shown.
@@ -107,7 +150,7 @@ pub fn histories(samples: &mut [Sample]) -> Vec<History> {
     let mut histories: Vec<(usize, History)> = Vec::new();
     for Sample { arm, run, states } in samples.iter_mut().filter(|sample| !sample.states.is_empty()) {
         let (world, factors, seed) = (run.world, run.factors.clone(), run.seed);
-        histories.push((*arm, History { world, factors, seed, jobs: std::mem::take(states) }));
+        histories.push((*arm, History { world, factors, seed, seen: std::mem::take(states) }));
     }
     histories.sort_by_key(|(arm, history)| (*arm, history.world));
     histories.into_iter().map(|(_, history)| history).collect()
@@ -115,7 +158,7 @@ pub fn histories(samples: &mut [Sample]) -> Vec<History> {
 
 /// What can be told from looking at the host's threads now and then: every sample is taken to hold until the next. Jobs
 /// without an end of their own and those that were seen less than twice are left out.
-pub fn seen_on_the_host(samples: &[StateSample], outcome: &Outcome) -> Vec<JobStates> {
+pub fn seen_on_the_host(samples: &[StateSample], outcome: &Outcome) -> Seen {
     let seen = |(number, job): (u32, &scenario::result::JobOutcome)| {
         let samples: Vec<&StateSample> = samples.iter().filter(|sample| sample.job == JobId(number)).collect();
         let end = job.completion_ns?.as_nanos();
@@ -127,9 +170,10 @@ pub fn seen_on_the_host(samples: &[StateSample], outcome: &Outcome) -> Vec<JobSt
         };
         let layers = vec![layer(State::Runnable, |of| of.runnable), layer(State::Sleeping, |of| of.sleeping)];
         let threads = samples.iter().map(|sample| sample.runnable + sample.sleeping).max()?;
-        Some(JobStates { job: job.job.clone(), threads, whole: Course { edges, layers }, beginning: None })
+        Some(JobStates { job: job.job.clone(), threads, whole: Course { edges, layers }, ..JobStates::default() })
     };
-    (0..).zip(&outcome.jobs).filter(|(_, job)| job.rounds.is_some()).filter_map(seen).collect()
+    let jobs = (0..).zip(&outcome.jobs).filter(|(_, job)| job.rounds.is_some()).filter_map(seen).collect();
+    Seen { jobs, load: None }
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
 //! Summaries: every job in every arm and world, with what is compared; and the gap between the worlds.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use scenario::Scenario;
 use scenario::result::World;
-use scenario::{Arm, Scenario};
 use serde::Serialize;
 
 use crate::comparison::Comparisons;
+use crate::factor;
+pub use crate::factor::Factors;
 use crate::sample::Figure;
 use crate::series::{AllSeries, Series};
 use crate::statistics::{self, Estimate};
-
-/// Dotted paths and their values.
-pub type Factors = BTreeMap<String, toml::Value>;
 
 /// One job in one arm and world. Figures are means over the repetitions, averaged over the job's copies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,6 +25,16 @@ pub struct Summary {
     pub job: String,
     /// How many copies of it ran together.
     pub copies: u32,
+    /// How many threads all jobs of the arm had together.
+    pub threads: u64,
+    /// The same for each CPU that they ran on, in thousandths.
+    pub load: f64,
+    /// The value on the plots' axis.
+    #[serde(skip)]
+    pub x: Option<toml::Value>,
+    /// The factors of the arm that speed-ups are over.
+    #[serde(skip)]
+    pub baseline: Option<Factors>,
     /// How many repetitions there are.
     pub repetitions: usize,
     /// Completion time.
@@ -82,24 +92,16 @@ pub struct Accuracy {
     pub largest_gap_factors: Factors,
 }
 
-/// The factors of an arm.
-pub fn factors(arm: &Arm) -> Factors {
-    arm.factors.iter().cloned().collect()
-}
-
-/// The factors of an arm without the one that is compared: what its rivals share with it.
-pub fn shared_factors(arm: &Arm, compare: &str) -> Factors {
-    arm.factors.iter().filter(|(path, _)| path != compare).cloned().collect()
-}
-
 /// The arms that are rivals of each other, by number: those that differ in nothing but the compared factor, in its order,
 /// the baseline first. Nothing where nothing is compared.
 pub fn rivals(scenario: &Scenario) -> Vec<Vec<usize>> {
-    let Some(compare) = &scenario.experiment.compare else { return Vec::new() };
+    if scenario.experiment.compare.is_none() {
+        return Vec::new();
+    }
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut known = BTreeMap::new();
     for (number, arm) in scenario.arms.iter().enumerate() {
-        let shared = crate::words::factors(&shared_factors(arm, compare));
+        let shared = crate::words::factors(&factor::shared(arm, &scenario.experiment));
         let group = *known.entry(shared).or_insert_with(|| {
             groups.push(Vec::new());
             groups.len() - 1
@@ -112,7 +114,13 @@ pub fn rivals(scenario: &Scenario) -> Vec<Vec<usize>> {
 /// Summarises all series, in the order of arms, jobs and worlds.
 pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary> {
     let mut baseline = BTreeMap::new();
-    for group in rivals(all.scenario) {
+    let arms = &all.scenario.arms;
+    let compared = |arm: usize| {
+        let compare = all.scenario.experiment.compare.as_ref()?;
+        factor::value(&factor::of(arms.get(arm)?), compare).cloned()
+    };
+    // Paths that are swept together need not come with the first value in every group: then there is no baseline.
+    for group in rivals(all.scenario).iter().filter(|group| compared(group[0]) == compared(0)) {
         baseline.extend(group.iter().map(|&arm| (arm, group[0])));
     }
     let summarise = |(arm, job, world, series): (usize, usize, World, &Series)| {
@@ -123,10 +131,17 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
             ratios.mean().map(|mean| mean.map(f64::exp))
         };
         let tested = baseline.and_then(|baseline| comparisons.get(job, world, baseline, arm));
+        let factors = |arm: usize| factor::of(&all.scenario.arms[arm]);
         let setting = &all.scenario.arms[arm].setting;
+        let (threads, cpus) = (setting.threads(series.cpus()), series.cpus());
+        let x = all.scenario.experiment.x.as_deref();
         Summary {
             world,
-            factors: factors(&all.scenario.arms[arm]),
+            x: x.and_then(|x| factor::across(x, &factors(arm), threads, cpus).map(Cow::into_owned)),
+            baseline: baseline.map(factors),
+            factors: factors(arm),
+            threads,
+            load: factor::load(threads, cpus),
             job: setting.jobs[job].name.clone(),
             copies: setting.jobs[job].copies,
             repetitions: series.repetitions(),
@@ -158,7 +173,7 @@ pub fn gaps(all: &AllSeries<'_>) -> Vec<Gap> {
             sim.log_ratios(host, figure).mean().map(|mean| mean.map(|logarithm| (logarithm.exp() - 1.0) * 100.0))
         };
         gaps.push(Gap {
-            factors: factors(arm),
+            factors: factor::of(arm),
             job: arm.setting.jobs[job].name.clone(),
             completion_percent: percent(Figure::Completion),
             rounds_per_second_percent: percent(Figure::RoundsPerSecond),

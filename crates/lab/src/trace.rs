@@ -5,9 +5,12 @@
 //! come and keeps none of them; [`reader`] reads such bytes back, knowing Perfetto's format and nothing of the writer;
 //! [`mod@file`] sees to it that no half of a trace is ever left under the name that was asked for.
 //!
+//! [`ftrace`] watches a simulation, too, and prints it as the kernel prints its scheduling events.
+//!
 //! docs/traces.md says what one sees where.
 
 pub mod file;
+pub mod ftrace;
 pub mod model;
 pub mod observed;
 mod protobuf;
@@ -16,3 +19,15 @@ pub mod simulated;
 mod writer;
 
 pub use writer::Writer;
+
+use policy::{Instant, Span};
+use scenario::Setting;
+use scenario::result::Outcome;
+
+/// When the simulation with this outcome was over, on a machine with this step: when the last job ended that does. Completion times count from
+/// the arrivals of jobs.
+pub fn end_of_simulation(setting: &Setting, step: Span, seed: u64, outcome: &Outcome) -> Instant {
+    let arrivals = setting.arrivals(seed, step);
+    let ends = arrivals.into_iter().zip(&outcome.jobs).filter_map(|(arrives, job)| Some(arrives + job.completion_ns?));
+    Instant::ZERO + ends.max().unwrap_or_default()
+}

@@ -12,7 +12,9 @@ use scenario::result::World;
 use scenario::{Kind, Machine, Scenario, Setting, Span};
 
 use crate::states::Observer;
+use crate::trace;
 use crate::trace::file::{self, TraceFile};
+use crate::trace::ftrace::Ftrace;
 use crate::trace::model::MOST_CPUS;
 use crate::trace::observed;
 use crate::trace::simulated::Simulated;
@@ -107,7 +109,7 @@ impl TwoWorlds {
                 let simulation = move || {
                     let mut watch = Simulated::new(writer, &setting, machine.cpus);
                     let (outcome, _) = sim::run_watched::<Off, _>(&machine, &setting, seed, &mut watch)?;
-                    Ok(watch.finish(&outcome).map(|_| 0))
+                    Ok(watch.finish(trace::end_of_simulation(&setting, machine.step, seed, &outcome)).map(|_| 0))
                 };
                 simulate(simulation, cancel)?
             }
@@ -119,6 +121,21 @@ impl TwoWorlds {
         let lost = written.map_err(|error| failed(file.error(error)))?;
         file.keep().map_err(failed)?;
         Ok(lost)
+    }
+
+    /// Simulates one run, and returns its scheduling events as the kernel prints them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Worlds::run`].
+    pub fn ftrace(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<String, Failure> {
+        let (machine, setting) = (self.simulated(setting)?, setting.clone());
+        let simulation = move || {
+            let mut watch = Ftrace::new(&setting, machine.cpus);
+            let (outcome, _) = sim::run_watched::<Off, _>(&machine, &setting, seed, &mut watch)?;
+            Ok(watch.finish(trace::end_of_simulation(&setting, machine.step, seed, &outcome)))
+        };
+        simulate(simulation, cancel)
     }
 
     fn host(&self) -> Result<&Host, Failure> {
@@ -144,7 +161,7 @@ impl Worlds for TwoWorlds {
             }
             World::Host => {
                 let host::Executed { outcome, timeline } = self.host()?.run(setting, seed, cancel).map_err(of_host)?;
-                Ok(Executed { outcome, timeline, states: Vec::new() })
+                Ok(Executed { outcome, timeline, states: Default::default() })
             }
         }
     }
@@ -161,9 +178,9 @@ impl Worlds for TwoWorlds {
         }
         let (machine, setting) = (self.simulated(setting)?, setting.clone());
         let watched = move || {
-            let mut observer = Observer::new(&setting);
+            let mut observer = Observer::new(&setting, machine.cpus);
             let (outcome, _) = sim::run_watched::<Off, _>(&machine, &setting, seed, &mut observer)?;
-            Ok((outcome, observer.into_states()))
+            Ok((outcome, observer.into_seen()))
         };
         let (outcome, states) = simulate(watched, cancel)?;
         Ok(Executed { outcome, timeline: Vec::new(), states })

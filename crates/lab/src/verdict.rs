@@ -5,9 +5,10 @@ use scenario::result::World;
 use serde::Serialize;
 
 use crate::comparison::{self, Comparisons};
+use crate::factor::{self, Factors};
 use crate::sample::Figure;
 use crate::series::AllSeries;
-use crate::summary::{self, Factors};
+use crate::summary;
 
 /// The outcome of one comparison: one job among arms that differ in the compared factor only.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -65,7 +66,7 @@ pub fn verdicts(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Verdict> 
             let is_twin = group.iter().all(|&arm| scenario.arms[arm].setting.machine.is_the_host());
             verdicts.push(Verdict {
                 job: first.setting.jobs[job].name.clone(),
-                factors: summary::shared_factors(&scenario.arms[group[0]], compare),
+                factors: factor::shared(&scenario.arms[group[0]], &scenario.experiment),
                 agreement: if is_twin { agreement(&fastest) } else { None },
                 fastest,
             });
@@ -87,7 +88,7 @@ fn fastest(
     let &(best, _) = timed.iter().min_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| timed.len() > 1)?;
     let others = |is_level: &dyn Fn(usize) -> bool| {
         let level = timed.iter().filter(|&&(arm, _)| arm != best && is_level(arm));
-        level.filter_map(|&(arm, _)| value(all.scenario, arm, compare).cloned()).collect()
+        level.filter_map(|&(arm, _)| value(all.scenario, arm, compare)).collect()
     };
     let holds_one = |arm: usize| {
         let series = |arm| all.get(arm, job, world);
@@ -97,15 +98,15 @@ fn fastest(
     let is_told = |arm| comparisons.get(job, world, best, arm).is_some_and(|found| found.tells_apart());
     Some(Fastest {
         world,
-        value: value(all.scenario, best, compare)?.clone(),
+        value: value(all.scenario, best, compare)?,
         level_with: others(&holds_one),
         not_told_from: others(&|arm| !is_told(arm)),
     })
 }
 
 /// The value of the compared factor in an arm.
-fn value<'a>(scenario: &'a Scenario, arm: usize, compare: &str) -> Option<&'a toml::Value> {
-    scenario.arms[arm].factors.iter().find(|(path, _)| path == compare).map(|(_, value)| value)
+fn value(scenario: &Scenario, arm: usize, compare: &str) -> Option<toml::Value> {
+    factor::value(&factor::of(&scenario.arms[arm]), compare).cloned()
 }
 
 fn agreement(fastest: &[Fastest]) -> Option<Agreement> {

@@ -1,5 +1,7 @@
 //! Numbers, factors and lists as people read them.
 
+use scenario::keys::TOGETHER;
+
 use crate::statistics::Estimate;
 
 /// The value of a factor: strings without their quotes.
@@ -7,9 +9,10 @@ pub fn value(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The path of a factor without the `job.` that nobody needs to be told.
-pub fn path(path: &str) -> &str {
-    path.strip_prefix("job.").unwrap_or(path)
+/// The path of a factor, or all that vary together in it, without the `job.` that nobody needs to be told.
+pub fn path(path: &str) -> String {
+    let short = |path: &str| path.strip_prefix("job.").unwrap_or(path).to_owned();
+    path.split(TOGETHER).map(short).collect::<Vec<_>>().join(TOGETHER)
 }
 
 /// Factors and their values, as in `crowd.threads = 2, crew.waiting = cs`; empty without factors.

@@ -8,9 +8,12 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+/// More workers than this are never started: no machine has use for them.
+const MOST: usize = 1024;
+
 /// Does `work` to every item on so many threads and gives `take` the results in the order of the items, each as soon as it
 /// and all before it are there. One worker is the calling thread itself, which does nothing before it is asked for the
-/// result. Once `take` has returned no further item is begun; those that are under way are waited for.
+/// result. There are no more than [`MOST`], and none is started once there are no items left. Once `take` has returned no further item is begun; those that are under way are waited for.
 pub(crate) fn in_order<I, R, T>(
     items: I,
     workers: NonZeroUsize,
@@ -26,11 +29,19 @@ where
     }
     let (items, enough) = (Mutex::new(items.enumerate()), AtomicBool::new(false));
     // All that the lock guards is the way to the next item, so that nothing is broken where somebody panicked.
-    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let none_left = AtomicBool::new(false);
+    let next = || {
+        let item = items.lock().unwrap_or_else(PoisonError::into_inner).next();
+        none_left.fetch_or(item.is_none(), Ordering::Relaxed);
+        item
+    };
     let (send, receive) = mpsc::channel();
     thread::scope(|scope| {
         let mut started = 0;
-        for _ in 0..workers.get() {
+        for _ in 0..workers.get().min(MOST) {
+            if none_left.load(Ordering::Relaxed) {
+                break;
+            }
             let (send, next, enough, work) = (send.clone(), &next, &enough, &work);
             let labour = move || {
                 while !enough.load(Ordering::Relaxed)
@@ -121,6 +132,12 @@ mod tests {
         let leaders =
             in_order(0..10, workers(2), |_| meeting.wait().is_leader(), |results| results.filter(|is| *is).count());
         assert_eq!(leaders, 5);
+    }
+
+    #[test]
+    fn there_are_not_many_more_workers_than_items() {
+        // Otherwise this would not end.
+        assert_eq!(in_order(0..3, workers(usize::MAX), |item| item, |results| results.count()), 3);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! The table of all policies. The parser of scenarios, `rowlock policies`, docs/scenario.md and the tests that run every
 //! policy in both worlds are fed by it, so that a policy cannot exist for one of them only.
 //!
-//! "Tsafrir and Feitelson" is their paper "Barrier Synchronization on a Loaded SMP using Two-Phase Waiting Algorithms".
+//! "Tsafrir and Feitelson" is their paper "Barrier Synchronization on a Loaded SMP using Two-Phase Waiting Algorithms", "Roysden"
+//! is "Scheduling Pipelined, Multi-Threaded Programs in Linux", Dartmouth TR2004-500, 2004.
 
+use crate::priority;
+use crate::priority::Kind;
 use crate::units::Span;
 use crate::waiting::{Bound, Rule};
 use crate::wakeup::Scheme;
@@ -38,6 +41,10 @@ const fn of_cs(thousandths: u64, plus: bool) -> Bound {
 
 const fn scheme(scheme: Scheme, meaning: &'static str, source: &'static str) -> Entry<Scheme> {
     Entry { decision: "wakeup", form: scheme.name(), meaning, source, rule: Some(scheme), example: scheme }
+}
+
+const fn priority(rule: priority::Rule, meaning: &'static str, source: &'static str) -> Entry<priority::Rule> {
+    Entry { decision: "priority", form: rule.name(), meaning, source, rule: Some(rule), example: rule }
 }
 
 /// How a thread waits: spin, yield or block, and how long. In the order in which they are listed to people.
@@ -106,7 +113,7 @@ pub const WAITING: &[Entry<Rule>] = &[
     named(
         "owner-running",
         Rule::OwnerRunning,
-        "spin while nobody awaited was last seen on this CPU, else block",
+        "spin while nobody awaited was last seen on this CPU, at most for 10 ms, else block",
         "Karlin, Li, Manasse and Owicki (1991); Tsafrir and Feitelson, section 6",
     ),
     named(
@@ -161,6 +168,67 @@ pub const WAKEUP: &[Entry<Scheme>] = &[
     ),
 ];
 
+/// Which stages of a pipeline are favoured, and when. In the order in which they are listed to people.
+pub const PRIORITY: &[Entry<priority::Rule>] = &[
+    priority(priority::Rule::Default, "all stages are equal to the scheduler", "Roysden, section 4"),
+    priority(
+        priority::Rule::nice_down(Kind::Io),
+        "stages that do I/O come before others, so that the device does not idle",
+        "Roysden, section 4, fixed scheduling",
+    ),
+    priority(
+        priority::Rule::nice_up(Kind::Io),
+        "stages that do I/O come after others, so that they interrupt computations less often",
+        "Roysden, section 4, fixed scheduling",
+    ),
+    priority(
+        priority::Rule::nice_down(Kind::Compute),
+        "stages that compute come before others",
+        "Roysden, section 1, fixed scheduling",
+    ),
+    priority(priority::Rule::nice_up(Kind::Compute), "stages that compute come after others", "our own, by symmetry"),
+    priority(
+        priority::Rule::nice_down(Kind::Communicate),
+        "stages that communicate come before others",
+        "Roysden, section 1, fixed scheduling",
+    ),
+    priority(
+        priority::Rule::nice_up(Kind::Communicate),
+        "stages that communicate come after others",
+        "our own, by symmetry",
+    ),
+    priority(
+        priority::Rule::DynamicUp,
+        "a stage that finds another buffer in its output queue as it conveys lowers itself for ever",
+        "Roysden, section 4, adjusting scheduling",
+    ),
+    priority(
+        priority::Rule::DynamicUpDown,
+        "the same, but a stage that finds no other buffer there any more takes it back",
+        "Roysden, section 4, adjusting scheduling",
+    ),
+    priority(
+        priority::Rule::InputQueue,
+        "a stage with two buffers or more waiting in its input queue is raised until there is none",
+        "Roysden, section 1",
+    ),
+    priority(
+        priority::Rule::LimitingResource,
+        "what limits the program is looked for while it runs, and the stages that use it are raised",
+        "our own, after Roysden, section 1",
+    ),
+];
+
+/// Whom a CPU runs next, where a policy says it rather than a kernel. In the order in which they are listed to people.
+pub const SCHEDULER: &[Entry<&str>] = &[Entry {
+    decision: "scheduler",
+    form: "feedback",
+    meaning: "the first thread at the highest level; whoever uses up its running time goes down, and a boost brings all up",
+    source: "Patel, Hidalgo and Ismail, \"Thread Scheduling\"; Corbató, Daggett and Daley (1962)",
+    rule: Some("feedback"),
+    example: "feedback",
+}];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +245,9 @@ mod tests {
             assert_eq!(entry.form.parse(), Ok(entry.example));
         }
         assert_eq!(WAKEUP.len(), Scheme::ALL.len());
+        for entry in PRIORITY {
+            assert_eq!(entry.form.parse(), Ok(entry.example));
+        }
+        assert!(PRIORITY.iter().map(|entry| entry.example).eq(priority::Rule::ALL));
     }
 }

@@ -19,6 +19,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::CpuSet;
 use crate::units::{CpuId, Instant, Span};
 
 /// A wakeup scheme.
@@ -151,16 +152,23 @@ impl Occupant {
 
 /// An awakened thread as a wakeup scheme sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Awakened {
+pub struct Awakened<'a> {
     /// What is left of its allocation.
     pub counter: Span,
     /// Where it last ran; nothing before the first time.
     pub last_cpu: Option<CpuId>,
     /// Its memory.
     pub space: AddressSpace,
+    /// The CPUs that it is bound to, if it is.
+    pub cpus: Option<&'a CpuSet>,
 }
 
-impl Awakened {
+impl Awakened<'_> {
+    /// Whether it may run on a CPU.
+    fn may_have(&self, number: usize) -> bool {
+        self.cpus.is_none_or(|cpus| cpus.contains(CpuId(number as u32)))
+    }
+
     /// Its goodness on a CPU.
     fn goodness_on(&self, number: usize, cpu: &Cpu, weights: &Weights) -> Goodness {
         let stays = self.last_cpu.is_some_and(|last| last.index() == number);
@@ -187,7 +195,7 @@ impl Scheme {
         self,
         weights: &Weights,
         now: Instant,
-        awakened: &[Awakened],
+        awakened: &[Awakened<'_>],
         cpus: &mut [Cpu],
         mut told: impl FnMut(CpuId),
     ) {
@@ -215,17 +223,18 @@ impl Scheme {
 
 /// The kernel's `reschedule_idle` for one thread.
 #[inline]
-fn best_cpu(weights: &Weights, now: Instant, thread: &Awakened, cpus: &[Cpu], skip_marked: bool) -> Option<usize> {
+fn best_cpu(weights: &Weights, now: Instant, thread: &Awakened<'_>, cpus: &[Cpu], skip_marked: bool) -> Option<usize> {
     let is_idle = |cpu: &Cpu| matches!(cpu.occupant, Occupant::Idle { .. }) && !(skip_marked && cpu.marked);
     if let Some(last) = thread.last_cpu
         && is_idle(&cpus[last.index()])
+        && thread.may_have(last.index())
     {
         return Some(last.index());
     }
     let mut longest_idle: Option<(Instant, usize)> = None;
     let mut largest: Option<(i64, usize)> = None;
     for (number, cpu) in cpus.iter().enumerate() {
-        if skip_marked && cpu.marked {
+        if skip_marked && cpu.marked || !thread.may_have(number) {
             continue;
         }
         match cpu.occupant {
@@ -254,10 +263,11 @@ fn best_cpu(weights: &Weights, now: Instant, thread: &Awakened, cpus: &[Cpu], sk
 const IDLE: i128 = 1 << 90;
 
 /// The CPUs of the pairing with the largest sum, in the order of the threads.
-fn pairing(weights: &Weights, now: Instant, awakened: &[Awakened], cpus: &[Cpu]) -> Vec<usize> {
+fn pairing(weights: &Weights, now: Instant, awakened: &[Awakened<'_>], cpus: &[Cpu]) -> Vec<usize> {
     // Marked CPUs and those that nobody could win are no part of it.
-    let worth = |thread: &Awakened, number: usize, cpu: &Cpu| -> i128 {
+    let worth = |thread: &Awakened<'_>, number: usize, cpu: &Cpu| -> i128 {
         match cpu.occupant.counter(now) {
+            _ if !thread.may_have(number) => 0,
             None => IDLE + i128::from(thread.goodness_on(number, cpu, weights).0),
             Some(counter) => i128::from(thread.gain(number, cpu, counter, weights).unwrap_or(0)),
         }
@@ -355,11 +365,11 @@ mod tests {
         Cpu { occupant, last_space: Some(AddressSpace(99)), marked: false }
     }
 
-    fn thread(counter: u64, last_cpu: Option<u32>) -> Awakened {
-        Awakened { counter: us(counter), last_cpu: last_cpu.map(CpuId), space: AddressSpace(1) }
+    fn thread(counter: u64, last_cpu: Option<u32>) -> Awakened<'static> {
+        Awakened { counter: us(counter), last_cpu: last_cpu.map(CpuId), space: AddressSpace(1), cpus: None }
     }
 
-    fn marks(scheme: Scheme, awakened: &[Awakened], cpus: &[Cpu]) -> Vec<u32> {
+    fn marks(scheme: Scheme, awakened: &[Awakened<'_>], cpus: &[Cpu]) -> Vec<u32> {
         let mut marks = Vec::new();
         scheme.mark(&WEIGHTS, at(1000), awakened, &mut cpus.to_vec(), |cpu| marks.push(cpu.0));
         marks
@@ -391,6 +401,18 @@ mod tests {
             // Where it last ran it gets as many points as whoever is there.
             assert_eq!(marks(scheme, &[thread(200, Some(0))], &[busy(179), busy(35)]), [0], "{scheme}");
             assert!(marks(scheme, &[thread(0, Some(0))], &[busy(0)]).is_empty(), "{scheme}");
+        }
+    }
+
+    #[test]
+    fn a_thread_goes_nowhere_where_it_may_not_run() {
+        let first: CpuSet = [CpuId(0)].into_iter().collect();
+        for scheme in Scheme::ALL {
+            let bound = Awakened { cpus: Some(&first), ..thread(200, Some(1)) };
+            assert_eq!(marks(scheme, &[bound], &[busy(20), idle(30), idle(20)]), [0], "{scheme}");
+            assert!(marks(scheme, &[bound], &[busy(180), idle(30)]).is_empty(), "{scheme}");
+            let two = [bound, thread(200, None)];
+            assert_eq!(marks(scheme, &two, &[busy(20), busy(10)]), [0, 1], "{scheme}");
         }
     }
 

@@ -24,19 +24,23 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    pub(crate) fn new(span: Range<usize>, message: impl Into<String>) -> Diagnostic {
+    /// Something wrong at these bytes, without a label, another place or help.
+    pub fn new(span: Range<usize>, message: impl Into<String>) -> Diagnostic {
         Diagnostic { message: message.into(), span, label: String::new(), context: None, help: None }
     }
 
-    pub(crate) fn label(self, label: impl Into<String>) -> Diagnostic {
+    /// The same with this to say at its place.
+    pub fn label(self, label: impl Into<String>) -> Diagnostic {
         Diagnostic { label: label.into(), ..self }
     }
 
-    pub(crate) fn context(self, span: Range<usize>, label: impl Into<String>) -> Diagnostic {
+    /// The same with another place, and what to say there.
+    pub fn context(self, span: Range<usize>, label: impl Into<String>) -> Diagnostic {
         Diagnostic { context: Some((span, label.into())), ..self }
     }
 
-    pub(crate) fn help(self, help: impl Into<String>) -> Diagnostic {
+    /// The same with what to do.
+    pub fn help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 }
@@ -54,7 +58,7 @@ pub struct Diagnostics {
 
 impl Diagnostics {
     /// What was found in the file of this name and text.
-    pub(crate) fn new(file: &str, text: &str, mut found: Vec<Diagnostic>) -> Diagnostics {
+    pub fn new(file: &str, text: &str, mut found: Vec<Diagnostic>) -> Diagnostics {
         found.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.span.end));
         Diagnostics { file: file.to_owned(), text: text.to_owned(), found }
     }

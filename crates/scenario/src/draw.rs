@@ -4,9 +4,13 @@
 //! waiting rule interleaves threads cannot change what any of them draws, so arms of a comparison face equal work. No
 //! function here depends on the system's libm.
 
+mod law;
+
+pub use law::Law;
 use policy::Span;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 
 /// One consumer's random numbers.
 #[derive(Clone, Debug)]
@@ -45,7 +49,7 @@ fn fnv1a(parts: &[&[u8]]) -> u64 {
 }
 
 /// A normal distribution of spans, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Normal {
     /// The mean.
     pub mean: f64,
@@ -57,11 +61,15 @@ impl Normal {
     /// Draws a span, rounded down to whole steps and at least one step long. Takes exactly one number from the stream,
     /// whatever the parameters, so that a change of the mean leaves the draws of the others where they were.
     pub fn draw(self, stream: &mut Stream, step: Span) -> Span {
-        let step = step.max(Span::from_nanos(1));
-        let nanos = self.mean + self.sd * normal_quantile(stream.uniform());
-        // A float beyond the range of u64 becomes the nearest u64; a negative one zero.
-        Span::from_nanos(nanos as u64).floor_to(step).max(step)
+        on_grid(self.mean + self.sd * normal_quantile(stream.uniform()), step)
     }
+}
+
+/// So many nanoseconds rounded down to whole steps, at least one.
+fn on_grid(nanos: f64, step: Span) -> Span {
+    let step = step.max(Span::from_nanos(1));
+    // A float beyond the range of u64 becomes the nearest u64; a negative one zero.
+    Span::from_nanos(nanos as u64).floor_to(step).max(step)
 }
 
 /// The quantile function of the standard normal distribution at `p` in (0, 1): Wichura's algorithm AS 241 (PPND16,

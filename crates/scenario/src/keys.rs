@@ -1,13 +1,19 @@
 //! The table of all keys of a scenario file. The reader takes its limits and its hints from it and docs/scenario.md is
 //! held against it, so that a key cannot exist for one of them only.
 
+pub mod compute;
+pub mod job;
+pub mod stage;
+
 use std::fmt;
 
 use policy::Span;
-
+use policy::priority::Kind as StageKind;
 use policy::wakeup::Scheme;
 
+use crate::distribution::Distribution;
 use crate::model::{Accounting, Granularity, Kind, Scheduler, Tie};
+use crate::pipeline::Structure;
 
 /// A file is no longer than this: 1 MiB.
 pub const LONGEST_FILE: usize = 1 << 20;
@@ -27,10 +33,19 @@ pub const MOST_ARMS: usize = 100_000;
 pub const MOST_TEXT: usize = 1 << 28;
 /// Arms times repeats are no more than this.
 pub const MOST_RUNS: u64 = 1_000_000;
+/// A machine has no more CPUs than this.
+pub const MOST_CPUS: u32 = 8_192;
+/// There are no more rounds than this.
+pub const MOST_ROUNDS: u64 = 1_000_000_000_000;
 /// What is counted in ticks is no more than this.
 pub const MOST_TICKS: u64 = 1_000_000;
+/// A pipeline has no more buffers than this, and a stage no more turns in a row on a thread that it shares.
+pub const MOST_BUFFERS: u64 = 1_000_000;
 /// A job's name has no more characters than this.
 pub const LONGEST_NAME: usize = 64;
+
+/// What stands between paths that are swept together.
+pub const TOGETHER: &str = ", ";
 
 /// One key: what may be written for it and what that means.
 #[derive(Clone, Copy, Debug)]
@@ -69,16 +84,36 @@ pub enum Value {
     Span,
     /// A span of time that is longer than nothing.
     Time,
+    /// A span of time that is longer than nothing, or never.
+    Period,
     /// A span of time or a multiple of CS.
     Margin,
     /// One of these texts.
     OneOf(&'static [&'static str]),
+    /// A whole number from -20 to 19.
+    Nice,
+    /// Numbers of CPUs and ranges of them.
+    Cpus,
     /// A waiting rule.
     Waiting,
-    /// A span of time, or a table of a mean and a standard deviation.
+    /// A rule of priority.
+    Priority,
+    /// A list of stages.
+    Stages,
+    /// A list of threads, each a list of the stages that share it.
+    Threads,
+    /// A span of time, or a table of a distribution.
     Compute,
+    /// The same, longer than nothing.
+    Work,
+    /// A list of spans of time.
+    Spans,
+    /// A list of numbers, none below zero.
+    Weights,
     /// One of the swept paths.
     Path,
+    /// What is on the axis of plots.
+    Axis,
     /// A table of swept paths, each with a list of values.
     Sweep,
     /// A table of further keys.
@@ -98,6 +133,7 @@ impl fmt::Display for Value {
             Value::Count { least, most } => write!(f, "a whole number, {least} to {most}"),
             Value::Span => f.write_str("a span of time"),
             Value::Time => f.write_str("a span of time above zero"),
+            Value::Period => f.write_str("a span of time above zero or `\"never\"`"),
             Value::Margin => f.write_str("a span of time or a multiple of CS"),
             Value::OneOf(names) => {
                 for (index, name) in names.iter().enumerate() {
@@ -105,9 +141,18 @@ impl fmt::Display for Value {
                 }
                 Ok(())
             }
+            Value::Nice => f.write_str("a whole number, -20 to 19"),
+            Value::Cpus => f.write_str("a text of CPUs and ranges of them"),
             Value::Waiting => f.write_str("a waiting rule"),
-            Value::Compute => f.write_str("a span of time, or a table of `mean` and `sd`"),
+            Value::Priority => f.write_str("a rule of priority"),
+            Value::Stages => f.write_str("a list of tables, one a stage"),
+            Value::Threads => f.write_str("a list of lists of stages, each `\"STAGE\"` or `\"STAGE*N\"`"),
+            Value::Compute => f.write_str("a span of time, or a table of a distribution"),
+            Value::Work => f.write_str("a span of time above zero, or a table of a distribution"),
+            Value::Spans => f.write_str("a list of spans of time, at least one"),
+            Value::Weights => f.write_str("a list of numbers, none below zero"),
             Value::Path => f.write_str("one of the swept paths"),
+            Value::Axis => f.write_str("one of the swept paths, `\"threads\"` or `\"load\"`"),
             Value::Sweep => f.write_str("a table of paths, each with a list of values"),
             Value::Table => f.write_str("a table"),
             Value::Tables => f.write_str("a list of tables"),
@@ -158,7 +203,9 @@ pub mod file {
 
 /// The `[machine]` table.
 pub mod machine {
-    use super::{ACCOUNTINGS, Default, Key, MOST_TICKS, SCHEDULERS, SCHEMES, TIES, Value, count, key};
+    use policy::feedback::Rules;
+
+    use super::{ACCOUNTINGS, Default, Key, MOST_CPUS, MOST_TICKS, SCHEDULERS, SCHEMES, TIES, Value, count, key};
 
     /// `like`
     pub const LIKE: Key = key(
@@ -169,8 +216,13 @@ pub mod machine {
         "what is not written is as found on the machine that rowlock runs on",
     );
     /// `cpus`
-    pub const CPUS: Key =
-        key("cpus", count(1, 8_192), Default::Is("required without `like`"), "32", "how many CPUs there are");
+    pub const CPUS: Key = key(
+        "cpus",
+        count(1, MOST_CPUS as u64),
+        Default::Is("required without `like`"),
+        "32",
+        "how many CPUs there are",
+    );
     /// `step`
     pub const STEP: Key = key(
         "step",
@@ -206,6 +258,14 @@ pub mod machine {
     /// `spin_margin`
     pub const SPIN_MARGIN: Key =
         key("spin_margin", Value::Margin, Default::Is("0.5 cs"), "\"3 us\"", "the \"+\" of `cs+` and `2cs+`");
+    /// `device_depth`
+    pub const DEVICE_DEPTH: Key = key(
+        "device_depth",
+        count(1, 1_000_000),
+        Default::Is("1"),
+        "32",
+        "how many requests the device serves at once; the others wait in the order in which they came",
+    );
     /// `scheduler`
     pub const SCHEDULER: Key =
         key("scheduler", Value::OneOf(&SCHEDULERS), Default::Is("eevdf"), "\"rr\"", "the kernel's scheduler");
@@ -235,6 +295,38 @@ pub mod machine {
         Default::Is("700 us with 1 CPU, 1.4 ms from 2, 2.1 ms from 4, 2.8 ms from 8"),
         "\"3 ms\"",
         "the base slice: the virtual time that a thread asks for",
+    );
+    /// `latency`
+    pub const LATENCY: Key = key(
+        "latency",
+        Value::Time,
+        Default::Is("6 ms with 1 CPU, 12 ms from 2, 18 ms from 4, 24 ms from 8"),
+        "\"6 ms\"",
+        "the period in which every thread of a CPU is to run once",
+    );
+    /// `granularity`
+    pub const GRANULARITY: Key = key(
+        "granularity",
+        Value::Time,
+        Default::Is("750 us with 1 CPU, 1.5 ms from 2, 2.25 ms from 4, 3 ms from 8"),
+        "\"750 us\"",
+        "what a thread runs at least in that period, which grows where many share it",
+    );
+    /// `wakeup_granularity`
+    pub const WAKEUP_GRANULARITY: Key = key(
+        "wakeup_granularity",
+        Value::Span,
+        Default::Is("1 ms with 1 CPU, 2 ms from 2, 3 ms from 4, 4 ms from 8"),
+        "\"1 ms\"",
+        "how far behind an awakened thread must be to preempt another",
+    );
+    /// `migration_cost`
+    pub const MIGRATION_COST: Key = key(
+        "migration_cost",
+        Value::Span,
+        Default::Is("500 us"),
+        "\"100 us\"",
+        "how long a thread's cache is hot after it ran: other CPUs leave it alone, and those that idle no longer than that look for nobody",
     );
     /// `tick` of `linux-2.4`
     pub const SHORT_TICK: Key = key(
@@ -309,132 +401,68 @@ pub mod machine {
         "the wakeup scheme: which CPUs awakened threads go to",
     );
 
+    /// `tick` of `linux-o1`
+    pub const TICK_OF_O1: Key = key(
+        "tick",
+        Value::Time,
+        Default::Is("1 ms"),
+        "\"100 us\"",
+        "the period of the timer interrupt: what the kernel counts in ticks or milliseconds follows it",
+    );
+    /// `timeslice`
+    pub const TIMESLICE: Key = key(
+        "timeslice",
+        count(1, MOST_TICKS),
+        Default::Is("100"),
+        "4",
+        "ticks that a thread with nice value 0 may run before it is expired",
+    );
+    /// `levels`
+    pub const LEVELS: Key =
+        key("levels", count(1, Rules::MOST_LEVELS as u64), Default::Is("10"), "50", "how many levels there are");
+    /// `running_time`
+    pub const RUNNING_TIME: Key = key(
+        "running_time",
+        Value::Time,
+        Default::Is("100 us"),
+        "\"50 us\"",
+        "how long a thread may run at a level, all its turns there together, before it goes down by one",
+    );
+    /// `boost`
+    pub const BOOST: Key = key(
+        "boost",
+        Value::Period,
+        Default::Is("10 ms"),
+        "\"never\"",
+        "how often all threads go to the highest level, so that nobody starves",
+    );
+
     /// What every scheduler reads.
     pub const COMMON: &[Key] =
-        &[LIKE, CPUS, STEP, CONTEXT_SWITCH, WAKEUP_COST, YIELD_COST, SPIN_MARGIN, TIE, SCHEDULER];
+        &[LIKE, CPUS, STEP, CONTEXT_SWITCH, WAKEUP_COST, YIELD_COST, SPIN_MARGIN, TIE, DEVICE_DEPTH, SCHEDULER];
     /// What `rr` reads besides.
     pub const RR: &[Key] = &[QUANTUM];
     /// What `linux-2.4` reads besides.
     pub const LINUX_2_4: &[Key] =
         &[SHORT_TICK, ALLOCATION, PENALTY, BONUS, THRESHOLD, ACCOUNTING, CHARGE_SWITCH, TAIL, WAKEUP];
+    /// What `linux-o1` reads besides.
+    pub const LINUX_O1: &[Key] = &[TICK_OF_O1, TIMESLICE];
+    /// What `cfs` reads besides.
+    pub const CFS: &[Key] = &[TICK, LATENCY, GRANULARITY, WAKEUP_GRANULARITY, MIGRATION_COST];
+    /// `groups`
+    pub const GROUPS: Key = key(
+        "groups",
+        Value::Flag,
+        Default::Is("false"),
+        "true",
+        "whether every job is a group, and groups share the machine by their number and not by that of their threads",
+    );
     /// What `eevdf` reads besides.
-    pub const EEVDF: &[Key] = &[TICK, SLICE];
+    pub const EEVDF: &[Key] = &[TICK, SLICE, GROUPS];
+    /// What `feedback` reads besides.
+    pub const FEEDBACK: &[Key] = &[LEVELS, RUNNING_TIME, BOOST];
     /// All of them: a key that the chosen scheduler does not read is legal, so that schedulers can be swept.
-    pub const ALL: &[&[Key]] = &[COMMON, RR, LINUX_2_4, EEVDF];
-}
-
-/// A `[[job]]` table.
-pub mod job {
-    use super::{Default, GRANULARITIES, Key, Kind, MOST_THREADS, Value, count, key, required};
-
-    /// `name`
-    pub const NAME: Key = required("name", Value::Name, "\"crew\"", "its name; no two jobs have the same");
-    /// `kind`
-    pub const KIND: Key = required("kind", Value::OneOf(&Kind::NAMES), "\"barrier\"", "what its threads do");
-    /// `copies`
-    pub const COPIES: Key = key(
-        "copies",
-        count(1, MOST_THREADS),
-        Default::Is("1"),
-        "4",
-        "so many jobs like this, named `crew.0`, `crew.1`, ... where there are several",
-    );
-    /// `threads` of a `barrier` job
-    pub const PARTIES: Key = required("threads", count(1, MOST_THREADS), "11", "how many threads meet");
-    /// `compute`
-    pub const COMPUTE: Key = key(
-        "compute",
-        Value::Compute,
-        Default::Is("required without `granularity`"),
-        "{ mean = \"5.32 us\", sd = \"0.532 us\" }",
-        "the time between two barriers: normally distributed, or always the same",
-    );
-    /// `granularity`
-    pub const GRANULARITY: Key = key(
-        "granularity",
-        Value::OneOf(&GRANULARITIES),
-        Default::Is("required without `compute`"),
-        "\"fine\"",
-        "the time between two barriers by its relation to CS: nine in ten are shorter than 1, 5 or 20 CS",
-    );
-    /// `rounds`
-    pub const ROUNDS: Key = required("rounds", count(1, 1_000_000_000_000), "8000", "how often the threads meet");
-    /// `waiting`
-    pub const WAITING: Key = required("waiting", Value::Waiting, "\"2cs+\"", "how they wait for each other");
-    /// `threads` of a `lock` job
-    pub const CONTENDERS: Key =
-        required("threads", count(1, MOST_THREADS), "4", "how many threads contend for the lock");
-    /// `compute` of a `lock` job
-    pub const OUTSIDE: Key =
-        required("compute", Value::Compute, "{ mean = \"20 us\", sd = \"5 us\" }", "the time without the lock");
-    /// `critical`
-    pub const CRITICAL: Key =
-        required("critical", Value::Compute, "{ mean = \"2 us\", sd = \"0.5 us\" }", "the time with the lock");
-    /// `rounds` of a `lock` job
-    pub const TURNS: Key =
-        required("rounds", count(1, 1_000_000_000_000), "10000", "how often each of them takes the lock");
-    /// `threads` of a `cpu` job
-    pub const THREADS: Key = key("threads", count(1, MOST_THREADS), Default::Is("1"), "85", "how many threads compute");
-    /// `work` of a `cpu` job
-    pub const WORK: Key = key(
-        "work",
-        Value::Time,
-        Default::Is("endless: until the other jobs have ended"),
-        "\"200 ms\"",
-        "how much each thread computes",
-    );
-    /// `argv`
-    pub const ARGV: Key =
-        required("argv", Value::Words, "[\"xz\", \"-k\", \"big.tar\"]", "the program and its arguments");
-    /// `threads` of a `command` job
-    pub const SPREAD: Key = key(
-        "threads",
-        count(1, MOST_THREADS),
-        Default::Is("1"),
-        "2",
-        "on how many threads the simulator spreads the program's CPU time",
-    );
-    /// `work` of a `command` job
-    pub const CPU_TIME: Key = key(
-        "work",
-        Value::Time,
-        Default::Is("measured"),
-        "\"1.5 s\"",
-        "the program's CPU time, which the simulator puts in its place",
-    );
-
-    /// What every kind reads.
-    pub const COMMON: &[Key] = &[NAME, KIND, COPIES];
-    /// What `barrier` reads besides.
-    pub const BARRIER: &[Key] = &[PARTIES, COMPUTE, GRANULARITY, ROUNDS, WAITING];
-    /// What `lock` reads besides.
-    pub const LOCK: &[Key] = &[CONTENDERS, OUTSIDE, CRITICAL, TURNS, WAITING];
-    /// What `cpu` reads besides.
-    pub const CPU: &[Key] = &[THREADS, WORK];
-    /// What `command` reads besides.
-    pub const COMMAND: &[Key] = &[ARGV, SPREAD, CPU_TIME];
-    /// The keys of each kind, besides the common ones.
-    pub const OF_KINDS: [(&str, &[Key]); 4] =
-        [(Kind::NAMES[0], BARRIER), (Kind::NAMES[1], LOCK), (Kind::NAMES[2], CPU), (Kind::NAMES[3], COMMAND)];
-}
-
-/// The table of `compute`, and of `critical`.
-pub mod compute {
-    use super::{Default, Key, Value, key, required};
-
-    /// `mean`
-    pub const MEAN: Key = required("mean", Value::Span, "\"5.32 us\"", "the mean");
-    /// `sd`
-    pub const SD: Key = key(
-        "sd",
-        Value::Span,
-        Default::Is("0 ns"),
-        "\"0.532 us\"",
-        "the standard deviation, no larger than the mean; a draw below one step counts as one step",
-    );
-
-    /// All of them.
-    pub const ALL: &[Key] = &[MEAN, SD];
+    pub const ALL: &[&[Key]] = &[COMMON, RR, LINUX_2_4, LINUX_O1, CFS, EEVDF, FEEDBACK];
 }
 
 /// The `[experiment]` table.
@@ -476,7 +504,19 @@ pub mod experiment {
         "what is compared: its first value is the baseline of speed-ups",
     );
     /// `x`
-    pub const X: Key = key("x", Value::Path, Default::Is("none"), "\"job.crowd.threads\"", "the axis of plots");
+    pub const X: Key = key(
+        "x",
+        Value::Axis,
+        Default::Is("none"),
+        "\"job.crowd.threads\"",
+        "the axis of plots: `threads` are those of all jobs together, `load` is their number over that of the CPUs",
+    );
+    /// All threads of an arm, as `x`.
+    pub const X_THREADS: &str = "threads";
+    /// All threads of an arm over the CPUs that they run on, as `x`.
+    pub const X_LOAD: &str = "load";
+    /// What is counted and not swept, and can be an axis all the same.
+    pub const COUNTED_AXES: &[&str] = &[X_THREADS, X_LOAD];
 
     /// All of them.
     pub const ALL: &[Key] = &[REPEAT, SEED, KEEP_RUNNING, SWEEP, COMPARE, X];
@@ -495,6 +535,9 @@ macro_rules! names {
     }};
 }
 
+const DISTRIBUTIONS: [&str; 5] = Distribution::NAMES;
+const STRUCTURES: [&str; Structure::ALL.len()] = names!(Structure);
+const STAGE_KINDS: [&str; StageKind::ALL.len()] = names!(StageKind);
 const SCHEDULERS: [&str; Scheduler::ALL.len()] = names!(Scheduler);
 const GRANULARITIES: [&str; Granularity::ALL.len()] = names!(Granularity);
 const TIES: [&str; Tie::ALL.len()] = names!(Tie);
@@ -507,12 +550,17 @@ pub const TABLES: &[(&str, &[Key])] = &[
     ("`[machine]`", machine::COMMON),
     ("`[machine]`, `scheduler = \"rr\"`", machine::RR),
     ("`[machine]`, `scheduler = \"linux-2.4\"`", machine::LINUX_2_4),
+    ("`[machine]`, `scheduler = \"linux-o1\"`", machine::LINUX_O1),
+    ("`[machine]`, `scheduler = \"cfs\"`", machine::CFS),
     ("`[machine]`, `scheduler = \"eevdf\"`", machine::EEVDF),
+    ("`[machine]`, `scheduler = \"feedback\"`", machine::FEEDBACK),
     ("`[[job]]`", job::COMMON),
     ("`[[job]]`, `kind = \"barrier\"`", job::BARRIER),
     ("`compute`", compute::ALL),
     ("`[[job]]`, `kind = \"lock\"`", job::LOCK),
     ("`[[job]]`, `kind = \"cpu\"`", job::CPU),
     ("`[[job]]`, `kind = \"command\"`", job::COMMAND),
+    ("`[[job]]`, `kind = \"pipeline\"`", job::PIPELINE),
+    ("`stages`", stage::ALL),
     ("`[experiment]`", experiment::ALL),
 ];

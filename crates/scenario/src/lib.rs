@@ -1,18 +1,25 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod arrival;
 pub mod diagnostics;
+pub mod distribution;
 pub mod draw;
 pub mod keys;
+mod linux_2_4;
 pub mod model;
+pub mod pipeline;
 mod read;
 pub mod result;
 mod write;
 
+pub use arrival::Arrival;
 pub use diagnostics::{Diagnostic, Diagnostics};
+pub use distribution::{Distribution, Empirical};
 pub use model::{
-    Accounting, Arm, Compute, Experiment, Granularity, Job, Kind, Lengths, Linux24, Machine, MachineKeys, Scenario,
-    Scheduler, Setting, Tie,
+    Accounting, Arm, Attributes, Cfs, Compute, Experiment, Granularity, Job, Kind, Linux24, Machine, MachineKeys,
+    Scenario, Scheduler, Setting, Tie,
 };
+pub use pipeline::Pipeline;
 pub use policy::Span;
 pub use read::read;

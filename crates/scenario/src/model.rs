@@ -1,10 +1,15 @@
 //! What a scenario says: a machine, jobs that run on it, and the experiment around them.
 
-use policy::Span;
+use policy::feedback::{self, Boost};
 use policy::waiting::{Bound, Costs, Rule};
 use policy::wakeup::Scheme;
+use policy::{CpuSet, Span};
 
-use crate::draw::Normal;
+use crate::arrival::Arrival;
+use crate::distribution::Distribution;
+use crate::draw::{Law, Normal};
+pub use crate::linux_2_4::{Accounting, Linux24};
+use crate::pipeline::Pipeline;
 
 /// A scenario file, read and found valid.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +26,8 @@ pub struct Scenario {
 /// One combination of the swept values, and what the scenario is with them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
-    /// The swept dotted paths and their values here, in the order of the file.
+    /// The swept dotted paths and their values here, in the order of the file. Paths that vary together are one factor: its
+    /// name is all of them with [`crate::keys::TOGETHER`] between them, its value a list.
     pub factors: Vec<(String, toml::Value)>,
     /// The machine and the jobs.
     pub setting: Setting,
@@ -39,6 +45,11 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// How many threads all jobs together have on a machine with so many CPUs.
+    pub fn threads(&self, cpus: u32) -> u64 {
+        self.jobs.iter().map(|job| u64::from(job.copies) * u64::from(job.kind.threads(cpus))).sum()
+    }
+
     /// The jobs with their copies counted out: `crew`, or `crew.0`, `crew.1`, ... where there are several.
     pub fn jobs_with_copies(&self) -> impl Iterator<Item = (String, &Job)> {
         self.jobs.iter().flat_map(|job| {
@@ -67,16 +78,34 @@ pub struct MachineKeys {
     pub yield_cost: Option<Span>,
     /// The "+" of `cs+` and `2cs+`.
     pub spin_margin: Option<Bound>,
+    /// How many requests the device serves at once.
+    pub device_depth: Option<u32>,
     /// The kernel's scheduler.
     pub scheduler: Option<Scheduler>,
     /// What comes first when a spin ends in the very step of the arrival that it waits for.
     pub tie: Option<Tie>,
     /// `rr`: the quantum.
     pub quantum: Option<Span>,
-    /// `eevdf`, `linux-2.4`: the period of the timer interrupt.
+    /// `eevdf`, `cfs`, `linux-2.4`, `linux-o1`: the period of the timer interrupt.
     pub tick: Option<Span>,
     /// `eevdf`: the base slice, the virtual time that a thread asks for.
     pub slice: Option<Span>,
+    /// `eevdf`: whether every job is a group.
+    pub groups: Option<bool>,
+    /// `cfs`: the period in which every thread is to run once.
+    pub latency: Option<Span>,
+    /// `cfs`: what a thread runs at least in that period.
+    pub granularity: Option<Span>,
+    /// `cfs`: how far behind an awakened thread must be to preempt another.
+    pub wakeup_granularity: Option<Span>,
+    /// `cfs`: how long a thread's cache is hot after it ran.
+    pub migration_cost: Option<Span>,
+    /// `feedback`: how many levels there are.
+    pub levels: Option<u32>,
+    /// `feedback`: how long a thread may run at each level.
+    pub running_time: Option<Span>,
+    /// `feedback`: how often all threads go to the highest level.
+    pub boost: Option<Boost>,
     /// `linux-2.4`: ticks that a thread may run in an epoch.
     pub allocation: Option<u32>,
     /// `linux-2.4`: `PROC_CHANGE_PENALTY`, in ticks.
@@ -93,6 +122,8 @@ pub struct MachineKeys {
     pub tail: Option<bool>,
     /// `linux-2.4`: the wakeup scheme.
     pub wakeup: Option<Scheme>,
+    /// `linux-o1`: ticks that a thread with nice value 0 may run.
+    pub timeslice: Option<u32>,
 }
 
 /// A machine with nothing left open.
@@ -110,18 +141,28 @@ pub struct Machine {
     pub yield_cost: Span,
     /// The "+" of `cs+` and `2cs+`.
     pub spin_margin: Bound,
+    /// How many requests the device serves at once, at least one.
+    pub device_depth: u32,
     /// The kernel's scheduler.
     pub scheduler: Scheduler,
     /// What comes first when a spin ends in the very step of the arrival that it waits for.
     pub tie: Tie,
     /// `rr`: the quantum.
     pub quantum: Span,
-    /// `eevdf`, `linux-2.4`: the period of the timer interrupt.
+    /// `eevdf`, `cfs`, `linux-2.4`, `linux-o1`: the period of the timer interrupt.
     pub tick: Span,
     /// `eevdf`: the base slice.
     pub slice: Span,
+    /// `eevdf`: whether every job is a group, and groups share the machine by their number and not by that of their threads.
+    pub groups: bool,
+    /// `cfs`: what it has besides.
+    pub cfs: Cfs,
     /// `linux-2.4`: what it has besides.
     pub linux_2_4: Linux24,
+    /// `linux-o1`: ticks that a thread with nice value 0 may run, at least one.
+    pub timeslice: u32,
+    /// `feedback`: what its queue is made of.
+    pub feedback: feedback::Rules,
 }
 
 /// What comes first when a spin ends in the very step of the arrival that it waits for.
@@ -147,70 +188,6 @@ impl Tie {
     }
 }
 
-/// How running time is charged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Accounting {
-    /// To the step.
-    #[default]
-    Exact,
-    /// A whole tick to whoever runs when the timer interrupts.
-    Tick,
-}
-
-impl Accounting {
-    /// Both, the default first.
-    pub const ALL: [Accounting; 2] = [Accounting::Exact, Accounting::Tick];
-
-    /// As it is written in a scenario.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Accounting::Exact => "exact",
-            Accounting::Tick => "tick",
-        }
-    }
-}
-
-/// The options of `linux-2.4`, those of all schedulers aside. Source of the defaults: Tsafrir and Feitelson, appendix A.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Linux24 {
-    /// Ticks that a thread may run in an epoch, at least one.
-    pub allocation: u32,
-    /// `PROC_CHANGE_PENALTY`, in ticks.
-    pub penalty: u32,
-    /// `SAME_ADDRESS_SPACE_BONUS`, in ticks.
-    pub bonus: u32,
-    /// The threshold of preemption, in ticks.
-    pub threshold: u32,
-    /// How running time is charged.
-    pub accounting: Accounting,
-    /// Whether a thread is charged for the switch to it.
-    pub charge_switch: bool,
-    /// Whether a preempted thread is offered to other CPUs.
-    pub tail: bool,
-    /// The wakeup scheme.
-    pub wakeup: Scheme,
-}
-
-impl Linux24 {
-    /// The tick of `linux-2.4` where none is written: 10 steps of 1 us, beside a context switch of 6.
-    pub const TICK: Span = Span::from_micros(10);
-}
-
-impl Default for Linux24 {
-    fn default() -> Linux24 {
-        Linux24 {
-            allocation: 20,
-            penalty: 15,
-            bonus: 1,
-            threshold: 1,
-            accounting: Accounting::default(),
-            charge_switch: true,
-            tail: true,
-            wakeup: Scheme::default(),
-        }
-    }
-}
-
 impl Machine {
     /// A machine of `cpus` CPUs with the defaults of docs/scenario.md.
     pub fn with_cpus(cpus: u32) -> Machine {
@@ -221,12 +198,17 @@ impl Machine {
             wakeup_cost: Span::ZERO,
             yield_cost: Span::from_nanos(500),
             spin_margin: Bound::OfCs { thousandths: 500, plus: false },
+            device_depth: 1,
             scheduler: Scheduler::Eevdf,
             tie: Tie::default(),
             quantum: Span::from_micros(100),
             tick: Span::from_millis(4),
             slice: default_slice(cpus),
+            groups: false,
+            cfs: Cfs::with_cpus(cpus),
             linux_2_4: Linux24::default(),
+            timeslice: 100,
+            feedback: feedback::Rules::default(),
         }
     }
 
@@ -242,17 +224,48 @@ impl Machine {
 /// Linux's base slice for so many CPUs: 0.7 ms times (1 + log2 of the CPUs, of which it counts no more than eight).
 /// Source: `kernel/sched/fair.c` of Linux 6.18, `sysctl_sched_base_slice` and `get_update_sysctl_factor`.
 pub fn default_slice(cpus: u32) -> Span {
-    Span::from_micros(700).scaled(1000 * u64::from(1 + cpus.clamp(1, 8).ilog2()))
+    for_cpus(Span::from_micros(700), cpus)
+}
+
+/// What the kernel's fair schedulers make of a span on so many CPUs.
+fn for_cpus(span: Span, cpus: u32) -> Span {
+    span.scaled(1000 * u64::from(1 + cpus.clamp(1, 8).ilog2()))
+}
+
+/// The options of `cfs`, those of all schedulers aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cfs {
+    /// The period in which every thread of a CPU is to run once: `sched_latency`.
+    pub latency: Span,
+    /// What a thread runs at least in that period, which grows where many have to share it: `sched_min_granularity`.
+    pub granularity: Span,
+    /// How far behind an awakened thread must be to preempt another: `sched_wakeup_granularity`.
+    pub wakeup_granularity: Span,
+    /// How long a thread's cache is hot after it ran: `sched_migration_cost`.
+    pub migration_cost: Span,
+}
+
+impl Cfs {
+    /// The kernel's for so many CPUs: 6, 0.75 and 1 ms times (1 + log2 of the CPUs, of which it counts no more than eight), and
+    /// 0.5 ms. Source: `kernel/sched/fair.c` of Linux 5.15, `get_update_sysctl_factor` and the variables that it scales.
+    pub fn with_cpus(cpus: u32) -> Cfs {
+        Cfs {
+            latency: for_cpus(Span::from_millis(6), cpus),
+            granularity: for_cpus(Span::from_micros(750), cpus),
+            wakeup_granularity: for_cpus(Span::from_millis(1), cpus),
+            migration_cost: Span::from_micros(500),
+        }
+    }
 }
 
 impl MachineKeys {
     /// The machine with what is not written taken from `base`: the twin of this machine for `like = "host"`, else
-    /// [`Machine::with_cpus`]. The tick of `linux-2.4` is its own, whatever that of the base is.
+    /// [`Machine::with_cpus`]. The ticks of `linux-2.4` and `linux-o1` are their own, whatever that of the base is.
     pub fn complete(&self, base: &Machine) -> Machine {
         let cpus = self.cpus.unwrap_or(base.cpus);
         let slice = if cpus == base.cpus { base.slice } else { default_slice(cpus) };
         let scheduler = self.scheduler.unwrap_or(base.scheduler);
-        let tick = if scheduler == Scheduler::Linux24 { Linux24::TICK } else { base.tick };
+        let tick = scheduler.own_tick().unwrap_or(base.tick);
         Machine {
             cpus,
             step: self.step.unwrap_or(base.step),
@@ -260,12 +273,30 @@ impl MachineKeys {
             wakeup_cost: self.wakeup_cost.unwrap_or(base.wakeup_cost),
             yield_cost: self.yield_cost.unwrap_or(base.yield_cost),
             spin_margin: self.spin_margin.unwrap_or(base.spin_margin),
+            device_depth: self.device_depth.unwrap_or(base.device_depth),
             scheduler,
             tie: self.tie.unwrap_or(base.tie),
             quantum: self.quantum.unwrap_or(base.quantum),
             tick: self.tick.unwrap_or(tick),
             slice: self.slice.unwrap_or(slice),
+            groups: self.groups.unwrap_or(base.groups),
+            cfs: self.complete_cfs(if cpus == base.cpus { base.cfs } else { Cfs::with_cpus(cpus) }),
             linux_2_4: self.complete_linux_2_4(&base.linux_2_4),
+            timeslice: self.timeslice.unwrap_or(base.timeslice),
+            feedback: feedback::Rules {
+                levels: self.levels.unwrap_or(base.feedback.levels),
+                running_time: self.running_time.unwrap_or(base.feedback.running_time),
+                boost: self.boost.unwrap_or(base.feedback.boost),
+            },
+        }
+    }
+
+    fn complete_cfs(&self, base: Cfs) -> Cfs {
+        Cfs {
+            latency: self.latency.unwrap_or(base.latency),
+            granularity: self.granularity.unwrap_or(base.granularity),
+            wakeup_granularity: self.wakeup_granularity.unwrap_or(base.wakeup_granularity),
+            migration_cost: self.migration_cost.unwrap_or(base.migration_cost),
         }
     }
 
@@ -283,9 +314,9 @@ impl MachineKeys {
     }
 
     /// Whether this is the machine that we run on and no other: `like = "host"` with nothing written over it but the
-    /// margin, which is the rules' and not the machine's.
+    /// margin, which is the rules' and not the machine's, and the depth of the device, which the host follows.
     pub fn is_the_host(&self) -> bool {
-        let written = MachineKeys { spin_margin: None, ..self.clone() };
+        let written = MachineKeys { spin_margin: None, device_depth: None, ..self.clone() };
         written == MachineKeys { like_host: true, ..MachineKeys::default() }
     }
 }
@@ -293,24 +324,60 @@ impl MachineKeys {
 /// A kernel scheduler that the simulator has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheduler {
-    /// Round robin: one queue, a quantum, no affinity and no preemption on wakeup.
+    /// First in, first out: the real-time policy with one priority; no quantum, and nobody is preempted.
+    Fifo,
+    /// Round robin: one queue and a quantum; nobody is preempted for who wakes, and no thread prefers a CPU.
     Rr,
     /// Linux 2.2 to 2.4: one queue, epochs, goodness.
     Linux24,
+    /// Linux 2.6 before 2.6.23: a queue for each CPU, priorities, active and expired threads.
+    LinuxO1,
+    /// Linux 2.6.23 to 6.5: the completely fair scheduler.
+    Cfs,
     /// Linux since 6.6: earliest eligible virtual deadline first.
     Eevdf,
+    /// A multi-level feedback queue for all CPUs: threads that compute long go down.
+    Feedback,
 }
 
 impl Scheduler {
     /// All of them, in the order in which they are listed to people.
-    pub const ALL: [Scheduler; 3] = [Scheduler::Rr, Scheduler::Linux24, Scheduler::Eevdf];
+    pub const ALL: [Scheduler; 7] = [
+        Scheduler::Fifo,
+        Scheduler::Rr,
+        Scheduler::Linux24,
+        Scheduler::LinuxO1,
+        Scheduler::Cfs,
+        Scheduler::Eevdf,
+        Scheduler::Feedback,
+    ];
+
+    /// Whether every thread that could run does so in the end, whatever the others do. Not where nobody is preempted: there threads
+    /// that compute or spin without end keep the others from it.
+    pub const fn shares_time(self) -> bool {
+        !matches!(self, Scheduler::Fifo)
+    }
 
     /// As it is written in a scenario.
     pub const fn name(self) -> &'static str {
         match self {
+            Scheduler::Fifo => "fifo",
             Scheduler::Rr => "rr",
             Scheduler::Linux24 => "linux-2.4",
+            Scheduler::LinuxO1 => "linux-o1",
+            Scheduler::Cfs => "cfs",
             Scheduler::Eevdf => "eevdf",
+            Scheduler::Feedback => "feedback",
+        }
+    }
+
+    /// The tick of a kernel whose other times are counted in it, where none is written.
+    const fn own_tick(self) -> Option<Span> {
+        match self {
+            Scheduler::Linux24 => Some(Linux24::TICK),
+            // HZ = 1000.
+            Scheduler::LinuxO1 => Some(Span::from_millis(1)),
+            _ => None,
         }
     }
 }
@@ -320,10 +387,32 @@ impl Scheduler {
 pub struct Job {
     /// Its name.
     pub name: String,
-    /// How many jobs of this kind there are, at least one.
+    /// How many jobs of this kind there are; none where an arm does without.
     pub copies: u32,
     /// What its threads do.
     pub kind: Kind,
+    /// How the kernel is asked to schedule its threads.
+    pub attributes: Attributes,
+    /// When it arrives.
+    pub arrival: Arrival,
+}
+
+impl Job {
+    /// So many jobs like this, which are there from the beginning and whose threads the kernel schedules as it does any.
+    pub fn new(name: impl Into<String>, copies: u32, kind: Kind) -> Job {
+        Job { name: name.into(), copies, kind, attributes: Attributes::default(), arrival: Arrival::default() }
+    }
+}
+
+/// How the kernel is asked to schedule threads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Their nice value, -20 to 19.
+    pub nice: i8,
+    /// The CPUs that they may run on; all where nothing is said.
+    pub cpus: Option<CpuSet>,
+    /// The slice that they ask for, where it is not that of the machine.
+    pub slice: Option<Span>,
 }
 
 /// What the threads of a job do.
@@ -345,9 +434,9 @@ pub enum Kind {
         /// How many threads contend, at least one.
         threads: u32,
         /// The time that a thread computes without the lock.
-        compute: Lengths,
+        compute: Distribution,
         /// The time that it computes with it.
-        critical: Lengths,
+        critical: Distribution,
         /// How often each thread takes the lock, at least once.
         rounds: u64,
         /// How they wait for each other.
@@ -357,8 +446,8 @@ pub enum Kind {
     Cpu {
         /// How many threads, at least one.
         threads: u32,
-        /// How much each of them computes; without it, until the other jobs have ended.
-        work: Option<Span>,
+        /// How much each of them computes, drawn for each; without it, until the other jobs have ended.
+        work: Option<Distribution>,
     },
     /// A real program. The simulator puts a `cpu` job of its CPU time in its place.
     Command {
@@ -369,19 +458,22 @@ pub enum Kind {
         /// Its CPU time where the file says it; else it is measured.
         work: Option<Span>,
     },
+    /// Buffers go through stages, which read, compute, communicate and write.
+    Pipeline(Pipeline),
 }
 
 impl Kind {
     /// The names of all kinds, in the order in which they are listed to people.
-    pub const NAMES: [&str; 4] = ["barrier", "lock", "cpu", "command"];
+    pub const NAMES: [&str; 5] = ["barrier", "lock", "cpu", "command", "pipeline"];
 
-    /// How many threads compute.
-    pub const fn threads(&self) -> u32 {
-        match *self {
+    /// How many threads compute on a machine with so many CPUs.
+    pub fn threads(&self, cpus: u32) -> u32 {
+        match self {
             Kind::Barrier { threads, .. }
             | Kind::Lock { threads, .. }
             | Kind::Cpu { threads, .. }
-            | Kind::Command { threads, .. } => threads,
+            | Kind::Command { threads, .. } => *threads,
+            Kind::Pipeline(pipeline) => pipeline.threads(cpus),
         }
     }
 
@@ -397,46 +489,34 @@ impl Kind {
             Kind::Lock { .. } => Kind::NAMES[1],
             Kind::Cpu { .. } => Kind::NAMES[2],
             Kind::Command { .. } => Kind::NAMES[3],
+            Kind::Pipeline(_) => Kind::NAMES[4],
         }
     }
 }
 
-/// Normally distributed lengths; exact where the deviation is zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lengths {
-    /// The mean.
-    pub mean: Span,
-    /// The standard deviation.
-    pub sd: Span,
-}
-
-impl Lengths {
-    /// The distribution to draw from.
-    pub fn normal(self) -> Normal {
-        Normal { mean: self.mean.as_nanos() as f64, sd: self.sd.as_nanos() as f64 }
-    }
-}
-
 /// The time that a thread computes between two barriers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Compute {
-    /// Normally distributed; exact where the deviation is zero.
-    Normal {
-        /// The mean.
-        mean: Span,
-        /// The standard deviation.
-        sd: Span,
-    },
+    /// Drawn from this.
+    Drawn(Distribution),
     /// By its relation to CS.
     Granularity(Granularity),
 }
 
 impl Compute {
-    /// The distribution on a machine with this CS.
-    pub fn on(self, cs: Span) -> Normal {
+    /// What it is drawn by on a machine with this CS.
+    pub fn on(&self, cs: Span) -> Law {
         match self {
-            Compute::Normal { mean, sd } => Lengths { mean, sd }.normal(),
-            Compute::Granularity(granularity) => granularity.on(cs),
+            Compute::Drawn(distribution) => distribution.law(),
+            Compute::Granularity(granularity) => Law::Normal(granularity.on(cs)),
+        }
+    }
+
+    /// The mean on a machine with this CS, in nanoseconds.
+    pub fn mean(&self, cs: Span) -> f64 {
+        match self {
+            Compute::Drawn(distribution) => distribution.mean(),
+            Compute::Granularity(granularity) => granularity.on(cs).mean,
         }
     }
 }
@@ -489,8 +569,11 @@ pub struct Experiment {
     pub repeat: u32,
     /// Repeat `r` of every arm uses `seed + r`, so that arms face equal draws.
     pub seed: u64,
-    /// The swept path that is compared; its first value is the baseline of speed-ups.
+    /// The factor that is compared, or a path of one; its first value is the baseline of speed-ups.
     pub compare: Option<String>,
-    /// The swept path on the plots' axis.
+    /// What is on the plots' axis: a factor, a path of one, [`X_THREADS`] or [`X_LOAD`].
+    ///
+    /// [`X_THREADS`]: crate::keys::experiment::X_THREADS
+    /// [`X_LOAD`]: crate::keys::experiment::X_LOAD
     pub x: Option<String>,
 }

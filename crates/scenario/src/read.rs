@@ -4,6 +4,8 @@
 //! with the arm's values written over it, read and checked as a whole: a mistake that only one combination makes is
 //! found, and it is blamed on the value in the sweep that makes it.
 
+mod distribution;
+mod pipeline;
 mod setting;
 mod sweep;
 mod table;
@@ -112,7 +114,7 @@ fn whole<'t, 'i>(root: &'t DeTable<'i>, report: &Report) -> Table<'t, 'i> {
 }
 
 /// Reads the `[experiment]` table, except for what belongs to an arm.
-fn experiment(top: &Table<'_, '_>, swept: &[&str], report: &mut Report) -> Experiment {
+fn experiment(top: &Table<'_, '_>, swept: &[String], report: &mut Report) -> Experiment {
     let table = top
         .get(&file::EXPERIMENT, report)
         .and_then(|node| Table::of("`[experiment]`", &file::EXPERIMENT, node, report));
@@ -122,20 +124,28 @@ fn experiment(top: &Table<'_, '_>, swept: &[&str], report: &mut Report) -> Exper
     table.check_keys(&[experiment::ALL], report, |_| None);
     let repeat = table.read(&experiment::REPEAT, report, value::count).unwrap_or(DEFAULT_REPEAT);
     let seed = table.read(&experiment::SEED, report, value::count).unwrap_or(DEFAULT_SEED);
-    let mut path = |key| {
-        let path = table.read(key, report, value::text)?;
-        if !swept.contains(&path.as_str()) {
+    let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
+    let mut path = |key, among: &[&str]| {
+        let path = sweep::one_form(&table.read(key, report, value::text)?);
+        if !among.contains(&path.as_str()) {
             let place = table.get(key, report).map_or(table.header.clone(), toml::Spanned::span);
-            let help = did_you_mean(&path, swept.iter().copied()).unwrap_or_else(|| match swept {
+            let help = did_you_mean(&path, among.iter().copied()).unwrap_or_else(|| match swept.as_slice() {
                 [] => format!("nothing is swept: leave `{}` out or add a `sweep`", key.name),
-                swept => format!("swept are {}", value::listed(swept, "and")),
+                swept => {
+                    let swept: Vec<String> = swept.iter().map(|path| quoted(path).to_string()).collect();
+                    let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
+                    format!("swept are {}", value::listed(&swept, "and"))
+                }
             });
             let message = format!("`{}` names {}, which is not swept", key.name, quoted(&path));
             report.add(Diagnostic::new(place, message).help(help));
         }
         Some(path)
     };
-    let (compare, x) = (path(&experiment::COMPARE), path(&experiment::X));
+    let single = swept.iter().flat_map(|path| path.split(keys::TOGETHER));
+    let factors: Vec<&str> = swept.iter().copied().chain(single).collect();
+    let axes: Vec<&str> = factors.iter().chain(experiment::COUNTED_AXES).copied().collect();
+    let (compare, x) = (path(&experiment::COMPARE, &factors), path(&experiment::X, &axes));
     Experiment { repeat, seed, compare, x }
 }
 

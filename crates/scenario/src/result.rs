@@ -56,6 +56,27 @@ pub struct JobOutcome {
     /// How often a CPU was taken from its threads, or they yielded it to somebody: as Linux counts, which sees in both a
     /// thread that could have gone on.
     pub involuntary_switches: Option<u64>,
+    /// The stages of a pipeline; empty for other jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageOutcome>,
+}
+
+/// What came out of one stage of a pipeline: sums over its copies, to the job's own end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageOutcome {
+    /// Its name.
+    pub stage: String,
+    /// How long it had something to do: a buffer in its hands or, in the simulator, one that it could have taken.
+    pub busy_ns: Option<Span>,
+    /// The part of it that was computation, as asked for by the scenario.
+    pub computed_ns: Option<Span>,
+    /// The part of it that the device or a message took, with the wait for the device.
+    pub device_ns: Option<Span>,
+    /// How long it had nothing to do: no buffer to take.
+    pub starved_ns: Option<Span>,
+    /// What the kernel refused of how its threads were to be scheduled, in words; empty in the simulator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
 }
 
 /// What came out of the machine as a whole, over the length of the run.

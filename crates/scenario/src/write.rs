@@ -3,14 +3,17 @@
 use std::collections::HashSet;
 use std::fmt::{self, Display, Write};
 
-use crate::keys::{Key, compute, experiment, file, job, machine};
-use crate::model::{Accounting, Compute, Job, Kind, Lengths, MachineKeys, Scenario, Scheduler, Tie};
+use crate::distribution::Distribution;
+use crate::keys::{Key, compute, experiment, file, job, machine, stage};
+use crate::model::{Accounting, Compute, Job, Kind, MachineKeys, Scenario, Scheduler, Tie};
+use crate::pipeline::{Pipeline, Stage, Turn};
 
 impl Scenario {
     /// The scenario as a file, in one canonical form: [`crate::read`] reads it back as an equal scenario.
     ///
     /// The first arm stands as machine and jobs, and the sweep lists the values of all arms. What is not written in the
-    /// scenario stays unwritten, and the defaults of `[experiment]` are spelled out.
+    /// scenario stays unwritten, and the defaults of `[experiment]` are spelled out. Where a barrier or lock job said `work` in place of `rounds`,
+    /// the rounds of the first arm are written; a sweep that changes how many there are is not read back as it was.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         // Writing into a String cannot fail.
@@ -54,10 +57,19 @@ fn write_machine(keys: &MachineKeys, out: &mut String) -> fmt::Result {
     optional(out, &machine::WAKEUP_COST, keys.wakeup_cost.map(quote))?;
     optional(out, &machine::YIELD_COST, keys.yield_cost.map(quote))?;
     optional(out, &machine::SPIN_MARGIN, keys.spin_margin.map(quote))?;
+    optional(out, &machine::DEVICE_DEPTH, keys.device_depth)?;
     optional(out, &machine::SCHEDULER, keys.scheduler.map(Scheduler::name).map(quote))?;
     optional(out, &machine::QUANTUM, keys.quantum.map(quote))?;
     optional(out, &machine::TICK, keys.tick.map(quote))?;
     optional(out, &machine::SLICE, keys.slice.map(quote))?;
+    optional(out, &machine::GROUPS, keys.groups)?;
+    optional(out, &machine::LATENCY, keys.latency.map(quote))?;
+    optional(out, &machine::GRANULARITY, keys.granularity.map(quote))?;
+    optional(out, &machine::WAKEUP_GRANULARITY, keys.wakeup_granularity.map(quote))?;
+    optional(out, &machine::MIGRATION_COST, keys.migration_cost.map(quote))?;
+    optional(out, &machine::LEVELS, keys.levels)?;
+    optional(out, &machine::RUNNING_TIME, keys.running_time.map(quote))?;
+    optional(out, &machine::BOOST, keys.boost.map(quote))?;
     optional(out, &machine::TIE, keys.tie.map(Tie::name).map(quote))?;
     optional(out, &machine::ALLOCATION, keys.allocation)?;
     optional(out, &machine::PENALTY, keys.penalty)?;
@@ -66,18 +78,24 @@ fn write_machine(keys: &MachineKeys, out: &mut String) -> fmt::Result {
     optional(out, &machine::ACCOUNTING, keys.accounting.map(Accounting::name).map(quote))?;
     optional(out, &machine::CHARGE_SWITCH, keys.charge_switch)?;
     optional(out, &machine::TAIL, keys.tail)?;
-    optional(out, &machine::WAKEUP, keys.wakeup.map(quote))
+    optional(out, &machine::WAKEUP, keys.wakeup.map(quote))?;
+    optional(out, &machine::TIMESLICE, keys.timeslice)
 }
 
 fn write_job(job: &Job, out: &mut String) -> fmt::Result {
     line(out, &job::NAME, quote(&job.name))?;
     line(out, &job::KIND, quote(job.kind.name()))?;
     line(out, &job::COPIES, job.copies)?;
+    line(out, &job::ARRIVAL, quote(job.arrival.at))?;
+    optional(out, &job::EVERY, job.arrival.every.as_ref().map(distribution))?;
+    line(out, &job::NICE, job.attributes.nice)?;
+    optional(out, &job::CPUS, job.attributes.cpus.as_ref().map(quote))?;
+    optional(out, &job::SLICE, job.attributes.slice.map(quote))?;
     match &job.kind {
         Kind::Barrier { threads, compute, rounds, waiting } => {
             line(out, &job::PARTIES, threads)?;
-            match *compute {
-                Compute::Normal { mean, sd } => line(out, &job::COMPUTE, lengths(Lengths { mean, sd }))?,
+            match compute {
+                Compute::Drawn(times) => line(out, &job::COMPUTE, distribution(times))?,
                 Compute::Granularity(granularity) => line(out, &job::GRANULARITY, quote(granularity.name()))?,
             }
             line(out, &job::ROUNDS, rounds)?;
@@ -85,27 +103,73 @@ fn write_job(job: &Job, out: &mut String) -> fmt::Result {
         }
         Kind::Lock { threads, compute, critical, rounds, waiting } => {
             line(out, &job::CONTENDERS, threads)?;
-            line(out, &job::OUTSIDE, lengths(*compute))?;
-            line(out, &job::CRITICAL, lengths(*critical))?;
+            line(out, &job::OUTSIDE, distribution(compute))?;
+            line(out, &job::CRITICAL, distribution(critical))?;
             line(out, &job::TURNS, rounds)?;
             line(out, &job::WAITING, quote(waiting))
         }
         Kind::Cpu { threads, work } => {
             line(out, &job::THREADS, threads)?;
-            optional(out, &job::WORK, work.map(quote))
+            optional(out, &job::WORK, work.as_ref().map(distribution))
         }
         Kind::Command { argv, threads, work } => {
             line(out, &job::ARGV, format!("[{}]", argv.iter().map(quote).collect::<Vec<_>>().join(", ")))?;
             line(out, &job::SPREAD, threads)?;
             optional(out, &job::CPU_TIME, work.map(quote))
         }
+        Kind::Pipeline(pipeline) => write_pipeline(pipeline, out),
     }
 }
 
+fn write_pipeline(pipeline: &Pipeline, out: &mut String) -> fmt::Result {
+    writeln!(out, "{} = [", job::STAGES.name)?;
+    for Stage { name, kind, compute, device, fork, nice } in &pipeline.stages {
+        write!(out, "    {{ {} = {}, {} = {}", stage::NAME.name, quote(name), stage::KIND.name, quote(kind))?;
+        for (key, time) in [(stage::COMPUTE, compute), (stage::DEVICE, device)] {
+            if let Some(time) = time {
+                write!(out, ", {} = {}", key.name, distribution(time))?;
+            }
+        }
+        writeln!(out, ", {} = {fork}, {} = {nice} }},", stage::FORK.name, stage::NICE.name)?;
+    }
+    writeln!(out, "]")?;
+    line(out, &job::BUFFERS, pipeline.buffers)?;
+    line(out, &job::PASSES, pipeline.rounds)?;
+    line(out, &job::STRUCTURE, quote(pipeline.structure.name()))?;
+    let turn = |Turn { stage, times }: &Turn| {
+        let name = pipeline.stages.get(*stage).map_or("", |stage| stage.name.as_str());
+        quote(format!("{name}*{times}"))
+    };
+    let thread = |turns: &Vec<Turn>| format!("[{}]", turns.iter().map(turn).collect::<Vec<_>>().join(", "));
+    let threads: Vec<String> = pipeline.shared.iter().map(thread).collect();
+    line(out, &job::THREAD, format!("[{}]", threads.join(", ")))?;
+    line(out, &job::PRIORITY, quote(pipeline.priority))?;
+    line(out, &job::QUEUEING, quote(pipeline.waiting))
+}
+
 /// Never as a single span: a sweep may lead into the table.
-fn lengths(Lengths { mean, sd }: Lengths) -> String {
-    let (mean, sd) = (quote(mean), quote(sd));
-    format!("{{ {} = {mean}, {} = {sd} }}", compute::MEAN.name, compute::SD.name)
+fn distribution(of: &Distribution) -> String {
+    let mut keys = vec![(&compute::DISTRIBUTION, quote(of.name()))];
+    match of {
+        // Without its name, which nobody has to write.
+        Distribution::Normal { mean, sd } => keys = vec![(&compute::MEAN, quote(mean)), (&compute::SD, quote(sd))],
+        Distribution::LogNormal { mean, sd } => {
+            keys.extend([(&compute::MEAN, quote(mean)), (&compute::SD, quote(sd))]);
+        }
+        Distribution::Exponential { mean } => keys.push((&compute::MEAN, quote(mean))),
+        Distribution::Uniform { from, to } => keys.extend([(&compute::FROM, quote(from)), (&compute::TO, quote(to))]),
+        Distribution::Empirical(list) => {
+            let values: Vec<String> = list.values().iter().map(quote).collect();
+            keys.push((&compute::VALUES, format!("[{}]", values.join(", "))));
+            if let Some(weights) = list.weights() {
+                let weights: Vec<String> =
+                    weights.iter().map(|&weight| toml::Value::from(weight).to_string()).collect();
+                keys.push((&compute::WEIGHTS, format!("[{}]", weights.join(", "))));
+            }
+        }
+    }
+    let keys: Vec<String> = keys.into_iter().map(|(key, value)| format!("{} = {value}", key.name)).collect();
+    format!("{{ {} }}", keys.join(", "))
 }
 
 fn line(out: &mut String, key: &Key, value: impl Display) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! docs/scenario.md says what the code does: its examples are read, and its tables are those in the code.
 
-use policy::table::{Entry, WAITING, WAKEUP};
+use policy::table::{Entry, PRIORITY, WAITING, WAKEUP};
 use rowlock_scenario::keys::{self, Default, Key, TABLES};
 use rowlock_scenario::read;
 
@@ -75,6 +75,7 @@ fn tables_in_the_document() -> Vec<(&'static str, String)> {
 fn the_tables_of_the_document_are_exactly_those_in_the_code() {
     let mut expected: Vec<(&str, String)> = TABLES.iter().map(|(heading, keys)| (*heading, of_keys(keys))).collect();
     expected.push(("`waiting`", of_policies("rule", WAITING)));
+    expected.push(("`priority`", of_policies("rule", PRIORITY)));
     expected.push(("`wakeup`", of_policies("scheme", WAKEUP)));
     expected.push(("Limits", of_limits()));
     let found = tables_in_the_document();

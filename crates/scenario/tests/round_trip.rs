@@ -1,16 +1,18 @@
 //! Whatever is accepted is written and read back as the same, and nothing makes the reader panic.
 
-use policy::Span;
+use policy::feedback::Boost;
 use policy::waiting::{Bound, Rule};
 use policy::wakeup::Scheme;
+use policy::{CpuId, Span, priority};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::FileFailurePersistence;
+use rowlock_scenario::pipeline::{Stage, Structure, Turn};
 use rowlock_scenario::{
-    Accounting, Arm, Compute, Experiment, Granularity, Job, Kind, Lengths, MachineKeys, Scenario, Scheduler, Setting,
-    Tie, read,
+    Accounting, Arm, Arrival, Attributes, Compute, Distribution, Empirical, Experiment, Granularity, Job, Kind,
+    MachineKeys, Pipeline, Scenario, Scheduler, Setting, Tie, read,
 };
 
 /// Failing cases are kept beside this file, so that they are tried first from then on.
@@ -42,19 +44,19 @@ fn rule() -> impl Strategy<Value = Rule> {
 }
 
 fn machine() -> impl Strategy<Value = MachineKeys> {
-    let spans = vec(option::of(span()), 7);
+    let spans = vec(option::of(span()), 13);
     let rest = (any::<bool>(), 1..1000_u32, option::of(margin()), option::of(select(Scheduler::ALL.to_vec())));
-    let ticks = vec(option::of(1..100_u32), 4);
+    let ticks = vec(option::of(1..100_u32), 6);
     let named = (
         option::of(select(Tie::ALL.to_vec())),
         option::of(select(Accounting::ALL.to_vec())),
         option::of(select(Scheme::ALL.to_vec())),
     );
-    let flags = (option::of(any::<bool>()), option::of(any::<bool>()));
-    let machine = |(spans, rest, ticks, named, flags): (Vec<_>, (bool, u32, _, _), Vec<_>, (_, _, _), (_, _))| {
+    let flags = (option::of(any::<bool>()), option::of(any::<bool>()), option::of(any::<bool>()));
+    let machine = |(spans, rest, ticks, named, flags): (Vec<_>, (bool, u32, _, _), Vec<_>, (_, _, _), (_, _, _))| {
         let (like_host, cpus, spin_margin, scheduler) = rest;
         let (tie, accounting, wakeup) = named;
-        let (charge_switch, tail) = flags;
+        let (charge_switch, tail, groups) = flags;
         MachineKeys {
             like_host,
             cpus: (!like_host || cpus % 2 == 0).then_some(cpus),
@@ -67,23 +69,52 @@ fn machine() -> impl Strategy<Value = MachineKeys> {
             quantum: spans[4],
             tick: spans[5],
             slice: spans[6],
+            latency: spans[7],
+            granularity: spans[8],
+            wakeup_granularity: spans[9],
+            migration_cost: spans[10],
+            levels: ticks[5],
+            running_time: spans[11],
+            boost: spans[12]
+                .map(|period| if period > Span::from_millis(1) { Boost::Every(period) } else { Boost::Never }),
             tie,
             allocation: ticks[0],
             penalty: ticks[1],
             bonus: ticks[2],
             threshold: ticks[3],
+            device_depth: ticks[4],
             accounting,
             charge_switch,
             tail,
+            groups,
             wakeup,
+            timeslice: ticks[5],
         }
     };
     (spans, rest, ticks, named, flags).prop_map(machine)
 }
 
+fn distribution() -> impl Strategy<Value = Distribution> {
+    let normal = (span(), 0..=1000_u64).prop_map(|(mean, part)| Distribution::Normal { mean, sd: mean.scaled(part) });
+    let weighted = vec((span(), 0.1..9.0), 1..5).prop_map(|list| {
+        let (values, weights) = list.into_iter().unzip();
+        Empirical::new(values, Some(weights))
+    });
+    let seen = vec(span(), 1..5).prop_map(|values| Empirical::new(values, None));
+    prop_oneof![
+        2 => normal,
+        1 => (span(), span()).prop_map(|(from, more)| Distribution::Uniform { from, to: from + more }),
+        1 => span().prop_map(|mean| Distribution::Exponential { mean }),
+        1 => (span(), span()).prop_map(|(mean, sd)| Distribution::LogNormal { mean, sd }),
+        1 => prop_oneof![weighted, seen].prop_filter_map("nothing to draw", |list| list.map(Distribution::Empirical)),
+    ]
+}
+
 fn barrier() -> impl Strategy<Value = Kind> {
-    let normal = (span(), 0..=1000_u64).prop_map(|(mean, part)| Compute::Normal { mean, sd: mean.scaled(part) });
-    let compute = prop_oneof![normal, select(Granularity::ALL.to_vec()).prop_map(Compute::Granularity)];
+    let compute = prop_oneof![
+        distribution().prop_map(Compute::Drawn),
+        select(Granularity::ALL.to_vec()).prop_map(Compute::Granularity)
+    ];
     (1..200_u32, compute, 1..500_u64, rule()).prop_map(|(threads, compute, rounds, waiting)| Kind::Barrier {
         threads,
         compute,
@@ -93,32 +124,79 @@ fn barrier() -> impl Strategy<Value = Kind> {
 }
 
 fn lock() -> impl Strategy<Value = Kind> {
-    let lengths = || (span(), 0..=1000_u64).prop_map(|(mean, part)| Lengths { mean, sd: mean.scaled(part) });
-    (1..200_u32, lengths(), lengths(), 1..500_u64, rule()).prop_map(|(threads, compute, critical, rounds, waiting)| {
-        Kind::Lock { threads, compute, critical, rounds, waiting }
-    })
+    (1..200_u32, distribution(), distribution(), 1..500_u64, rule()).prop_map(
+        |(threads, compute, critical, rounds, waiting)| Kind::Lock { threads, compute, critical, rounds, waiting },
+    )
+}
+
+fn stage() -> impl Strategy<Value = Stage> {
+    let kind = select(priority::Kind::ALL.to_vec());
+    (kind, option::of(distribution()), distribution(), distribution(), 1..9_u32, -20..20_i8).prop_map(
+        |(kind, compute, required, device, fork, nice)| {
+            let computes = kind == priority::Kind::Compute;
+            let compute = compute.or(computes.then_some(required));
+            Stage { name: String::new(), kind, compute, device: (!computes).then_some(device), fork, nice }
+        },
+    )
+}
+
+fn pipeline() -> impl Strategy<Value = Kind> {
+    let rules = policy::table::PRIORITY.iter().map(|entry| entry.example).collect::<Vec<_>>();
+    let rest = (1..100_u32, 1..500_u64, select(Structure::ALL.to_vec()), select(rules), rule());
+    // Which thread each stage is on, if on a shared one, and how often in a row.
+    let places = vec((option::of(0..3_usize), 1..5_u32), 6);
+    (vec(stage(), 1..6), rest, places).prop_map(
+        |(mut stages, (buffers, rounds, structure, priority, waiting), places)| {
+            let mut shared = vec![Vec::new(); 3];
+            for (number, (stage, (thread, times))) in stages.iter_mut().zip(places).enumerate() {
+                stage.name = format!("stage{number}");
+                if let Some(thread) = thread {
+                    stage.fork = 1;
+                    let times = shared[thread].first().map_or(times.min(buffers), |turn: &Turn| turn.times);
+                    shared[thread].push(Turn { stage: number, times });
+                }
+            }
+            shared.retain(|turns| !turns.is_empty());
+            let mut pipeline = Pipeline { stages, buffers, rounds, structure, shared, priority, waiting };
+            while pipeline.gets_stuck() {
+                pipeline.shared.pop();
+            }
+            Kind::Pipeline(pipeline)
+        },
+    )
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
-    let cpu = (1..200_u32, option::of(span())).prop_map(|(threads, work)| Kind::Cpu { threads, work });
+    let cpu = (1..200_u32, option::of(distribution())).prop_map(|(threads, work)| Kind::Cpu { threads, work });
     let word = "[^\0]{0,12}";
     let command = ("[a-z\"'\\\\ ]{1,8}", vec(word, 0..4), 1..9_u32, option::of(span()));
     let command = command.prop_map(|(program, mut argv, threads, work)| {
         argv.insert(0, program);
         Kind::Command { argv, threads, work }
     });
-    prop_oneof![barrier(), lock(), cpu, command]
+    prop_oneof![barrier(), lock(), cpu, command, pipeline()]
+}
+
+/// CPU 0 is there on any machine.
+fn attributes() -> impl Strategy<Value = Attributes> {
+    let cpus = vec(0..8192_u32, 0..9).prop_map(|cpus| cpus.into_iter().chain([0]).map(CpuId).collect());
+    let attributes = |(nice, cpus, slice)| Attributes { nice, cpus, slice };
+    (-20..20_i8, option::of(cpus), option::of(span())).prop_map(attributes)
+}
+
+fn arrival() -> impl Strategy<Value = Arrival> {
+    (prop_oneof![Just(Span::ZERO), span()], option::of(distribution())).prop_map(|(at, every)| Arrival { at, every })
 }
 
 /// A scenario with one arm. Its first job is a barrier, so that it ends.
 fn single() -> impl Strategy<Value = Scenario> {
-    let jobs = (barrier(), vec(kind(), 0..4), vec(("[a-zß0-9_-]{1,9}", 1..20_u32), 5));
+    let jobs = (barrier(), vec(kind(), 0..4), vec(("[a-zß0-9_-]{1,9}", 1..20_u32, (attributes(), arrival())), 5));
     let rest = ("[^\\p{Cc}]{0,30}", 1..1000_u32, 0..=i64::MAX as u64, any::<bool>());
     (machine(), jobs, rest).prop_map(|(machine, (first, kinds, names), (title, repeat, seed, keep_running))| {
         let kinds = std::iter::once(first).chain(kinds);
-        let jobs = kinds.zip(names).enumerate().map(|(index, (kind, (name, copies)))| {
+        let jobs = kinds.zip(names).enumerate().map(|(index, (kind, (name, copies, (attributes, arrival))))| {
             // The number keeps the names apart.
-            Job { name: format!("{name}{index}"), copies, kind }
+            Job { attributes, arrival, ..Job::new(format!("{name}{index}"), copies, kind) }
         });
         let setting = Setting { machine, jobs: jobs.collect(), keep_running };
         let experiment = Experiment { repeat, seed, compare: None, x: None };
@@ -158,7 +236,7 @@ fn swept(scenario: Scenario, rules: &[Rule], cpus: &[u32]) -> Scenario {
 }
 
 /// Files that are read without complaint, to be mutated.
-const GOOD: [&str; 2] = [
+const GOOD: [&str; 3] = [
     r#"title = "Eleven threads at a barrier against a crowd"
 
 [machine]
@@ -210,6 +288,27 @@ rounds = 0x10_00
 [experiment.sweep]
 "job.crew.waiting" = ["44 us", "5 cs"]
 "job.zip.argv" = [["true"], ["false", "now"]]
+"#,
+    r#"machine.cpus = 2
+machine.device_depth = 4
+
+[[job]]
+name = "sort"
+kind = "pipeline"
+stages = [
+    { name = "read", kind = "io", device = "1 ms" },
+    { name = "work", kind = "compute", compute = { mean = "2 ms", sd = "0.1 ms" }, fork = 2 },
+    { name = "write", kind = "io", compute = "5 us", device = "1 ms", nice = -3 },
+]
+buffers = 8
+rounds = 1000
+structure = "threads"
+thread = [["read*2", "write*2"]]
+priority = "dynamic-up"
+
+[experiment.sweep]
+"job.sort.stages.work.fork" = [1, 2]
+"job.sort.waiting" = ["cs", "adaptive"]
 "#,
 ];
 

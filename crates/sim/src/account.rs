@@ -37,7 +37,7 @@ impl MachineTime {
     }
 }
 
-/// What one thread has used and done; summed over a job, what the job has.
+/// What the threads of a job have used and done, all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     /// Time on a CPU, with the switches to it.
@@ -65,16 +65,6 @@ impl Account {
             Use::Spin => self.spin += span,
             Use::Switch | Use::Idle => {}
         }
-    }
-
-    pub(crate) fn add(&mut self, other: &Account) {
-        self.cpu += other.cpu;
-        self.work += other.work;
-        self.spin += other.spin;
-        self.spins += other.spins;
-        self.successful_spins += other.successful_spins;
-        self.voluntary += other.voluntary;
-        self.involuntary += other.involuntary;
     }
 
     /// Successful spins over all spins in percent; nothing without a spin.

@@ -4,16 +4,16 @@
 use policy::record::{Entry, Recorder};
 use policy::waiting::{Decision, Observation, Team, TeamState};
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
-use scenario::draw::Stream;
 use scenario::result::{MachineOutcome, Outcome};
 use scenario::{Machine, Setting};
 
 use crate::Error;
 use crate::account::{MachineTime, Use};
+use crate::device::{Agenda, Device};
 use crate::event::{Event, Order};
 use crate::headway::Headway;
 use crate::scheduler::{Marks, Scheduler, Why};
-use crate::team::{Activity, Crew, ENDLESS, Place, Task};
+use crate::team::{Activity, Crew, ENDLESS, Place, Task, Waited};
 use crate::watch::{Begins, Doing, Leaving, Watch};
 use crate::winner::{Key, WinnerTree};
 
@@ -36,9 +36,12 @@ pub(crate) struct Engine<'a, S, R, W> {
     pub(crate) now: Instant,
     pub(crate) scheduler: S,
     pub(crate) cpus: Vec<Cpu>,
-    marks: Marks,
-    queue: WinnerTree<u64>,
-    order: Order,
+    pub(crate) marks: Marks,
+    /// The next event of each CPU, and behind them that of the agenda where there are pipelines or jobs to come.
+    pub(crate) queue: WinnerTree<u64>,
+    pub(crate) order: Order,
+    pub(crate) agenda: Agenda,
+    pub(crate) device: Device,
     pub(crate) crew: Crew,
     /// Who was awakened in the event at hand: empty between events.
     woken: Vec<ThreadId>,
@@ -49,13 +52,14 @@ pub(crate) struct Engine<'a, S, R, W> {
     jobs_left: usize,
     pub(crate) time: MachineTime,
     events: u64,
-    headway: Headway,
+    pub(crate) headway: Headway,
 }
 
 impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
     pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S, watch: &'a mut W) -> Self {
         let crew = Crew::new(machine, setting, seed);
         let cpus = machine.cpus as usize;
+        let has_agenda = crew.to_come > 0 || crew.jobs.iter().any(|job| job.pipeline.is_some());
         let idle = Cpu { doing: Doing::Idle, charged: Instant::ZERO, alarm: Instant::ZERO, owed: Span::ZERO };
         Engine {
             machine,
@@ -64,8 +68,10 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
             scheduler,
             cpus: vec![idle; cpus],
             marks: Marks::new(cpus),
-            queue: WinnerTree::new(cpus),
+            queue: WinnerTree::new(cpus + usize::from(has_agenda)),
             order: Order::new(machine.tie),
+            agenda: Agenda::default(),
+            device: Device::new(machine.device_depth),
             woken: Vec::new(),
             team_states: vec![TeamState::default(); crew.jobs.len()],
             recorders: crew.jobs.iter().map(|_| R::default()).collect(),
@@ -79,13 +85,9 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
         .started(seed)
     }
 
-    /// Makes all threads ready, in random order; then all CPUs pick.
+    /// All threads that are there are ready; then all CPUs pick.
     fn started(mut self, seed: u64) -> Self {
-        let mut order: Vec<u32> = (0..self.crew.threads.len() as u32).collect();
-        Stream::named(seed, "initial queue order", 0).shuffle(&mut order);
-        for thread in order {
-            self.ready(ThreadId(thread), Why::New);
-        }
+        self.begins(seed);
         crate::cpu_ids(self.cpus.len()).for_each(|cpu| self.marks.mark(cpu));
         self.let_told_cpus_pick();
         self
@@ -102,17 +104,11 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
             debug_assert!(at >= self.now, "time runs backwards: {at} after {}", self.now);
             self.now = at;
             self.events += 1;
-            let cpu = CpuId(slot as u32);
-            match self.cpus[slot].doing {
-                Doing::Switching { from, to } => {
-                    if let Some(since) = self.headway.switch(self.now) {
-                        return Err(self.why_nothing_happens(Some(since)));
-                    }
-                    self.switch_ends(cpu, from, to);
-                }
-                Doing::Running(thread) if self.order.is(key, Event::Alarm) => self.alarm(cpu, thread),
-                Doing::Running(thread) => self.activity_ends(cpu, thread),
-                Doing::Idle => self.queue.set(slot, u64::NEVER),
+            self.marks.happens((slot < self.cpus.len()).then_some(CpuId(slot as u32)));
+            if slot == self.cpus.len() {
+                self.is_due();
+            } else {
+                self.happens(CpuId(slot as u32), key)?;
             }
             self.let_told_cpus_pick();
             #[cfg(debug_assertions)]
@@ -121,23 +117,32 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
         Ok(self.finish())
     }
 
-    fn why_nothing_happens(&self, no_headway_since: Option<Instant>) -> Error {
-        let unfinished = self.crew.jobs.iter().find(|job| job.outcome.is_none() && !job.is_endless());
-        if let (Some(since), Some(job)) = (no_headway_since, unfinished) {
-            return Error::NoHeadway { since, job: job.name().to_owned() };
+    /// The next event of a CPU.
+    #[inline]
+    fn happens(&mut self, cpu: CpuId, key: u64) -> Result<(), Error> {
+        match self.cpus[cpu.index()].doing {
+            Doing::Switching { from, to } => {
+                self.goes_round()?;
+                self.switch_ends(cpu, from, to);
+            }
+            Doing::Running(thread) if self.order.is(key, Event::Alarm) => self.alarm(cpu, thread),
+            Doing::Running(thread) => {
+                // Whoever the run does not wait for could go on for ever without a switch.
+                if !self.crew.threads[thread.index()].is_awaited {
+                    self.goes_round()?;
+                }
+                self.activity_ends(cpu, thread);
+            }
+            Doing::Idle => self.queue.set(cpu.index(), u64::NEVER),
         }
-        let runs_for_ever = self.cpus.iter().any(|cpu| cpu.doing != Doing::Idle);
-        match unfinished {
-            Some(job) if !runs_for_ever => Error::Stuck { at: self.now, job: job.name().to_owned() },
-            _ => Error::TooLong,
-        }
+        Ok(())
     }
 
     fn finish(mut self) -> (Outcome, Vec<R>) {
         self.charge_all();
         let jobs = (0..self.crew.jobs.len()).map(|job| {
             let frozen = self.crew.jobs[job].outcome.clone();
-            frozen.unwrap_or_else(|| self.crew.outcome(job, None))
+            frozen.unwrap_or_else(|| self.crew.outcome(job, self.now, None))
         });
         let outcome = Outcome {
             jobs: jobs.collect(),
@@ -200,7 +205,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         if to == Some(running) {
             return;
         }
-        let account = &mut self.crew.threads[running.index()].account;
+        let account = self.crew.account(running);
         match how {
             // As Linux counts: whoever yields could go on.
             Leaving::Preempted | Leaving::Yielding => account.involuntary += 1,
@@ -211,8 +216,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     }
 
     /// The running thread cannot go on: it blocks or ends.
-    fn leave(&mut self, cpu: CpuId, thread: ThreadId, how: Leaving) {
-        self.scheduler.leave(cpu, thread, self.now);
+    pub(crate) fn leave(&mut self, cpu: CpuId, thread: ThreadId, how: Leaving) {
+        self.scheduler.gives_up(cpu, thread, how == Leaving::Blocking, self.now);
         self.pick_instead_of(cpu, thread, how);
     }
 
@@ -314,7 +319,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
                 if let Some(to) = to {
                     let switch = span.min(cpu.owed);
                     cpu.owed -= switch;
-                    self.crew.threads[to.index()].account.charge(Use::Switch, switch);
+                    self.crew.account(to).charge(Use::Switch, switch);
                 }
             }
             Doing::Running(thread) => {
@@ -325,11 +330,12 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
                     self.headway.ran(self.now, used, span);
                 }
                 thread.ran(span);
+                self.crew.jobs[thread.job()].account.charge(used, span);
             }
         }
     }
 
-    fn charge_all(&mut self) {
+    pub(crate) fn charge_all(&mut self) {
         crate::cpu_ids(self.cpus.len()).for_each(|cpu| self.charge(cpu));
     }
 }
@@ -339,16 +345,16 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// A thread gets its CPU.
     fn dispatch(&mut self, cpu: CpuId, thread: ThreadId) {
         self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
-        if self.crew.threads[thread.index()].waited_by.is_some() {
+        if self.crew.threads[thread.index()].has_waited() {
             self.wait_is_over(thread);
         }
         match self.crew.threads[thread.index()].activity {
             Activity::Spin { .. } | Activity::Yield { .. } | Activity::Move { .. } | Activity::Look
-                if self.finds_lock_free(thread) =>
+                if self.finds_what_it_waits_for(thread) =>
             {
-                self.takes_lock(cpu, thread);
+                self.takes_what_it_waited_for(cpu, thread);
             }
-            Activity::Look => self.decide(cpu, thread, Observation::Woken),
+            Activity::Look => self.looks(cpu, thread),
             Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
             Activity::Move { .. } => self.decide(cpu, thread, Observation::Moved),
             Activity::Exit => self.end(cpu, thread),
@@ -370,7 +376,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     }
 
     fn computation_ends(&mut self, cpu: CpuId, thread: ThreadId) {
-        match self.crew.jobs[self.crew.threads[thread.index()].job].task {
+        match self.crew.jobs[self.crew.threads[thread.index()].job()].task {
             Task::Barrier { rounds, .. } => {
                 if self.crew.arrive(thread.index(), cpu) {
                     self.barrier_completes(thread, rounds);
@@ -379,6 +385,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
                 }
             }
             Task::Lock { rounds, .. } => self.comes_to_lock(cpu, thread, rounds),
+            Task::Pipeline { .. } => self.has_computed(cpu, thread),
             Task::Cpu { .. } if self.keep_running => {
                 self.count_as_ended(thread);
                 self.begin(thread);
@@ -390,7 +397,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
 
     /// All are there. Those off the CPUs go first, so that a thread which leaves its CPU for good leaves it to them.
     fn barrier_completes(&mut self, last: ThreadId, rounds: u64) {
-        let job = self.crew.threads[last.index()].job;
+        let job = self.crew.threads[last.index()].job();
         self.watch.barrier_completes(self.now, JobId(job as u32), last);
         let arrivals = self.crew.complete(job);
         let done = self.crew.jobs[job].rounds_done == rounds;
@@ -426,15 +433,12 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         if let Place::Running(cpu) = place {
             self.charge(cpu);
         }
-        let released = &mut self.crew.threads[thread.index()];
-        match released.activity {
-            Activity::Spin { .. } => released.account.successful_spins += 1,
-            Activity::Block => self.watch.wakes(self.now, last, thread),
-            _ => {}
+        if self.crew.threads[thread.index()].activity == Activity::Block {
+            self.watch.wakes(self.now, last, thread);
         }
-        released.waited_by = Some(released.activity);
+        self.crew.has_come(thread.index());
         if ends {
-            released.activity = Activity::Exit;
+            self.crew.threads[thread.index()].activity = Activity::Exit;
         } else {
             self.begin(thread);
         }
@@ -452,18 +456,19 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
 
     /// A thread that has a CPU finds that what it waited for has come, and tells its rule what it saw last.
     pub(crate) fn wait_is_over(&mut self, thread: ThreadId) {
-        let waiting = &mut self.crew.threads[thread.index()];
-        let seen = match waiting.waited_by.take() {
-            Some(Activity::Spin { left, asked }) => Observation::Spun(asked - left),
-            Some(Activity::Yield { since, .. }) => Observation::Yielded(self.now.since(since)),
-            Some(Activity::Move { .. }) => Observation::Moved,
-            Some(Activity::Block | Activity::Look) => Observation::Woken,
-            Some(Activity::Compute { .. } | Activity::Exit) | None => return,
+        let seen = match self.crew.takes_note(thread.index()) {
+            Some(Waited::Spinning(span)) => Observation::Spun(span),
+            Some(Waited::Yielding(since)) => Observation::Yielded(self.now.since(since)),
+            Some(Waited::Moving) => Observation::Moved,
+            Some(Waited::Sleeping) => Observation::Woken,
+            None => return,
         };
-        let state = &mut self.team_states[waiting.job];
+        let job = self.crew.threads[thread.index()].job();
+        let waiting = self.crew.member(thread.index());
+        let state = &mut self.team_states[job];
         if R::ON {
             let entry = Entry::over(waiting.recorded_as, self.now, *state, seen);
-            self.recorders[waiting.job].record(entry);
+            self.recorders[job].record(entry);
         }
         waiting.waiter.over(self.now, state, seen);
     }
@@ -477,18 +482,19 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// Asks the waiting rule, and does as it says.
     pub(crate) fn decide(&mut self, cpu: CpuId, thread: ThreadId, seen: Observation) {
         let index = thread.index();
-        let job = self.crew.threads[index].job;
-        let wants = self.crew.threads[index].waiter.wants();
+        let job = self.crew.threads[index].job();
+        let wants = self.crew.member(index).waiter.wants();
         let missing = if wants.missing || R::ON { self.crew.missing(job) } else { Vec::new() };
         let load = if wants.load { self.crew.load(job) } else { 0 };
         let draw = if wants.draw { self.crew.draw(index) } else { 0 };
         let team = Team { load, movable: S::MOVES, draw, ..self.crew.team(job, cpu, self.now, &missing) };
         let before = self.team_states[job];
-        let waiting = &mut self.crew.threads[index];
-        let decision = waiting.waiter.step(&team, &mut self.team_states[job], seen);
+        let member = self.crew.member(index);
+        let decision = member.waiter.step(&team, &mut self.team_states[job], seen);
         if R::ON {
-            self.recorders[job].record(Entry::new(waiting.recorded_as, &team, before, seen, decision));
+            self.recorders[job].record(Entry::new(member.recorded_as, &team, before, seen, decision));
         }
+        let waiting = &mut self.crew.threads[index];
         let step = self.machine.step;
         let begins = match decision {
             Decision::Spin(_) => Begins::Spin,
@@ -501,7 +507,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Decision::Spin(span) => {
                 let left = if span == ENDLESS { span } else { span.floor_to(step).max(step) };
                 waiting.activity = Activity::Spin { left, asked: span };
-                waiting.account.spins += u64::from(!std::mem::replace(&mut waiting.has_spun, true));
+                let is_first = !std::mem::replace(&mut waiting.has_spun, true);
+                self.crew.jobs[job].account.spins += u64::from(is_first);
                 self.await_event(cpu, thread);
             }
             Decision::Yield => {
@@ -511,9 +518,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             Decision::Move(to) => self.move_over(cpu, thread, to),
             Decision::Block => {
                 waiting.activity = Activity::Block;
-                if waiting.waits_for_lock {
-                    self.crew.jobs[job].lock.is_slept_for(thread);
-                }
+                self.crew.sleeps(thread);
                 self.leave(cpu, thread, Leaving::Blocking);
             }
         }
@@ -527,7 +532,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         let moving = &mut self.crew.threads[thread.index()];
         moving.activity = Activity::Move { to };
         // As Linux counts: the kernel takes it off its CPU.
-        moving.account.involuntary += 1;
+        self.crew.account(thread).involuntary += 1;
         self.scheduler.leave(cpu, thread, self.now);
         self.charge(cpu);
         self.marks.clear(cpu);
@@ -542,8 +547,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         if self.cpus[cpu.index()].doing != Doing::Running(thread) {
             return;
         }
-        if self.finds_lock_free(thread) {
-            self.takes_lock(cpu, thread);
+        if self.finds_what_it_waits_for(thread) {
+            self.takes_what_it_waited_for(cpu, thread);
         } else {
             self.decide(cpu, thread, Observation::Yielded(self.now.since(since)));
         }
@@ -563,7 +568,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         if std::mem::replace(&mut ending.has_ended, true) {
             return;
         }
-        let job = ending.job;
+        let job = ending.job();
         self.crew.jobs[job].threads_left -= 1;
         if self.crew.jobs[job].threads_left == 0 {
             self.freeze(job);
@@ -571,11 +576,11 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     }
 
     /// A job has ended, or where jobs keep running what would have been its end: takes down what it came to.
-    fn freeze(&mut self, job: usize) {
+    pub(crate) fn freeze(&mut self, job: usize) {
         self.charge_all();
         self.crew.threads[self.crew.jobs[job].threads.clone()].iter_mut().for_each(|thread| thread.is_awaited = false);
         self.headway.ended(self.now);
-        self.crew.jobs[job].outcome = Some(self.crew.outcome(job, Some(self.now)));
+        self.crew.jobs[job].outcome = Some(self.crew.outcome(job, self.now, Some(self.now)));
         self.jobs_left -= 1;
     }
 }

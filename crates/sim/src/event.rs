@@ -1,4 +1,5 @@
-//! Events: what can happen at a CPU, and what comes first within one moment.
+//! Events: what can happen at a CPU, and what comes first within one moment. What is due elsewhere, at the device, counts as the end of
+//! a computation on a CPU beyond all others.
 
 use policy::Instant;
 use scenario::Tie;

@@ -1,10 +1,17 @@
 //! Whether a simulation gets anywhere. A scheduler with unlucky options can switch for ever without letting anybody run, and
 //! rules that yield can hand a CPU to each other for ever; then an error is better than a run without end.
 
+use policy::feedback::{Boost, Rules};
+use policy::record::Recorder;
 use policy::{Instant, Span};
 use scenario::Machine;
 
+use crate::Error;
 use crate::account::Use;
+use crate::engine::{Cpu, Engine};
+use crate::scheduler::Scheduler;
+use crate::team::{Activity, ENDLESS};
+use crate::watch::{Doing, Watch};
 
 /// What the jobs that a run waits for were last seen to do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +37,15 @@ impl Headway {
     pub(crate) fn new(machine: &Machine, threads: usize) -> Headway {
         let threads = threads as u64;
         let ticks = u64::from(machine.linux_2_4.allocation) + 1;
-        let turn = machine.quantum.max(machine.slice).max(machine.tick.scaled(1_000 * ticks));
+        let Rules { levels, running_time, boost } = machine.feedback;
+        let boost = if let Boost::Every(period) = boost { period } else { Span::ZERO };
+        let feedback = boost.max(running_time.scaled(1_000 * u64::from(levels)));
+        let turn = machine
+            .quantum
+            .max(machine.slice)
+            .max(machine.cfs.latency)
+            .max(feedback)
+            .max(machine.tick.scaled(1_000 * ticks));
         Headway {
             ran: Mark::default(),
             worked: Mark::default(),
@@ -39,16 +54,19 @@ impl Headway {
         }
     }
 
-    /// A switch; returns the moment of the last headway if there have been too many without any.
+    /// A switch, or a turn of a thread that the run does not wait for; returns the moment of the last headway if there have been too many without any.
     ///
-    /// Waiting threads may spin and yield for long until the one that they wait for has its turn, so work is waited for a
-    /// hundred times longer.
+    /// Waiting threads may spin and yield until the one that they wait for has its turn; that is covered by the time that must have
+    /// passed too.
     #[inline]
     pub(crate) fn switch(&mut self, now: Instant) -> Option<Instant> {
         self.ran.switches += 1;
         self.worked.switches += 1;
-        let is_over = |since: Mark, patience: u64| since.switches > patience && now.since(since.at) > self.span;
-        (is_over(self.ran, self.switches) || is_over(self.worked, 100 * self.switches)).then_some(self.ran.at)
+        let is_over = |since: Mark| since.switches > self.switches && now.since(since.at) > self.span;
+        if is_over(self.ran) {
+            return Some(self.ran.at);
+        }
+        is_over(self.worked).then_some(self.worked.at)
     }
 
     /// A thread of a job that the run waits for used a CPU.
@@ -67,5 +85,43 @@ impl Headway {
     pub(crate) fn ended(&mut self, now: Instant) {
         self.ran = Mark { at: now, switches: 0 };
         self.worked = self.ran;
+    }
+}
+
+impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
+    /// Something happens that may be all that ever does, once all jobs are there.
+    #[inline]
+    pub(crate) fn goes_round(&mut self) -> Result<(), Error> {
+        if self.crew.to_come > 0 {
+            return Ok(());
+        }
+        match self.headway.switch(self.now) {
+            Some(since) => Err(self.why_nothing_happens(Some(since))),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn why_nothing_happens(&self, no_headway_since: Option<Instant>) -> Error {
+        let unfinished = self.crew.jobs.iter().find(|job| job.outcome.is_none() && !job.is_endless());
+        if let (Some(since), Some(job)) = (no_headway_since, unfinished) {
+            return Error::NoHeadway { since, job: job.name().to_owned() };
+        }
+        let runs_for_ever = self.cpus.iter().any(|cpu| cpu.doing != Doing::Idle);
+        match unfinished {
+            // The others arrive when the clock has run out.
+            Some(_) if self.crew.to_come > 0 => Error::TooLong,
+            Some(job) if !runs_for_ever => Error::Stuck { at: self.now, job: job.name().to_owned() },
+            Some(job) if self.cpus.iter().any(|cpu| self.is_hogged(cpu)) => {
+                Error::Hogged { at: self.now, job: job.name().to_owned() }
+            }
+            _ => Error::TooLong,
+        }
+    }
+
+    /// Whether the thread of a CPU goes on for ever if it is not preempted.
+    fn is_hogged(&self, cpu: &Cpu) -> bool {
+        let Doing::Running(thread) = cpu.doing else { return false };
+        let activity = self.crew.threads[thread.index()].activity;
+        matches!(activity, Activity::Compute { left: ENDLESS } | Activity::Spin { left: ENDLESS, .. })
     }
 }

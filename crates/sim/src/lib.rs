@@ -2,28 +2,47 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod affinity;
+mod arrival;
+mod carry;
+pub mod cfs;
 #[cfg(debug_assertions)]
 mod check;
+mod device;
 pub mod eevdf;
 mod engine;
 mod event;
+pub mod feedback;
+pub mod fifo;
 mod headway;
 pub mod linux_2_4;
+pub mod linux_o1;
 mod lock;
+mod nice;
+mod occupancy;
+mod pipeline;
+mod queue;
+pub mod roster;
 pub mod rr;
 pub mod scheduler;
 mod team;
 pub mod watch;
 mod winner;
 
+use policy::feedback::{Boost, Rules};
 use policy::record::{Off, Recorder};
-use policy::{CpuId, Span};
+use policy::{CpuId, CpuSet, Span};
 use scenario::result::Outcome;
 use scenario::{Kind, Machine, Scheduler, Setting};
 
+use crate::cfs::Cfs;
 use crate::eevdf::Eevdf;
 use crate::engine::Engine;
+use crate::feedback::Feedback;
+use crate::fifo::Fifo;
 use crate::linux_2_4::Linux24;
+use crate::linux_o1::LinuxO1;
+use crate::roster::Roster;
 use crate::rr::RoundRobin;
 use crate::watch::Watch;
 
@@ -38,6 +57,29 @@ pub enum Error {
         /// The job's name.
         job: String,
     },
+    /// A job may run on no CPU that the machine has.
+    #[error(
+        "job `{job}` may run on CPUs {cpus} only, of which the simulated machine has none: its CPUs are 0 to {last}"
+    )]
+    NowhereToRun {
+        /// The job's name.
+        job: String,
+        /// Where it may run.
+        cpus: CpuSet,
+        /// The last CPU of the machine.
+        last: u32,
+    },
+    /// Every CPU has a thread that computes or spins without end, and is never taken from it.
+    #[error(
+        "the simulation gets nowhere after {at}: whoever has a CPU computes or spins without end and keeps it, and job `{job}` never gets \
+         one (under fifo nobody is preempted: give the other jobs an end, and let waiting threads block; or take another scheduler)"
+    )]
+    Hogged {
+        /// The simulated time.
+        at: policy::Instant,
+        /// A job that has not ended.
+        job: String,
+    },
     /// The clock of 62 bits ran out before the jobs ended.
     #[error("the jobs have not ended after 146 simulated years")]
     TooLong,
@@ -45,7 +87,7 @@ pub enum Error {
     #[error(
         "the simulation makes no headway since {since}: job `{job}` does not get to run, or only waits (under linux-2.4 that can \
          happen when `threshold` or `allocation` times `tick` is no longer than a context switch: then whoever was switched \
-         to is preempted or spent before it runs; a longer `tick` helps)"
+         to is preempted or spent before it runs; a longer `tick` helps; under fifo, jobs that keep running keep their CPUs)"
     )]
     NoHeadway {
         /// The simulated time from which on nothing was done.
@@ -72,8 +114,8 @@ pub enum Error {
 /// use policy::Span;
 /// use scenario::{Job, Kind, Machine, MachineKeys, Setting};
 ///
-/// let work = Some(Span::from_millis(1));
-/// let job = Job { name: "solo".into(), copies: 1, kind: Kind::Cpu { threads: 1, work } };
+/// let work = Some(Span::from_millis(1).into());
+/// let job = Job::new("solo", 1, Kind::Cpu { threads: 1, work });
 /// let setting = Setting { machine: MachineKeys::default(), jobs: vec![job], keep_running: false };
 /// let outcome = rowlock_sim::run(&Machine::with_cpus(2), &setting, 1)?;
 /// // One switch from idleness, then one millisecond of work.
@@ -104,34 +146,23 @@ pub fn run_watched<R: Recorder + Default, W: Watch>(
         if matches!(job.kind, Kind::Command { work: None, .. }) {
             return Err(Error::CommandWithoutWork { job: name });
         }
+        if let Some(cpus) = &job.attributes.cpus
+            && cpus.iter().all(|cpu| cpu.0 >= machine.cpus)
+        {
+            return Err(Error::NowhereToRun { job: name, cpus: cpus.clone(), last: machine.cpus.saturating_sub(1) });
+        }
     }
     let machine = &on_grid(machine);
+    let roster = &Roster::new(setting, machine.cpus);
     match machine.scheduler {
-        Scheduler::Rr => {
-            let scheduler = RoundRobin::new(machine.quantum);
-            Engine::new(machine, setting, seed, scheduler, watch).run()
-        }
-        Scheduler::Linux24 => {
-            let scheduler = Linux24::new(machine, address_spaces(setting));
-            Engine::new(machine, setting, seed, scheduler, watch).run()
-        }
-        Scheduler::Eevdf => {
-            let threads = setting.jobs.iter().map(|job| job.copies * job.kind.threads()).sum();
-            let scheduler = Eevdf::new(machine.cpus, threads, machine.slice, machine.tick);
-            Engine::new(machine, setting, seed, scheduler, watch).run()
-        }
+        Scheduler::Fifo => Engine::new(machine, setting, seed, Fifo::new(machine, roster), watch).run(),
+        Scheduler::Rr => Engine::new(machine, setting, seed, RoundRobin::new(machine, roster), watch).run(),
+        Scheduler::Linux24 => Engine::new(machine, setting, seed, Linux24::new(machine, roster), watch).run(),
+        Scheduler::LinuxO1 => Engine::new(machine, setting, seed, LinuxO1::new(machine, roster), watch).run(),
+        Scheduler::Cfs => Engine::new(machine, setting, seed, Cfs::new(machine, roster), watch).run(),
+        Scheduler::Eevdf => Engine::new(machine, setting, seed, Eevdf::new(machine, roster), watch).run(),
+        Scheduler::Feedback => Engine::new(machine, setting, seed, Feedback::new(machine, roster), watch).run(),
     }
-}
-
-/// How many threads share each address space: those that wait for each other one, all others have their own.
-fn address_spaces(setting: &Setting) -> impl Iterator<Item = u32> {
-    setting.jobs_with_copies().flat_map(|(_, job)| {
-        let threads = job.kind.threads();
-        match job.kind {
-            Kind::Barrier { .. } | Kind::Lock { .. } => std::iter::repeat_n(threads, 1),
-            Kind::Cpu { .. } | Kind::Command { .. } => std::iter::repeat_n(1, threads as usize),
-        }
-    })
 }
 
 /// The machine with its durations floored to its step, so that all events fall on the grid.
@@ -144,6 +175,20 @@ fn on_grid(machine: &Machine) -> Machine {
         quantum: floor(machine.quantum).max(machine.step),
         tick: floor(machine.tick).max(machine.step),
         slice: floor(machine.slice).max(machine.step),
+        cfs: scenario::Cfs {
+            latency: floor(machine.cfs.latency).max(machine.step),
+            granularity: floor(machine.cfs.granularity).max(machine.step),
+            wakeup_granularity: floor(machine.cfs.wakeup_granularity),
+            migration_cost: floor(machine.cfs.migration_cost),
+        },
+        feedback: Rules {
+            running_time: floor(machine.feedback.running_time).max(machine.step),
+            boost: match machine.feedback.boost {
+                Boost::Every(period) => Boost::Every(floor(period).max(machine.step)),
+                Boost::Never => Boost::Never,
+            },
+            ..machine.feedback
+        },
         ..*machine
     }
 }

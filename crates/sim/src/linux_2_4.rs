@@ -19,6 +19,10 @@
 //!   is how the original scheme leaves CPUs idle beside ready threads.
 //! * **Accounting.** Exact: a thread is charged for each nanosecond, and for the switch to it (`charge_switch`) as it passes.
 //!   Tick: whoever is charged when the timer interrupts, at multiples of the tick on all CPUs, loses a tick.
+//! * **Nice** (`NICE_TO_TICKS`): a thread's allocation is as much larger or smaller as 20 less its nice value than 20, from the next epoch
+//!   on, or from the start where it begins with it; at least one tick. The kernel adds one tick for everybody, and 20 less the nice value to goodness: both are left out.
+//! * **Affinity** (`cpus_allowed`, `can_schedule`): a CPU weighs only threads that may run there, and is marked only for those. A CPU that
+//!   finds nothing left to any of them begins an epoch for all, as the kernel does.
 //! * **Yield** (`SCHED_YIELD`): the thread is worth less than any other in the choice that follows.
 //!
 //! Choices that the sources leave open: a counter that runs out during the switch has the CPU choose again when the switch
@@ -29,7 +33,8 @@
 //! **How it is fast.** The kernel scans its whole queue. Here the best thread is found by its kind: the bonuses take four
 //! values, so the best of all is the best among all threads (one tournament, keyed by counter and place in the queue), among
 //! those that last ran here (a short list), or among those of the job that ran here last (a range of the tournament). Each
-//! of these is weighed with its true goodness; since within a kind larger goodness is a larger counter, none is missed.
+//! of these is weighed with its true goodness; since within a kind larger goodness is a larger counter, none is missed. Where anybody is
+//! bound, all are weighed.
 
 use std::ops::Range;
 
@@ -37,6 +42,8 @@ use policy::wakeup::{AddressSpace, Awakened, Cpu, Goodness, LONGEST, Occupant, S
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::{Accounting, Machine};
 
+use crate::affinity::Affinity;
+use crate::roster::Roster;
 use crate::scheduler::{Marks, Picks, Scheduler, Why};
 use crate::winner::{Key, WinnerTree};
 
@@ -45,6 +52,8 @@ use crate::winner::{Key, WinnerTree};
 struct Task {
     /// What is left of its allocation; while it has a CPU, what was left when it was last charged.
     counter: Span,
+    /// What it gets in each epoch.
+    allocation: Span,
     /// Its place in the run queue: smaller is nearer to the head.
     rank: i64,
     last_cpu: Option<CpuId>,
@@ -71,6 +80,8 @@ pub struct Linux24 {
     scheme: Scheme,
     weights: Weights,
     allocation: Span,
+    /// A tick: the least that a thread gets in an epoch.
+    least: Span,
     /// What counters are counted in.
     unit: Span,
     accounting: Accounting,
@@ -79,6 +90,7 @@ pub struct Linux24 {
     context_switch: Span,
     wakeup_cost: Span,
     tasks: Vec<Task>,
+    affinity: Affinity,
     /// The threads of each address space, which are numbered one after the other.
     spaces: Vec<Range<usize>>,
     cpus: Vec<Cpu>,
@@ -93,8 +105,8 @@ pub struct Linux24 {
 }
 
 impl Linux24 {
-    /// The scheduler of a machine for threads that are numbered address space by address space, so many in each.
-    pub fn new(machine: &Machine, spaces: impl Iterator<Item = u32>) -> Linux24 {
+    /// The scheduler of a machine for these threads.
+    pub fn new(machine: &Machine, roster: &Roster) -> Linux24 {
         let options = machine.linux_2_4;
         let ticks = |count: u32| machine.tick.scaled(1000 * u64::from(count)).min(LONGEST);
         let unit = match options.accounting {
@@ -102,17 +114,24 @@ impl Linux24 {
             Accounting::Tick => machine.tick,
         };
         let allocation = ticks(options.allocation).floor_to(unit);
+        let least = ticks(1).floor_to(unit);
         let mut tasks = Vec::new();
         let mut ranges = Vec::new();
-        for (space, threads) in (0..).zip(spaces) {
+        for (space, threads) in (0..).zip(roster.address_spaces()) {
             ranges.push(tasks.len()..tasks.len() + threads as usize);
-            tasks.extend((0..threads).map(|_| Task {
-                counter: allocation,
-                rank: 0,
-                last_cpu: None,
-                space: AddressSpace(space),
-                place: 0,
-                is_ready: false,
+            let first = tasks.len() as u32;
+            tasks.extend((first..first + threads).map(|thread| {
+                let nice = roster.attributes(ThreadId(thread)).nice;
+                let allocation = share(allocation, nice).floor_to(unit).max(least);
+                Task {
+                    counter: allocation,
+                    allocation,
+                    rank: 0,
+                    last_cpu: None,
+                    space: AddressSpace(space),
+                    place: 0,
+                    is_ready: false,
+                }
             }));
         }
         let cpus = machine.cpus as usize;
@@ -125,6 +144,7 @@ impl Linux24 {
                 threshold: ticks(options.threshold),
             },
             allocation,
+            least,
             unit,
             accounting: options.accounting,
             charge_switch: options.charge_switch,
@@ -133,6 +153,7 @@ impl Linux24 {
             wakeup_cost: machine.wakeup_cost,
             ready: WinnerTree::new(tasks.len()),
             tasks,
+            affinity: Affinity::new(machine, roster),
             spaces: ranges,
             cpus: vec![idle; cpus],
             locals: vec![Local::default(); cpus],
@@ -194,8 +215,20 @@ impl Linux24 {
         self.weights.goodness(task.counter, task.last_cpu == Some(cpu), shares)
     }
 
+    /// [The best](Self::best) where threads are bound: among all that may run there.
+    fn best_of_all(&self, cpu: CpuId) -> Option<(Goodness, ThreadId)> {
+        let threads = (0..self.tasks.len() as u32).map(ThreadId);
+        let may_run = |thread: &ThreadId| self.tasks[thread.index()].is_ready && self.affinity.allows(*thread, cpu);
+        let nearest_first = |thread: ThreadId| std::cmp::Reverse(self.tasks[thread.index()].rank);
+        let weighed = threads.filter(may_run).map(|thread| (self.goodness(thread, cpu), thread));
+        weighed.max_by_key(|&(goodness, thread)| (goodness, nearest_first(thread)))
+    }
+
     /// The best ready thread for a CPU, and its goodness.
     fn best(&self, cpu: CpuId) -> Option<(Goodness, ThreadId)> {
+        if !self.affinity.binds_nobody() {
+            return self.best_of_all(cpu);
+        }
         let (first, key) = self.ready.winner();
         if key == u128::NEVER {
             return None;
@@ -229,7 +262,7 @@ impl Linux24 {
             local.ran_out |= local.runs && spent <= seen;
         }
         for task in &mut self.tasks {
-            task.counter = Span::from_nanos(task.counter.as_nanos() / 2).floor_to(self.unit) + self.allocation;
+            task.counter = Span::from_nanos(task.counter.as_nanos() / 2).floor_to(self.unit) + task.allocation;
         }
         let tasks = &self.tasks;
         self.ready.set_all(|slot, key| if key == u128::NEVER { key } else { Self::key(&tasks[slot]) });
@@ -259,13 +292,13 @@ impl Linux24 {
     fn reschedule_idle(&mut self, threads: &[ThreadId], now: Instant, marks: &mut Marks) {
         let awakened = |thread: &ThreadId| {
             let Task { counter, last_cpu, space, .. } = self.tasks[thread.index()];
-            Awakened { counter, last_cpu, space }
+            Awakened { counter, last_cpu, space, cpus: self.affinity.of(*thread) }
         };
         let now = self.noticed(now);
         if let [one] = threads {
             self.scheme.mark(&self.weights, now, &[awakened(one)], &mut self.cpus, |cpu| marks.mark(cpu));
         } else {
-            let awakened: Vec<Awakened> = threads.iter().map(awakened).collect();
+            let awakened: Vec<Awakened<'_>> = threads.iter().map(awakened).collect();
             self.scheme.mark(&self.weights, now, &awakened, &mut self.cpus, |cpu| marks.mark(cpu));
         }
     }
@@ -278,11 +311,24 @@ impl Linux24 {
     }
 }
 
+/// What a thread gets of the allocation by its nice value.
+fn share(allocation: Span, nice: i8) -> Span {
+    // In thousandths: each nice value is a twentieth.
+    allocation.scaled(50 * (20 - i64::from(nice.clamp(-20, 19))) as u64)
+}
+
 impl Scheduler for Linux24 {
     const LOOKS_WHEN_IDLE: bool = false;
 
     fn ready(&mut self, thread: ThreadId, why: Why, now: Instant, marks: &mut Marks) {
         match why {
+            // `fork` wakes the new process.
+            Why::New if now > Instant::ZERO => {
+                let task = &mut self.tasks[thread.index()];
+                // Epochs that began before it was there have given it nothing.
+                task.counter = task.allocation;
+                self.woken(&[thread], now, marks);
+            }
             Why::New => {
                 self.tasks[thread.index()].rank = self.next_tail;
                 self.next_tail += 1;
@@ -378,6 +424,10 @@ impl Scheduler for Linux24 {
         false
     }
 
+    fn set_nice(&mut self, thread: ThreadId, nice: i8, _: Instant, _: &mut Marks) {
+        self.tasks[thread.index()].allocation = share(self.allocation, nice).floor_to(self.unit).max(self.least);
+    }
+
     fn waiting(&self) -> usize {
         self.waiting
     }
@@ -398,7 +448,7 @@ mod tests {
     fn ready(cpus: u32, threads: u32) -> (Linux24, Marks) {
         let keys = MachineKeys { scheduler: Some(Named::Linux24), ..MachineKeys::default() };
         let machine = keys.complete(&Machine::with_cpus(cpus));
-        let mut linux = Linux24::new(&machine, std::iter::repeat_n(1, threads as usize));
+        let mut linux = Linux24::new(&machine, &Roster::of_strangers(threads));
         let mut marks = Marks::new(cpus as usize);
         (0..threads).for_each(|thread| linux.ready(ThreadId(thread), Why::New, at(0), &mut marks));
         (linux, marks)

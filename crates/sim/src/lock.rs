@@ -123,7 +123,7 @@ impl Lock {
 impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// A computation of a thread of a lock job has ended: it had the lock, or now wants it.
     pub(crate) fn comes_to_lock(&mut self, cpu: CpuId, thread: ThreadId, rounds: u64) {
-        let job = self.crew.threads[thread.index()].job;
+        let job = self.crew.threads[thread.index()].job();
         let lock = &mut self.crew.jobs[job].lock;
         if lock.is_held_by(thread) {
             self.gives_lock_back(cpu, thread, rounds);
@@ -139,16 +139,16 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// Whether a thread that waits for a lock finds it free.
     pub(crate) fn finds_lock_free(&self, thread: ThreadId) -> bool {
         let waiting = &self.crew.threads[thread.index()];
-        waiting.waits_for_lock && self.crew.jobs[waiting.job].lock.is_free()
+        let job = &self.crew.jobs[waiting.job()];
+        waiting.is_waiting && job.has_lock() && job.lock.is_free()
     }
 
     /// A thread that has a CPU takes the lock.
     pub(crate) fn takes_lock(&mut self, cpu: CpuId, thread: ThreadId) {
         let taking = &mut self.crew.threads[thread.index()];
-        let job = taking.job;
-        if std::mem::take(&mut taking.waits_for_lock) {
-            taking.waited_by = Some(taking.activity);
-            taking.account.successful_spins += u64::from(matches!(taking.activity, Activity::Spin { .. }));
+        let job = taking.job();
+        if std::mem::take(&mut taking.is_waiting) {
+            self.crew.has_come(thread.index());
             self.wait_is_over(thread);
         }
         self.crew.jobs[job].lock.is_taken(thread, cpu);
@@ -159,7 +159,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
 
     fn gives_lock_back(&mut self, cpu: CpuId, thread: ThreadId, rounds: u64) {
         self.watch.lock_is_given_back(self.now, thread);
-        let job = self.crew.threads[thread.index()].job;
+        let job = self.crew.threads[thread.index()].job();
         let threads = &self.crew.threads;
         let spins = |waiting: ThreadId| matches!(threads[waiting.index()].activity, Activity::Spin { .. });
         if let Some(woken) = self.crew.jobs[job].lock.is_given_back(spins) {

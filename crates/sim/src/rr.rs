@@ -5,38 +5,37 @@
 //! when its switch is over; where nobody waits it goes on without a switch, with a fresh quantum. Awakened threads go
 //! to the tail. Nobody is preempted for them, and no thread has a CPU of its own. `sched_yield` ends the quantum.
 //!
-//! Choices that the source leaves open: an awakened thread starts on the idle CPU with the lowest number.
-
-use std::collections::VecDeque;
+//! Choices that the source leaves open: an awakened thread starts on the idle CPU with the lowest number; who is bound to CPUs is passed
+//! over by all others.
 
 use policy::{CpuId, Instant, Span, ThreadId};
+use scenario::Machine;
 
+use crate::queue::Queue;
+use crate::roster::Roster;
 use crate::scheduler::{Marks, Picks, Scheduler, Why};
 
 /// The scheduler; see the module.
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
     quantum: Span,
-    queue: VecDeque<ThreadId>,
+    queue: Queue,
 }
 
 impl RoundRobin {
-    /// Round robin with this quantum.
-    pub fn new(quantum: Span) -> RoundRobin {
-        RoundRobin { quantum, queue: VecDeque::new() }
+    /// Round robin with the quantum of this machine.
+    pub fn new(machine: &Machine, roster: &Roster) -> RoundRobin {
+        RoundRobin { quantum: machine.quantum, queue: Queue::new(machine, roster) }
     }
 }
 
 impl Scheduler for RoundRobin {
     fn ready(&mut self, thread: ThreadId, _: Why, _: Instant, marks: &mut Marks) {
-        self.queue.push_back(thread);
-        if let Some(cpu) = marks.first_idle() {
-            marks.mark(cpu);
-        }
+        self.queue.push(thread, marks);
     }
 
-    fn pick(&mut self, _: CpuId, current: Option<ThreadId>, _: Instant) -> Option<ThreadId> {
-        self.queue.pop_front().or(current)
+    fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, _: Instant) -> Option<ThreadId> {
+        self.queue.pop(cpu).or(current)
     }
 
     fn leave(&mut self, _: CpuId, _: ThreadId, _: Instant) {}
@@ -51,8 +50,8 @@ impl Scheduler for RoundRobin {
         Picks { this_cpu: true, another: None }
     }
 
-    fn has_work_for(&self, _: CpuId, _: Instant) -> bool {
-        !self.queue.is_empty()
+    fn has_work_for(&self, cpu: CpuId, _: Instant) -> bool {
+        self.queue.has_one_for(cpu)
     }
 
     fn waiting(&self) -> usize {

@@ -3,12 +3,12 @@
 //! A scheduler keeps its own queues and its own picture of who runs where; the engine tells it of every change, asks it
 //! whom to run, and carries the answer out at the machine's cost. It has no clock but the `now` that it is given.
 
-use policy::{CpuId, Instant, ThreadId};
+use policy::{CpuId, CpuSet, Instant, ThreadId};
 
 /// How a thread came to be ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The run begins.
+    /// The run begins, or its job arrives.
     New,
     /// What it was blocked on has happened.
     Woken,
@@ -50,6 +50,17 @@ pub trait Scheduler {
     /// The current `thread` of `cpu` blocks or ends; the next call is a [`pick`](Scheduler::pick) for `cpu` without it.
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant);
 
+    /// The current `thread` of `cpu` blocks: as [`leave`](Scheduler::leave), for schedulers to which it makes a difference that the
+    /// thread will be back.
+    fn blocks(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.leave(cpu, thread, now);
+    }
+
+    /// [`blocks`](Scheduler::blocks), or [`leave`](Scheduler::leave) for good.
+    fn gives_up(&mut self, cpu: CpuId, thread: ThreadId, blocks: bool, now: Instant) {
+        if blocks { self.blocks(cpu, thread, now) } else { self.leave(cpu, thread, now) }
+    }
+
     /// The current `thread` of `cpu` calls `sched_yield`; the next call is a [`pick`](Scheduler::pick) for `cpu`.
     fn yields(&mut self, cpu: CpuId, thread: ThreadId, now: Instant);
 
@@ -62,6 +73,11 @@ pub trait Scheduler {
 
     /// Whether a thread waits that `cpu`, idle and not marked, should not leave waiting.
     fn has_work_for(&self, cpu: CpuId, now: Instant) -> bool;
+
+    /// The nice value of `thread`, -20 to 19, is this from now on, wherever it is. Every thread begins with that of its
+    /// [attributes](crate::roster::Roster::attributes). Marks the CPU that should pick again, if any. A scheduler without priorities
+    /// ignores it.
+    fn set_nice(&mut self, _thread: ThreadId, _nice: i8, _now: Instant, _marks: &mut Marks) {}
 
     /// How many threads are ready and not running.
     fn waiting(&self) -> usize;
@@ -84,12 +100,13 @@ pub struct Marks {
     /// Those that have been marked since the last event.
     told: Vec<CpuId>,
     idle: IdleCpus,
+    here: Option<CpuId>,
 }
 
 impl Marks {
     /// So many CPUs, all idle and none marked.
     pub(crate) fn new(cpus: usize) -> Marks {
-        Marks { marked: vec![false; cpus], told: Vec::new(), idle: IdleCpus::all(cpus) }
+        Marks { marked: vec![false; cpus], told: Vec::new(), idle: IdleCpus::all(cpus), here: None }
     }
 
     /// Tells a CPU to pick again.
@@ -107,6 +124,35 @@ impl Marks {
     /// The idle CPU with the lowest number among those that are not marked.
     pub fn first_idle(&self) -> Option<CpuId> {
         self.idle.first()
+    }
+
+    /// [The same](Marks::first_idle) among some CPUs, or all where nothing is said.
+    #[inline]
+    pub(crate) fn first_idle_among(&self, cpus: Option<&CpuSet>) -> Option<CpuId> {
+        match cpus {
+            None => self.idle.first(),
+            Some(cpus) => self.idle.first_among(cpus),
+        }
+    }
+
+    /// The idle CPUs that are not marked, ascending.
+    pub(crate) fn idle(&self) -> impl Iterator<Item = CpuId> {
+        self.idle.iter()
+    }
+
+    /// Whether a CPU is idle and not marked.
+    pub(crate) fn is_idle(&self, cpu: CpuId) -> bool {
+        self.idle.contains(cpu)
+    }
+
+    /// The CPU at which the event at hand happens, whose thread wakes the others; none where a device does so.
+    pub fn here(&self) -> Option<CpuId> {
+        self.here
+    }
+
+    /// The event at hand happens there.
+    pub(crate) fn happens(&mut self, here: Option<CpuId>) {
+        self.here = here;
     }
 
     /// A CPU picks.
@@ -156,6 +202,24 @@ impl IdleCpus {
 
     fn remove(&mut self, cpu: CpuId) {
         self.words[cpu.index() / 64] &= !(1 << (cpu.index() % 64));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = CpuId> {
+        let bits = |word: u64| std::iter::successors(Some(word), |left| Some(left & left.wrapping_sub(1)));
+        let cpus = move |(index, word): (usize, u64)| {
+            bits(word).take_while(|&left| left != 0).map(move |left| CpuId(index as u32 * 64 + left.trailing_zeros()))
+        };
+        self.words.iter().copied().enumerate().flat_map(cpus)
+    }
+
+    fn contains(&self, cpu: CpuId) -> bool {
+        self.words[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
+    }
+
+    fn first_among(&self, cpus: &CpuSet) -> Option<CpuId> {
+        let both = self.words.iter().zip(cpus.words()).map(|(idle, allowed)| idle & allowed);
+        let (index, word) = both.enumerate().find(|(_, word)| *word != 0)?;
+        Some(CpuId(index as u32 * 64 + word.trailing_zeros()))
     }
 
     fn first(&self) -> Option<CpuId> {

@@ -2,12 +2,13 @@
 
 use policy::waiting::{Costs, Missing, Team, Waiter};
 use policy::{CpuId, Instant, Span, ThreadId};
-use scenario::draw::{Normal, Stream};
+use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
 use scenario::{Kind, Machine, Setting};
 
 use crate::account::{Account, Use};
 use crate::lock::Lock;
+use crate::pipeline::Pipeline;
 
 /// Longer than any run: what an endless thread has left to do.
 pub(crate) const ENDLESS: Span = Span::MAX;
@@ -23,9 +24,9 @@ pub(crate) enum Place {
     Running(CpuId),
     /// A CPU is switching away from it.
     Leaving(CpuId),
-    /// Off the CPUs until its barrier completes, or its lock is given back.
+    /// Off the CPUs until its barrier completes, its lock is given back, a buffer comes, or the device is done.
     Blocked,
-    /// It has ended.
+    /// It has ended, or its job has not arrived.
     Gone,
 }
 
@@ -49,7 +50,7 @@ pub(crate) enum Activity {
     Move { to: CpuId },
     /// It waits to be woken.
     Block,
-    /// It was woken, and looks whether its lock is free.
+    /// It was woken, and looks whether its lock is free, or what its pipeline has for it.
     Look,
     /// Its job is done with it.
     Exit,
@@ -68,43 +69,73 @@ impl Activity {
     }
 }
 
-/// One simulated thread.
+/// How a thread waited for what has meanwhile come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// It spun, for so long.
+    Spinning(Span),
+    /// It was inside `sched_yield`, called then.
+    Yielding(Instant),
+    /// It was on its way to another CPU.
+    Moving,
+    /// It slept, or was about to look.
+    Sleeping,
+}
+
+/// One simulated thread: what each has, be there a hundred thousand of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
-    pub(crate) job: usize,
-    /// Its number within the job.
-    pub(crate) number: u32,
-    /// Its number in the records of decisions: that within the job, but for a lock, where each wait has its own.
-    pub(crate) recorded_as: ThreadId,
+    job: u32,
     pub(crate) place: Place,
     pub(crate) activity: Activity,
-    pub(crate) waiter: Waiter,
-    stream: Stream,
-    /// The draws of its waiting rule: apart from the others, so that a rule changes nobody's work.
-    draws: Stream,
+    pub(crate) nice: i8,
     /// Whether it waits at the barrier.
     arrived: bool,
-    pub(crate) waits_for_lock: bool,
-    /// How often it has had the lock.
-    turns: u64,
+    /// Whether it waits for its job's lock, or for a buffer.
+    pub(crate) is_waiting: bool,
+    /// Whether it has waited for something that has meanwhile come, and has had no CPU yet to find that out.
+    has_waited: bool,
     /// Whether it has spun in its last wait.
     pub(crate) has_spun: bool,
-    /// How it waited for what has meanwhile come, until it has a CPU to find that out.
-    pub(crate) waited_by: Option<Activity>,
-    /// Where it was when it last arrived.
-    last_seen: Option<CpuId>,
     /// Whether the run waits for its job.
     pub(crate) is_awaited: bool,
     /// Whether it has done once what it is there for.
     pub(crate) has_ended: bool,
-    pub(crate) account: Account,
+}
+
+/// What a thread has besides where threads draw what they compute, and wait for each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) waiter: Waiter,
+    stream: Stream,
+    /// The draws of its waiting rule, from the first on: apart from the others, so that a rule changes nobody's work.
+    draws: Option<Box<Stream>>,
+    /// How often it has had the lock.
+    turns: u64,
+    /// How it has waited, where it [has](Thread::has_waited).
+    waited: Waited,
+    /// Where it was when it last arrived.
+    last_seen: Option<CpuId>,
+    /// Its number in the records of decisions: that within the job, but for a lock, where each wait has its own.
+    pub(crate) recorded_as: ThreadId,
 }
 
 impl Thread {
-    /// Charges running time: to its account, and against what it has left to do.
+    /// The number of its job.
+    #[inline]
+    pub(crate) fn job(&self) -> usize {
+        self.job as usize
+    }
+
+    /// Whether it has to be told that what it waited for has come.
+    #[inline]
+    pub(crate) fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
+    /// Charges running time against what it has left to do.
     #[inline]
     pub(crate) fn ran(&mut self, span: Span) {
-        self.account.charge(self.activity.use_of_cpu(), span);
         match &mut self.activity {
             Activity::Compute { left } | Activity::Spin { left, .. } | Activity::Yield { left, .. } => {
                 if *left != ENDLESS {
@@ -120,11 +151,13 @@ impl Thread {
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
     /// Compute by this distribution and meet so many times.
-    Barrier { compute: Normal, rounds: u64 },
+    Barrier { compute: Law, rounds: u64 },
     /// Compute by the one distribution without the lock and by the other with it, so many times.
-    Lock { compute: Normal, critical: Normal, rounds: u64 },
-    /// Compute for so long.
-    Cpu { work: Span },
+    Lock { compute: Law, critical: Law, rounds: u64 },
+    /// Compute for a time that is drawn for each thread; without end where there is none.
+    Cpu { work: Option<Law> },
+    /// Carry out stages until so many rounds are through all of them.
+    Pipeline { rounds: u64 },
 }
 
 /// One job, copies counted one by one.
@@ -132,11 +165,21 @@ pub(crate) enum Task {
 pub(crate) struct Job {
     name: String,
     pub(crate) task: Task,
+    /// When it comes.
+    pub(crate) arrives: Instant,
     /// Its threads, by their numbers in the run.
     pub(crate) threads: std::ops::Range<usize>,
+    /// The same threads where they meet, take turns or carry stages; nobody where they only compute.
+    members: Vec<Member>,
+    /// What they have used and done, all together.
+    pub(crate) account: Account,
     /// Who waits at the barrier, in the order of arrival.
     arrivals: Vec<ThreadId>,
     pub(crate) lock: Lock,
+    /// Where there are stages.
+    pub(crate) pipeline: Option<Pipeline>,
+    /// The time of CPUs and of the device that its overseer has seen.
+    pub(crate) overseen: (Span, Span),
     /// What a waiter is without a past.
     fresh: Waiter,
     /// How often they have met, or had the lock.
@@ -153,6 +196,11 @@ impl Job {
         &self.name
     }
 
+    /// Whether its threads all meet, so that who waits knows who is missing.
+    fn has_barrier(&self) -> bool {
+        matches!(self.task, Task::Barrier { .. })
+    }
+
     /// Whether its threads take turns at a lock.
     pub(crate) fn has_lock(&self) -> bool {
         matches!(self.task, Task::Lock { .. })
@@ -160,7 +208,7 @@ impl Job {
 
     /// Whether the run waits for it.
     pub(crate) fn is_endless(&self) -> bool {
-        matches!(self.task, Task::Cpu { work: ENDLESS })
+        matches!(self.task, Task::Cpu { work: None })
     }
 }
 
@@ -169,9 +217,12 @@ impl Job {
 pub(crate) struct Crew {
     pub(crate) threads: Vec<Thread>,
     pub(crate) jobs: Vec<Job>,
+    /// How many jobs have not arrived.
+    pub(crate) to_come: usize,
     /// How many threads are neither on a CPU nor ready for one.
     away: usize,
     step: Span,
+    seed: u64,
     cpus: u32,
     /// An empty list for the next barrier to fill.
     spare: Vec<ThreadId>,
@@ -181,36 +232,57 @@ impl Crew {
     pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64) -> Crew {
         let costs = machine.costs();
         let (threads, jobs, spare) = (Vec::new(), Vec::new(), Vec::new());
-        let mut crew = Crew { threads, jobs, away: 0, step: machine.step, cpus: machine.cpus, spare };
-        for (name, job) in setting.jobs_with_copies() {
-            let (task, waiter) = resolve(&job.kind, costs, machine.step);
+        let arrivals = setting.arrivals(seed, machine.step);
+        let to_come = arrivals.iter().filter(|at| !at.is_zero()).count();
+        let mut crew = Crew { threads, jobs, to_come, away: 0, step: machine.step, seed, cpus: machine.cpus, spare };
+        for ((name, job), arrives) in setting.jobs_with_copies().zip(arrivals) {
+            let (task, waiter) = resolve(&job.kind, costs);
+            let pipeline = match &job.kind {
+                Kind::Pipeline(pipeline) => {
+                    let carriers = pipeline.carriers(machine.cpus);
+                    let nice = job.attributes.nice;
+                    Some(Pipeline::new(pipeline, &carriers, &name, seed, nice, machine.step, setting.keep_running))
+                }
+                _ => None,
+            };
             let first = crew.threads.len();
-            let threads = first..first + job.kind.threads() as usize;
+            let count = job.kind.threads(machine.cpus);
+            let threads = first..first + count as usize;
             let index = crew.jobs.len();
-            crew.threads.extend((0..job.kind.threads()).map(|number| Thread {
-                job: index,
-                number,
-                recorded_as: ThreadId(number),
-                place: Place::Ready,
+            let thread = Thread {
+                job: index as u32,
+                place: if arrives.is_zero() { Place::Ready } else { Place::Gone },
                 activity: Activity::Exit,
+                nice: job.attributes.nice,
+                arrived: false,
+                is_waiting: false,
+                has_waited: false,
+                has_spun: false,
+                is_awaited: !matches!(task, Task::Cpu { work: None }),
+                has_ended: false,
+            };
+            crew.away += if arrives.is_zero() { 0 } else { count as usize };
+            crew.threads.extend((0..count).map(|_| thread.clone()));
+            let member = |number| Member {
                 waiter,
                 stream: Stream::named(seed, &name, number),
-                draws: Stream::named(seed, &format!("waiting in {name}"), number),
-                arrived: false,
-                waits_for_lock: false,
+                draws: None,
                 turns: 0,
-                has_spun: false,
-                waited_by: None,
+                waited: Waited::Sleeping,
                 last_seen: None,
-                is_awaited: !matches!(task, Task::Cpu { work: ENDLESS }),
-                has_ended: false,
-                account: Account::default(),
-            }));
+                recorded_as: ThreadId(number),
+            };
+            let members = if matches!(task, Task::Cpu { .. }) { 0 } else { count };
             crew.jobs.push(Job {
+                members: (0..members).map(member).collect(),
+                account: Account::default(),
                 name,
                 task,
+                arrives: Instant::ZERO + arrives,
                 arrivals: Vec::with_capacity(threads.len()),
                 lock: Lock::default(),
+                pipeline,
+                overseen: (Span::ZERO, Span::ZERO),
                 fresh: waiter,
                 rounds_done: 0,
                 threads_left: threads.len(),
@@ -225,18 +297,46 @@ impl Crew {
         crew
     }
 
+    /// A thread that waits, or may, as its job knows it.
+    #[inline]
+    pub(crate) fn member(&mut self, thread: usize) -> &mut Member {
+        let job = &mut self.jobs[self.threads[thread].job()];
+        &mut job.members[thread - job.threads.start]
+    }
+
+    /// Where what a thread has used and done is counted.
+    #[inline]
+    pub(crate) fn account(&mut self, thread: ThreadId) -> &mut Account {
+        &mut self.jobs[self.threads[thread.index()].job()].account
+    }
+
+    /// The number of a thread within its job.
+    #[inline]
+    pub(crate) fn number(&self, thread: usize) -> usize {
+        thread - self.jobs[self.threads[thread].job()].threads.start
+    }
+
     /// Gives a thread its next computation.
     pub(crate) fn begin(&mut self, number: usize) {
         let thread = &mut self.threads[number];
-        let job = &self.jobs[thread.job];
-        let left = match job.task {
-            Task::Barrier { compute, .. } => compute.draw(&mut thread.stream, self.step),
+        let job = &mut self.jobs[thread.job()];
+        let member = number - job.threads.start;
+        let left = match &job.task {
+            Task::Barrier { compute, .. } => compute.draw(&mut job.members[member].stream, self.step),
             Task::Lock { compute, critical, .. } => {
                 let has_it = job.lock.is_held_by(ThreadId(number as u32));
-                let normal = if has_it { critical } else { compute };
-                normal.draw(&mut thread.stream, self.step)
+                let law = if has_it { critical } else { compute };
+                law.draw(&mut job.members[member].stream, self.step)
             }
-            Task::Cpu { work } => work,
+            // Its only draw, and the same however often it computes: there is no stream to keep.
+            Task::Cpu { work: Some(work) } => {
+                work.draw(&mut Stream::named(self.seed, &job.name, member as u32), self.step)
+            }
+            Task::Cpu { work: None } => ENDLESS,
+            Task::Pipeline { .. } => {
+                thread.activity = Activity::Look;
+                return;
+            }
         };
         thread.activity = Activity::Compute { left };
     }
@@ -245,7 +345,7 @@ impl Crew {
     pub(crate) fn put(&mut self, thread: ThreadId, place: Place) {
         let moved = &mut self.threads[thread.index()];
         let before = std::mem::replace(&mut moved.place, place);
-        let job = &mut self.jobs[moved.job];
+        let job = &mut self.jobs[moved.job()];
         job.blocked = job.blocked + usize::from(place == Place::Blocked) - usize::from(before == Place::Blocked);
         self.away = self.away + usize::from(place.is_away()) - usize::from(before.is_away());
     }
@@ -257,7 +357,33 @@ impl Crew {
 
     /// A random number for the waiting rule of a thread.
     pub(crate) fn draw(&mut self, thread: usize) -> u32 {
-        self.threads[thread].draws.below(1 << 32) as u32
+        let seed = self.seed;
+        let job = &mut self.jobs[self.threads[thread].job()];
+        let number = thread - job.threads.start;
+        let fresh = || Box::new(Stream::named(seed, &format!("waiting in {}", job.name), number as u32));
+        job.members[number].draws.get_or_insert_with(fresh).below(1 << 32) as u32
+    }
+
+    /// What a thread waited for has come: remembers how it waited until it has a CPU.
+    pub(crate) fn has_come(&mut self, thread: usize) {
+        let waiting = &mut self.threads[thread];
+        let waited = match waiting.activity {
+            Activity::Spin { left, asked } => Waited::Spinning(asked - left),
+            Activity::Yield { since, .. } => Waited::Yielding(since),
+            Activity::Move { .. } => Waited::Moving,
+            Activity::Block | Activity::Look => Waited::Sleeping,
+            // The last to arrive has not waited.
+            Activity::Compute { .. } | Activity::Exit => return waiting.has_waited = false,
+        };
+        waiting.has_waited = true;
+        let successful = u64::from(matches!(waited, Waited::Spinning(_)));
+        self.member(thread).waited = waited;
+        self.jobs[self.threads[thread].job()].account.successful_spins += successful;
+    }
+
+    /// How a thread waited for what it now finds has come; says so once.
+    pub(crate) fn takes_note(&mut self, thread: usize) -> Option<Waited> {
+        std::mem::take(&mut self.threads[thread].has_waited).then(|| self.member(thread).waited)
     }
 
     /// A thread has come to its job's barrier; returns whether it is the last.
@@ -265,8 +391,8 @@ impl Crew {
         let arriving = &mut self.threads[thread];
         arriving.arrived = true;
         arriving.has_spun = false;
-        arriving.last_seen = Some(on);
-        let job = &mut self.jobs[arriving.job];
+        let job = &mut self.jobs[arriving.job()];
+        job.members[thread - job.threads.start].last_seen = Some(on);
         job.arrivals.push(ThreadId(thread as u32));
         job.arrivals.len() == job.threads.len()
     }
@@ -274,19 +400,22 @@ impl Crew {
     /// A thread begins to wait for its job's lock, as so many have done before.
     pub(crate) fn begin_wait(&mut self, thread: usize, before: u32) {
         let waiting = &mut self.threads[thread];
-        let job = &self.jobs[waiting.job];
-        waiting.waits_for_lock = true;
+        let job = &mut self.jobs[waiting.job()];
+        waiting.is_waiting = true;
         waiting.has_spun = false;
-        waiting.waiter = job.fresh;
-        waiting.recorded_as = ThreadId(before.wrapping_add(job.threads.len() as u32));
+        let member = &mut job.members[thread - job.threads.start];
+        member.waiter = job.fresh;
+        member.recorded_as = ThreadId(before.wrapping_add(job.threads.len() as u32));
     }
 
     /// A thread has had its job's lock once more; returns how often that makes. What a thread that has ended does is not counted.
     pub(crate) fn count_turn(&mut self, thread: usize) -> u64 {
-        let thread = &mut self.threads[thread];
-        thread.turns += 1;
-        self.jobs[thread.job].rounds_done += u64::from(!thread.has_ended);
-        thread.turns
+        let turning = &self.threads[thread];
+        let job = &mut self.jobs[turning.job()];
+        job.rounds_done += u64::from(!turning.has_ended);
+        let member = &mut job.members[thread - job.threads.start];
+        member.turns += 1;
+        member.turns
     }
 
     /// The barrier of `job` is complete: empties it, and returns who waited there in the order of arrival. The list comes back
@@ -306,30 +435,50 @@ impl Crew {
         self.spare = arrivals;
     }
 
+    /// A thread goes to sleep until what it waits for has come.
+    pub(crate) fn sleeps(&mut self, thread: ThreadId) {
+        let sleeper = &self.threads[thread.index()];
+        let job = &mut self.jobs[sleeper.job()];
+        match &mut job.pipeline {
+            _ if !sleeper.is_waiting => {}
+            Some(pipeline) => pipeline.is_slept_for(thread.index() - job.threads.start, thread),
+            None => job.lock.is_slept_for(thread),
+        }
+    }
+
+    /// So many rounds of a pipeline were completed; returns whether those were all that were asked for. What is done beyond them is
+    /// not counted.
+    pub(crate) fn count_rounds(&mut self, job: usize, completed: u64) -> bool {
+        let job = &mut self.jobs[job];
+        let Task::Pipeline { rounds } = job.task else { return false };
+        let missing = rounds - job.rounds_done;
+        job.rounds_done += completed.min(missing);
+        missing > 0 && missing <= completed
+    }
+
     /// Who is missing at the barrier of `job`, as its members know each other, or has its lock.
     pub(crate) fn missing(&self, job: usize) -> Vec<Missing> {
-        if self.jobs[job].has_lock() {
+        if !self.jobs[job].has_barrier() {
             return self.jobs[job].lock.missing(self.jobs[job].threads.start);
         }
-        let members = &self.threads[self.jobs[job].threads.clone()];
-        let missing = members.iter().filter(|member| !member.arrived);
-        missing.map(|member| Missing { thread: ThreadId(member.number), last_seen: member.last_seen }).collect()
+        let threads = &self.threads[self.jobs[job].threads.clone()];
+        let missing = (0..).zip(threads.iter().zip(&self.jobs[job].members)).filter(|(_, (thread, _))| !thread.arrived);
+        missing.map(|(n, (_, member))| Missing { thread: ThreadId(n), last_seen: member.last_seen }).collect()
     }
 
     /// The team of `job` as a member on `own_cpu` sees it.
     pub(crate) fn team<'a>(&self, job: usize, own_cpu: CpuId, now: Instant, missing: &'a [Missing]) -> Team<'a> {
-        let threads = if self.jobs[job].has_lock() { 0 } else { self.jobs[job].threads.len() as u32 };
+        let threads = if self.jobs[job].has_barrier() { self.jobs[job].threads.len() as u32 } else { 0 };
         Team { now, threads, cpus: self.cpus, own_cpu, missing, load: 0, movable: false, draw: 0 }
     }
 
     /// What `job` comes to if it ends, or is cut off, now.
-    pub(crate) fn outcome(&self, job: usize, completion: Option<Instant>) -> JobOutcome {
+    pub(crate) fn outcome(&self, job: usize, now: Instant, completion: Option<Instant>) -> JobOutcome {
         let job = &self.jobs[job];
-        let mut sum = Account::default();
-        self.threads[job.threads.clone()].iter().for_each(|thread| sum.add(&thread.account));
+        let sum = &job.account;
         JobOutcome {
             job: job.name.clone(),
-            completion_ns: completion.map(|at| at.since(Instant::ZERO)),
+            completion_ns: completion.map(|at| at.since(job.arrives)),
             rounds: (!matches!(job.task, Task::Cpu { .. })).then_some(job.rounds_done),
             ssr_percent: sum.ssr_percent(),
             cpu_ns: Some(sum.cpu),
@@ -337,30 +486,27 @@ impl Crew {
             delivered_work_ns: Some(sum.work),
             voluntary_switches: Some(sum.voluntary),
             involuntary_switches: Some(sum.involuntary),
+            stages: job.pipeline.as_ref().map_or_else(Vec::new, |pipeline| pipeline.outcome(now)),
         }
     }
 }
 
 /// A job's kind on a machine with these costs, and the waiter that each of its threads starts with.
-fn resolve(kind: &Kind, costs: Costs, step: Span) -> (Task, Waiter) {
+fn resolve(kind: &Kind, costs: Costs) -> (Task, Waiter) {
     let nobody_waits = policy::waiting::Rule::AlwaysBlock.waiter(costs);
     match kind {
         Kind::Barrier { compute, rounds, waiting, .. } => {
             (Task::Barrier { compute: compute.on(costs.cs), rounds: *rounds }, waiting.waiter(costs))
         }
         Kind::Lock { compute, critical, rounds, waiting, .. } => {
-            let (compute, critical) = (compute.normal(), critical.normal());
+            let (compute, critical) = (compute.law(), critical.law());
             (Task::Lock { compute, critical, rounds: *rounds }, waiting.waiter(costs))
         }
-        Kind::Cpu { work, .. } => (Task::Cpu { work: on_grid(*work, step) }, nobody_waits),
+        Kind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(scenario::Distribution::law) }, nobody_waits),
+        Kind::Pipeline(pipeline) => (Task::Pipeline { rounds: pipeline.rounds }, pipeline.waiting.waiter(costs)),
         Kind::Command { work, threads, .. } => {
             let share = work.map(|work| Span::from_nanos(work.as_nanos() / u64::from(*threads)));
-            (Task::Cpu { work: on_grid(share, step) }, nobody_waits)
+            (Task::Cpu { work: share.map(Law::exactly) }, nobody_waits)
         }
     }
-}
-
-/// Work in whole steps, at least one; endless where there is no end to it.
-fn on_grid(work: Option<Span>, step: Span) -> Span {
-    work.map_or(ENDLESS, |work| work.floor_to(step).max(step))
 }

@@ -33,16 +33,16 @@ pub enum Doing {
     Running(ThreadId),
 }
 
-/// What a thread begins to do with its CPU. Every thread computes first.
+/// What a thread begins to do with its CPU. Every thread computes first, but for those of a pipeline, which first look for a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// The computation before its next barrier, without its lock or with it, or its only one.
+    /// The computation before its next barrier, without its lock or with it, of a stage, or its only one.
     Computation,
     /// Spinning: it has arrived, and others are missing, or its lock is held.
     Spin,
     /// A `sched_yield`.
     Yield,
-    /// Leaving its CPU until it is woken.
+    /// Leaving its CPU until it is woken, or the device or a message is done.
     Block,
     /// Leaving its CPU for good.
     End,

@@ -74,6 +74,12 @@ impl<K: Key> WinnerTree<K> {
         if self.keys[right as usize] < self.keys[left as usize] { right } else { left }
     }
 
+    /// The key of a slot.
+    #[inline]
+    pub(crate) fn key(&self, slot: usize) -> K {
+        self.keys[slot]
+    }
+
     /// The winning slot and its key.
     #[inline]
     pub(crate) fn winner(&self) -> (usize, K) {

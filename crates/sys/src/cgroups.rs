@@ -87,6 +87,39 @@ impl Hierarchy {
     }
 }
 
+/// Of files that the kernel keeps in memory, and of which a group could do without.
+const FILES: [&[&str]; 2] = [&["total_active_file", "total_inactive_file"], &["active_file", "inactive_file"]];
+
+impl Hierarchy {
+    /// How many bytes of memory the limits of this process's group and those around it leave it, files that are only kept in memory because there is room
+    /// not counted as taken; nothing where there is no limit.
+    pub fn memory_left(&self) -> Option<u64> {
+        self.folders().filter_map(|folder| self.memory_left_in(folder)).min()
+    }
+
+    fn memory_left_in(&self, folder: &Path) -> Option<u64> {
+        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
+        let (limit, used, files) = match self.version {
+            1 => (number("memory.limit_in_bytes"), number("memory.usage_in_bytes"), FILES[0]),
+            _ => {
+                let limits = [number("memory.max"), number("memory.high")];
+                (limits.into_iter().flatten().min(), number("memory.current"), FILES[1])
+            }
+        };
+        // Version 1 writes a number beyond all memory where there is no limit.
+        let limit = limit.filter(|&limit| limit < 1 << 60)?;
+        let statistics = read("memory.stat").unwrap_or_default();
+        let kept: u64 = statistics
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter(|(name, _)| files.contains(name))
+            .filter_map(|(_, bytes)| bytes.parse::<u64>().ok())
+            .sum();
+        Some(limit.saturating_sub(used.unwrap_or(0).saturating_sub(kept)))
+    }
+}
+
 /// Time and period in microseconds; nothing where there is no limit, which is `max` or less than nothing.
 fn parse_quota(text: &str) -> Option<(Duration, Duration)> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
@@ -204,6 +237,30 @@ mod tests {
             fs::write(top.path().join(group).join("cpu.max"), quota).unwrap();
         }
         assert_eq!(hierarchy.quota().unwrap().cpus(), 2.5);
+    }
+
+    #[test]
+    fn the_tightest_limit_of_memory_counts_and_kept_files_do_not() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = top.path().join("a/b");
+        fs::create_dir_all(&folder).unwrap();
+        let write = |group: &str, name: &str, text: &str| fs::write(top.path().join(group).join(name), text).unwrap();
+        let second =
+            Hierarchy { version: 2, controllers: vec![], mount: top.path().to_owned(), folder: folder.clone() };
+        assert_eq!(second.memory_left(), None);
+        write("a/b", "memory.max", "max\n");
+        write("a", "memory.max", "9000\n");
+        write("a", "memory.high", "5000\n");
+        write("a", "memory.current", "3000\n");
+        write("a", "memory.stat", "anon 1000\nactive_file 500\ninactive_file 1400\nfile 2000\n");
+        assert_eq!(second.memory_left(), Some(5000 - (3000 - 1900)));
+
+        let first = Hierarchy { version: 1, ..second };
+        write(".", "memory.limit_in_bytes", "9223372036854771712\n");
+        write("a/b", "memory.limit_in_bytes", "4096\n");
+        write("a/b", "memory.usage_in_bytes", "5000\n");
+        write("a/b", "memory.stat", "active_file 7\ntotal_active_file 600\ntotal_inactive_file 400\n");
+        assert_eq!(first.memory_left(), Some(96));
     }
 
     #[test]

@@ -1,19 +1,33 @@
 #![doc = include_str!("../README.md")]
 
+pub mod block_device;
 pub mod cgroups;
 #[allow(unsafe_code)] // The C library is asked for what rustix would ask the kernel.
 pub mod cpus;
+#[allow(unsafe_code)] // A mapping is made, to see whether it can be.
+pub mod executable;
 pub mod futex;
 #[allow(unsafe_code)] // The kernel is given the address of half a word.
 pub mod half;
 pub mod identity;
+#[allow(unsafe_code)] // Memory from the kernel is seen as bytes.
+pub mod pages;
+#[allow(unsafe_code)] // The C library keeps a pointer for each thread.
+pub mod per_thread;
 #[allow(unsafe_code)] // The kernel reads a description of what it shall count.
 pub mod perf;
-#[allow(unsafe_code)] // The kernel reads and writes descriptions of how a thread is scheduled.
+pub mod pressure;
 pub mod priorities;
 #[allow(unsafe_code)] // What runs between fork and exec must be async-signal-safe.
 pub mod process;
 #[allow(unsafe_code)] // The C library tells what it has registered by a variable that not every one has.
 pub mod rseq;
+#[allow(unsafe_code)] // The kernel reads and writes descriptions of how a thread is scheduled.
+pub mod scheduling;
 #[allow(unsafe_code)] // What other processes write to is seen as Rust's types.
 pub mod shared_memory;
+#[allow(unsafe_code)] // Sets of signals are the C library's.
+pub mod signals;
+pub mod traffic;
+#[allow(unsafe_code)] // The C library is told to send a part of a file to the disk.
+pub mod write_back;

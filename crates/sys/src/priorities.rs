@@ -4,18 +4,16 @@
 //! tried. Each trial is made by a thread of its own, which ends with it: no other thread is touched.
 
 use std::io;
-use std::mem::size_of;
 use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{getpriority_process, setpriority_process};
 
+use crate::scheduling::{Policy, RawAttributes, Thread, set_scheduler};
+
 /// The nice values that there are, the best first.
 const NICE: RangeInclusive<i32> = -20..=19;
-
-/// The size of the first version of `sched_attr`, which all kernels know that know any.
-const ATTRIBUTES: u32 = size_of::<libc::sched_attr>() as u32;
 
 /// The nice value of the calling thread.
 ///
@@ -44,12 +42,7 @@ pub fn best_nice() -> io::Result<i32> {
 /// # Errors
 /// Where it may not, with the kernel's reason.
 pub fn real_time() -> io::Result<()> {
-    in_a_thread(|| {
-        let priority = libc::sched_param { sched_priority: 1 };
-        // The system call itself, since not every C library passes it on.
-        // SAFETY: the kernel reads a `sched_param`, which is there, and nothing else.
-        done(unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const priority) })
-    })
+    in_a_thread(|| Ok(set_scheduler(Thread::current(), Policy::Fifo(1))?))
 }
 
 /// The timeslice that an ordinary thread of this process gets when it asks for `wanted`; nothing where the kernel takes
@@ -59,27 +52,10 @@ pub fn real_time() -> io::Result<()> {
 /// Where the kernel refuses the wish, with its reason.
 pub fn timeslice(wanted: Duration) -> io::Result<Option<Duration>> {
     in_a_thread(|| {
-        let wish = libc::sched_attr {
-            size: ATTRIBUTES,
-            sched_policy: libc::SCHED_OTHER as u32,
-            sched_flags: 0,
-            sched_nice: nice()?,
-            sched_priority: 0,
-            sched_runtime: wanted.as_nanos().try_into().unwrap_or(u64::MAX),
-            sched_deadline: 0,
-            sched_period: 0,
-        };
-        // SAFETY: the kernel reads as many bytes as the first field says, which are there, and may write that field.
-        done(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wish, 0) })?;
-        let mut granted = libc::sched_attr { size: 0, sched_runtime: 0, ..wish };
-        // SAFETY: the kernel writes no more than as many bytes as it is told, for which there is room.
-        done(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut granted, ATTRIBUTES, 0) })?;
-        Ok(Some(granted.sched_runtime).filter(|&nanos| nanos > 0).map(Duration::from_nanos))
+        let thread = Thread::current();
+        RawAttributes::ordinary(nice()?).with_slice(wanted).give_to(thread)?;
+        Ok(RawAttributes::of(thread)?.slice())
     })
-}
-
-fn done(answer: libc::c_long) -> io::Result<()> {
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn in_a_thread<T: Send>(trial: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
@@ -93,13 +69,8 @@ fn in_a_thread<T: Send>(trial: impl FnOnce() -> io::Result<T> + Send) -> io::Res
 mod tests {
     use super::*;
 
-    /// What the scheduler knows of the calling thread: policy, nice value, priority, timeslice.
-    fn attributes() -> (u32, i32, u32, u64) {
-        // SAFETY: zeroes are a valid value of these integers.
-        let mut now: libc::sched_attr = unsafe { std::mem::zeroed() };
-        // SAFETY: as in `timeslice`.
-        done(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut now, ATTRIBUTES, 0) }).unwrap();
-        (now.sched_policy, now.sched_nice, now.sched_priority, now.sched_runtime)
+    fn attributes() -> RawAttributes {
+        RawAttributes::of(Thread::current()).unwrap()
     }
 
     #[test]

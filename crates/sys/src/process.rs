@@ -1,9 +1,16 @@
 //! Processes: children that cannot outlive their parent, and what threads and children have used.
 
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{CString, OsStr, OsString, c_char};
 use std::io;
+use std::iter::once;
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
+use std::ptr::null;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpid, getppid, set_child_subreaper, set_parent_process_death_signal};
@@ -54,6 +61,67 @@ pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
     }
 }
 
+/// Makes `command` execute this file, under the name and with the arguments and the environment that it has now, or fail. By itself it
+/// looks for its program, and has a shell read whatever the kernel cannot execute, be it a program for another machine.
+///
+/// It belongs behind everything else that is done to the command before it is started, which must not clear its environment.
+///
+/// # Errors
+/// When there is a zero byte in a path, an argument or a variable.
+pub fn execute_only(command: &mut Command, file: &Path) -> io::Result<()> {
+    let mut variables: BTreeMap<OsString, OsString> = env::vars_os().collect();
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => variables.insert(name.to_owned(), value.to_owned()),
+            None => variables.remove(name),
+        };
+    }
+    let variables = variables.into_iter().map(|(mut name, value)| {
+        name.push("=");
+        name.push(value);
+        name
+    });
+    let file = CString::new(file.as_os_str().as_bytes())?;
+    let arguments = Strings::new(once(command.get_program()).chain(command.get_args()))?;
+    let variables = Strings::new(variables)?;
+    let execute = move || {
+        // SAFETY: the path is a string; both lists are of strings, end with null, and live as long as this closure.
+        unsafe { libc::execve(file.as_ptr(), arguments.as_ptr(), variables.as_ptr()) };
+        Err(io::Error::last_os_error())
+    };
+    // SAFETY: between fork and exec only async-signal-safe functions may run. `execve` is one, and all memory was taken before.
+    unsafe {
+        command.pre_exec(execute);
+    }
+    Ok(())
+}
+
+/// Strings as the kernel takes them.
+struct Strings {
+    pointers: Vec<*const c_char>,
+    /// What the pointers point to.
+    _strings: Vec<CString>,
+}
+
+// SAFETY: the pointers point to memory of the strings beside them, which nobody changes, and moving these does not move that.
+unsafe impl Send for Strings {}
+// SAFETY: as above; there is no way to change anything.
+unsafe impl Sync for Strings {}
+
+impl Strings {
+    fn new(strings: impl Iterator<Item: AsRef<OsStr>>) -> io::Result<Strings> {
+        let strings: Vec<CString> =
+            strings.map(|string| CString::new(string.as_ref().as_bytes())).collect::<Result<_, _>>()?;
+        let pointers = strings.iter().map(|string| string.as_ptr()).chain(once(null())).collect();
+        Ok(Strings { pointers, _strings: strings })
+    }
+
+    /// A list that ends with null.
+    fn as_ptr(&self) -> *const *const c_char {
+        self.pointers.as_ptr()
+    }
+}
+
 /// Undoes the bond of [`end_with_this_thread`] for the calling process: from now on it survives its parent.
 ///
 /// # Errors
@@ -77,6 +145,8 @@ pub fn adopt_orphans() -> io::Result<()> {
 pub struct Usage {
     /// CPU time, in the kernel and out of it.
     pub cpu: Duration,
+    /// How much of it in the kernel, as the kernel divides it up: by its ticks, where it does not read a clock at each call.
+    pub system: Duration,
     /// How often a thread blocked.
     pub voluntary_switches: u64,
     /// How often a CPU was taken away, or yielded to somebody.
@@ -88,6 +158,7 @@ impl Usage {
     pub fn since(self, earlier: Usage) -> Usage {
         Usage {
             cpu: self.cpu.saturating_sub(earlier.cpu),
+            system: self.system.saturating_sub(earlier.system),
             voluntary_switches: self.voluntary_switches.saturating_sub(earlier.voluntary_switches),
             involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
         }
@@ -97,6 +168,7 @@ impl Usage {
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Usage) {
         self.cpu += other.cpu;
+        self.system += other.system;
         self.voluntary_switches += other.voluntary_switches;
         self.involuntary_switches += other.involuntary_switches;
     }
@@ -108,6 +180,11 @@ pub fn thread_usage() -> Usage {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     let cpu = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.try_into().unwrap_or(0));
     Usage { cpu, ..usage(libc::RUSAGE_THREAD) }
+}
+
+/// What all threads of this process have used, those that have ended included.
+pub fn own_usage() -> Usage {
+    usage(libc::RUSAGE_SELF)
 }
 
 /// What all descendants of this process have used that have ended and been waited for, by this process or by a parent
@@ -129,6 +206,7 @@ fn usage(who: libc::c_int) -> Usage {
     };
     Usage {
         cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        system: time(usage.ru_stime),
         voluntary_switches: usage.ru_nvcsw.unsigned_abs(),
         involuntary_switches: usage.ru_nivcsw.unsigned_abs(),
     }

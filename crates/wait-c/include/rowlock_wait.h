@@ -64,6 +64,8 @@ struct rowlock_statistics {
   uint64_t strikes;
   // How often a thread went over to another CPU.
   uint64_t moves;
+  // Time from going to sleep to running again, in nanoseconds.
+  uint64_t block_nanoseconds;
 };
 
 #ifdef __cplusplus

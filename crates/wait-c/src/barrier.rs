@@ -5,11 +5,11 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use wait::seat::{Seat, Seats};
 use wait::{Arrival, BarrierWaitResult, Party};
 
 use crate::argument::{self, Out, create, given, leave};
 use crate::failure::{Failure, status};
-use crate::seat::{Seat, Seats};
 use crate::statistics::{Statistics, leave_statistics};
 
 /// The most parties that a barrier can have.
@@ -337,5 +337,5 @@ pub extern "C" fn rowlock_barrier_statistics(
     barrier: Option<&Barrier>,
     statistics: Option<&mut MaybeUninit<Statistics>>,
 ) -> c_int {
-    status(|| leave_statistics(statistics, given(barrier, "barrier")?.seats.barrier.statistics()))
+    status(|| leave_statistics(statistics, given(barrier, "barrier")?.seats.barrier().statistics()))
 }

@@ -18,7 +18,6 @@ mod failure;
 mod latch;
 mod mutex;
 mod rwlock;
-mod seat;
 mod semaphore;
 mod statistics;
 mod word;

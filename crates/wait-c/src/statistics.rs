@@ -23,11 +23,14 @@ pub struct Statistics {
     pub strikes: u64,
     /// How often a thread went over to another CPU.
     pub moves: u64,
+    /// Time from going to sleep to running again, in nanoseconds.
+    pub block_nanoseconds: u64,
 }
 
 /// Leaves an object's statistics where C wants them.
 pub(crate) fn leave_statistics(out: Out<'_, Statistics>, statistics: wait::Statistics) -> Result<(), Failure> {
-    let wait::Statistics { waits, spins, successful_spins, spin_time, yields, blocks, strikes, moves } = statistics;
+    let wait::Statistics { waits, spins, successful_spins, spin_time, yields, blocks, block_time, strikes, moves } =
+        statistics;
     let spin_nanoseconds = spin_time.as_nanos();
     given(out, "statistics")?.write(Statistics {
         waits,
@@ -38,6 +41,7 @@ pub(crate) fn leave_statistics(out: Out<'_, Statistics>, statistics: wait::Stati
         blocks,
         strikes,
         moves,
+        block_nanoseconds: block_time.as_nanos(),
     });
     Ok(())
 }

@@ -10,7 +10,7 @@ use policy::waiting::{Missing, Waiter};
 use crate::deadline;
 use crate::hall::{Hall, Head, Padded, RoundEnd, Slot, Ticket};
 use crate::outlast::Wait;
-use crate::statistics::Statistics;
+use crate::statistics::{Counters, Statistics};
 use crate::sync;
 use crate::waiting::Waiting;
 use crate::watch::{Moment, Watch};
@@ -120,6 +120,8 @@ pub struct Party<'b, R: Recorder = Off> {
     waiter: Waiter,
     /// Who is missing, while a step is decided; kept so that a wait need not allocate.
     missing: Vec<Missing>,
+    /// Where its waits are counted, if not in its slot.
+    counters: Option<&'b Counters>,
 }
 
 /// A thread has arrived and is yet to wait for the others: it can do something else in between.
@@ -142,7 +144,12 @@ impl<'b, R: Recorder> Party<'b, R> {
         let number = (number < hall.parties()).then_some(number);
         let looks = number.is_some() && (waiter.wants().missing || R::ON);
         let missing = Vec::with_capacity(if looks { hall.parties() as usize } else { 0 });
-        Party { hall, waiting, fresh: waiter, recorder, number, waiter, missing }
+        Party { hall, waiting, fresh: waiter, recorder, number, waiter, missing, counters: None }
+    }
+
+    /// Counts what its waits come to here from now on, and no longer in the barrier's statistics.
+    pub fn count_at(&mut self, counters: &'b Counters) {
+        self.counters = Some(counters);
     }
 
     /// Waits until as many threads as there are parties have arrived, the caller included. One of them, the last to
@@ -275,7 +282,7 @@ impl<'b, R: Recorder> Party<'b, R> {
             cpus: self.waiting.cpus(),
             movable: self.waiting.movable(),
             state: &hall.head.state.0,
-            counters: &hall.slot(self.number).counters,
+            counters: self.counters.unwrap_or(&hall.slot(self.number).counters),
             recorder: self.recorder,
             deadline,
         };
@@ -325,6 +332,27 @@ mod tests {
             assert!(!sleeper.join().unwrap().is_leader());
         });
         assert!(barrier.statistics().blocks >= 2);
+    }
+
+    #[test]
+    fn a_member_counts_where_it_is_told_to() {
+        let (barrier, counters) = (Barrier::with(2, Waiting::by(Rule::AlwaysBlock)), Counters::new());
+        std::thread::scope(|scope| {
+            for number in [0, 1] {
+                let (barrier, counters) = (&barrier, &counters);
+                scope.spawn(move || {
+                    let mut party = barrier.party(number);
+                    party.count_at(counters);
+                    (0..100).for_each(|_| {
+                        party.wait();
+                    });
+                });
+            }
+        });
+        let mut sum = Statistics::default();
+        counters.add_to(&mut sum);
+        assert_eq!(barrier.statistics(), Statistics { waits: 200, ..Statistics::default() });
+        assert!(sum.blocks <= 100 && sum.block_time.is_zero() == (sum.blocks == 0), "{sum:?}");
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub fn calibrate() -> Result<Calibration, Error> {
 /// typical counts instead if it is further on the safe side.
 ///
 /// A thread of its own measures, so that the affinity of the caller is never touched.
-pub(crate) fn briefly() -> Costs {
+pub fn briefly() -> Costs {
     let measuring = std::thread::Builder::new().name("calibration".into()).spawn(|| calibrate_by(BRIEF));
     let Some(Ok(Ok(calibration))) = measuring.ok().map(std::thread::JoinHandle::join) else { return TYPICAL };
     let low = |cost: &Measured| Span::from_nanos(cost.low.round() as u64);

@@ -129,19 +129,19 @@ impl Condvar {
     ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
         let ticket = self.raw.arrive();
         guard.unlocked(|| {
-            let result = self.raw.wait(ticket, self.waiting, Scope::Process, deadline);
+            let result = self.raw.wait(ticket, self.waiting, deadline);
             WaitTimeoutResult { timed_out: result.is_err() }
         })
     }
 
     /// Wakes the one that has waited longest, if anybody waits. Never blocks.
     pub fn notify_one(&self) {
-        self.raw.notify_one(Scope::Process);
+        self.raw.notify_one();
     }
 
     /// Wakes all that wait. Never blocks.
     pub fn notify_all(&self) {
-        self.raw.notify_all(Scope::Process);
+        self.raw.notify_all();
     }
 
     /// What waiting to be notified has come to so far.
@@ -168,7 +168,7 @@ const BELLS: usize = 16;
 #[cfg(loom)]
 const BELLS: usize = 1;
 
-/// A condition variable's memory, wherever it lies: without pointers, and valid as zeros.
+/// A condition variable's memory: without pointers, and valid as zeros.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawCondvar {
@@ -202,18 +202,12 @@ impl RawCondvar {
     ///
     /// # Errors
     /// When the deadline has passed; never without one.
-    pub(crate) fn wait(
-        &self,
-        ticket: Ticket,
-        waiting: Waiting,
-        scope: Scope,
-        deadline: Option<Instant>,
-    ) -> Result<(), TimedOut> {
+    pub(crate) fn wait(&self, ticket: Ticket, waiting: Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         loop {
-            let mut notification = Notification { condvar: self, ticket, scope };
+            let mut notification = Notification { condvar: self, ticket };
             match self.ledger.outlast(&mut notification, waiting, deadline) {
                 Err(TimedOut) if deadline.is_none() => {}
-                Err(TimedOut) if self.notify(|_, notified| behind(ticket.0.wrapping_add(1), notified), scope) > 0 => {
+                Err(TimedOut) if self.notify(|_, notified| behind(ticket.0.wrapping_add(1), notified)) > 0 => {
                     return Err(TimedOut);
                 }
                 _ => return Ok(()),
@@ -221,17 +215,17 @@ impl RawCondvar {
         }
     }
 
-    pub(crate) fn notify_one(&self, scope: Scope) {
-        self.notify(|arrived, notified| behind(arrived, notified).min(1), scope);
+    pub(crate) fn notify_one(&self) {
+        self.notify(|arrived, notified| behind(arrived, notified).min(1));
     }
 
-    pub(crate) fn notify_all(&self, scope: Scope) {
-        self.notify(behind, scope);
+    pub(crate) fn notify_all(&self) {
+        self.notify(behind);
     }
 
     /// Notifies so many more as `count` makes of how many have arrived and how many of them have been notified, and returns
     /// that number.
-    fn notify(&self, count: impl Fn(u32, u32) -> u32, scope: Scope) -> u32 {
+    fn notify(&self, count: impl Fn(u32, u32) -> u32) -> u32 {
         let mut seen = self.tickets.load(Acquire);
         let (first, count) = loop {
             let (arrived, notified) = ((seen >> 32) as u32, seen as u32);
@@ -246,7 +240,7 @@ impl RawCondvar {
             }
         };
         for ticket in 0..count.min(BELLS as u32) {
-            self.bell(Ticket(first.wrapping_add(ticket))).ring(scope);
+            self.bell(Ticket(first.wrapping_add(ticket))).ring();
         }
         count
     }
@@ -285,12 +279,12 @@ impl Bell {
     }
 
     /// Wakes all that sleep on it.
-    fn ring(&self, scope: Scope) {
+    fn ring(&self) {
         let word = self.0.word();
         let mut seen = word.load(Relaxed);
         loop {
             match word.compare_exchange_weak(seen, (seen & !SLEEPERS).wrapping_add(RUNG), Release, Relaxed) {
-                Ok(_) if seen & SLEEPERS != 0 => return self.0.wake_all(scope),
+                Ok(_) if seen & SLEEPERS != 0 => return self.0.wake_all(Scope::Process),
                 Ok(_) => return,
                 Err(actual) => seen = actual,
             }
@@ -298,7 +292,7 @@ impl Bell {
     }
 
     /// Sleeps until it is rung, if after a look at it nothing speaks against that. May return early.
-    fn sleep_unless(&self, awake: impl Fn() -> bool, deadline: Option<Instant>, scope: Scope) {
+    fn sleep_unless(&self, awake: impl Fn() -> bool, deadline: Option<Instant>) {
         let word = self.0.word();
         let seen = word.load(Acquire);
         if awake() {
@@ -306,7 +300,7 @@ impl Bell {
         }
         let asleep = seen | SLEEPERS;
         if seen == asleep || word.compare_exchange(seen, asleep, Relaxed, Relaxed).is_ok() {
-            self.0.sleep(asleep, deadline, scope);
+            self.0.sleep(asleep, deadline, Scope::Process);
         }
     }
 }
@@ -315,7 +309,6 @@ impl Bell {
 struct Notification<'a> {
     condvar: &'a RawCondvar,
     ticket: Ticket,
-    scope: Scope,
 }
 
 impl Awaited for Notification<'_> {
@@ -326,7 +319,7 @@ impl Awaited for Notification<'_> {
 
     fn sleep(&mut self, deadline: Option<Instant>) {
         let is_notified = || self.condvar.is_notified(self.ticket);
-        self.condvar.bell(self.ticket).sleep_unless(is_notified, deadline, self.scope);
+        self.condvar.bell(self.ticket).sleep_unless(is_notified, deadline);
     }
 }
 
@@ -334,18 +327,16 @@ impl Awaited for Notification<'_> {
 mod tests {
     use super::*;
 
-    const SCOPE: Scope = Scope::Process;
-
     #[test]
     fn those_that_wait_are_notified_in_the_order_of_their_arrival() {
         let condvar = RawCondvar::new();
-        condvar.notify_one(SCOPE);
+        condvar.notify_one();
         let tickets = [0; 4].map(|_| condvar.arrive());
         let notified = || tickets.map(|ticket| condvar.is_notified(ticket));
         assert_eq!(notified(), [false; 4]);
-        condvar.notify_one(SCOPE);
+        condvar.notify_one();
         assert_eq!(notified(), [true, false, false, false]);
-        condvar.notify_all(SCOPE);
+        condvar.notify_all();
         assert_eq!(notified(), [true; 4]);
         assert!(!condvar.is_notified(condvar.arrive()));
     }
@@ -356,12 +347,12 @@ mod tests {
         let tickets = [0; 3].map(|_| condvar.arrive());
         let waiting = Waiting::by(policy::waiting::Rule::AlwaysBlock);
         let late = Some(Instant::ZERO);
-        assert_eq!(condvar.wait(tickets[1], waiting, SCOPE, late), Err(TimedOut));
+        assert_eq!(condvar.wait(tickets[1], waiting, late), Err(TimedOut));
         // The first may have been notified in its place; the last is the next.
         assert!(!condvar.is_notified(tickets[2]));
-        condvar.notify_one(SCOPE);
+        condvar.notify_one();
         assert!(condvar.is_notified(tickets[2]));
-        assert_eq!(condvar.wait(tickets[2], waiting, SCOPE, late), Ok(()));
+        assert_eq!(condvar.wait(tickets[2], waiting, late), Ok(()));
     }
 
     #[test]
@@ -369,8 +360,8 @@ mod tests {
         let condvar = RawCondvar { tickets: AtomicU64::new(u64::MAX), ..RawCondvar::new() };
         let tickets = [0; 3].map(|_| condvar.arrive());
         assert_eq!(tickets[0], Ticket(u32::MAX));
-        condvar.notify_one(SCOPE);
-        condvar.notify_one(SCOPE);
+        condvar.notify_one();
+        condvar.notify_one();
         assert_eq!(tickets.map(|ticket| condvar.is_notified(ticket)), [true, true, false]);
     }
 }

@@ -1,4 +1,4 @@
-//! A value that a lock guards: what is unsafe about locks, and the only place in this crate that is.
+//! A value that a lock guards: what is unsafe about locks.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;

@@ -15,6 +15,8 @@ mod counted;
 mod deadline;
 mod draw;
 pub mod event;
+#[cfg(not(loom))]
+pub mod foreign;
 mod generation;
 #[allow(unsafe_code)] // Only a lock knows that a value can be lent to be changed.
 mod guarded;
@@ -23,6 +25,7 @@ mod here;
 pub mod latch;
 mod ledger;
 mod load;
+pub mod lookers;
 #[cfg_attr(loom, allow(dead_code, reason = "other processes are not modelled"))]
 mod member;
 pub mod mutex;
@@ -33,6 +36,9 @@ mod raw_rwlock;
 #[doc(hidden)] // Its model has to see it, nobody else.
 pub mod robust;
 pub mod rwlock;
+#[cfg(not(loom))]
+#[allow(unsafe_code)] // A seat keeps a member together with the barrier that it borrows from.
+pub mod seat;
 pub mod semaphore;
 #[cfg(not(loom))]
 pub mod shared;
@@ -54,5 +60,5 @@ pub use parker::{Parker, Unparker};
 pub use policy::waiting::{Costs, ParseRuleError, Rule};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Overflow, Semaphore};
-pub use statistics::Statistics;
+pub use statistics::{Counters, Statistics};
 pub use waiting::Waiting;

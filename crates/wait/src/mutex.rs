@@ -9,7 +9,7 @@ use crate::deadline::{self, TimedOut};
 use crate::guarded::{Exclusive, Guarded};
 use crate::raw_mutex::RawMutex;
 use crate::statistics::Statistics;
-use crate::sync::{self, Scope};
+use crate::sync;
 use crate::waiting::Waiting;
 
 /// A value that one thread at a time gets at.
@@ -67,7 +67,7 @@ impl Lock {
 
     #[inline]
     pub(crate) fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        self.raw.lock(&self.waiting, Scope::Process, deadline)?;
+        self.raw.lock(&self.waiting, deadline)?;
         self.taken();
         Ok(())
     }
@@ -83,7 +83,7 @@ impl Lock {
 
     #[inline]
     pub(crate) fn unlock(&self) {
-        self.raw.unlock(Scope::Process);
+        self.raw.unlock();
     }
 
     #[inline]

@@ -22,7 +22,7 @@ use crate::watch::{Moment, Watch};
 const LONGEST_STEP: Span = Span::from_micros(5);
 
 /// What a thread waits for.
-pub(crate) trait Awaited {
+pub trait Awaited {
     /// Looks, once, whether it has come, and takes it where it is something to be taken.
     fn has_come(&mut self) -> bool;
 
@@ -120,6 +120,7 @@ impl<R: Recorder> Wait<'_, R> {
                     awaited.sleep(until);
                     now = sync::now();
                     tally.blocks += 1;
+                    tally.block_time += now.since(before);
                     (Observation::Woken, awaited.has_come())
                 }
             };

@@ -1,4 +1,4 @@
-//! A mutex without what it guards, wherever it lies: the word, its owner and its ledger. The protocol is told in [`crate::mutex`].
+//! A mutex without what it guards: the word, its owner and its ledger. The protocol is told in [`crate::mutex`].
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -37,7 +37,7 @@ const LONGEST_PAUSE: u32 = 32;
 #[cfg(loom)]
 const LONGEST_PAUSE: u32 = 1;
 
-/// A mutex's memory, wherever it lies: without pointers, and valid as zeros, when it is free.
+/// A mutex's memory: without pointers, and valid as zeros, when it is free.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawMutex {
@@ -77,16 +77,16 @@ impl RawMutex {
     /// # Errors
     /// When the deadline has passed; never without one.
     #[inline]
-    pub(crate) fn lock(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
+    pub(crate) fn lock(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         if self.word.word().compare_exchange(0, HELD, Acquire, Relaxed).is_ok() {
             return Ok(());
         }
-        self.lock_contended(waiting, scope, deadline)
+        self.lock_contended(waiting, deadline)
     }
 
     #[cold]
-    fn lock_contended(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        let mut turn = self.turn(scope);
+    fn lock_contended(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        let mut turn = self.turn();
         if turn.has_come() {
             return Ok(());
         }
@@ -98,8 +98,8 @@ impl RawMutex {
     }
 
     /// A turn that is not taken yet. Who has waited for it and does not take it has to give it up.
-    pub(crate) const fn turn(&self, scope: Scope) -> Turn<'_> {
-        Turn { mutex: self, scope, looks: false, slept: false, pause: 1, missing: None }
+    pub(crate) const fn turn(&self) -> Turn<'_> {
+        Turn { mutex: self, looks: false, slept: false, pause: 1, missing: None }
     }
 
     /// Waits for a turn, or for what comes with one.
@@ -119,25 +119,23 @@ impl RawMutex {
 
     /// Gives the mutex back. To be called by whoever has it.
     #[inline]
-    pub(crate) fn unlock(&self, scope: Scope) {
+    pub(crate) fn unlock(&self) {
         if self.word.word().compare_exchange(HELD, 0, Release, Relaxed).is_err() {
-            self.unlock_contended(scope);
+            self.unlock_contended();
         }
     }
 
     #[cold]
-    fn unlock_contended(&self, scope: Scope) {
+    fn unlock_contended(&self) {
         let mut seen = self.word.word().load(Relaxed);
         loop {
-            // In shared memory, whoever looks may be killed before it takes what was left to it.
-            let is_looked_for = seen & LOOKER != 0 && scope == Scope::Process;
             let (next, wakes) = match seen & SLEEPERS {
                 0 => (seen & !HELD, false),
-                _ if is_looked_for && seen < PATIENCE => ((seen & !HELD) + PASSED, false),
+                _ if seen & LOOKER != 0 && seen < PATIENCE => ((seen & !HELD) + PASSED, false),
                 _ => (seen & LOOKER, true),
             };
             match self.word.word().compare_exchange_weak(seen, next, Release, Relaxed) {
-                Ok(_) if wakes => return self.word.wake(1, scope),
+                Ok(_) if wakes => return self.word.wake(1, Scope::Process),
                 Ok(_) => return,
                 Err(actual) => seen = actual,
             }
@@ -156,7 +154,6 @@ impl RawMutex {
 /// One's turn at the mutex, as something to wait for.
 pub(crate) struct Turn<'a> {
     mutex: &'a RawMutex,
-    scope: Scope,
     /// It is this thread that the word says looks.
     looks: bool,
     /// It has slept, so it may have been woken in the place of others that sleep still.
@@ -183,7 +180,7 @@ impl Turn<'_> {
             let free = seen & HELD == 0;
             let next = if free { self.after(seen) & LOOKER } else { self.after(seen) };
             match word.compare_exchange_weak(seen, next, Relaxed, Relaxed) {
-                Ok(_) if free && self.after(seen) & SLEEPERS != 0 => return self.mutex.word.wake(1, self.scope),
+                Ok(_) if free && self.after(seen) & SLEEPERS != 0 => return self.mutex.word.wake(1, Scope::Process),
                 Ok(_) => return,
                 Err(actual) => seen = actual,
             }
@@ -243,7 +240,7 @@ impl Awaited for Turn<'_> {
             let trusted = sync::now() + TRUST;
             Some(deadline.map_or(trusted, |deadline| deadline.min(trusted)))
         };
-        self.mutex.word.sleep(seen, until, self.scope);
+        self.mutex.word.sleep(seen, until, Scope::Process);
     }
 
     fn missing(&mut self) -> &[Missing] {

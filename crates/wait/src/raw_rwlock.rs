@@ -1,4 +1,4 @@
-//! A reader-writer lock without what it guards, wherever it lies. The protocol is told in [`crate::rwlock`].
+//! A reader-writer lock without what it guards. The protocol is told in [`crate::rwlock`].
 
 use policy::Instant;
 
@@ -16,7 +16,7 @@ const CLOSED: u32 = 1;
 /// One in the number of readers inside.
 const READER: u32 = 2;
 
-/// A reader-writer lock's memory, wherever it lies: without pointers, and valid as zeros, when it is free.
+/// A reader-writer lock's memory: without pointers, and valid as zeros, when it is free.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawRwLock {
@@ -53,16 +53,16 @@ impl RawRwLock {
     /// # Errors
     /// When the deadline has passed; never without one.
     #[inline]
-    pub(crate) fn share(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
+    pub(crate) fn share(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         if self.try_share() {
             return Ok(());
         }
-        self.share_contended(waiting, scope, deadline)
+        self.share_contended(waiting, deadline)
     }
 
     #[cold]
-    fn share_contended(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        let mut entry = Entry { lock: self, turn: self.turn.turn(scope), by_turn: false };
+    fn share_contended(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        let mut entry = Entry { lock: self, turn: self.turn.turn(), by_turn: false };
         if let Err(late) = self.turn.outlast(&mut entry, waiting, deadline) {
             entry.turn.give_up();
             return Err(late);
@@ -70,30 +70,30 @@ impl RawRwLock {
         if entry.by_turn {
             // Writers close the gate in their turn, and open it before they give that back.
             while !self.try_share() {}
-            self.turn.unlock(scope);
+            self.turn.unlock();
         }
         Ok(())
     }
 
     /// Leaves as a reader.
     #[inline]
-    pub(crate) fn unshare(&self, scope: Scope) {
+    pub(crate) fn unshare(&self) {
         if let Ok(change) = self.gate.change(|gate| gate.checked_sub(READER))
             && change.after == CLOSED
         {
-            self.gate.wake(1, change, scope);
+            self.gate.wake(1, change, Scope::Process);
         }
     }
 
     /// Takes the lock as a writer if nobody has it, and returns whether it was so.
     #[inline]
-    pub(crate) fn try_lock(&self, scope: Scope) -> bool {
+    pub(crate) fn try_lock(&self) -> bool {
         if !self.turn.try_lock() {
             return false;
         }
         let closed = self.gate.change(|gate| (gate == 0).then_some(CLOSED)).is_ok();
         if !closed {
-            self.turn.unlock(scope);
+            self.turn.unlock();
         }
         closed
     }
@@ -113,24 +113,24 @@ impl RawRwLock {
     /// # Errors
     /// When the deadline has passed; never without one.
     #[inline]
-    pub(crate) fn lock(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        self.turn.lock(waiting, scope, deadline)?;
+    pub(crate) fn lock(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        self.turn.lock(waiting, deadline)?;
         match self.gate.change(|gate| Some(gate | CLOSED)) {
-            Ok(change) if change.after != CLOSED => self.drain(waiting, scope, deadline),
+            Ok(change) if change.after != CLOSED => self.drain(waiting, deadline),
             _ => Ok(()),
         }
     }
 
     /// Waits until the readers have left.
     #[cold]
-    fn drain(&self, waiting: &Waiting, scope: Scope, deadline: Option<Instant>) -> Result<(), TimedOut> {
+    fn drain(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         loop {
-            let drained = self.drains.outlast(&mut Drained { gate: &self.gate, scope }, *waiting, deadline);
+            let drained = self.drains.outlast(&mut Drained { gate: &self.gate }, *waiting, deadline);
             if drained.is_err() && deadline.is_none() {
                 continue;
             }
             if drained.is_err() {
-                self.unlock(scope);
+                self.unlock();
             }
             return drained;
         }
@@ -138,10 +138,10 @@ impl RawRwLock {
 
     /// Gives the lock back as a writer.
     #[inline]
-    pub(crate) fn unlock(&self, scope: Scope) {
+    pub(crate) fn unlock(&self) {
         // Who sleeps on the gate is a writer in its turn, and there is no other.
         let _ = self.gate.change(|gate| Some(gate & !CLOSED));
-        self.turn.unlock(scope);
+        self.turn.unlock();
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
@@ -179,7 +179,6 @@ impl Awaited for Entry<'_> {
 /// That all readers have left, as something that a writer waits for in its turn.
 struct Drained<'a> {
     gate: &'a CountedFutex,
-    scope: Scope,
 }
 
 impl Awaited for Drained<'_> {
@@ -189,6 +188,6 @@ impl Awaited for Drained<'_> {
     }
 
     fn sleep(&mut self, deadline: Option<Instant>) {
-        self.gate.sleep(|gate| gate != CLOSED, deadline, self.scope);
+        self.gate.sleep(|gate| gate != CLOSED, deadline, Scope::Process);
     }
 }

@@ -9,7 +9,7 @@ use crate::deadline::{self, TimedOut};
 use crate::guarded::{Exclusive, Guarded, Shared};
 use crate::raw_rwlock::RawRwLock;
 use crate::statistics::Statistics;
-use crate::sync::{self, Scope};
+use crate::sync;
 use crate::waiting::Waiting;
 
 /// A value that several threads read at a time, or one changes.
@@ -58,22 +58,22 @@ impl Lock {
 
     #[inline]
     pub(crate) fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        self.raw.lock(&self.waiting, Scope::Process, deadline)
+        self.raw.lock(&self.waiting, deadline)
     }
 
     #[inline]
     pub(crate) fn try_lock(&self) -> bool {
-        self.raw.try_lock(Scope::Process)
+        self.raw.try_lock()
     }
 
     #[inline]
     pub(crate) fn unlock(&self) {
-        self.raw.unlock(Scope::Process);
+        self.raw.unlock();
     }
 
     #[inline]
     pub(crate) fn share(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        self.raw.share(&self.waiting, Scope::Process, deadline)
+        self.raw.share(&self.waiting, deadline)
     }
 
     #[inline]
@@ -83,7 +83,7 @@ impl Lock {
 
     #[inline]
     pub(crate) fn unshare(&self) {
-        self.raw.unshare(Scope::Process);
+        self.raw.unshare();
     }
 }
 

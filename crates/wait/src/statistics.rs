@@ -22,6 +22,8 @@ pub struct Statistics {
     pub yields: u64,
     /// How often a thread went to sleep until woken.
     pub blocks: u64,
+    /// Time from going to sleep to running again.
+    pub block_time: Span,
     /// How often a thread went over to another CPU.
     pub moves: u64,
     /// How often a thread found that giving way cost the team too much, and turned it to another way of waiting.
@@ -44,6 +46,7 @@ impl Statistics {
             spin_time: self.spin_time + other.spin_time,
             yields: self.yields.saturating_add(other.yields),
             blocks: self.blocks.saturating_add(other.blocks),
+            block_time: self.block_time + other.block_time,
             moves: self.moves.saturating_add(other.moves),
             strikes: self.strikes.saturating_add(other.strikes),
         }
@@ -59,6 +62,7 @@ pub(crate) struct Tally {
     spin_time: Span,
     pub(crate) yields: u64,
     pub(crate) blocks: u64,
+    pub(crate) block_time: Span,
     pub(crate) moves: u64,
     pub(crate) strikes: u64,
 }
@@ -71,54 +75,68 @@ impl Tally {
     }
 }
 
-/// What one member of the team has counted; only waits that are over.
-#[derive(Debug)]
+/// What waits have come to that are over: of one member of a team, or of all that wait at one object.
+///
+/// Any threads may add to it at a time. It is without pointers, and valid as zeros.
+#[derive(Debug, Default)]
 #[repr(C)]
-pub(crate) struct Counters {
+pub struct Counters {
     successful_spins: AtomicU64,
     failed_spins: AtomicU64,
     spin_nanos: AtomicU64,
     yields: AtomicU64,
     blocks: AtomicU64,
+    block_nanos: AtomicU64,
     moves: AtomicU64,
     strikes: AtomicU64,
 }
 
 impl Counters {
     sync::const_fn! {
-        pub(crate) fn new() -> Counters {
+        /// Nothing has been counted.
+        pub fn new() -> Counters {
             Counters {
                 successful_spins: AtomicU64::new(0),
                 failed_spins: AtomicU64::new(0),
                 spin_nanos: AtomicU64::new(0),
                 yields: AtomicU64::new(0),
                 blocks: AtomicU64::new(0),
+                block_nanos: AtomicU64::new(0),
                 moves: AtomicU64::new(0),
                 strikes: AtomicU64::new(0),
             }
         }
     }
 
+    /// Adds what was counted elsewhere, but for the number of waits.
+    pub fn merge(&self, statistics: &Statistics) {
+        add(&self.successful_spins, statistics.successful_spins);
+        add(&self.failed_spins, statistics.spins.saturating_sub(statistics.successful_spins));
+        add(&self.spin_nanos, statistics.spin_time.as_nanos());
+        add(&self.yields, statistics.yields);
+        add(&self.blocks, statistics.blocks);
+        add(&self.block_nanos, statistics.block_time.as_nanos());
+        add(&self.moves, statistics.moves);
+        add(&self.strikes, statistics.strikes);
+    }
+
     /// Adds one wait. What it has not done costs nothing.
     #[inline]
     pub(crate) fn add(&self, wait: &Tally) {
-        let add = |counter: &AtomicU64, n: u64| {
-            if n > 0 {
-                counter.fetch_add(n, Relaxed);
-            }
-        };
         if wait.spun {
             add(if wait.succeeded { &self.successful_spins } else { &self.failed_spins }, 1);
         }
         add(&self.spin_nanos, wait.spin_time.as_nanos());
         add(&self.yields, wait.yields);
         add(&self.blocks, wait.blocks);
+        add(&self.block_nanos, wait.block_time.as_nanos());
         add(&self.moves, wait.moves);
         add(&self.strikes, wait.strikes);
     }
 
-    /// Adds what is counted here to `sum`. In shared memory that may be anything, so sums wrap around.
-    pub(crate) fn add_to(&self, sum: &mut Statistics) {
+    /// Adds what is counted here to `sum`, where it cannot know how many waits there were. In shared memory it may be anything, so
+    /// sums wrap around.
+    pub fn add_to(&self, sum: &mut Statistics) {
         let add = |sum: &mut u64, counted: u64| *sum = sum.wrapping_add(counted);
         let successful = self.successful_spins.load(Relaxed);
         add(&mut sum.spins, successful);
@@ -127,8 +145,17 @@ impl Counters {
         sum.spin_time += Span::from_nanos(self.spin_nanos.load(Relaxed));
         add(&mut sum.yields, self.yields.load(Relaxed));
         add(&mut sum.blocks, self.blocks.load(Relaxed));
+        sum.block_time += Span::from_nanos(self.block_nanos.load(Relaxed));
         add(&mut sum.moves, self.moves.load(Relaxed));
         add(&mut sum.strikes, self.strikes.load(Relaxed));
+    }
+}
+
+/// What is not there costs nothing.
+#[inline]
+fn add(counter: &AtomicU64, n: u64) {
+    if n > 0 {
+        counter.fetch_add(n, Relaxed);
     }
 }
 
@@ -155,8 +182,10 @@ mod tests {
     #[test]
     fn what_is_added_is_in_the_sum() {
         let spin_time = Span::from_micros(5);
-        let (mut hit, mut miss) =
-            (Tally::default(), Tally { yields: 2, blocks: 3, moves: 4, strikes: 1, ..Tally::default() });
+        let (mut hit, mut miss) = (
+            Tally::default(),
+            Tally { yields: 2, blocks: 3, block_time: spin_time, moves: 4, strikes: 1, ..Tally::default() },
+        );
         hit.spun(spin_time, true);
         miss.spun(spin_time, false);
         let counters = Counters::new();
@@ -165,7 +194,7 @@ mod tests {
         counters.add(&Tally::default());
         let mut sum = Statistics { waits: 2, ..Statistics::default() };
         counters.add_to(&mut sum);
-        let spin_time = Span::from_micros(10);
+        let (block_time, spin_time) = (spin_time, Span::from_micros(10));
         let expected = Statistics {
             waits: 2,
             spins: 2,
@@ -173,10 +202,30 @@ mod tests {
             spin_time,
             yields: 2,
             blocks: 3,
+            block_time,
             moves: 4,
             strikes: 1,
         };
         assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn what_is_merged_is_in_the_sum() {
+        let statistics = Statistics {
+            waits: 0,
+            spins: 5,
+            successful_spins: 3,
+            spin_time: Span::from_micros(7),
+            yields: 2,
+            blocks: 4,
+            block_time: Span::from_micros(9),
+            moves: 1,
+            strikes: 6,
+        };
+        let (counters, mut sum) = (Counters::new(), Statistics::default());
+        counters.merge(&statistics);
+        counters.add_to(&mut sum);
+        assert_eq!(sum, statistics);
     }
 
     #[test]

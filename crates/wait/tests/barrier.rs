@@ -1,27 +1,21 @@
 //! Every waiting rule with real threads.
 #![cfg(not(loom))]
 
+#[path = "common/costs.rs"]
+mod costs;
+
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use policy::record::{Entry, Log, Recorder, replay};
 use policy::table::WAITING;
-use policy::waiting::{Costs, Decision, Observation, Rule};
+use policy::waiting::{Decision, Observation, Rule};
 use policy::{Instant, Span, ThreadId};
 use rowlock_wait::watch::{Moment, Watch};
-use rowlock_wait::{Barrier, Statistics, Waiting};
+use rowlock_wait::{Barrier, Statistics};
 
-const COSTS: Costs = Costs {
-    cs: Span::from_micros(10),
-    margin: Span::from_micros(5),
-    lone_yield: Span::from_nanos(500),
-    tick: Span::from_millis(4),
-};
-
-fn by(rule: Rule) -> Waiting {
-    Waiting::by(rule).with_costs(COSTS).with_cpus(2)
-}
+use crate::costs::{COSTS, by};
 
 /// Lets as many threads as there are parties meet `rounds` times, and checks each round: nobody is let go before all
 /// have come, and one leads.

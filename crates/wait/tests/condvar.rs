@@ -1,24 +1,17 @@
 //! The condition variable with real threads, by every waiting rule.
 #![cfg(not(loom))]
 
+#[path = "common/costs.rs"]
+mod costs;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::{Costs, Rule};
-use rowlock_wait::{Condvar, Mutex, Waiting};
+use policy::waiting::Rule;
+use rowlock_wait::{Condvar, Mutex};
 
-const COSTS: Costs = Costs {
-    cs: Span::from_micros(10),
-    margin: Span::from_micros(5),
-    lone_yield: Span::from_nanos(500),
-    tick: Span::from_millis(4),
-};
-
-fn by(rule: Rule) -> Waiting {
-    Waiting::by(rule).with_costs(COSTS).with_cpus(2)
-}
+use crate::costs::by;
 
 /// A queue with room for so few values that everybody has to wait for somebody.
 struct Queue {

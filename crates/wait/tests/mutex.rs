@@ -1,26 +1,19 @@
 //! The mutex with real threads, by every waiting rule.
 #![cfg(not(loom))]
 
+#[path = "common/costs.rs"]
+mod costs;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::{Costs, Rule};
-use rowlock_wait::{Mutex, TimedOut, Waiting};
+use policy::waiting::Rule;
+use rowlock_wait::{Mutex, TimedOut};
 
-const COSTS: Costs = Costs {
-    cs: Span::from_micros(10),
-    margin: Span::from_micros(5),
-    lone_yield: Span::from_nanos(500),
-    tick: Span::from_millis(4),
-};
-
-fn by(rule: Rule) -> Waiting {
-    Waiting::by(rule).with_costs(COSTS).with_cpus(2)
-}
+use crate::costs::by;
 
 /// A number of turns that does not take long where threads outnumber CPUs and never block: a turn may then cost a timeslice.
 fn turns(rule: Rule) -> u32 {

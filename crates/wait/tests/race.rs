@@ -6,13 +6,17 @@
 #![allow(unsafe_code)] // Plain memory that threads take turns at.
 #![cfg(not(loom))]
 
+#[path = "common/costs.rs"]
+mod costs;
+
 use std::cell::UnsafeCell;
 use std::time::Duration;
 
-use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::{Costs, Rule};
-use rowlock_wait::{Barrier, Waiting};
+use policy::waiting::Rule;
+use rowlock_wait::Barrier;
+
+use crate::costs::by;
 
 const THREADS: u32 = 3;
 
@@ -39,18 +43,12 @@ fn meet(board: &Board, barrier: &Barrier, number: u32, rounds: u64) {
 
 fn main() {
     let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
-    let costs = Costs {
-        cs: Span::from_micros(20),
-        margin: Span::from_micros(10),
-        lone_yield: Span::from_nanos(500),
-        tick: Span::from_millis(4),
-    };
     for entry in WAITING {
         // A rule that never gives up its CPU makes little headway with more threads than CPUs.
         let rounds = stress * if entry.example == Rule::AlwaysSpin { 20 } else { 500 };
         // What is found out once in a process is found out before there are threads: a race detector does not see how the
         // standard library lets the others know.
-        let waiting = Waiting::by(entry.example).with_costs(costs).with_cpus(2);
+        let waiting = by(entry.example).with_cpus(2);
         assert!(Barrier::with(2, waiting).anonymous().wait_timeout(Duration::ZERO).is_err());
         // They live as long as the program: no thread is the last to drop them.
         let barrier: &Barrier = Box::leak(Box::new(Barrier::with(THREADS, waiting)));

@@ -5,13 +5,17 @@
 //! multiplies the rounds.
 #![cfg(not(loom))]
 
+#[path = "common/costs.rs"]
+mod costs;
+
 use std::thread;
 use std::time::Duration;
 
-use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::Rule;
 use rowlock_wait::{Condvar, Mutex, RwLock, Waiting};
+
+use crate::costs::by;
 
 const THREADS: usize = 3;
 
@@ -70,16 +74,10 @@ fn pass_round_by_a_condition_variable(waiting: Waiting, rounds: u64) {
 
 fn main() {
     let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
-    let costs = Costs {
-        cs: Span::from_micros(20),
-        margin: Span::from_micros(10),
-        lone_yield: Span::from_nanos(500),
-        tick: Span::from_millis(4),
-    };
     for entry in WAITING {
         let never_blocks = matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield);
         let rounds = stress * if never_blocks { 20 } else { 500 };
-        let waiting = Waiting::by(entry.example).with_costs(costs).with_cpus(2);
+        let waiting = by(entry.example).with_cpus(2);
         // What is found out once in a process is found out before there are threads: a race detector does not see how the
         // standard library lets the others know.
         let mutex = Mutex::with((), waiting);

@@ -6,16 +6,20 @@
 #![allow(unsafe_code)] // Plain memory that threads take turns at.
 #![cfg(not(loom))]
 
+#[path = "common/costs.rs"]
+mod costs;
+
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 use std::time::Duration;
 
-use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::Rule;
 use rowlock_wait::{Event, Latch, Parker, Reset, Semaphore, Waiting, word};
+
+use crate::costs::by;
 
 /// How often somebody had a turn: plain memory, for whoever's turn it is.
 struct Turns(UnsafeCell<u64>);
@@ -146,16 +150,10 @@ fn take_turns_by_a_word(waiting: Waiting, rounds: u64) {
 
 fn main() {
     let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
-    let costs = Costs {
-        cs: Span::from_micros(20),
-        margin: Span::from_micros(10),
-        lone_yield: Span::from_nanos(500),
-        tick: Span::from_millis(4),
-    };
     for entry in WAITING {
         // A rule that never gives up its CPU makes little headway with more threads than CPUs.
         let rounds = stress * if matches!(entry.example, Rule::AlwaysSpin | Rule::OwnerRunning) { 20 } else { 500 };
-        let waiting = Waiting::by(entry.example).with_costs(costs).with_cpus(2);
+        let waiting = by(entry.example).with_cpus(2);
         // What is found out once in a process is found out before there are threads: a race detector does not see how the
         // standard library lets the others know.
         assert!(Semaphore::with(0, waiting).down_timeout(Duration::ZERO).is_err());

@@ -1,22 +1,19 @@
 //! Semaphore, event, latch, parker and words with real threads, by every waiting rule.
 #![cfg(not(loom))]
 
+#[path = "common/costs.rs"]
+mod costs;
+
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread::{ScopedJoinHandle, scope};
 use std::time::{Duration, Instant};
 
-use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::Rule;
 use rowlock_wait::{Event, Latch, Parker, Reset, Semaphore, Statistics, TimedOut, Waiting, word};
 
-const COSTS: Costs = Costs {
-    cs: Span::from_micros(10),
-    margin: Span::from_micros(5),
-    lone_yield: Span::from_nanos(500),
-    tick: Span::from_millis(4),
-};
+use crate::costs::by;
 
 /// Every rule of the table, and a number of turns that does not take long by it where threads outnumber CPUs: without
 /// blocking, each may cost a timeslice.
@@ -24,7 +21,7 @@ fn rules() -> impl Iterator<Item = (Waiting, u32)> {
     WAITING.iter().map(|entry| {
         let turns =
             if matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield | Rule::OwnerRunning) { 10 } else { 500 };
-        (Waiting::by(entry.example).with_costs(COSTS).with_cpus(2), turns)
+        (by(entry.example), turns)
     })
 }
 
@@ -293,7 +290,7 @@ fn a_wait_with_a_deadline_ends_with_what_it_waits_for() {
 #[test]
 fn statistics_add_up_for_every_rule() {
     for entry in WAITING {
-        let event = Event::with(Reset::Auto, Waiting::by(entry.example).with_costs(COSTS).with_cpus(2));
+        let event = Event::with(Reset::Auto, by(entry.example));
         (0..3).for_each(|_| assert_eq!(event.wait_timeout(Duration::from_micros(20)), Err(TimedOut)));
         let Statistics { waits, spins, successful_spins, yields, blocks, .. } = event.statistics();
         assert_eq!((waits, successful_spins), (3, 0), "{}", entry.form);

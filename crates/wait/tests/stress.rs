@@ -6,6 +6,8 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test that cannot go on has failed")]
 
+#[path = "common/costs.rs"]
+mod costs;
 #[path = "common/team.rs"]
 mod team;
 
@@ -17,9 +19,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use policy::waiting::Rule;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rowlock_wait::Waiting;
 
-use team::{COSTS, Deed, Team, rules_that_block};
+use team::{Deed, Team, rules_that_block};
 
 /// A team is at a standstill when nobody has done anything for so long.
 const STANDSTILL: Duration = Duration::from_secs(60);
@@ -86,7 +87,7 @@ fn bout(random: &mut Xoshiro256PlusPlus) {
     let seed = below(u64::MAX);
     *TEAM.lock().unwrap() =
         format!("{threads} threads by {rule} on {cpus:?} CPUs, a meeting in {meets} deeds, seed {seed}");
-    let waiting = Waiting::by(rule).with_costs(COSTS);
+    let waiting = costs::by(rule);
     let waiting = cpus.map_or(waiting, |cpus| waiting.with_cpus(cpus));
     let team = Team::new(threads as u32, waiting);
     std::thread::scope(|scope| {

@@ -7,8 +7,8 @@ use policy::table::WAITING;
 use policy::waiting::Rule;
 use rowlock_host::diary::What;
 use rowlock_host::{Error, Executed, Host, HostCalibration, Machine, Rate};
-use scenario::model::{Compute, Job, Kind, Lengths, MachineKeys, Setting};
 use scenario::result::JobOutcome;
+use scenario::{Arrival, Attributes, Compute, Distribution, Job, Kind, MachineKeys, Setting};
 
 use crate::family::{Family, wait_until};
 
@@ -25,6 +25,8 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_command_is_measured_with_all_that_it_started", a_command_is_measured_with_all_that_it_started),
     ("a_command_that_fails_says_how_and_its_last_words", a_command_that_fails_says_how),
     ("a_command_that_is_killed_says_by_what", a_command_that_is_killed_says_by_what),
+    ("jobs_are_scheduled_as_they_ask_for", jobs_are_scheduled_as_they_ask_for),
+    ("who_arrives_later_begins_later_and_counts_from_there", who_arrives_later_begins_later),
     ("what_is_not_there_is_refused_before_anything_starts", what_is_not_there_is_refused),
     ("a_daemon_that_a_command_leaves_behind_is_ended", a_daemon_that_a_command_leaves_behind_is_ended),
     ("a_cancelled_run_ends_all_it_has_started", a_cancelled_run_ends_all_it_has_started),
@@ -57,16 +59,17 @@ pub(crate) fn setting(jobs: Vec<Job>) -> Setting {
 }
 
 pub(crate) fn job(name: &str, kind: Kind) -> Job {
-    Job { name: name.into(), copies: 1, kind }
+    Job::new(name, 1, kind)
 }
 
 fn barrier(threads: u32, rounds: u64, rule: Rule) -> Kind {
-    let compute = Compute::Normal { mean: Span::from_micros(10), sd: Span::from_micros(1) };
+    let compute = Compute::Drawn(Distribution::Normal { mean: Span::from_micros(10), sd: Span::from_micros(1) });
     Kind::Barrier { threads, compute, rounds, waiting: rule }
 }
 
 fn lock(threads: u32, rounds: u64, rule: Rule) -> Kind {
-    let [compute, critical] = [10, 5].map(|mean| Lengths { mean: Span::from_micros(mean), sd: Span::from_micros(1) });
+    let [compute, critical] =
+        [10, 5].map(|mean| Distribution::Normal { mean: Span::from_micros(mean), sd: Span::from_micros(1) });
     Kind::Lock { threads, compute, critical, rounds, waiting: rule }
 }
 
@@ -175,7 +178,7 @@ fn threads_take_down_what_they_do() {
         let jobs = vec![
             job("crew", barrier(3, 20, entry.example)),
             endless,
-            job("solo", Kind::Cpu { threads: 1, work: Some(Span::from_millis(1)) }),
+            job("solo", Kind::Cpu { threads: 1, work: Some(Span::from_millis(1).into()) }),
             job("true", command(&["true"])),
             job("bank", lock(2, 50, entry.example)),
         ];
@@ -217,7 +220,7 @@ fn a_barrier_job_delivers_the_work_that_was_drawn() {
     assert!(drawn.as_nanos().abs_diff(delivered.as_nanos()) <= 202, "{delivered} of {drawn}");
 
     let work = Span::from_millis(2);
-    let cpu = run_alone(Kind::Cpu { threads: 3, work: Some(work) }).unwrap();
+    let cpu = run_alone(Kind::Cpu { threads: 3, work: Some(work.into()) }).unwrap();
     assert_eq!(cpu.delivered_work_ns, Some(work + work + work));
     assert_eq!((cpu.rounds, cpu.ssr_percent, cpu.spin_ns), (None, None, None));
 }
@@ -239,12 +242,58 @@ fn an_endless_job_ends_with_the_others() {
     assert!(matches!(endless, Error::Endless) && endless.is_input(), "{endless}");
 }
 
+fn jobs_are_scheduled_as_they_ask_for() {
+    let cpu = policy::CpuId(Machine::here().unwrap().cpus_allowed[0]);
+    let attributes = Attributes { nice: 7, cpus: Some([cpu].into_iter().collect()), slice: None };
+    let of = |name, kind| Job { attributes: attributes.clone(), ..job(name, kind) };
+    // Who looks is itself scheduled so. It finds the others by the names that their processes go by.
+    // (The pattern does not match itself.)
+    let look = "test $(nice) = 7 && test $(nproc) = 1 && for process in $(grep -salE '_[_]job.niced-crew' /proc/[0-9]*/cmdline); do
+        for thread in ${process%cmdline}task/*; do
+            case $(cat $thread/comm) in
+                thread*) cut -d ')' -f 2 $thread/stat | cut -d ' ' -f 18 >&2
+                    grep Cpus_allowed_list $thread/status >&2 ;;
+            esac
+        done
+    done; exit 3";
+    let jobs = vec![of("niced-crew", hogs(2)), of("look", shell(look))];
+    let failed = run(&setting(jobs)).unwrap_err();
+    let Error::CommandFailed { stderr, .. } = &failed else { panic!("{failed}") };
+    let words: Vec<&str> = stderr.split_whitespace().collect();
+    let one = cpu.0.to_string();
+    let of_a_thread = ["7", "Cpus_allowed_list:", &one];
+    assert_eq!(words, [of_a_thread, of_a_thread].concat(), "{failed}");
+
+    let nowhere = Attributes { cpus: Some([policy::CpuId(1000)].into_iter().collect()), ..Attributes::default() };
+    let refused = run(&setting(vec![Job { attributes: nowhere, ..job("alone", command(&["true"])) }])).unwrap_err();
+    assert!(matches!(refused, Error::Scheduling { .. }) && refused.is_input(), "{refused}");
+}
+
+fn who_arrives_later_begins_later() {
+    let later = |millis| Arrival { at: Span::from_millis(millis), every: None };
+    let started = std::time::Instant::now();
+    let jobs = vec![
+        job("first", barrier(2, 5, Rule::AlwaysBlock)),
+        Job { arrival: later(300), ..job("second", command(&["true"])) },
+        // They begin, and do not begin.
+        Job { arrival: later(200), ..job("hogs", hogs(1)) },
+        Job { arrival: later(3_600_000), ..job("never", hogs(1)) },
+    ];
+    let jobs = run(&setting(jobs)).unwrap().outcome.jobs;
+    let length = started.elapsed();
+    assert!(length >= std::time::Duration::from_millis(300), "{length:?}");
+    let second = jobs[1].completion_ns.unwrap().as_nanos();
+    assert!(u128::from(second) + 300_000_000 <= length.as_nanos(), "{jobs:?}");
+    assert!(jobs[0].completion_ns.is_some() && jobs[2].completion_ns.is_none());
+    assert_eq!(jobs[3].delivered_work_ns, Some(Span::ZERO));
+}
+
 fn sys_cpus() -> u32 {
     std::thread::available_parallelism().unwrap().get() as u32
 }
 
 fn copies_are_jobs_of_their_own() {
-    let crew = Job { name: "crew".into(), copies: 3, kind: barrier(2, 30, Rule::AlwaysBlock) };
+    let crew = Job::new("crew", 3, barrier(2, 30, Rule::AlwaysBlock));
     let jobs = run(&setting(vec![crew])).unwrap().outcome.jobs;
     let names: Vec<_> = jobs.iter().map(|job| job.job.as_str()).collect();
     assert_eq!(names, ["crew.0", "crew.1", "crew.2"]);
@@ -260,7 +309,7 @@ fn jobs_that_keep_running_are_counted_once() {
         job("long", barrier(2, 20_000, Rule::AlwaysBlock)),
         job("crew", barrier(2, 5, Rule::AlwaysBlock)),
         job("bank", lock(2, 5, Rule::AlwaysBlock)),
-        job("cpu", Kind::Cpu { threads: 2, work: Some(Span::from_micros(100)) }),
+        job("cpu", Kind::Cpu { threads: 2, work: Some(Span::from_micros(100).into()) }),
         job("command", shell(&format!("mkdir {} && {COUNT}; true", folder.display()))),
     ];
     let setting = Setting { keep_running: true, ..setting(jobs) };

@@ -1,5 +1,6 @@
 //! The runs of a paper's scenario, and what is measured of each.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,29 +8,57 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use scenario::result::{JobOutcome, Run};
 use scenario::{Arm, Machine, Scenario, Setting};
 
-use super::expected::{Group, Measure};
-use super::transition::{self, Transition};
+use super::expected::{Counted, Group, Measure};
+use super::patterns::{self, Patterns};
+use crate::factor::{self, Factors};
 use crate::sample::Figure;
-use crate::summary::{self, Factors};
 use crate::workers;
 
 /// The runs, by arm and repetition.
 #[derive(Clone, Debug)]
 pub struct Evidence<'a> {
     scenario: &'a Scenario,
-    job: &'a str,
     factors: Vec<Factors>,
     runs: Vec<BTreeMap<u32, &'a Run>>,
-    transitions: BTreeMap<(usize, u32), Option<Transition>>,
+    patterns: BTreeMap<(usize, u32), Patterns>,
 }
 
-/// A measure and the factors of the rival that it takes.
-pub type Measured<'a> = (Measure, &'a BTreeMap<String, toml::Value>);
+/// What is measured in a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    /// The jobs.
+    pub jobs: &'a [String],
+    /// What of them.
+    pub measure: Measure,
+    /// The rival that it takes.
+    pub against: &'a BTreeMap<String, toml::Value>,
+}
+
+/// The load of an arm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// How many threads there are in all.
+    pub threads: u64,
+    /// How many CPUs the machine has.
+    pub cpus: u32,
+}
+
+impl Load {
+    /// The load as a number.
+    pub fn counted(self, counted: Counted) -> f64 {
+        let (threads, cpus) = (self.threads as f64, f64::from(self.cpus));
+        match counted {
+            Counted::Threads => threads,
+            Counted::ThreadsPerCpu => threads / cpus,
+            Counted::ExtraThreads => threads - cpus,
+        }
+    }
+}
 
 impl<'a> Evidence<'a> {
-    /// Sorts the runs of a scenario; everything is measured of the job of this name.
-    pub fn new(scenario: &'a Scenario, job: &'a str, runs: &'a [Run]) -> Evidence<'a> {
-        let factors: Vec<Factors> = scenario.arms.iter().map(summary::factors).collect();
+    /// Sorts the runs of a scenario.
+    pub fn new(scenario: &'a Scenario, runs: &'a [Run]) -> Evidence<'a> {
+        let factors: Vec<Factors> = scenario.arms.iter().map(factor::of).collect();
         let number: BTreeMap<String, usize> =
             factors.iter().enumerate().map(|(arm, factors)| (key(factors), arm)).collect();
         let mut by_arm = vec![BTreeMap::new(); factors.len()];
@@ -38,34 +67,40 @@ impl<'a> Evidence<'a> {
                 by_arm[arm].insert(run.repeat, run);
             }
         }
-        Evidence { scenario, job, factors, runs: by_arm, transitions: BTreeMap::new() }
+        Evidence { scenario, factors, runs: by_arm, patterns: BTreeMap::new() }
     }
 
-    /// Simulates all runs once more, on so many threads, to look for their transition points. It stops soon after `cancel` has
-    /// become true; the runs that were not looked through then have none of the measures that need it.
+    /// Simulates all runs once more, on so many threads, to look for the patterns of the threads of the first of these jobs. It stops soon
+    /// after `cancel` has become true; the runs that were not looked through then have none of the measures that need it.
     ///
     /// # Errors
     ///
     /// As [`sim::run`].
-    pub fn with_transitions(self, workers: NonZeroUsize, cancel: &AtomicBool) -> Result<Evidence<'a>, sim::Error> {
+    pub fn with_patterns(
+        self,
+        jobs: &[String],
+        workers: NonZeroUsize,
+        cancel: &AtomicBool,
+    ) -> Result<Evidence<'a>, sim::Error> {
+        let job = jobs.first().map_or("", String::as_str);
         let numbered = |(arm, runs): (usize, &BTreeMap<u32, &'a Run>)| {
             runs.iter().map(move |(repeat, run)| (arm, *repeat, run.seed)).collect::<Vec<_>>()
         };
         let runs: Vec<(usize, u32, u64)> = self.runs.iter().enumerate().flat_map(numbered).collect();
         let find = |(arm, repeat, seed): (usize, u32, u64)| -> Option<Result<_, sim::Error>> {
             let setting = &self.scenario.arms[arm].setting;
-            let found = || transition::find(&machine(setting), setting, seed, self.job);
+            let found = || patterns::find(&machine(setting), setting, seed, job);
             let go_on = !cancel.load(Ordering::Relaxed);
             go_on.then(|| Ok(((arm, repeat), found()?)))
         };
-        let transitions: Result<_, sim::Error> =
+        let patterns: Result<_, sim::Error> =
             workers::in_order(runs.into_iter(), workers, find, |found| found.flatten().collect());
-        Ok(Evidence { transitions: transitions?, ..self })
+        Ok(Evidence { patterns: patterns?, ..self })
     }
 
-    /// All runs that were looked through for a transition point, and what was found.
-    pub fn transitions(&self) -> impl Iterator<Item = (usize, u32, Option<Transition>)> {
-        self.transitions.iter().map(|(&(arm, repeat), &found)| (arm, repeat, found))
+    /// All runs that were looked through for patterns, and what was found.
+    pub fn patterns(&self) -> impl Iterator<Item = (usize, u32, &Patterns)> {
+        self.patterns.iter().map(|(&(arm, repeat), found)| (arm, repeat, found))
     }
 
     /// The scenario.
@@ -83,15 +118,17 @@ impl<'a> Evidence<'a> {
         &self.runs[arm]
     }
 
-    fn transition(&self, arm: usize, repeat: u32) -> Option<&Transition> {
-        self.transitions.get(&(arm, repeat))?.as_ref()
+    /// The value of an arm on an axis.
+    pub fn across(&self, arm: usize, x: &str) -> Option<toml::Value> {
+        let of = &self.scenario.arms[arm];
+        factor::across(x, &self.factors[arm], threads(of), machine(&of.setting).cpus).map(Cow::into_owned)
     }
 
     /// The arms of a group.
     pub fn arms(&self, group: &Group) -> Vec<usize> {
         let is_selected = |arm: &usize| {
             let among = |(path, values): (&String, &Vec<toml::Value>)| {
-                self.factors[*arm].get(path).is_some_and(|value| values.contains(value))
+                factor::value(&self.factors[*arm], path).is_some_and(|value| values.contains(value))
             };
             group.select.iter().all(among) && group.threads.allow(threads(&self.scenario.arms[*arm]))
         };
@@ -104,36 +141,62 @@ impl<'a> Evidence<'a> {
         self.runs[arm].keys().filter_map(value).collect()
     }
 
-    fn value(&self, arm: usize, repeat: u32, (measure, against): Measured<'_>) -> Option<f64> {
-        match measure {
-            Measure::Ssr => self.figure(Figure::Ssr, arm, repeat),
+    fn value(&self, arm: usize, repeat: u32, measured: Measured<'_>) -> Option<f64> {
+        let figure = |figure, arm| self.figure(figure, measured.jobs, arm, repeat);
+        match measured.measure {
+            Measure::Ssr => figure(Figure::Ssr, arm),
             Measure::SpeedUp => {
-                let own = self.figure(Figure::Completion, arm, repeat).filter(|own| *own > 0.0)?;
-                Some(self.figure(Figure::Completion, self.rival(arm, against)?, repeat)? / own)
+                let own = figure(Figure::Completion, arm).filter(|own| *own > 0.0)?;
+                Some(figure(Figure::Completion, self.rival(arm, measured.against)?)? / own)
             }
-            Measure::Transition => {
-                self.transitions.get(&(arm, repeat)).map(|found| if found.is_some() { 100.0 } else { 0.0 })
-            }
-            Measure::SsrBefore => self.transition(arm, repeat).map(|found| found.before_percent),
-            Measure::SsrAfter => self.transition(arm, repeat).map(|found| found.after_percent),
+            measure => pattern(measure, self.patterns.get(&(arm, repeat))?),
         }
     }
 
-    /// The arm whose factors are the same but for these.
-    pub fn rival(&self, arm: usize, against: &BTreeMap<String, toml::Value>) -> Option<usize> {
-        let mut factors = self.factors[arm].clone();
-        factors.extend(against.clone());
-        self.factors.iter().position(|other| *other == factors)
+    /// The load of an arm.
+    pub fn load(&self, arm: usize) -> Load {
+        let arm = &self.scenario.arms[arm];
+        Load { threads: threads(arm), cpus: machine(&arm.setting).cpus }
     }
 
-    fn figure(&self, figure: Figure, arm: usize, repeat: u32) -> Option<f64> {
+    /// The arm whose factors are the same but for these, with what varies together with one of these.
+    pub fn rival(&self, arm: usize, against: &BTreeMap<String, toml::Value>) -> Option<usize> {
+        let is_free = |factor: &str| against.keys().any(|path| factor::is_in(factor, path));
+        let is_rival = |other: &usize| {
+            let mut factors = self.factors[arm].iter();
+            factors.all(|(factor, value)| is_free(factor) || self.factors[*other].get(factor) == Some(value))
+                && against.iter().all(|(path, value)| factor::value(&self.factors[*other], path) == Some(value))
+        };
+        (0..self.factors.len()).find(is_rival)
+    }
+
+    fn figure(&self, figure: Figure, jobs: &[String], arm: usize, repeat: u32) -> Option<f64> {
         let is_copy = |job: &&JobOutcome| {
-            let rest = job.job.strip_prefix(self.job);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            let is_of = |name: &String| job.job.strip_prefix(name.as_str()).is_some_and(is_end_of_a_name);
+            jobs.iter().any(is_of)
         };
         let jobs = self.runs[arm].get(&repeat)?.outcome.jobs.iter().filter(is_copy);
         let values: Vec<f64> = jobs.filter_map(|job| figure.of(job)).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+}
+
+/// Whether nothing follows a job's name but the number of a copy.
+fn is_end_of_a_name(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('.')
+}
+
+/// A measure of patterns.
+fn pattern(measure: Measure, Patterns { transition, alternation }: &Patterns) -> Option<f64> {
+    let share = |is: bool| Some(if is { 100.0 } else { 0.0 });
+    match measure {
+        Measure::Transition => share(transition.is_some()),
+        Measure::SsrBefore => Some(transition.as_ref()?.before_percent),
+        Measure::SsrAfter => Some(transition.as_ref()?.after_percent),
+        Measure::Alternation => share(alternation.is_some()),
+        Measure::AlternatingRounds => Some(alternation.as_ref()?.alternating_percent),
+        Measure::CleanGroups => Some(alternation.as_ref()?.clean_percent),
+        Measure::Ssr | Measure::SpeedUp => None,
     }
 }
 
@@ -143,8 +206,7 @@ fn key(factors: &Factors) -> String {
 
 /// How many threads there are in all.
 pub fn threads(arm: &Arm) -> u64 {
-    let of = |job: &scenario::Job| u64::from(job.copies) * u64::from(job.kind.threads());
-    arm.setting.jobs.iter().map(of).sum()
+    arm.setting.threads(machine(&arm.setting).cpus)
 }
 
 /// The simulated machine of a setting that is not like the host.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A file of bands.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -24,13 +24,72 @@ pub struct Expected {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// The job that everything is measured of; copies are averaged.
-    pub job: String,
+    /// The jobs that everything is measured of, unless a group has its own; one, or a list. All their copies are averaged.
+    #[serde(deserialize_with = "one_or_several")]
+    pub job: Vec<String>,
     /// What is measured.
     pub measure: Measure,
     /// The rival, where it takes one.
     #[serde(default)]
     pub against: BTreeMap<String, toml::Value>,
+    /// What the axis from left to right counts.
+    #[serde(default)]
+    pub counted: Counted,
+    /// The lines, where they are not simply the values that the scenario compares.
+    #[serde(default)]
+    pub line: Vec<Line>,
+}
+
+/// A line of a figure: a point for each load.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// What is written at its end.
+    pub name: String,
+    /// The drawing that it belongs to, where the figure has several.
+    #[serde(default)]
+    pub panel: String,
+    /// The arms that it goes through; those of the same load are averaged.
+    #[serde(default)]
+    pub of: Group,
+}
+
+/// What is written once or in a list.
+fn one_or_several<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written<T> {
+        Several(Vec<T>),
+        One(T),
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::Several(all) => all,
+        Written::One(one) => vec![one],
+    })
+}
+
+/// What the load of an arm is counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counted {
+    /// Threads in all.
+    #[default]
+    Threads,
+    /// Threads for each CPU.
+    ThreadsPerCpu,
+    /// Threads beyond one for each CPU.
+    ExtraThreads,
+}
+
+impl Counted {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Counted::Threads => "threads",
+            Counted::ThreadsPerCpu => "threads per CPU",
+            Counted::ExtraThreads => "extra threads",
+        }
+    }
 }
 
 /// What is measured of the job in one run.
@@ -40,20 +99,55 @@ pub enum Measure {
     /// The share of its spins that succeed, in percent.
     Ssr,
     /// The completion time of the rival over its own. The rival is the run of the same repetition whose factors are the
-    /// same but for those in `against`.
+    /// same but for those in `against`, and what varies together with one of these goes along.
     SpeedUp,
-    /// 100 if the run has a transition point ([`super::transition`]), else 0: on average the share of runs that have one.
+    /// 100 if the run has a transition point ([`crate::states::transition`]), else 0: on average the share of runs that have one.
     Transition,
     /// SSR before the transition point, in runs that have one.
     SsrBefore,
     /// SSR from the transition point on.
     SsrAfter,
+    /// 100 if the threads of the job alternate ([`crate::states::alternation`]), else 0.
+    Alternation,
+    /// How many rounds alternate, in percent, in runs where the threads do, from where they begin to.
+    AlternatingRounds,
+    /// How many of the threads change sides from one of these rounds to the next, in percent.
+    CleanGroups,
 }
 
 impl Measure {
-    /// Whether it takes the windows of [`super::transition`].
+    /// Whether it is about transition points.
     pub fn is_of_transitions(self) -> bool {
         matches!(self, Measure::Transition | Measure::SsrBefore | Measure::SsrAfter)
+    }
+
+    /// Whether it is about alternating synchronisation.
+    pub fn is_of_alternation(self) -> bool {
+        matches!(self, Measure::Alternation | Measure::AlternatingRounds | Measure::CleanGroups)
+    }
+
+    /// Whether it takes a look at every round of a run.
+    pub fn is_of_patterns(self) -> bool {
+        self.is_of_transitions() || self.is_of_alternation()
+    }
+
+    /// What it is called, with its unit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Ssr => "SSR %",
+            Measure::SpeedUp => "speed-up",
+            Measure::Transition => "runs with a transition point, %",
+            Measure::SsrBefore => "SSR % before the transition point",
+            Measure::SsrAfter => "SSR % from the transition point on",
+            Measure::Alternation => "runs whose threads alternate, %",
+            Measure::AlternatingRounds => "rounds that alternate, %",
+            Measure::CleanGroups => "threads that change sides, %",
+        }
+    }
+
+    /// How many decimals say something.
+    pub fn decimals(self) -> usize {
+        if self == Measure::SpeedUp { 2 } else { 1 }
     }
 }
 
@@ -68,11 +162,13 @@ pub struct Band {
     /// The rival, where the measure takes one.
     #[serde(default)]
     pub against: BTreeMap<String, toml::Value>,
-    /// The arms that it is made of: all unless something is said.
-    #[serde(default)]
-    pub of: Group,
-    /// The same of these arms is taken away from it.
-    pub minus: Option<Group>,
+    /// The arms that it is made of: all unless something is said. Of a list of groups each is combined by itself, and the number
+    /// is the mean of what they come to.
+    #[serde(default = "all", deserialize_with = "one_or_several")]
+    pub of: Vec<Group>,
+    /// The same of these arms, or groups of arms, is taken away from it.
+    #[serde(default, deserialize_with = "one_or_several")]
+    pub minus: Vec<Group>,
     /// How the arms are combined.
     #[serde(default)]
     pub combine: Combine,
@@ -88,7 +184,17 @@ pub struct Band {
     pub source: String,
 }
 
+/// One group of all arms.
+fn all() -> Vec<Group> {
+    vec![Group::default()]
+}
+
 impl Band {
+    /// Whether it has an end. Without one the number is only told: the source says nothing to hold it against.
+    pub fn is_judged(&self) -> bool {
+        self.at_least.or(self.above).or(self.at_most).is_some()
+    }
+
     /// Whether a number is in the band.
     pub fn holds(&self, number: f64) -> bool {
         self.at_least.is_none_or(|end| number >= end)
@@ -98,7 +204,7 @@ impl Band {
 }
 
 /// How several arms are combined to one number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Combine {
     /// Their arithmetic mean.
@@ -108,13 +214,42 @@ pub enum Combine {
     Min,
     /// The one with the highest.
     Max,
+    /// The one with the highest less the one with the lowest.
+    Spread,
+    /// The last load at which the measure is above a level.
+    LastAbove(LastAbove),
+}
+
+/// The last load at which the measure, averaged over the repetitions, is above a level. It lies between that load and the
+/// next, where a straight line between the two falls to the level; where the measure is above it at the highest load there
+/// is, that load is told. Where it never is, there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LastAbove {
+    /// The level.
+    pub level: f64,
+    /// What the load is counted in.
+    pub counted: Counted,
+}
+
+impl Combine {
+    /// What the number is a load in; nothing if it is in what was measured.
+    pub fn counted(self) -> Option<Counted> {
+        match self {
+            Combine::LastAbove(last) => Some(last.counted),
+            Combine::Mean | Combine::Min | Combine::Max | Combine::Spread => None,
+        }
+    }
 }
 
 /// Some of the arms: those that all of this is true of.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// Swept paths, and the values that they may have.
+    /// The jobs that are looked at there; those of the figure where none are named.
+    #[serde(default, deserialize_with = "one_or_several")]
+    pub job: Vec<String>,
+    /// Swept paths, and the values that they may have. Of paths that vary together each can be named alone.
     #[serde(default)]
     pub select: BTreeMap<String, Vec<toml::Value>>,
     /// How many threads there may be in all.

@@ -18,11 +18,11 @@ use std::collections::BTreeSet;
 use scenario::result::World;
 
 use super::{Report, text};
+use crate::factor::{self, Factors};
 use crate::manifest::Manifest;
 use crate::paper::judgement::Judgement;
 use crate::plot::svg::escape;
 use crate::states::History;
-use crate::summary::Factors;
 use crate::words;
 
 /// The whole page. The same report, manifest and histories give the same bytes.
@@ -85,7 +85,7 @@ fn heading(report: &Report, factors: &Factors, without: &[Option<&str>]) -> Stri
 
 /// The value of a factor in an arm; empty without it.
 fn value(factors: &Factors, path: Option<&str>) -> String {
-    path.and_then(|path| factors.get(path)).map(words::value).unwrap_or_default()
+    path.and_then(|path| factor::value(factors, path)).map(words::value).unwrap_or_default()
 }
 
 /// Each item once, in the order in which they come first; two items are the same if their keys are.

@@ -7,7 +7,8 @@ use scenario::result::World;
 
 use super::Report;
 use crate::comparison;
-use crate::summary::{Accuracy, Factors, Gap, Summary};
+use crate::factor::{self, Factors};
+use crate::summary::{Accuracy, Gap, Summary};
 use crate::table::Table;
 use crate::verdict::{Agreement, Fastest, Verdict};
 use crate::words;
@@ -114,15 +115,18 @@ pub(super) fn jobs(report: &Report) -> Vec<&str> {
     jobs
 }
 
-/// The factor whose values name the lines of a table: the compared one, else the one that turns fastest.
+/// The factor whose values name the lines of a table: the compared one, with what varies together with it, else the one
+/// that turns fastest.
 pub(super) fn line_factor(report: &Report) -> Option<&str> {
-    report.compare.as_ref().or(report.factors.last()).map(String::as_str)
+    let is_compared = |factor: &&String| report.compare.as_ref().is_some_and(|compare| factor::is_in(factor, compare));
+    report.factors.iter().find(is_compared).or(report.factors.last()).map(String::as_str)
 }
 
 /// Factors in words, in the order of the file and not of the alphabet.
 pub(super) fn in_order(report: &Report, factors: &Factors, wanted: impl Fn(&str) -> bool) -> String {
-    let paths = report.factors.iter().filter(|path| wanted(path));
-    words::factors(paths.filter_map(|path| factors.get_key_value(path)))
+    let known = report.factors.iter().filter_map(|path| factors.get_key_value(path));
+    let others = factors.iter().filter(|(path, _)| !report.factors.contains(path));
+    words::factors(known.chain(others).filter(|(path, _)| wanted(path)))
 }
 
 /// One table for each combination of the other factors. The first cell of each row names it; the items give the rest.
@@ -137,8 +141,8 @@ fn tables<'a, const N: usize>(
     let mut last = None;
     let line = line_factor(report);
     for (factors, cells) in items {
-        let heading = in_order(report, factors, |path| Some(path) != line);
-        let label = line.and_then(|path| factors.get(path)).map(words::value).unwrap_or_default();
+        let heading = in_order(report, factors, |path| line.is_none_or(|line| path != line));
+        let label = line.and_then(|path| factor::value(factors, path)).map(words::value).unwrap_or_default();
         let known = *places.entry(heading).or_insert_with_key(|heading| {
             tables.push((heading.clone(), Table::new(header, words)));
             tables.len() - 1
@@ -174,7 +178,7 @@ fn job_block(report: &Report, job: &str) -> String {
 fn summary_cells(report: &Report, summary: &Summary) -> Vec<Option<String>> {
     let switches = [summary.voluntary_switches, summary.involuntary_switches].into_iter().flatten();
     let switches = switches.map(|estimate| estimate.mean).reduce(|one, other| one + other);
-    let compared = report.compare.as_ref().and_then(|path| summary.factors.get(path));
+    let compared = report.compare.as_ref().and_then(|path| factor::value(&summary.factors, path));
     let is_baseline = report.baseline.as_ref() == compared;
     vec![
         Some(summary.world.name().to_owned()),

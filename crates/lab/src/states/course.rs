@@ -35,22 +35,41 @@ impl Course {
     }
 }
 
+/// A number over time, piece by piece.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Level {
+    /// Where the pieces begin, in nanoseconds since the start of the run, and where the last one ends.
+    pub edges: Vec<u64>,
+    /// Its mean in each of them.
+    pub means: Vec<f64>,
+}
+
+impl Level {
+    /// Its mean over the whole time.
+    pub fn mean(&self) -> f64 {
+        let length = |edges: &[u64]| (edges[1] - edges[0]) as f64;
+        let all: f64 = self.edges.windows(2).map(length).sum();
+        self.means.iter().zip(self.edges.windows(2)).map(|(mean, edges)| mean * length(edges)).sum::<f64>()
+            / all.max(1.0)
+    }
+}
+
 /// A whole run in at most [`BUCKETS`] pieces of equal length, however long it becomes.
 #[derive(Clone, Debug)]
-pub(super) struct Buckets {
+pub(super) struct Buckets<const N: usize> {
     /// Two to the power of this is the length of a piece in nanoseconds: no division is needed to find one.
     shift: u32,
     /// Threads times nanoseconds.
-    sums: Vec<[u128; State::SIMULATED.len()]>,
+    sums: Vec<[u128; N]>,
 }
 
-impl Buckets {
-    pub(super) fn new() -> Buckets {
-        Buckets { shift: 0, sums: vec![Default::default(); BUCKETS] }
+impl<const N: usize> Buckets<N> {
+    pub(super) fn new() -> Buckets<N> {
+        Buckets { shift: 0, sums: vec![[0; N]; BUCKETS] }
     }
 
     /// Adds that so many threads were in each state from one moment to another.
-    pub(super) fn add(&mut self, from: Instant, to: Instant, counts: &Counts) {
+    pub(super) fn add(&mut self, from: Instant, to: Instant, counts: &[u32; N]) {
         let (mut from, to) = (from.as_nanos(), to.as_nanos());
         while from < to {
             let bucket = (from >> self.shift) as usize;
@@ -74,13 +93,30 @@ impl Buckets {
         self.shift += 1;
     }
 
-    /// What was added, up to the end of the run.
-    pub(super) fn course(&self, end: Instant) -> Course {
+    fn edges(&self, end: Instant) -> Vec<u64> {
         let end = end.as_nanos();
         let pieces = end.div_ceil(1 << self.shift);
-        let edges: Vec<u64> = (0..pieces).map(|piece| piece << self.shift).chain([end]).collect();
-        let length = |piece: usize| (edges[piece + 1] - edges[piece]) as f64;
-        Course::new(edges.clone(), |piece, state| self.sums[piece][state] as f64 / length(piece))
+        (0..pieces).map(|piece| piece << self.shift).chain([end]).collect()
+    }
+
+    /// The mean of a number in a piece.
+    fn mean(&self, edges: &[u64], piece: usize, number: usize) -> f64 {
+        self.sums[piece][number] as f64 / (edges[piece + 1] - edges[piece]) as f64
+    }
+
+    /// What was added of one of the numbers, up to the end of the run.
+    pub(super) fn level(&self, end: Instant, number: usize) -> Level {
+        let edges = self.edges(end);
+        let means = (0..edges.len() - 1).map(|piece| self.mean(&edges, piece, number)).collect();
+        Level { edges, means }
+    }
+}
+
+impl Buckets<{ State::SIMULATED.len() }> {
+    /// What was added, up to the end of the run.
+    pub(super) fn course(&self, end: Instant) -> Course {
+        let edges = self.edges(end);
+        Course::new(edges.clone(), |piece, state| self.mean(&edges, piece, state))
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
-use policy::{CpuId, Instant, ThreadId};
+use policy::{CpuId, Instant, JobId, ThreadId};
 use scenario::{Kind, Setting};
 use sim::scheduler::Why;
 use sim::watch::{Begins, Doing, Leaving, Watch};
 
 use super::course::{Beginning, Buckets, Counts};
-use super::{JobStates, State};
+use super::load::Load;
+use super::natives::Natives;
+use super::{JobStates, Rounds, Seen, State, alternation, transition};
 
 /// No more jobs than this are watched: what is drawn is meant to be looked at.
 const MOST_JOBS: usize = 4;
@@ -18,75 +20,95 @@ const MOST_JOBS: usize = 4;
 pub struct Observer {
     jobs: Vec<Job>,
     cpus: Vec<Doing>,
+    load: Load,
     now: Instant,
 }
 
 #[derive(Clone, Debug)]
 struct Job {
     name: String,
+    /// Its number in the run.
+    id: JobId,
     /// Its threads by their numbers in the run.
     numbers: Range<usize>,
     threads: Vec<Thread>,
     counts: Counts,
     since: Instant,
-    buckets: Buckets,
+    buckets: Buckets<{ State::SIMULATED.len() }>,
     beginning: Beginning,
+    natives: Natives,
+    /// Where its threads meet.
+    rounds: Option<Rounds>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Thread {
     doing: Begins,
     has_cpu: bool,
-    /// Nothing once it has ended.
+    /// Nothing before its job has arrived, and once it has ended.
     state: Option<State>,
 }
 
 impl Observer {
-    /// Somebody to watch a run of this setting.
-    pub fn new(setting: &Setting) -> Observer {
+    /// Somebody to watch a run of this setting on a machine with so many CPUs.
+    pub fn new(setting: &Setting, cpus: u32) -> Observer {
         let mut jobs = Vec::new();
-        let mut first = 0;
+        let (mut first, mut id) = (0, JobId(0));
         for job in &setting.jobs {
-            let threads = job.kind.threads() as usize;
-            let has_waits = matches!(job.kind, Kind::Barrier { .. } | Kind::Lock { .. });
-            if has_waits && jobs.len() < MOST_JOBS {
+            let threads = job.kind.threads(cpus) as usize;
+            let has_waits = matches!(job.kind, Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Pipeline(_));
+            if has_waits && job.copies > 0 && jobs.len() < MOST_JOBS {
                 let name = if job.copies > 1 { format!("{}.0", job.name) } else { job.name.clone() };
-                jobs.push(Job::new(name, first..first + threads));
+                let rounds = matches!(job.kind, Kind::Barrier { .. }).then(|| Rounds::new(threads));
+                jobs.push(Job { id, rounds, ..Job::new(name, first..first + threads) });
             }
             first += threads * job.copies as usize;
+            id.0 += job.copies;
         }
-        Observer { jobs, cpus: Vec::new(), now: Instant::ZERO }
+        Observer { jobs, cpus: Vec::new(), load: Load::new(cpus), now: Instant::ZERO }
     }
 
     /// What was seen, up to the last thing that happened.
-    pub fn into_states(self) -> Vec<JobStates> {
+    pub fn into_seen(self) -> Seen {
         let end = self.now;
         let states = |mut job: Job| {
             job.buckets.add(job.since, end, &job.counts);
-            let threads = job.threads.len() as u32;
-            JobStates { job: job.name, threads, whole: job.buckets.course(end), beginning: job.beginning.course() }
+            JobStates {
+                job: job.name,
+                threads: job.threads.len() as u32,
+                whole: job.buckets.course(end),
+                beginning: job.beginning.course(),
+                natives: Some(job.natives.level(end)),
+                alternation: job.rounds.as_ref().and_then(alternation::find),
+                transition: job.rounds.as_ref().and_then(transition::find),
+                rounds: job.rounds,
+            }
         };
-        self.jobs.into_iter().map(states).collect()
+        Seen { jobs: self.jobs.into_iter().map(states).collect(), load: Some(self.load.finish(end)) }
     }
 
     fn thread(&mut self, at: Instant, thread: ThreadId, change: impl FnOnce(&mut Thread)) {
         self.now = at;
-        if let Some(job) = self.jobs.iter_mut().find(|job| job.numbers.contains(&thread.index())) {
+        if let Some(job) = self.job_of(thread) {
             job.thread(at, thread.index() - job.numbers.start, change);
         }
+    }
+
+    fn job_of(&mut self, thread: ThreadId) -> Option<&mut Job> {
+        self.jobs.iter_mut().find(|job| job.numbers.contains(&thread.index()))
     }
 }
 
 impl Job {
     fn new(name: String, numbers: Range<usize>) -> Job {
-        // All are ready at the start.
-        let counts = State::SIMULATED.map(|state| if state == State::Ready { numbers.len() as u32 } else { 0 });
+        // Nobody is there before the job arrives, be it at the start.
+        let counts = Default::default();
         Job {
             name,
-            threads: vec![
-                Thread { doing: Begins::Computation, has_cpu: false, state: Some(State::Ready) };
-                numbers.len()
-            ],
+            id: JobId(0),
+            natives: Natives::new(numbers.len()),
+            rounds: None,
+            threads: vec![Thread { doing: Begins::Computation, has_cpu: false, state: None }; numbers.len()],
             numbers,
             counts,
             since: Instant::ZERO,
@@ -147,11 +169,21 @@ impl Watch for Observer {
         }
         let before = std::mem::replace(&mut self.cpus[cpu.index()], doing);
         if let Doing::Switching { from: Some((thread, how)), .. } = before {
+            match how {
+                Leaving::Blocking => self.load.change(at, [-1, 0]),
+                Leaving::Ending => self.load.change(at, [-1, -1]),
+                Leaving::Preempted | Leaving::Yielding => {}
+            }
             self.thread(at, thread, |thread| thread.has_left(how));
         }
         match doing {
             Doing::Idle => {}
-            Doing::Running(thread) => self.thread(at, thread, Thread::runs),
+            Doing::Running(thread) => {
+                self.thread(at, thread, Thread::runs);
+                if let Some(job) = self.job_of(thread) {
+                    job.natives.runs(at, thread.index() - job.numbers.start, cpu);
+                }
+            }
             Doing::Switching { from, to } => {
                 for thread in from.map(|(thread, _)| thread).into_iter().chain(to) {
                     self.thread(at, thread, Thread::switches);
@@ -170,8 +202,21 @@ impl Watch for Observer {
         });
     }
 
-    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, _why: Why) {
+    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
+        match why {
+            Why::New => self.load.change(at, [1, 1]),
+            Why::Woken => self.load.change(at, [1, 0]),
+            Why::Preempted | Why::Yielded | Why::Moved(_) => {}
+        }
         self.thread(at, thread, |thread| thread.state = Some(State::Ready));
+    }
+
+    fn barrier_completes(&mut self, at: Instant, job: JobId, _last: ThreadId) {
+        let Some(Job { threads, rounds: Some(rounds), .. }) = self.jobs.iter_mut().find(|known| known.id == job) else {
+            return;
+        };
+        // The last to arrive is still where its computation ended.
+        rounds.push(at, threads.iter().map(|thread| thread.doing != Begins::Block));
     }
 }
 
@@ -181,21 +226,22 @@ mod tests {
     use crate::states::Course;
     use policy::record::Off;
     use proptest::prelude::*;
-    use scenario::{Compute, Machine, MachineKeys, Scheduler, Span};
+    use scenario::{Cfs, Compute, Distribution, Machine, MachineKeys, Scheduler, Span};
 
     fn setting(copies: u32, threads: u32, micros: u64, waiting: &str, crowd: u32) -> Setting {
-        let compute = Compute::Normal { mean: Span::from_micros(micros), sd: Span::from_micros(micros / 5) };
+        let compute =
+            Compute::Drawn(Distribution::Normal { mean: Span::from_micros(micros), sd: Span::from_micros(micros / 5) });
         let kind = Kind::Barrier { threads, compute, rounds: 30, waiting: waiting.parse().unwrap() };
-        let crew = scenario::Job { name: "crew".into(), copies, kind };
+        let crew = scenario::Job::new("crew", copies, kind);
         let kind = Kind::Cpu { threads: crowd, work: None };
-        let jobs = vec![scenario::Job { name: "crowd".into(), copies: 1, kind }, crew];
+        let jobs = vec![scenario::Job::new("crowd", 1, kind), crew];
         Setting { machine: MachineKeys::default(), jobs, keep_running: false }
     }
 
-    fn observed(setting: &Setting, machine: &Machine) -> (Vec<JobStates>, scenario::result::Outcome) {
-        let mut observer = Observer::new(setting);
+    fn observed(setting: &Setting, machine: &Machine) -> (Seen, scenario::result::Outcome) {
+        let mut observer = Observer::new(setting, machine.cpus);
         let (outcome, _) = sim::run_watched::<Off, Observer>(machine, setting, 7, &mut observer).unwrap();
-        (observer.into_states(), outcome)
+        (observer.into_seen(), outcome)
     }
 
     /// Threads times nanoseconds in a state.
@@ -210,9 +256,15 @@ mod tests {
         setting.jobs.remove(0);
         let Kind::Barrier { rounds, compute, .. } = &mut setting.jobs[0].kind else { panic!("another job") };
         *rounds = 1;
-        *compute = Compute::Normal { mean: Span::from_micros(10), sd: Span::ZERO };
+        *compute = Compute::Drawn(Distribution::Normal { mean: Span::from_micros(10), sd: Span::ZERO });
         let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(1) };
-        let (states, _) = observed(&setting, &machine);
+        let (seen, _) = observed(&setting, &machine);
+        // Both but for the 10 us that one is blocked.
+        let load = seen.load.unwrap();
+        let length = load.all.edges[load.all.edges.len() - 1] as f64 / 1000.0;
+        assert_eq!(load.all.mean(), 2.0);
+        assert!((load.runnable.mean() - (2.0 - 10.0 / length)).abs() < 1e-9, "{load:?}");
+        let states = seen.jobs;
         // 6 us to switch to one, which computes and blocks; 6 us later it is blocked and the other computes, is the last, and
         // leaves; 6 us later the first has its CPU again and the run is over. While both are in a switch, both count.
         let whole = &states[0].whole;
@@ -220,17 +272,42 @@ mod tests {
         assert_eq!(micros, [20, 0, 30, 16, 10]);
     }
 
+    #[test]
+    fn threads_are_in_no_state_before_they_arrive_and_jobs_without_copies_are_not_seen() {
+        let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(2) };
+        let mut setting = setting(1, 1, 10, "always-block", 1);
+        setting.jobs.remove(0);
+        let (alone, _) = observed(&setting, &machine);
+        let absent = scenario::Job { name: "absent".into(), copies: 0, ..setting.jobs[0].clone() };
+        setting.jobs[0].arrival.at = Span::from_micros(500);
+        setting.jobs.insert(0, absent);
+        let (states, _) = observed(&setting, &machine);
+        let (alone, states) = (alone.jobs, states.jobs);
+        assert_eq!((states.len(), states[0].job.as_str()), (1, "crew"));
+        for state in State::SIMULATED {
+            assert!((total(&states[0].whole, state) - total(&alone[0].whole, state)).abs() < 1.0, "{state:?}");
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn what_is_seen_adds_up_to_what_the_simulator_charges(
             copies in 1..3_u32, threads in 1..6_u32, micros in 1..40_u64, cpus in 1..5_u32, crowd in 1..4_u32,
-            scheduler in proptest::sample::select(Scheduler::ALL.to_vec()),
+            scheduler in proptest::sample::select(Scheduler::ALL.into_iter().filter(|scheduler| scheduler.shares_time()).collect::<Vec<_>>()),
             waiting in proptest::sample::select(vec!["always-block", "always-spin", "always-yield", "cs", "2cs+"]),
         ) {
             let setting = setting(copies, threads, micros, waiting, crowd);
-            let machine = Machine { scheduler, ..Machine::with_cpus(cpus) };
-            let (states, outcome) = observed(&setting, &machine);
+            // Slices of real kernels are so long that whoever yields would do so a million times.
+            let us = Span::from_micros;
+            let cfs = Cfs { latency: us(300), granularity: us(75), wakeup_granularity: us(100), migration_cost: us(50) };
+            let machine =
+                Machine { scheduler, tick: us(200), slice: us(150), timeslice: 3, cfs, ..Machine::with_cpus(cpus) };
+            let (seen, outcome) = observed(&setting, &machine);
+            let (states, load) = (seen.jobs, seen.load.unwrap());
+            let all = f64::from(copies * threads + crowd);
+            prop_assert!(load.runnable.means.iter().zip(&load.all.means).all(|(runnable, here)| *runnable >= -1e-9
+                && runnable <= here && *here <= all + 1e-9), "{load:?}");
             // The crowd has no barrier, and of the copies the first is enough.
             prop_assert_eq!(states.len(), 1);
             let (whole, job) = (&states[0].whole, &outcome.jobs[1]);

@@ -11,12 +11,28 @@ use super::{Estimate, average, sum_of_squares};
 pub struct TTest {
     /// The difference that was tested against zero, with its 95 % interval.
     pub difference: Estimate,
+    /// The standard error of the difference.
+    pub standard_error: f64,
     /// The difference in standard errors; infinite where there is a difference and nothing scatters.
     pub t: f64,
     /// Degrees of freedom; Welch's need not be whole.
     pub freedom: f64,
     /// How likely a difference at least this large would be if there were none.
     pub p: f64,
+}
+
+impl TTest {
+    /// How likely so small a difference would be if the true one were `bound` or more, in either direction: p of the two one-sided tests
+    /// (Schuirmann 1987). Below 5 %, the two are equivalent within the bound.
+    pub fn equivalence(&self, bound: f64) -> f64 {
+        let distance = bound - self.difference.mean.abs();
+        if self.standard_error == 0.0 {
+            return if distance > 0.0 { 0.0 } else { 1.0 };
+        }
+        // Of the two tests, the one at the nearer bound is the harder to pass.
+        let half = two_sided_t(distance / self.standard_error, self.freedom) / 2.0;
+        if distance >= 0.0 { half } else { 1.0 - half }
+    }
 }
 
 /// Tests whether the mean of the samples is zero; nothing for fewer than two samples.
@@ -59,9 +75,11 @@ pub fn welch(first: &[f64], second: &[f64]) -> Option<TTest> {
 fn tested(difference: f64, variance: f64, freedom: f64, samples: usize) -> Option<TTest> {
     let reach = two_sided_t_quantile(0.95, freedom)? * variance.sqrt();
     // Samples that are all the same differ for certain, or not at all.
-    let t = if difference == 0.0 { 0.0 } else { difference / variance.sqrt() };
+    let standard_error = variance.sqrt();
+    let t = if difference == 0.0 { 0.0 } else { difference / standard_error };
     let interval = Some((difference - reach, difference + reach));
-    Some(TTest { difference: Estimate { mean: difference, interval, samples }, t, freedom, p: two_sided_t(t, freedom) })
+    let difference = Estimate { mean: difference, interval, samples };
+    Some(TTest { difference, standard_error, t, freedom, p: two_sided_t(t, freedom) })
 }
 
 #[cfg(test)]
@@ -95,6 +113,24 @@ mod tests {
         let pairs = [(10.2, 9.1), (11.9, 11.2), (9.8, 9.9), (12.4, 10.8), (10.7, 9.6)];
         let interval = (0.0927419401854227, 1.6672580598145776);
         assert_test(paired(&pairs), 3.103520709777835, 4.0, 0.03609770798489509, interval);
+    }
+
+    #[test]
+    fn equivalence_is_what_the_two_one_sided_tests_say() {
+        let (first, second) = ([10.1, 9.8, 10.3, 10.0, 9.9], [10.2, 10.0, 10.4, 9.9, 10.1, 10.3]);
+        let test = welch(&first, &second).unwrap();
+        // By hand: means 10.02 and 10.15, variances 0.037 / 5 and 0.035 / 6, so a standard error of 0.115036.
+        assert_close(test.standard_error, 0.115_036, 1e-5);
+        // Both tests, each by itself.
+        let upper = two_sided_t((0.5 + test.difference.mean) / test.standard_error, test.freedom) / 2.0;
+        let lower = two_sided_t((0.5 - test.difference.mean) / test.standard_error, test.freedom) / 2.0;
+        assert_close(test.equivalence(0.5), upper.max(lower), 1e-12);
+        assert!(test.equivalence(0.5) < 0.05 && test.equivalence(0.2) > 0.05);
+        // At the bound it is as likely as not, and beyond more than that.
+        assert_close(test.equivalence(test.difference.mean.abs()), 0.5, 1e-12);
+        assert!(test.equivalence(0.05) > 0.5);
+        let same = welch(&[3.0; 4], &[3.0; 3]).unwrap();
+        assert_eq!((same.equivalence(0.1), same.equivalence(0.0)), (0.0, 1.0));
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Cast {
     pub fn of(setting: &Setting, cpus: u32) -> Cast {
         let mut cast = Cast { cpus, ..Cast::default() };
         for (name, job) in setting.jobs_with_copies() {
-            cast.add(name, job.kind.threads());
+            cast.add(name, job.kind.threads(cpus));
         }
         cast
     }

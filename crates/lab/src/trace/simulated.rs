@@ -12,7 +12,6 @@ use sim::scheduler::Why;
 use sim::watch::{Begins, Doing, Leaving, Watch};
 
 use scenario::Setting;
-use scenario::result::Outcome;
 
 use crate::trace::Writer;
 use crate::trace::model::{Cast, Event, Leaves, Phase};
@@ -35,23 +34,17 @@ impl<W: Write> Simulated<W> {
         let mut cast = Cast::of(setting, cpus);
         let threads = cast.threads.len();
         cast.add("switch".to_owned(), cpus);
-        let mut writer = Writer::new(to, cast, Instant::ZERO);
-        for thread in 0..threads as u32 {
-            let phase = Phase::Compute;
-            writer.tell(Instant::ZERO, Event::Begins { thread: ThreadId(thread), phase });
-        }
+        let writer = Writer::new(to, cast, Instant::ZERO);
         let switching = vec![None; cpus as usize];
         Simulated { writer, switches: threads as u32, switching, cpus: vec![CpuId(0); threads] }
     }
 
-    /// Ends the trace of the simulation that had this outcome.
+    /// Ends the trace of a simulation that was over then.
     ///
     /// # Errors
     ///
     /// What went wrong first with writing.
-    pub fn finish(mut self, outcome: &Outcome) -> std::io::Result<W> {
-        // A simulation is over when the last job ends that does.
-        let over = Instant::ZERO + outcome.jobs.iter().filter_map(|job| job.completion_ns).max().unwrap_or_default();
+    pub fn finish(mut self, over: Instant) -> std::io::Result<W> {
         for cpu in 0..self.switching.len() {
             if let Some((since, leaves)) = self.switching[cpu].take_if(|(since, _)| *since < over) {
                 self.shows_switch(since, CpuId(cpu as u32), leaves);
@@ -111,6 +104,7 @@ impl<W: Write> Watch for Simulated<W> {
 
     fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
         if why == Why::New {
+            self.writer.tell(at, Event::Begins { thread, phase: Phase::Compute });
             self.writer.tell(at, Event::Wakes { cpu: CpuId(0), waker: None, woken: thread });
         }
     }

@@ -47,12 +47,12 @@ struct Stage;
 impl Worlds for Stage {
     fn run(&self, world: World, setting: &Setting, seed: u64, _: &AtomicBool) -> Result<Executed, Failure> {
         let seed = if world == World::Host { seed + 1000 } else { seed };
-        let mut observer = Observer::new(setting);
+        let mut observer = Observer::new(setting, 2);
         let (outcome, _) = sim::run_watched::<Off, _>(&Machine::with_cpus(2), setting, seed, &mut observer)
             .map_err(|why| Failure::Failed(why.into()))?;
         let look = |millis| StateSample { at_ns: Span::from_millis(millis), job: JobId(0), runnable: 1, sleeping: 1 };
         Ok(match world {
-            World::Sim => Executed { outcome, states: observer.into_states(), ..Executed::default() },
+            World::Sim => Executed { outcome, states: observer.into_seen(), ..Executed::default() },
             World::Host => Executed { outcome, timeline: vec![look(0), look(1)], ..Executed::default() },
         })
     }

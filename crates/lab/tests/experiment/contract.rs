@@ -53,7 +53,9 @@ fn inner(object: &serde_json::Map<String, Value>, path: &str, found: &mut BTreeS
 fn every_field_is_documented_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let timeline = r#"[{ "at_ns": 7000, "job": 1, "runnable": 2, "sleeping": 1 }]"#;
-    Mock { timeline, ..Mock::new() }.experiment(read(CREW), BOTH, folder.path());
+    let pipeline = "stages = [{ name = \"read\", kind = \"io\", device = \"1 ms\" }]\nbuffers = 1\nrounds = 1";
+    let scenario = format!("{CREW}\n[[job]]\nname = \"line\"\nkind = \"pipeline\"\n{pipeline}\n");
+    Mock { timeline, ..Mock::new() }.experiment(read(&scenario), BOTH, folder.path());
     for file in ["report.json", "manifest.json"] {
         let mut found = BTreeSet::new();
         fields(&serde_json::from_slice(&fs::read(folder.path().join(file)).unwrap()).unwrap(), "", &mut found);

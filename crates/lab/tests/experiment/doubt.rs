@@ -30,7 +30,7 @@ fn report(arms_count: usize, repeat: u32, world: World, mut micros: impl FnMut(u
         let jobs = vec![JobOutcome { job: "crew".into(), completion_ns, ..JobOutcome::default() }];
         let factors: BTreeMap<_, _> = scenario.arms[arm].factors.iter().cloned().collect();
         let run = Run { world, factors, repeat, seed: 1, outcome: Outcome { jobs, ..Outcome::default() } };
-        samples.push(Sample { arm, run, states: Vec::new() });
+        samples.push(Sample { arm, run, states: Default::default() });
     }
     Report::new(&scenario, &[world], samples.len() as u64, samples, &[])
 }

@@ -3,6 +3,7 @@
 
 mod contract;
 mod doubt;
+mod fg;
 mod mock;
 mod page;
 mod paper;

@@ -11,7 +11,7 @@ use rowlock_lab::manifest::Provenance;
 use rowlock_lab::precision::Extent;
 use rowlock_lab::timestamp::Timestamp;
 use rowlock_lab::world::{Executed, Failure, Worlds};
-use scenario::result::{JobOutcome, MachineOutcome, Outcome, World};
+use scenario::result::{JobOutcome, MachineOutcome, Outcome, StageOutcome, World};
 use scenario::{Kind, Scenario, Setting, Span};
 
 pub(crate) const BOTH: &[World] = &[World::Sim, World::Host];
@@ -120,7 +120,7 @@ impl Worlds for Mock<'_> {
         self.called(format!("{} {} seed {seed}", world.name(), words.join(" ")))?;
         let timeline = if world == World::Host { self.timeline } else { "[]" };
         let timeline = serde_json::from_str(timeline).unwrap();
-        Ok(Executed { outcome: outcome(world, setting, seed), timeline, states: Vec::new() })
+        Ok(Executed { outcome: outcome(world, setting, seed), timeline, states: Default::default() })
     }
 
     fn measure_command(&self, argv: &[String], _: &AtomicBool) -> Result<Span, Failure> {
@@ -138,12 +138,13 @@ fn words(kind: &Kind) -> String {
         Kind::Barrier { waiting, .. } | Kind::Lock { waiting, .. } => waiting.to_string(),
         Kind::Cpu { threads, .. } => threads.to_string(),
         Kind::Command { work, .. } => work.map_or("unknown".to_owned(), |work| work.to_string()),
+        Kind::Pipeline(pipeline) => pipeline.priority.to_string(),
     }
 }
 
 fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
     let crowd: u64 =
-        setting.jobs.iter().filter(|job| job.kind.is_endless()).map(|job| u64::from(job.kind.threads())).sum();
+        setting.jobs.iter().filter(|job| job.kind.is_endless()).map(|job| u64::from(job.kind.threads(1))).sum();
     // A little noise that is the same in both worlds, and some that is only the host's.
     let noise = (seed % 7) * 300 + if world == World::Host { seed % 3 * 900 + 4_000 } else { 0 };
     let job = |(job, kind): (String, &scenario::Job)| match &kind.kind {
@@ -164,7 +165,16 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
                 delivered_work_ns: Some(Span::from_millis(100)),
                 voluntary_switches: Some(1_000 * (share % 7) + seed),
                 involuntary_switches: Some(crowd * 25),
+                ..JobOutcome::default()
             }
+        }
+        Kind::Pipeline(pipeline) => {
+            let stage = |stage: &scenario::pipeline::Stage| StageOutcome {
+                stage: stage.name.clone(),
+                refused: vec!["nice=-5: no".into()],
+                ..StageOutcome::default()
+            };
+            JobOutcome { job, stages: pipeline.stages.iter().map(stage).collect(), ..JobOutcome::default() }
         }
         Kind::Cpu { .. } | Kind::Command { .. } => JobOutcome {
             job,

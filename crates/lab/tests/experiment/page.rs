@@ -67,6 +67,30 @@ fn the_page_is_the_golden_one_and_the_same_results_give_the_same_bytes() {
 }
 
 #[test]
+fn an_axis_may_count_the_threads_and_then_all_numbers_of_threads_are_on_it() {
+    let labels = |axis: &str| {
+        let axis = format!("[experiment]\nx = \"{axis}\"");
+        let (page, report) = page(read(&CREW.replace("[experiment]", &axis)), BOTH);
+        let document = parse(&page);
+        let texts: Vec<String> = document
+            .descendants()
+            .filter(|node| node.has_tag_name("text"))
+            .filter_map(|node| node.text().map(str::to_owned))
+            .collect();
+        let captions = document.descendants().filter(|node| node.has_tag_name("figcaption")).count();
+        (texts, captions, report)
+    };
+    let (texts, captions, report) = labels("load");
+    assert!(texts.iter().any(|text| text == "load"), "{texts:?}");
+    for summary in &report.summaries {
+        assert_eq!(summary.x, Some(toml::Value::Float(summary.load)));
+        assert!(texts.contains(&summary.load.to_string()), "{} {texts:?}", summary.load);
+    }
+    // As with the number that is swept there is one drawing for each figure.
+    assert_eq!(captions, labels("job.crowd.threads").1);
+}
+
+#[test]
 fn the_page_says_in_sentences_what_the_text_says() {
     let (page, report) = page(read(CREW), BOTH);
     let sentences: Vec<String> = parse(&page)

@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use policy::priority::Kind as StageKind;
 use policy::record::Off;
 use policy::table::WAITING;
+use policy::waiting::Rule;
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use proptest::prelude::*;
+use rowlock_lab::trace::end_of_simulation;
 use rowlock_lab::trace::reader::{self, Trace};
 use rowlock_lab::trace::simulated::Simulated;
+use scenario::pipeline::{Stage, Structure};
 use scenario::result::Outcome;
-use scenario::{Compute, Job, Kind, Lengths, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Arrival, Cfs, Compute, Distribution, Job, Kind, Machine, MachineKeys, Pipeline, Scheduler, Setting};
 use sim::scheduler::Why;
 use sim::watch::{Begins, Doing, Watch};
 
@@ -67,12 +71,12 @@ fn traced(machine: &Machine, setting: &Setting, seed: u64) -> (Outcome, Trace, L
     let watch = Simulated::new(Vec::new(), setting, machine.cpus);
     let mut ledger = Ledger::new(machine.cpus, watch);
     let (outcome, _) = sim::run_watched::<Off, _>(machine, setting, seed, &mut ledger).unwrap();
-    let end = Instant::ZERO + outcome.jobs.iter().filter_map(|job| job.completion_ns).max().unwrap_or_default();
+    let end = end_of_simulation(setting, machine.step, seed, &outcome);
     for cpu in 0..machine.cpus {
         ledger.account(end, CpuId(cpu), Doing::Idle);
     }
     let Ledger { cpus, ran, wakings, rounds, other } = ledger;
-    let trace = reader::read(&other.finish(&outcome).unwrap()).unwrap();
+    let trace = reader::read(&other.finish(end).unwrap()).unwrap();
     (outcome, trace, Ledger { cpus, ran, wakings, rounds, other: () })
 }
 
@@ -91,27 +95,58 @@ fn us(n: u64) -> Span {
     Span::from_micros(n)
 }
 
+/// Reads, computes and writes, with so many buffers.
+fn line(buffers: u32, time: Span, rounds: u64, waiting: Rule) -> Pipeline {
+    let time = || Some(Distribution::exactly(time));
+    let stage =
+        |name: &str, kind, compute, device| Stage { name: name.into(), kind, compute, device, fork: 1, nice: 0 };
+    let stages = vec![
+        stage("read", StageKind::Io, None, time()),
+        Stage { fork: 2, ..stage("work", StageKind::Compute, time(), None) },
+        stage("write", StageKind::Io, time(), time()),
+    ];
+    let (structure, priority) = (Structure::Workers, policy::priority::Rule::DynamicUpDown);
+    Pipeline { stages, buffers, rounds, structure, shared: Vec::new(), priority, waiting }
+}
+
 fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
-    let kind = (0_usize..3, 1_u32..6, 0_u64..60, 1_u64..8, 0..WAITING.len(), prop::option::of(0_u64..600));
+    let kind = (0_usize..4, 1_u32..6, 0_u64..60, 1_u64..8, 0..WAITING.len(), prop::option::of(0_u64..600));
     let kind = kind.prop_map(|(kind, threads, mean, rounds, policy, work)| match kind {
-        0 => Kind::Cpu { threads, work: work.map(us) },
+        0 => Kind::Cpu { threads, work: work.map(|n| us(n).into()) },
         1 => {
             let (compute, critical) = (us(mean), us(mean / 2));
-            let [compute, critical] = [compute, critical].map(|mean| Lengths { mean, sd: Span::ZERO });
+            let [compute, critical] = [compute, critical].map(|mean| Distribution::Normal { mean, sd: Span::ZERO });
             Kind::Lock { threads, compute, critical, rounds, waiting: WAITING[policy].example }
         }
+        2 => Kind::Pipeline(line(threads, us(mean), rounds, WAITING[policy].example)),
         _ => {
-            let compute = Compute::Normal { mean: us(mean), sd: us(mean / 4) };
+            let compute = Compute::Drawn(Distribution::Normal { mean: us(mean), sd: us(mean / 4) });
             Kind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example }
         }
     });
-    let job = (1_u32..3, kind).prop_map(|(copies, kind)| Job { name: String::new(), copies, kind });
-    let machine = (1_u32..5, 0_u64..9, 0_u64..30, 1_u64..200, prop::sample::select(Scheduler::ALL.to_vec()));
+    let job = (1_u32..3, 0_u64..3, kind).prop_map(|(copies, at, kind)| {
+        let arrival = Arrival { at: us(300 * at), every: None };
+        Job { arrival, ..Job::new("", copies, kind) }
+    });
+    let machine = (
+        1_u32..5,
+        0_u64..9,
+        0_u64..30,
+        1_u64..200,
+        prop::sample::select(
+            Scheduler::ALL.into_iter().filter(|scheduler| scheduler.shares_time()).collect::<Vec<_>>(),
+        ),
+    );
     let machine = machine.prop_map(|(cpus, switch, wakeup, quantum, scheduler)| Machine {
         scheduler,
         context_switch: us(switch),
         wakeup_cost: us(wakeup),
         quantum: us(quantum),
+        // Slices of real kernels are so long that whoever yields would do so a million times.
+        tick: us(200),
+        slice: us(150),
+        timeslice: 3,
+        cfs: Cfs { latency: us(300), granularity: us(75), wakeup_granularity: us(100), migration_cost: us(50) },
         ..Machine::with_cpus(cpus)
     });
     (machine, prop::collection::vec(job, 1..4)).prop_map(|(machine, mut jobs)| {
@@ -129,7 +164,7 @@ proptest! {
         let (outcome, trace, ledger) = traced(&machine, &setting, seed);
         let names: Vec<_> = setting
             .jobs_with_copies()
-            .flat_map(|(name, job)| (0..job.kind.threads()).map(move |number| format!("{name}/{number}")))
+            .flat_map(|(name, job)| (0..job.kind.threads(machine.cpus)).map(move |number| format!("{name}/{number}")))
             .collect();
         let told = ledger.ran.iter().map(|(&(cpu, thread), &span)| ((u64::from(cpu.0), names[thread.index()].clone()), span));
         prop_assert_eq!(ran(&trace), told.collect::<BTreeMap<_, _>>());
@@ -145,7 +180,7 @@ proptest! {
             let rounds = history.phases.get("rounds").map_or(0, Vec::len);
             prop_assert_eq!(rounds, ledger.rounds);
         }
-        let end = outcome.jobs.iter().filter_map(|job| job.completion_ns).max().unwrap_or_default().as_nanos();
+        let end = end_of_simulation(&setting, machine.step, seed, &outcome).as_nanos();
         if let Some(percent) = outcome.machine.switch_percent {
             // The engine counts a yield that nobody takes the CPU from for a switch.
             let yields: u64 = outcome.jobs.iter().map(|job| history.running_at(&job.job, "yield")).sum();
@@ -167,11 +202,11 @@ proptest! {
 fn threads_that_block_are_woken_by_the_last_of_them() {
     let kind = Kind::Barrier {
         threads: 3,
-        compute: Compute::Normal { mean: us(50), sd: us(5) },
+        compute: Compute::Drawn(Distribution::Normal { mean: us(50), sd: us(5) }),
         rounds: 4,
         waiting: "always-block".parse().unwrap(),
     };
-    let jobs = vec![Job { name: "crew".into(), copies: 1, kind }];
+    let jobs = vec![Job::new("crew", 1, kind)];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
     let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(3) };
     let (_, trace, _) = traced(&machine, &setting, 1);
@@ -191,7 +226,7 @@ fn threads_that_block_are_woken_by_the_last_of_them() {
 
 #[test]
 fn switches_that_take_no_time_are_not_shown() {
-    let jobs = vec![Job { name: "x".into(), copies: 3, kind: Kind::Cpu { threads: 1, work: Some(us(500)) } }];
+    let jobs = vec![Job::new("x", 3, Kind::Cpu { threads: 1, work: Some(us(500).into()) })];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
     let free = Machine { context_switch: Span::ZERO, scheduler: Scheduler::Rr, ..Machine::with_cpus(1) };
     let (_, trace, _) = traced(&free, &setting, 1);

@@ -38,7 +38,7 @@ mod agreement;
 mod lock;
 
 use self::agreement::{Agreement, Conduct};
-use super::{Costs, Decision, Observation, Team, TeamState};
+use super::{Costs, Decision, Luck, Observation, Team, TeamState};
 use crate::units::{CpuId, Instant, Span};
 
 /// What of CS the bound is, in thousandths.
@@ -55,10 +55,6 @@ const USUAL_TICK: Span = Span::from_millis(4);
 const PATIENCE: Span = Span::from_millis(10);
 /// How many of a thread's latest computations tell its grain.
 const SAMPLES: usize = 4;
-/// How many failed spins in a row make a careful thread leave them out.
-const LUCK: u8 = 8;
-/// How many spins in a row it then leaves out before it tries again.
-const LEFT_OUT: u8 = 16;
 
 /// The adaptive rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,9 +78,8 @@ pub(super) struct Adaptive {
     /// When it last moved.
     moved: Instant,
     grain: Grain,
-    /// How many spins may still fail before they are left out, and how many have been since.
-    luck: u8,
-    left_out: u8,
+    /// Of its careful spins.
+    luck: Luck,
 }
 
 impl Adaptive {
@@ -105,8 +100,7 @@ impl Adaptive {
             strikes: 0,
             moved: Instant::ZERO,
             grain: Grain { left: None, latest: [Span::MAX; SAMPLES] },
-            luck: LUCK,
-            left_out: 0,
+            luck: Luck::NEW,
         }
     }
 
@@ -125,7 +119,7 @@ impl Adaptive {
             }
             Observation::Moved => self.settles(team),
             Observation::Spun(_) if self.conduct == Conduct::Careful => {
-                self.luck = self.luck.saturating_sub(1);
+                self.luck.fails();
                 Decision::Block
             }
             Observation::Spun(_) if self.is_impatient(team) => Decision::Block,
@@ -150,7 +144,7 @@ impl Adaptive {
     pub(super) fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
         self.grain.leaves(now);
         match seen {
-            Observation::Spun(_) => self.luck = (self.luck + 2).min(LUCK),
+            Observation::Spun(_) => self.luck.succeeds(),
             Observation::Yielded(took) => {
                 self.is_struck(took, now, state);
             }
@@ -197,14 +191,8 @@ impl Adaptive {
             Conduct::Open if missing_here => Decision::Yield,
             Conduct::Open => Decision::Spin(self.bound),
             Conduct::Careful if missing_here || team.threads > 2 * team.cpus => Decision::Block,
-            Conduct::Careful if self.luck == 0 && self.left_out < LEFT_OUT => {
-                self.left_out += 1;
-                Decision::Block
-            }
-            Conduct::Careful => {
-                self.left_out = 0;
-                Decision::Spin(self.bound)
-            }
+            Conduct::Careful if self.luck.spins() => Decision::Spin(self.bound),
+            Conduct::Careful => Decision::Block,
             Conduct::Gathered { yields: true, .. } => Decision::Yield,
             Conduct::Gathered { yields: false, .. } => Decision::Block,
         }

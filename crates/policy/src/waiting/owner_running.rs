@@ -7,31 +7,43 @@
 //! CPU, and has not been moved since, does not: the waiter runs there. So the awaited are *taken* to be running while none of them was
 //! last seen here; it looks again after each CS of spinning. Where it is not known who is awaited, it spins for one CS and
 //! blocks.
+//!
+//! A second one: after [`PATIENCE`] in one wait it blocks. A sibling that was never seen, or was moved since, may be ready behind the spinning
+//! thread on its own CPU; a real-time thread would keep it from there for ever.
 
-use super::{Costs, Decision, Observation, Team, TwoPhase};
-use crate::units::Span;
+use super::{Costs, Decision, Missing, Observation, Team, TwoPhase};
+use crate::units::{Instant, Span};
 
 /// It looks no oftener than this, however cheap a context switch is.
 const SHORTEST_LOOK: Span = Span::from_micros(1);
+
+/// For how long one wait takes the awaited to be running without having seen it.
+const PATIENCE: Span = Span::from_millis(10);
 
 /// The owner-running rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnerRunning {
     cs: Span,
+    /// When the present wait began.
+    began: Instant,
     /// For waits of which nobody knows for whom they are.
     blind: TwoPhase,
 }
 
 impl OwnerRunning {
     pub(super) const fn new(costs: Costs) -> OwnerRunning {
-        OwnerRunning { cs: costs.cs, blind: TwoPhase::new(costs.cs) }
+        OwnerRunning { cs: costs.cs, began: Instant::ZERO, blind: TwoPhase::new(costs.cs) }
     }
 
     pub(super) fn step(&mut self, team: &Team<'_>, seen: Observation) -> Decision {
         let blind = self.blind.step(seen);
+        if seen == Observation::Arrived {
+            self.began = team.now;
+        }
+        let is_here = |missing: &Missing| missing.last_seen == Some(team.own_cpu);
         if team.missing.is_empty() {
             blind
-        } else if team.missing.iter().any(|missing| missing.last_seen == Some(team.own_cpu)) {
+        } else if team.missing.iter().any(is_here) || team.now.since(self.began) >= PATIENCE {
             Decision::Block
         } else {
             Decision::Spin(self.cs.max(SHORTEST_LOOK))
@@ -42,8 +54,7 @@ impl OwnerRunning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{CpuId, Instant, ThreadId};
-    use crate::waiting::Missing;
+    use crate::units::{CpuId, ThreadId};
 
     const CS: Span = Span::from_micros(6);
 
@@ -101,5 +112,30 @@ mod tests {
             steps(&[(Observation::Arrived, &[]), (Observation::Spun(CS), &[]), (Observation::Woken, &[])]),
             [Decision::Spin(CS), Decision::Block, Decision::Block]
         );
+    }
+
+    #[test]
+    fn it_loses_patience_with_those_it_takes_to_be_running_and_has_it_anew_in_the_next_wait() {
+        let mut rule = OwnerRunning::new(Costs { cs: CS, ..Costs::default() });
+        let missing = [Missing { thread: ThreadId(1), last_seen: None }];
+        let mut step = |at: Span, seen| {
+            let team = Team {
+                now: Instant::ZERO + at,
+                threads: 2,
+                cpus: 1,
+                own_cpu: CpuId(0),
+                missing: &missing,
+                load: 0,
+                movable: false,
+                draw: 0,
+            };
+            rule.step(&team, seen)
+        };
+        let (begin, end) = (Span::from_millis(5), Span::from_millis(15));
+        assert_eq!(step(begin, Observation::Arrived), Decision::Spin(CS));
+        assert_eq!(step(end - Span::from_nanos(1), Observation::Spun(CS)), Decision::Spin(CS));
+        assert_eq!(step(end, Observation::Spun(CS)), Decision::Block);
+        assert_eq!(step(end, Observation::Woken), Decision::Block);
+        assert_eq!(step(end, Observation::Arrived), Decision::Spin(CS));
     }
 }

@@ -7,12 +7,16 @@ use policy::Span;
 use policy::wakeup::Scheme;
 use toml::de::{DeTable, DeValue};
 
+use super::distribution::distribution;
+use super::pipeline::pipeline;
 use super::table::{Report, Table};
 use super::value::{self, Node};
+use crate::arrival::Arrival;
 use crate::diagnostics::{Diagnostic, quoted};
-use crate::keys::{self, Key, compute, experiment, file, job, machine};
+use crate::distribution::Distribution;
+use crate::keys::{self, Key, experiment, file, job, machine, stage};
 use crate::model::{
-    Accounting, Compute, Granularity, Job, Kind, Lengths, Machine, MachineKeys, Scheduler, Setting, Tie,
+    Accounting, Attributes, Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler, Setting, Tie,
 };
 
 /// Reads the setting of one arm: of the file with the arm's values in it. `None` where something was reported.
@@ -28,7 +32,7 @@ pub(super) fn setting(root: &Table<'_, '_>, report: &mut Report) -> Option<Setti
         .and_then(|node| node.get_ref().as_table().map(|entries| Table::new("`[experiment]`", node.span(), entries)))
         .and_then(|table| table.read(&experiment::KEEP_RUNNING, report, value::flag))
         .unwrap_or(false);
-    let jobs = jobs(root, report);
+    let jobs = jobs(root, machine.cpus, report);
     if report.mark() != mark {
         return None;
     }
@@ -50,8 +54,16 @@ fn machine_keys(table: &Table<'_, '_>, report: &mut Report) -> MachineKeys {
         quantum: span(&machine::QUANTUM),
         tick: span(&machine::TICK),
         slice: span(&machine::SLICE),
+        latency: span(&machine::LATENCY),
+        granularity: span(&machine::GRANULARITY),
+        wakeup_granularity: span(&machine::WAKEUP_GRANULARITY),
+        migration_cost: span(&machine::MIGRATION_COST),
+        running_time: span(&machine::RUNNING_TIME),
         cpus: table.read(&machine::CPUS, report, value::count),
+        levels: table.read(&machine::LEVELS, report, value::count),
+        boost: table.read(&machine::BOOST, report, value::period),
         spin_margin: table.read(&machine::SPIN_MARGIN, report, value::margin),
+        device_depth: table.read(&machine::DEVICE_DEPTH, report, value::count),
         scheduler: named(table, &machine::SCHEDULER, report, &Scheduler::ALL, Scheduler::name),
         tie: named(table, &machine::TIE, report, &Tie::ALL, Tie::name),
         allocation: table.read(&machine::ALLOCATION, report, value::count),
@@ -59,9 +71,11 @@ fn machine_keys(table: &Table<'_, '_>, report: &mut Report) -> MachineKeys {
         bonus: table.read(&machine::BONUS, report, value::count),
         threshold: table.read(&machine::THRESHOLD, report, value::count),
         accounting: named(table, &machine::ACCOUNTING, report, &Accounting::ALL, Accounting::name),
+        groups: table.read(&machine::GROUPS, report, value::flag),
         charge_switch: table.read(&machine::CHARGE_SWITCH, report, value::flag),
         tail: table.read(&machine::TAIL, report, value::flag),
         wakeup: named(table, &machine::WAKEUP, report, &Scheme::ALL, Scheme::name),
+        timeslice: table.read(&machine::TIMESLICE, report, value::count),
     };
     let says_how_many = [machine::LIKE, machine::CPUS].iter().any(|key| table.get(key, report).is_some());
     if !says_how_many {
@@ -72,7 +86,7 @@ fn machine_keys(table: &Table<'_, '_>, report: &mut Report) -> MachineKeys {
 }
 
 /// A value that is written by its name.
-fn named<T: Copy>(
+pub(super) fn named<T: Copy>(
     table: &Table<'_, '_>,
     key: &Key,
     report: &mut Report,
@@ -86,7 +100,7 @@ fn named<T: Copy>(
 /// A job and the place of its header.
 type Placed = (Job, Range<usize>);
 
-fn jobs(root: &Table<'_, '_>, report: &mut Report) -> Vec<Placed> {
+fn jobs(root: &Table<'_, '_>, cpus: Option<u32>, report: &mut Report) -> Vec<Placed> {
     let Some(node) = root.get(&file::JOB, report) else { return Vec::new() };
     let DeValue::Array(array) = node.get_ref() else {
         report.add(*value::mismatch(&file::JOB, node));
@@ -118,18 +132,39 @@ fn jobs(root: &Table<'_, '_>, report: &mut Report) -> Vec<Placed> {
             }
         }
         let copies = table.read(&job::COPIES, report, value::count).unwrap_or(1);
+        let attributes = attributes(&table, cpus, report);
+        let arrival = Arrival {
+            at: table.read(&job::ARRIVAL, report, value::span).unwrap_or(Span::ZERO),
+            every: table.get(&job::EVERY, report).and_then(|node| distribution(&job::EVERY, node, report)),
+        };
         let kind = kind(&table, report);
         if let (Some(name), Some(kind)) = (name, kind) {
-            jobs.push((Job { name, copies, kind }, node.span()));
+            jobs.push((Job { attributes, arrival, ..Job::new(name, copies, kind) }, node.span()));
         }
     }
     jobs
 }
 
+/// How the kernel is asked to schedule a job's threads, on a machine with so many CPUs as far as that is known.
+fn attributes(table: &Table<'_, '_>, cpus: Option<u32>, report: &mut Report) -> Attributes {
+    let nice = table.read(&job::NICE, report, value::nice).unwrap_or(0);
+    let set = table.read(&job::CPUS, report, value::cpus);
+    if let (Some(set), Some(cpus), Some(node)) = (&set, cpus, table.get(&job::CPUS, report))
+        && set.iter().all(|cpu| cpu.0 >= cpus)
+    {
+        let message = format!("{} cannot run anywhere: there is no CPU {set}", table.what);
+        let last = cpus - 1;
+        report.add(
+            Diagnostic::new(node.span(), message).help(format!("the machine has CPUs 0 to {last}: name some of them")),
+        );
+    }
+    Attributes { nice, cpus: set, slice: table.read(&job::SLICE, report, value::span) }
+}
+
 fn kind(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
     let Some(name) = table.read(&job::KIND, report, value::one_of) else {
         // Without a kind every key of every kind may be right.
-        let any = [job::COMMON, job::BARRIER, job::LOCK, job::CPU, job::COMMAND];
+        let any = [job::COMMON, job::BARRIER, job::LOCK, job::CPU, job::COMMAND, job::PIPELINE];
         table.check_keys(&any, report, |_| None);
         return None;
     };
@@ -139,17 +174,20 @@ fn kind(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
         let owners: Vec<String> = owners.map(|(kind, _)| format!("`{kind}`")).collect();
         let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
         let jobs = value::listed(&owners, "and");
-        (!owners.is_empty()).then(|| format!("it belongs to jobs of kind {jobs}; this one is of kind `{name}`"))
+        let names: Vec<&str> = job::COMMON.iter().chain(own.iter()).map(|key| key.name).collect();
+        let elsewhere = format!("it belongs to jobs of kind {jobs}; this one is of kind `{name}`");
+        (!owners.is_empty()).then(|| value::with_nearest(written, &names, &elsewhere))
     });
     if name == Kind::NAMES[0] {
         barrier(table, report)
     } else if name == Kind::NAMES[1] {
         lock(table, report)
     } else if name == Kind::NAMES[2] {
-        Some(Kind::Cpu {
-            threads: table.read(&job::THREADS, report, value::count).unwrap_or(1),
-            work: table.read(&job::WORK, report, value::span),
-        })
+        let threads = table.read(&job::THREADS, report, value::count).unwrap_or(1);
+        let work = table.get(&job::WORK, report).and_then(|node| distribution(&job::WORK, node, report));
+        Some(Kind::Cpu { threads, work })
+    } else if name == Kind::NAMES[4] {
+        pipeline(table, report).map(Kind::Pipeline)
     } else {
         let argv = table.read(&job::ARGV, report, value::words);
         let threads = table.read(&job::SPREAD, report, value::count).unwrap_or(1);
@@ -160,13 +198,10 @@ fn kind(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
 
 fn barrier(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
     let threads = table.read(&job::PARTIES, report, value::count);
-    let rounds = table.read(&job::ROUNDS, report, value::count);
     let waiting = table.read(&job::WAITING, report, value::waiting);
     let written = (table.get(&job::COMPUTE, report), table.get(&job::GRANULARITY, report));
     let compute = match written {
-        (Some(node), None) => {
-            lengths(&job::COMPUTE, node, report).map(|Lengths { mean, sd }| Compute::Normal { mean, sd })
-        }
+        (Some(node), None) => distribution(&job::COMPUTE, node, report).map(Compute::Drawn),
         (None, Some(_)) => table.read(&job::GRANULARITY, report, value::one_of).and_then(|name| {
             let granularity = Granularity::ALL.into_iter().find(|granularity| granularity.name() == name);
             granularity.map(Compute::Granularity)
@@ -183,54 +218,79 @@ fn barrier(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
             None
         }
     };
+    let mean = match &compute {
+        Some(Compute::Drawn(times)) => Some(times.mean()),
+        // What it is depends on a cost that may not be known before the run.
+        Some(Compute::Granularity(_)) => None,
+        None => Some(1.0),
+    };
+    let rounds = rounds(table, &job::ROUNDS, mean, report);
     Some(Kind::Barrier { threads: threads?, compute: compute?, rounds: rounds?, waiting: waiting? })
+}
+
+/// How many rounds there are, where a thread computes for so many nanoseconds on the average in each: as many as are written, or as many
+/// as make up the `work` that is written in their place.
+fn rounds(table: &Table<'_, '_>, key: &Key, mean: Option<f64>, report: &mut Report) -> Option<u64> {
+    let work = &job::IN_PLACE_OF_ROUNDS;
+    match (table.get(key, report), table.get(work, report)) {
+        (Some(_), None) => table.read(key, report, value::count),
+        (None, Some(node)) => {
+            let span = table.read(work, report, value::span)?;
+            let Some(mean) = mean else {
+                let diagnostic =
+                    Diagnostic::new(node.span(), "how many rounds this makes depends on what a switch costs");
+                report.add(diagnostic.help("write `rounds`, or `compute` in place of `granularity`"));
+                return None;
+            };
+            // A draw is at least a step, and so a nanosecond.
+            let rounds = (span.as_nanos() as f64 / mean.max(1.0)).ceil().max(1.0);
+            if rounds > keys::MOST_ROUNDS as f64 {
+                let diagnostic =
+                    Diagnostic::new(node.span(), format!("this makes more than {} rounds", keys::MOST_ROUNDS));
+                report.add(diagnostic.help("write less `work`, or a longer `compute`"));
+                return None;
+            }
+            Some(rounds as u64)
+        }
+        (Some(rounds), Some(work)) => {
+            let diagnostic = Diagnostic::new(work.span(), "both `rounds` and `work` are given");
+            let diagnostic = diagnostic.context(rounds.span(), "this says it as well");
+            report.add(diagnostic.help("both say how much there is to do: keep one"));
+            None
+        }
+        (None, None) => {
+            let message = format!("{} has neither `rounds` nor `work`", table.what);
+            report.missing(Diagnostic::new(table.header.clone(), message).help(value::example(key)));
+            None
+        }
+    }
 }
 
 fn lock(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
     let threads = table.read(&job::CONTENDERS, report, value::count);
-    let rounds = table.read(&job::TURNS, report, value::count);
     let waiting = table.read(&job::WAITING, report, value::waiting);
-    let mut lengths = |key| table.get(key, report).and_then(|node| lengths(key, node, report));
-    let (compute, critical) = (lengths(&job::OUTSIDE), lengths(&job::CRITICAL));
+    let mut time = |key| table.get(key, report).and_then(|node| distribution(key, node, report));
+    let (compute, critical) = (time(&job::OUTSIDE), time(&job::CRITICAL));
+    let mean = |times: &Option<Distribution>| times.as_ref().map_or(1.0, Distribution::mean);
+    let rounds = rounds(table, &job::TURNS, Some(mean(&compute) + mean(&critical)), report);
     Some(Kind::Lock { threads: threads?, compute: compute?, critical: critical?, rounds: rounds?, waiting: waiting? })
-}
-
-/// Lengths as the `key` has them: a span, or a table of mean and deviation.
-fn lengths(key: &Key, node: &Node<'_>, report: &mut Report) -> Option<Lengths> {
-    let Some(entries) = node.get_ref().as_table() else {
-        let mean = value::span(key, node).map_err(|diagnostic| report.add(*diagnostic)).ok()?;
-        return Some(Lengths { mean, sd: Span::ZERO });
-    };
-    let table = Table::new(format!("`{}`", key.name), node.span(), entries);
-    table.check_keys(&[compute::ALL], report, |_| None);
-    let mean = table.read(&compute::MEAN, report, value::span);
-    let sd = match table.get(&compute::SD, report) {
-        Some(_) => table.read(&compute::SD, report, value::span)?,
-        None => Span::ZERO,
-    };
-    let mean = mean?;
-    if sd > mean {
-        let place = table.get(&compute::SD, report).map_or(node.span(), toml::Spanned::span);
-        let diagnostic = Diagnostic::new(place, format!("`sd` ({sd}) is above `mean` ({mean})"));
-        report.add(diagnostic.label("more than one draw in six would be negative").help("write a smaller `sd`"));
-        return None;
-    }
-    Some(Lengths { mean, sd })
 }
 
 /// Checks what no single job can be blamed for: that the run ends, and that its sums fit their types and the memory.
 fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut Report) {
     if let Some((_, first)) = jobs.first()
-        && jobs.iter().all(|(job, _)| job.kind.is_endless())
+        && jobs.iter().all(|(job, _)| job.copies == 0 || job.kind.is_endless())
     {
         let diagnostic = Diagnostic::new(first.clone(), "no job ever ends");
         report.missing(diagnostic.help("a run ends with its last job that ends: give one of them `work`"));
     }
+    // The CPUs of the machine that rowlock runs on are not known here: as many as a pipeline can use.
+    let cpus = machine.cpus.unwrap_or(u32::MAX);
     let cs = machine.complete(&Machine::with_cpus(1)).context_switch;
     let mut threads = 0_u64;
     let mut work = 0.0;
     for (job, header) in jobs {
-        let of_job = u64::from(job.copies) * u64::from(job.kind.threads());
+        let of_job = u64::from(job.copies) * u64::from(job.kind.threads(cpus));
         threads += of_job;
         if threads > keys::MOST_THREADS {
             let message = format!("the jobs up to here have more than {} threads together", keys::MOST_THREADS);
@@ -238,12 +298,13 @@ fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut Report) {
             return;
         }
         work += match &job.kind {
-            Kind::Barrier { rounds, compute, .. } => of_job as f64 * *rounds as f64 * compute.on(cs).mean,
+            Kind::Barrier { rounds, compute, .. } => of_job as f64 * *rounds as f64 * compute.mean(cs),
             Kind::Lock { rounds, compute, critical, .. } => {
-                of_job as f64 * *rounds as f64 * (compute.normal().mean + critical.normal().mean)
+                of_job as f64 * *rounds as f64 * (compute.mean() + critical.mean())
             }
-            Kind::Cpu { work, .. } => of_job as f64 * work.unwrap_or(Span::ZERO).as_nanos() as f64,
+            Kind::Cpu { work, .. } => of_job as f64 * work.as_ref().map_or(0.0, Distribution::mean),
             Kind::Command { work, .. } => f64::from(job.copies) * work.unwrap_or(Span::ZERO).as_nanos() as f64,
+            Kind::Pipeline(pipeline) => f64::from(job.copies) * pipeline.rounds as f64 * pipeline.mean_of_a_round(),
         };
         if work > keys::MOST_WORK.as_nanos() as f64 {
             let message = "the jobs up to here compute for more than 100 years together";
@@ -254,9 +315,31 @@ fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut Report) {
     }
 }
 
-/// The name that each job of the file was given, with its number; jobs without one are left out.
-pub(super) fn job_names<'t>(root: &'t DeTable<'_>) -> Vec<(&'t str, usize)> {
-    let jobs = root.get(file::JOB.name).and_then(|node| node.get_ref().as_array());
-    let names = jobs.into_iter().flat_map(|array| array.iter().enumerate());
-    names.filter_map(|(index, node)| Some((node.get_ref().get(job::NAME.name)?.get_ref().as_str()?, index))).collect()
+/// A job of the file that was given a name.
+#[derive(Debug)]
+pub(super) struct NamedJob<'t> {
+    pub(super) name: &'t str,
+    pub(super) index: usize,
+    /// The names of its stages, each with its number; stages without one are left out.
+    pub(super) stages: Vec<(&'t str, usize)>,
+}
+
+/// The jobs of the file that have names.
+pub(super) fn named_jobs<'t>(root: &'t DeTable<'_>) -> Vec<NamedJob<'t>> {
+    let jobs = names(root.get(file::JOB.name), &job::NAME);
+    jobs.map(|(node, name, index)| {
+        let stages = names(node.get_ref().get(job::STAGES.name), &stage::NAME);
+        NamedJob { name, index, stages: stages.map(|(_, name, index)| (name, index)).collect() }
+    })
+    .collect()
+}
+
+/// The tables of a list that have a name, each with it and its number.
+fn names<'t, 'i: 't>(
+    list: Option<&'t Node<'i>>,
+    key: &Key,
+) -> impl Iterator<Item = (&'t Node<'i>, &'t str, usize)> + use<'t, 'i> {
+    let name = key.name;
+    let tables = list.and_then(|node| node.get_ref().as_array()).into_iter().flat_map(|array| array.iter().enumerate());
+    tables.filter_map(move |(index, node)| Some((node, node.get_ref().get(name)?.get_ref().as_str()?, index)))
 }

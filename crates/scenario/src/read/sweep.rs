@@ -1,4 +1,5 @@
-//! Sweeps: the paths that vary, their values, and the file with one combination of values in it.
+//! Sweeps: the paths that vary, alone or several together, their values, and the file with one combination of values in
+//! it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,21 +9,23 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::setting::job_names;
+use super::setting::{NamedJob, named_jobs};
 use super::table::Report;
 use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
-use crate::keys::{self, Key, compute, experiment, file, job, machine};
+use crate::keys::{self, Key, compute, experiment, file, job, machine, stage};
 
-/// A path that is swept, and its values.
+/// What is swept, and its values: a path, or several that vary together.
 #[derive(Clone, Debug)]
 pub(super) struct Factor<'i> {
-    /// As it is written.
+    /// The path as it is written; of several, all of them with [`keys::TOGETHER`] between them.
     pub(super) path: String,
     /// Where it is written.
     span: Range<usize>,
-    place: Place,
-    values: Vec<(Node<'i>, toml::Value)>,
+    /// Every path, and where it leads.
+    places: Vec<(String, Place)>,
+    /// The values, each with its parts: one for each path.
+    values: Vec<(Vec<Node<'i>>, toml::Value)>,
 }
 
 /// Where in the file a path leads.
@@ -32,8 +35,17 @@ struct Place {
     section: &'static Key,
     /// Which table of the section, where that is a list.
     index: usize,
-    /// The keys from there on.
-    keys: Vec<&'static str>,
+    /// The way from there on.
+    steps: Vec<Step>,
+}
+
+/// A step on the way to a value.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// To the value of a key.
+    Key(&'static str),
+    /// To a table of a list, by its number.
+    Number(usize),
 }
 
 /// Reads the swept paths; reports what is wrong with them. What is wrong is left out.
@@ -50,15 +62,15 @@ pub(super) fn factors<'i>(root: &DeTable<'i>, report: &mut Report) -> Vec<Factor
     }
     let mut written: Vec<_> = table.iter().collect();
     written.sort_by_key(|(path, _)| path.span().start);
-    let jobs = job_names(root);
+    let jobs = named_jobs(root);
     let mut factors: Vec<Factor<'i>> = Vec::new();
     for (path, node) in written {
         match factor(path, node, &jobs) {
-            Ok(factor) => match factors.iter().find(|other| overlap(&other.path, &factor.path)) {
-                Some(other) => {
-                    let message = format!("`{}` and `{}` are both swept", other.path, factor.path);
-                    let diagnostic = Diagnostic::new(factor.span, message).context(other.span.clone(), "one of them");
-                    report.add(diagnostic.help("one is a part of the other: sweep one of them"));
+            Ok(factor) => match factors.iter().find_map(|other| other.overlap(&factor)) {
+                Some((span, one, other)) => {
+                    let message = format!("`{one}` and `{other}` are both swept");
+                    let diagnostic = Diagnostic::new(factor.span, message).context(span, "one of them");
+                    report.add(diagnostic.help(OVERLAP));
                 }
                 None => factors.push(factor),
             },
@@ -68,26 +80,34 @@ pub(super) fn factors<'i>(root: &DeTable<'i>, report: &mut Report) -> Vec<Factor
     factors
 }
 
-/// The paths that are written in the sweep, right or wrong, in alphabetical order.
-pub(super) fn written_paths<'t>(root: &'t DeTable<'_>) -> Vec<&'t str> {
+/// What is written in the sweep as swept, right or wrong, in alphabetical order.
+pub(super) fn written_paths(root: &DeTable<'_>) -> Vec<String> {
     let table = sweep(root).and_then(|node| node.get_ref().as_table());
-    table.into_iter().flat_map(DeTable::keys).map(|path| path.get_ref().as_ref()).collect()
+    table.into_iter().flat_map(DeTable::keys).map(|path| one_form(path.get_ref())).collect()
+}
+
+/// Paths that vary together in the one form in which they are known: whoever writes them may leave out or add blanks.
+pub(super) fn one_form(written: &str) -> String {
+    written.split(keys::TOGETHER.trim()).map(str::trim).collect::<Vec<_>>().join(keys::TOGETHER)
 }
 
 fn sweep<'t, 'i>(root: &'t DeTable<'i>) -> Option<&'t Node<'i>> {
     root.get(file::EXPERIMENT.name)?.get_ref().get(experiment::SWEEP.name)
 }
 
-/// Whether one of the paths is a part of the other.
+const OVERLAP: &str = "one is a part of the other, or the same: sweep one of them";
+
+/// Whether one of the paths is a part of the other, or the same.
 fn overlap(a: &str, b: &str) -> bool {
-    let within = |whole: &str, part: &str| part.strip_prefix(whole).is_some_and(|rest| rest.starts_with('.'));
+    let within =
+        |whole: &str, part: &str| part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     within(a, b) || within(b, a)
 }
 
 fn factor<'i>(
     path: &Spanned<Cow<'i, str>>,
     node: &Node<'i>,
-    jobs: &[(&str, usize)],
+    jobs: &[NamedJob<'_>],
 ) -> Result<Factor<'i>, Box<Diagnostic>> {
     let written: &str = path.get_ref();
     let wrong = |span, message: String, help: String| Err(Box::new(Diagnostic::new(span, message).help(help)));
@@ -95,13 +115,20 @@ fn factor<'i>(
         let help = "write the whole path in quotes, as in `\"job.crew.threads\" = [2, 4]`".to_owned();
         return wrong(path.span(), format!("{} is only the beginning of a path", quoted(written)), help);
     }
-    let Some(place) = place(written, jobs) else {
-        let paths = all_paths(jobs);
-        let help = did_you_mean(written, paths.iter().map(String::as_str)).unwrap_or_else(|| {
-            "a path is machine.KEY, job.NAME.KEY or experiment.keep_running; a job's name cannot be swept".to_owned()
-        });
-        return wrong(path.span(), format!("no path {} to sweep", quoted(written)), help);
-    };
+    let mut places: Vec<(String, Place)> = Vec::new();
+    for single in written.split(keys::TOGETHER.trim()).map(str::trim) {
+        let Some(place) = place(single, jobs) else {
+            let paths = all_paths(jobs);
+            let help = did_you_mean(single, paths.iter().map(String::as_str)).unwrap_or_else(|| {
+                "a path is machine.KEY, job.NAME.KEY, job.NAME.stages.STAGE.KEY or experiment.keep_running; names cannot be swept".to_owned()
+            });
+            return wrong(path.span(), format!("no path {} to sweep", quoted(single)), help);
+        };
+        if let Some((other, _)) = places.iter().find(|(other, _)| overlap(other, single)) {
+            return wrong(path.span(), format!("`{other}` and `{single}` are both swept"), OVERLAP.to_owned());
+        }
+        places.push((single.to_owned(), place));
+    }
     let Some(array) = node.get_ref().as_array() else {
         let help = format!("write all of its values, as in `\"{written}\" = [...]`");
         return wrong(node.span(), format!("the values of {} are no list", quoted(written)), help);
@@ -121,44 +148,80 @@ fn factor<'i>(
             let diagnostic = Diagnostic::new(node.span(), "this value is swept twice").context(first, "here already");
             return Err(Box::new(diagnostic.help("leave one of them out: arms are told apart by their values")));
         }
-        values.push((node.clone(), plain));
+        values.push((parts(node, places.len())?, plain));
     }
-    Ok(Factor { path: written.to_owned(), span: path.span(), place, values })
+    Ok(Factor { path: one_form(written), span: path.span(), places, values })
+}
+
+/// The parts of a value for so many paths: of several, it is a list with a part for each.
+fn parts<'i>(node: &Node<'i>, paths: usize) -> Result<Vec<Node<'i>>, Box<Diagnostic>> {
+    if paths == 1 {
+        return Ok(vec![node.clone()]);
+    }
+    let parts = node.get_ref().as_array().filter(|parts| parts.len() == paths);
+    let found = match node.get_ref().as_array().map(|parts| parts.len()) {
+        None => "this is no list".to_owned(),
+        Some(1) => "this is one value".to_owned(),
+        Some(more) => format!("these are {more} values"),
+    };
+    parts.map(|parts| parts.iter().cloned().collect()).ok_or_else(|| {
+        let diagnostic = Diagnostic::new(node.span(), format!("{paths} paths vary together here")).label(found);
+        Box::new(diagnostic.help("write a list with a value for each path, in their order, as in `[[2, 16], [4, 8]]`"))
+    })
 }
 
 /// Where a path leads, if it can be swept.
-fn place(path: &str, jobs: &[(&str, usize)]) -> Option<Place> {
+fn place(path: &str, jobs: &[NamedJob<'_>]) -> Option<Place> {
     let segments: Vec<&str> = path.split('.').collect();
     let (section, index, rest) = match segments.as_slice() {
         ["machine", rest @ ..] => (&file::MACHINE, 0, rest),
         ["experiment", rest @ ..] => (&file::EXPERIMENT, 0, rest),
-        ["job", name, rest @ ..] => (&file::JOB, jobs.iter().find(|(job, _)| job == name)?.1, rest),
+        ["job", name, rest @ ..] => {
+            let job = jobs.iter().find(|job| job.name == *name)?;
+            if let [list, name, rest @ ..] = rest
+                && *list == job::STAGES.name
+            {
+                let number = job.stages.iter().find(|(stage, _)| stage == name)?.1;
+                let to_stage = [Step::Key(job::STAGES.name), Step::Number(number)];
+                let keys = sweepable(&job::STAGES).into_iter().find(|keys| keys.iter().eq(rest))?;
+                let steps = to_stage.into_iter().chain(keys.into_iter().map(Step::Key)).collect();
+                return Some(Place { section: &file::JOB, index: job.index, steps });
+            }
+            (&file::JOB, job.index, rest)
+        }
         _ => return None,
     };
     let keys = sweepable(section).into_iter().find(|keys| keys.iter().eq(rest))?;
-    Some(Place { section, index, keys })
+    Some(Place { section, index, steps: keys.into_iter().map(Step::Key).collect() })
 }
 
-/// What can be swept below a section, each as a list of keys.
+/// What can be swept below a section or in a stage, each as a list of keys.
 fn sweepable(section: &Key) -> Vec<Vec<&'static str>> {
-    let lists: Vec<&[Key]> = match section.name {
-        "machine" => machine::ALL.to_vec(),
-        "job" => vec![job::COMMON, job::BARRIER, job::LOCK, job::CPU, job::COMMAND],
-        _ => vec![&[experiment::KEEP_RUNNING]],
+    let (lists, lengths): (Vec<&[Key]>, &[Key]) = match section.name {
+        "machine" => (machine::ALL.to_vec(), &[]),
+        "job" => {
+            let kinds = job::OF_KINDS.iter().map(|(_, keys)| *keys);
+            (std::iter::once(job::COMMON).chain(kinds).collect(), &[job::COMPUTE, job::CRITICAL, job::WORK, job::EVERY])
+        }
+        "stages" => (vec![stage::ALL], &[stage::COMPUTE, stage::DEVICE]),
+        _ => (vec![&[experiment::KEEP_RUNNING]], &[]),
     };
     let single = lists.into_iter().flatten().map(|key| key.name);
     let single = single.filter(|&name| name != job::NAME.name).map(|name| vec![name]);
-    let within = [job::COMPUTE, job::CRITICAL].into_iter();
-    let within = within.flat_map(|lengths| compute::ALL.iter().map(move |key| vec![lengths.name, key.name]));
-    single.chain(within.filter(|_| section.name == file::JOB.name)).collect()
+    let within = lengths.iter().flat_map(|lengths| compute::ALL.iter().map(move |key| vec![lengths.name, key.name]));
+    single.chain(within).collect()
 }
 
-fn all_paths(jobs: &[(&str, usize)]) -> Vec<String> {
+fn all_paths(jobs: &[NamedJob<'_>]) -> Vec<String> {
     let below =
         |start: String, section| sweepable(section).into_iter().map(move |keys| format!("{start}.{}", keys.join(".")));
-    let of_jobs = jobs.iter().flat_map(|(name, _)| below(format!("job.{name}"), &file::JOB));
+    let of_jobs = jobs.iter().flat_map(|job| below(format!("job.{}", job.name), &file::JOB));
+    let of_stages = jobs.iter().flat_map(|job| {
+        let of_stage = |(stage, _): &(&str, usize)| format!("job.{}.{}.{stage}", job.name, job::STAGES.name);
+        job.stages.iter().map(of_stage).flat_map(|start| below(start, &job::STAGES)).collect::<Vec<_>>()
+    });
     let machine = below("machine".to_owned(), &file::MACHINE);
-    machine.chain(below("experiment".to_owned(), &file::EXPERIMENT)).chain(of_jobs).collect()
+    machine.chain(below("experiment".to_owned(), &file::EXPERIMENT)).chain(of_jobs).chain(of_stages).collect()
 }
 
 impl<'i> Factor<'i> {
@@ -172,37 +235,59 @@ impl<'i> Factor<'i> {
         self.values.get(number).map(|(_, plain)| plain)
     }
 
+    /// Where this one stands, and a path of this one and one of the other that are not apart; nothing if all are.
+    fn overlap<'t>(&'t self, other: &'t Factor<'i>) -> Option<(Range<usize>, &'t str, &'t str)> {
+        let pairs = self.places.iter().flat_map(|one| other.places.iter().map(move |other| (&one.0, &other.0)));
+        pairs
+            .into_iter()
+            .find(|(one, other)| overlap(one, other))
+            .map(|(one, other)| (self.span.clone(), one.as_str(), other.as_str()))
+    }
+
     /// Writes its value of this number over what the file says. The places of key and value stay those of the sweep.
     ///
     /// Where the file has something else than a table on the way, nothing is written; that is reported where it is the
     /// sweep's fault.
     pub(super) fn substitute(&self, number: usize, root: &mut DeTable<'i>, report: &mut Report) {
-        let Some((value, _)) = self.values.get(number) else { return };
-        let Some((last, between)) = self.place.keys.split_last() else { return };
+        let Some((parts, _)) = self.values.get(number) else { return };
+        for ((path, place), part) in self.places.iter().zip(parts) {
+            self.write(path, place, part, root, report);
+        }
+    }
+
+    fn write(&self, path: &str, place: &Place, value: &Node<'i>, root: &mut DeTable<'i>, report: &mut Report) {
+        let Some((&Step::Key(last), between)) = place.steps.split_last() else { return };
         let section = root
-            .entry(Spanned::new(self.span.clone(), Cow::Borrowed(self.place.section.name)))
+            .entry(Spanned::new(self.span.clone(), Cow::Borrowed(place.section.name)))
             .or_insert_with(|| self.empty_table());
         let mut node = match section.get_mut() {
-            DeValue::Array(tables) => match tables.get_mut(self.place.index) {
+            DeValue::Array(tables) => match tables.get_mut(place.index) {
                 Some(table) => table,
                 None => return,
             },
             _ => section,
         };
-        for &key in between {
-            let DeValue::Table(table) = node.get_mut() else { return };
-            node =
-                table.entry(Spanned::new(self.span.clone(), Cow::Borrowed(key))).or_insert_with(|| self.empty_table());
+        for &step in between {
+            node = match (step, node.get_mut()) {
+                (Step::Key(key), DeValue::Table(table)) => {
+                    let place = Spanned::new(self.span.clone(), Cow::Borrowed(key));
+                    table.entry(place).or_insert_with(|| self.empty_table())
+                }
+                (Step::Number(number), DeValue::Array(tables)) => match tables.get_mut(number) {
+                    Some(table) => table,
+                    None => return,
+                },
+                _ => return,
+            };
         }
         let span = node.span();
         match node.get_mut() {
             DeValue::Table(table) => {
-                table.insert(Spanned::new(self.span.clone(), Cow::Borrowed(*last)), value.clone());
+                table.insert(Spanned::new(self.span.clone(), Cow::Borrowed(last)), value.clone());
             }
-            _ if between.is_empty() => {}
             _ => {
-                let inner = between.join(".");
-                let diagnostic = Diagnostic::new(self.span.clone(), format!("`{}` cannot be swept here", self.path));
+                let Some(&Step::Key(inner)) = between.last() else { return };
+                let diagnostic = Diagnostic::new(self.span.clone(), format!("`{path}` cannot be swept here"));
                 let diagnostic = diagnostic.context(span, format!("`{inner}` is no table"));
                 report.add(diagnostic.help(format!("write it as in `{inner} = {}`", job::COMPUTE.example)));
             }

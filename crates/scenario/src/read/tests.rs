@@ -2,7 +2,9 @@ use policy::Span;
 use policy::waiting::{Bound, Rule};
 
 use super::*;
-use crate::model::{Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler};
+use crate::distribution::{Distribution, Empirical};
+use crate::model::{Cfs, Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler};
+use crate::pipeline::Turn;
 
 const CREW: &str = r#"
 [machine]
@@ -95,9 +97,10 @@ fn a_file_is_read_as_it_stands() {
         ..MachineKeys::default()
     };
     assert_eq!(setting.machine, machine);
-    let exact = |mean, sd| Compute::Normal { mean: Span::from_nanos(mean), sd: Span::from_nanos(sd) };
+    let exact =
+        |mean, sd| Compute::Drawn(Distribution::Normal { mean: Span::from_nanos(mean), sd: Span::from_nanos(sd) });
     let rule = |text: &str| text.parse::<Rule>().unwrap();
-    let job = |name: &str, copies, kind| Job { name: name.into(), copies, kind };
+    let job = |name: &str, copies, kind| Job::new(name, copies, kind);
     let argv = ["xz", "-k", "big.tar"].map(String::from).to_vec();
     let jobs = [
         job("crew", 1, Kind::Barrier { threads: 11, compute: exact(5320, 532), rounds: 8000, waiting: rule("2cs+") }),
@@ -140,6 +143,7 @@ fn what_is_not_written_has_the_documented_defaults() {
     assert_eq!(default(&keys::machine::QUANTUM), machine.quantum.to_string());
     assert_eq!(default(&keys::machine::TICK), machine.tick.to_string());
     assert_eq!(default(&keys::machine::TIE), machine.tie.name());
+    assert_eq!(default(&keys::machine::DEVICE_DEPTH), machine.device_depth.to_string());
     let linux = machine.linux_2_4;
     assert_eq!(default(&keys::machine::SHORT_TICK), Linux24::TICK.to_string());
     assert_eq!(default(&keys::machine::ALLOCATION), linux.allocation.to_string());
@@ -150,14 +154,99 @@ fn what_is_not_written_has_the_documented_defaults() {
     assert_eq!(default(&keys::machine::CHARGE_SWITCH), linux.charge_switch.to_string());
     assert_eq!(default(&keys::machine::TAIL), linux.tail.to_string());
     assert_eq!(default(&keys::machine::WAKEUP), linux.wakeup.name());
+    assert_eq!(default(&keys::machine::TIMESLICE), machine.timeslice.to_string());
+    let o1 = MachineKeys { scheduler: Some(Scheduler::LinuxO1), ..MachineKeys::default() }.complete(&machine);
+    assert_eq!(default(&keys::machine::TICK_OF_O1), o1.tick.to_string());
+    assert_eq!(default(&keys::machine::LEVELS), machine.feedback.levels.to_string());
+    assert_eq!(default(&keys::machine::RUNNING_TIME), machine.feedback.running_time.to_string());
+    assert_eq!(default(&keys::machine::BOOST), machine.feedback.boost.to_string());
     let slice = |cpus| Machine::with_cpus(cpus).slice;
     let slices = format!("{} with 1 CPU, {} from 2, {} from 4, {} from 8", slice(1), slice(2), slice(4), slice(8));
     assert_eq!(default(&keys::machine::SLICE), slices);
+    type Of = fn(Cfs) -> Span;
+    let by_cpus: [(_, Of); 3] = [
+        (keys::machine::LATENCY, |cfs| cfs.latency),
+        (keys::machine::GRANULARITY, |cfs| cfs.granularity),
+        (keys::machine::WAKEUP_GRANULARITY, |cfs| cfs.wakeup_granularity),
+    ];
+    for (key, of) in by_cpus {
+        let of = |cpus| of(Machine::with_cpus(cpus).cfs);
+        let spans = format!("{} with 1 CPU, {} from 2, {} from 4, {} from 8", of(1), of(2), of(4), of(8));
+        assert_eq!(default(&key), spans);
+    }
+    assert_eq!(default(&keys::machine::MIGRATION_COST), machine.cfs.migration_cost.to_string());
 
     let cpu = good("machine.cpus = 1\njob = [{ name = 'a', kind = 'cpu', work = '1 s' }]");
-    assert_eq!(default(&keys::job::THREADS), cpu.arms[0].setting.jobs[0].kind.threads().to_string());
+    assert_eq!(default(&keys::job::THREADS), cpu.arms[0].setting.jobs[0].kind.threads(1).to_string());
     let command = good("machine.cpus = 1\njob = [{ name = 'a', kind = 'command', argv = ['true'] }]");
-    assert_eq!(default(&keys::job::SPREAD), command.arms[0].setting.jobs[0].kind.threads().to_string());
+    assert_eq!(default(&keys::job::SPREAD), command.arms[0].setting.jobs[0].kind.threads(1).to_string());
+    let stages = "stages = [{ name = 'a', kind = 'io', device = '1 ms' }]";
+    let pipeline =
+        good(&format!("machine.cpus = 1\n[[job]]\nname = 'a'\nkind = 'pipeline'\n{stages}\nrounds = 1\nbuffers = 1"));
+    let Kind::Pipeline(pipeline) = &pipeline.arms[0].setting.jobs[0].kind else { panic!("another kind") };
+    assert_eq!(default(&keys::job::STRUCTURE), pipeline.structure.name());
+    assert_eq!(default(&keys::job::PRIORITY), pipeline.priority.to_string());
+    assert_eq!(default(&keys::job::QUEUEING), pipeline.waiting.to_string());
+    assert_eq!(default(&keys::stage::FORK), pipeline.stages[0].fork.to_string());
+    assert_eq!(default(&keys::stage::NICE), pipeline.stages[0].nice.to_string());
+    assert!(pipeline.shared.is_empty() && default(&keys::job::THREAD) == "none");
+}
+
+const PIPELINE: &str = r#"
+[machine]
+cpus = 2
+
+[[job]]
+name = "sort"
+kind = "pipeline"
+buffers = 4
+rounds = 10
+thread = [["read*2", "write*2"]]
+
+[[job.stages]]
+name = "read"
+kind = "io"
+device = { mean = "1 ms", sd = "0.1 ms" }
+
+[[job.stages]]
+name = "work"
+kind = "compute"
+compute = "2 ms"
+nice = -5
+
+[[job.stages]]
+name = "write"
+kind = "io"
+compute = "5 us"
+device = "1 ms"
+"#;
+
+#[test]
+fn stages_may_be_tables_of_their_own() {
+    let scenario = good(PIPELINE);
+    let Kind::Pipeline(pipeline) = &scenario.arms[0].setting.jobs[0].kind else { panic!("another kind") };
+    let names: Vec<&str> = pipeline.stages.iter().map(|stage| stage.name.as_str()).collect();
+    assert_eq!(names, ["read", "work", "write"]);
+    assert_eq!(pipeline.shared, [[Turn { stage: 0, times: 2 }, Turn { stage: 2, times: 2 }]]);
+    assert_eq!((pipeline.stages[1].nice, pipeline.stages[1].device.clone()), (-5, None));
+    assert_eq!(
+        pipeline.stages[0].device,
+        Some(Distribution::Normal { mean: Span::from_millis(1), sd: Span::from_micros(100) })
+    );
+}
+
+#[test]
+fn a_stage_is_swept_by_its_name() {
+    let sweep = "[experiment.sweep]\n'job.sort.stages.work.fork' = [1, 4]\n'job.sort.stages.read.device.mean' = ['1 ms', '2 ms']";
+    let scenario = good(&format!("{PIPELINE}{sweep}"));
+    let of = |arm: &crate::model::Arm| match &arm.setting.jobs[0].kind {
+        Kind::Pipeline(pipeline) => (pipeline.stages[1].fork, pipeline.stages[0].device.as_ref().unwrap().mean()),
+        _ => panic!("another kind"),
+    };
+    let found: Vec<_> = scenario.arms.iter().map(of).collect();
+    assert_eq!(found, [(1, 1e6), (1, 2e6), (4, 1e6), (4, 2e6)]);
+    let bad = bad(&format!("{PIPELINE}[experiment.sweep]\n'job.sort.stages.wrok.fork' = [1, 4]"));
+    assert!(bad[0].contains("no path `job.sort.stages.wrok.fork` to sweep"), "{bad:?}");
 }
 
 #[test]
@@ -171,15 +260,20 @@ fn every_example_in_the_table_of_keys_is_accepted() {
     }
     let with =
         |keys: &[keys::Key]| keys.iter().map(|key| format!("{} = {}\n", key.name, key.example)).collect::<String>();
-    let barrier: Vec<_> = keys::job::BARRIER.iter().copied().filter(|key| key.name != "granularity").collect();
+    let barrier: Vec<_> =
+        keys::job::BARRIER.iter().copied().filter(|key| !["granularity", "work"].contains(&key.name)).collect();
     let own = [(barrier.as_slice(), "barrier"), (keys::job::CPU, "cpu"), (keys::job::COMMAND, "command")];
-    // Two schedulers have a tick each, of the same name.
-    let once = |keys: &&keys::Key| keys.meaning != keys::machine::TICK.meaning;
+    let stages = "[{ name = \"read\", kind = \"io\", device = \"1 ms\" }, { name = \"write\", kind = \"io\", device = \"1 ms\" }]";
+    let pipeline = with(keys::job::PIPELINE).replace(keys::job::STAGES.example, stages);
+    // Schedulers have a tick each, of the same name.
+    let mut names = std::collections::HashSet::new();
+    let once = |key: &&keys::Key| names.insert(key.name);
     let machine: Vec<_> = keys::machine::ALL.iter().copied().flatten().filter(once).copied().collect();
     let mut text = "[machine]\n".to_owned() + &with(&machine);
     for (index, (own, kind)) in own.into_iter().enumerate() {
         text += &format!("[[job]]\nname = \"job{index}\"\nkind = \"{kind}\"\n{}", with(own));
     }
+    text += &format!("[[job]]\nname = \"sort\"\nkind = \"pipeline\"\n{pipeline}");
     let mut experiment = with(experiment::ALL);
     experiment = experiment.replace("job.crew", "job.job0").replace("x = \"job.crowd.threads\"", "");
     good(&format!("{text}[experiment]\n{experiment}"));
@@ -207,6 +301,78 @@ fn arms_are_all_combinations_in_the_order_of_the_file_and_the_last_factor_turns_
 }
 
 #[test]
+fn a_time_is_a_span_or_a_table_of_a_distribution() {
+    let us = Span::from_micros;
+    let compute = |table: &str| {
+        let scenario = good(&CREW.replace("\"5 us\"", table));
+        match &scenario.arms[0].setting.jobs[0].kind {
+            Kind::Barrier { compute: Compute::Drawn(distribution), .. } => distribution.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let empirical = |values: &[u64], weights| {
+        Distribution::Empirical(Empirical::new(values.iter().copied().map(us).collect(), weights).unwrap())
+    };
+    for (table, expected) in [
+        ("'3 us'", Distribution::exactly(us(3))),
+        ("{ mean = '3 us' }", Distribution::exactly(us(3))),
+        ("{ distribution = 'normal', mean = '3 us', sd = '1 us' }", Distribution::Normal { mean: us(3), sd: us(1) }),
+        ("{ distribution = 'uniform', from = '3 us', to = '3 us' }", Distribution::Uniform { from: us(3), to: us(3) }),
+        ("{ distribution = 'exponential', mean = '3 us' }", Distribution::Exponential { mean: us(3) }),
+        (
+            "{ distribution = 'log-normal', mean = '3 us', sd = '9 us' }",
+            Distribution::LogNormal { mean: us(3), sd: us(9) },
+        ),
+        ("{ distribution = 'empirical', values = ['7 us', '3 us'] }", empirical(&[3, 7], None)),
+        (
+            "{ distribution = 'empirical', values = ['7 us', '3 us'], weights = [1, 0.5] }",
+            empirical(&[7, 3], Some(vec![1.0, 0.5])),
+        ),
+    ] {
+        assert_eq!(compute(table), expected, "{table}");
+    }
+}
+
+#[test]
+fn work_in_place_of_rounds_makes_as_many_rounds_as_it_takes_at_the_mean() {
+    let rounds = |text: &str| match good(text).arms[0].setting.jobs[0].kind {
+        Kind::Barrier { rounds, .. } | Kind::Lock { rounds, .. } => rounds,
+        ref other => panic!("{other:?}"),
+    };
+    let by = |work: &str| CREW.replace("rounds = 10", &format!("work = '{work}'"));
+    assert_eq!(["1 ms", "1 ns", "11 us", "10 us"].map(|work| rounds(&by(work))), [200, 1, 3, 2]);
+    let lock = by("1 ms").replace("barrier", "lock").replace("compute =", "critical = '15 us'\ncompute =");
+    assert_eq!(rounds(&lock), 50);
+    let granular = by("1 ms").replace("compute = \"5 us\"", "granularity = 'fine'");
+    assert_eq!(bad(&granular), ["10:8 how many rounds this makes depends on what a switch costs"]);
+    assert_eq!(bad(&format!("{CREW}work = '1 ms'")), ["12:8 both `rounds` and `work` are given"]);
+    assert_eq!(bad(&by("30000 s").replace("5 us", "1 ns")), ["10:8 this makes more than 1000000000000 rounds"]);
+}
+
+#[test]
+fn paths_that_vary_together_are_one_factor_however_they_are_spaced() {
+    let sweep = "[experiment]\nx = 'job.crew.rounds'\ncompare = 'job.crew.threads ,job.crew.rounds'\nsweep = { 'job.crew.threads,  job.crew.rounds' = [[1, 20], [3, 40]], 'machine.cpus' = [1, 2] }";
+    let scenario = good(&format!("{CREW}{sweep}"));
+    let of = |arm: &Arm| match arm.setting.jobs[0].kind {
+        Kind::Barrier { threads, rounds, .. } => (threads, rounds, arm.setting.machine.cpus),
+        _ => panic!("another kind"),
+    };
+    let arms: Vec<_> = scenario.arms.iter().map(of).collect();
+    assert_eq!(arms, [(1, 20, Some(1)), (1, 20, Some(2)), (3, 40, Some(1)), (3, 40, Some(2))]);
+    let both = "job.crew.threads, job.crew.rounds".to_owned();
+    assert_eq!(scenario.arms[2].factors[0], (both.clone(), toml::Value::from(vec![3, 40])));
+    assert_eq!(
+        (scenario.experiment.compare.as_ref(), scenario.experiment.x.as_deref()),
+        (Some(&both), Some("job.crew.rounds"))
+    );
+    assert_eq!(read("again.toml", scenario.to_toml().as_bytes()), Ok(scenario));
+    // What only one of the paths makes wrong is found where it stands.
+    let bad =
+        bad(&format!("{CREW}[experiment]\nsweep = {{ 'job.crew.threads, job.crew.rounds' = [[1, 20], [3, 0]] }}"));
+    assert_eq!(bad, ["13:63 `rounds` cannot be 0"]);
+}
+
+#[test]
 fn a_key_may_come_from_the_sweep_alone() {
     let text = CREW.replace("threads = 4\n", "").replace("compute = \"5 us\"\n", "").replace("cpus = 2", "");
     let scenario = good(&format!(
@@ -223,7 +389,10 @@ fn a_key_may_come_from_the_sweep_alone() {
     assert_eq!((one.setting.machine.cpus, two.setting.machine.cpus), (Some(1), Some(2)));
     assert!(one.setting.keep_running);
     let Kind::Barrier { threads, compute, .. } = one.setting.jobs[0].kind.clone() else { panic!() };
-    assert_eq!((threads, compute), (5, Compute::Normal { mean: Span::from_micros(7), sd: Span::ZERO }));
+    assert_eq!(
+        (threads, compute),
+        (5, Compute::Drawn(Distribution::Normal { mean: Span::from_micros(7), sd: Span::ZERO }))
+    );
 }
 
 #[test]
@@ -261,6 +430,17 @@ fn a_line_with_a_syntax_error_has_that_error_alone() {
 }
 
 #[test]
+fn a_job_without_copies_is_left_out_and_a_run_cannot_end_with_it() {
+    let crowd = "[[job]]\nname = \"crowd\"\nkind = \"cpu\"\n";
+    let work = "[[job]]\nname = \"work\"\nkind = \"cpu\"\nwork = \"1 ms\"\ncopies";
+    let setting = good(&format!("machine.cpus = 1\n{crowd}copies = 0\n{work} = 2\n")).arms[0].setting.clone();
+    assert_eq!(setting.threads(1), 2);
+    assert_eq!(setting.jobs_with_copies().map(|(name, _)| name).collect::<Vec<_>>(), ["work.0", "work.1"]);
+    let bad = bad(&format!("machine.cpus = 1\n{crowd}{work} = 0\n"));
+    assert!(bad.iter().any(|message| message.contains("no job ever ends")), "{bad:?}");
+}
+
+#[test]
 fn keys_of_the_other_scheduler_are_legal() {
     let text = CREW.replace("cpus = 2", "cpus = 2\nquantum = \"1 ms\"\ntick = \"1 ms\"");
     good(&format!("{text}[experiment]\nsweep = {{ 'machine.scheduler' = ['rr', 'eevdf'] }}"));
@@ -277,11 +457,14 @@ fn the_tick_that_is_not_written_is_that_of_the_scheduler() {
 }
 
 #[test]
-fn a_planned_scheduler_is_told_which_ones_there_are() {
-    let text = CREW.replace("cpus = 2", "cpus = 2\nscheduler = \"linux-o1\"");
+fn an_unknown_scheduler_is_told_which_ones_there_are() {
+    let text = CREW.replace("cpus = 2", "cpus = 2\nscheduler = \"linux-2.5\"");
     let diagnostics = read("bad.toml", text.as_bytes()).unwrap_err();
     let help = diagnostics.iter().next().and_then(|diagnostic| diagnostic.help.clone());
-    assert_eq!(help.as_deref(), Some("did you mean `linux-2.4`? It can be rr, linux-2.4 or eevdf"));
+    assert_eq!(
+        help.as_deref(),
+        Some("did you mean `linux-2.4`? It can be fifo, rr, linux-2.4, linux-o1, cfs, eevdf or feedback")
+    );
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! One value of the file, read as what its key asks for.
 
+use policy::feedback::Boost;
 use policy::waiting::{Bound, ParseRuleError, Rule};
-use policy::{ParseSpanError, Span};
+use policy::{CpuId, CpuSet, ParseSpanError, Span, priority};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -23,15 +24,19 @@ pub(super) fn text(key: &Key, node: &Node<'_>) -> Result<String, Wrong> {
     Ok(text.to_owned())
 }
 
-/// The name of a job.
+/// The name of a job or a stage.
 pub(super) fn name(key: &Key, node: &Node<'_>) -> Result<String, Wrong> {
     let name = any_text(key, node)?;
     let unfit = name.chars().find(|&c| !(c.is_alphanumeric() || c == '-' || c == '_'));
-    let help = format!("a job's name is {}", key.value);
+    let help = format!("a name is {}", key.value);
     match unfit {
-        _ if name.is_empty() => wrong(node, "a job's name cannot be empty", help),
-        Some('.') => wrong(node, "a job's name has no dots", format!("{help}; a dot numbers the copies of a job")),
-        Some(_) => wrong(node, format!("{} cannot be a job's name", quoted(name)), help),
+        _ if name.is_empty() => wrong(node, "a name cannot be empty", help),
+        Some('.') => wrong(
+            node,
+            "a name has no dots",
+            format!("{help}; dots number the copies of jobs and part the keys of swept paths"),
+        ),
+        Some(_) => wrong(node, format!("{} cannot be a name", quoted(name)), help),
         None if name.chars().count() > keys::LONGEST_NAME => wrong(node, "this name is too long", help),
         None => Ok(name.to_owned()),
     }
@@ -85,6 +90,29 @@ pub(super) fn span(key: &Key, node: &Node<'_>) -> Result<Span, Wrong> {
     text.parse().map_err(|why| no_span(key, node, why, NO_CS)).and_then(|span| in_range(key, node, span))
 }
 
+/// A number that is not below zero.
+pub(super) fn weight(key: &Key, node: &Node<'_>) -> Result<f64, Wrong> {
+    let (number, written) = match node.get_ref() {
+        DeValue::Integer(number) => {
+            (u64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64), number.as_str())
+        }
+        DeValue::Float(number) => (number.as_str().parse().ok(), number.as_str()),
+        _ => return Err(mismatch(key, node)),
+    };
+    match number {
+        Some(number) if number >= 0.0 && number.is_finite() => Ok(number),
+        _ => wrong(node, format!("{} is not a weight", shortened(written)), "a weight is a number, zero or above"),
+    }
+}
+
+/// A span of time above zero, or never.
+pub(super) fn period(key: &Key, node: &Node<'_>) -> Result<Boost, Wrong> {
+    if node.get_ref().as_str() == Some("never") {
+        return Ok(Boost::Never);
+    }
+    span(key, node).map(Boost::Every)
+}
+
 /// A span of time or a multiple of CS, without a margin of its own.
 pub(super) fn margin(key: &Key, node: &Node<'_>) -> Result<Bound, Wrong> {
     match bound_or_rule::<Bound>(key, node)? {
@@ -111,6 +139,43 @@ pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<Rule, Wrong> {
             let all = format!("the rules are {names_listed}, and those like {like}");
             wrong(node, format!("{} is not a waiting rule", quoted(&text)), with_nearest(&text, &names, &all))
         }
+    }
+}
+
+/// A rule of priority.
+pub(super) fn priority(key: &Key, node: &Node<'_>) -> Result<priority::Rule, Wrong> {
+    let text = any_text(key, node)?;
+    text.parse().or_else(|_| {
+        let names: Vec<&str> = policy::table::PRIORITY.iter().map(|entry| entry.form).collect();
+        let all = format!("the rules are {}", listed(&names, "and"));
+        wrong(node, format!("{} is not a rule of priority", quoted(text)), with_nearest(text, &names, &all))
+    })
+}
+
+/// A nice value.
+pub(super) fn nice(key: &Key, node: &Node<'_>) -> Result<i8, Wrong> {
+    let DeValue::Integer(integer) = node.get_ref() else { return Err(mismatch(key, node)) };
+    let nice = i8::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|nice| (-20..=19).contains(nice));
+    nice.ok_or_else(|| {
+        let message = format!("`{}` cannot be {}", key.name, shortened(&integer.to_string()));
+        Box::new(Diagnostic::new(node.span(), message).label("must be -20 to 19").help(example(key)))
+    })
+}
+
+/// Numbers of CPUs.
+pub(super) fn cpus(key: &Key, node: &Node<'_>) -> Result<CpuSet, Wrong> {
+    let text = any_text(key, node)?;
+    let set: CpuSet = match text.parse() {
+        Ok(set) => set,
+        Err(why) => return wrong(node, format!("{} names no CPUs: {why}", quoted(text)), example(key)),
+    };
+    match set.iter().last() {
+        Some(CpuId(last)) if last >= keys::MOST_CPUS => wrong(
+            node,
+            format!("there is no CPU {last}"),
+            format!("CPUs are numbered from 0 to {}", keys::MOST_CPUS - 1),
+        ),
+        _ => Ok(set),
     }
 }
 
@@ -210,7 +275,7 @@ fn in_range(key: &Key, node: &Node<'_>, span: Span) -> Result<Span, Wrong> {
     if span > keys::LONGEST_SPAN {
         return Err(no_span(key, node, ParseSpanError::TooLong, NO_CS));
     }
-    if span.is_zero() && key.value == Value::Time {
+    if span.is_zero() && matches!(key.value, Value::Time | Value::Work | Value::Period) {
         return wrong(node, format!("`{}` cannot be zero", key.name), example(key));
     }
     Ok(span)

@@ -5,14 +5,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use policy::record::Off;
 use policy::{Instant, Span};
+use rowlock_sim::roster::Roster;
 use rowlock_sim::run_watched;
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 use scenario::{Machine, Scheduler, Setting};
 
+use crate::affinity::Affinity;
+use crate::cfs::Cfs;
 use crate::eevdf::Eevdf;
 use crate::events::{ENOUGH, Event, Events, SeenEnough};
+use crate::feedback::Feedback;
 use crate::kernel::Kernel;
 use crate::linux_2_4::Linux24;
+use crate::linux_o1::LinuxO1;
 use crate::machine::{Reference, in_steps};
 use crate::rr::RoundRobin;
 use crate::world::JobState;
@@ -59,14 +64,19 @@ fn in_full(machine: &Machine, setting: &Setting, seed: u64) -> String {
 
 /// What the reference makes of a setting.
 fn by_reference(machine: &Machine, setting: &Setting, seed: u64) -> (Events, Option<Outcome>) {
-    let threads = setting.jobs.iter().map(|job| job.copies * job.kind.threads()).sum::<u32>() as usize;
+    let threads = setting.jobs.iter().map(|job| job.copies * job.kind.threads(machine.cpus)).sum::<u32>() as usize;
+    let affinity = Affinity::new(machine, setting);
     match machine.scheduler {
         Scheduler::Rr => {
             let quantum = in_steps(machine.quantum, machine.step).max(1);
-            run(machine, setting, seed, RoundRobin::new(machine.cpus as usize, quantum))
+            run(machine, setting, seed, RoundRobin::new(machine.cpus as usize, Some(quantum), affinity))
         }
-        Scheduler::Linux24 => run(machine, setting, seed, Linux24::new(machine, threads)),
-        Scheduler::Eevdf => run(machine, setting, seed, Eevdf::new(machine, threads)),
+        Scheduler::Feedback => run(machine, setting, seed, Feedback::new(machine, affinity, threads)),
+        Scheduler::Fifo => run(machine, setting, seed, RoundRobin::new(machine.cpus as usize, None, affinity)),
+        Scheduler::Linux24 => run(machine, setting, seed, Linux24::new(machine, setting)),
+        Scheduler::LinuxO1 => run(machine, setting, seed, LinuxO1::new(machine, setting)),
+        Scheduler::Cfs => run(machine, setting, seed, Cfs::new(machine, setting)),
+        Scheduler::Eevdf => run(machine, setting, seed, Eevdf::new(machine, &Roster::new(setting, machine.cpus))),
     }
 }
 
@@ -109,6 +119,7 @@ fn job_outcome(job: &JobState, step: Span) -> JobOutcome {
         delivered_work_ns: span(counts.working),
         voluntary_switches: Some(counts.blocked),
         involuntary_switches: Some(counts.preempted),
+        stages: Vec::new(),
     }
 }
 

@@ -2,10 +2,11 @@
 //! counted down step by step.
 
 use policy::wakeup::{AddressSpace, Awakened, Occupant, Scheme, Weights};
-use policy::{CpuId, Instant, Span};
+use policy::{CpuId, CpuSet, Instant, Span};
 use rowlock_sim::scheduler::Why;
-use scenario::{Accounting, Machine};
+use scenario::{Accounting, Machine, Setting};
 
+use crate::affinity::Affinity;
 use crate::kernel::Kernel;
 use crate::machine::in_steps;
 use crate::wakeup;
@@ -13,8 +14,8 @@ use crate::world::{Cpu, JobKind, Place, Thread, World};
 
 pub(crate) struct Linux24 {
     tick: u64,
-    /// These four in steps.
-    allocation: u64,
+    /// What each thread gets in an epoch, in steps like the next three.
+    allocations: Vec<u64>,
     penalty: u64,
     bonus: u64,
     pub(crate) threshold: u64,
@@ -22,6 +23,7 @@ pub(crate) struct Linux24 {
     charge_switch: bool,
     tail: bool,
     scheme: Scheme,
+    pub(crate) affinity: Affinity,
     /// What is left of each thread's allocation, in steps.
     counters: Vec<u64>,
     /// Where each thread last ran, which it does from the moment that it is chosen.
@@ -37,15 +39,26 @@ pub(crate) struct Linux24 {
 }
 
 impl Linux24 {
-    pub(crate) fn new(machine: &Machine, threads: usize) -> Linux24 {
+    pub(crate) fn new(machine: &Machine, setting: &Setting) -> Linux24 {
         let options = &machine.linux_2_4;
         let (cpus, tick) = (machine.cpus as usize, in_steps(machine.tick, machine.step).max(1));
         let [allocation, penalty, bonus, threshold] =
             [options.allocation, options.penalty, options.bonus, options.threshold]
                 .map(|ticks| u64::from(ticks) * tick);
+        let unit = if options.accounting == Accounting::Tick { tick } else { 1 };
+        let mut allocations = Vec::new();
+        for (_, job) in setting.jobs_with_copies() {
+            let twentieths = (20 - i64::from(job.attributes.nice)) as u64;
+            let share = allocation * machine.step.as_nanos() * twentieths / 20 / machine.step.as_nanos();
+            let whole = (share / unit * unit).max(tick);
+            allocations.extend((0..job.kind.threads(machine.cpus)).map(|_| whole));
+        }
         Linux24 {
             tick,
-            allocation,
+            affinity: Affinity::new(machine, setting),
+            counters: allocations.clone(),
+            last_cpus: vec![None; allocations.len()],
+            allocations,
             penalty,
             bonus,
             threshold,
@@ -53,8 +66,6 @@ impl Linux24 {
             charge_switch: options.charge_switch,
             tail: options.tail,
             scheme: options.wakeup,
-            counters: vec![allocation; threads],
-            last_cpus: vec![None; threads],
             last_threads: vec![None; cpus],
             list: Vec::new(),
             marked: vec![false; cpus],
@@ -83,9 +94,9 @@ impl Linux24 {
     }
 
     /// A thread in the words of the policy.
-    pub(crate) fn awakened(&self, world: &World, thread: Thread) -> Awakened {
+    pub(crate) fn awakened<'a>(&self, world: &World, thread: Thread, cpus: Option<&'a CpuSet>) -> Awakened<'a> {
         let last_cpu = self.last_cpus[thread].map(|cpu| CpuId(cpu as u32));
-        Awakened { counter: Span::from_nanos(self.counters[thread]), last_cpu, space: memory_of(world, thread) }
+        Awakened { counter: Span::from_nanos(self.counters[thread]), last_cpu, space: memory_of(world, thread), cpus }
     }
 
     /// A CPU in the words of the policy.
@@ -110,7 +121,7 @@ impl Linux24 {
     fn best(&self, world: &World, cpu: Cpu, previous: Option<Thread>) -> Option<Thread> {
         let mut best = previous;
         for &thread in &self.list {
-            if world.threads[thread].place != Place::Ready {
+            if world.threads[thread].place != Place::Ready || !self.affinity.allows(thread, cpu) {
                 continue;
             }
             if best.is_none_or(|best| self.goodness(world, thread, cpu) > self.goodness(world, best, cpu)) {
@@ -125,11 +136,11 @@ impl Linux24 {
         for cpu in 0..world.cpus.len() {
             self.time_is_up[cpu] &= !world.is_switching(cpu);
         }
-        for counter in &mut self.counters {
+        for (counter, allocation) in self.counters.iter_mut().zip(&self.allocations) {
             *counter = match self.accounting {
                 Accounting::Exact => *counter / 2,
                 Accounting::Tick => *counter / self.tick / 2 * self.tick,
-            } + self.allocation;
+            } + allocation;
         }
     }
 }

@@ -5,7 +5,7 @@ use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use rowlock_sim::scheduler::Why;
 use rowlock_sim::watch::{Begins, Doing, Leaving};
 use scenario::draw::Stream;
-use scenario::{Kind, Machine, Setting, Tie};
+use scenario::{Distribution, Kind, Machine, Setting, Tie};
 
 use crate::events::{Event, Events};
 use crate::kernel::Kernel;
@@ -46,24 +46,24 @@ impl<K: Kernel> Reference<K> {
     pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64, kernel: K) -> Reference<K> {
         let step = machine.step;
         let floored = Machine { context_switch: machine.context_switch.floor_to(step), ..*machine };
-        let mut world = World { now: 0, cpus: Vec::new(), threads: Vec::new(), jobs: Vec::new() };
+        let mut world = World { now: 0, here: None, cpus: Vec::new(), threads: Vec::new(), jobs: Vec::new() };
         for _ in 0..machine.cpus {
             world.cpus.push(CpuState { doing: Doing::Idle, switch_left: 0, idle_since: 0 });
         }
         for (name, job) in setting.jobs_with_copies() {
-            let (kind, waiting) = match job.kind {
+            let (kind, waiting) = match &job.kind {
                 Kind::Barrier { compute, rounds, waiting, .. } => {
                     let compute = compute.on(floored.context_switch);
-                    (JobKind::Barrier { compute, rounds }, waiting)
+                    (JobKind::Barrier { compute, rounds: *rounds }, *waiting)
                 }
                 Kind::Cpu { work, .. } => {
-                    let steps = work.map(|work| in_steps(work, step).max(1));
-                    (JobKind::Cpu { work: steps }, policy::waiting::Rule::AlwaysBlock)
+                    (JobKind::Cpu { work: work.as_ref().map(Distribution::law) }, policy::waiting::Rule::AlwaysBlock)
                 }
                 Kind::Lock { .. } => panic!("the reference has no locks"),
                 Kind::Command { .. } => panic!("the reference runs no commands"),
+                Kind::Pipeline(_) => panic!("the reference has no pipelines"),
             };
-            for number in 0..job.kind.threads() {
+            for number in 0..job.kind.threads(machine.cpus) {
                 world.threads.push(ThreadState {
                     job: world.jobs.len(),
                     place: Place::Ready,
@@ -73,7 +73,7 @@ impl<K: Kernel> Reference<K> {
                     work_is_done: false,
                 });
             }
-            let size = job.kind.threads() as usize;
+            let size = job.kind.threads(machine.cpus) as usize;
             let counts = Counts::default();
             world.jobs.push(JobState { name, kind, size, arrived: Vec::new(), met: 0, completed: None, counts });
         }
@@ -144,6 +144,7 @@ impl<K: Kernel> Reference<K> {
     }
 
     fn happens(&mut self, due: Due, cpu: Cpu) {
+        self.world.here = Some(cpu);
         match (due, self.world.running_on(cpu)) {
             (Due::Arrival, Some(thread)) => self.has_computed(thread, cpu),
             (Due::SpinEnd, Some(thread)) => self.has_spun(thread, cpu),
@@ -414,11 +415,15 @@ impl<K: Kernel> Reference<K> {
 
     fn begins_its_next_computation(&mut self, thread: Thread) {
         let thread = &mut self.world.threads[thread];
-        thread.activity = match self.world.jobs[thread.job].kind {
+        thread.activity = match &self.world.jobs[thread.job].kind {
             JobKind::Barrier { compute, .. } => {
                 Activity::Computing { left: in_steps(compute.draw(&mut thread.stream, self.step), self.step) }
             }
-            JobKind::Cpu { work: Some(left) } => Activity::Computing { left },
+            JobKind::Cpu { work: Some(work) } => {
+                // It computes for the same time however often it does.
+                let left = work.draw(&mut thread.stream.clone(), self.step);
+                Activity::Computing { left: in_steps(left, self.step) }
+            }
             JobKind::Cpu { work: None } => Activity::Endless,
         };
     }

@@ -7,16 +7,21 @@
 //!
 //! * `world`: what there is to see: CPUs, threads, jobs.
 //! * `machine`: what happens in a step, and in which order.
-//! * `kernel`: what a scheduler is asked; `rr`, `linux_2_4` with `wakeup`, and `eevdf` answer.
+//! * `kernel`: what a scheduler is asked; `rr` (also for `fifo`), `linux_2_4` with `wakeup`, `linux_o1`, `cfs`, `eevdf` and `feedback` answer.
+//! * `affinity`: who may run where.
 //! * `events`: what happened, as a list; `compare`: two such lists.
 //! * `settings`: random small machines and jobs; `properties`: that both simulators agree about them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod affinity;
+mod cfs;
 mod compare;
 mod eevdf;
 mod events;
+mod feedback;
 mod kernel;
 mod linux_2_4;
+mod linux_o1;
 mod machine;
 mod properties;
 mod rr;

@@ -1,21 +1,27 @@
-//! Round robin: one queue, a quantum that is fresh at each dispatch.
+//! Round robin: one queue, a quantum that is fresh at each dispatch. Without a quantum it is first in, first out.
 
 use rowlock_sim::scheduler::Why;
 use rowlock_sim::watch::Doing;
 
+use crate::affinity::Affinity;
 use crate::kernel::Kernel;
 use crate::world::{Cpu, Thread, World};
 
 pub(crate) struct RoundRobin {
-    quantum: u64,
+    affinity: Affinity,
+    quantum: Option<u64>,
     queue: Vec<Thread>,
     /// How many steps of its quantum each CPU has used.
     used: Vec<u64>,
 }
 
 impl RoundRobin {
-    pub(crate) fn new(cpus: usize, quantum: u64) -> RoundRobin {
-        RoundRobin { quantum, queue: Vec::new(), used: vec![0; cpus] }
+    pub(crate) fn new(cpus: usize, quantum: Option<u64>, affinity: Affinity) -> RoundRobin {
+        RoundRobin { affinity, quantum, queue: Vec::new(), used: vec![0; cpus] }
+    }
+
+    fn first_for(&self, cpu: Cpu) -> Option<usize> {
+        self.queue.iter().position(|&thread| self.affinity.allows(thread, cpu))
     }
 }
 
@@ -34,7 +40,10 @@ impl Kernel for RoundRobin {
 
     fn schedule(&mut self, _world: &World, cpu: Cpu, previous: Option<Thread>) -> Option<Thread> {
         self.used[cpu] = 0;
-        if self.queue.is_empty() { previous } else { Some(self.queue.remove(0)) }
+        match self.first_for(cpu) {
+            None => previous,
+            Some(place) => Some(self.queue.remove(place)),
+        }
     }
 
     fn leaves(&mut self, _world: &World, _cpu: Cpu, _thread: Thread) {}
@@ -44,10 +53,10 @@ impl Kernel for RoundRobin {
     }
 
     fn time_is_up(&self, _world: &World, cpu: Cpu) -> bool {
-        self.used[cpu] >= self.quantum
+        self.quantum.is_some_and(|quantum| self.used[cpu] >= quantum)
     }
 
     fn has_to_schedule(&self, world: &World, cpu: Cpu) -> bool {
-        world.cpus[cpu].doing == Doing::Idle && !self.queue.is_empty()
+        world.cpus[cpu].doing == Doing::Idle && self.first_for(cpu).is_some()
     }
 }

@@ -1,10 +1,13 @@
 //! Random small machines with random jobs.
 
-use policy::Span;
 use policy::waiting::{Bound, Rule};
 use policy::wakeup::Scheme;
+use policy::{CpuId, Span};
 use proptest::prelude::*;
-use scenario::{Accounting, Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie};
+use scenario::{
+    Accounting, Attributes, Cfs, Compute, Distribution, Granularity, Job, Kind, Linux24, Machine, MachineKeys,
+    Scheduler, Setting, Tie,
+};
 
 fn us(n: u64) -> Span {
     Span::from_micros(n)
@@ -27,17 +30,22 @@ fn any_compute() -> impl Strategy<Value = Compute> {
     prop_oneof![
         1 => prop::sample::select(&Granularity::ALL[..]).prop_map(Compute::Granularity),
         3 => (0_u64..30_000, 0_u64..10_000)
-            .prop_map(|(mean, sd)| Compute::Normal { mean: Span::from_nanos(mean), sd: Span::from_nanos(sd) }),
-        1 => (1_u64..12).prop_map(|n| Compute::Normal { mean: us(n), sd: Span::ZERO }),
+            .prop_map(|(mean, sd)| Compute::Drawn(Distribution::Normal { mean: Span::from_nanos(mean), sd: Span::from_nanos(sd) })),
+        1 => (0_u64..12, 0_u64..12)
+            .prop_map(|(from, more)| Compute::Drawn(Distribution::Uniform { from: us(from), to: us(from + more) })),
+        1 => (1_u64..12).prop_map(|n| Compute::Drawn(Distribution::Normal { mean: us(n), sd: Span::ZERO })),
     ]
 }
 
 fn any_job() -> impl Strategy<Value = Job> {
     let barrier = (1_u32..6, any_compute(), 1_u64..25, any_rule())
         .prop_map(|(threads, compute, rounds, waiting)| Kind::Barrier { threads, compute, rounds, waiting });
-    let cpu =
-        (1_u32..8, prop::option::of(1_u64..600)).prop_map(|(threads, work)| Kind::Cpu { threads, work: work.map(us) });
-    (1_u32..4, prop_oneof![3 => barrier, 1 => cpu]).prop_map(|(copies, kind)| Job { name: String::new(), copies, kind })
+    let cpu = (1_u32..8, prop::option::of(1_u64..600)).prop_map(|(threads, work)| {
+        // Threads of even numbers of them draw their work.
+        let drawn = |n: u64| if threads % 2 == 0 { Distribution::Exponential { mean: us(n) } } else { us(n).into() };
+        Kind::Cpu { threads, work: work.map(drawn) }
+    });
+    (1_u32..4, prop_oneof![3 => barrier, 1 => cpu]).prop_map(|(copies, kind)| Job::new("", copies, kind))
 }
 
 /// Jobs of which at least one ends.
@@ -45,7 +53,7 @@ pub(crate) fn any_setting() -> impl Strategy<Value = Setting> {
     let jobs = prop::collection::vec(any_job(), 1..5);
     (jobs, prop::bool::ANY).prop_map(|(mut jobs, keep_running)| {
         if jobs.iter().all(|job| job.kind.is_endless()) {
-            jobs[0].kind = Kind::Cpu { threads: 2, work: Some(us(50)) };
+            jobs[0].kind = Kind::Cpu { threads: 2, work: Some(us(50).into()) };
         }
         jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
         Setting { machine: MachineKeys::default(), jobs, keep_running }
@@ -70,6 +78,33 @@ fn any_linux_2_4() -> impl Strategy<Value = Linux24> {
     )
 }
 
+/// Spans beside which ticks are neither rare nor all that counts.
+pub(crate) fn any_cfs() -> impl Strategy<Value = Cfs> {
+    (1_u64..120, 1_u64..30, 0_u64..40, 0_u64..60).prop_map(|(latency, granularity, wakeup, migration)| Cfs {
+        latency: us(latency),
+        granularity: us(granularity),
+        wakeup_granularity: us(wakeup),
+        migration_cost: us(migration),
+    })
+}
+
+/// What a job asks its kernel for: most often nothing.
+pub(crate) fn any_attributes() -> impl Strategy<Value = Attributes> {
+    let nice = prop_oneof![3 => Just(0_i8), 1 => -20_i8..20];
+    let cpus = prop::collection::vec(0_u32..7, 1..4).prop_map(|cpus| cpus.into_iter().map(CpuId).collect());
+    let cpus = prop_oneof![3 => Just(None), 1 => cpus.prop_map(Some)];
+    (nice, cpus).prop_map(|(nice, cpus)| Attributes { nice, cpus, slice: None })
+}
+
+/// A setting whose jobs ask for these; sets of CPUs that a machine with so many has nothing of are no wish.
+pub(crate) fn with_attributes(mut setting: Setting, cpus: u32, attributes: Vec<Attributes>) -> Setting {
+    for (job, attributes) in setting.jobs.iter_mut().zip(attributes) {
+        let are_there = attributes.cpus.as_ref().is_some_and(|set| set.iter().any(|cpu| cpu.0 < cpus));
+        job.attributes = Attributes { cpus: attributes.cpus.filter(|_| are_there), ..attributes };
+    }
+    setting
+}
+
 /// A machine under `scheduler` whose durations need not be whole steps.
 pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine> {
     let fraction = || prop_oneof![2 => Just(0_u64), 1 => 0_u64..1000];
@@ -91,4 +126,61 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
             ..Machine::with_cpus(cpus)
         }
     })
+}
+
+/// A machine under `eevdf` on which milliseconds are short, so that caches cool and busy CPUs balance.
+pub(crate) fn any_machine_of_milliseconds() -> impl Strategy<Value = Machine> {
+    let spans = (0_u64..3, 1_u64..8, 1_u64..10);
+    (prop::sample::select(&[500_u64, 250][..]), 1_u32..6, spans, prop::sample::select(&Tie::ALL[..]), any::<bool>())
+        .prop_map(|(step, cpus, (switch, tick, slice), tie, groups)| Machine {
+            groups,
+            scheduler: Scheduler::Eevdf,
+            step: us(step),
+            context_switch: us(step * switch),
+            spin_margin: Bound::Fixed(us(1_000)),
+            slice: us(step * slice),
+            tick: us(step * tick),
+            tie,
+            ..Machine::with_cpus(cpus)
+        })
+}
+
+/// What a job asks its kernel for, with a slice.
+pub(crate) fn any_attributes_and_slice() -> impl Strategy<Value = Attributes> {
+    let nice = prop_oneof![2 => Just(0_i8), 1 => -20_i8..20];
+    let cpus = prop::collection::vec(0_u32..7, 1..4).prop_map(|cpus| cpus.into_iter().map(CpuId).collect());
+    let cpus = prop_oneof![4 => Just(None), 1 => cpus.prop_map(Some)];
+    let slice = prop::option::of((1_u64..200).prop_map(|tenths| us(100 * tenths)));
+    (nice, cpus, slice).prop_map(|(nice, cpus, slice)| Attributes { nice, cpus, slice })
+}
+
+/// The distribution with its times stretched.
+fn scaled(times: &Distribution, thousandths: u64) -> Distribution {
+    match *times {
+        Distribution::Normal { mean, sd } => {
+            Distribution::Normal { mean: mean.scaled(thousandths), sd: sd.scaled(thousandths) }
+        }
+        Distribution::Uniform { from, to } => {
+            Distribution::Uniform { from: from.scaled(thousandths), to: to.scaled(thousandths) }
+        }
+        Distribution::Exponential { mean } => Distribution::Exponential { mean: mean.scaled(thousandths) },
+        ref other => panic!("no setting here has {other:?}"),
+    }
+}
+
+/// The setting with a thousand times as much to compute each time, and fewer rounds.
+pub(crate) fn a_thousand_times_as_long(mut setting: Setting) -> Setting {
+    for job in &mut setting.jobs {
+        match &mut job.kind {
+            Kind::Barrier { compute, rounds, .. } => {
+                if let Compute::Drawn(times) = compute {
+                    *times = scaled(times, 1_000_000);
+                }
+                *rounds = rounds.div_ceil(3);
+            }
+            Kind::Cpu { work, .. } => *work = work.as_ref().map(|work| scaled(work, 500_000)),
+            _ => {}
+        }
+    }
+    setting
 }

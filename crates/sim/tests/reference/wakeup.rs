@@ -1,7 +1,7 @@
 //! The wakeup schemes: loops over the threads that were awakened and over all CPUs.
 
-use policy::Instant;
 use policy::wakeup::{Awakened, Scheme};
+use policy::{CpuId, CpuSet, Instant};
 
 use crate::linux_2_4::Linux24;
 use crate::world::{Cpu, Thread, World};
@@ -19,7 +19,9 @@ pub(crate) fn mark(kernel: &mut Linux24, world: &World, scheme: Scheme, threads:
 
 fn one_by_one(kernel: &mut Linux24, world: &World, threads: &[Thread], may_have: impl Fn(bool) -> bool) {
     for &thread in threads {
-        let candidates: Vec<Cpu> = all_cpus(world).filter(|&cpu| may_have(kernel.marked[cpu])).collect();
+        let candidates: Vec<Cpu> = all_cpus(world)
+            .filter(|&cpu| may_have(kernel.marked[cpu]) && kernel.affinity.allows(thread, cpu))
+            .collect();
         if let Some(cpu) = reschedule_idle(kernel, world, thread, &candidates) {
             kernel.marked[cpu] = true;
         }
@@ -42,8 +44,12 @@ fn all_at_once(kernel: &mut Linux24, world: &World, threads: &[Thread]) {
 
 fn what_the_policy_says(kernel: &Linux24, world: &World, threads: &[Thread]) -> Vec<Cpu> {
     let now = Instant::from_nanos(world.now);
-    let of_thread = |&thread: &Thread| kernel.awakened(world, thread);
-    let awakened: Vec<Awakened> = threads.iter().map(of_thread).collect();
+    let allowed = |&thread: &Thread| -> CpuSet {
+        all_cpus(world).filter(|&cpu| kernel.affinity.allows(thread, cpu)).map(|cpu| CpuId(cpu as u32)).collect()
+    };
+    let sets: Vec<CpuSet> = threads.iter().map(allowed).collect();
+    let of_thread = |(&thread, set)| kernel.awakened(world, thread, Some(set));
+    let awakened: Vec<Awakened<'_>> = threads.iter().zip(&sets).map(of_thread).collect();
     let mut cpus: Vec<policy::wakeup::Cpu> = all_cpus(world).map(|cpu| kernel.as_policy_sees(world, cpu)).collect();
     let mut chosen = Vec::new();
     Scheme::Gv.mark(&kernel.weights(), now, &awakened, &mut cpus, |cpu| chosen.push(cpu.index()));
@@ -86,7 +92,7 @@ const IDLE: u64 = 1 << 40;
 fn largest_sum(kernel: &Linux24, world: &World, threads: &[Thread], free: &[Cpu]) -> u64 {
     let Some((&thread, others)) = threads.split_first() else { return 0 };
     let mut largest = largest_sum(kernel, world, others, free);
-    for &cpu in free {
+    for &cpu in free.iter().filter(|&&cpu| kernel.affinity.allows(thread, cpu)) {
         let gain = if is_idle(world, cpu) {
             Some(IDLE + kernel.goodness(world, thread, cpu))
         } else {

@@ -2,7 +2,7 @@
 
 use policy::waiting::Waiter;
 use rowlock_sim::watch::{Doing, Leaving};
-use scenario::draw::{Normal, Stream};
+use scenario::draw::{Law, Stream};
 
 pub(crate) type Cpu = usize;
 pub(crate) type Thread = usize;
@@ -10,6 +10,8 @@ pub(crate) type Thread = usize;
 pub(crate) struct World {
     /// How many steps have passed.
     pub(crate) now: u64,
+    /// The CPU at which something happens, if it is one.
+    pub(crate) here: Option<Cpu>,
     pub(crate) cpus: Vec<CpuState>,
     pub(crate) threads: Vec<ThreadState>,
     /// Copies one by one.
@@ -80,8 +82,8 @@ pub(crate) struct JobState {
 }
 
 pub(crate) enum JobKind {
-    Barrier { compute: Normal, rounds: u64 },
-    Cpu { work: Option<u64> },
+    Barrier { compute: Law, rounds: u64 },
+    Cpu { work: Option<Law> },
 }
 
 #[derive(Default)]

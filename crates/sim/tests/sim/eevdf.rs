@@ -1,7 +1,9 @@
 //! EEVDF by hand, one case a rule: switches are free, the slice is 3 ms, the tick 4 ms.
 
-use policy::Span;
+use policy::{CpuId, Span};
+use rowlock_sim::run;
 use scenario::Scheduler::Eevdf;
+use scenario::{Attributes, Job, Kind, Machine};
 
 use crate::timeline::{assert_timeline, barrier, cpu, machine, setting, timeline};
 
@@ -182,10 +184,156 @@ fn a_thread_whose_cache_is_hot_stays_until_a_tick_finds_it_cold() {
     assert!(cpu0.contains(&"12 ms cpu0: idle, then d"), "{text}");
 }
 
+/// A job whose threads ask for this.
+fn asking(job: Job, attributes: Attributes) -> Job {
+    Job { attributes, ..job }
+}
+
+fn on_cpu(cpu: u32) -> Attributes {
+    Attributes { cpus: Some([CpuId(cpu)].into_iter().collect()), ..Attributes::default() }
+}
+
+fn with_slice(slice: Span) -> Attributes {
+    Attributes { slice: Some(slice), ..Attributes::default() }
+}
+
 #[test]
 fn an_awakened_thread_goes_to_an_idle_cpu_when_its_own_is_taken() {
-    // `a` and `b` share CPU 0; CPU 1 falls idle at 1 ms. `b` wakes `a` at 2 ms from the CPU where `a` was.
+    // `y` is bound to CPU 0, and `z` to CPU 1 until it ends at 4.5 ms. `a` gets CPU 0 at 4 ms and blocks at 6 ms with virtual 2 against 4. `b` wakes it in that
+    // moment from CPU 1; CPU 2 is idle since 5.5 ms.
+    let jobs = vec![
+        barrier("crew", 2, ms(1), 3, "always-block"),
+        asking(cpu("y", None), on_cpu(0)),
+        cpu("x", Some(Span::from_micros(5_500))),
+        asking(cpu("z", Some(Span::from_micros(3_500))), on_cpu(1)),
+    ];
+    let (text, _) = timeline(&machine(3, Eevdf), &setting(jobs), "abyxz", "ybxaz");
+    assert!(text.contains("6 ms cpu0: a blocks, then y"), "{text}");
+    assert!(text.contains("6 ms cpu2: idle, then a"), "{text}");
+}
+
+#[test]
+fn a_thread_that_blocks_ahead_of_its_queue_stays_in_it_and_wakes_there() {
+    // `a` blocks at 1 ms with virtual 1 against an average of 0.5. At 2 ms `b` wakes it: though CPU 1 is idle since 1.6 ms, it waits
+    // where it is, until `b` blocks.
     let jobs = vec![barrier("crew", 2, ms(1), 2, "always-block"), cpu("x", Some(Span::from_micros(1_600)))];
     let (text, _) = timeline(&machine(2, Eevdf), &setting(jobs), "abx", "axb");
-    assert!(text.contains("2 ms cpu1: idle, then a"), "{text}");
+    assert_timeline(
+        &text,
+        "0 ns cpu0: idle, then a
+         0 ns cpu1: idle, then x
+         0 ns cpu0: a
+         0 ns cpu1: x
+         1 ms cpu0: a blocks, then b
+         1 ms cpu0: b
+         1.6 ms cpu1: x ends, then idle
+         1.6 ms cpu1: idle
+         3 ms cpu0: b blocks, then a
+         3 ms cpu0: a
+         4 ms cpu0: a ends, then b
+         4 ms cpu0: b
+         4 ms cpu0: b ends, then idle",
+    );
+}
+
+#[test]
+fn a_blocked_thread_whose_turn_comes_leaves_the_queue_with_nothing_owed_to_it() {
+    // `a` blocks at 1 ms with virtual 1 against an average of 0.5. At 4 ms `x` is at virtual 3 and it would be the turn of `a`, which
+    // is owed 1 ms and gets none of it: when `b` wakes it at 5 ms it is placed beside `x`, at virtual 4 with the later deadline.
+    let crew = barrier("crew", 2, ms(1), 2, "always-block");
+    let jobs = vec![crew, asking(cpu("x", None), on_cpu(0)), asking(cpu("y", None), on_cpu(1))];
+    let (text, _) = timeline(&machine(2, Eevdf), &setting(jobs), "abxy", "ayxb");
+    assert_timeline(
+        &text,
+        "0 ns cpu0: idle, then a
+         0 ns cpu1: idle, then y
+         0 ns cpu0: a
+         0 ns cpu1: y
+         1 ms cpu0: a blocks, then x
+         1 ms cpu0: x
+         4 ms cpu1: y preempted, then b
+         4 ms cpu1: b
+         6 ms cpu1: b blocks, then y
+         6 ms cpu1: y
+         8 ms cpu0: x preempted, then a
+         8 ms cpu0: a
+         9 ms cpu0: a ends, then x
+         9 ms cpu1: y preempted, then b
+         9 ms cpu0: x
+         9 ms cpu1: b
+         9 ms cpu1: b ends, then y",
+    );
+}
+
+#[test]
+fn a_long_slice_is_protected_no_longer_than_a_short_one_beside_it() {
+    // `a` asks for 20 ms, of which the first request has half: protected to 10 ms, it goes on to the tick of 12 ms. Beside requests of
+    // 2 ms it is protected for 2 ms, and whoever is behind the average has the CPU from tick to tick.
+    let run = |slice| {
+        let long = asking(cpu("a", Some(ms(16))), with_slice(ms(20)));
+        let jobs = vec![long, asking(cpu("b", Some(ms(8))), with_slice(slice))];
+        timeline(&machine(1, Eevdf), &setting(jobs), "ab", "ab").0
+    };
+    assert_timeline(
+        &run(ms(20)),
+        "0 ns cpu0: idle, then a
+         0 ns cpu0: a
+         12 ms cpu0: a preempted, then b
+         12 ms cpu0: b
+         20 ms cpu0: b ends, then a
+         20 ms cpu0: a
+         24 ms cpu0: a ends, then idle",
+    );
+    assert_timeline(
+        &run(ms(2)),
+        "0 ns cpu0: idle, then b
+         0 ns cpu0: b
+         4 ms cpu0: b preempted, then a
+         4 ms cpu0: a
+         8 ms cpu0: a preempted, then b
+         8 ms cpu0: b
+         12 ms cpu0: b ends, then a
+         12 ms cpu0: a
+         24 ms cpu0: a ends, then idle",
+    );
+}
+
+#[test]
+fn a_busy_cpu_takes_a_thread_that_is_heavier_than_the_imbalance_after_two_failures() {
+    // On average a CPU has the load of one and a half threads: half a one should come. At 28 ms (two CPUs: every 32 ms, less a
+    // tick) a thread is too much. At 56 ms it counts half, but the one that waits has just run. At 84 ms that does not matter
+    // any more; `a` is placed at the average with its lag, and `b` is protected to the next tick.
+    let jobs = vec![cpu("a", Some(ms(50))), cpu("b", Some(ms(100))), cpu("c", Some(ms(100)))];
+    let (text, _) = timeline(&machine(2, Eevdf), &setting(jobs), "abc", "abc");
+    let cpu1: Vec<&str> = text.lines().filter(|line| line.contains("cpu1")).collect();
+    assert_eq!(cpu1[2], "88 ms cpu1: b preempted, then a", "{text}");
+}
+
+#[test]
+fn threads_that_are_bound_to_one_cpu_leave_the_other_idle() {
+    let jobs = vec![asking(cpu("a", Some(ms(10))), on_cpu(1)), asking(cpu("b", Some(ms(10))), on_cpu(1))];
+    let (text, outcome) = timeline(&machine(2, Eevdf), &setting(jobs), "ab", "ab");
+    assert!(!text.contains("cpu0"), "{text}");
+    assert_eq!(outcome.jobs.iter().filter_map(|job| job.completion_ns).max(), Some(ms(20)));
+}
+
+#[test]
+fn jobs_that_are_groups_share_the_machine_by_their_number() {
+    // One thread beside three: a quarter of the CPU without groups, half of it with them.
+    let jobs = || vec![cpu("one", Some(ms(300))), Job::new("three", 1, Kind::Cpu { threads: 3, work: None })];
+    let completion = |groups| {
+        let machine = Machine { groups, ..machine(1, Eevdf) };
+        run(&machine, &setting(jobs()), 1).unwrap().jobs[0].completion_ns.unwrap().as_secs_f64() / 0.3
+    };
+    assert!((completion(false) - 4.0).abs() < 0.1, "{}", completion(false));
+    assert!((completion(true) - 2.0).abs() < 0.1, "{}", completion(true));
+}
+
+#[test]
+fn a_group_has_no_more_of_the_machine_for_being_on_more_cpus() {
+    // Two groups on two CPUs, of one thread and of seven, all bound to both: the one can have no more than a CPU, and gets all of it.
+    let jobs = vec![cpu("one", Some(ms(1_000))), Job::new("seven", 1, Kind::Cpu { threads: 7, work: None })];
+    let machine = Machine { groups: true, ..machine(2, Eevdf) };
+    let completion = run(&machine, &setting(jobs), 1).unwrap().jobs[0].completion_ns.unwrap();
+    assert!(completion < ms(1_250), "{completion}");
 }

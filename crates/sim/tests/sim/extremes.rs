@@ -5,7 +5,7 @@ use policy::Span;
 use rowlock_sim::run;
 use scenario::{Job, Kind, Machine, MachineKeys, Scheduler};
 
-use crate::timeline::{barrier, cpu, setting};
+use crate::timeline::{barrier, cpu, setting, time_sharing};
 
 fn machine(scheduler: Scheduler, cpus: u32) -> Machine {
     let keys = MachineKeys { scheduler: Some(scheduler), ..MachineKeys::default() };
@@ -22,7 +22,7 @@ fn one_thread_on_one_cpu_needs_its_work_and_one_switch() {
 
 #[test]
 fn computations_of_no_length_take_a_step_each_and_end() {
-    for scheduler in Scheduler::ALL {
+    for scheduler in time_sharing() {
         for waiting in ["always-block", "cs", "2cs+", "always-spin"] {
             let jobs = vec![barrier("crew", 3, Span::ZERO, 200, waiting), barrier("solo", 1, Span::ZERO, 200, waiting)];
             let outcome = run(&machine(scheduler, 1), &setting(jobs), 1).unwrap();
@@ -45,11 +45,8 @@ fn threads_whose_events_all_fall_together_meet_all_the_same() {
 #[cfg_attr(debug_assertions, ignore = "a debug build checks ten thousand threads after every event")]
 fn ten_thousand_threads_meet_and_a_crowd_of_as_many_computes() {
     for scheduler in Scheduler::ALL {
-        let crowd = Kind::Cpu { threads: 10_000, work: Some(Span::from_millis(1)) };
-        let jobs = vec![
-            barrier("crew", 10_000, Span::from_micros(50), 20, "2cs+"),
-            Job { name: "crowd".into(), copies: 1, kind: crowd },
-        ];
+        let crowd = Kind::Cpu { threads: 10_000, work: Some(Span::from_millis(1).into()) };
+        let jobs = vec![barrier("crew", 10_000, Span::from_micros(50), 20, "2cs+"), Job::new("crowd", 1, crowd)];
         let outcome = run(&machine(scheduler, 32), &setting(jobs), 1).unwrap();
         assert_eq!(outcome.jobs[0].rounds, Some(20), "{}", scheduler.name());
         assert_eq!(outcome.jobs[1].delivered_work_ns, Some(Span::from_millis(10_000)));

@@ -12,7 +12,7 @@ use rowlock_sim::scheduler::Why;
 use rowlock_sim::watch::{Begins, Doing, Watch};
 use scenario::{Accounting, Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie};
 
-use crate::timeline::{barrier, setting};
+use crate::timeline::{barrier, setting, short};
 
 /// FNV-1a over the ingredients: the moment, the kind of event, and the numbers in it.
 struct Fingerprint(u64);
@@ -65,24 +65,27 @@ impl Watch for Fingerprint {
 fn crew(threads: u32, granularity: Granularity, rounds: u64, waiting: &str) -> Job {
     let compute = Compute::Granularity(granularity);
     let kind = Kind::Barrier { threads, compute, rounds, waiting: waiting.parse().unwrap() };
-    Job { name: format!("crew-{}", granularity.name()), copies: 1, kind }
+    Job::new(format!("crew-{}", granularity.name()), 1, kind)
 }
 
-fn crowd(threads: u32) -> Job {
-    Job { name: "crowd".into(), copies: 1, kind: Kind::Cpu { threads, work: None } }
+fn crowd(threads: u32, work: Option<Span>) -> Job {
+    Job::new("crowd", 1, Kind::Cpu { threads, work: work.map(Into::into) })
 }
 
-/// Settings that between them have everything: alone and crowded, fine and coarse, copies, ends and no ends.
-fn settings() -> Vec<(&'static str, Setting)> {
+/// Settings that between them have everything: alone and crowded, fine and coarse, copies, ends and no ends. The crowd has one, and
+/// nobody keeps running, where nobody else would run then.
+fn settings(scheduler: Scheduler) -> Vec<(&'static str, Setting)> {
+    let keep_running = scheduler.shares_time();
+    let work = (!scheduler.shares_time()).then_some(Span::from_millis(2));
     use Granularity::{Coarse, Fine, Medium};
     let homogeneous = Job { copies: 4, ..crew(5, Medium, 60, "cs") };
     let mix = vec![crew(6, Fine, 200, "2cs+"), crew(4, Medium, 80, "cs+"), crew(3, Coarse, 30, "always-block")];
     vec![
         ("alone", setting(vec![crew(7, Fine, 300, "2cs+")])),
-        ("against a crowd", setting(vec![crew(7, Fine, 200, "cs"), crowd(15)])),
+        ("against a crowd", setting(vec![crew(7, Fine, 200, "cs"), crowd(15, work)])),
         ("homogeneous", setting(vec![homogeneous])),
-        ("mix that keeps running", Setting { keep_running: true, ..setting(mix) }),
-        ("yielding", setting(vec![crew(6, Fine, 60, "always-yield"), crowd(5)])),
+        ("mix that keeps running", Setting { keep_running, ..setting(mix) }),
+        ("yielding", setting(vec![crew(6, Fine, 60, "always-yield"), crowd(5, work)])),
         ("one thread", setting(vec![barrier("solo", 1, Span::ZERO, 500, "cs")])),
     ]
 }
@@ -90,9 +93,10 @@ fn settings() -> Vec<(&'static str, Setting)> {
 fn machines() -> Vec<(String, Machine)> {
     let paper = |scheduler| {
         let step = Some(Span::from_micros(1));
-        let keys = MachineKeys { scheduler: Some(scheduler), step, ..MachineKeys::default() };
+        let tick = (scheduler == Scheduler::LinuxO1).then_some(Span::from_micros(20));
+        let keys = MachineKeys { scheduler: Some(scheduler), step, tick, ..MachineKeys::default() };
         let slice = Span::from_micros(300);
-        Machine { slice, ..keys.complete(&Machine::with_cpus(8)) }
+        short(Machine { slice, ..keys.complete(&Machine::with_cpus(8)) })
     };
     let mut machines: Vec<(String, Machine)> =
         Scheduler::ALL.map(|scheduler| (scheduler.name().to_owned(), paper(scheduler))).into();
@@ -112,7 +116,7 @@ fn machines() -> Vec<(String, Machine)> {
 fn fingerprints_are_those_of_the_golden_file() {
     let mut text = String::new();
     for (machine_name, machine) in machines() {
-        for (setting_name, setting) in settings() {
+        for (setting_name, setting) in settings(machine.scheduler) {
             let of = |seed| {
                 let mut fingerprint = Fingerprint(0xcbf2_9ce4_8422_2325);
                 let (outcome, _) = run_watched::<Off, _>(&machine, &setting, seed, &mut fingerprint).unwrap();

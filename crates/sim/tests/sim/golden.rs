@@ -2,9 +2,14 @@
 
 use policy::Span;
 use rowlock_sim::run;
-use scenario::{Compute, Granularity, Job, Kind, Lengths, Machine, Scheduler};
+use scenario::{Compute, Distribution, Granularity, Job, Kind, Machine, Scheduler};
 
-use crate::timeline::{barrier, cpu, setting};
+use crate::timeline::{barrier, cpu, setting, short, time_sharing};
+
+/// How long those compute that are only there for the load: without end, unless nobody else would run then.
+fn work_beside(scheduler: Scheduler) -> Option<Span> {
+    (!scheduler.shares_time()).then_some(Span::from_millis(2))
+}
 
 /// One line a job, and one for the machine.
 fn outcome(scheduler: Scheduler, waiting: &str, seed: u64) -> String {
@@ -14,15 +19,19 @@ fn outcome(scheduler: Scheduler, waiting: &str, seed: u64) -> String {
         rounds: 2_000,
         waiting: waiting.parse().unwrap(),
     };
-    let crowd = Kind::Cpu { threads: 6, work: None };
+    let crowd = Kind::Cpu { threads: 6, work: work_beside(scheduler).map(Distribution::from) };
     let jobs = vec![
-        Job { name: "crew".into(), copies: 2, kind: crew },
+        Job::new("crew", 2, crew),
         barrier("pair", 2, Span::from_micros(40), 500, waiting),
-        Job { name: "crowd".into(), copies: 1, kind: crowd },
+        Job::new("crowd", 1, crowd),
     ];
     let machine =
         Machine { scheduler, tick: Span::from_micros(400), slice: Span::from_micros(300), ..Machine::with_cpus(4) };
-    let outcome = run(&machine, &setting(jobs), seed).unwrap();
+    let machine = short(machine);
+    let outcome = match run(&machine, &setting(jobs), seed) {
+        Ok(outcome) => outcome,
+        Err(why) => return format!("{} {waiting} seed {seed}: {why}\n", scheduler.name()),
+    };
     let mut text = format!("{} {waiting} seed {seed}: {:?}\n", scheduler.name(), outcome.machine);
     outcome.jobs.iter().for_each(|job| text += &format!("  {job:?}\n"));
     text
@@ -38,19 +47,45 @@ fn outcomes_are_those_of_the_golden_file() {
 
 #[test]
 fn outcomes_of_locks_are_those_of_the_golden_file() {
-    let lengths = |mean, sd| Lengths { mean: Span::from_micros(mean), sd: Span::from_micros(sd) };
+    let lengths = |mean, sd| Distribution::Normal { mean: Span::from_micros(mean), sd: Span::from_micros(sd) };
     let arms = Scheduler::ALL.into_iter().flat_map(|scheduler| {
         ["always-block", "cs", "always-spin", "owner-running", "variable-competitive"].map(|waiting| {
             let (compute, critical) = (lengths(20, 5), lengths(6, 2));
             let waiting = waiting.parse().unwrap();
             let kind = Kind::Lock { threads: 5, compute, critical, rounds: 500, waiting };
-            let jobs = vec![Job { name: "bank".into(), copies: 1, kind }, cpu("x", None)];
+            let jobs = vec![Job::new("bank", 1, kind), cpu("x", work_beside(scheduler))];
             let machine = Machine { scheduler, tick: Span::from_micros(400), ..Machine::with_cpus(4) };
-            let outcome = run(&machine, &setting(jobs), 1).unwrap();
-            format!("{} {waiting}: {:?}\n  {:?}\n", scheduler.name(), outcome.machine, outcome.jobs[0])
+            match run(&short(machine), &setting(jobs), 1) {
+                Ok(outcome) => {
+                    format!("{} {waiting}: {:?}\n  {:?}\n", scheduler.name(), outcome.machine, outcome.jobs[0])
+                }
+                Err(why) => format!("{} {waiting}: {why}\n", scheduler.name()),
+            }
         })
     });
     insta::assert_snapshot!(arms.collect::<String>());
+}
+
+#[test]
+fn outcomes_of_pipelines_are_those_of_the_golden_file() {
+    let text = include_str!("../../../../scenarios/pipeline.toml");
+    let scenario = scenario::read("pipeline.toml", text.as_bytes()).unwrap();
+    let outcomes = scenario.arms.iter().flat_map(|arm| {
+        time_sharing().into_iter().map(|scheduler| {
+            let machine = Machine { scheduler, device_depth: 2, ..Machine::with_cpus(2) };
+            let mut setting = arm.setting.clone();
+            if let Kind::Pipeline(pipeline) = &mut setting.jobs[0].kind {
+                pipeline.rounds = 40;
+            }
+            let outcome = run(&machine, &setting, 1).unwrap();
+            let arm: Vec<String> = arm.factors.iter().map(|(_, value)| value.to_string()).collect();
+            let job = &outcome.jobs[0];
+            let stages = job.stages.iter().map(|stage| format!("    {stage:?}\n")).collect::<String>();
+            let job = scenario::result::JobOutcome { stages: Vec::new(), ..job.clone() };
+            format!("{} {}: {:?}\n  {job:?}\n{stages}", scheduler.name(), arm.join(" "), outcome.machine)
+        })
+    });
+    insta::assert_snapshot!(outcomes.collect::<String>());
 }
 
 #[test]

@@ -7,9 +7,13 @@ use policy::wakeup::Scheme;
 use proptest::prelude::*;
 use proptest::sample::select;
 use rowlock_sim::run;
-use scenario::{Accounting, Compute, Job, Kind, Lengths, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie};
+use scenario::draw::Stream;
+use scenario::{
+    Accounting, Compute, Distribution, Job, Kind, Linux24, Machine, MachineKeys, Pipeline, Scheduler, Setting, Tie,
+};
 
-use crate::timeline::{barrier, cpu, setting};
+use crate::pipeline::{any_pipeline, can_starve};
+use crate::timeline::{barrier, cpu, setting, short};
 
 fn us(n: u64) -> Span {
     Span::from_micros(n)
@@ -21,7 +25,7 @@ fn rr(cpus: u32) -> Machine {
 
 #[test]
 fn cpu_bound_threads_under_round_robin_use_a_quantum_of_every_quantum_and_switch() {
-    let jobs = vec![Job { name: "bound".into(), copies: 1, kind: Kind::Cpu { threads: 64, work: Some(us(10_000)) } }];
+    let jobs = vec![Job::new("bound", 1, Kind::Cpu { threads: 64, work: Some(us(10_000).into()) })];
     let outcome = run(&rr(32), &setting(jobs), 1).unwrap();
     let work = outcome.machine.work_percent.unwrap();
     assert!((work - 100.0 * 100.0 / 106.0).abs() < 0.2, "{work}");
@@ -81,9 +85,9 @@ fn a_switch_is_charged_once_though_another_job_ends_meanwhile() {
 #[test]
 fn a_command_is_a_cpu_job_of_its_cpu_time() {
     let command = |work| Kind::Command { argv: vec!["true".into()], threads: 2, work };
-    let run_as = |kind| run(&rr(2), &setting(vec![Job { name: "zip".into(), copies: 1, kind }]), 1);
+    let run_as = |kind| run(&rr(2), &setting(vec![Job::new("zip", 1, kind)]), 1);
     let as_command = run_as(command(Some(us(500)))).unwrap();
-    let as_cpu = run_as(Kind::Cpu { threads: 2, work: Some(us(250)) }).unwrap();
+    let as_cpu = run_as(Kind::Cpu { threads: 2, work: Some(us(250).into()) }).unwrap();
     assert_eq!(as_command, as_cpu);
     let refused = run_as(command(None)).unwrap_err();
     assert!(refused.to_string().contains("`zip`"), "{refused}");
@@ -122,27 +126,37 @@ fn a_machine_on_which_nobody_gets_to_run_is_said_to_make_no_headway() {
         tick: us(140),
         ..Machine::with_cpus(3)
     };
-    let compute = Compute::Normal { mean: us(13), sd: us(3) };
+    let compute = Compute::Drawn(Distribution::Normal { mean: us(13), sd: us(3) });
     let kind = Kind::Barrier { threads: 4, compute, rounds: 16, waiting: "cs".parse().unwrap() };
-    let crew = Job { name: "job0".into(), copies: 1, kind };
+    let crew = Job::new("job0", 1, kind);
     let kind = Kind::Command { argv: vec!["true".into()], threads: 2, work: Some(us(2_867)) };
-    let other = Job { name: "job1".into(), copies: 1, kind };
+    let other = Job::new("job1", 1, kind);
     let setting = Setting { keep_running: true, ..setting(vec![crew, other]) };
     let error = run(&machine, &setting, 319).unwrap_err();
     assert!(matches!(&error, rowlock_sim::Error::NoHeadway { .. }), "{error}");
     assert!(error.to_string().contains("threshold"), "{error}");
 }
 
-fn lengths(micros: u64) -> Lengths {
-    Lengths { mean: us(micros), sd: us(micros / 4) }
+/// Busy, computed, at the device, starved.
+fn outcome_of_stages(job: &scenario::result::JobOutcome) -> Vec<(Span, Span, Span, Span)> {
+    let sums = |stage: &scenario::result::StageOutcome| {
+        let [busy, computed, device, starved] = [stage.busy_ns, stage.computed_ns, stage.device_ns, stage.starved_ns];
+        (busy.unwrap(), computed.unwrap(), device.unwrap(), starved.unwrap())
+    };
+    job.stages.iter().map(sums).collect()
+}
+
+fn lengths(micros: u64) -> Distribution {
+    Distribution::Normal { mean: us(micros), sd: us(micros / 4) }
 }
 
 /// Settings with all kinds of jobs, small enough to be checked after each event.
 fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
-    let compute = (0_u64..60, 0_u64..20).prop_map(|(mean, sd)| Compute::Normal { mean: us(mean), sd: us(sd) });
+    let compute = (0_u64..60, 0_u64..20)
+        .prop_map(|(mean, sd)| Compute::Drawn(Distribution::Normal { mean: us(mean), sd: us(sd) }));
     let kind = (0_usize..4, 1_u32..7, compute, 1_u64..30, 0..WAITING.len(), prop::option::of(0_u64..3_000)).prop_map(
         |(kind, threads, compute, rounds, policy, work)| match kind {
-            0 => Kind::Cpu { threads, work: work.map(us) },
+            0 => Kind::Cpu { threads, work: work.map(|n| Distribution::Uniform { from: us(n / 2), to: us(n) }) },
             1 => Kind::Command { argv: vec!["true".into()], threads, work: Some(us(work.unwrap_or(0))) },
             2 => {
                 let (compute, critical) = (lengths(10), lengths(threads.into()));
@@ -151,7 +165,12 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
             _ => Kind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example },
         },
     );
-    let job = (1_u32..3, kind).prop_map(|(copies, kind)| Job { name: String::new(), copies, kind });
+    let kind = (kind, any_pipeline()).prop_map(|(kind, pipeline)| match kind {
+        // Instead of the locks of many threads.
+        Kind::Lock { threads: 5.., .. } => Kind::Pipeline(pipeline),
+        kind => kind,
+    });
+    let job = (1_u32..3, kind).prop_map(|(copies, kind)| Job::new("", copies, kind));
     let costs = (0_u64..9, 0_u64..30, 1_u64..3_000);
     let machine =
         (1_u32..5, costs, 1_u64..200, select(Scheduler::ALL.to_vec()), linux_2_4(), select(Tie::ALL.to_vec()));
@@ -167,14 +186,36 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
         slice: us(7 * quantum),
         ..Machine::with_cpus(cpus)
     });
+    let machine = machine.prop_map(short);
     (machine, prop::collection::vec(job, 1..5), prop::bool::ANY).prop_map(|(machine, mut jobs, keep_running)| {
         jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
         // Whoever is never there at the tick is never charged, and may keep everybody else from running for ever.
-        let cheats = machine.scheduler == Scheduler::Linux24 && machine.linux_2_4.accounting == Accounting::Tick;
-        let keep_running = keep_running && !cheats;
+        let counts_ticks = machine.scheduler == Scheduler::Linux24 && machine.linux_2_4.accounting == Accounting::Tick;
+        let cheats = counts_ticks || machine.scheduler == Scheduler::LinuxO1;
+        // Whoever has a CPU keeps it: see `fifo`.
+        let hogs = !machine.scheduler.shares_time();
+        let keep_running = keep_running && !cheats && !hogs;
         for job in &mut jobs {
+            if let Kind::Cpu { work, .. } = &mut job.kind
+                && hogs
+            {
+                work.get_or_insert(us(3_000).into());
+            }
+            if let Kind::Barrier { waiting: waiting @ Rule::AlwaysSpin, .. }
+            | Kind::Lock { waiting: waiting @ Rule::AlwaysSpin, .. }
+            | Kind::Pipeline(Pipeline { waiting: waiting @ Rule::AlwaysSpin, .. }) = &mut job.kind
+                && hogs
+            {
+                *waiting = Rule::Adaptive;
+            }
+            if let Kind::Pipeline(line) = &mut job.kind
+                && can_starve(&machine, line)
+            {
+                line.waiting = Rule::AlwaysBlock;
+            }
             if let Kind::Barrier { waiting: waiting @ Rule::AlwaysYield, .. }
-            | Kind::Lock { waiting: waiting @ Rule::AlwaysYield, .. } = &mut job.kind
+            | Kind::Lock { waiting: waiting @ Rule::AlwaysYield, .. }
+            | Kind::Pipeline(Pipeline { waiting: waiting @ Rule::AlwaysYield, .. }) = &mut job.kind
                 && cheats
             {
                 *waiting = Rule::AlwaysBlock;
@@ -197,9 +238,18 @@ proptest! {
             match job.kind {
                 Kind::Barrier { rounds, .. } => prop_assert_eq!(came.rounds, Some(rounds)),
                 Kind::Lock { rounds, threads, .. } => prop_assert_eq!(came.rounds, Some(rounds * u64::from(threads))),
-                Kind::Cpu { work: Some(work), threads } if !setting.keep_running => {
-                    let each = work.floor_to(machine.step).max(machine.step);
-                    prop_assert_eq!(came.delivered_work_ns.unwrap(), each.scaled(1000 * u64::from(threads)));
+                Kind::Pipeline(ref pipeline) => {
+                    prop_assert_eq!(came.rounds, Some(pipeline.rounds));
+                    for (stage, came) in pipeline.stages.iter().zip(&outcome_of_stages(came)) {
+                        let (busy, computed, device, starved) = *came;
+                        prop_assert!(computed + device <= busy, "{} of {:?}", stage.name, pipeline);
+                        let completion = outcome.jobs.iter().find(|job| job.job == name).unwrap().completion_ns.unwrap();
+                        prop_assert_eq!(busy + starved, completion.scaled(1000 * u64::from(stage.fork)));
+                    }
+                }
+                Kind::Cpu { work: Some(ref work), threads } if !setting.keep_running => {
+                    let draw = |number| work.law().draw(&mut Stream::named(seed, &came.job, number), machine.step);
+                    prop_assert_eq!(came.delivered_work_ns.unwrap(), (0..threads).map(draw).sum::<Span>());
                 }
                 _ => {}
             }

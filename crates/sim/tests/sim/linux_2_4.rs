@@ -45,6 +45,26 @@ fn a_thread_is_charged_for_the_switch_to_it_and_stays_when_a_new_epoch_finds_it_
 }
 
 #[test]
+fn with_the_allocation_of_2_4_a_thread_is_relieved_after_five_ticks() {
+    let short = with(machine(1), |linux| linux.allocation = 5);
+    let setting = setting(vec![cpu("a", Some(us(100))), cpu("b", Some(us(100)))]);
+    let (text, _) = timeline(&short, &setting, "ab", "ab");
+    assert_timeline(
+        &text,
+        // At 100 us and at 200 us both are spent, and who is there goes on.
+        "0 ns cpu0: idle, then a
+         6 us cpu0: a
+         50 us cpu0: a preempted, then b
+         56 us cpu0: b
+         150 us cpu0: b preempted, then a
+         156 us cpu0: a
+         212 us cpu0: a ends, then b
+         218 us cpu0: b
+         224 us cpu0: b ends, then idle",
+    );
+}
+
+#[test]
 fn threads_of_a_job_follow_each_other_on_a_cpu_and_enter_the_queue_at_its_head() {
     let linux = with(machine(1), |linux| linux.charge_switch = false);
     let setting = setting(vec![barrier("pair", 2, us(10), 3, "always-block"), cpu("hog", Some(us(2_000)))]);

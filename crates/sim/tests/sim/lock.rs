@@ -9,22 +9,22 @@ use proptest::sample::select;
 use rowlock_sim::run_watched;
 use rowlock_sim::watch::{Doing, Watch};
 use scenario::draw::Stream;
-use scenario::{Job, Kind, Lengths, Machine, Scheduler, Setting};
+use scenario::{Distribution, Job, Kind, Machine, Scheduler, Setting};
 
-use crate::timeline::{assert_timeline, cpu, setting, timeline};
+use crate::timeline::{assert_timeline, cpu, setting, short, time_sharing, timeline};
 
 fn us(n: u64) -> Span {
     Span::from_micros(n)
 }
 
-fn exactly(n: u64) -> Lengths {
-    Lengths { mean: us(n), sd: Span::ZERO }
+fn exactly(n: u64) -> Distribution {
+    Distribution::Normal { mean: us(n), sd: Span::ZERO }
 }
 
 /// Threads that compute for 10 us without the lock and for 5 with it.
 fn bank(threads: u32, rounds: u64, waiting: &str) -> Job {
     let (compute, critical, waiting) = (exactly(10), exactly(5), waiting.parse().unwrap());
-    Job { name: "bank".into(), copies: 1, kind: Kind::Lock { threads, compute, critical, rounds, waiting } }
+    Job::new("bank", 1, Kind::Lock { threads, compute, critical, rounds, waiting })
 }
 
 fn rr(cpus: u32) -> Machine {
@@ -86,7 +86,7 @@ fn sleepers_are_passed_over_while_somebody_spins() {
     // does. From then on nobody spins for longer than 5 us.
     let (compute, critical) = (exactly(5), exactly(5));
     let kind = Kind::Lock { threads: 3, compute, critical, rounds: 3, waiting: "6 us".parse().unwrap() };
-    let job = Job { name: "bank".into(), copies: 1, kind };
+    let job = Job::new("bank", 1, kind);
     let free = Machine { context_switch: Span::ZERO, ..rr(3) };
     let (text, outcome) = timeline(&free, &setting(vec![job]), "abc", "abc");
     assert_timeline(
@@ -140,10 +140,10 @@ impl Watch for Exclusion {
 
 /// What the threads of a lock job draw, in sum.
 fn drawn(kind: &Kind, seed: u64, step: Span) -> Span {
-    let &Kind::Lock { threads, compute, critical, rounds, .. } = kind else { return Span::ZERO };
+    let &Kind::Lock { threads, ref compute, ref critical, rounds, .. } = kind else { return Span::ZERO };
     let of_thread = |number| -> Span {
         let mut stream = Stream::named(seed, "bank", number);
-        let round = |_| compute.normal().draw(&mut stream, step) + critical.normal().draw(&mut stream, step);
+        let round = |_| compute.law().draw(&mut stream, step) + critical.law().draw(&mut stream, step);
         (0..rounds).map(round).sum()
     };
     (0..threads).map(of_thread).sum()
@@ -151,7 +151,8 @@ fn drawn(kind: &Kind, seed: u64, step: Span) -> Span {
 
 /// Rules that never give up their CPU to whom they wait for may take a timeslice for each turn.
 fn any_bank() -> impl Strategy<Value = (Machine, Kind, u32)> {
-    let lengths = || (0_u64..40, 0_u64..10).prop_map(|(mean, sd)| Lengths { mean: us(mean), sd: us(sd.min(mean)) });
+    let lengths =
+        || (0_u64..40, 0_u64..10).prop_map(|(mean, sd)| Distribution::Normal { mean: us(mean), sd: us(sd.min(mean)) });
     let kind = (1_u32..7, lengths(), lengths(), 1_u64..40, 0..WAITING.len());
     let kind = kind.prop_map(|(threads, compute, critical, rounds, rule)| Kind::Lock {
         threads,
@@ -160,7 +161,7 @@ fn any_bank() -> impl Strategy<Value = (Machine, Kind, u32)> {
         rounds,
         waiting: WAITING[rule].example,
     });
-    let machine = (1_u32..5, 0_u64..9, 0_u64..30, 1_u64..3_000, 10_u64..200, select(Scheduler::ALL.to_vec()));
+    let machine = (1_u32..5, 0_u64..9, 0_u64..30, 1_u64..3_000, 10_u64..200, select(time_sharing()));
     let machine = machine.prop_map(|(cpus, switch, wakeup, step, quantum, scheduler)| Machine {
         step: Span::from_nanos(step),
         context_switch: us(switch),
@@ -171,6 +172,7 @@ fn any_bank() -> impl Strategy<Value = (Machine, Kind, u32)> {
         scheduler,
         ..Machine::with_cpus(cpus)
     });
+    let machine = machine.prop_map(short);
     (machine, kind, 0_u32..4)
 }
 
@@ -180,7 +182,7 @@ proptest! {
     fn one_at_a_time_has_the_lock_until_all_have_had_it_as_often_as_they_should(
         (machine, kind, crowd) in any_bank(), seed in 0_u64..1_000,
     ) {
-        let mut jobs = vec![Job { name: "bank".into(), copies: 1, kind: kind.clone() }];
+        let mut jobs = vec![Job::new("bank", 1, kind.clone())];
         jobs.extend((0..crowd).map(|number| cpu(&format!("x{number}"), None)));
         let mut watch = Exclusion::default();
         let (outcome, _) = run_watched::<Off, _>(&machine, &setting(jobs), seed, &mut watch).unwrap();
@@ -194,13 +196,14 @@ proptest! {
 
 /// A machine on which threads lose their CPU now and then while they have the lock.
 fn hasty(cpus: u32, scheduler: Scheduler) -> Machine {
-    Machine { scheduler, tick: us(40), slice: us(30), ..Machine::with_cpus(cpus) }
+    short(Machine { scheduler, tick: us(40), slice: us(30), ..Machine::with_cpus(cpus) })
 }
 
 fn recorded(machine: &Machine, waiting: &str) -> Vec<Entry> {
-    let (compute, critical) = (Lengths { mean: us(10), sd: us(4) }, Lengths { mean: us(5), sd: us(2) });
+    let (compute, critical) =
+        (Distribution::Normal { mean: us(10), sd: us(4) }, Distribution::Normal { mean: us(5), sd: us(2) });
     let kind = Kind::Lock { threads: 5, compute, critical, rounds: 100, waiting: waiting.parse().unwrap() };
-    let setting = setting(vec![Job { name: "bank".into(), copies: 1, kind }, cpu("x", None)]);
+    let setting = setting(vec![Job::new("bank", 1, kind), cpu("x", None)]);
     let (outcome, records) = run_watched::<Log, ()>(machine, &setting, 1, &mut ()).unwrap();
     assert_eq!(outcome.jobs[0].rounds, Some(500), "{waiting}");
     records[0].entries()
@@ -209,7 +212,7 @@ fn recorded(machine: &Machine, waiting: &str) -> Vec<Entry> {
 #[test]
 fn every_policy_waits_for_a_lock_under_every_scheduler_and_its_record_replays() {
     for entry in WAITING {
-        for scheduler in Scheduler::ALL {
+        for scheduler in time_sharing() {
             let machine = hasty(3, scheduler);
             let record = recorded(&machine, &entry.example.to_string());
             assert!(record.len() >= 100, "{} entries", record.len());

@@ -2,13 +2,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod alone;
+mod arrival;
+mod cfs;
 mod eevdf;
 mod extremes;
+mod feedback;
+mod fifo;
 mod fingerprint;
 mod golden;
 mod laws;
 mod linux_2_4;
+mod linux_o1;
 mod lock;
+mod nice;
+mod pipeline;
 mod rr;
 mod rules;
 mod timeline;

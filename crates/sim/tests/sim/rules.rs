@@ -5,24 +5,25 @@ use policy::record::{Entry, Log, Recorder, replay};
 use policy::table::WAITING;
 use policy::waiting::{Decision, Observation, Rule};
 use rowlock_sim::run_watched;
-use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Compute, Distribution, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
 
-use crate::timeline::cpu;
+use crate::timeline::{cpu, time_sharing};
 
 #[test]
 fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
     for entry in WAITING {
-        for scheduler in Scheduler::ALL {
+        for scheduler in time_sharing() {
             let (mean, sd) = (Span::from_micros(20), Span::from_micros(2));
             let kind = Kind::Barrier {
                 threads: 5,
-                compute: Compute::Normal { mean, sd },
+                compute: Compute::Drawn(Distribution::Normal { mean, sd }),
                 rounds: 200,
                 waiting: entry.example,
             };
-            let jobs = vec![Job { name: "crew".into(), copies: 2, kind }, cpu("x", None)];
+            let jobs = vec![Job::new("crew", 2, kind), cpu("x", None)];
             let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
-            let machine = Machine { scheduler, ..Machine::with_cpus(3) };
+            let tick = Span::from_micros(400);
+            let machine = Machine { scheduler, tick, timeslice: 1, ..Machine::with_cpus(3) };
             let (outcome, records) = run_watched::<Log, ()>(&machine, &setting, 1, &mut ()).unwrap();
             assert_eq!(outcome.jobs[0].rounds, Some(200), "{} under {}", entry.form, scheduler.name());
             for record in &records[..2] {
@@ -41,12 +42,12 @@ fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
 fn run_beside(endless: u32, rule: &str) -> (Vec<Entry>, Option<Span>) {
     let kind = Kind::Barrier {
         threads: 3,
-        compute: Compute::Normal { mean: Span::from_micros(20), sd: Span::from_micros(5) },
+        compute: Compute::Drawn(Distribution::Normal { mean: Span::from_micros(20), sd: Span::from_micros(5) }),
         rounds: 100,
         waiting: rule.parse().unwrap(),
     };
-    let crowd = Job { name: "crowd".into(), copies: 1, kind: Kind::Cpu { threads: endless, work: None } };
-    let jobs = vec![Job { name: "crew".into(), copies: 1, kind }, crowd];
+    let crowd = Job::new("crowd", 1, Kind::Cpu { threads: endless, work: None });
+    let jobs = vec![Job::new("crew", 1, kind), crowd];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
     let (outcome, records) = run_watched::<Log, ()>(&Machine::with_cpus(2), &setting, 1, &mut ()).unwrap();
     (records[0].entries(), outcome.jobs[0].delivered_work_ns)
@@ -79,9 +80,9 @@ fn what_a_rule_draws_changes_nobodys_work() {
 /// Four threads that meet every 0.5 us beside two CPU-bound ones, on two CPUs.
 fn crowded(scheduler: Scheduler) -> Vec<Entry> {
     let (mean, sd) = (Span::from_nanos(500), Span::from_nanos(50));
-    let compute = Compute::Normal { mean, sd };
+    let compute = Compute::Drawn(Distribution::Normal { mean, sd });
     let kind = Kind::Barrier { threads: 4, compute, rounds: 20_000, waiting: Rule::Adaptive };
-    let jobs = vec![Job { name: "crew".into(), copies: 1, kind }, cpu("x", None), cpu("y", None)];
+    let jobs = vec![Job::new("crew", 1, kind), cpu("x", None), cpu("y", None)];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
     let machine = Machine { scheduler, context_switch: Span::from_micros(2), ..Machine::with_cpus(2) };
     let (outcome, records) = run_watched::<Log, ()>(&machine, &setting, 1, &mut ()).unwrap();

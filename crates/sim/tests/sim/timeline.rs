@@ -1,12 +1,13 @@
 //! What the CPUs did, as text with timestamps; and settings small enough to follow by hand.
 
+use policy::feedback::{Boost, Rules};
 use policy::record::Off;
 use policy::{CpuId, Instant, Span, ThreadId};
 use rowlock_sim::run_watched;
 use rowlock_sim::watch::{Doing, Leaving, Watch};
 use scenario::draw::Stream;
 use scenario::result::Outcome;
-use scenario::{Compute, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Cfs, Compute, Distribution, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
 
 /// A machine whose switches are free, so that virtual times are round.
 pub(crate) fn machine(cpus: u32, scheduler: Scheduler) -> Machine {
@@ -14,16 +15,30 @@ pub(crate) fn machine(cpus: u32, scheduler: Scheduler) -> Machine {
     Machine { scheduler, slice, tick, context_switch: Span::ZERO, ..Machine::with_cpus(cpus) }
 }
 
+/// The same machine, with whatever is particular to one scheduler as short as its slices.
+pub(crate) fn short(machine: Machine) -> Machine {
+    let part = |thousandths| machine.slice.scaled(thousandths);
+    let cfs =
+        Cfs { latency: part(2_000), granularity: part(250), wakeup_granularity: part(333), migration_cost: part(167) };
+    let feedback = Rules { levels: 4, running_time: part(100), boost: Boost::Every(part(4_000)) };
+    Machine { cfs, feedback, timeslice: 3, ..machine }
+}
+
+/// The schedulers under which threads without end keep nobody from running.
+pub(crate) fn time_sharing() -> Vec<Scheduler> {
+    Scheduler::ALL.into_iter().filter(|scheduler| scheduler.shares_time()).collect()
+}
+
 /// A job of one CPU-bound thread; without `work` endless.
 pub(crate) fn cpu(name: &str, work: Option<Span>) -> Job {
-    Job { name: name.to_owned(), copies: 1, kind: Kind::Cpu { threads: 1, work } }
+    Job::new(name, 1, Kind::Cpu { threads: 1, work: work.map(Distribution::from) })
 }
 
 /// A barrier job whose threads all compute for exactly `compute`.
 pub(crate) fn barrier(name: &str, threads: u32, compute: Span, rounds: u64, waiting: &str) -> Job {
-    let compute = Compute::Normal { mean: compute, sd: Span::ZERO };
+    let compute = Compute::Drawn(Distribution::Normal { mean: compute, sd: Span::ZERO });
     let waiting = waiting.parse().unwrap();
-    Job { name: name.to_owned(), copies: 1, kind: Kind::Barrier { threads, compute, rounds, waiting } }
+    Job::new(name, 1, Kind::Barrier { threads, compute, rounds, waiting })
 }
 
 pub(crate) fn setting(jobs: Vec<Job>) -> Setting {

@@ -27,7 +27,7 @@ pub const MOST_MEMBERS: u32 = 1 << 16;
 /// "rowlock" and a byte that no text has, read as a number: it is another one where bytes are in another order.
 const MAGIC: u64 = u64::from_ne_bytes(*b"rowlock\x81");
 /// Of everything that is in the memory; a new one for each change of it.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What kind of object a memory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

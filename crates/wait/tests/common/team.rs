@@ -4,23 +4,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::Rule;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_wait::{Barrier, Condvar, Event, Latch, Mutex, Party, Reset, RwLock, Semaphore, Waiting};
 
 /// How many threads the semaphore lets in at a time.
 const PERMITS: u32 = 3;
-
-/// What waiting costs on a machine that there might be: nothing is measured.
-pub(crate) const COSTS: Costs = Costs {
-    cs: Span::from_micros(10),
-    margin: Span::from_micros(5),
-    lone_yield: Span::from_nanos(500),
-    tick: Span::from_millis(4),
-};
 
 /// The rules by which a thread blocks sooner or later. The others cannot be relied on for progress where there are more
 /// threads than CPUs, since they keep the CPU from those that they wait for.

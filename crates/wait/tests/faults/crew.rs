@@ -9,7 +9,8 @@ use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_wait::Waiting;
 
-use crate::team::{COSTS, Deed, Team};
+use crate::costs;
+use crate::team::{Deed, Team};
 
 /// The members of a team, as the kernel knows them.
 pub(crate) struct Crew {
@@ -31,7 +32,7 @@ impl Crew {
 }
 
 pub(crate) fn by(rule: Rule) -> Waiting {
-    Waiting::by(rule).with_costs(COSTS)
+    costs::by(rule)
 }
 
 /// The number by which the kernel knows the calling thread.

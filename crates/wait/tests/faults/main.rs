@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "what a test has skipped is told")]
 
+#[path = "../common/costs.rs"]
+mod costs;
 mod crew;
 mod exit;
 mod placement;

@@ -75,13 +75,13 @@ pub(crate) fn play(part: &str, object: &Path, _: &[String]) {
                 match listen().as_str() {
                     "down" => drop(semaphore.down().unwrap()),
                     "up" => drop(semaphore.up().unwrap()),
-                    "echo" => (0..TIMES).for_each(|_| {
-                        semaphore.down().unwrap();
-                        semaphore.up_by(2).unwrap();
-                        while semaphore.value() > 1 {
-                            std::thread::yield_now();
-                        }
-                    }),
+                    "echo" => {
+                        let back = Semaphore::open(way_back(object), by(Rule::AlwaysBlock)).unwrap();
+                        (0..TIMES).for_each(|_| {
+                            semaphore.down().unwrap();
+                            back.up_by(2).unwrap();
+                        });
+                    }
                     other => panic!("{other}"),
                 }
                 say("done");
@@ -260,6 +260,11 @@ fn places_of_the_dead() {
     assert_eq!(other.down_timeout(SHORT), Err(InVain::TimedOut));
 }
 
+/// Where the semaphore is by which a process answers.
+fn way_back(there: &Path) -> PathBuf {
+    there.with_extension("back")
+}
+
 fn semaphore(permits: u32) -> (tempfile::TempDir, PathBuf, Semaphore) {
     let (folder, path) = place();
     let semaphore = Semaphore::create(&path, 2, permits, by(Rule::Adaptive)).unwrap();
@@ -268,18 +273,17 @@ fn semaphore(permits: u32) -> (tempfile::TempDir, PathBuf, Semaphore) {
 
 fn permits_pass() {
     let (_folder, path, semaphore) = semaphore(0);
+    let back = Semaphore::create(way_back(&path), 2, 0, by(Rule::Adaptive)).unwrap();
     let mut other = player("semaphore", &path);
     other.tell("echo");
     for _ in 0..TIMES {
         semaphore.up().unwrap();
-        // The other takes the one permit and gives two, of which one stays for its next turn.
-        while semaphore.value() != 2 {
-            std::thread::yield_now();
-        }
-        semaphore.down().unwrap();
-        semaphore.down().unwrap();
+        // The other takes the one permit and gives two of the way back.
+        back.down().unwrap();
+        back.down().unwrap();
     }
     other.expect("done");
+    assert_eq!((semaphore.value(), back.value()), (0, 0));
     other.tell("down");
     semaphore.up().unwrap();
     other.expect("done");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use scenario::result::{Run, World};
 
 use super::distinct;
+use crate::factor;
 use crate::plot::Mark;
 use crate::report::Report;
 use crate::sample::Figure;
@@ -61,7 +62,6 @@ pub(super) fn unit_of_time(nanos: f64) -> (f64, &'static str) {
 
 /// All runs, sorted so that the samples behind a summary are found.
 pub(super) struct Figures<'a> {
-    report: &'a Report,
     runs: BTreeMap<(World, String), Vec<&'a Run>>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Figures<'a> {
         for run in &report.runs {
             runs.entry((run.world, words::factors(&run.factors))).or_default().push(run);
         }
-        Figures { report, runs }
+        Figures { runs }
     }
 
     /// The figure of a summary with the samples behind it; nothing where it does not exist.
@@ -104,13 +104,9 @@ impl<'a> Figures<'a> {
     }
 
     fn speed_ups(&self, summary: &Summary) -> Vec<f64> {
-        let Some(compare) = &self.report.compare else { return Vec::new() };
-        let mut arm = summary.factors.clone();
-        arm.extend(self.report.baseline.clone().map(|value| (compare.clone(), value)));
-        let (baseline, own) = (
-            self.values(Figure::Completion, summary, &arm),
-            self.values(Figure::Completion, summary, &summary.factors),
-        );
+        let Some(arm) = &summary.baseline else { return Vec::new() };
+        let (baseline, own) =
+            (self.values(Figure::Completion, summary, arm), self.values(Figure::Completion, summary, &summary.factors));
         let ratio =
             |(repeat, value): (&u32, &f64)| Some(baseline.get(repeat)? / value).filter(|ratio| ratio.is_finite());
         own.iter().filter_map(ratio).collect()
@@ -122,7 +118,7 @@ impl<'a> Figures<'a> {
 pub(super) fn values_of(report: &Report, path: Option<&str>) -> Vec<toml::Value> {
     let Some(path) = path else { return Vec::new() };
     let baseline = report.baseline.iter().filter(|_| report.compare.as_deref() == Some(path));
-    let all = baseline.chain(report.summaries.iter().filter_map(|summary| summary.factors.get(path)));
+    let all = baseline.chain(report.summaries.iter().filter_map(|summary| factor::value(&summary.factors, path)));
     distinct(all, ToString::to_string).into_iter().cloned().collect()
 }
 

@@ -1,6 +1,7 @@
 //! What a paper says, and what came out here.
 
 use super::page::{Section, sentence};
+use super::plots::{self, grid};
 use super::table::{self, Column};
 use crate::paper::judgement::{Judged, Judgement};
 use crate::paper::text;
@@ -8,8 +9,9 @@ use crate::paper::text;
 pub(super) fn section(judgement: &Judgement<'_>) -> Section {
     let missed = judgement.missed();
     let verdict = match missed {
-        0 => format!("All {} bands hold.", judgement.bands.len()),
-        _ => format!("{missed} of {} bands are missed.", judgement.bands.len()),
+        _ if judgement.holds.is_none() => text::unjudged(judgement),
+        0 => format!("All {} bands hold.", judgement.judged()),
+        _ => format!("{missed} of {} bands are missed.", judgement.judged()),
     };
     let told = format!("{}: {}", judgement.source, judgement.shows);
     let bands = || judgement.bands.iter();
@@ -17,12 +19,24 @@ pub(super) fn section(judgement: &Judgement<'_>) -> Section {
     let columns = vec![
         words("what", &|band| band.what.clone()),
         words("the paper", &|band| band.paper.clone().unwrap_or_default()),
-        words("here", &|band| band.ours.map(|ours| text::number(&ours, band.measure)).unwrap_or_default()),
-        words("band", &text::ends),
-        words("verdict", &|band| if band.inside { "inside" } else { "outside" }.to_owned()),
+        words("here", &|band| band.in_words().unwrap_or_default()),
+        words("band", &|band| band.inside.map(|_| text::ends(band)).unwrap_or_default()),
+        words("verdict", &|band| match band.inside {
+            Some(true) => "inside".to_owned(),
+            Some(false) => "outside".to_owned(),
+            None => String::new(),
+        }),
         words("what the paper says", &|band| band.source.clone()),
     ];
     let table = table::render("bands", "Means over the seeds with their 95 % intervals, and the bands", columns);
-    let body = format!("<p>{}</p>\n<p>{}</p>\n{table}", sentence(&told), sentence(&verdict));
+    let body = format!("<p>{}</p>\n{}<p>{}</p>\n{table}", sentence(&told), figure(judgement), sentence(&verdict));
     Section { id: "paper", title: "Against the paper", body }
+}
+
+/// The figure as the paper draws it.
+fn figure(judgement: &Judgement<'_>) -> String {
+    let Some(drawing) = &judgement.figure else { return String::new() };
+    let name = |name: &str| if name.is_empty() { drawing.what.clone() } else { format!("{}, {name}", drawing.what) };
+    let charts = drawing.panels.iter().zip(drawing.charts());
+    grid(&charts.map(|(panel, chart)| plots::figure(&name(&panel.name), &chart)).collect::<Vec<_>>())
 }

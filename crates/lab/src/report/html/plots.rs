@@ -10,7 +10,8 @@ use scenario::result::World;
 
 use super::figures::{Figures, Metric, unit_of_time, values_of};
 use super::page::Section;
-use super::{distinct, folded, heading, value};
+use super::{distinct, folded, value};
+use crate::factor;
 use crate::plot::axis::Axis;
 use crate::plot::svg::{Words, escape};
 use crate::plot::{DOTS, Mark, SERIES, Style, dots, evenly, lines};
@@ -83,7 +84,10 @@ impl<'a> Job<'a> {
     fn new(report: &'a Report, figures: &'a Figures<'a>, number: usize, job: &'a str) -> Job<'a> {
         let summaries: Vec<&Summary> = report.summaries.iter().filter(|summary| summary.job == job).collect();
         let x = report.x.as_deref().filter(|path| report.compare.as_deref() != Some(*path));
-        let x = x.and_then(|path| Across::new(path, values_of(report, Some(path))));
+        let x = x.and_then(|path| {
+            let values = distinct(summaries.iter().filter_map(|summary| summary.x.as_ref()), ToString::to_string);
+            Across::new(path, values.into_iter().cloned().collect())
+        });
         let (worlds, series, groups) = (text::worlds(report), Vec::new(), Vec::new());
         let mut new = Job { report, figures, number, worlds, summaries, series, groups, sorted: BTreeMap::new(), x };
         let known = values_of(report, new.line_factor()).iter().map(words::value).collect::<Vec<_>>();
@@ -106,7 +110,10 @@ impl<'a> Job<'a> {
     }
 
     fn group_of(&self, summary: &Summary) -> String {
-        heading(self.report, &summary.factors, &[self.line_factor(), self.x.as_ref().map(|x| x.path)])
+        let by_line = |path: &str| self.line_factor().is_some_and(|line| factor::is_in(path, line));
+        text::in_order(self.report, &summary.factors, |path| {
+            !by_line(path) && !self.x.as_ref().is_some_and(|x| factor::is_told_by(x.path, path))
+        })
     }
 
     /// The arms of a group that share a line or a row.
@@ -234,7 +241,7 @@ impl Job<'_> {
 
     fn point(&self, metric: Metric, summary: &Summary, unit: f64) -> Option<(f64, Mark)> {
         let x = self.x.as_ref()?;
-        let at = x.values.get(&value(&summary.factors, Some(x.path)))?;
+        let at = x.values.get(&words::value(summary.x.as_ref()?))?;
         Some((*at, self.figures.mark(metric, summary)?.scaled(unit)))
     }
 
@@ -258,7 +265,7 @@ impl Job<'_> {
             0 => String::new(),
             more => format!("<li>({more} more are in the tables)</li>\n"),
         };
-        format!("<ul class=\"legend\">\n<li>{}:</li>\n{items}{left_out}</ul>\n", escape(words::path(compare)))
+        format!("<ul class=\"legend\">\n<li>{}:</li>\n{items}{left_out}</ul>\n", escape(&words::path(compare)))
     }
 }
 
@@ -325,7 +332,7 @@ impl<'a> Across<'a> {
             }
             _ => None,
         };
-        let label = words::path(path).to_owned();
+        let label = words::path(path);
         let Some(numbers) = values.iter().map(number).collect::<Option<Vec<_>>>() else {
             let axis = Axis::of_names(&values.iter().map(words::value).collect::<Vec<_>>());
             let values = values.iter().map(words::value).zip((0..).map(f64::from)).collect();
@@ -354,11 +361,11 @@ fn multiples(metric: Metric, caption: &str, charts: &[String]) -> String {
     }
 }
 
-fn grid(charts: &[String]) -> String {
+pub(super) fn grid(charts: &[String]) -> String {
     format!("<div class=\"charts\">\n{}</div>\n", charts.concat())
 }
 
-fn figure(caption: &str, drawing: &str) -> String {
+pub(super) fn figure(caption: &str, drawing: &str) -> String {
     format!("<figure>\n<figcaption>{}</figcaption>\n{drawing}</figure>\n", escape(caption))
 }
 

@@ -25,7 +25,7 @@ pub(super) fn section(report: &Report) -> Section {
 /// The columns of an arm's factors, in the order of the file.
 pub(super) fn factor_columns<'a>(report: &Report, arms: impl Iterator<Item = &'a Factors> + Clone) -> Vec<Column> {
     let column =
-        |path: &String| Column::values(words::path(path), arms.clone().map(|arm| super::value(arm, Some(path))));
+        |path: &String| Column::values(&words::path(path), arms.clone().map(|arm| super::value(arm, Some(path))));
     report.factors.iter().map(column).collect()
 }
 

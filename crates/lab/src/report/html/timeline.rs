@@ -3,14 +3,15 @@
 use super::page::Section;
 use super::{figures, folded};
 use crate::plot::axis::Axis;
-use crate::plot::course;
+use crate::plot::course::{self, Moment};
+use crate::plot::strips;
 use crate::plot::svg::{Words, escape};
 use crate::report::Report;
-use crate::states::{Course, History, JobStates, State};
+use crate::states::{Alternation, Course, EffectiveLoad, History, JobStates, Level, Rounds, State};
 use crate::words;
 
 pub(super) fn section(report: &Report, histories: &[History]) -> Section {
-    let mut shown = histories.iter().enumerate().filter(|(_, history)| !history.jobs.is_empty());
+    let mut shown = histories.iter().enumerate().filter(|(_, history)| !history.seen.jobs.is_empty());
     let Some((_, first)) = shown.next() else {
         return Section { id: "threads", title: "The threads", body: String::new() };
     };
@@ -47,7 +48,7 @@ fn meaning(state: State) -> &'static str {
 }
 
 fn states(history: &History) -> impl Iterator<Item = State> + '_ {
-    history.jobs.iter().flat_map(|job| job.whole.layers.iter().map(|(state, _)| *state))
+    history.seen.jobs.iter().flat_map(|job| job.whole.layers.iter().map(|(state, _)| *state))
 }
 
 fn name(report: &Report, history: &History) -> String {
@@ -67,9 +68,14 @@ fn run(history: &History, number: usize) -> String {
             let length = words::time(beginning.length() as f64);
             course("beginning", format!("{}, the first {length}, every change", states.job), beginning)
         });
-        whole + &beginning.unwrap_or_default()
+        let natives =
+            states.natives.as_ref().map(|natives| native_cpus(states, natives, format!("natives-{number}-{job}")));
+        let found = states.alternation.as_ref().zip(states.rounds.as_ref());
+        let groups = found.map(|(found, rounds)| groups(states, found, rounds, format!("groups-{number}-{job}")));
+        [Some(whole), groups, natives, beginning].into_iter().flatten().collect::<String>()
     };
-    history.jobs.iter().enumerate().map(job).collect()
+    let load = history.seen.load.as_ref().map(|load| effective_load(load, format!("load-{number}")));
+    history.seen.jobs.iter().enumerate().map(job).chain(load).collect()
 }
 
 fn figure(states: &JobStates, course: &Course, id: String, title: String) -> String {
@@ -78,7 +84,83 @@ fn figure(states: &JobStates, course: &Course, id: String, title: String) -> Str
     let axis = Axis::linear(edge(course.edges.first()), edge(course.edges.last()));
     let caption = escape(&title).into_owned();
     let words = Words { id, title, description: description(course, states.threads) };
-    let drawing = course::render(&words, course, states.threads, &axis, unit);
+    let drawing = course::render(&words, course, states.threads, &axis, unit, &moments(states));
+    format!("<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n")
+}
+
+/// What happened to the job as a whole.
+fn moments(states: &JobStates) -> Vec<Moment> {
+    let alternation = states.alternation.iter().flat_map(|found| {
+        let end = found.until_ns.map(|at| (at, "end of alternation"));
+        [(found.at_ns, "alternating synchronisation")].into_iter().chain(end)
+    });
+    let transition = states.transition.iter().map(|found| (found.at_ns, "transition point"));
+    alternation.chain(transition).map(|(at, what)| Moment { at: at.as_nanos(), what: what.to_owned() }).collect()
+}
+
+/// So many rounds are drawn.
+const ROUNDS: usize = 60;
+
+/// The two groups of threads that alternate, round by round.
+fn groups(states: &JobStates, found: &Alternation, rounds: &Rounds, id: String) -> String {
+    let [one, other] = &found.members;
+    let first = (found.round as usize).saturating_sub(5);
+    let shown = first..(first + ROUNDS).min(rounds.len());
+    let told = format!(
+        "{}: {}. Of the threads {:.0} % change sides from one of these rounds to the next, and {:.0} % are in the end in the group \
+         that they were in at first.",
+        states.job,
+        found.words(),
+        found.clean_percent,
+        found.kept_percent
+    );
+    let title = format!("{}, who passed a round awake, from where the groups begin", states.job);
+    let numbers = |group: &[usize]| group.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let description = format!(
+        "A strip for each thread: first those of one group, {}, then those of the other, {}.",
+        numbers(one),
+        numbers(other)
+    );
+    let caption = escape(&title).into_owned();
+    let order: Vec<usize> = one.iter().chain(other).copied().collect();
+    let drawing = strips::render(&Words { id, title, description }, rounds, shown, &order, &[one.len()]);
+    format!(
+        "<p>{}</p>\n<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n",
+        escape(&told)
+    )
+}
+
+/// How many threads of the whole machine could run.
+fn effective_load(EffectiveLoad { cpus, runnable, all }: &EffectiveLoad, id: String) -> String {
+    let length = runnable.edges.last().copied().unwrap_or(0);
+    let unit = figures::unit_of_time(length as f64);
+    let axis = Axis::linear(0.0, length as f64 / unit.0);
+    let (could, there) = (runnable.mean(), all.mean());
+    let cpus = f64::from((*cpus).max(1));
+    let title = format!(
+        "The effective load: of {there:.1} threads on average, {could:.1} could run; {:.2} and {:.2} for each CPU",
+        there / cpus,
+        could / cpus
+    );
+    let description = "Threads of all jobs that had a CPU or waited for one; the others slept.".to_owned();
+    let caption = escape(&title).into_owned();
+    let most = all.means.iter().copied().fold(1.0, f64::max);
+    let called = format!("{most:.0} threads");
+    let drawing = course::render_level(&Words { id, title, description }, runnable, (most, &called), &axis, unit, &[]);
+    format!("<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n")
+}
+
+/// On how many CPUs the threads last ran.
+fn native_cpus(states: &JobStates, natives: &Level, id: String) -> String {
+    let length = natives.edges.last().copied().unwrap_or(0);
+    let unit = figures::unit_of_time(length as f64);
+    let axis = Axis::linear(0.0, length as f64 / unit.0);
+    let title = format!("{}, on how many CPUs its threads last ran", states.job);
+    let description = format!("On average {:.1} CPUs, for {} threads.", natives.mean(), states.threads);
+    let caption = escape(&title).into_owned();
+    let most = format!("{} CPUs, one for each thread", states.threads);
+    let most = (f64::from(states.threads.max(1)), most.as_str());
+    let drawing = course::render_level(&Words { id, title, description }, natives, most, &axis, unit, &moments(states));
     format!("<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n")
 }
 

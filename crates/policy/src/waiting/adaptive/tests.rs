@@ -1,4 +1,5 @@
 use super::super::Missing;
+use super::super::luck::{LEFT_OUT, LUCK};
 use super::*;
 use crate::units::ThreadId;
 

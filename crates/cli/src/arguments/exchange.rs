@@ -1,0 +1,51 @@
+//! The arguments of `rowlock import` and `rowlock export`.
+
+use std::path::PathBuf;
+
+use ::exchange::Format;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The file; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What it is [default: as its content looks like]
+    #[arg(long, value_name = "FORMAT", value_parser = format())]
+    pub(crate) from: Option<Format>,
+    /// Where the scenario goes; what is there is replaced [default: standard output]
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// The scenario
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What to make of it
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) to: To,
+    /// Where it goes; what is there is replaced [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// With --to ftrace, the seed, in place of what the scenario says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub(crate) seed: Option<u64>,
+}
+
+/// What a scenario can be exported to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum To {
+    /// A file for rt-app, with the same jobs
+    RtApp,
+    /// The scheduling events of one simulated run of its first arm, as the kernel prints them
+    Ftrace,
+}
+
+fn format() -> impl TypedValueParser<Value = Format> {
+    let named = |name: String| Format::ALL.into_iter().find(|format| format.name() == name);
+    PossibleValuesParser::new(Format::ALL.map(Format::name))
+        .try_map(move |name| named(name).ok_or("there is no such format"))
+}

@@ -1,0 +1,152 @@
+//! The arguments of `rowlock paper`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand, ValueEnum};
+use lab::fg::EXPERIMENTS;
+use lab::paper::PAPERS;
+use lab::paper::changes::Changes;
+use policy::waiting::Rule;
+
+use super::{TextOrJson, all_cpus};
+use crate::sort::size;
+
+/// What holds for measured papers only stands below this.
+const MEASURED: &str = "Of fg/... papers, which sort on this machine";
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Paper {
+    #[command(subcommand)]
+    pub(crate) list: Option<PaperList>,
+    /// Which figure of which paper
+    #[arg(value_name = "NAME", required = true, value_parser = papers())]
+    pub(crate) name: Option<String>,
+    /// Print the scenario file, to be changed and run by `rowlock run`, and run nothing
+    #[arg(long)]
+    pub(crate) scenario: bool,
+    /// How often every arm is run [default: what the scenario says, and 10 times for fg/...]; bands are meant for 3 and more
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeat: Option<u32>,
+    /// The seed of the first repetition, in place of what the scenario says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub(crate) seed: Option<u64>,
+    /// The simulated kernel's scheduler, in place of the paper's; bands are not judged then
+    #[arg(long, value_name = "S", value_parser = super::schedulers())]
+    pub(crate) scheduler: Option<String>,
+    /// The waiting rule of all jobs, in place of the paper's, but for what it is compared with; bands are not judged then
+    #[arg(long, value_name = "RULE", value_parser = super::rule)]
+    pub(crate) waiting: Option<Rule>,
+    /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// How to print what was found
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TextOrJson,
+    /// How many simulations run at the same time; the results do not depend on it [default: as many as there are CPUs]
+    #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true)]
+    pub(crate) workers: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) measured: Measured,
+}
+
+/// What holds for papers that are measured.
+#[derive(Debug, Args)]
+#[command(next_help_heading = MEASURED)]
+pub(crate) struct Measured {
+    /// Go on with what is in the folder --out, and count its runs, until there are --repeat of each; another table of the same folder uses them too
+    #[arg(long, requires = "out")]
+    pub(crate) append: bool,
+    /// How much the compute-bound program sorts; the I/O-bound one sorts twice as much [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::size)]
+    pub(crate) size: Option<u64>,
+    /// How much memory each sort has [default: half of --size, at least 16MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::size)]
+    pub(crate) memory: Option<u64>,
+    /// The folder, on the disk to be measured, for what is sorted; five times --size has to fit into it [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tmp: Option<PathBuf>,
+    /// How much the I/O-bound program may read a second, and as much write, or `none` for all that the disk can do [default: so much that it uses
+    /// the processors as in the thesis, which takes the right to make control groups]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) rate: Option<Rate>,
+    /// What is evicted from the page cache before each run [default: all, which takes the right to, else the files]
+    #[arg(long, value_enum)]
+    pub(crate) evict: Option<Evict>,
+}
+
+/// A rate of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rate {
+    /// As fast as the disk is.
+    Unlimited,
+    /// So many bytes a second.
+    Of(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Evict {
+    /// The whole page cache of the machine
+    All,
+    /// What is sorted
+    Files,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PaperList {
+    /// List all there are, with what they show and how long they take
+    List,
+}
+
+impl Paper {
+    /// What takes the place of what the paper has.
+    pub(crate) fn changes(&self) -> Changes {
+        Changes { scheduler: super::scheduler_named(self.scheduler.as_deref()), waiting: self.waiting }
+    }
+}
+
+impl Measured {
+    /// The first option that was given, which other papers do not know.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        [
+            ("--append", self.append),
+            ("--size", self.size.is_some()),
+            ("--memory", self.memory.is_some()),
+            ("--tmp", self.tmp.is_some()),
+            ("--rate", self.rate.is_some()),
+            ("--evict", self.evict.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(name, is_given)| is_given.then_some(name))
+    }
+}
+
+fn papers() -> PossibleValuesParser {
+    let measured = EXPERIMENTS.iter().map(|experiment| experiment.name);
+    PossibleValuesParser::new(PAPERS.iter().map(|paper| paper.name).chain([lab::today::NAME]).chain(measured))
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match text.trim() {
+        "none" => Ok(Rate::Unlimited),
+        text => match size::size(text.strip_suffix("/s").unwrap_or(text))? {
+            0 => Err("nothing would ever be read; write `none` for no limit".to_owned()),
+            bytes => Ok(Rate::Of(bytes)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_sizes_or_none() {
+        assert_eq!(rate("none"), Ok(Rate::Unlimited));
+        assert_eq!(rate("200 MB/s"), Ok(Rate::Of(200_000_000)));
+        assert_eq!(rate("64MiB"), Ok(Rate::Of(64 << 20)));
+        assert!(rate("0").is_err() && rate("fast").is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! `rowlock import` and `rowlock export`: scenarios from and to the files of other tools.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use ::exchange::{Error, Format, rt_app};
+use anyhow::{Context, anyhow, ensure};
+use lab::two_worlds::{TwoWorlds, needs_host};
+use lab::world::Failure;
+use scenario::Scenario;
+use scenario::result::World;
+
+use crate::arguments::exchange::{Export, Import, To};
+use crate::output::{print, tell};
+use crate::run::{host, refused};
+use crate::signals::Signals;
+use crate::stop::Stop;
+
+/// Makes a scenario of a file.
+pub(crate) fn import(arguments: &Import) -> Result<(), Stop> {
+    let (name, bytes) = content(&arguments.file).map_err(Stop::Input)?;
+    let Some(format) = arguments.from.or_else(|| Format::guess(&bytes)) else {
+        let formats = Format::ALL.map(Format::name).join(" or ");
+        let error =
+            anyhow!("{name} does not look like anything that can be imported; say what it is by --from {formats}");
+        return Err(Stop::Input(error));
+    };
+    let imported = ::exchange::import(format, &name, &bytes).map_err(|error| match error {
+        Error::Refused(diagnostics) => Stop::Diagnosed(crate::check::render(&diagnostics)),
+        error => Stop::Input(error.into()),
+    })?;
+    deliver(&imported.toml, &arguments.file, arguments.out.as_deref())?;
+    notes(&imported.notes);
+    Ok(())
+}
+
+/// Makes another tool's file of a scenario.
+pub(crate) fn export(arguments: &Export) -> Result<(), Stop> {
+    let (scenario, _) = crate::check::read(&arguments.file)?;
+    match arguments.to {
+        To::RtApp => {
+            let (text, said) = rt_app::write(&scenario).map_err(|refusals| Stop::Input(refusals.into()))?;
+            deliver(&text, &arguments.file, arguments.out.as_deref())?;
+            notes(&said);
+        }
+        To::Ftrace => deliver(&ftrace(&scenario, arguments.seed)?, &arguments.file, arguments.out.as_deref())?,
+    }
+    Ok(())
+}
+
+/// Simulates the first arm.
+fn ftrace(scenario: &Scenario, seed: Option<u64>) -> Result<String, Stop> {
+    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let host = match needs_host(scenario, &[World::Sim]) {
+        true => Some(host(crate::calibrate::load(false)?).map_err(Stop::Failed)?),
+        false => None,
+    };
+    let worlds = TwoWorlds::new(host, NonZeroUsize::MIN);
+    worlds.check(scenario, &[World::Sim]).map_err(refused)?;
+    let Some(arm) = scenario.arms.first() else { return Ok(String::new()) };
+    if scenario.arms.len() > 1 {
+        notes(&[format!("of the {} arms of the sweep only the first is simulated", scenario.arms.len())]);
+    }
+    match worlds.ftrace(&arm.setting, seed.unwrap_or(scenario.experiment.seed), signals.cancel()) {
+        Err(Failure::Cancelled) => Err(Stop::Interrupted(signals.number())),
+        Err(failure) => Err(refused(failure)),
+        Ok(text) => Ok(text),
+    }
+}
+
+/// What is imported is no larger: it is read into memory as a whole.
+const LARGEST: u64 = 1 << 30;
+
+fn content(file: &Path) -> anyhow::Result<(String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let is_stdin = file == Path::new("-");
+    let name = if is_stdin { "standard input".to_owned() } else { file.display().to_string() };
+    let read = if is_stdin {
+        io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)
+    } else {
+        File::open(file).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
+    };
+    read.with_context(|| format!("cannot read {name}"))?;
+    ensure!(bytes.len() as u64 <= LARGEST, "{name} is larger than 1 GiB: import a part of it");
+    Ok((name, bytes))
+}
+
+fn deliver(text: &str, from: &Path, to: Option<&Path>) -> Result<(), Stop> {
+    match to {
+        None => print(text),
+        Some(path) if are_one_file(from, path) => {
+            Err(Stop::Input(anyhow!("{} is what is read: name another file to write", path.display())))
+        }
+        Some(path) => {
+            fs::write(path, text).with_context(|| format!("cannot write {}", path.display())).map_err(Stop::Input)
+        }
+    }
+}
+
+fn are_one_file(these: &Path, those: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|of| (of.dev(), of.ino()));
+    matches!((identity(these), identity(those)), (Ok(these), Ok(those)) if these == those)
+}
+
+fn notes(notes: &[String]) {
+    for note in notes {
+        tell(format_args!("note: {note}"));
+    }
+}

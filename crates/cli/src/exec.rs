@@ -1,0 +1,87 @@
+//! `rowlock exec`: an unmodified program, whose threads wait by a rule.
+
+mod comparison;
+mod json;
+mod report;
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use anyhow::Context;
+use launch::{Ended, Launch, LibraryError, RunError, StartError};
+use policy::waiting::Costs;
+
+use crate::arguments;
+use crate::output::tell;
+use crate::stop::Stop;
+
+/// Starts the program, and returns only if something is wrong; or compares it.
+pub(crate) fn exec(arguments: &arguments::Exec) -> Result<(), Stop> {
+    let launch = prepare(arguments)?;
+    if arguments.compare {
+        return comparison::compare(&launch, arguments);
+    }
+    if !arguments.report && arguments.json.is_none() {
+        return Err(not_started(launch.replace()));
+    }
+    // The program may run for long, only to find out that its report is lost.
+    let is_new = arguments.json.as_deref().map(try_to_write).transpose()?.unwrap_or(false);
+    let ended = launch.run().map_err(|why| {
+        if let Some(file) = arguments.json.as_deref().filter(|_| is_new) {
+            // Nothing will be written to it. An empty file that stays is no harm.
+            let _ = std::fs::remove_file(file);
+        }
+        match why {
+            RunError::Start(why) => not_started(why),
+            why => Stop::Failed(why.into()),
+        }
+    })?;
+    match tell_of(&launch, arguments, &ended) {
+        // Who asks for a report as well as for the program's success has not got both.
+        Err(failed) if ended.status.success() => Err(failed),
+        Err(failed) => {
+            failed.report();
+            launch::end_as(ended.status)
+        }
+        Ok(()) => launch::end_as(ended.status),
+    }
+}
+
+/// Whether a file that can be written to is a new one. What is in it stays.
+fn try_to_write(file: &Path) -> Result<bool, Stop> {
+    let is_new = !file.exists();
+    let opened = OpenOptions::new().create(true).append(true).open(file);
+    opened.with_context(|| format!("cannot write {}", file.display())).map_err(Stop::Failed)?;
+    Ok(is_new)
+}
+
+/// Looks at the program, and says what is in the way.
+fn prepare(arguments: &arguments::Exec) -> Result<Launch, Stop> {
+    let launch = Launch::new(&arguments.command, &arguments.arguments, arguments.wait, costs());
+    let launch = launch.map_err(|why: LibraryError| Stop::Failed(why.into()))?;
+    if let Some((program, obstacle)) = launch.obstacle() {
+        tell(format_args!("rowlock: {} {obstacle}", program.display()));
+    }
+    Ok(launch)
+}
+
+/// What this machine's costs are: as they were calibrated, else as they look at a glance.
+fn costs() -> Costs {
+    host::calibration::kept_costs().unwrap_or_else(wait::calibrate::briefly)
+}
+
+fn tell_of(launch: &Launch, arguments: &arguments::Exec, ended: &Ended) -> Result<(), Stop> {
+    let obstacle = launch.obstacle().map(|(_, obstacle)| obstacle.name());
+    if arguments.report {
+        tell(report::text(arguments.wait, obstacle.is_some(), ended).trim_end());
+    }
+    let Some(file) = &arguments.json else { return Ok(()) };
+    let json = lab::report::json::render(&json::Report::new(arguments, obstacle, ended));
+    let json = json.context("cannot write the report").map_err(Stop::Failed)?;
+    std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display())).map_err(Stop::Failed)
+}
+
+fn not_started(why: StartError) -> Stop {
+    let code = why.exit_code();
+    Stop::NotStarted(why.into(), code)
+}

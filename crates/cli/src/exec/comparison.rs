@@ -1,0 +1,280 @@
+//! `rowlock exec --compare`: how much faster a program is with rowlock, here and now.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::process::ExitStatus;
+
+use anyhow::Context;
+use lab::paired::Speedup;
+use lab::report::text::WIDTH;
+use lab::statistics::{Estimate, six_digits};
+use lab::table::Table;
+use lab::words;
+use launch::{CompareError, ExecuteError, Execution, Launch, Load, Pair};
+use serde::Serialize;
+
+use super::json::Status;
+use crate::arguments::{self, TextOrJson};
+use crate::output::{print, tell};
+use crate::progress;
+use crate::signals::Signals;
+use crate::stop::Stop;
+
+/// Runs the program in pairs, and prints what they say.
+pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<(), Stop> {
+    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let load = Load { hogs: arguments.hogs, beside: arguments.beside.clone() };
+    let planned = u64::from(arguments.runs) * if arguments.has_load() { 2 } else { 1 };
+    let loads = [Some(Load::default()), Some(load).filter(|load| !load.is_none())];
+    let mut found = Found { conditions: Vec::new() };
+    let mut error = None;
+    let bar = progress::bar(Some(planned));
+    for load in loads.into_iter().flatten() {
+        let mut pairs = Vec::new();
+        bar.set_message(format!("beside {}", name(&load)));
+        let made = launch.compare(arguments.runs, &load, signals.cancel(), &mut |pair| {
+            pairs.push(pair);
+            bar.inc(1);
+        });
+        found.conditions.push(Condition { load, pairs });
+        error = made.err();
+        if error.is_some() || signals.number() != 0 {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    if found.runs().next().is_some() {
+        match arguments.format {
+            TextOrJson::Text => print(&text(&found, arguments))?,
+            TextOrJson::Json => print(&json(&found, launch, arguments)?)?,
+        }
+    }
+    match error {
+        Some(CompareError::Execute(ExecuteError::Start(why))) => return Err(super::not_started(why)),
+        Some(why) => return Err(Stop::Failed(why.into())),
+        None => {}
+    }
+    if signals.number() != 0 {
+        tell(format_args!("interrupted: {} of {planned} pairs were made", found.runs().count() / 2));
+        return Err(Stop::Interrupted(signals.number()));
+    }
+    if found.ends_alike() { Ok(()) } else { Err(Stop::Failed(anyhow::anyhow!("{}", found.endings()))) }
+}
+
+/// All that was measured.
+struct Found {
+    conditions: Vec<Condition>,
+}
+
+/// What was measured beside one load.
+struct Condition {
+    load: Load,
+    pairs: Vec<Pair>,
+}
+
+impl Found {
+    /// All runs, those without help being told.
+    fn runs(&self) -> impl Iterator<Item = (bool, &Execution)> {
+        let pairs = self.conditions.iter().flat_map(|condition| &condition.pairs);
+        pairs.flat_map(|pair| [(true, &pair.plain), (false, &pair.helped)])
+    }
+
+    /// Whether all runs ended in the same way.
+    fn ends_alike(&self) -> bool {
+        let codes: BTreeSet<i32> = self.runs().map(|(_, run)| raw(run.status)).collect();
+        codes.len() <= 1
+    }
+
+    /// How the runs ended.
+    fn endings(&self) -> String {
+        let with = |is_plain| {
+            let runs = self.runs().filter(|&(plain, _)| plain == is_plain).map(|(_, run)| run.status);
+            let mut statuses: Vec<ExitStatus> = runs.collect();
+            statuses.sort_by_key(|&status| raw(status));
+            let told: Vec<String> = statuses
+                .chunk_by(|one, other| one == other)
+                .map(|alike| format!("{} times {}", alike.len(), alike[0]))
+                .collect();
+            told.join(", ")
+        };
+        format!("the runs did not end alike: without rowlock {}; with it {}", with(true), with(false))
+    }
+
+    /// What standard output was, without and with help: how many different ones there were.
+    fn outputs(&self) -> Outputs {
+        let different = |plain: bool| {
+            let runs = self.runs().filter(move |&(is_plain, _)| is_plain == plain);
+            runs.map(|(_, run)| run.stdout_sha256.as_str()).collect::<BTreeSet<_>>()
+        };
+        let (plain, helped) = (different(true), different(false));
+        if plain.union(&helped).count() <= 1 {
+            Outputs::Same
+        } else if plain.len() > 1 {
+            Outputs::DifferAnyway
+        } else {
+            Outputs::Differ
+        }
+    }
+}
+
+/// Whether a program printed the same each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outputs {
+    /// It did.
+    Same,
+    /// Not even without help.
+    DifferAnyway,
+    /// It did without help.
+    Differ,
+}
+
+impl Condition {
+    fn speedup(&self) -> Option<Speedup> {
+        let seconds = |run: &Execution| run.elapsed.as_secs_f64();
+        Speedup::of(&self.pairs.iter().map(|pair| (seconds(&pair.plain), seconds(&pair.helped))).collect::<Vec<_>>())
+    }
+}
+
+/// What runs beside the program, in words.
+fn name(Load { hogs, beside }: &Load) -> String {
+    let hogs = (*hogs > 0).then(|| format!("{hogs} hog{}", if *hogs == 1 { "" } else { "s" }));
+    let beside = beside.as_ref().map(|beside| format!("`{}`", beside.display()));
+    let all: Vec<String> = [hogs, beside].into_iter().flatten().collect();
+    if all.is_empty() { "nothing".to_owned() } else { all.join(" and ") }
+}
+
+fn raw(status: ExitStatus) -> i32 {
+    std::os::unix::process::ExitStatusExt::into_raw(status)
+}
+
+fn text(found: &Found, arguments: &arguments::Exec) -> String {
+    let mut text = format!("with rowlock (`{}`) and without, in pairs, one right after the other\n\n", arguments.wait);
+    let header = ["beside", "pairs", "median without", "median with", "times as fast, 95 % interval", "p"];
+    let mut table = Table::new(header, 1);
+    for (condition, speedup) in found.conditions.iter().filter_map(|condition| Some((condition, condition.speedup()?)))
+    {
+        let time = |seconds: f64| Some(words::time(seconds * 1e9));
+        table.row([
+            Some(name(&condition.load)),
+            Some(condition.pairs.len().to_string()),
+            time(speedup.first_median),
+            time(speedup.second_median),
+            Some(words::ratio(&speedup.ratio)),
+            speedup.p.map(words::p_value),
+        ]);
+    }
+    text.push_str(&table.render(WIDTH));
+    let mut say = |sentence: String| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}", words::wrap(&sentence, WIDTH));
+    };
+    say(String::new());
+    for (condition, speedup) in found.conditions.iter().filter_map(|condition| Some((condition, condition.speedup()?)))
+    {
+        let load =
+            if condition.load.is_none() { "Alone".to_owned() } else { format!("Beside {}", name(&condition.load)) };
+        say(verdict(&load, &speedup));
+    }
+    let runs = found.runs().count();
+    say(match (found.outputs(), found.runs().map(|(_, run)| run.stdout_bytes).max()) {
+        (Outputs::Same, Some(0)) => format!("Nothing was printed on standard output in any of the {runs} runs."),
+        (Outputs::Same, bytes) => {
+            format!("Standard output was the same {} bytes in all of the {runs} runs.", bytes.unwrap_or_default())
+        }
+        (Outputs::DifferAnyway, _) => {
+            "Standard output differs from run to run, without rowlock as well, so it says nothing.".to_owned()
+        }
+        (Outputs::Differ, _) => {
+            "Standard output was always the same without rowlock, and is not with it: if it is to be, that is a mistake of rowlock's."
+                .to_owned()
+        }
+    });
+    if let Some((_, failed)) = found.runs().find(|(_, run)| !run.status.success()) {
+        let stderr = failed.stderr.trim_end();
+        let last = if stderr.is_empty() { String::new() } else { format!(", and last said:\n{stderr}") };
+        let how_many = found.runs().filter(|(_, run)| !run.status.success()).count();
+        say(format!(
+            "{how_many} of the {runs} runs did not succeed; the first of them ended with {}{last}",
+            failed.status
+        ));
+    }
+    text
+}
+
+fn verdict(load: &str, speedup: &Speedup) -> String {
+    if speedup.p.is_none() {
+        return format!("{load}: one pair tells nothing.");
+    }
+    if !speedup.tells_apart() {
+        return format!("{load}: no difference can be told.");
+    }
+    let Estimate { mean, .. } = speedup.ratio;
+    let (times, what) = if mean >= 1.0 { (mean, "faster") } else { (1.0 / mean, "slower") };
+    format!("{load}: {what} with rowlock, {} times.", words::significant(times, 3))
+}
+
+fn json(found: &Found, launch: &Launch, arguments: &arguments::Exec) -> Result<String, Stop> {
+    #[derive(Serialize)]
+    struct Report<'a> {
+        schema_version: u32,
+        command: Vec<String>,
+        rule: String,
+        why_not: Option<&'a str>,
+        planned_pairs: u32,
+        outputs: Outputs,
+        ends_alike: bool,
+        conditions: Vec<Conditions>,
+    }
+    #[derive(Serialize)]
+    struct Conditions {
+        hogs: u32,
+        beside: Option<String>,
+        speedup: Option<Estimate>,
+        p: Option<f64>,
+        told_apart: bool,
+        median_without_ns: Option<f64>,
+        median_with_ns: Option<f64>,
+        pairs: Vec<[Run; 2]>,
+    }
+    #[derive(Serialize)]
+    struct Run {
+        with: bool,
+        elapsed_ns: u64,
+        status: Status,
+        stdout_bytes: u64,
+        stdout_sha256: String,
+    }
+    let run = |with: bool, run: &Execution| Run {
+        with,
+        elapsed_ns: run.elapsed.as_nanos().try_into().unwrap_or(u64::MAX),
+        status: run.status.into(),
+        stdout_bytes: run.stdout_bytes,
+        stdout_sha256: run.stdout_sha256.clone(),
+    };
+    let condition = |condition: &Condition| {
+        let speedup = condition.speedup();
+        let nanos = |seconds: fn(&Speedup) -> f64| speedup.as_ref().map(|speedup| six_digits(seconds(speedup) * 1e9));
+        Conditions {
+            hogs: condition.load.hogs,
+            beside: condition.load.beside.as_ref().map(|beside| beside.to_string_lossy().into_owned()),
+            speedup: speedup.map(|speedup| speedup.ratio),
+            p: speedup.and_then(|speedup| speedup.p).map(six_digits),
+            told_apart: speedup.is_some_and(|speedup| speedup.tells_apart()),
+            median_without_ns: nanos(|speedup| speedup.first_median),
+            median_with_ns: nanos(|speedup| speedup.second_median),
+            pairs: condition.pairs.iter().map(|pair| [run(false, &pair.plain), run(true, &pair.helped)]).collect(),
+        }
+    };
+    let report = Report {
+        schema_version: 1,
+        command: arguments.words(),
+        rule: arguments.wait.to_string(),
+        why_not: launch.obstacle().map(|(_, obstacle)| obstacle.name()),
+        planned_pairs: arguments.runs,
+        outputs: found.outputs(),
+        ends_alike: found.ends_alike(),
+        conditions: found.conditions.iter().map(condition).collect(),
+    };
+    lab::report::json::render(&report).context("cannot write the comparison").map_err(Stop::Failed)
+}

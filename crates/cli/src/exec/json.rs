@@ -1,0 +1,201 @@
+//! What the waits of an unmodified program came to, for programs. docs/output.md lists the fields.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use account::{Entry, Waits};
+use launch::Ended;
+use policy::Span;
+use serde::Serialize;
+
+use crate::arguments;
+
+/// Why nothing was helped where nothing is known to be in the way.
+const NOT_LOADED: &str = "not_loaded";
+
+/// The report.
+#[derive(Debug, Serialize)]
+pub(super) struct Report<'a> {
+    schema_version: u32,
+    command: Vec<String>,
+    rule: String,
+    status: Status,
+    elapsed_ns: u64,
+    helped: bool,
+    why_not: Option<&'a str>,
+    turned_away: u64,
+    processes: Vec<Process<'a>>,
+}
+
+/// How a program ended: one of the two is null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Status {
+    code: Option<i32>,
+    signal: Option<i32>,
+}
+
+#[derive(Debug, Serialize)]
+struct Process<'a> {
+    pid: u32,
+    name: &'a str,
+    ended: bool,
+    cs_ns: u64,
+    waits: Vec<Subject>,
+}
+
+#[derive(Debug, Serialize)]
+struct Subject {
+    subject: &'static str,
+    waits: u64,
+    spins: u64,
+    successful_spins: u64,
+    ssr_percent: Option<f64>,
+    spin_ns: u64,
+    yields: u64,
+    blocks: u64,
+    block_ns: u64,
+    strikes: u64,
+    left: Vec<Left>,
+    time_saved_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Left {
+    reason: &'static str,
+    times: u64,
+}
+
+impl<'a> Report<'a> {
+    /// The report of a program, and the name of the obstacle if there was one.
+    pub(super) fn new(arguments: &arguments::Exec, obstacle: Option<&'a str>, ended: &'a Ended) -> Report<'a> {
+        let helped = !ended.entries.is_empty();
+        Report {
+            schema_version: 1,
+            command: arguments.words(),
+            rule: arguments.wait.to_string(),
+            status: ended.status.into(),
+            elapsed_ns: ended.elapsed.as_nanos().try_into().unwrap_or(u64::MAX),
+            helped,
+            why_not: if helped { None } else { obstacle.or(Some(NOT_LOADED)) },
+            turned_away: ended.turned_away,
+            processes: ended.entries.iter().map(Process::from).collect(),
+        }
+    }
+}
+
+impl From<ExitStatus> for Status {
+    fn from(status: ExitStatus) -> Status {
+        Status { code: status.code(), signal: status.signal() }
+    }
+}
+
+impl<'a> From<&'a Entry> for Process<'a> {
+    fn from(Entry { pid, name, ended, cs, waits }: &'a Entry) -> Process<'a> {
+        let waits = waits.iter().map(|waits| Subject::new(waits, *cs)).collect();
+        Process { pid: *pid, name, ended: *ended, cs_ns: cs.as_nanos(), waits }
+    }
+}
+
+impl Subject {
+    fn new(waits: &Waits, cs: Span) -> Subject {
+        let statistics = waits.statistics;
+        Subject {
+            subject: waits.subject.name(),
+            waits: statistics.waits,
+            spins: statistics.spins,
+            successful_spins: statistics.successful_spins,
+            ssr_percent: statistics.ssr_percent(),
+            spin_ns: statistics.spin_time.as_nanos(),
+            yields: statistics.yields,
+            blocks: statistics.blocks,
+            block_ns: statistics.block_time.as_nanos(),
+            strikes: statistics.strikes,
+            left: waits.left.iter().map(|&(reason, times)| Left { reason: reason.name(), times }).collect(),
+            time_saved_ns: waits.time_saved(cs).as_nanos(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use account::{Reason, Subject};
+    use clap::Parser;
+    use serde_json::Value;
+    use wait::Statistics;
+
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+
+    fn report(entries: Vec<Entry>, obstacle: Option<&str>) -> Value {
+        let arguments = Arguments::parse_from(["rowlock", "exec", "--wait", "2cs+", "program", "-x"]);
+        let Command::Exec(arguments) = arguments.command else { panic!("another command") };
+        let ended =
+            Ended { status: ExitStatus::from_raw(9), elapsed: Duration::from_micros(3), entries, turned_away: 0 };
+        serde_json::to_value(Report::new(&arguments, obstacle, &ended)).unwrap()
+    }
+
+    fn entry() -> Entry {
+        let statistics = Statistics {
+            waits: 9,
+            spins: 8,
+            successful_spins: 6,
+            spin_time: Span::from_nanos(50),
+            yields: 1,
+            blocks: 2,
+            block_time: Span::from_nanos(70),
+            moves: 0,
+            strikes: 3,
+        };
+        let waits = vec![Waits { subject: Subject::Gomp, statistics, left: vec![(Reason::Tasks, 4)] }];
+        Entry { pid: 5, name: "program".into(), ended: true, cs: Span::from_micros(20), waits }
+    }
+
+    #[test]
+    fn all_that_is_known_is_written() {
+        let report = report(vec![entry()], None);
+        assert_eq!((&report["rule"], &report["elapsed_ns"]), (&"2cs+".into(), &3_000.into()));
+        assert_eq!(report["command"], serde_json::json!(["program", "-x"]));
+        let expected = serde_json::json!({
+            "subject": "openmp_gcc", "waits": 9, "spins": 8, "successful_spins": 6, "ssr_percent": 75.0, "spin_ns": 50,
+            "yields": 1, "blocks": 2, "block_ns": 70, "strikes": 3, "left": [{ "reason": "tasks", "times": 4 }],
+            "time_saved_ns": 120_000,
+        });
+        assert_eq!(report["processes"][0]["waits"][0], expected);
+    }
+
+    #[test]
+    fn without_help_it_is_said_why_not() {
+        assert_eq!(report(vec![], Some("static"))["why_not"], "static");
+        assert_eq!(report(vec![], None)["why_not"], NOT_LOADED);
+        // Programs that it has started had the library.
+        assert_eq!(report(vec![entry()], Some("static"))["why_not"], Value::Null);
+    }
+
+    /// The paths of all values.
+    fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(object) => {
+                for (key, value) in object {
+                    fields(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, found);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| fields(item, &format!("{path}[]"), found)),
+            _ => drop(found.insert(path.to_owned())),
+        }
+    }
+
+    #[test]
+    fn every_field_is_documented_and_no_other() {
+        let document = include_str!("../../../../docs/output.md");
+        let section = document.split("\n### `--json FILE`\n").nth(1).unwrap();
+        let rows = section.lines().take_while(|line| !line.starts_with('#'));
+        let documented: BTreeSet<String> =
+            rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).map(str::to_owned).collect();
+        let mut found = BTreeSet::new();
+        fields(&report(vec![entry()], None), "", &mut found);
+        assert_eq!(found, documented);
+    }
+}

@@ -1,0 +1,232 @@
+//! What the waits of an unmodified program came to, for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use account::{Entry, Reason, Subject};
+use lab::report::text::WIDTH;
+use lab::table::Table;
+use lab::words;
+use launch::Ended;
+use policy::Span;
+use policy::waiting::Rule;
+use wait::Statistics;
+
+/// The report of a program whose threads were to wait by this rule, and whether there was an obstacle, which has been told.
+pub(super) fn text(rule: Rule, had_obstacle: bool, ended: &Ended) -> String {
+    let mut text =
+        format!("\nrowlock: {}, after {}", ending(ended.status), words::time(ended.elapsed.as_nanos() as f64));
+    // Writing to a string does not fail.
+    let Some(sums) = sums(&ended.entries) else {
+        let why = if had_obstacle {
+            "it could not be helped, as was said"
+        } else {
+            "no process has loaded the library: its loader was not asked to, or could not"
+        };
+        let _ = writeln!(text, "; {why}");
+        return text;
+    };
+    let _ = writeln!(text, "; {}, waiting by `{rule}`", processes(ended));
+    if sums.is_empty() {
+        let none = "No waits were seen in them: they wait in ways that the library does not replace, or not at all. Processes of other \
+                    users, and those that have not loaded the library, have no say in this.";
+        let _ = writeln!(text, "{}", words::wrap(none, WIDTH));
+        return text;
+    }
+    let is_counted = |sum: &Sum| sum.statistics != Statistics::default();
+    let mut counted = sums.iter().filter(|(_, sum)| is_counted(sum)).peekable();
+    while let Some(name) = counted.peek().map(|&((name, _), _)| name) {
+        let of_one = std::iter::from_fn(|| counted.next_if(|((of, _), _)| of == name));
+        let processes = ended.entries.iter().filter(|entry| entry.name == *name).count();
+        let many = if processes > 1 { format!(", {processes} processes") } else { String::new() };
+        let _ = writeln!(text, "\n{name}{many}:");
+        text.push_str(&table(of_one).render(WIDTH));
+    }
+    let left: Vec<String> = sums.iter().flat_map(|(key, sum)| left(key, sum)).collect();
+    if !left.is_empty() {
+        let _ = writeln!(text, "\nLeft to the original:");
+        for line in left {
+            let _ = writeln!(text, "  {}", words::wrap(&line, WIDTH - 2));
+        }
+    }
+    if let Some(spared) = spared(sums.values()) {
+        let _ = writeln!(text, "\n{}", words::wrap(&spared, WIDTH));
+    }
+    text
+}
+
+/// What spinning has spared, and what it took.
+fn spared<'a>(sums: impl Iterator<Item = &'a Sum>) -> Option<String> {
+    let (mut spins, mut saved, mut spun) = (0, Span::ZERO, Span::ZERO);
+    for sum in sums {
+        spins += sum.statistics.successful_spins;
+        saved += sum.saved;
+        spun += sum.statistics.spin_time;
+    }
+    (spins > 0).then(|| {
+        format!(
+            "Sleeps spared: {}, one for each spin that was not in vain. To wake as many sleepers would take about {}, in all threads \
+             together; spinning took them {}, those in vain included. Whether the program gains by it is for --compare to say.",
+            words::count(spins as f64),
+            words::time(saved.as_nanos() as f64),
+            words::time(spun.as_nanos() as f64),
+        )
+    })
+}
+
+/// Of one program, as the kernel knows it, and what it waited at.
+type Key = (String, Subject);
+
+/// What the waits of all processes of one program came to.
+#[derive(Default)]
+struct Sum {
+    statistics: Statistics,
+    left: BTreeMap<Reason, u64>,
+    saved: Span,
+}
+
+/// By program and subject; nothing where no process had the library.
+fn sums(entries: &[Entry]) -> Option<BTreeMap<Key, Sum>> {
+    let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
+    for entry in entries {
+        for waits in &entry.waits {
+            let sum = sums.entry((entry.name.clone(), waits.subject)).or_default();
+            sum.statistics = sum.statistics.plus(waits.statistics);
+            sum.saved += waits.time_saved(entry.cs);
+            for &(reason, times) in &waits.left {
+                *sum.left.entry(reason).or_default() += times;
+            }
+        }
+    }
+    (!entries.is_empty()).then_some(sums)
+}
+
+fn table<'a>(sums: impl Iterator<Item = (&'a Key, &'a Sum)>) -> Table {
+    // The name of the program stands above: beside it there is no room for all the rest.
+    let header = ["waited at", "waits", "spins", "SSR", "spinning", "yields", "blocks", "blocked", "strikes"];
+    let mut table = Table::new(header, 1);
+    for ((_, subject), Sum { statistics, .. }) in sums {
+        let count = |number: u64| (number > 0).then(|| words::count(number as f64));
+        let time = |span: Span| (!span.is_zero()).then(|| words::time(span.as_nanos() as f64));
+        table.row([
+            Some(subject.title().to_owned()),
+            count(statistics.waits),
+            count(statistics.spins),
+            statistics.ssr_percent().map(|percent| format!("{percent:.1} %")),
+            time(statistics.spin_time),
+            count(statistics.yields),
+            count(statistics.blocks),
+            time(statistics.block_time),
+            count(statistics.strikes),
+        ]);
+    }
+    table
+}
+
+/// What a program left to the originals, a line for each reason.
+fn left<'a>((name, subject): &'a Key, sum: &'a Sum) -> impl Iterator<Item = String> + use<'a> {
+    let line = move |(reason, times): (&Reason, &u64)| {
+        format!("{name}, {}: {} times, {}", subject.title(), words::count(*times as f64), reason.text())
+    };
+    sum.left.iter().map(line)
+}
+
+fn processes(ended: &Ended) -> String {
+    let count = ended.entries.len() as u64 + ended.turned_away;
+    let more = match ended.turned_away {
+        0 => String::new(),
+        more => format!(", {more} of them not counted below, for want of room"),
+    };
+    format!("{count} process{} had the library{more}", if count == 1 { "" } else { "es" })
+}
+
+fn ending(status: ExitStatus) -> String {
+    match status.signal() {
+        // As the standard library has it: "signal: 11 (SIGSEGV)".
+        Some(_) => format!("the program was ended by {}", status.to_string().replacen(':', "", 1)),
+        None => format!("the program exited with {}", status.code().unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use account::Waits;
+
+    use super::*;
+
+    fn entry(pid: u32, name: &str, waits: Vec<Waits>) -> Entry {
+        Entry { pid, name: name.into(), ended: true, cs: Span::from_micros(20), waits }
+    }
+
+    fn ended(status: i32, entries: Vec<Entry>, turned_away: u64) -> Ended {
+        Ended { status: ExitStatus::from_raw(status), elapsed: Duration::from_millis(1_500), entries, turned_away }
+    }
+
+    fn told(ended: &Ended) -> String {
+        text(Rule::default(), false, ended)
+    }
+
+    #[test]
+    fn processes_of_one_program_are_told_together() {
+        let statistics = Statistics { waits: 10, spins: 8, successful_spins: 4, blocks: 4, ..Statistics::default() };
+        let barrier = Waits { subject: Subject::Barrier, statistics, left: vec![] };
+        let mutex = Waits { subject: Subject::Mutex, statistics: Statistics::default(), left: vec![(Reason::Kind, 3)] };
+        let ranks =
+            vec![entry(1, "rank", vec![barrier.clone(), mutex.clone()]), entry(2, "rank", vec![barrier, mutex])];
+        let text = told(&ended(0, ranks, 0));
+        assert_eq!(
+            text,
+            "\nrowlock: the program exited with 0, after 1.500 s; 2 processes had the library, waiting by `adaptive`\n\n\
+             rank, 2 processes:\n\
+             waited at         waits  spins     SSR  blocks\n\
+             pthread barriers     20     16  50.0 %       8\n\n\
+             Left to the original:\n\
+             \x20 rank, pthread mutexes: 6 times, of a kind with rules of its own (recursive, error-checking,\n\
+             \x20 robust, priority)\n\n\
+             Sleeps spared: 8, one for each spin that was not in vain. To wake as many sleepers would take about\n\
+             \x20 160.0 us, in all threads together; spinning took them 0 ns, those in vain included. Whether the\n\
+             \x20 program gains by it is for --compare to say.\n"
+        );
+    }
+
+    #[test]
+    fn what_is_told_of_a_program_fits_the_page_and_no_name_is_shortened() {
+        let span = Span::from_millis(123);
+        let statistics = Statistics {
+            waits: 12_345,
+            spins: 12_345,
+            successful_spins: 12_340,
+            spin_time: span,
+            yields: 54_321,
+            blocks: 12_345,
+            block_time: span,
+            moves: 1,
+            strikes: 12_345,
+        };
+        let waits = Subject::ALL.map(|subject| Waits { subject, statistics, left: vec![] });
+        let names = ["hydra_pmi_proxy", "mpirun.openmpi"];
+        let entries = names.iter().flat_map(|name| [1, 2].map(|pid| entry(pid, name, waits.to_vec())));
+        let text = told(&ended(0, entries.collect(), 0));
+        // Behind the first line, in which the rule may have any length.
+        assert!(text.lines().skip(2).all(|line| line.chars().count() <= WIDTH) && !text.contains('…'), "{text}");
+        assert!(names.iter().all(|name| text.contains(&format!("\n{name}, 2 processes:\nwaited at "))), "{text}");
+    }
+
+    #[test]
+    fn where_there_is_nothing_it_is_said_why() {
+        assert!(
+            told(&ended(9, vec![], 0))
+                .contains("ended by signal 9 (SIGKILL), after 1.500 s; no process has loaded the library")
+        );
+        let had_obstacle = text(Rule::default(), true, &ended(0, vec![], 0));
+        assert!(had_obstacle.contains("it could not be helped, as was said"), "{had_obstacle}");
+        let idle = told(&ended(0, vec![entry(1, "x", vec![])], 0));
+        assert!(idle.contains("1 process had the library") && idle.contains("No waits were seen"), "{idle}");
+        let many = told(&ended(0, vec![entry(1, "x", vec![])], 7));
+        assert!(many.contains("8 processes had the library, 7 of them not counted below"), "{many}");
+    }
+}

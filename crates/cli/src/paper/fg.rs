@@ -1,0 +1,295 @@
+//! `rowlock paper fg/...`: Roysden's tables, measured on this machine.
+
+mod program;
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::{Context, anyhow};
+use lab::fg::arms::{Arm, IO_BOUND_USE, PAPERS_CPUS, Variant};
+use lab::fg::folder::{Earlier, Folder, FolderError, REPORT, SETTINGS, Settings};
+use lab::fg::prediction::{PredictionError, predict};
+use lab::fg::report::Report;
+use lab::fg::runs::{self, Observation};
+use lab::fg::{Experiment, Subject, balance, rows, shares, simulated, text};
+use lab::timestamp::Timestamp;
+use lab::two_worlds::TwoWorlds;
+use lab::world::Failure;
+
+use self::program::{Program, Run};
+use crate::arguments::TextOrJson;
+use crate::arguments::paper::{Evict, Measured, Paper, Rate};
+use crate::calibrate;
+use crate::output::{print, tell};
+use crate::progress;
+use crate::run::{default_folder, host as world_of};
+use crate::signals::Signals;
+use crate::stop::Stop;
+
+/// How often each arm is run where nobody says.
+const REPEAT: u32 = 10;
+/// How much the compute-bound program sorts where nobody says.
+const SIZE: u64 = 256 << 20;
+/// The least memory that a sort is given where nobody says.
+const LEAST_MEMORY: u64 = 16 << 20;
+/// Bytes of a record and of its key.
+const RECORD: u64 = 100;
+const KEY: u64 = 10;
+/// How near the processor use of a throttled program shall come to the thesis', as a share, and after how many tries it is let be.
+const NEAR: f64 = 0.03;
+const TRIES: u32 = 4;
+
+/// Runs an experiment and prints what came out.
+pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop> {
+    if arguments.scenario {
+        return Err(Stop::Input(anyhow!(
+            "--scenario: {} is measured; the scenarios that it simulates beside are written into its folder of results",
+            experiment.name
+        )));
+    }
+    let started = Timestamp::of(SystemTime::now());
+    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let calibration = calibrate::load(false)?;
+    let machine = calibration.machine.clone();
+    let worlds = TwoWorlds::new(Some(world_of(calibration).map_err(Stop::Failed)?), arguments.workers);
+    let path = arguments.out.clone().unwrap_or_else(|| default_folder(Path::new(&experiment.stem()), started));
+    let (folder, earlier) = match arguments.measured.append {
+        true => Folder::append(&path).map_err(unusable)?,
+        false => (Folder::create(&path).map_err(unusable)?, Earlier::default()),
+    };
+
+    let mut report = Report::new(experiment);
+    let mut session = Session { experiment, arguments, signals: &signals, folder, runs: earlier.runs };
+    let measured = match session.experiment.arms().as_slice() {
+        [] => Ok(()),
+        arms => session.measure(arms, settings(arguments, machine, earlier.settings.as_ref())?, &mut report),
+    };
+    let simulated = measured.and_then(|()| session.simulate(&worlds, &mut report));
+    report.complete = simulated.is_ok();
+    session.folder.write(REPORT, &report).map_err(unusable)?;
+    print(&match arguments.format {
+        TextOrJson::Text => text::render(&report),
+        TextOrJson::Json => {
+            lab::report::json::render(&report).context("cannot write the report").map_err(Stop::Failed)?
+        }
+    })?;
+    tell(format_args!("results are in {}", path.display()));
+    simulated
+}
+
+/// What is run, on what. An earlier command's rate goes on to hold.
+fn settings(arguments: &Paper, machine: host::Machine, earlier: Option<&Settings>) -> Result<Settings, Stop> {
+    let Measured { size, memory, rate, .. } = &arguments.measured;
+    let size = size.unwrap_or(SIZE);
+    let settings = Settings {
+        rowlock_version: env!("CARGO_PKG_VERSION").to_owned(),
+        machine,
+        size: size / RECORD * RECORD,
+        record: RECORD,
+        key: KEY,
+        memory: memory.unwrap_or((size / 2).max(LEAST_MEMORY)),
+        seed: arguments.seed.unwrap_or(1),
+        evicted: match arguments.measured.evict {
+            Some(Evict::Files) => "what is sorted".to_owned(),
+            None | Some(Evict::All) => "the page cache".to_owned(),
+        },
+        rate: match (rate, earlier) {
+            (Some(Rate::Of(rate)), _) => Some(*rate),
+            (Some(Rate::Unlimited), _) => None,
+            (None, earlier) => earlier.and_then(|earlier| earlier.rate),
+        },
+    };
+    if settings.size == 0 {
+        return Err(Stop::Input(anyhow!("--size: a record has {RECORD} bytes, and there has to be one")));
+    }
+    match earlier {
+        Some(earlier) if *earlier != settings => Err(Stop::Input(anyhow!(
+            "--append: the runs in the folder are of another machine, or were made with other options (its {SETTINGS} has them); runs are pooled only \
+             where they are of the same"
+        ))),
+        _ => Ok(settings),
+    }
+}
+
+/// One command's work.
+struct Session<'a> {
+    experiment: &'a Experiment,
+    arguments: &'a Paper,
+    signals: &'a Signals,
+    folder: Folder,
+    /// All runs that there are, earlier commands' included.
+    runs: Vec<Observation>,
+}
+
+impl Session<'_> {
+    /// Makes the runs that are missing, and puts the tables into the report, also when that ends early.
+    fn measure(&mut self, arms: &[&'static Arm], mut settings: Settings, report: &mut Report) -> Result<(), Stop> {
+        let rounds = self.arguments.repeat.unwrap_or(REPEAT);
+        let plan = runs::plan(arms, &self.runs, rounds, settings.seed);
+        let made = if plan.is_empty() { Ok(()) } else { self.run(arms, &plan, &mut settings, report) };
+        report.rows = rows::rows(arms, &self.runs, self.experiment.baseline());
+        if self.experiment.subject == Subject::Balance {
+            report.balances = balance::balances(&self.runs);
+        }
+        report.settings = Some(settings);
+        made
+    }
+
+    fn run(
+        &mut self,
+        arms: &[&'static Arm],
+        plan: &[(u32, usize)],
+        settings: &mut Settings,
+        report: &mut Report,
+    ) -> Result<(), Stop> {
+        let bar = progress::bar(Some(plan.len() as u64));
+        bar.set_message("making what is to be sorted");
+        let variants: Vec<Variant> = Variant::ALL
+            .into_iter()
+            .filter(|variant| plan.iter().any(|&(_, arm)| arms[arm].variant == *variant))
+            .collect();
+        let mut program = Program::new(settings, &variants, &self.arguments.measured, self.signals)?;
+        for variant in variants {
+            // A run that does not count pays for what is cold, and where the disk is to be throttled it says how much.
+            bar.set_message(format!("{}, not counted", variant.name()));
+            let first = arms.iter().find(|arm| arm.variant == variant);
+            let Some(first) = first else { continue };
+            match variant {
+                Variant::ComputeBound => drop(program.run(first)?),
+                Variant::IoBound => self.throttle(&mut program, first, settings, report)?,
+            }
+        }
+        settings.evicted = program.evicted().to_owned();
+        self.folder.write(SETTINGS, settings).map_err(unusable)?;
+        for &(round, arm) in plan {
+            let arm = arms[arm];
+            bar.set_message(format!("{}, {}", arm.variant.name(), arm.name));
+            let Run { user_s, system_s, clock_s, reports } = program.run(arm)?;
+            let run = Observation::new(arm, round, user_s, system_s, clock_s);
+            self.folder.keep(&run).map_err(unusable)?;
+            if arm.name == self.experiment.baseline() && self.predicts() {
+                self.folder.keep_reports(arm.variant, &reports).map_err(unusable)?;
+            }
+            let grants = reports.iter().flat_map(|report| &report.stages).flat_map(|stage| &stage.grants);
+            grants.filter(|grant| grant.is_refused()).for_each(|grant| report.note(format!("{}: {grant}", arm.name)));
+            self.runs.push(run);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// Throttles the disk so that the program uses the processors as the thesis' did, unless it uses them no more than that by itself.
+    fn throttle(
+        &self,
+        program: &mut Program<'_>,
+        first: &Arm,
+        settings: &mut Settings,
+        report: &mut Report,
+    ) -> Result<(), Stop> {
+        let note = |report: &mut Report, why: String| report.note(format!("{why}; the disk is not throttled"));
+        if let Some(rate) = settings.rate {
+            program.throttle(rate)?;
+            drop(program.run(first)?);
+            return Ok(());
+        }
+        let mut run = program.run(first)?;
+        // Where the runs before were not throttled, these are not.
+        if self.arguments.measured.rate == Some(Rate::Unlimited) || !self.runs.is_empty() {
+            return Ok(());
+        }
+        let goal = IO_BOUND_USE / PAPERS_CPUS * f64::from(settings.machine.cpus);
+        if run.used_percent() <= goal * (1.0 + NEAR) {
+            let used = run.used_percent();
+            note(
+                report,
+                format!(
+                    "the disk limits the program by itself: it uses {used:.0} % of the processors, not {goal:.0} %"
+                ),
+            );
+            return Ok(());
+        }
+        // What one direction takes when the other does not wait for it. Passes are not all of that kind, so it is looked again.
+        let mut rate = run.traffic() as f64 / run.clock_for(goal);
+        for _ in 0..TRIES {
+            if let Err(why) = program.throttle(rate as u64) {
+                return match why {
+                    Stop::Failed(why) => {
+                        note(report, why.to_string());
+                        Ok(())
+                    }
+                    why => Err(why),
+                };
+            }
+            settings.rate = Some(rate as u64);
+            run = program.run(first)?;
+            if (run.used_percent() / goal - 1.0).abs() <= NEAR {
+                break;
+            }
+            rate *= run.clock_s / run.clock_for(goal);
+        }
+        Ok(())
+    }
+
+    /// Whether the simulator is asked what it says of the measured runs.
+    fn predicts(&self) -> bool {
+        matches!(self.experiment.subject, Subject::Rules | Subject::Balance)
+    }
+
+    /// What the simulator, and the scenario of whoever comes last, have to say.
+    fn simulate(&self, worlds: &TwoWorlds, report: &mut Report) -> Result<(), Stop> {
+        let cancel = self.signals.cancel();
+        let seed = self.arguments.seed.unwrap_or(1);
+        let scenarios = match self.experiment.subject {
+            Subject::Rules | Subject::Balance => {
+                let mut all = Vec::new();
+                for variant in Variant::ALL {
+                    let reported = self.folder.reported(variant).map_err(unusable)?;
+                    match predict(&reported, &self.runs, self.experiment.baseline(), worlds, cancel) {
+                        Ok((predictions, scenarios)) => {
+                            report.predictions.extend(predictions);
+                            all.extend(scenarios);
+                        }
+                        Err(why @ PredictionError::Unlike { .. }) => report.note(why.to_string()),
+                        Err(PredictionError::Failure(why)) => return Err(self.failed(why)),
+                    }
+                }
+                all
+            }
+            Subject::Threads => {
+                let (rows, scenarios) =
+                    simulated::kernels(None, seed, worlds, cancel).map_err(|why| self.failed(why))?;
+                report.simulated = rows;
+                scenarios
+            }
+            Subject::Magnitude => {
+                let (rows, scenarios) =
+                    simulated::magnitudes(None, seed, worlds, cancel).map_err(|why| self.failed(why))?;
+                report.simulated = rows;
+                scenarios
+            }
+            Subject::Starvation => {
+                let cpus = crate::arguments::all_cpus().get();
+                let shares = shares::shares(self.arguments.repeat, seed, cpus, worlds, cancel);
+                let (rows, scenarios) = shares.map_err(|why| self.failed(why))?;
+                report.shares = rows;
+                scenarios
+            }
+        };
+        self.folder.keep_scenarios(&scenarios).map_err(unusable)
+    }
+
+    fn failed(&self, why: Failure) -> Stop {
+        match why {
+            Failure::Cancelled => Stop::Interrupted(self.signals.number()),
+            why => crate::run::refused(why),
+        }
+    }
+}
+
+fn unusable(why: FolderError) -> Stop {
+    match why {
+        FolderError::Read { .. } => Stop::Input(why.into()),
+        FolderError::Write { .. } => Stop::Failed(why.into()),
+    }
+}

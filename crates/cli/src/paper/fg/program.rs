@@ -1,0 +1,284 @@
+//! The program that is measured: `rowlock sort`, as a child process, from one file into another.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use lab::fg::arms::{Arm, Variant};
+use lab::fg::folder::Settings;
+use launch::throttle::{Rates, Throttle};
+use launch::{Cut, Invocation, Until};
+use pipeline::Report;
+use pipeline::environment::{REPORT, STRUCTURE, TRACE};
+use policy::priority::Kind;
+use rustix::fs::{Advice, FlockOperation, fadvise, flock, sync};
+use scenario::draw::Stream;
+
+use crate::arguments::paper::{Evict, Measured};
+use crate::signals::Signals;
+use crate::stop::Stop;
+
+/// What the machine's page cache is emptied by, and the word for clean pages.
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+const PAGES: &str = "1\n";
+
+/// What the names of our folders begin with, and of what was sorted and of what the sort said of itself.
+const FOLDER: &str = "rowlock-paper-";
+const SORTED: &str = "sorted";
+const REPORTS: &str = "reports";
+
+/// The program, with what it sorts.
+pub(super) struct Program<'a> {
+    executable: PathBuf,
+    settings: Settings,
+    evict: Evict,
+    /// Of the I/O-bound program.
+    throttle: Option<Throttle>,
+    /// Removed at the end, with all that is in it.
+    folder: tempfile::TempDir,
+    /// Held as long as the folder is in use: that tells it from what a killed process left.
+    _lock: File,
+    signals: &'a Signals,
+}
+
+/// What one run took, and what its pipelines say.
+pub(super) struct Run {
+    /// Processor time outside of the kernel.
+    pub(super) user_s: f64,
+    /// Processor time in the kernel.
+    pub(super) system_s: f64,
+    /// Clock time.
+    pub(super) clock_s: f64,
+    /// What the pipelines reported.
+    pub(super) reports: Vec<Report>,
+}
+
+impl Run {
+    /// Processor time in percent of clock time.
+    pub(super) fn used_percent(&self) -> f64 {
+        (self.user_s + self.system_s) / self.clock_s * 100.0
+    }
+
+    /// How long the same processor time would take at so many percent.
+    pub(super) fn clock_for(&self, percent: f64) -> f64 {
+        (self.user_s + self.system_s) / percent * 100.0
+    }
+
+    /// How many bytes went through the stages of kind I/O that moved most: those that read, or those that write.
+    pub(super) fn traffic(&self) -> u64 {
+        let stages = || self.reports.iter().flat_map(|report| &report.stages).filter(|stage| stage.kind == Kind::Io);
+        let of = |name: &str| stages().filter(|stage| stage.name == name).map(|stage| stage.bytes).sum::<u64>();
+        stages().map(|stage| of(&stage.name)).max().unwrap_or(0)
+    }
+}
+
+impl<'a> Program<'a> {
+    /// Makes what these variants sort.
+    pub(super) fn new(
+        settings: &Settings,
+        variants: &[Variant],
+        arguments: &Measured,
+        signals: &'a Signals,
+    ) -> Result<Program<'a>, Stop> {
+        let executable =
+            std::env::current_exe().context("cannot find this program's own file").map_err(Stop::Failed)?;
+        let parent = arguments.tmp.clone().unwrap_or_else(std::env::temp_dir);
+        sweep(&parent);
+        let folder = tempfile::Builder::new().prefix(FOLDER).tempdir_in(&parent);
+        let folder = folder
+            .and_then(|folder| Ok((lock(folder.path())?, folder)))
+            .with_context(|| format!("cannot make a folder in {}; --tmp names another place", parent.display()))
+            .map_err(Stop::Input)?;
+        let (_lock, folder) = folder;
+        let may_drop = || fs::write(DROP_CACHES, PAGES).is_ok();
+        let evict = arguments.evict.unwrap_or_else(|| if may_drop() { Evict::All } else { Evict::Files });
+        let program = Program { executable, settings: settings.clone(), evict, throttle: None, folder, _lock, signals };
+        for &variant in variants {
+            let path = program.input(variant);
+            let made = generate(&path, variant, settings);
+            made.with_context(|| format!("cannot write {}", path.display())).map_err(Stop::Failed)?;
+        }
+        Ok(program)
+    }
+
+    /// What is evicted, in words.
+    pub(super) fn evicted(&self) -> &'static str {
+        match self.evict {
+            Evict::All => "the page cache",
+            Evict::Files => "what is sorted",
+        }
+    }
+
+    /// Throttles the disk of the I/O-bound program, from its next run on: so many bytes a second to be read, and as many to be written.
+    pub(super) fn throttle(&mut self, rate: u64) -> Result<(), Stop> {
+        let failed = |why: launch::throttle::ThrottleError| Stop::Failed(why.into());
+        let throttle = match self.throttle.take() {
+            Some(throttle) => throttle,
+            None => Throttle::new(self.folder.path()).map_err(failed)?,
+        };
+        throttle.limit(Rates { read: rate, write: rate }).map_err(failed)?;
+        self.throttle = Some(throttle);
+        Ok(())
+    }
+
+    /// Runs it once, from a cold cache.
+    pub(super) fn run(&self, arm: &Arm) -> Result<Run, Stop> {
+        let reports = self.folder.path().join(REPORTS);
+        let target = self.folder.path().join(SORTED);
+        for old in [&reports, &target] {
+            let removed = fs::remove_file(old);
+            if let Err(why) = removed
+                && why.kind() != io::ErrorKind::NotFound
+            {
+                let why = anyhow!(why).context(format!("cannot remove {}", old.display()));
+                return Err(Stop::Failed(why));
+            }
+        }
+        let evicted = self.evict(&self.input(arm.variant));
+        evicted.context("cannot empty the page cache; --evict files takes no rights").map_err(Stop::Failed)?;
+
+        let throttle = self.throttle.as_ref().filter(|_| arm.variant == Variant::IoBound);
+        let arguments = self.arguments(arm.variant, &target);
+        let invocation = match throttle {
+            Some(throttle) => throttle.invocation(&self.executable, &arguments),
+            None => Invocation::new(self.executable.as_os_str(), &arguments),
+        };
+        let mut command = invocation.command();
+        command.env_remove(TRACE).env(STRUCTURE, arm.structure).env(REPORT, &reports);
+        let until = Until { cancel: self.signals.cancel(), limit: None };
+        let execution = match invocation.execute(&mut command, until) {
+            Ok(Ok(execution)) => execution,
+            Ok(Err(Cut::Cancelled | Cut::Overdue)) => return Err(Stop::Interrupted(self.signals.number())),
+            Err(why) => return Err(Stop::Failed(why.into())),
+        };
+        if !execution.status.success() {
+            let said = execution.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            return Err(Stop::Failed(anyhow!(
+                "the {} sort by `{}` failed: {}, and last said: {said}",
+                arm.variant.name(),
+                arm.structure,
+                execution.status
+            )));
+        }
+        let lines = fs::read_to_string(&reports).unwrap_or_default();
+        let reports = Report::read(&lines).context("the sort's report is none that this rowlock reads");
+        Ok(Run {
+            user_s: execution.user.as_secs_f64(),
+            system_s: execution.system.as_secs_f64(),
+            clock_s: execution.elapsed.as_secs_f64(),
+            reports: reports.map_err(Stop::Failed)?,
+        })
+    }
+
+    fn input(&self, variant: Variant) -> PathBuf {
+        self.folder.path().join(variant.name())
+    }
+
+    fn arguments(&self, variant: Variant, target: &Path) -> Vec<OsString> {
+        let Settings { record, key, memory, .. } = self.settings;
+        let mut arguments: Vec<OsString> = vec!["sort".into(), self.input(variant).into(), target.into()];
+        arguments.extend(["--algorithm", "columnsort", "--variant", variant.name(), "--quiet"].map(OsString::from));
+        arguments.extend(["--record".into(), record.to_string().into(), "--key".into(), format!("0:{key}").into()]);
+        arguments.extend(["--memory".into(), format!("{memory}B").into(), "--tmp".into(), self.folder.path().into()]);
+        arguments
+    }
+
+    fn evict(&self, input: &Path) -> io::Result<()> {
+        match self.evict {
+            Evict::All => {
+                // Only what is on the disk already can be dropped.
+                sync();
+                fs::write(DROP_CACHES, PAGES)
+            }
+            Evict::Files => evict_file(&File::open(input)?),
+        }
+    }
+}
+
+/// Takes a folder for this process, or says that another has it.
+fn lock(folder: &Path) -> io::Result<File> {
+    let folder = File::open(folder)?;
+    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(folder)
+}
+
+/// Removes what killed processes have left: our files from folders that nobody has locked, and the folders if there is nothing else in them.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(FOLDER)
+            && let Ok(_lock) = lock(&entry.path())
+        {
+            for file in Variant::ALL.map(Variant::name).into_iter().chain([SORTED, REPORTS]) {
+                let _ = fs::remove_file(entry.path().join(file));
+            }
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+fn evict_file(file: &File) -> io::Result<()> {
+    Ok(fadvise(file, 0, None, Advice::DontNeed)?)
+}
+
+/// Records with random keys, the rest of each being its number and filling.
+fn generate(path: &Path, variant: Variant, settings: &Settings) -> io::Result<()> {
+    let mut stream = Stream::named(settings.seed, variant.name(), 0);
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let (record, key) = (settings.record as usize, settings.key as usize);
+    let mut bytes = vec![b'.'; record];
+    for number in 0..settings.size * variant.times() / settings.record {
+        let random = [stream.below(u64::MAX).to_ne_bytes(), stream.below(u64::MAX).to_ne_bytes()].concat();
+        bytes[..key].copy_from_slice(&random[..key]);
+        bytes[key..key + 8].copy_from_slice(&number.to_ne_bytes());
+        file.write_all(&bytes)?;
+    }
+    let file = file.into_inner()?;
+    file.sync_all()?;
+    evict_file(&file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pipeline::StageReport;
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_what_is_in_use_or_somebody_elses_is_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str, file: &str| {
+            let folder = parent.path().join(name);
+            fs::create_dir(&folder).and_then(|()| fs::write(folder.join(file), "")).unwrap();
+            folder
+        };
+        let (left, used) = (make("rowlock-paper-a", SORTED), make("rowlock-paper-b", SORTED));
+        let (others, another) = (make("rowlock-paper-c", "thesis.txt"), make("paper", SORTED));
+        let in_use = lock(&used).unwrap();
+        sweep(parent.path());
+        assert!(!left.exists() && used.join(SORTED).exists());
+        assert!(others.join("thesis.txt").exists() && another.join(SORTED).exists());
+        drop(in_use);
+        sweep(parent.path());
+        assert!(!used.exists());
+    }
+
+    #[test]
+    fn the_busier_direction_counts_for_what_the_disk_has_to_do() {
+        let stage = |name: &str, kind: &str, bytes: u64| -> StageReport {
+            serde_json::from_str(&format!(
+                r#"{{"name":"{name}","pipeline":"p","kind":"{kind}","place":"threads","can_fork":false,"copies":1,"is_ordered":true,
+                "is_fused":false,"calls":1,"bytes":{bytes},"busy_ns":0,"starved_ns":0,"blocked_ns":0,"waiting_for_worker_ns":0,"user_ns":0,
+                "system_ns":0,"depths":[],"grants":[]}}"#
+            ))
+            .unwrap()
+        };
+        let pass = |read, written| Report {
+            stages: vec![stage("read", "io", read), stage("sort", "compute", 1 << 40), stage("write", "io", written)],
+            ..Report::default()
+        };
+        let run = Run { user_s: 1.5, system_s: 0.5, clock_s: 1.0, reports: vec![pass(100, 110), pass(110, 90)] };
+        assert_eq!(run.traffic(), 210);
+        assert_eq!((run.used_percent(), run.clock_for(100.0)), (200.0, 2.0));
+    }
+}

@@ -1,0 +1,74 @@
+//! `rowlock paper barrier/today`: many schedulers, machines and loads at once, and what follows from them.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::{Context, anyhow};
+use lab::experiment::{self, Finished};
+use lab::folder::Folder;
+use lab::manifest::Provenance;
+use lab::plan::Plan;
+use lab::report;
+use lab::timestamp::Timestamp;
+use lab::today::answer::Answer;
+use lab::today::{NAME, SHOWS, SOURCE, TAKES, grid, text};
+use lab::two_worlds::TwoWorlds;
+use scenario::Scenario;
+
+use super::SIM;
+use crate::arguments::{self, TextOrJson};
+use crate::output::print;
+use crate::progress::Line;
+use crate::run::{default_folder, ended, tell_where, unwritable};
+use crate::signals::Signals;
+use crate::stop::Stop;
+
+/// So often every arm is run where nothing else is asked for.
+const REPEAT: u32 = 3;
+
+/// Its entry in the list of papers.
+pub(super) fn list() -> Result<String, Stop> {
+    let runs = Plan::new(&scenario(REPEAT, 1)?, SIM).len();
+    Ok(format!("{NAME}  {SOURCE}\n  {SHOWS}\n  {runs} runs; about {TAKES} on two CPUs\n"))
+}
+
+/// Runs everything and prints the answer.
+pub(super) fn run(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
+    if let [option, ..] = arguments.changes().words().as_slice() {
+        return Err(Stop::Input(anyhow!("{option}: {NAME} runs the schedulers and rules that it is about")));
+    }
+    if arguments.scenario {
+        let message =
+            format!("--scenario: {NAME} is made of hundreds of scenarios; they are in crates/lab/src/today/grid.rs");
+        return Err(Stop::Input(anyhow!(message)));
+    }
+    let started = Timestamp::of(SystemTime::now());
+    let scenario = scenario(arguments.repeat.unwrap_or(REPEAT), arguments.seed.unwrap_or(1))?;
+    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let worlds = TwoWorlds::new(None, arguments.workers);
+    let path = arguments.out.clone().unwrap_or_else(|| default_folder(Path::new("barrier-today"), started));
+    let mut folder = Folder::create(&path, &scenario).map_err(unwritable)?;
+    let provenance = Provenance {
+        arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+        file: NAME.to_owned(),
+        content: Vec::new(),
+        calibration: None,
+        started,
+    };
+    let line = Line::new(&scenario);
+    let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
+    let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
+    drop(line);
+    let Finished { report, error, .. } = finished.map_err(unwritable)?;
+    let answer = Answer::new(&report);
+    print(&match arguments.format {
+        TextOrJson::Text => text::render(&answer),
+        TextOrJson::Json => report::json::render(&answer).context("cannot write the answer").map_err(Stop::Failed)?,
+    })?;
+    tell_where(&path);
+    ended(error, &report, &signals)
+}
+
+fn scenario(repeat: u32, seed: u64) -> Result<Scenario, Stop> {
+    grid::scenario(repeat, seed).map_err(|diagnostics| Stop::Failed(anyhow!("{diagnostics}")))
+}

@@ -1,0 +1,260 @@
+//! `rowlock pipeline explore`: in which structure a pipelined program runs fastest.
+
+mod verdict;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use indicatif::ProgressBar;
+use lab::explore::double::{self, Doubled, Doubling};
+use lab::explore::json::Subject;
+use lab::explore::profile::Profile;
+use lab::explore::variants::{Change, variants};
+use lab::explore::{End, Outcome, Runner, Settings, explore, json, text};
+use launch::{Cut, ExecuteError, Execution, Invocation, Until};
+use pipeline::environment::{REPORT, STRUCTURE, TRACE};
+use pipeline::structure::Structure;
+use policy::priority::Kind;
+
+use crate::arguments::{self, PipelineCommand, TextOrJson};
+use crate::output::{print, tell};
+use crate::progress;
+use crate::signals::Signals;
+use crate::stop::Stop;
+
+/// A variant that takes so many times as long as the first run hangs, or as good as hangs.
+const PATIENCE: u32 = 10;
+/// And so much longer at least.
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Does what was asked for.
+pub(crate) fn pipeline(arguments: &arguments::Pipeline) -> Result<(), Stop> {
+    match &arguments.command {
+        PipelineCommand::Explore(arguments) => run(arguments),
+        PipelineCommand::Verdict(arguments) => verdict::verdict(arguments),
+    }
+}
+
+fn run(arguments: &arguments::Explore) -> Result<(), Stop> {
+    let base = base()?;
+    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let mut program = Program::new(arguments, base, &signals);
+    let (first, profile) = program.look(&Structure::default())?;
+    program.limit = Some((first.elapsed * PATIENCE).max(first.elapsed + LEAST_PATIENCE));
+    let settings = Settings { pairs: arguments.runs, limit: arguments.time_limit, seed: arguments.seed };
+    let prepare = arguments.prepare.as_deref().map(|prepare| prepare.to_string_lossy().into_owned());
+    let subject = Subject::new(arguments.words(), program.base.clone(), prepare, &profile);
+    let (told, end) = if arguments.double {
+        let found = doubled(&profile, settings, &mut program)?;
+        let told = match arguments.format {
+            TextOrJson::Text => Ok(text::doubling(&profile, &found)),
+            TextOrJson::Json => json::doubling(&subject, settings, &found),
+        };
+        (told, found.end)
+    } else {
+        let variants = asked_for(arguments, &profile)?;
+        let found = explore(variants, (first.elapsed.as_secs_f64(), first.stdout_sha256), settings, &mut program);
+        let told = match arguments.format {
+            TextOrJson::Text => Ok(text::exploration(&profile, &program.base, &found)),
+            TextOrJson::Json => json::exploration(&subject, settings, &found),
+        };
+        (told, found.end)
+    };
+    program.bar.finish_and_clear();
+    print(&told.context("cannot write what was found").map_err(Stop::Failed)?)?;
+    match (program.error.take(), end) {
+        (Some(stop), _) => Err(stop),
+        (None, End::OwnFailed(why)) => Err(Stop::Failed(anyhow!("the program failed by itself: {why}"))),
+        (None, End::Stopped) => {
+            tell(format_args!("interrupted: {} runs were made", program.runs));
+            Err(Stop::Interrupted(signals.number()))
+        }
+        (None, End::Complete | End::TimeIsUp) => Ok(()),
+    }
+}
+
+/// What the environment says already, which holds for all variants.
+fn base() -> Result<Structure, Stop> {
+    let said = env::var_os(STRUCTURE).unwrap_or_default();
+    let said = said.to_str().ok_or_else(|| Stop::Input(anyhow!("{STRUCTURE} is not valid UTF-8")))?;
+    said.parse().with_context(|| format!("{STRUCTURE} in the environment")).map_err(Stop::Input)
+}
+
+/// The variants: those that were asked for by name, and those of the keys; or all.
+fn asked_for(arguments: &arguments::Explore, profile: &Profile) -> Result<Vec<Structure>, Stop> {
+    let mut asked: Vec<Structure> = arguments.tries.iter().flat_map(|tries| tries.0.clone()).collect();
+    let names: Vec<&str> = profile.stages().map(|stage| stage.name.as_str()).collect();
+    for structure in &asked {
+        structure.names_only(&names).with_context(|| format!("--try \"{structure}\"")).map_err(Stop::Input)?;
+    }
+    let changes = match (arguments.only.is_empty(), asked.is_empty()) {
+        (false, _) => &arguments.only[..],
+        (true, true) => &Change::ALL,
+        (true, false) => &[],
+    };
+    for variant in variants(profile, arguments::all_cpus().get(), changes) {
+        if !asked.contains(&variant) {
+            asked.push(variant);
+        }
+    }
+    Ok(asked)
+}
+
+/// Doubles what can be doubled, which a run of each tells that does not count.
+fn doubled(profile: &Profile, settings: Settings, program: &mut Program<'_>) -> Result<Doubling, Stop> {
+    let (mut kinds, mut others) = (Vec::new(), Vec::new());
+    for kind in profile.kinds().into_iter().filter(|kind| kind.blocks()) {
+        let why_not = match program.look(&double::structure(kind)) {
+            Ok((_, doubled)) if repeats(&doubled, kind) => {
+                kinds.push(kind);
+                continue;
+            }
+            Ok(_) => "no stage of this kind knows how to do its work once more (`Stage::again`).".to_owned(),
+            Err(Stop::Failed(why)) => format!("{why:#}"),
+            Err(stop) => return Err(stop),
+        };
+        others.push((kind, why_not));
+    }
+    if kinds.is_empty() && others.is_empty() {
+        return Err(Stop::Failed(anyhow!(
+            "the program has no stage that reads, writes or communicates: there is nothing to double"
+        )));
+    }
+    let mut found = double::double(&kinds, settings, program);
+    found.kinds.extend(others.into_iter().map(|(kind, why)| Doubled { kind, pairs: Vec::new(), why_not: Some(why) }));
+    Ok(found)
+}
+
+/// Whether stages of this kind have done their work more than once. A report that does not say is believed to mean it.
+fn repeats(profile: &Profile, kind: Kind) -> bool {
+    profile.stages().any(|stage| stage.kind == kind && stage.repeated != Some(0))
+}
+
+/// The program, to be run in any structure.
+struct Program<'a> {
+    invocation: Invocation,
+    prepare: Option<Invocation>,
+    base: Structure,
+    signals: &'a Signals,
+    started: Instant,
+    /// How long a run may take.
+    limit: Option<Duration>,
+    bar: ProgressBar,
+    /// How many runs there were.
+    runs: u64,
+    /// Why no more can be run.
+    error: Option<Stop>,
+}
+
+impl<'a> Program<'a> {
+    fn new(arguments: &arguments::Explore, base: Structure, signals: &'a Signals) -> Program<'a> {
+        let shell = |prepare: &OsString| Invocation::new(OsStr::new("/bin/sh"), &["-c".into(), prepare.clone()]);
+        Program {
+            invocation: Invocation::new(&arguments.command, &arguments.arguments),
+            prepare: arguments.prepare.as_ref().map(shell),
+            base,
+            signals,
+            started: Instant::now(),
+            limit: None,
+            bar: progress::bar(Some(1)),
+            runs: 0,
+            error: None,
+        }
+    }
+
+    /// A run that tells what the program is like. Does not count.
+    fn look(&mut self, structure: &Structure) -> Result<(Execution, Profile), Stop> {
+        let file = tempfile::NamedTempFile::new()
+            .context("there is no place for the program's report")
+            .map_err(Stop::Failed)?;
+        let execution = self.execute(structure, Some(file.path().as_os_str()))?;
+        let execution = execution.map_err(|why| Stop::Failed(anyhow!("the program fails: {why}")))?;
+        let reports =
+            std::fs::read_to_string(file.path()).context("cannot read the program's report").map_err(Stop::Failed)?;
+        let profile = Profile::read(&reports).map_err(|why| Stop::Failed(why.into()))?;
+        Ok((execution, profile))
+    }
+
+    /// A run. The inner error says why the program failed.
+    fn execute(&mut self, structure: &Structure, report: Option<&OsStr>) -> Result<Result<Execution, String>, Stop> {
+        let until = Until { cancel: self.signals.cancel(), limit: None };
+        let interrupted = || Stop::Interrupted(self.signals.number());
+        if let Some(prepare) = &self.prepare {
+            self.bar.set_message("preparing");
+            let prepared =
+                prepare.execute(&mut prepare.command(), until).map_err(not_run)?.map_err(|_| interrupted())?;
+            if !prepared.status.success() {
+                return Err(Stop::Failed(anyhow!("what is to be run before each run failed: {}", failure(&prepared))));
+            }
+        }
+        let structure = structure.laid_over(&self.base);
+        let mut command = self.invocation.command();
+        command.env_remove(TRACE).env_remove(REPORT).env_remove(STRUCTURE);
+        if !structure.is_empty() {
+            command.env(STRUCTURE, structure.to_string());
+        }
+        report.map(|file| command.env(REPORT, file));
+        self.bar.set_message(if structure.is_empty() {
+            "the program's own structure".to_owned()
+        } else {
+            structure.to_string()
+        });
+        let execution = self.invocation.execute(&mut command, Until { limit: self.limit, ..until }).map_err(not_run)?;
+        if execution != Err(Cut::Cancelled) {
+            self.runs += 1;
+            self.bar.set_position(self.runs);
+        }
+        match execution {
+            Ok(execution) if execution.status.success() => Ok(Ok(execution)),
+            Ok(execution) => Ok(Err(failure(&execution))),
+            Err(Cut::Cancelled) => Err(interrupted()),
+            Err(Cut::Overdue) => {
+                let limit = self.limit.unwrap_or_default().as_secs_f64();
+                Ok(Err(format!("it had not ended after {}", lab::words::time(limit * 1e9))))
+            }
+        }
+    }
+}
+
+impl Runner for Program<'_> {
+    fn run(&mut self, structure: &Structure) -> Outcome {
+        match self.execute(structure, None) {
+            Ok(Ok(execution)) => {
+                Outcome::Done { seconds: execution.elapsed.as_secs_f64(), output: execution.stdout_sha256 }
+            }
+            Ok(Err(why)) => Outcome::Failed(why),
+            Err(Stop::Interrupted(_)) => Outcome::Stopped,
+            Err(stop) => {
+                self.error = Some(stop);
+                Outcome::Stopped
+            }
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn expect(&mut self, runs: u64) {
+        self.bar.set_length(self.runs + runs);
+    }
+}
+
+/// How a program failed, and the last that it said of it.
+fn failure(execution: &Execution) -> String {
+    let last = execution.stderr.lines().rev().find(|line| !line.trim().is_empty());
+    let said = last.map_or(String::new(), |last| format!(", and last said: {}", last.trim()));
+    format!("{}{said}", execution.status)
+}
+
+fn not_run(why: ExecuteError) -> Stop {
+    match why {
+        ExecuteError::Start(why) => {
+            let code = why.exit_code();
+            Stop::NotStarted(why.into(), code)
+        }
+        why => Stop::Failed(why.into()),
+    }
+}

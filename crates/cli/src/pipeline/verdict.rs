@@ -1,0 +1,198 @@
+//! `rowlock pipeline verdict`: what limits a pipelined program, and how far it is from its floor.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use lab::table::Table;
+use launch::{Invocation, RunError};
+use pipeline::environment::REPORT;
+use pipeline::floor::Bandwidth;
+use pipeline::verdict::{Verdict, size, time};
+use pipeline::{Report, StageReport};
+use serde::Serialize;
+
+use crate::arguments;
+use crate::output::tell;
+use crate::stop::Stop;
+
+/// Lines are at most so wide.
+const WIDTH: usize = 120;
+
+/// Runs the program, says what is to be said, and ends as it did.
+pub(super) fn verdict(arguments: &arguments::Verdict) -> Result<(), Stop> {
+    let file = tempfile::NamedTempFile::new();
+    let file = file.context("there is no place for the program's report").map_err(Stop::Failed)?;
+    let invocation = Invocation::new(&arguments.command, &arguments.arguments);
+    let (status, _) = invocation.run(invocation.command().env(REPORT, file.path())).map_err(|why| match why {
+        RunError::Start(why) => {
+            let code = why.exit_code();
+            Stop::NotStarted(why.into(), code)
+        }
+        why => Stop::Failed(why.into()),
+    })?;
+    let told = judge(arguments, file.path());
+    // Nothing is dropped when a process is left by its status.
+    drop(file);
+    match told {
+        Err(failed) if status.success() => Err(failed),
+        Err(failed) => {
+            failed.report();
+            launch::end_as(status)
+        }
+        Ok(()) => launch::end_as(status),
+    }
+}
+
+fn judge(arguments: &arguments::Verdict, reports: &Path) -> Result<(), Stop> {
+    let lines = std::fs::read_to_string(reports).context("cannot read the program's report").map_err(Stop::Failed)?;
+    let reports = Report::read(&lines).context("the program's report is none that this rowlock reads");
+    let reports = reports.map_err(Stop::Failed)?;
+    if reports.is_empty() {
+        return Err(Stop::Failed(anyhow!(
+            "the program has told nothing of itself: is it built on the crate rowlock-pipeline, and has it run a pipeline?"
+        )));
+    }
+    let bandwidth = arguments.device.as_deref().map(|folder| {
+        let measured = Bandwidth::measure(folder);
+        measured.with_context(|| format!("cannot measure the device below {}", folder.display())).map_err(Stop::Failed)
+    });
+    let bandwidth = bandwidth.transpose()?;
+    let judged: Vec<Judged> = reports.into_iter().map(|report| Judged::new(report, bandwidth.as_ref())).collect();
+    let texts: Vec<String> = judged.iter().map(text).collect();
+    tell(texts.join("\n\n"));
+    let Some(file) = &arguments.json else { return Ok(()) };
+    let json = lab::report::json::render(&Written { schema_version: 1, bandwidth, runs: judged });
+    let json = json.context("cannot write the verdict").map_err(Stop::Failed)?;
+    std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display())).map_err(Stop::Failed)
+}
+
+#[derive(Serialize)]
+struct Written {
+    schema_version: u32,
+    /// What the device can do, where that was measured.
+    bandwidth: Option<Bandwidth>,
+    /// The runs of pipelines in the program, in the order of their ends.
+    runs: Vec<Judged>,
+}
+
+/// A run and the verdict on it.
+#[derive(Serialize)]
+struct Judged {
+    report: Report,
+    verdict: Verdict,
+    /// The run's time as a multiple of its highest floor.
+    times_floor: Option<f64>,
+}
+
+impl Judged {
+    fn new(report: Report, bandwidth: Option<&Bandwidth>) -> Judged {
+        let verdict = Verdict::of(&report, bandwidth);
+        Judged { times_floor: verdict.times_floor(), report, verdict }
+    }
+}
+
+/// A run for people.
+fn text(judged: &Judged) -> String {
+    let Judged { report, verdict, .. } = judged;
+    let mut text = format!("{}: {verdict}\n\n", report.program);
+    let mut table = Table::new(
+        ["stage", "kind", "run by", "busy", "starved", "blocked", "CPU", "in kernel", "bytes", "waiting for it"],
+        3,
+    );
+    for stage in &report.stages {
+        table.row(row(stage, report.clock_ns).map(Some));
+    }
+    text.push_str(&table.render(WIDTH));
+    for stage in &report.stages {
+        for grant in &stage.grants {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{}: {grant}", stage.name);
+        }
+    }
+    if let Some(failure) = &report.failure {
+        let _ = writeln!(text, "it ended early: {failure}");
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn row(stage: &StageReport, clock: u64) -> [String; 10] {
+    let copies = stage.copies.max(1) as u64;
+    let share = |time: u64| format!("{} %", time.saturating_mul(100) / (clock.max(1) * copies));
+    let by = match (stage.place.as_str(), stage.copies) {
+        (place, 1) => place.trim_end_matches('s').to_owned(),
+        (place, copies) => format!("{copies} {place}"),
+    };
+    let taken: u64 = stage.depths.iter().sum();
+    let left: u64 = stage.depths.iter().zip(0..).map(|(&count, depth): (&u64, u64)| count * depth).sum();
+    [
+        stage.name.clone(),
+        stage.kind.to_string(),
+        by,
+        share(stage.busy_ns),
+        share(stage.starved_ns),
+        share(stage.blocked_ns),
+        time(stage.user_ns.saturating_add(stage.system_ns)),
+        time(stage.system_ns),
+        size(stage.bytes),
+        if taken == 0 { "-".to_owned() } else { format!("{:.1}", left as f64 / taken as f64) },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::machine::MachineReport;
+    use policy::priority::Kind;
+
+    use super::*;
+
+    fn stage(name: &str, kind: Kind, place: &str, copies: usize) -> StageReport {
+        let ms = 1_000_000;
+        StageReport {
+            name: name.to_owned(),
+            pipeline: "copy".to_owned(),
+            kind,
+            place: place.to_owned(),
+            can_fork: false,
+            copies,
+            is_ordered: true,
+            is_fused: false,
+            calls: 100,
+            repeated: 0,
+            bytes: 64 << 20,
+            busy_ns: 900 * ms * copies as u64,
+            starved_ns: 95 * ms * copies as u64,
+            blocked_ns: 0,
+            waiting_for_worker_ns: 0,
+            user_ns: 800 * ms,
+            system_ns: 20 * ms,
+            depths: vec![50, 0, 50],
+            grants: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_is_told_stage_by_stage() {
+        let stages = vec![stage("read", Kind::Io, "threads", 1), stage("work", Kind::Compute, "workers", 2)];
+        let report = Report {
+            program: "copy".to_owned(),
+            clock_ns: 1_000_000_000,
+            cpus: 2,
+            user_ns: 1_600_000_000,
+            system_ns: 40_000_000,
+            stages,
+            machine: MachineReport { pressure_cpu: Some(0), ..MachineReport::default() },
+            ..Report::default()
+        };
+        let text = text(&Judged::new(report, None));
+        let (verdict, table) = text.split_once("\n\n").unwrap();
+        assert!(verdict.starts_with("copy: 1.00 s, limited by stage 'read': at work 90 % of the time; "), "{text}");
+        assert_eq!(
+            table,
+            "stage  kind     run by     busy  starved  blocked     CPU  in kernel    bytes  waiting for it\n\
+             read   io       thread     90 %      9 %      0 %  820 ms    20.0 ms  67.1 MB             1.0\n\
+             work   compute  2 workers  90 %      9 %      0 %  820 ms    20.0 ms  67.1 MB             1.0"
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! What a sort has done, for people and for programs. docs/output.md lists the fields.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use pipeline::verdict::{Limited, size, time};
+use serde::Serialize;
+use sort::Outcome;
+
+use crate::arguments;
+use crate::arguments::sort::{Algorithm, Variant};
+
+/// The report.
+#[derive(Debug, Serialize)]
+pub(super) struct Done {
+    schema_version: u32,
+    input: String,
+    output: String,
+    algorithm: &'static str,
+    variant: Option<&'static str>,
+    memory_bytes: u64,
+    temporary: String,
+    records: u64,
+    bytes: u64,
+    written_records: u64,
+    runs: u64,
+    passes: u32,
+    verified: bool,
+    elapsed_ns: u64,
+    phases: Vec<Phase>,
+}
+
+/// A run of pipelines.
+#[derive(Debug, Serialize)]
+struct Phase {
+    program: String,
+    elapsed_ns: u64,
+    user_ns: u64,
+    system_ns: u64,
+    limit: Limited,
+    times_floor: Option<f64>,
+}
+
+impl Done {
+    /// What came of it, in so much time.
+    pub(super) fn new(
+        arguments: &arguments::sort::Sort,
+        memory_bytes: u64,
+        outcome: &Outcome,
+        elapsed: Duration,
+    ) -> Done {
+        let (algorithm, variant) = match (arguments.algorithm, arguments.variant) {
+            (Algorithm::Merge, _) => ("merge", None),
+            (Algorithm::Columnsort, Some(Variant::ComputeBound)) => ("columnsort", Some("compute-bound")),
+            (Algorithm::Columnsort, _) => ("columnsort", Some("io-bound")),
+        };
+        let phases = outcome.reports.iter().map(|report| {
+            let verdict = report.verdict();
+            Phase {
+                program: report.program.clone(),
+                elapsed_ns: report.clock_ns,
+                user_ns: report.user_ns,
+                system_ns: report.system_ns,
+                times_floor: verdict.times_floor(),
+                limit: verdict.limit,
+            }
+        });
+        Done {
+            schema_version: 1,
+            input: arguments.input.display().to_string(),
+            output: arguments.output.display().to_string(),
+            algorithm,
+            variant,
+            memory_bytes,
+            temporary: arguments.temporary().display().to_string(),
+            records: outcome.records,
+            bytes: outcome.bytes,
+            written_records: outcome.written,
+            runs: outcome.runs,
+            passes: outcome.passes,
+            verified: arguments.verify,
+            elapsed_ns: elapsed.as_nanos().try_into().unwrap_or(u64::MAX),
+            phases: phases.collect(),
+        }
+    }
+
+    /// The same in sentences.
+    pub(super) fn text(&self) -> String {
+        let seconds = (self.elapsed_ns as f64 / 1e9).max(1e-9);
+        let rate = size((self.bytes as f64 / seconds) as u64);
+        let mut text = format!("sorted {} records", self.records);
+        if self.written_records != self.records {
+            let _ = write!(text, ", of which {} differ", self.written_records);
+        }
+        let _ = write!(text, ": {} in {}, {rate}/s; {}", size(self.bytes), time(self.elapsed_ns), self.ways());
+        if self.verified {
+            text.push_str("; verified");
+        }
+        for phase in &self.phases {
+            let _ = write!(text, "\n  {}: {}, limited by {}", phase.program, time(phase.elapsed_ns), phase.limit);
+        }
+        text
+    }
+
+    /// How the data went through memory.
+    fn ways(&self) -> String {
+        let some =
+            |number: u64, what: &str| if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") };
+        match (self.algorithm, self.passes) {
+            ("columnsort", passes) => format!("{}, {passes} passes", some(self.runs, "column")),
+            (_, 0) => "all of it fitted into memory".to_owned(),
+            (_, 1) => format!("{}, merged at once", some(self.runs, "run")),
+            (_, passes) => {
+                format!("{}, merged in {passes} passes: more memory would do it in one", some(self.runs, "run"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+
+    fn done(arguments: &[&str], passes: u32) -> Done {
+        let arguments = Arguments::parse_from([&["rowlock", "sort", "in", "out"], arguments].concat());
+        let Command::Sort(arguments) = arguments.command else { panic!("another command") };
+        let report = pipeline::Report { program: "sort-runs".into(), clock_ns: 7, ..pipeline::Report::default() };
+        let runs = if passes == 0 { 1 } else { 9 };
+        let outcome = Outcome { records: 5, bytes: 3_000, written: 4, runs, passes, reports: vec![report] };
+        Done::new(&arguments, 1 << 20, &outcome, Duration::from_micros(3))
+    }
+
+    #[test]
+    fn every_field_is_documented_and_no_other() {
+        let document = include_str!("../../../../docs/output.md");
+        let section = document.split("\n## `rowlock sort --format json`\n").nth(1).unwrap();
+        let rows = section.lines().take_while(|line| !line.starts_with('#'));
+        let documented: Vec<&str> = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+        let value = serde_json::to_value(done(&[], 1)).unwrap();
+        let fields = value.as_object().unwrap().iter().flat_map(|(name, value)| match value.as_array() {
+            Some(items) => {
+                items[0].as_object().unwrap().keys().map(|inner| format!("{name}[].{inner}")).collect::<Vec<_>>()
+            }
+            None => vec![name.clone()],
+        });
+        let (mut fields, mut documented): (Vec<_>, Vec<_>) =
+            (fields.collect(), documented.into_iter().map(str::to_owned).collect());
+        fields.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(fields, documented);
+    }
+
+    #[test]
+    fn people_are_told_how_the_data_went_through_memory() {
+        let told = |arguments: &[&str], passes| done(arguments, passes).text().lines().next().unwrap().to_owned();
+        let all = "sorted 5 records, of which 4 differ: 3.00 kB in 3.00 us, 1.00 GB/s; ";
+        assert_eq!(told(&[], 0), format!("{all}all of it fitted into memory"));
+        assert_eq!(told(&["--verify"], 1), format!("{all}9 runs, merged at once; verified"));
+        assert_eq!(told(&[], 2), format!("{all}9 runs, merged in 2 passes: more memory would do it in one"));
+        let columnsort = ["--record", "8", "--algorithm", "columnsort"];
+        assert_eq!(told(&columnsort, 3), format!("{all}9 columns, 3 passes"));
+    }
+}

@@ -1,0 +1,73 @@
+//! Sizes as people write them: `512MiB`, `1.5 GiB`, `64 MB`.
+
+/// What a unit stands for, the longer names first where one ends with another.
+const UNITS: [(&str, u64); 9] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("B", 1),
+];
+
+/// A size in bytes.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let known = UNITS.iter().find_map(|&(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
+    let (number, unit) = known.unwrap_or((text, 1));
+    let refused = || "write a number and a unit, as in 512MiB or \"1.5 GiB\"; without a unit it is bytes".to_owned();
+    let number = number.trim_end();
+    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(refused());
+    }
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(unit).ok_or_else(|| "no machine has that much".to_owned());
+    }
+    let bytes = number.parse::<f64>().map_err(|_| refused())? * unit as f64;
+    // Where a whole number does not fit either.
+    if bytes >= u64::MAX as f64 { Err("no machine has that much".to_owned()) } else { Ok(bytes as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units_with_and_without_a_blank() {
+        for (text, bytes) in [
+            ("512MiB", 512 << 20),
+            ("512 MiB", 512 << 20),
+            (" 1GiB ", 1 << 30),
+            ("1.5 GiB", 3 << 29),
+            ("2 TiB", 2 << 40),
+            ("64KiB", 64 << 10),
+            ("64 MB", 64_000_000),
+            ("8kB", 8_000),
+            ("100000", 100_000),
+            ("7 B", 7),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        for text in [
+            "",
+            "MiB",
+            "512M",
+            "5 12MiB",
+            "-1 MiB",
+            "1e9",
+            "inf GiB",
+            "1..5 GiB",
+            "20000000 TiB",
+            "99999999999999999999",
+        ] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A folder to sort in, one for temporary files, and what a command did there.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use std::os::unix::process::ExitStatusExt;
+
+/// A folder of its own to run in, and beside it one for temporary files.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+    temporary: tempfile::TempDir,
+}
+
+/// What a command did.
+pub(crate) struct Done {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        Place { folder: tempfile::tempdir().unwrap(), temporary: tempfile::tempdir().unwrap() }
+    }
+
+    /// On a disk, or at least where the build is; `/tmp` is often in memory.
+    pub(crate) fn on_disk() -> Place {
+        let folder = || tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Place { folder: folder(), temporary: folder() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn temporary(&self) -> &Path {
+        self.temporary.path()
+    }
+
+    /// `rowlock sort`, with nothing to read.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
+        command.arg("sort").args(arguments);
+        self.set_up(&mut command);
+        command
+    }
+
+    fn set_up(&self, command: &mut Command) {
+        for name in ["ROWLOCK_PIPELINE", "ROWLOCK_PIPELINE_REPORT", "ROWLOCK_PIPELINE_TRACE"] {
+            command.env_remove(name);
+        }
+        command.env("TMPDIR", self.temporary()).current_dir(self.folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
+
+    /// Runs it.
+    pub(crate) fn rowlock(&self, arguments: &[&str]) -> Done {
+        self.done(&mut self.command(arguments))
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn done(&self, command: &mut Command) -> Done {
+        Done::of(command.spawn().unwrap())
+    }
+
+    /// Runs it with this to read.
+    pub(crate) fn fed(&self, bytes: &[u8], arguments: &[&str]) -> Done {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // It may well end before it has read everything.
+        let _ = stdin.write_all(bytes);
+        drop(stdin);
+        Done::of(child)
+    }
+
+    /// Runs a line of shell, in which `rowlock` is this one.
+    pub(crate) fn shell(&self, line: &str) -> Done {
+        let mut command = Command::new("bash");
+        let program = Path::new(env!("CARGO_BIN_EXE_rowlock"));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&path));
+        command.args(["-c", line]);
+        self.set_up(&mut command);
+        self.done(command.env("PATH", std::env::join_paths(folders).unwrap()).env("LC_ALL", "C"))
+    }
+
+    /// The names of what is there, hidden files included. There must be no temporary files.
+    #[track_caller]
+    pub(crate) fn left(&self) -> Vec<String> {
+        assert!(names(self.temporary()).is_empty(), "temporary files: {:?}", names(self.temporary()));
+        names(self.folder.path())
+    }
+}
+
+/// The names in a folder, in order.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = fs::read_dir(folder).unwrap().map(name).collect();
+    names.sort_unstable();
+    names
+}
+
+impl Done {
+    /// Waits for it.
+    pub(crate) fn of(child: Child) -> Done {
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        Done { status: output.status, stdout: output.stdout, stderr }
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Done {
+        assert_eq!(self.status.code(), Some(code), "signal {:?}: {}", self.status.signal(), self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self
+    }
+}
+
+/// So many records of 20 bytes: a key of four with few different values, and which record it is, in digits.
+pub(crate) fn records(count: u32, seed: u32) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    let mut bytes = Vec::with_capacity(count as usize * 20);
+    for index in 0..count {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        bytes.extend((state % 5_000).to_be_bytes());
+        write!(bytes, "{index:016}").unwrap();
+    }
+    bytes
+}

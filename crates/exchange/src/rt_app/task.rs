@@ -1,0 +1,424 @@
+//! What an rt-app file says, read from its JSON: tasks, their phases, their events.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use policy::{CpuId, CpuSet, Span};
+use scenario::Diagnostic;
+use scenario::diagnostics::{did_you_mean, quoted};
+
+use crate::json::{Document, Member, Node, Value};
+use crate::name::Names;
+
+/// The largest whole number that rt-app reads: it keeps them in C's `int`.
+pub(super) const LARGEST: i64 = i32::MAX as i64;
+
+/// A file, as far as a scenario could have use for it.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) tasks: Vec<Task>,
+    /// What was put aside because it says nothing of the workload.
+    pub(super) notes: Vec<String>,
+}
+
+/// One task object: so many equal threads.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) name: String,
+    pub(super) place: Range<usize>,
+    pub(super) instances: u32,
+    pub(super) delay: Span,
+    pub(super) nice: i8,
+    pub(super) cpus: Option<CpuSet>,
+    pub(super) slice: Option<Span>,
+    pub(super) loops: Loops,
+    pub(super) phases: Vec<Phase>,
+}
+
+#[derive(Debug)]
+pub(super) struct Phase {
+    pub(super) loops: Loops,
+    pub(super) events: Vec<Event>,
+}
+
+/// How often something is done; `None` is for ever.
+#[derive(Clone, Debug)]
+pub(super) struct Loops {
+    pub(super) times: Option<u64>,
+    /// Where it is said.
+    pub(super) place: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Event {
+    pub(super) what: What,
+    /// What follows `run` or `sleep` in its key, if anything.
+    pub(super) key: String,
+    pub(super) place: Range<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum What {
+    Run(Span),
+    Sleep(Span),
+    Lock(String),
+    Unlock(String),
+    Barrier(String),
+}
+
+/// The prefixes that make a key an event, in the order in which rt-app tries them where one is a prefix of another.
+const EVENTS: [&str; 20] = [
+    "lock", "unlock", "wait", "signal", "broad", "sync", "sleep", "runtime", "run", "timer", "suspend", "resume",
+    "memrun", "mem", "iorun", "yield", "barrier", "fork", "sem_post", "sem_wait",
+];
+
+/// Keys of tasks and phases that are no events.
+const PROPERTIES: [&str; 16] = [
+    "instance",
+    "delay",
+    "loop",
+    "phases",
+    "policy",
+    "priority",
+    "dl-runtime",
+    "dl-period",
+    "dl-deadline",
+    "period",
+    "deadline",
+    "cpus",
+    "util_min",
+    "util_max",
+    "nodes_membind",
+    "taskgroup",
+];
+
+/// What rt-app's global object says of how it measures and writes logs, and nothing of the workload.
+const ASIDE: [&str; 10] = [
+    "calibration",
+    "lock_pages",
+    "logdir",
+    "log_basename",
+    "log_size",
+    "ftrace",
+    "gnuplot",
+    "io_device",
+    "mem_buffer_size",
+    "cumulative_slack",
+];
+
+/// Why an event cannot be had, and what to do.
+fn refusal(event: &str) -> (&'static str, &'static str) {
+    match event {
+        "runtime" => (
+            "`runtime` goes by the clock, so that time without a CPU counts as work; a scenario's threads compute a fixed amount",
+            "write `run`",
+        ),
+        "timer" => (
+            "a scenario has no timers: its threads pause for a time of their own, whenever the pause began",
+            "write `sleep` with what the period leaves after the `run`",
+        ),
+        "mem" | "memrun" | "iorun" => (
+            "a scenario's threads only compute: it knows no memory and no files",
+            "write the time that it takes as `run`",
+        ),
+        "yield" => ("a scenario's threads yield only by a waiting rule", "leave it out"),
+        "fork" => ("a scenario's jobs start no others", "give the forked task a `delay`"),
+        _ => (
+            "a scenario's threads meet at a barrier or take turns at a lock; it has no condition variables and semaphores",
+            "write `barrier`, or `lock` and `unlock`",
+        ),
+    }
+}
+
+/// Reads a file's JSON. What is wrong is added to `found`.
+pub(super) fn read(document: &Document, found: &mut Vec<Diagnostic>) -> File {
+    let mut reader = Reader { found, notes: Vec::new() };
+    let mut tasks = None;
+    let members = reader.members(&document.root, "an rt-app file");
+    reader.distinct(members);
+    for member in members {
+        match member.key.as_str() {
+            "tasks" => tasks = Some(member),
+            "global" => reader.global(&member.node),
+            "resources" => reader.note("`resources`: rt-app makes them where they are used"),
+            _ => reader.unknown(member, &["tasks", "global", "resources"]),
+        }
+    }
+    let tasks = match tasks {
+        Some(tasks) => reader.tasks(tasks),
+        None => {
+            reader.wrong(document.root.span.clone(), "there are no `tasks`", "is this a file for rt-app?");
+            Vec::new()
+        }
+    };
+    File { tasks, notes: reader.notes }
+}
+
+struct Reader<'f> {
+    found: &'f mut Vec<Diagnostic>,
+    notes: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn wrong(&mut self, place: Range<usize>, message: &str, help: &str) {
+        self.found.push(Diagnostic::new(place, message).help(help));
+    }
+
+    /// Of keys that are no events, no two may be the same.
+    fn distinct(&mut self, members: &[Member]) {
+        let mut seen = HashSet::new();
+        for member in members.iter().filter(|member| !is_event(&member.key)) {
+            if !seen.insert(&member.key) {
+                let message = format!("{} comes twice", quoted(&member.key));
+                self.wrong(member.place.clone(), &message, "only events and tasks may; keep one of them");
+            }
+        }
+    }
+
+    fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+
+    fn unknown(&mut self, member: &Member, known: &[&str]) {
+        let message = format!("there is no key {} here", quoted(&member.key));
+        let help = did_you_mean(&member.key, known.iter().copied());
+        let help = help.unwrap_or_else(|| "rt-app would pass over it in silence: leave it out".to_owned());
+        self.wrong(member.place.clone(), &message, &help);
+    }
+
+    fn mismatch(&mut self, node: &Node, expected: &str) {
+        let message = format!("this is {}, and {expected} is needed", node.value.kind());
+        self.wrong(node.span.clone(), &message, &format!("write {expected}"));
+    }
+
+    fn members<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Member] {
+        match &node.value {
+            Value::Object(members) => members,
+            _ => {
+                self.mismatch(node, &format!("an object, for it is {what},"));
+                &[]
+            }
+        }
+    }
+
+    fn whole(&mut self, node: &Node, least: i64, most: i64) -> Option<i64> {
+        match node.value {
+            Value::Whole(number) if (least..=most).contains(&number) => Some(number),
+            Value::Whole(_) => {
+                let message = format!("this number is not between {least} and {most}");
+                self.wrong(node.span.clone(), &message, "rt-app reads no other here");
+                None
+            }
+            _ => {
+                self.mismatch(node, "a whole number");
+                None
+            }
+        }
+    }
+
+    /// A time, which rt-app counts in microseconds.
+    fn micros(&mut self, node: &Node) -> Option<Span> {
+        let number = self.whole(node, 0, LARGEST)?;
+        Some(Span::from_micros(number.unsigned_abs()))
+    }
+
+    fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
+        match &node.value {
+            Value::Text(text) => Some(text),
+            _ => {
+                self.mismatch(node, "a text");
+                None
+            }
+        }
+    }
+
+    fn global(&mut self, node: &Node) {
+        let members = self.members(node, "rt-app's settings");
+        self.distinct(members);
+        for member in members {
+            match member.key.as_str() {
+                "duration" if member.node.value == Value::Whole(-1) => {}
+                "duration" => self.wrong(
+                    member.node.span.clone(),
+                    "a scenario has no `duration`: it ends when its jobs have ended",
+                    "write -1, and how often with `loop` in each task that sleeps or waits",
+                ),
+                "default_policy" => self.policy(&member.node),
+                "pi_enabled" if member.node.value == Value::Flag(false) => {}
+                "pi_enabled" => self.wrong(
+                    member.node.span.clone(),
+                    "a scenario's locks have no priority inheritance",
+                    "write false",
+                ),
+                key if ASIDE.contains(&key) => self.note(format!("`{key}`: how rt-app measures and where it logs")),
+                _ => {
+                    let known = ["duration", "default_policy", "pi_enabled"];
+                    self.unknown(member, &[&known[..], &ASIDE[..]].concat());
+                }
+            }
+        }
+    }
+
+    /// Only the policy of ordinary threads will do.
+    fn policy(&mut self, node: &Node) {
+        if self.text(node).is_some_and(|policy| policy != "SCHED_OTHER") {
+            let help = "write \"SCHED_OTHER\"; a `priority` is then a nice value";
+            self.wrong(node.span.clone(), "a scenario's threads are all of SCHED_OTHER", help);
+        }
+    }
+
+    fn tasks(&mut self, member: &Member) -> Vec<Task> {
+        let members = self.members(&member.node, "the list of tasks");
+        if members.is_empty() {
+            self.wrong(member.place.clone(), "there are no tasks", "write at least one");
+        }
+        let mut names = Names::default();
+        members.iter().filter_map(|member| self.task(member, &mut names)).collect()
+    }
+
+    fn task(&mut self, member: &Member, names: &mut Names) -> Option<Task> {
+        let count = self.found.len();
+        let members = self.members(&member.node, "a task");
+        let name = self.name(&member.key, names);
+        let nowhere = member.place.clone();
+        let mut task = Task {
+            name,
+            place: member.place.clone(),
+            instances: 1,
+            delay: Span::ZERO,
+            nice: 0,
+            cpus: None,
+            slice: None,
+            loops: Loops { times: None, place: nowhere.clone() },
+            phases: Vec::new(),
+        };
+        let phases = members.iter().find(|member| member.key == "phases");
+        let mut own = Phase { loops: Loops { times: Some(1), place: nowhere }, events: Vec::new() };
+        self.distinct(members);
+        for member in members {
+            match member.key.as_str() {
+                "instance" => task.instances = self.whole(&member.node, 1, LARGEST)?.try_into().ok()?,
+                "delay" => task.delay = self.micros(&member.node)?,
+                "phases" => {}
+                "loop" => task.loops = self.loops(&member.node)?,
+                _ if is_event(&member.key) && phases.is_some() => {
+                    let message = "rt-app passes over events beside `phases`";
+                    self.wrong(member.place.clone(), message, "put it into one of the phases");
+                }
+                _ => self.property_or_event(member, &mut task, &mut own),
+            }
+        }
+        match phases {
+            Some(phases) => self.phases(phases, &mut task),
+            // rt-app then repeats the phase, and not the task, which comes to the same.
+            None => task.phases.push(own),
+        }
+        if task.phases.iter().all(|phase| phase.events.is_empty()) && self.found.len() == count {
+            self.wrong(member.place.clone(), "this task has no events", "write at least a `run`");
+        }
+        (self.found.len() == count).then_some(task)
+    }
+
+    fn phases(&mut self, member: &Member, task: &mut Task) {
+        let phases = self.members(&member.node, "the list of phases");
+        for phase in phases {
+            let mut read = Phase { loops: Loops { times: Some(1), place: phase.place.clone() }, events: Vec::new() };
+            let members = self.members(&phase.node, "a phase");
+            self.distinct(members);
+            for member in members {
+                match member.key.as_str() {
+                    "loop" => read.loops = self.loops(&member.node).unwrap_or(read.loops),
+                    "instance" | "delay" | "phases" => {
+                        self.wrong(member.place.clone(), "this belongs to a task and not to a phase", "move it up");
+                    }
+                    key if !is_event(key) && PROPERTIES.contains(&key) && phases.len() > 1 => self.wrong(
+                        member.place.clone(),
+                        "a scenario's threads are scheduled alike from beginning to end",
+                        "write it once, at the task, or make two tasks of it",
+                    ),
+                    _ => self.property_or_event(member, task, &mut read),
+                }
+            }
+            task.phases.push(read);
+        }
+    }
+
+    fn loops(&mut self, node: &Node) -> Option<Loops> {
+        let times = match self.whole(node, -1, LARGEST)? {
+            0 => {
+                self.wrong(node.span.clone(), "what is done 0 times is not done", "leave it out, or write 1");
+                return None;
+            }
+            times => u64::try_from(times).ok(),
+        };
+        Some(Loops { times, place: node.span.clone() })
+    }
+
+    fn property_or_event(&mut self, member: &Member, task: &mut Task, phase: &mut Phase) {
+        let node = &member.node;
+        match member.key.as_str() {
+            "policy" => self.policy(node),
+            "priority" => {
+                let nice = self.whole(node, -20, 19).and_then(|nice| i8::try_from(nice).ok());
+                task.nice = nice.unwrap_or(task.nice);
+            }
+            "dl-runtime" => task.slice = self.micros(node).filter(|slice| !slice.is_zero()),
+            "cpus" => task.cpus = self.cpus(node),
+            "util_min" | "util_max" | "nodes_membind" | "taskgroup" | "dl-period" | "dl-deadline" | "period"
+            | "deadline" => {
+                let message = format!("a scenario cannot say {}", quoted(&member.key));
+                self.wrong(member.place.clone(), &message, "leave it out");
+            }
+            key if is_event(key) => phase.events.extend(self.event(member)),
+            _ => self.unknown(member, &[&PROPERTIES[..], &EVENTS[..]].concat()),
+        }
+    }
+
+    fn cpus(&mut self, node: &Node) -> Option<CpuSet> {
+        let Value::List(items) = &node.value else {
+            self.mismatch(node, "a list of CPUs, as in [0, 2]");
+            return None;
+        };
+        let mut cpus = CpuSet::default();
+        for item in items {
+            let cpu = self.whole(item, 0, i64::from(CpuSet::LARGEST))?;
+            cpus.insert(CpuId(u32::try_from(cpu).ok()?));
+        }
+        if cpus.is_empty() {
+            self.wrong(node.span.clone(), "no thread can run on no CPU", "name a CPU, or leave it out");
+            return None;
+        }
+        Some(cpus)
+    }
+
+    fn event(&mut self, member: &Member) -> Option<Event> {
+        let kind = EVENTS.into_iter().find(|event| member.key.starts_with(event))?;
+        let what = match kind {
+            "run" => What::Run(self.micros(&member.node)?),
+            "sleep" => What::Sleep(self.micros(&member.node)?),
+            "lock" => What::Lock(self.text(&member.node)?.to_owned()),
+            "unlock" => What::Unlock(self.text(&member.node)?.to_owned()),
+            "barrier" => What::Barrier(self.text(&member.node)?.to_owned()),
+            _ => {
+                let (message, help) = refusal(kind);
+                self.wrong(member.place.clone(), message, help);
+                return None;
+            }
+        };
+        Some(Event { what, key: member.key.clone(), place: member.place.clone() })
+    }
+
+    /// A name that a job can have and none has yet. Tasks of the same name get a number, as by rt-app's own workgen.
+    fn name(&mut self, written: &str, names: &mut Names) -> String {
+        let name = names.take(written);
+        if name != written {
+            self.note(format!("task {} is job `{name}`", quoted(written)));
+        }
+        name
+    }
+}
+
+fn is_event(key: &str) -> bool {
+    // `lock_pages` is a setting of the whole file, but rt-app would take it for a `lock`.
+    EVENTS.iter().any(|event| key.starts_with(event))
+}

@@ -1,0 +1,230 @@
+//! From a scenario to a file for rt-app.
+
+use std::fmt;
+
+use policy::priority::{self, Kind as StageKind};
+use policy::waiting::Rule;
+use policy::{CpuId, Span};
+use scenario::pipeline::{Stage, Structure};
+use scenario::{Compute, Distribution, Job, Kind, Pipeline, Scenario};
+
+use super::task::LARGEST;
+
+/// What rt-app cannot say of a scenario; never empty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Refusals(pub Vec<String>);
+
+impl fmt::Display for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rt-app cannot say this:")?;
+        self.0.iter().try_for_each(|refusal| write!(f, "\n  {refusal}"))
+    }
+}
+
+/// The scenario as a file for rt-app, and what is to be said of it. [`read`](super::read) makes an equal scenario of it, but for the
+/// table `[experiment]`, which rt-app has nothing for.
+///
+/// # Errors
+///
+/// [`Refusals`]: everything that rt-app could not say.
+pub fn write(scenario: &Scenario) -> Result<(String, Vec<String>), Refusals> {
+    let mut refused = Vec::new();
+    let mut notes = Vec::new();
+    let mut tasks = Vec::new();
+    let [arm] = &scenario.arms[..] else {
+        return Err(Refusals(vec!["the sweep: rt-app runs one thing; write out the arm that it is to be".to_owned()]));
+    };
+    let setting = &arm.setting;
+    let machine = scenario::MachineKeys { like_host: true, ..scenario::MachineKeys::default() };
+    if setting.machine != machine {
+        refused
+            .push("the machine: rt-app runs on the one that it is started on; write only `like = \"host\"`".to_owned());
+    }
+    if setting.keep_running {
+        refused.push("`keep_running`: rt-app's tasks end when they are through".to_owned());
+    }
+    if !super::has_plain_experiment(scenario) {
+        notes.push("`[experiment]`: rt-app runs once, and has no seeds".to_owned());
+    }
+    for job in &setting.jobs {
+        match task(job) {
+            Ok(task) => tasks.push(task),
+            Err(why) => refused.push(format!("job `{}`: {why}", job.name)),
+        }
+        if job.kind.is_endless() {
+            notes.push(format!("job `{}` ends with the others; in rt-app it goes on until it is stopped", job.name));
+        }
+    }
+    if !refused.is_empty() {
+        return Err(Refusals(refused));
+    }
+    // A comment cannot hold its own end, and blanks at its ends are not its own.
+    let title = scenario.title.replace("*/", "* /").trim().trim_start_matches("* ").trim().to_owned();
+    if title != scenario.title {
+        notes.push("the title is changed a little, as it has to be a comment".to_owned());
+    }
+    let tasks = tasks.join(",\n");
+    Ok((format!("{{\n\t/* {title} */\n\t\"tasks\" : {{\n{tasks}\n\t}},\n{GLOBAL}\n}}\n"), notes))
+}
+
+/// All tasks go on until they are through.
+const GLOBAL: &str = "\t\"global\" : {\n\t\t\"duration\" : -1,\n\t\t\"default_policy\" : \"SCHED_OTHER\",\n\t\t\"pi_enabled\" : \
+                      false\n\t}";
+
+type Member = (String, String);
+
+fn task(job: &Job) -> Result<String, String> {
+    if job.copies == 0 {
+        return Err("it has no copies; leave it out".to_owned());
+    }
+    let (instances, events) = match &job.kind {
+        Kind::Cpu { threads, work } => {
+            let events = match work {
+                Some(work) => vec![number("loop", 1), number("run", constant(work, "work")?)],
+                None => vec![number("loop", -1), number("run", 1_000_000)],
+            };
+            (only(job, *threads)?, events)
+        }
+        Kind::Barrier { threads, compute, rounds, waiting } => {
+            blocks(*waiting)?;
+            let Compute::Drawn(compute) = compute else {
+                return Err("its `granularity` is a distribution; write a span as `compute`".to_owned());
+            };
+            let compute = constant(compute, "compute")?;
+            let events = vec![times(*rounds)?, number("run", compute), text("barrier", &job.name)];
+            (only(job, *threads)?, events)
+        }
+        Kind::Lock { threads, compute, critical, rounds, waiting } => {
+            blocks(*waiting)?;
+            let events = vec![
+                times(*rounds)?,
+                number("run0", constant(compute, "compute")?),
+                text("lock", &job.name),
+                number("run1", constant(critical, "critical")?),
+                text("unlock", &job.name),
+            ];
+            (only(job, *threads)?, events)
+        }
+        Kind::Pipeline(pipeline) => (job.copies, stages(pipeline)?),
+        Kind::Command { .. } => return Err("rt-app starts no programs".to_owned()),
+    };
+    if job.arrival.every.is_some() {
+        return Err(
+            "its copies come one after the other by `every`; write the jobs out, each with its `arrival`".to_owned()
+        );
+    }
+    let mut members = vec![number("instance", i64::from(instances))];
+    if !job.arrival.at.is_zero() {
+        members.push(number("delay", micros(job.arrival.at, "arrival")?));
+    }
+    members.extend(attributes(job)?);
+    members.extend(events);
+    let lines: Vec<String> = members.iter().map(|(key, value)| format!("\t\t\t\"{key}\" : {value}")).collect();
+    Ok(format!("\t\t\"{}\" : {{\n{}\n\t\t}}", job.name, lines.join(",\n")))
+}
+
+fn attributes(job: &Job) -> Result<Vec<Member>, String> {
+    let attributes = &job.attributes;
+    let mut members = Vec::new();
+    if attributes.nice != 0 {
+        members.push(number("priority", i64::from(attributes.nice)));
+    }
+    if let Some(cpus) = &attributes.cpus {
+        let cpus: Vec<String> = cpus.iter().map(|CpuId(cpu)| cpu.to_string()).collect();
+        members.push(("cpus".to_owned(), format!("[{}]", cpus.join(", "))));
+    }
+    if let Some(slice) = attributes.slice {
+        members.push(number("dl-runtime", micros(slice, "slice")?));
+    }
+    Ok(members)
+}
+
+/// The threads of a job that has no copies.
+fn only(job: &Job, threads: u32) -> Result<u32, String> {
+    match job.copies {
+        1 => Ok(threads),
+        _ => Err("its `copies` would be one job in rt-app, with all threads; write the jobs out".to_owned()),
+    }
+}
+
+fn blocks(waiting: Rule) -> Result<(), String> {
+    match waiting {
+        Rule::AlwaysBlock => Ok(()),
+        rule => Err(format!("it waits by `{rule}`, and rt-app blocks at once; write `waiting = \"always-block\"`")),
+    }
+}
+
+/// The events of the stages, if one thread carries them out one after the other.
+fn stages(pipeline: &Pipeline) -> Result<Vec<Member>, String> {
+    let Pipeline { stages, buffers, rounds, structure, shared, priority, waiting } = pipeline;
+    let in_turn = match (&shared[..], &stages[..]) {
+        ([], [stage]) => stage.kind != StageKind::Compute,
+        ([turns], _) => turns.iter().map(|turn| turn.stage).eq(0..stages.len()) && turns.len() > 1,
+        _ => false,
+    };
+    if !in_turn || *buffers != 1 || stages.iter().any(|stage| stage.fork != 1) {
+        return Err(
+            "rt-app has no queues; of pipelines it can have those of one buffer and one thread, which takes all \
+                    stages in turn"
+                .to_owned(),
+        );
+    }
+    let is_plain =
+        *structure == Structure::default() && *priority == priority::Rule::Default && *waiting == Rule::Adaptive;
+    if !is_plain || stages.iter().any(|stage| stage.nice != 0) {
+        return Err(
+            "its `structure`, `priority`, `waiting` and its stages' `nice` mean nothing to rt-app; leave them out"
+                .to_owned(),
+        );
+    }
+    let mut members = vec![times(*rounds)?];
+    for (position, Stage { name, kind, compute, device, .. }) in stages.iter().enumerate() {
+        if *kind == StageKind::Io {
+            return Err(format!("rt-app has no device for its stage `{name}`; a sleep is of kind `communicate`"));
+        }
+        // Two computations in a row would come back as one.
+        if device.is_none() && position + 1 < stages.len() {
+            return Err(format!("its stage `{name}` and the one after it would be one to rt-app; write one"));
+        }
+        if compute.is_none() && position > 0 {
+            return Err(format!("its stage `{name}` and the one before it would be one to rt-app; write one"));
+        }
+        if let Some(compute) = compute {
+            members.push(number(&format!("run_{name}"), constant(compute, "compute")?));
+        }
+        if let Some(device) = device {
+            members.push(number(&format!("sleep_{name}"), constant(device, "device")?));
+        }
+    }
+    Ok(members)
+}
+
+fn number(key: &str, value: i64) -> Member {
+    (key.to_owned(), value.to_string())
+}
+
+fn text(key: &str, value: &str) -> Member {
+    (key.to_owned(), format!("\"{value}\""))
+}
+
+fn times(rounds: u64) -> Result<Member, String> {
+    match i64::try_from(rounds) {
+        Ok(rounds) if rounds <= LARGEST => Ok(number("loop", rounds)),
+        _ => Err(format!("rt-app counts no further than {LARGEST} rounds")),
+    }
+}
+
+fn constant(times: &Distribution, key: &str) -> Result<i64, String> {
+    match times.constant() {
+        Some(span) => micros(span, key),
+        None => Err(format!("its `{key}` is a distribution, and rt-app has none; write a span")),
+    }
+}
+
+fn micros(span: Span, key: &str) -> Result<i64, String> {
+    let nanos = span.as_nanos();
+    match i64::try_from(nanos / 1000) {
+        Ok(micros) if nanos.is_multiple_of(1000) && (1..=LARGEST).contains(&micros) => Ok(micros),
+        _ => Err(format!("its `{key}` is {span}, and rt-app counts whole microseconds, 1 to {LARGEST}")),
+    }
+}

@@ -1,0 +1,253 @@
+//! What became of each thread in a trace: how long it ran between two sleeps, and how long it slept.
+//!
+//! A *burst* is the running time from being woken (or made) to the next sleep (or the end), whatever preemptions lay between. It
+//! counts where all of it was seen. A *pause* goes from leaving the CPU asleep to being woken.
+
+use std::collections::HashMap;
+
+use policy::{Instant, Span};
+
+use super::line::{Event, Leaves, Line, Task};
+
+/// One thread. An id that is used again is another thread.
+#[derive(Clone, Debug)]
+pub(super) struct Thread {
+    pub(super) name: String,
+    pub(super) id: u32,
+    pub(super) process: Option<u32>,
+    pub(super) priority: i32,
+    /// When the first burst began that counts.
+    pub(super) begins: Option<Instant>,
+    pub(super) bursts: Vec<Span>,
+    pub(super) pauses: Vec<Span>,
+    /// All the time that it was seen running.
+    pub(super) ran: Span,
+    /// The part of it that is in no burst that counts.
+    pub(super) cut: Span,
+    /// Whether it has ever left a CPU to sleep.
+    pub(super) has_slept: bool,
+    /// Whether it has done what only kernel threads do.
+    pub(super) is_of_kernel: bool,
+    /// Pauses of which the end was not seen, but only that it ran again.
+    pub(super) missing_wakes: u32,
+    doing: Doing,
+    /// The burst under way, where its beginning was seen.
+    burst: Option<Span>,
+    /// What has run of the burst under way.
+    running: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Unknown,
+    Ready,
+    Running(Instant),
+    Asleep(Instant),
+    Ended,
+}
+
+impl Thread {
+    fn new(task: &Task<'_>) -> Thread {
+        Thread {
+            name: task.name.to_owned(),
+            id: task.id,
+            process: None,
+            priority: task.priority,
+            begins: None,
+            bursts: Vec::new(),
+            pauses: Vec::new(),
+            ran: Span::ZERO,
+            cut: Span::ZERO,
+            has_slept: false,
+            is_of_kernel: false,
+            missing_wakes: 0,
+            doing: Doing::Unknown,
+            burst: None,
+            running: Span::ZERO,
+        }
+    }
+
+    fn becomes_ready(&mut self, at: Instant) {
+        match self.doing {
+            // The second of `sched_waking` and `sched_wakeup`; or it was woken before it had gone to sleep.
+            Doing::Ready | Doing::Running(_) | Doing::Ended => return,
+            Doing::Asleep(since) => self.pauses.push(at.since(since)),
+            Doing::Unknown => {}
+        }
+        self.doing = Doing::Ready;
+        self.begins_burst(at);
+    }
+
+    fn begins_burst(&mut self, at: Instant) {
+        self.begins.get_or_insert(at);
+        self.burst = Some(Span::ZERO);
+        self.running = Span::ZERO;
+    }
+
+    fn comes(&mut self, at: Instant) {
+        match self.doing {
+            Doing::Ready => {}
+            Doing::Asleep(since) => {
+                self.missing_wakes += 1;
+                self.pauses.push(at.since(since));
+                self.begins_burst(at);
+            }
+            Doing::Unknown | Doing::Running(_) | Doing::Ended => self.loses_track(),
+        }
+        self.doing = Doing::Running(at);
+    }
+
+    fn leaves(&mut self, at: Instant, how: Leaves) {
+        match self.doing {
+            Doing::Running(since) => {
+                let slice = at.since(since);
+                self.ran += slice;
+                self.running += slice;
+                self.burst = self.burst.map(|burst| burst + slice);
+            }
+            // It came unseen.
+            _ => self.loses_track(),
+        }
+        self.is_of_kernel |= how == Leaves::Idle;
+        self.doing = match how {
+            Leaves::Ready => Doing::Ready,
+            Leaves::Asleep | Leaves::Idle => {
+                self.has_slept = true;
+                self.burst_ends();
+                Doing::Asleep(at)
+            }
+            Leaves::Ended => {
+                // What is left to do after the last sleep is often nothing at all.
+                if self.burst != Some(Span::ZERO) || self.bursts.is_empty() {
+                    self.burst_ends();
+                }
+                Doing::Ended
+            }
+        };
+    }
+
+    fn burst_ends(&mut self) {
+        match self.burst.take() {
+            Some(burst) => self.bursts.push(burst),
+            None => self.cut += self.running,
+        }
+        self.running = Span::ZERO;
+    }
+
+    /// Something was missed: what is under way does not count.
+    fn loses_track(&mut self) {
+        self.cut += self.running;
+        self.running = Span::ZERO;
+        if self.bursts.is_empty() {
+            self.begins = None;
+        }
+        self.burst = None;
+        self.doing = Doing::Unknown;
+    }
+
+    /// The trace ends.
+    fn ends(&mut self, at: Instant) {
+        if let Doing::Running(since) = self.doing {
+            self.ran += at.since(since);
+            self.running += at.since(since);
+        }
+        // A thread that has never slept is taken as it was seen, and nothing of it is cut.
+        if self.has_slept && !self.running.is_zero() {
+            self.cut += self.running;
+        }
+    }
+}
+
+/// All that a trace told.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    pub(super) threads: Vec<Thread>,
+    /// When the trace begins and ends.
+    pub(super) extent: Option<(Instant, Instant)>,
+    /// The highest number of a CPU.
+    pub(super) last_cpu: u32,
+    /// Threads that now have an id, by their places.
+    ids: HashMap<u32, usize>,
+    /// Who runs on a CPU, as far as is known.
+    cpus: HashMap<u32, usize>,
+    processes: HashMap<u32, u32>,
+}
+
+impl History {
+    pub(super) fn takes_in(&mut self, line: &Line<'_>) {
+        let &Line { at, cpu, by, .. } = line;
+        let (start, end) = self.extent.unwrap_or((at, at));
+        self.extent = Some((start.min(at), end.max(at)));
+        self.last_cpu = self.last_cpu.max(cpu);
+        if let Some((thread, Some(process))) = by {
+            self.processes.insert(thread, process);
+        }
+        match &line.event {
+            Event::Switch { from, leaves, to } => {
+                let (from, to) = (self.place(from), self.place(to));
+                let was = self.cpus.remove(&cpu);
+                if let Some(thread) = was.filter(|&was| Some(was) != from).and_then(|was| self.threads.get_mut(was)) {
+                    thread.loses_track();
+                }
+                if let Some(thread) = from.and_then(|from| self.threads.get_mut(from)) {
+                    thread.leaves(at, *leaves);
+                }
+                if let Some(place) = to {
+                    self.cpus.retain(|_, running| *running != place);
+                    self.cpus.insert(cpu, place);
+                    self.threads[place].comes(at);
+                }
+            }
+            Event::Wakes(task) => {
+                if let Some(place) = self.place(task) {
+                    self.threads[place].becomes_ready(at);
+                }
+            }
+            Event::New(task) => {
+                self.ids.remove(&task.id);
+                self.processes.remove(&task.id);
+                if let Some(place) = self.place(task) {
+                    self.threads[place].becomes_ready(at);
+                }
+            }
+            Event::Exits(_) | Event::Other => {}
+        }
+    }
+
+    /// Events are missing: nothing is known of anybody.
+    pub(super) fn loses_track(&mut self) {
+        self.cpus.clear();
+        self.threads.iter_mut().filter(|thread| thread.doing != Doing::Ended).for_each(Thread::loses_track);
+    }
+
+    /// The trace is over.
+    pub(super) fn finish(&mut self) {
+        let end = self.extent.map_or(Instant::ZERO, |(_, end)| end);
+        for thread in &mut self.threads {
+            thread.ends(end);
+            thread.process = self.processes.get(&thread.id).copied();
+        }
+    }
+
+    /// The place of a thread; idleness has none.
+    fn place(&mut self, task: &Task<'_>) -> Option<usize> {
+        if task.id == 0 {
+            return None;
+        }
+        let threads = &mut self.threads;
+        let has_ended = |place: &usize| threads.get(*place).is_some_and(|thread| thread.doing == Doing::Ended);
+        if self.ids.get(&task.id).is_some_and(has_ended) {
+            self.ids.remove(&task.id);
+        }
+        let place = *self.ids.entry(task.id).or_insert_with(|| {
+            threads.push(Thread::new(task));
+            threads.len() - 1
+        });
+        // A new thread has its maker's name at first.
+        let thread = &mut threads[place];
+        if thread.name != task.name {
+            task.name.clone_into(&mut thread.name);
+        }
+        Some(place)
+    }
+}

@@ -1,0 +1,227 @@
+//! One line of a trace: who, where, when, and what the kernel said.
+//!
+//! `perf script`, `trace-cmd report` and tracefs print the same payload behind heads of their own:
+//!
+//! ```text
+//!     a name-29410   (  29409) [000] d..2.  3615.478643: sched_switch: prev_comm=a name prev_pid=29410 ...
+//!     a name 29409/29410 [000]  3616.441505:       sched:sched_switch: prev_comm=a name prev_pid=29410 ...
+//!     a name-29410 [000]  3616.441505: sched_switch:         a name:29410 [120] S ==> swapper/0:0 [120]
+//! ```
+//!
+//! Names hold blanks, brackets, colons and whatever else a program likes, so a head is whatever the first `[CPU]` that is followed by a
+//! time and an event leaves, and payloads are read from their ends.
+
+use policy::Instant;
+
+/// A line that was understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line<'t> {
+    /// When.
+    pub at: Instant,
+    /// On which CPU.
+    pub cpu: u32,
+    /// The thread that ran there, and its process where the line says so.
+    pub by: Option<(u32, Option<u32>)>,
+    /// What happened.
+    pub event: Event<'t>,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event<'t> {
+    /// The CPU went from one thread to another.
+    Switch {
+        /// Who left.
+        from: Task<'t>,
+        /// How.
+        leaves: Leaves,
+        /// Who came.
+        to: Task<'t>,
+    },
+    /// A thread was woken.
+    Wakes(Task<'t>),
+    /// A thread was made.
+    New(Task<'t>),
+    /// A thread has ended, and will leave its CPU soon.
+    Exits(Task<'t>),
+    /// Anything else.
+    Other,
+}
+
+/// A thread as the kernel names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task<'t> {
+    /// Its name, at most 15 bytes of it where a kernel has written it.
+    pub name: &'t str,
+    /// Its id; that of every idle thread is 0.
+    pub id: u32,
+    /// Its priority: 100 to 139 for nice -20 to 19, less for real-time threads.
+    pub priority: i32,
+}
+
+/// How a thread left its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// It could go on.
+    Ready,
+    /// It waits for something.
+    Asleep,
+    /// It is idle without adding to the load, as only kernel threads are.
+    Idle,
+    /// It does not come back.
+    Ended,
+}
+
+/// What a line is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parsed<'t> {
+    /// An event.
+    Event(Line<'t>),
+    /// Events are missing here.
+    Lost(u64),
+    /// It tells how many CPUs there are.
+    Cpus(u32),
+    /// A comment, or blank.
+    Nothing,
+    /// It should be an event and is none: it may be cut.
+    Broken,
+}
+
+/// Reads a line.
+pub fn parse(line: &str) -> Parsed<'_> {
+    let text = line.trim();
+    if text.is_empty() {
+        return Parsed::Nothing;
+    }
+    if let Some(comment) = text.strip_prefix('#') {
+        let cpus = comment.rsplit_once("#P:").and_then(|(_, cpus)| cpus.trim().parse().ok());
+        return cpus.map_or(Parsed::Nothing, Parsed::Cpus);
+    }
+    if let Some(line) = brackets(text).find_map(|(open, close)| event(text, open, close)) {
+        return line;
+    }
+    lost(text).map_or(Parsed::Broken, Parsed::Lost)
+}
+
+/// `CPU:1 [LOST 12 EVENTS]`, `CPU 1: 12 EVENTS DROPPED`, `PERF_RECORD_LOST lost 12`.
+fn lost(text: &str) -> Option<u64> {
+    let upper = text.to_ascii_uppercase();
+    let is_lost =
+        (upper.contains("LOST") || upper.contains("DROPPED")) && (upper.contains("EVENT") || upper.contains("PERF_"));
+    let number =
+        || upper.split(|c: char| !c.is_ascii_alphanumeric() && c != ':').rev().find_map(|word| word.parse().ok());
+    is_lost.then(|| number().unwrap_or(1))
+}
+
+/// Where a `[` stands, and the `]` after it.
+fn brackets(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    text.match_indices('[').filter_map(|(open, _)| Some((open, open + text.get(open..)?.find(']')?)))
+}
+
+/// The line, if this is its `[CPU]`.
+fn event(text: &str, open: usize, close: usize) -> Option<Parsed<'_>> {
+    let cpu = text.get(open + 1..close)?.parse().ok()?;
+    let (first, rest) = word(text.get(close + 1..)?)?;
+    let (at, rest) = match time(first) {
+        Some(at) => (at, rest),
+        // Flags of interrupts and preemption.
+        None => {
+            let (second, rest) = word(rest)?;
+            (time(second)?, rest)
+        }
+    };
+    let (name, payload) = word(rest)?;
+    let name = name.strip_suffix(':')?;
+    let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
+    let event = match name {
+        "sched_switch" => switch(payload),
+        "sched_waking" | "sched_wakeup" => task(payload).map(Event::Wakes),
+        "sched_wakeup_new" => task(payload).map(Event::New),
+        "sched_process_exit" => task(payload).map(Event::Exits),
+        _ => Some(Event::Other),
+    };
+    let line = |event| Parsed::Event(Line { at, cpu, by: by(text.get(..open).unwrap_or_default()), event });
+    Some(event.map_or(Parsed::Broken, line))
+}
+
+/// The next word, and what comes after it.
+fn word(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start();
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+/// `SECONDS.FRACTION:`
+fn time(word: &str) -> Option<Instant> {
+    let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
+    let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !all_digits(seconds) || !all_digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let nanos: u64 = format!("{fraction:0<9}").parse().ok()?;
+    Some(Instant::from_nanos(seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)?))
+}
+
+/// Thread and process before the CPU: `name-TID`, `name-TID (TGID)`, `name TID`, `name TGID/TID`.
+fn by(head: &str) -> Option<(u32, Option<u32>)> {
+    let head = head.trim_end();
+    let (head, process) = match head.strip_suffix(')').and_then(|head| head.rsplit_once('(')) {
+        Some((head, process)) => (head.trim_end(), process.trim().parse().ok()),
+        None => (head, None),
+    };
+    let last = head.rsplit(char::is_whitespace).next()?;
+    if let Some((process, thread)) = last.split_once('/')
+        && let (Ok(process), Ok(thread)) = (process.parse(), thread.parse())
+    {
+        return Some((thread, Some(process)));
+    }
+    let thread = last.parse().or_else(|_| last.rsplit('-').next().unwrap_or_default().parse()).ok()?;
+    Some((thread, process))
+}
+
+fn switch(payload: &str) -> Option<Event<'_>> {
+    let (left, right) = payload.rsplit_once(" ==> ")?;
+    if left.trim_start().starts_with("prev_comm=") {
+        let (before, state) = left.rsplit_once(" prev_state=")?;
+        let from = fields(before, ["prev_comm=", " prev_pid=", " prev_prio="])?;
+        let to = fields(right, ["next_comm=", " next_pid=", " next_prio="])?;
+        return Some(Event::Switch { from, leaves: leaves(state)?, to });
+    }
+    let (before, state) = left.trim_end().rsplit_once(' ')?;
+    Some(Event::Switch { from: short(before)?, leaves: leaves(state)?, to: short(right)? })
+}
+
+/// The thread that another event is about.
+fn task(payload: &str) -> Option<Task<'_>> {
+    if payload.trim_start().starts_with("comm=") {
+        return fields(payload, ["comm=", " pid=", " prio="]);
+    }
+    // Here something follows: `name:ID [PRIORITY] success=1 CPU:000`.
+    let end = payload.rfind(']')?;
+    short(payload.get(..=end)?)
+}
+
+/// `comm=a name pid=12 prio=120`, and perhaps more.
+fn fields<'t>(text: &'t str, [name, id, priority]: [&str; 3]) -> Option<Task<'t>> {
+    let (before, rest) = text.trim_start().strip_prefix(name)?.rsplit_once(priority)?;
+    let (name, id) = before.rsplit_once(id)?;
+    Some(Task { name, id: id.trim().parse().ok()?, priority: word(rest)?.0.parse().ok()? })
+}
+
+/// `a name:12 [120]`
+fn short(text: &str) -> Option<Task<'_>> {
+    let (head, priority) = text.trim().strip_suffix(']')?.rsplit_once(" [")?;
+    let (name, id) = head.rsplit_once(':')?;
+    Some(Task { name, id: id.parse().ok()?, priority: priority.parse().ok()? })
+}
+
+/// `S`, `R+`, `X|Z`: letters of `TASK_STATE_TO_CHAR_STR`, a `+` for having been preempted.
+fn leaves(state: &str) -> Option<Leaves> {
+    match state.trim().chars().next()? {
+        'R' => Some(Leaves::Ready),
+        'X' | 'Z' | 'x' => Some(Leaves::Ended),
+        'I' => Some(Leaves::Idle),
+        'S' | 'D' | 'T' | 't' | 'P' | 'K' | 'W' | 'N' => Some(Leaves::Asleep),
+        _ => None,
+    }
+}

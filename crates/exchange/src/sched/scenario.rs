@@ -1,0 +1,252 @@
+//! From what threads did to the jobs of a scenario.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use policy::{Instant, Span};
+
+use super::history::{History, Thread};
+use crate::name::Names;
+use crate::quoted_toml;
+
+/// A distribution has no more different lengths than this.
+pub const MOST_VALUES: usize = 256;
+
+/// How kernel threads are called, where nothing else tells them from others.
+const KERNEL: [&str; 16] = [
+    "kthreadd",
+    "kworker/",
+    "ksoftirqd/",
+    "migration/",
+    "rcu_",
+    "rcuop/",
+    "rcuos/",
+    "cpuhp/",
+    "idle_inject/",
+    "kcompactd",
+    "kswapd",
+    "khugepaged",
+    "irq/",
+    "jbd2/",
+    "swapper",
+    "watchdog",
+];
+
+/// What a job is made of, besides lengths: threads of which it is the same are thrown together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Likeness {
+    name: String,
+    arrival: Span,
+    nice: i32,
+    shape: Shape,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Shape {
+    /// So many threads that only compute.
+    Computes(usize),
+    /// One that computes and pauses, so many times.
+    Pauses(usize),
+}
+
+/// A job in the making.
+#[derive(Debug)]
+struct Job {
+    like: Likeness,
+    /// Tells its process from others.
+    process: (bool, u32),
+    /// One of its threads.
+    thread: u32,
+    copies: usize,
+    bursts: Vec<Span>,
+    pauses: Vec<Span>,
+}
+
+/// The scenario as a file. None where there is nobody to be in it. What is left out goes to `notes`.
+pub(super) fn write(name: &str, history: &History, cpus: Option<u32>, notes: &mut Vec<String>) -> Option<String> {
+    let (start, _) = history.extent?;
+    let threads = chosen(&history.threads, notes);
+    let mut jobs: Vec<Job> = threads.iter().filter_map(|thread| job(thread, start)).collect();
+    // By age, as far as ids tell it; in a trace they turn up in any order.
+    jobs.sort_by_key(|job| job.thread);
+    let jobs = together(jobs);
+    if jobs.is_empty() {
+        return None;
+    }
+    let cpus = cpus.unwrap_or(0).max(history.last_cpu.saturating_add(1));
+    let mut out = format!("title = {}\n\n[machine]\ncpus = {cpus}\n", quoted_toml(&format!("From {name}")));
+    let mut names = Names::default();
+    let mut taken = HashSet::new();
+    let mut thinned = false;
+    for job in &jobs {
+        let Job { like: Likeness { name, arrival, nice, shape }, thread, copies, bursts, pauses, .. } = job;
+        let own = if taken.insert(name.clone()) { name.clone() } else { format!("{name}-{thread}") };
+        let kind = if matches!(shape, Shape::Computes(_)) { "cpu" } else { "pipeline" };
+        // Writing into a String cannot fail.
+        let _ = writeln!(out, "\n[[job]]\nname = \"{}\"\nkind = \"{kind}\"", names.take(&own));
+        for (key, value) in [
+            ("copies", (*copies > 1).then(|| copies.to_string())),
+            ("arrival", (!arrival.is_zero()).then(|| format!("\"{arrival}\""))),
+            ("nice", (*nice != 0).then(|| nice.to_string())),
+        ] {
+            if let Some(value) = value {
+                let _ = writeln!(out, "{key} = {value}");
+            }
+        }
+        let mut lengths = |lengths: &[Span]| distribution(lengths, &mut thinned);
+        let _ = match shape {
+            Shape::Computes(threads) => writeln!(out, "threads = {threads}\nwork = {}", lengths(bursts)),
+            Shape::Pauses(rounds) => {
+                let (compute, device) = (lengths(bursts), lengths(pauses));
+                let stage = format!("name = \"run\", kind = \"communicate\", compute = {compute}, device = {device}");
+                writeln!(out, "buffers = 1\nrounds = {rounds}\nstages = [{{ {stage} }}]")
+            }
+        };
+    }
+    if thinned {
+        notes.push(format!("distributions of more than {MOST_VALUES} lengths are thinned to so many quantiles"));
+    }
+    Some(out)
+}
+
+/// The threads that will be in the scenario; of the others, why not.
+fn chosen<'t>(threads: &'t [Thread], notes: &mut Vec<String>) -> Vec<&'t Thread> {
+    let (mut kernel, mut real_time, mut unseen, mut chosen) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for thread in threads {
+        if thread.is_of_kernel || KERNEL.iter().any(|name| thread.name.starts_with(name)) {
+            kernel.push(thread);
+        } else if thread.priority < 100 {
+            real_time.push(thread);
+        } else if work(thread).is_none() {
+            unseen.push(thread);
+        } else {
+            chosen.push(thread);
+        }
+    }
+    for (left_out, what, why) in [
+        (kernel, "thread", "of the kernel"),
+        (real_time, "real-time thread", "as no simulated kernel has them"),
+        (unseen, "thread", "not seen from one sleep to the next"),
+    ] {
+        if !left_out.is_empty() {
+            let ran: Span = left_out.iter().map(|thread| thread.ran).sum();
+            let (count, names) = (counted_as(left_out.len(), what), names(&left_out));
+            notes.push(format!("left out: {count} {why}, with {ran} of running time: {names}"));
+        }
+    }
+    let cut: Span = chosen.iter().map(|thread| thread.cut).sum();
+    if !cut.is_zero() {
+        notes.push(format!("left out: {cut} of running time of which not both ends were seen"));
+    }
+    let missing: u32 = chosen.iter().map(|thread| thread.missing_wakes).sum();
+    if missing > 0 {
+        let missing = counted_as(missing as usize, "missing wakeup");
+        notes.push(format!("{missing}: a pause without one is taken to end where the thread ran again"));
+    }
+    chosen
+}
+
+/// `1 thread`, `2 threads`.
+pub(super) fn counted_as(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Some names, each once.
+fn names(threads: &[&Thread]) -> String {
+    const MOST: usize = 8;
+    let mut seen = HashSet::new();
+    let names: Vec<&str> =
+        threads.iter().map(|thread| thread.name.as_str()).filter(|name| seen.insert(*name)).collect();
+    let shown: Vec<String> =
+        names.iter().take(MOST).map(|name| ::scenario::diagnostics::quoted(name).to_string()).collect();
+    let more = if names.len() > MOST { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
+}
+
+/// What a thread did, if it was seen: all its work where it did not sleep, else its bursts.
+fn work(thread: &Thread) -> Option<Shape> {
+    let never_slept = !thread.has_slept && !thread.ran.is_zero();
+    match (thread.bursts.len(), thread.pauses.len()) {
+        (0 | 1, 0) if never_slept => Some(Shape::Computes(1)),
+        (1, 0) => Some(Shape::Computes(1)),
+        (0, _) | (_, 0) => None,
+        (bursts, _) => Some(Shape::Pauses(bursts)),
+    }
+}
+
+fn job(thread: &Thread, start: Instant) -> Option<Job> {
+    let shape = work(thread)?;
+    let bursts = if thread.has_slept { thread.bursts.clone() } else { vec![thread.ran] };
+    let arrival = thread.begins.map_or(Span::ZERO, |begins| begins.since(start));
+    let like = Likeness { name: base(&thread.name).to_owned(), arrival, nice: thread.priority - 120, shape };
+    let process = thread.process.map_or((false, thread.id), |process| (true, process));
+    Some(Job { like, process, thread: thread.id, copies: 1, bursts, pauses: thread.pauses.clone() })
+}
+
+/// The name without the number of a copy, as in `crew.0`.
+fn base(name: &str) -> &str {
+    let is_number = |number: &str| number.parse::<u32>().is_ok_and(|parsed| parsed.to_string() == number);
+    name.rsplit_once('.').filter(|(base, number)| !base.is_empty() && is_number(number)).map_or(name, |(base, _)| base)
+}
+
+/// Throws together what belongs together: first the threads of a process that only compute, then jobs that are alike.
+fn together(jobs: Vec<Job>) -> Vec<Job> {
+    let teams = gather(jobs, |job| match job.like.shape {
+        Shape::Computes(_) => Some((job.process, job.like.arrival, job.like.nice)),
+        Shape::Pauses(_) => None,
+    });
+    let teams = teams.into_iter().map(|mut team| {
+        if matches!(team.like.shape, Shape::Computes(_)) {
+            team.like.shape = Shape::Computes(std::mem::replace(&mut team.copies, 1));
+        }
+        team
+    });
+    gather(teams.collect(), |job| Some(job.like.clone()))
+}
+
+/// Joins jobs with the same key, in the order in which the first of them come.
+fn gather<K: Eq + std::hash::Hash>(jobs: Vec<Job>, key: impl Fn(&Job) -> Option<K>) -> Vec<Job> {
+    let mut places = std::collections::HashMap::new();
+    let mut gathered: Vec<Job> = Vec::new();
+    for job in jobs {
+        let place = key(&job).map_or(gathered.len(), |key| *places.entry(key).or_insert(gathered.len()));
+        match gathered.get_mut(place) {
+            Some(first) => {
+                first.copies += job.copies;
+                first.bursts.extend(job.bursts);
+                first.pauses.extend(job.pauses);
+            }
+            None => gathered.push(job),
+        }
+    }
+    gathered
+}
+
+/// The lengths as a value in TOML: one span where all are equal.
+fn distribution(lengths: &[Span], thinned: &mut bool) -> String {
+    // The shortest time there is: what was shorter than the trace's clock could tell.
+    let mut sorted: Vec<Span> = lengths.iter().map(|length| (*length).max(Span::from_nanos(1))).collect();
+    sorted.sort_unstable();
+    let mut values = counted(&sorted);
+    if values.len() > MOST_VALUES {
+        *thinned = true;
+        // The middles of equal parts.
+        let quantile = |part: usize| sorted.get((2 * part + 1) * sorted.len() / (2 * MOST_VALUES)).copied();
+        values = counted(&(0..MOST_VALUES).filter_map(quantile).collect::<Vec<_>>());
+    }
+    if let [(only, _)] = &values[..] {
+        return format!("\"{only}\"");
+    }
+    let spans: Vec<String> = values.iter().map(|(value, _)| format!("\"{value}\"")).collect();
+    let mut text = format!("{{ distribution = \"empirical\", values = [{}]", spans.join(", "));
+    if values.iter().any(|(_, count)| *count > 1) {
+        let counts: Vec<String> = values.iter().map(|(_, count)| count.to_string()).collect();
+        let _ = write!(text, ", weights = [{}]", counts.join(", "));
+    }
+    text + " }"
+}
+
+/// Each value with how often it comes in a row.
+fn counted(sorted: &[Span]) -> Vec<(Span, usize)> {
+    sorted.chunk_by(|a, b| a == b).filter_map(|equal| Some((*equal.first()?, equal.len()))).collect()
+}

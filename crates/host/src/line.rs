@@ -1,0 +1,235 @@
+//! The process of a `pipeline` job: the stages of a scenario, carried out by `rowlock-pipeline`.
+//!
+//! Computation is a calibrated number of iterations, as everywhere. The device is a timer: nothing is read or written, but a thread
+//! that asks for it sleeps until a device of the scenario's depth, which serves requests in their order, would be done. So what a real
+//! device would need of a CPU is not there, nor anything that caches or merges requests. A message is a sleep of its length. Every
+//! process has a device of its own.
+//!
+//! The threads are made by the pipeline. They stand at the gate inside the first stage, before its first buffer: the others wait for
+//! theirs already.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pipeline::{Buffer, Flow, Kind, Pipeline, Report, Round, Stage, StageReport};
+use policy::Span;
+use scenario::draw::Stream;
+use scenario::result::{JobOutcome, StageOutcome};
+use sys::process::{Usage, own_usage};
+
+use crate::child::{Requests, reply};
+use crate::protocol::{Compute, Failure, Line, LineStage, Order, Reply, Request};
+use crate::units::span;
+use crate::work::{Rate, Rod};
+
+/// What the threads of the job share.
+struct Shared {
+    job: String,
+    rate: Rate,
+    line: Line,
+    device: Device,
+    /// When the run said go.
+    started: OnceLock<Instant>,
+    /// What each stage has done so far.
+    sums: Vec<Sums>,
+}
+
+#[derive(Default)]
+struct Sums {
+    iterations: AtomicU64,
+    computations: AtomicU64,
+    device_ns: AtomicU64,
+}
+
+pub(crate) fn serve(order: &Order, line: &Line, mut requests: Requests) -> Result<(), Failure> {
+    let shared = Arc::new(Shared {
+        job: order.job.clone(),
+        rate: order.rate,
+        line: line.clone(),
+        device: Device::new(line.device_depth),
+        started: OnceLock::new(),
+        sums: line.stages.iter().map(|_| Sums::default()).collect(),
+    });
+    let (tell, hear) = channel();
+    let (keep_running, runner) = (order.keep_running, Arc::clone(&shared));
+    let body = move || runner.run(keep_running, &tell);
+    let refused = Failure::io("its pipeline cannot be started");
+    let start = || thread::Builder::new().name("pipeline".into()).spawn(body).map(drop);
+    order.scheduling.start(start)?.map_err(refused)?;
+    // Whoever tells nothing has told the run what is wrong.
+    if hear.recv().is_ok() {
+        reply(&Reply::Ready { threads: Vec::new() }).map_err(Failure::io("cannot reply"))?;
+    }
+    // Nobody waits for threads that still run: they end with the process.
+    while let Some(request) = requests.wait().map_err(Failure::io("cannot hear the run"))? {
+        if request == Request::Go {
+            let _ = shared.started.set(Instant::now());
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Runs the pipeline, and tells the run what came of it; then again and again, where it is to keep running.
+    fn run(self: Arc<Shared>, keep_running: bool, ready: &Sender<()>) {
+        let before = own_usage();
+        // Where the run is gone, the main thread sees the end of its input and ends the process.
+        let failed = |message: String| drop(reply(&Reply::Failed(Failure::Other { message })));
+        match self.once(ready) {
+            Ok(report) => drop(reply(&Reply::Finished(self.outcome(&report, own_usage().since(before))))),
+            Err(why) => return failed(why.to_string()),
+        }
+        if keep_running {
+            loop {
+                if let Err(why) = self.once(ready) {
+                    return failed(why.to_string());
+                }
+            }
+        }
+    }
+
+    fn once(self: &Arc<Shared>, ready: &Sender<()>) -> Result<Report, Box<dyn std::error::Error>> {
+        let line = &self.line;
+        let mut pipeline = Pipeline::new(&self.job).buffers(line.buffers as usize, 0).rounds(line.rounds);
+        for (number, stage) in line.stages.iter().enumerate() {
+            let ready = (number == 0).then(|| ready.clone());
+            let make = move || Work::new(Arc::clone(self), number, ready.clone());
+            pipeline = pipeline.forkable_stage(&stage.name, stage.kind, make).fork(stage.fork as usize);
+        }
+        Ok(pipeline.structured(&line.structure.parse()?).run()?)
+    }
+
+    fn outcome(&self, report: &Report, usage: Usage) -> JobOutcome {
+        let mut work = Span::ZERO;
+        let stages = self.line.stages.iter().zip(&self.sums).map(|(stage, sums)| {
+            let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let computed = self.rate.time(count(&sums.iterations), count(&sums.computations));
+            work += computed;
+            let of = report.stage(&stage.name);
+            let nanos = |of: fn(&StageReport) -> u64| report.stage(&stage.name).map(of).map(Span::from_nanos);
+            StageOutcome {
+                stage: stage.name.clone(),
+                busy_ns: nanos(|of| of.busy_ns + of.waiting_for_worker_ns),
+                computed_ns: Some(computed),
+                device_ns: of.map(|_| Span::from_nanos(count(&sums.device_ns))),
+                starved_ns: nanos(|of| of.starved_ns + of.blocked_ns),
+                refused: of.map_or_else(Vec::new, refused),
+            }
+        });
+        let stages = stages.collect();
+        JobOutcome {
+            job: self.job.clone(),
+            completion_ns: self.started.get().map(|started| span(started.elapsed())),
+            rounds: report.pipelines.first().map(|pipeline| pipeline.rounds),
+            cpu_ns: Some(span(usage.cpu)),
+            delivered_work_ns: Some(work),
+            voluntary_switches: Some(usage.voluntary_switches),
+            involuntary_switches: Some(usage.involuntary_switches),
+            stages,
+            ..JobOutcome::default()
+        }
+    }
+}
+
+/// What the kernel refused of how a stage's threads were to be scheduled.
+fn refused(stage: &StageReport) -> Vec<String> {
+    stage.grants.iter().filter(|grant| grant.is_refused()).map(ToString::to_string).collect()
+}
+
+/// One copy of a stage.
+struct Work {
+    shared: Arc<Shared>,
+    number: usize,
+    /// The name of its random numbers.
+    stream: String,
+    /// Who is told that it stands at the gate, where it does.
+    ready: Option<Sender<()>>,
+    rod: Rod,
+}
+
+impl Work {
+    fn new(shared: Arc<Shared>, number: usize, ready: Option<Sender<()>>) -> Work {
+        let stream = shared.line.stages.get(number).map(|stage| stage.stream.clone()).unwrap_or_default();
+        Work { shared, number, stream, ready, rod: Rod::new() }
+    }
+}
+
+impl Stage<()> for Work {
+    fn init(&mut self) -> pipeline::Result<()> {
+        // The first pass brings code and data into the cache.
+        self.rod.relax(1000);
+        if let Some(ready) = &self.ready {
+            let _ = ready.send(());
+            self.shared.started.wait();
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, round: &mut Round<'_>, _: &mut Buffer) -> pipeline::Result<Flow> {
+        let shared = &self.shared;
+        let (Some(LineStage { kind, compute, device, .. }), Some(sums)) =
+            (shared.line.stages.get(self.number), shared.sums.get(self.number))
+        else {
+            return Ok(Flow::Convey);
+        };
+        let mut stream = Stream::named(shared.line.seed, &self.stream, round.number() as u32);
+        let mut draw = |compute: &Compute| compute.law.draw(&mut stream, compute.step);
+        let (compute, device) = (compute.as_ref().map(&mut draw), device.as_ref().map(&mut draw));
+        if let Some(length) = compute {
+            let iterations = shared.rate.iterations(length);
+            self.rod.relax(iterations);
+            sums.iterations.fetch_add(iterations, Ordering::Relaxed);
+            sums.computations.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(time) = device {
+            let (asked, time) = (Instant::now(), Duration::from_nanos(time.as_nanos()));
+            match kind {
+                Kind::Communicate => thread::sleep(time),
+                Kind::Io | Kind::Compute => thread::sleep(shared.device.ask(asked, time)),
+            }
+            sums.device_ns.fetch_add(asked.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        }
+        Ok(Flow::Convey)
+    }
+}
+
+/// A device that is a timer: it knows when each of its places will be free.
+struct Device {
+    places: Mutex<BinaryHeap<Reverse<Instant>>>,
+}
+
+impl Device {
+    fn new(depth: u32) -> Device {
+        let now = Instant::now();
+        Device { places: Mutex::new((0..depth.max(1)).map(|_| Reverse(now)).collect()) }
+    }
+
+    /// How long it takes until a request for so much time is served that comes now.
+    fn ask(&self, now: Instant, time: Duration) -> Duration {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = places.pop().map_or(now, |Reverse(free)| free);
+        let done = free.max(now) + time;
+        places.push(Reverse(done));
+        done - now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_served_in_their_order_as_many_at_once_as_the_device_is_deep() {
+        let ms = Duration::from_millis;
+        let device = Device::new(2);
+        let start = Instant::now();
+        let asked = [(0, 10), (2, 3), (3, 4), (3, 1), (50, 5)];
+        let served = asked.map(|(at, time)| (at + device.ask(start + ms(at), ms(time)).as_millis() as u64, time));
+        assert_eq!(served.map(|(done, _)| done), [10, 5, 9, 10, 55]);
+    }
+}

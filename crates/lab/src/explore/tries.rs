@@ -1,0 +1,71 @@
+//! Variants that a person asks for: structures in which a value may be several.
+
+use pipeline::structure::{KEYS, Key, Structure, StructureError};
+
+/// The variants of a text: a structure in which values that stand between commas are tried one after the other, as in
+/// `fork=compress*2,4 buffers=8,16`, which are four. What comes before a `*` or a `:` belongs to all of them.
+///
+/// # Errors
+/// With the first variant that is no structure, or where there are none.
+pub fn tries(text: &str) -> Result<Vec<Structure>, StructureError> {
+    let mut variants = vec![String::new()];
+    for word in text.split_whitespace() {
+        let words = alternatives(word);
+        let with = |variant: &String| words.iter().map(|word| format!("{variant} {word}")).collect::<Vec<_>>();
+        variants = variants.iter().flat_map(with).collect();
+    }
+    variants.iter().map(|variant| variant.parse()).collect()
+}
+
+fn alternatives(word: &str) -> Vec<String> {
+    let (key, value) = word.split_once('=').unwrap_or((word, ""));
+    let separator = match KEYS.iter().find(|known| known.name == key) {
+        // In these a comma has a meaning of its own.
+        Some(Key { name: "thread" | "affinity", .. }) => return vec![word.to_owned()],
+        Some(Key { name: "fork", .. }) => Some('*'),
+        Some(Key { is_wish: true, .. }) => Some(':'),
+        _ => None,
+    };
+    let end = |value: &str| separator.and_then(|separator| value.find(separator)).map(|place| place + 1);
+    let common = &value[..end(value).unwrap_or(0)];
+    let mut values = value.split(',');
+    let first = format!("{}{}", &word[..word.len() - value.len()], values.next().unwrap_or_default());
+    let others = values.map(|value| format!("{key}={}{value}", if end(value).is_some() { "" } else { common }));
+    std::iter::once(first).chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(text: &str) -> Vec<String> {
+        tries(text).unwrap().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn values_between_commas_are_tried_one_by_one_and_words_in_all_combinations() {
+        assert_eq!(made("fork=compress*2,4"), ["fork=compress*2", "fork=compress*4"]);
+        assert_eq!(
+            made("fork=a*2,4 buffers=8,16"),
+            ["buffers=8 fork=a*2", "buffers=16 fork=a*2", "buffers=8 fork=a*4", "buffers=16 fork=a*4"]
+        );
+        assert_eq!(made("nice=read:-5,5"), ["nice=read:-5", "nice=read:5"]);
+        assert_eq!(made("fork=a*2,b*3"), ["fork=a*2", "fork=b*3"]);
+        assert_eq!(made("priority=dynamic-up,input-queue"), ["priority=dynamic-up", "priority=input-queue"]);
+        assert_eq!(
+            made("thread=read*2,write*2 split=b,c"),
+            ["thread=read*2,write*2 split=b", "thread=read*2,write*2 split=c"]
+        );
+        assert_eq!(made("affinity=a:0,1"), ["affinity=a:0,1"]);
+        assert_eq!(made("fork=a*2:unordered,4"), ["fork=a*2:unordered", "fork=a*4"]);
+        assert_eq!(made("waiting=load-aware:3,adaptive"), ["waiting=load-aware:3", "waiting=adaptive"]);
+        assert_eq!(made(""), [""]);
+    }
+
+    #[test]
+    fn what_is_no_structure_is_refused() {
+        for text in ["fork=a*2,x", "buffers=4,", "bufers=1,2", "buffers"] {
+            assert!(tries(text).is_err(), "{text}");
+        }
+    }
+}

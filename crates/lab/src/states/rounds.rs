@@ -1,0 +1,146 @@
+//! Who passed each round of a barrier awake, and who had to be woken.
+
+use std::ops::Range;
+
+use policy::{CpuId, Instant, JobId, ThreadId};
+use scenario::{Kind, Setting};
+use sim::watch::{Begins, Doing, Watch};
+
+/// So many rounds are kept at most: the first ones.
+pub const MOST_ROUNDS: usize = 100_000;
+
+/// The rounds of a barrier job, from the first on: when each was complete, and on which side of it each thread was. Awake are
+/// those that spun or yielded, on a CPU or preempted from it, and the last to arrive; all others were asleep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rounds {
+    threads: usize,
+    at: Vec<Instant>,
+    /// A bit for each thread, in as many words for every round.
+    awake: Vec<u64>,
+}
+
+impl Rounds {
+    /// No rounds yet of a job of so many threads.
+    pub fn new(threads: usize) -> Rounds {
+        Rounds { threads, at: Vec::new(), awake: Vec::new() }
+    }
+
+    /// Adds a round that was complete at this moment; `awake` says of each thread whether it was. What comes after
+    /// [`MOST_ROUNDS`] is dropped.
+    pub fn push(&mut self, at: Instant, awake: impl Iterator<Item = bool>) {
+        if self.at.len() == MOST_ROUNDS {
+            return;
+        }
+        self.at.push(at);
+        let first = self.awake.len();
+        self.awake.resize(first + self.words(), 0);
+        for (thread, _) in awake.take(self.threads).enumerate().filter(|(_, is)| *is) {
+            self.awake[first + thread / 64] |= 1 << (thread % 64);
+        }
+    }
+
+    fn words(&self) -> usize {
+        self.threads.div_ceil(64)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.at.is_empty()
+    }
+
+    /// How many threads meet.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// When a round was complete.
+    pub fn at(&self, round: usize) -> Instant {
+        self.at[round]
+    }
+
+    /// Whether a thread passed a round awake.
+    pub fn is_awake(&self, round: usize, thread: usize) -> bool {
+        self.side(round)[thread / 64] >> (thread % 64) & 1 == 1
+    }
+
+    /// How many threads passed a round awake.
+    pub fn awake(&self, round: usize) -> usize {
+        self.side(round).iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// How many threads passed both a round and the one before awake.
+    pub fn awake_twice(&self, round: usize) -> usize {
+        self.count(round, |now, before| now & before)
+    }
+
+    /// How many threads were on the other side of the round before.
+    pub fn changes(&self, round: usize) -> usize {
+        self.count(round, |now, before| now ^ before)
+    }
+
+    /// How many threads something is true of that follows from a round and the one before.
+    fn count(&self, round: usize, what: impl Fn(u64, u64) -> u64) -> usize {
+        let pairs = self.side(round).iter().zip(self.side(round - 1));
+        pairs.map(|(now, before)| what(*now, *before).count_ones() as usize).sum()
+    }
+
+    fn side(&self, round: usize) -> &[u64] {
+        let words = self.words();
+        &self.awake[round * words..(round + 1) * words]
+    }
+}
+
+/// Watches the rounds of one job and nothing else.
+#[derive(Clone, Debug)]
+pub struct Meetings {
+    job: JobId,
+    /// Its threads by their numbers in the run.
+    threads: Range<usize>,
+    is_awake: Vec<bool>,
+    rounds: Rounds,
+}
+
+impl Meetings {
+    /// Somebody to watch the job of this name, of copies the first, on a machine with so many CPUs. Nothing if there is none or it
+    /// has no barrier.
+    pub fn of(setting: &Setting, cpus: u32, name: &str) -> Option<Meetings> {
+        let (mut first, mut number) = (0, 0);
+        for job in &setting.jobs {
+            let threads = job.kind.threads(cpus) as usize;
+            if job.name == name && job.copies > 0 && matches!(job.kind, Kind::Barrier { .. }) {
+                let rounds = Rounds::new(threads);
+                let threads = first..first + threads;
+                return Some(Meetings { job: JobId(number), is_awake: vec![true; threads.len()], threads, rounds });
+            }
+            first += threads * job.copies as usize;
+            number += job.copies;
+        }
+        None
+    }
+
+    /// What was seen.
+    pub fn into_rounds(self) -> Rounds {
+        self.rounds
+    }
+}
+
+impl Watch for Meetings {
+    fn cpu_does(&mut self, _: Instant, _: CpuId, _: Doing) {}
+
+    fn thread_begins(&mut self, _: Instant, thread: ThreadId, what: Begins) {
+        if self.threads.contains(&thread.index()) {
+            self.is_awake[thread.index() - self.threads.start] = what != Begins::Block;
+        }
+    }
+
+    fn barrier_completes(&mut self, at: Instant, job: JobId, _last: ThreadId) {
+        if job == self.job {
+            self.rounds.push(at, self.is_awake.iter().copied());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Builds the library that is preloaded, so that `rowlock` can carry it with it.
+//!
+//! Stable Cargo cannot make one package's shared library another's input, so this runs a Cargo of its own, in a target folder of its
+//! own: the outer one holds the lock of its folder. The library is always optimised, whatever the build around it is, and knows
+//! nothing of that one's flags: a sanitizer or a lint's compiler has no business in other people's programs.
+
+use std::env;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the library is made of, beside itself.
+const PARTS: [&str; 4] = ["account", "policy", "sys", "wait"];
+/// What the build around this one says to its own compiler.
+const NOT_FOR_IT: [&str; 10] = [
+    "CARGO_BUILD_RUSTFLAGS",
+    "CARGO_BUILD_TARGET",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "CARGO_TARGET_DIR",
+    "CLIPPY_ARGS",
+    "RUSTC_BOOTSTRAP",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTC_WRAPPER",
+    "RUSTDOCFLAGS",
+    "RUSTFLAGS",
+];
+
+fn main() {
+    if let Err(why) = build() {
+        // The lines that Cargo shows for it.
+        eprintln!("error: the library that rowlock preloads cannot be built: {why}");
+        std::process::exit(1);
+    }
+}
+
+fn build() -> Result<(), Box<dyn Error>> {
+    let crates = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("..");
+    let preload = crates.join("preload");
+    let workspace = crates.join("..");
+    let mut sources = vec![preload.join("src"), preload.join("Cargo.toml"), preload.join("build.rs")];
+    sources.extend(PARTS.iter().flat_map(|part| ["src", "Cargo.toml"].map(|file| crates.join(part).join(file))));
+    sources.extend(["Cargo.toml", "Cargo.lock"].map(|file| workspace.join(file)));
+    println!("cargo::rerun-if-changed=build.rs");
+    // What is not there would make Cargo build it each time.
+    for source in sources.iter().filter(|source| source.exists()) {
+        println!("cargo::rerun-if-changed={}", source.display());
+    }
+
+    let (target, out) = (variable("TARGET")?, PathBuf::from(variable("OUT_DIR")?));
+    // Beside the profiles' folders, so that all of them have the same one: it is always the same library.
+    let folder = out.ancestors().nth(4).unwrap_or(&out).join("preload");
+    if variable("CARGO_CFG_TARGET_OS")? != "linux" || variable("CARGO_CFG_TARGET_ENV")? != "gnu" {
+        return Err(format!("it is for Linux with glibc, and {target} is not that").into());
+    }
+    let mut cargo = Command::new(variable("CARGO")?);
+    cargo.args(["build", "--release", "--locked", "--quiet", "--lib"]);
+    cargo.arg("--manifest-path").arg(preload.join("Cargo.toml"));
+    cargo.arg("--target-dir").arg(&folder).args(["--target", &target]);
+    for name in NOT_FOR_IT {
+        cargo.env_remove(name);
+    }
+    let of_a_profile = |name: &str| name.starts_with("CARGO_PROFILE_") || name.ends_with("_RUSTFLAGS");
+    for name in env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(|name| of_a_profile(name)) {
+        cargo.env_remove(name);
+    }
+    // Line tables would make it ten times as large.
+    cargo.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
+    let status = cargo.status().map_err(|why| format!("cannot run {:?}: {why}", cargo.get_program()))?;
+    if !status.success() {
+        return Err(format!("{cargo:?} failed ({status}); its messages are above").into());
+    }
+    let library = folder.join(&target).join("release/librowlock_preload.so");
+    if !library.is_file() {
+        return Err(format!("there is no {}", library.display()).into());
+    }
+    println!("cargo::rustc-env=ROWLOCK_BUILT_PRELOAD={}", library.display());
+    Ok(())
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    env::var(name).map_err(|why| format!("Cargo did not say {name}: {why}"))
+}

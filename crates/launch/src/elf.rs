@@ -1,0 +1,223 @@
+//! What a program's file says of how it is loaded.
+
+use std::fs::File;
+
+use object::elf::{
+    DT_NEEDED, ELF_NOTE_GO, ELFCLASS32, ELFCLASS64, EM_386, EM_AARCH64, EM_ARM, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64,
+    FileClass, FileHeader32, FileHeader64, Machine, NT_GO_BUILD_ID,
+};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionTable};
+use object::{Endianness, FileKind, ReadCache, ReadRef};
+
+use crate::obstacle::Obstacle;
+
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Target {
+    class: FileClass,
+    machine: Machine,
+    endian: Endianness,
+}
+
+/// What keeps this library out of the program with this file, as far as the file tells. What is no ELF file, or one that cannot be
+/// read, says nothing; the kernel will.
+pub(crate) fn obstacle(file: &File, library: &[u8]) -> Option<Obstacle> {
+    let data = ReadCache::new(file);
+    let looks = look(&data)?;
+    let target = look(library).map_or(looks.target, |library| library.target);
+    if looks.target != target {
+        return Some(Obstacle::OtherMachine(described(looks.target)));
+    }
+    if let Some(first) = looks.comes_first {
+        return Some(Obstacle::ComesFirst(first));
+    }
+    match looks.loader {
+        loader if looks.is_go => Some(Obstacle::Go { dynamic: loader.is_some() }),
+        None => Some(Obstacle::Static),
+        Some(loader) if is_of_glibc(&loader) => None,
+        Some(loader) => Some(Obstacle::OtherLibrary(loader)),
+    }
+}
+
+/// The loader that a program asks for.
+pub(crate) fn loader(file: &File) -> Option<String> {
+    look(&ReadCache::new(file))?.loader
+}
+
+/// What a file looks like.
+struct Looks {
+    target: Target,
+    /// The loader that it asks for.
+    loader: Option<String>,
+    is_go: bool,
+    /// A library that it needs and that will not have another before it.
+    comes_first: Option<String>,
+}
+
+fn look<'data>(data: impl ReadRef<'data>) -> Option<Looks> {
+    match FileKind::parse(data).ok()? {
+        FileKind::Elf32 => read::<FileHeader32<Endianness>>(data).ok(),
+        FileKind::Elf64 => read::<FileHeader64<Endianness>>(data).ok(),
+        _ => None,
+    }
+}
+
+fn read<'data, Header: FileHeader<Endian = Endianness>>(data: impl ReadRef<'data>) -> object::read::Result<Looks> {
+    let header = Header::parse(data)?;
+    let endian = header.endian()?;
+    let (mut loader, mut is_go) = (None, false);
+    for segment in header.program_headers(endian, data)? {
+        loader = segment.interpreter(endian, data)?.or(loader);
+        let Some(mut notes) = segment.notes(endian, data)? else { continue };
+        while let Ok(Some(note)) = notes.next() {
+            is_go |= note.name() == ELF_NOTE_GO && note.n_type(endian) == NT_GO_BUILD_ID;
+        }
+    }
+    // A linker other than Go's may have left the note out. A file without sections is as good as any.
+    let sections = header.sections(endian, data).unwrap_or_default();
+    is_go |= sections.section_by_name(endian, b".go.buildinfo").is_some();
+    let comes_first = needed(&sections, endian, data).into_iter().find(|library| comes_first(library));
+    let loader = loader.map(|loader| String::from_utf8_lossy(loader).into_owned());
+    Ok(Looks {
+        target: Target { class: header.e_ident().class, machine: header.e_machine(endian), endian },
+        loader,
+        is_go,
+        comes_first,
+    })
+}
+
+/// The libraries that a program needs, as far as its sections tell.
+fn needed<'data, Header: FileHeader<Endian = Endianness>, Data: ReadRef<'data>>(
+    sections: &SectionTable<'data, Header, Data>,
+    endian: Endianness,
+    data: Data,
+) -> Vec<String> {
+    let Ok(Some((entries, strings))) = sections.dynamic(endian, data) else { return Vec::new() };
+    let Ok(strings) = sections.strings(endian, data, strings) else { return Vec::new() };
+    let needed = entries.iter().filter(|entry| entry.tag(endian) == DT_NEEDED);
+    let names = needed.filter_map(|entry| entry.string(endian, strings).ok());
+    names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+}
+
+/// Whether that is the address sanitizer, of gcc or clang: it ends a program in which another library was loaded before it.
+fn comes_first(library: &str) -> bool {
+    ["libasan.so", "libclang_rt.asan"].iter().any(|begin| library.starts_with(begin))
+}
+
+/// Whether that is the loader of the GNU C library, by the names that it has on all its machines, wherever it is installed.
+fn is_of_glibc(loader: &str) -> bool {
+    let name = loader.rsplit('/').next().unwrap_or(loader);
+    ["ld-linux", "ld64.so", "ld.so", "ld-2."].iter().any(|begin| name.starts_with(begin))
+}
+
+fn described(Target { class, machine, .. }: Target) -> String {
+    let machine = match machine {
+        EM_386 => "i386".to_owned(),
+        EM_X86_64 if class == ELFCLASS32 => "x32".to_owned(),
+        EM_X86_64 => "x86_64".to_owned(),
+        EM_ARM => "arm".to_owned(),
+        EM_AARCH64 => "aarch64".to_owned(),
+        EM_PPC64 => "powerpc64".to_owned(),
+        EM_RISCV => "riscv".to_owned(),
+        EM_S390 => "s390x".to_owned(),
+        Machine(number) => format!("machine {number}"),
+    };
+    match class {
+        ELFCLASS32 => format!("{machine} (32 bits)"),
+        ELFCLASS64 => format!("{machine} (64 bits)"),
+        FileClass(number) => format!("{machine} (class {number})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::library::EMBEDDED;
+
+    /// The file of this test with something changed in it.
+    fn obstacle_after(change: impl FnOnce(&mut Vec<u8>)) -> Option<Obstacle> {
+        let mut bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        change(&mut bytes);
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        obstacle(&file, EMBEDDED)
+    }
+
+    /// Where the segment that names the loader is described.
+    fn interpreter(bytes: &[u8]) -> usize {
+        let number = |at: usize, length: usize| {
+            bytes[at..at + length].iter().rev().fold(0_usize, |number, &byte| number << 8 | usize::from(byte))
+        };
+        let (start, size, count) = (number(32, 8), number(54, 2), number(56, 2));
+        (0..count).map(|index| start + index * size).find(|&header| number(header, 4) == 3).unwrap()
+    }
+
+    #[test]
+    fn an_ordinary_program_is_no_obstacle_and_one_without_a_loader_is_static() {
+        assert_eq!(obstacle_after(|_| {}), None);
+        let without_loader = |bytes: &mut Vec<u8>| {
+            let header = interpreter(bytes);
+            bytes[header] = 0;
+        };
+        assert_eq!(obstacle_after(without_loader), Some(Obstacle::Static));
+    }
+
+    #[test]
+    fn programs_for_other_machines_and_libraries_are_told() {
+        let machine = |number: u8| obstacle_after(|bytes| bytes[18] = number);
+        assert_eq!(machine(243), Some(Obstacle::OtherMachine("riscv (64 bits)".into())));
+        let musl = obstacle_after(|bytes| {
+            let header = interpreter(bytes);
+            let at = bytes[header + 8..header + 16].iter().rev().fold(0, |at, &byte| at << 8 | usize::from(byte));
+            let name = b"/lib/ld-musl-x86\0";
+            bytes[at..at + name.len()].copy_from_slice(name);
+            bytes[header + 32..header + 40].copy_from_slice(&name.len().to_le_bytes());
+        });
+        assert_eq!(musl, Some(Obstacle::OtherLibrary("/lib/ld-musl-x86".into())));
+    }
+
+    #[test]
+    fn a_program_with_the_address_sanitizer_is_told() {
+        // This program needs a library with a name as long.
+        let with = |name: &'static [u8]| {
+            move |bytes: &mut Vec<u8>| {
+                let old = b"\0libgcc_s.so.1\0";
+                let at = bytes.windows(old.len()).position(|found| found == old).unwrap() + 1;
+                bytes[at..at + name.len()].copy_from_slice(name);
+            }
+        };
+        assert_eq!(obstacle_after(with(b"libasan.so.8\0")), Some(Obstacle::ComesFirst("libasan.so.8".into())));
+        assert_eq!(obstacle_after(with(b"libtsan.so.2\0")), None);
+        assert!(comes_first("libclang_rt.asan-x86_64.so"));
+    }
+
+    #[test]
+    fn programs_of_fewer_bits_are_told() {
+        let mut header = b"\x7fELF\x01\x01\x01".to_vec();
+        header.resize(52, 0);
+        // A program, for i386; of no segments and no sections.
+        header[16] = 2;
+        header[18] = 3;
+        header[40] = 52;
+        assert_eq!(obstacle_after(|bytes| *bytes = header), Some(Obstacle::OtherMachine("i386 (32 bits)".into())));
+    }
+
+    #[test]
+    fn what_is_no_program_or_only_the_beginning_of_one_says_nothing() {
+        assert_eq!(obstacle_after(Vec::clear), None);
+        assert_eq!(obstacle_after(|bytes| bytes.truncate(80)), None);
+        assert_eq!(obstacle_after(|bytes| bytes[..4].fill(b'x')), None);
+    }
+
+    #[test]
+    fn loaders_of_glibc_are_known_wherever_they_are() {
+        for loader in ["/lib64/ld-linux-x86-64.so.2", "/nix/store/x/lib/ld-linux-aarch64.so.1", "/lib64/ld64.so.2"] {
+            assert!(is_of_glibc(loader), "{loader}");
+        }
+        for loader in ["/lib/ld-musl-x86_64.so.1", "/system/bin/linker64", ""] {
+            assert!(!is_of_glibc(loader), "{loader}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod book;
+mod compare;
+mod elf;
+mod environment;
+mod execution;
+mod invocation;
+mod launch;
+pub mod library;
+mod load;
+mod obstacle;
+mod program;
+mod run;
+pub mod throttle;
+
+pub use compare::{CompareError, Pair};
+pub use execution::{Cut, ExecuteError, Execution, Until};
+pub use invocation::{Invocation, StartError};
+pub use launch::Launch;
+pub use library::LibraryError;
+pub use load::{Load, serve_if_asked};
+pub use obstacle::{Obstacle, Privilege};
+pub use run::{Ended, RunError, end_as};

@@ -1,0 +1,257 @@
+//! The program behind a command: found as the system finds it, and looked at.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, StatVfsMountFlags, access, getxattr, statvfs};
+use rustix::process::{getegid, geteuid};
+
+use crate::elf;
+use crate::library::EMBEDDED;
+use crate::obstacle::{Obstacle, Privilege};
+
+/// What programs begin with.
+const ELF: &[u8] = b"\x7fELF";
+/// How many scripts may stand one behind the other. The kernel gives up after as many.
+const SCRIPTS: usize = 5;
+
+/// A program's file, at the end of any scripts that are run by one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// The file that the kernel maps.
+    pub(crate) path: PathBuf,
+    /// What keeps the library out of it.
+    pub(crate) obstacle: Option<Obstacle>,
+}
+
+/// Finds and looks at what a command starts. Nothing where that does not exist, or cannot be started: that is for the system to say.
+pub(crate) fn inspect(command: &OsStr) -> Option<Program> {
+    let path = env::var_os("PATH");
+    let mut file = resolve(command, path.as_deref())?;
+    for _ in 0..SCRIPTS {
+        match interpreter(&beginning(&file)) {
+            Some(interpreter) => file = resolve(&interpreter, path.as_deref())?,
+            None => break,
+        }
+    }
+    let opened = File::open(&file);
+    let obstacle = opened.ok().and_then(|opened| elf::obstacle(&opened, EMBEDDED));
+    let privilege = privilege(&file).map(Obstacle::Privileged);
+    Some(Program { obstacle: obstacle.or(privilege), path: file })
+}
+
+/// The file of a command that is a program itself, and no script.
+pub(crate) fn elf(command: &OsStr) -> Option<PathBuf> {
+    resolve(command, env::var_os("PATH").as_deref()).filter(|file| beginning(file).starts_with(ELF))
+}
+
+/// What it would take to start a command that is there, and is not: the interpreter of a script, or the loader of a program.
+pub(crate) fn missing(command: &OsStr) -> Option<PathBuf> {
+    let mut file = resolve(command, env::var_os("PATH").as_deref())?;
+    for _ in 0..SCRIPTS {
+        let bytes = beginning(&file);
+        let next = match first_line(&bytes) {
+            Some(mut words) => PathBuf::from(OsString::from_vec(words.next()?.to_vec())),
+            None => elf::loader(&File::open(&file).ok()?)?.into(),
+        };
+        if !next.exists() {
+            return Some(next);
+        }
+        file = next;
+    }
+    None
+}
+
+/// What `execvp` starts.
+fn resolve(command: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
+    let starts = |file: &PathBuf| file.is_file() && access(file, Access::EXEC_OK).is_ok();
+    if command.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(command)).filter(starts);
+    }
+    let folders = path.unwrap_or(OsStr::new("/bin:/usr/bin"));
+    // An empty entry is the folder that one is in.
+    let candidates = env::split_paths(folders).map(|folder| Path::new(".").join(folder).join(command));
+    if command.is_empty() { None } else { candidates.into_iter().find(starts) }
+}
+
+/// The first bytes of a file, as many as the kernel looks at for a script's first line. A file that cannot be read has none.
+fn beginning(file: &Path) -> Vec<u8> {
+    let mut bytes = vec![0; 256];
+    let length = File::open(file).and_then(|mut file| file.read(&mut bytes)).unwrap_or(0);
+    bytes.truncate(length);
+    bytes
+}
+
+/// What executes a file that begins like this; nothing where the kernel does.
+fn interpreter(bytes: &[u8]) -> Option<OsString> {
+    let Some(mut words) = first_line(bytes) else {
+        // What is no program is given to a shell, by `execvp`.
+        let is_program = bytes.starts_with(ELF) || bytes.is_empty();
+        return (!is_program).then(|| "/bin/sh".into());
+    };
+    let first = words.next()?;
+    if first.rsplit(|&byte| byte == b'/').next() != Some(b"env") {
+        return Some(OsString::from_vec(first.to_vec()));
+    }
+    // `env` looks for the first word that is neither an option nor a variable.
+    let word = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
+    Some(OsString::from_vec(word.unwrap_or(first).to_vec()))
+}
+
+/// The words of the line that says by what a script is executed; nothing where there is none.
+fn first_line(bytes: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
+    let line = bytes.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    Some(line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty()))
+}
+
+/// What gives the program with this file other rights than the caller's, so that its loader takes nothing from the environment.
+fn privilege(file: &Path) -> Option<Privilege> {
+    let about = fs::metadata(file).ok()?;
+    let is_void = statvfs(file).is_ok_and(|mounted| mounted.f_flag.contains(StatVfsMountFlags::NOSUID));
+    if is_void || has_no_new_privileges() {
+        return None;
+    }
+    let has_capabilities = getxattr(file, "security.capability", &mut [0_u8; 64]).is_ok();
+    let rights = Rights { mode: about.mode(), user: about.uid(), group: about.gid(), has_capabilities };
+    rights.beyond(geteuid().as_raw(), getegid().as_raw())
+}
+
+/// What a file says of the rights of who executes it.
+struct Rights {
+    mode: u32,
+    user: u32,
+    group: u32,
+    has_capabilities: bool,
+}
+
+impl Rights {
+    /// Those that this user and group do not have anyway.
+    fn beyond(&self, user: u32, group: u32) -> Option<Privilege> {
+        const SET_USER: u32 = 0o4000;
+        const SET_GROUP: u32 = 0o2000;
+        const GROUP_EXECUTES: u32 = 0o010;
+        if self.mode & SET_USER != 0 && self.user != user {
+            return Some(Privilege::User);
+        }
+        // Without the other bit it is a mark for locking, from old times.
+        if self.mode & SET_GROUP != 0 && self.mode & GROUP_EXECUTES != 0 && self.group != group {
+            return Some(Privilege::Group);
+        }
+        // The superuser has all capabilities.
+        (self.has_capabilities && user != 0).then_some(Privilege::Capabilities)
+    }
+}
+
+/// Whether this process has renounced all rights that files could give it.
+fn has_no_new_privileges() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|status| status.lines().any(|line| line == "NoNewPrivs:\t1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    /// A file that can be executed.
+    fn write(path: &Path, content: impl AsRef<[u8]>) {
+        fs::write(path, content).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn commands_are_found_as_the_system_finds_them() {
+        let place = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| place.path().join(name));
+        for folder in [&one, &two] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(one.join("tool"), "cannot be executed").unwrap();
+        fs::create_dir(one.join("folder")).unwrap();
+        write(&two.join("tool"), "");
+        let path = env::join_paths([&one, &two]).unwrap();
+        let resolve = |command: &str| resolve(command.as_ref(), Some(&path));
+        assert_eq!(resolve("tool"), Some(two.join("tool")));
+        assert_eq!(resolve("folder"), None);
+        assert_eq!(resolve(""), None);
+        assert_eq!(resolve("no/tool"), None);
+        assert_eq!(resolve(two.join("tool").to_str().unwrap()), Some(two.join("tool")));
+    }
+
+    #[test]
+    fn scripts_are_executed_by_what_their_first_line_names() {
+        let interpreter = |text: &str| interpreter(text.as_bytes()).map(|found| found.into_string().unwrap());
+        for (text, found) in [
+            ("#!/bin/sh\necho", Some("/bin/sh")),
+            ("#! /usr/bin/perl -w\n", Some("/usr/bin/perl")),
+            ("#!/usr/bin/env python3\n", Some("python3")),
+            ("#!/usr/bin/env -S A=1 node --flag\n", Some("node")),
+            ("#!/usr/bin/env\n", Some("/usr/bin/env")),
+            ("echo no first line\n", Some("/bin/sh")),
+            ("#!\n", None),
+            ("\x7fELF", None),
+            ("", None),
+        ] {
+            assert_eq!(interpreter(text).as_deref(), found, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_script_is_as_good_as_what_executes_it() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let inspect = |name: &str| inspect(path(name).as_os_str());
+        symlink(env::current_exe().unwrap(), path("program")).unwrap();
+        write(&path("script"), format!("#!{}\n", path("program").display()));
+        write(&path("outer"), format!("#! {} -x\n", path("script").display()));
+        let program = Some(Program { path: path("program"), obstacle: None });
+        for name in ["program", "script", "outer"] {
+            assert_eq!(inspect(name), program, "{name}");
+        }
+        write(&path("orphan"), "#!/nowhere/sh\n");
+        assert_eq!((inspect("orphan"), inspect("nothing")), (None, None));
+        // It ends, though nothing else would.
+        write(&path("itself"), format!("#!{}\n", path("itself").display()));
+        assert_eq!(inspect("itself").map(|program| program.obstacle), Some(None));
+    }
+
+    #[test]
+    fn what_a_command_lacks_is_found() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        for (name, content, lacks) in [
+            ("fine", "#!/bin/sh\n", None),
+            ("script", "#! /nowhere/sh -e\n", Some("/nowhere/sh".into())),
+            ("outer", &format!("#!{}\n", path("script").display()), Some("/nowhere/sh".into())),
+            ("of-dos", "#!/bin/sh\r\n", Some("/bin/sh\r".into())),
+            ("no-script", "echo\n", None),
+        ] {
+            write(&path(name), content);
+            assert_eq!(missing(path(name).as_os_str()), lacks.map(|lacks: String| PathBuf::from(lacks)), "{name}");
+        }
+        assert_eq!(missing("rowlock-has-no-such-program".as_ref()), None);
+        let program = env::current_exe().unwrap();
+        assert_eq!((missing(program.as_os_str()), elf(program.as_os_str())), (None, Some(program)));
+        assert_eq!(elf(path("fine").as_os_str()), None);
+    }
+
+    #[test]
+    fn rights_of_others_are_an_obstacle_and_ones_own_are_not() {
+        let file = |mode, has_capabilities| Rights { mode, user: 0, group: 5, has_capabilities };
+        for (rights, of_somebody, of_root) in [
+            (file(0o755, false), None, None),
+            (file(0o4755, false), Some(Privilege::User), None),
+            (file(0o2755, false), Some(Privilege::Group), Some(Privilege::Group)),
+            (file(0o2745, false), None, None),
+            (file(0o755, true), Some(Privilege::Capabilities), None),
+        ] {
+            assert_eq!((rights.beyond(1000, 1000), rights.beyond(0, 0)), (of_somebody, of_root));
+            assert_eq!(rights.beyond(0, 5), None);
+        }
+    }
+}

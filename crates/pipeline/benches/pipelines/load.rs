@@ -1,0 +1,78 @@
+//! What runs through a pipeline, and what its stages do.
+
+use std::hint::black_box;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// The pipelines that are compared have so many stages, one after the other.
+pub(crate) const STAGES: usize = 5;
+
+/// How many items go through how many buffers, and what is done to each: even stages sleep, as at a device, odd ones compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) items: u64,
+    pub(crate) buffers: usize,
+    /// Nothing: stages do not sleep.
+    pub(crate) sleep: Duration,
+    /// A number and never a time, so that being off the CPU is not taken for work.
+    pub(crate) iterations: u64,
+}
+
+impl Load {
+    /// What the stage of this number, from 0, does to an item.
+    pub(crate) fn stage(&self, number: usize) {
+        if number % 2 == 1 {
+            if self.iterations > 0 {
+                black_box(chain(self.iterations, number as u64));
+            }
+        } else if !self.sleep.is_zero() {
+            std::thread::sleep(self.sleep);
+        }
+    }
+
+    /// As words of a command line, which the programs in other languages read too.
+    pub(crate) fn words(&self) -> [String; 4] {
+        [
+            self.items.to_string(),
+            self.buffers.to_string(),
+            self.sleep.as_nanos().to_string(),
+            self.iterations.to_string(),
+        ]
+    }
+
+    /// The inverse of [`words`](Load::words).
+    pub(crate) fn read(words: &[String]) -> anyhow::Result<Load> {
+        fn number<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+            word: Option<&String>,
+        ) -> anyhow::Result<T> {
+            Ok(word.map_or("", String::as_str).parse()?)
+        }
+        Ok(Load {
+            items: number(words.first())?,
+            buffers: number(words.get(1))?,
+            sleep: Duration::from_nanos(number(words.get(2))?),
+            iterations: number(words.get(3))?,
+        })
+    }
+}
+
+/// A chain of dependent operations: it can be neither vectorised nor skipped.
+#[inline(never)]
+fn chain(iterations: u64, seed: u64) -> u64 {
+    (0..iterations).fold(seed | 1, |mut x, _| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^ x << 17
+    })
+}
+
+/// How many iterations of the chain take so long on this machine: of many measurements the fastest, in which nobody interfered.
+pub(crate) fn iterations(time: Duration) -> u64 {
+    const ITERATIONS: u64 = 20_000;
+    let nanos = (0..400).map(|seed| {
+        let start = Instant::now();
+        black_box(chain(black_box(ITERATIONS), seed));
+        start.elapsed().as_nanos().max(1)
+    });
+    (time.as_nanos() * u128::from(ITERATIONS) / nanos.min().unwrap_or(1)) as u64
+}

@@ -1,0 +1,174 @@
+//! Compresses files, as gzip and pigz do: one stage reads blocks, one compresses them on all CPUs, one writes them in order.
+//!
+//! Three stages in a row, of which the middle one runs in as many copies as there are CPUs. What is in memory are the pipeline's
+//! buffers, however long the input is.
+
+mod deflate;
+mod ends;
+#[macro_use]
+#[path = "../shared/say.rs"]
+mod say;
+mod target;
+
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+use rowlock_pipeline::{Flow, Kind, Pipeline};
+
+use crate::deflate::{HEADER, Piece};
+use crate::ends::{Read, Totals, Write};
+use crate::target::Target;
+
+/// How many bytes of the input make a block, unless `ROWLOCK_PIPELINE` says otherwise.
+const BLOCK: usize = 128 * 1024;
+
+/// How many blocks are in memory, for each CPU: one being compressed, others on their way from the disk and to it.
+const BLOCKS_PER_CPU: usize = 4;
+
+/// Compresses files on all CPUs, each FILE into FILE.gz beside it. gunzip unpacks them.
+///
+/// Files get their names when they are complete. The variable ROWLOCK_PIPELINE changes how it runs, as in
+/// "block=256KiB buffers=16 threads=each".
+#[derive(Debug, Parser)]
+#[command(name = "compress")]
+struct Options {
+    /// What to compress; - or nothing stands for standard input, and goes to standard output
+    files: Vec<PathBuf>,
+    /// From 0, which only stores, over 1, the fastest, to 9, the smallest; -6 says the same as --level 6
+    #[arg(short, long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(0..=9))]
+    level: u32,
+    /// Writes into this file; for one input
+    #[arg(short, long, value_name = "FILE", conflicts_with = "stdout")]
+    output: Option<PathBuf>,
+    /// Writes to standard output
+    #[arg(short = 'c', long)]
+    stdout: bool,
+    /// Replaces files that are there
+    #[arg(short, long)]
+    force: bool,
+    /// Shows how far it is, and says what became of each file
+    #[arg(short, long)]
+    verbose: bool,
+    /// Says of each file what limited its compression, and what the least time for it would have been
+    #[arg(long)]
+    verdict: bool,
+}
+
+fn main() -> ExitCode {
+    let mut options = Options::parse_from(arguments());
+    if options.files.is_empty() {
+        options.files.push("-".into());
+    }
+    if options.output.is_some() && options.files.len() > 1 {
+        say!("compress: --output names one file, but there are {} to compress", options.files.len());
+        return ExitCode::from(2);
+    }
+    if let Err(why) = target::remove_at_signals() {
+        say!("compress: cannot listen to signals: {why}");
+        return ExitCode::FAILURE;
+    }
+    let mut outcome = ExitCode::SUCCESS;
+    for file in &options.files {
+        // The others can be compressed all the same.
+        if let Err(why) = compress(file, &options) {
+            say!("compress: {}: {why:#}", file.display());
+            outcome = ExitCode::FAILURE;
+        }
+    }
+    outcome
+}
+
+/// Compresses one file.
+fn compress(path: &Path, options: &Options) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let is_input = path == Path::new("-");
+    let (mut source, about) = open(path, is_input)?;
+    let output = match &options.output {
+        Some(output) => {
+            let is_itself = about.as_ref().is_some_and(|about| about.is_file() && is_same(about, output));
+            ensure!(!is_itself, "cannot write {}: it is what is to be compressed", output.display());
+            Some(output.clone())
+        }
+        None if is_input || options.stdout => None,
+        None => Some(with_ending(path)),
+    };
+    let mut target = match &output {
+        Some(output) => {
+            Target::at(output, options.force).with_context(|| format!("cannot write {}", output.display()))?
+        }
+        None => Target::standard_output()?,
+    };
+    let Totals { read, written, .. } = run(&mut source, &mut target, options)?;
+    target.finish(about.as_ref().filter(|_| !is_input))?;
+    if options.verbose {
+        let seconds = start.elapsed().as_secs_f64();
+        say!(
+            "{}: {read} bytes to {written} ({:.1} %), {:.1} MB/s",
+            path.display(),
+            100.0 * written as f64 / read.max(1) as f64,
+            read as f64 / 1e6 / seconds,
+        );
+    }
+    Ok(())
+}
+
+fn open(path: &Path, is_input: bool) -> anyhow::Result<(File, Option<Metadata>)> {
+    let source = if is_input { File::from(io::stdin().as_fd().try_clone_to_owned()?) } else { File::open(path)? };
+    let about = source.metadata().ok();
+    ensure!(about.as_ref().is_none_or(|about| !about.is_dir()), "it is a folder; name the files in it");
+    Ok((source, about))
+}
+
+/// Whether this is the file that is found at a path.
+fn is_same(about: &Metadata, path: &Path) -> bool {
+    path.metadata().is_ok_and(|there| (there.dev(), there.ino()) == (about.dev(), about.ino()))
+}
+
+fn with_ending(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".gz");
+    name.into()
+}
+
+/// The pipeline.
+fn run(source: &mut File, target: &mut Target, options: &Options) -> anyhow::Result<Totals> {
+    let cpus = std::thread::available_parallelism()?.get();
+    let is_ours = target.is_new();
+    let target = &mut target.file;
+    let mut totals = Totals::default();
+    let mut pipeline = Pipeline::<Piece>::tagged("compress")
+        .buffers(BLOCKS_PER_CPU * cpus.max(2), BLOCK)
+        .stage("read", Kind::Io, Read::new(source))
+        .forkable("compress", Kind::Compute, |round, buffer| {
+            deflate::block(options.level, round.is_last(), buffer)?;
+            Ok(Flow::Convey)
+        })
+        .stage("write", Kind::Io, Write { target, is_ours, totals: &mut totals });
+    if options.verbose {
+        pipeline = pipeline.progress();
+    }
+    let report = pipeline.run()?;
+    if options.verdict {
+        say!("{}", report.verdict());
+    }
+    let trailer = deflate::trailer(totals.checksum.clone(), totals.read);
+    target.write_all(&trailer).context("cannot write")?;
+    totals.written += (HEADER.len() + trailer.len()) as u64;
+    Ok(totals)
+}
+
+/// The arguments, where `-6` stands for `--level=6` as it does with gzip.
+fn arguments() -> impl Iterator<Item = OsString> {
+    std::env::args_os().map(|argument| match argument.as_encoded_bytes() {
+        [b'-', digit @ b'0'..=b'9'] => format!("--level={}", char::from(*digit)).into(),
+        _ => argument,
+    })
+}

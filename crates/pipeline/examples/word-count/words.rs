@@ -1,0 +1,16 @@
+//! What a word is.
+
+/// Whether a byte separates words: the white space of ASCII.
+pub(crate) const fn is_space(byte: u8) -> bool {
+    byte == b' ' || matches!(byte, b'\t'..=b'\r')
+}
+
+/// How many words begin in a text; none at its first byte if that goes on with a word.
+pub(crate) fn begun(text: &[u8], within_word: bool) -> u64 {
+    let Some(&first) = text.first() else { return 0 };
+    // A word begins where white space ends. Counted in bytes, of which no run of 255 pairs overflows one: so the compiler makes vectors of them.
+    let begins = |(before, byte): (&u8, &u8)| u8::from(is_space(*before) & !is_space(*byte));
+    let runs = text.chunks(255).zip(text[1..].chunks(255));
+    let within: u64 = runs.map(|(before, bytes)| u64::from(before.iter().zip(bytes).map(begins).sum::<u8>())).sum();
+    within + u64::from(!within_word && !is_space(first))
+}

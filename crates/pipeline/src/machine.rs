@@ -1,0 +1,215 @@
+//! What the machine does while a pipelined program runs, as [`policy::priority`] asks for it.
+
+use std::time::{Duration, Instant};
+
+use policy::Span;
+use policy::priority::MachineObservation;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use sys::block_device::BlockDevice;
+use sys::pressure::{Resource, some};
+use sys::traffic::Traffic;
+
+/// Watches the CPUs, and the devices that this process has files on.
+///
+/// Which devices those are is looked up at each observation, so what the program only opens meanwhile counts from then on, and what it
+/// opens and closes in between may be missed. What is not told on this machine is left out.
+#[derive(Debug)]
+pub struct Machine {
+    cpus: u32,
+    start: Moment,
+    last: Moment,
+    devices: Vec<Watched>,
+}
+
+/// A device, and how long it had been busy when it was first and last looked at.
+#[derive(Debug)]
+struct Watched {
+    device: BlockDevice,
+    first: Duration,
+    last: Duration,
+}
+
+/// Totals at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    clock: Instant,
+    cpu_used: Duration,
+    pressure_cpu: Option<Duration>,
+    pressure_io: Option<Duration>,
+    traffic: Option<Traffic>,
+}
+
+/// What the machine did during a whole run, for its report. What it does not tell is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineReport {
+    /// The device that was busiest of those that the process had files on.
+    pub device: Option<String>,
+    /// How long that device was busy, in nanoseconds.
+    pub device_busy_ns: Option<u64>,
+    /// What the process read from devices, in bytes.
+    pub read_bytes: Option<u64>,
+    /// What it wrote that was not thrown away again, in bytes.
+    pub written_bytes: Option<u64>,
+    /// In how many thousandths of the time some thread of the machine was ready and had no CPU.
+    pub pressure_cpu: Option<u32>,
+    /// In how many thousandths of the time some thread of the machine was held up by a device.
+    pub pressure_io: Option<u32>,
+}
+
+impl Moment {
+    fn now() -> Moment {
+        let used = clock_gettime(ClockId::ProcessCPUTime);
+        Moment {
+            clock: Instant::now(),
+            cpu_used: Duration::try_from(used).unwrap_or_default(),
+            pressure_cpu: some(Resource::Cpu),
+            pressure_io: some(Resource::Io),
+            traffic: Traffic::own(),
+        }
+    }
+}
+
+impl Machine {
+    /// Watches from now on, for a program that may use so many CPUs.
+    pub fn watch(cpus: u32) -> Machine {
+        let now = Moment::now();
+        let mut machine = Machine { cpus, start: now, last: now, devices: Vec::new() };
+        machine.look_at_devices();
+        machine
+    }
+
+    /// What was done since the last time, or since the beginning. Reads some files below `/proc` and `/sys`: a few dozen microseconds.
+    pub fn since_last(&mut self) -> MachineObservation {
+        let before: Vec<Duration> = self.devices.iter().map(|watched| watched.last).collect();
+        self.look_at_devices();
+        let now = Moment::now();
+        let earlier = std::mem::replace(&mut self.last, now);
+        let known = self.devices.iter().zip(before);
+        let busiest = known.map(|(watched, before)| watched.last.saturating_sub(before)).max();
+        self.between(earlier, now, busiest.or_else(|| self.new_device()))
+    }
+
+    /// What was done since the beginning.
+    pub fn report(&mut self) -> MachineReport {
+        self.look_at_devices();
+        let now = Moment::now();
+        let busiest = self.busiest();
+        let MachineObservation { device_busy, pressure_cpu, pressure_io, .. } =
+            self.between(self.start, now, busiest.map(Watched::busy));
+        let traffic = now.traffic.zip(self.start.traffic).map(|(now, start)| now.since(start));
+        MachineReport {
+            device: busiest.map(|watched| watched.device.name()),
+            device_busy_ns: device_busy.map(Span::as_nanos),
+            read_bytes: traffic.map(|traffic| traffic.read),
+            written_bytes: traffic.map(|traffic| traffic.written),
+            pressure_cpu,
+            pressure_io,
+        }
+    }
+
+    fn busiest(&self) -> Option<&Watched> {
+        self.devices.iter().max_by_key(|watched| watched.busy())
+    }
+
+    /// A device that was never looked at before has not been busy yet, as far as anybody knows.
+    fn new_device(&self) -> Option<Duration> {
+        (!self.devices.is_empty()).then_some(Duration::ZERO)
+    }
+
+    /// Looks up which files are open now, and how busy the devices below them have been.
+    pub fn look_at_devices(&mut self) {
+        for watched in &mut self.devices {
+            watched.last = watched.device.busy().unwrap_or(watched.last);
+        }
+        for device in BlockDevice::under_open_files() {
+            if self.devices.iter().any(|watched| watched.device == device) {
+                continue;
+            }
+            if let Some(first) = device.busy() {
+                self.devices.push(Watched { device, first, last: first });
+            }
+        }
+    }
+
+    fn between(&self, earlier: Moment, now: Moment, device_busy: Option<Duration>) -> MachineObservation {
+        let since = now.clock.saturating_duration_since(earlier.clock);
+        let pressure = |now: Option<Duration>, earlier: Option<Duration>| {
+            let held_up = now?.saturating_sub(earlier?);
+            // The kernel adds up what a CPU has counted when it gets round to it: so now and then more than there was time for.
+            let thousandths = held_up.as_nanos() * 1000 / since.as_nanos().max(1);
+            Some(thousandths.min(1000) as u32)
+        };
+        MachineObservation {
+            since: span(since),
+            cpus: self.cpus,
+            cpu_used: span(now.cpu_used.saturating_sub(earlier.cpu_used)),
+            device_busy: device_busy.map(span),
+            pressure_cpu: pressure(now.pressure_cpu, earlier.pressure_cpu),
+            pressure_io: pressure(now.pressure_io, earlier.pressure_io),
+        }
+    }
+}
+
+impl Watched {
+    fn busy(&self) -> Duration {
+        self.last.saturating_sub(self.first)
+    }
+}
+
+fn span(time: Duration) -> Span {
+    Span::from_nanos(time.as_nanos().try_into().unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Computes until the process's own clock has gone on.
+    fn compute(time: Duration) {
+        let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap();
+        let start = used();
+        while used() - start < time {}
+    }
+
+    #[test]
+    fn what_this_process_computes_is_seen_once() {
+        let before = Instant::now();
+        let mut machine = Machine::watch(2);
+        let time = Duration::from_millis(5);
+        compute(time);
+        let first = machine.since_last();
+        assert!(first.cpu_used >= span(time) && first.since > Span::ZERO, "{first:?}");
+        compute(time);
+        let second = machine.since_last();
+        assert!(second.cpu_used >= span(time) && second.cpus == 2);
+        assert!(first.since + second.since <= span(before.elapsed()), "no time is told of twice");
+    }
+
+    #[test]
+    fn shares_of_the_time_are_thousandths() {
+        let mut machine = Machine::watch(1);
+        compute(Duration::from_millis(2));
+        let (seen, all) = (machine.since_last(), machine.report());
+        for share in [seen.pressure_cpu, seen.pressure_io, all.pressure_cpu, all.pressure_io].into_iter().flatten() {
+            assert!(share <= 1000, "{seen:?} {all:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_watched_from_when_a_file_on_it_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(folder.path().join("file")).unwrap();
+        let device = BlockDevice::under(&folder.path().join("file"));
+        let mut machine = Machine::watch(1);
+        let seen = machine.since_last();
+        drop(file);
+        if let Some(device) = device {
+            assert!(seen.device_busy.is_some());
+            assert!(machine.devices.iter().any(|watched| watched.device == device));
+            // It goes on being watched when the file is closed.
+            let report = machine.report();
+            assert!(report.device_busy_ns.is_some() && report.device.is_some(), "{report:?}");
+        }
+    }
+}

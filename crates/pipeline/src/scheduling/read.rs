@@ -1,0 +1,183 @@
+//! Wishes, as they are written.
+
+use std::str::FromStr;
+
+use policy::Span;
+
+use super::{Clamp, IoPriority, Policy, Scheduling};
+use crate::structure::did_you_mean;
+
+/// More CPUs than this the kernel's call has no room for.
+const CPUS: u32 = 1024;
+
+/// Why a text is not a wish.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WishError {
+    /// No wish is called so.
+    #[error("`{key}` is nothing that can be wished for{}; there are nice, policy, slice, ioprio, affinity, clamp and yield", hint(.near))]
+    UnknownKey {
+        /// What was written.
+        key: String,
+        /// What may be meant.
+        near: Option<&'static str>,
+    },
+    /// A value cannot be read.
+    #[error("`{key}={value}`: {why}")]
+    Value {
+        /// Of what.
+        key: &'static str,
+        /// What was written.
+        value: String,
+        /// What is wrong with it, and what is allowed.
+        why: String,
+    },
+}
+
+fn hint(near: &Option<&'static str>) -> String {
+    near.map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
+}
+
+const KEYS: [&str; 7] = ["nice", "policy", "slice", "ioprio", "affinity", "clamp", "yield"];
+
+impl Scheduling {
+    /// Adds a wish as it is written, such as `"policy"` and `"batch"`; the value of `"yield"` is empty. It takes the place of one that was there.
+    ///
+    /// # Errors
+    /// With what is allowed instead; nothing is changed then.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), WishError> {
+        let Some(key) = KEYS.into_iter().find(|known| *known == key) else {
+            return Err(WishError::UnknownKey { key: key.to_owned(), near: did_you_mean(key, KEYS) });
+        };
+        let refused = |why| WishError::Value { key, value: value.to_owned(), why };
+        match key {
+            "nice" => self.nice = Some(nice(value).map_err(refused)?),
+            "policy" => self.policy = Some(policy(value).map_err(refused)?),
+            "slice" => self.slice = Some(slice(value).map_err(refused)?),
+            "ioprio" => self.ioprio = Some(io_priority(value).map_err(refused)?),
+            "affinity" => self.affinity = Some(cpus(value).map_err(refused)?),
+            "clamp" => self.clamp = Some(clamp(value).map_err(refused)?),
+            _ if value.is_empty() => self.yields = true,
+            _ => return Err(refused("it takes no value: it is said by itself".to_owned())),
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Scheduling {
+    type Err = WishError;
+
+    fn from_str(text: &str) -> Result<Scheduling, WishError> {
+        let mut scheduling = Scheduling::default();
+        for word in text.split_whitespace() {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            scheduling.set(key, value)?;
+        }
+        Ok(scheduling)
+    }
+}
+
+fn nice(text: &str) -> Result<i32, String> {
+    let refused = || "a nice value is a whole number from -20, the best, to 19".to_owned();
+    text.parse().ok().filter(|nice| (-20..=19).contains(nice)).ok_or_else(refused)
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    let (name, priority) = parts(text);
+    let of = |make: fn(u8) -> Policy| match priority.map_or(Ok(1), str::parse) {
+        Ok(priority) if Policy::PRIORITIES.contains(&priority) => Ok(make(priority)),
+        _ => Err(format!("priorities go from 1, the lowest, to 99, as in {name}/1")),
+    };
+    match (name, priority) {
+        ("other", None) => Ok(Policy::Other),
+        ("batch", None) => Ok(Policy::Batch),
+        ("idle", None) => Ok(Policy::Idle),
+        ("fifo", _) => of(Policy::Fifo),
+        ("rr", _) => of(Policy::RoundRobin),
+        ("other" | "batch" | "idle", Some(_)) => Err(format!("there are no priorities under {name}")),
+        _ => Err(none_of(name, &["other", "batch", "idle", "fifo", "rr"], "other, batch, idle, fifo/1 or rr/1")),
+    }
+}
+
+fn slice(text: &str) -> Result<Span, String> {
+    let slice: Span = text.parse().map_err(|why| format!("{why}; a slice is written like 3ms"))?;
+    if slice.is_zero() { Err("no time at all is no slice".to_owned()) } else { Ok(slice) }
+}
+
+fn io_priority(text: &str) -> Result<IoPriority, String> {
+    let (name, level) = parts(text);
+    let of = |make: fn(u8) -> IoPriority| match level.map_or(Ok(4), str::parse) {
+        Ok(level) if IoPriority::LEVELS.contains(&level) => Ok(make(level)),
+        _ => Err(format!("levels go from 0, the most urgent, to 7, as in {name}/4")),
+    };
+    match (name, level) {
+        ("unset", None) => Ok(IoPriority::Unset),
+        ("idle", None) => Ok(IoPriority::Idle),
+        ("real-time", _) => of(IoPriority::RealTime),
+        ("best-effort", _) => of(IoPriority::BestEffort),
+        ("unset" | "idle", Some(_)) => Err(format!("there are no levels of {name}")),
+        _ => {
+            let names = ["real-time", "best-effort", "idle", "unset"];
+            Err(none_of(name, &names, "real-time/4, best-effort/4, idle or unset"))
+        }
+    }
+}
+
+fn clamp(text: &str) -> Result<Clamp, String> {
+    let refused = || "a clamp is two bounds from 0 to 1024 of which the first is no larger, as in 0-512".to_owned();
+    let (min, max) = text.split_once('-').ok_or_else(refused)?;
+    let clamp = Clamp { min: number(min).ok_or_else(refused)?, max: number(max).ok_or_else(refused)? };
+    if clamp.min <= clamp.max && clamp.max <= Clamp::ALL { Ok(clamp) } else { Err(refused()) }
+}
+
+/// CPUs one by one and from-to, parted by `+`, since a comma parts the stages of a structure; a comma does as well.
+fn cpus(text: &str) -> Result<Vec<u32>, String> {
+    let refused = || format!("CPUs are written like 0-1+3, and are below {CPUS}");
+    let mut cpus = Vec::new();
+    for part in text.split(['+', ',']) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to) = (number(from).ok_or_else(refused)?, number(to).ok_or_else(refused)?);
+        if from > to || to >= CPUS {
+            return Err(refused());
+        }
+        cpus.extend(from..=to);
+    }
+    Ok(ascending(cpus))
+}
+
+/// These CPUs in order, each once.
+pub(super) fn ascending(mut cpus: Vec<u32>) -> Vec<u32> {
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
+}
+
+/// What [`cpus`] reads.
+pub(super) fn ranges(cpus: &[u32]) -> String {
+    let runs = cpus.chunk_by(|&before, &after| before.checked_add(1) == Some(after));
+    let written = runs.map(|run| match run {
+        [from, .., to] => format!("{from}-{to}"),
+        one => one.iter().map(u32::to_string).collect(),
+    });
+    written.collect::<Vec<_>>().join("+")
+}
+
+/// A span as one word.
+pub(super) fn without_blank(span: Span) -> String {
+    span.to_string().replace(' ', "")
+}
+
+/// What stands before and behind the slash, if there is one.
+fn parts(text: &str) -> (&str, Option<&str>) {
+    text.split_once('/').map_or((text, None), |(name, rest)| (name, Some(rest)))
+}
+
+/// Digits alone.
+fn number(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+fn none_of(written: &str, names: &[&'static str], allowed: &str) -> String {
+    let near = did_you_mean(written, names.iter().copied());
+    let near = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
+    format!("{near}It can be {allowed}")
+}

@@ -1,0 +1,231 @@
+use std::thread::scope;
+
+use proptest::prelude::*;
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+use super::*;
+
+/// Does something in a thread that has no rights but those of every user, and ends with it.
+fn without_rights<T: Send>(trial: impl FnOnce() -> T + Send) -> T {
+    let trial = || {
+        let mut none = capabilities(None).unwrap();
+        none.effective = CapabilitySet::empty();
+        set_capabilities(None, none).unwrap();
+        trial()
+    };
+    scope(|scope| scope.spawn(trial).join()).unwrap()
+}
+
+fn read(text: &str) -> Result<Scheduling, String> {
+    text.parse().map_err(|why: WishError| why.to_string())
+}
+
+#[test]
+fn wishes_read_in_every_spelling_and_print_in_one() {
+    for (text, printed) in [
+        ("", ""),
+        ("nice=-5", "nice=-5"),
+        ("yield nice=19", "nice=19 yield"),
+        ("policy=fifo", "policy=fifo/1"),
+        ("policy=rr/99", "policy=rr/99"),
+        ("slice=3000us", "slice=3ms"),
+        ("ioprio=best-effort", "ioprio=best-effort/4"),
+        ("ioprio=idle", "ioprio=idle"),
+        ("affinity=3,0-1,2", "affinity=0-3"),
+        ("affinity=7+1+0+5", "affinity=0-1+5+7"),
+        ("clamp=0-1024", "clamp=0-1024"),
+        ("nice=1 nice=2", "nice=2"),
+    ] {
+        assert_eq!(read(text).map(|read| read.to_string()), Ok(printed.to_owned()), "{text}");
+        assert_eq!(read(printed), read(text), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_wish_says_what_would_be_one() {
+    for (text, part) in [
+        ("nise=1", "`nise` is nothing that can be wished for (did you mean `nice`?); there are nice, "),
+        ("nice=20", "`nice=20`: a nice value is a whole number from -20"),
+        ("nice", "`nice=`: a nice value"),
+        ("policy=bach", "did you mean `batch`? It can be other, batch, idle, fifo/1 or rr/1"),
+        ("policy=fifo/0", "priorities go from 1"),
+        ("policy=fifo/x", "priorities go from 1"),
+        ("policy=batch/1", "there are no priorities under batch"),
+        ("slice=3", "missing unit"),
+        ("slice=0ms", "no time at all"),
+        ("ioprio=best-efort/1", "did you mean `best-effort`?"),
+        ("ioprio=best-effort/8", "levels go from 0"),
+        ("ioprio=idle/1", "there are no levels of idle"),
+        ("affinity=", "CPUs are written like 0-1+3"),
+        ("affinity=1-0", "CPUs are written like 0-1+3"),
+        ("affinity=0-4000000000", "below 1024"),
+        ("affinity=+1", "CPUs are written like 0-1+3"),
+        ("clamp=512", "two bounds"),
+        ("clamp=512-0", "two bounds"),
+        ("clamp=0-1025", "two bounds"),
+        ("yield=no", "said by itself"),
+    ] {
+        let why = read(text).unwrap_err();
+        assert!(why.contains(part), "{text}: {why}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_changes_nothing() {
+    let mut scheduling = read("nice=3 policy=batch").unwrap();
+    scheduling.set("policy", "fifoo").unwrap_err();
+    assert_eq!(scheduling.to_string(), "nice=3 policy=batch");
+}
+
+fn any_scheduling() -> impl Strategy<Value = Scheduling> {
+    let policy = prop_oneof![
+        Just(Policy::Other),
+        Just(Policy::Batch),
+        Just(Policy::Idle),
+        Policy::PRIORITIES.prop_map(Policy::Fifo),
+        Policy::PRIORITIES.prop_map(Policy::RoundRobin),
+    ];
+    let ioprio = prop_oneof![
+        Just(IoPriority::Unset),
+        Just(IoPriority::Idle),
+        IoPriority::LEVELS.prop_map(IoPriority::RealTime),
+        IoPriority::LEVELS.prop_map(IoPriority::BestEffort),
+    ];
+    let clamp = (0..=1024_u32, 0..=1024_u32).prop_map(|(a, b)| Clamp { min: a.min(b), max: a.max(b) });
+    let cpus = prop::collection::vec(0..1024_u32, 1..9).prop_map(read::ascending);
+    let slice = (1..u64::MAX).prop_map(Span::from_nanos);
+    let of = prop::option::of::<std::ops::RangeInclusive<i32>>;
+    let rest = (prop::option::of(ioprio), prop::option::of(cpus), prop::option::of(clamp), any::<bool>());
+    (of(-20..=19), prop::option::of(policy), prop::option::of(slice), rest).prop_map(
+        |(nice, policy, slice, (ioprio, affinity, clamp, yields))| Scheduling {
+            nice,
+            policy,
+            slice,
+            ioprio,
+            affinity,
+            clamp,
+            yields,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back_as_the_same(scheduling in any_scheduling()) {
+        prop_assert_eq!(read(&scheduling.to_string()), Ok(scheduling.clone()));
+        let mut again = Scheduling::default();
+        scheduling.wishes().iter().try_for_each(|(key, value)| again.set(key, value)).unwrap();
+        prop_assert_eq!(again, scheduling);
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "[a-z=/0-9+, -]{0,40}") {
+        let _ = read(&text);
+    }
+
+    #[test]
+    fn what_is_laid_over_wins_where_it_says_something(over in any_scheduling(), base in any_scheduling()) {
+        let both = over.laid_over(&base);
+        prop_assert_eq!(both.laid_over(&base), both.clone());
+        prop_assert_eq!(over.laid_over(&both), both.clone());
+        prop_assert_eq!(both.nice, over.nice.or(base.nice));
+        prop_assert_eq!(Scheduling::default().laid_over(&base), base.clone());
+        prop_assert!(both.wishes().len() >= over.wishes().len().max(base.wishes().len()));
+    }
+
+    #[test]
+    fn every_wish_is_answered_and_none_panics(scheduling in any_scheduling()) {
+        // Without rights, so that no thread of the test ever runs in real time.
+        let grants = without_rights(|| scheduling.apply_to_this_thread());
+        prop_assert_eq!(grants.len(), scheduling.wishes().len());
+        for (key, _) in scheduling.wishes() {
+            prop_assert!(grants.iter().any(|grant| grant.wish.starts_with(key)), "{}", key);
+        }
+    }
+}
+
+#[test]
+fn what_everybody_may_have_is_granted() {
+    let grants = without_rights(|| {
+        let now = sys::scheduling::nice(Thread::current()).unwrap();
+        let cpus = sys::scheduling::affinity(Thread::current()).unwrap();
+        let wished = Scheduling::default().nice((now + 1).min(19)).policy(Policy::Batch).affinity(&cpus[..1]).yields();
+        wished.apply_to_this_thread()
+    });
+    assert!(grants.iter().all(|grant| grant.outcome == Outcome::Granted), "{grants:?}");
+    assert_eq!(grants.len(), 4);
+}
+
+#[test]
+fn what_is_granted_otherwise_says_what_was_got() {
+    without_rights(|| {
+        let there = sys::scheduling::affinity(Thread::current()).unwrap()[0];
+        let missing =
+            (0..1024).find(|cpu| !sys::scheduling::affinity(Thread::current()).unwrap().contains(cpu)).unwrap();
+        let grants = Scheduling::default().affinity(&[there, missing]).apply_to_this_thread();
+        assert_eq!(grants[0].outcome, Outcome::GrantedOtherwise(there.to_string()));
+        let grants = Scheduling::default().policy(Policy::Idle).nice(19).apply_to_this_thread();
+        assert_eq!(grants[1].to_string(), "nice=19: granted, but it is 19, which counts for nothing under idle");
+    });
+}
+
+#[test]
+fn what_is_refused_says_what_it_takes() {
+    let lacks = |resource, least: u64| getrlimit(resource).current.is_some_and(|is| is < least);
+    let (nice, grants) = without_rights(|| {
+        let nice = sys::scheduling::nice(Thread::current()).unwrap();
+        (nice, Scheduling::default().nice((nice - 1).max(-20)).policy(Policy::Fifo(1)).apply_to_this_thread())
+    });
+    let refused = |grant: &Grant, needed: &str| {
+        let Outcome::Refused { why, needs } = &grant.outcome else { panic!("{grant}") };
+        assert_eq!(why, "not permitted");
+        assert!(needs.contains(needed), "{needs}");
+    };
+    if lacks(Resource::Rtprio, 1) {
+        refused(&grants[0], "CAP_SYS_NICE, or RLIMIT_RTPRIO of 1");
+    }
+    if lacks(Resource::Nice, (20 - (nice - 1)) as u64) && nice > -20 {
+        refused(&grants[1], "CAP_SYS_NICE, or RLIMIT_NICE of");
+    }
+}
+
+#[test]
+fn a_favour_is_five_steps_from_the_base() {
+    without_rights(|| {
+        let thread = Thread::current();
+        let base = sys::scheduling::nice(thread).unwrap();
+        let grant = Scheduling::favour(thread, base, Favour::Lowered);
+        let lowered = (base + FAVOUR).min(19);
+        assert_eq!(grant.to_string(), format!("nice={lowered} (lowered): granted"));
+        assert_eq!(sys::scheduling::nice(thread).unwrap(), lowered);
+        let mut kept = Vec::new();
+        for _ in 0..3 {
+            keep(&mut kept, Scheduling::favour(thread, base, Favour::Raised));
+        }
+        assert_eq!(kept.len(), 1, "what is refused again and again is told once");
+        assert_eq!(kept[0].wish, format!("nice={} (raised)", (base - FAVOUR).max(-20)));
+        if getrlimit(Resource::Nice).current == Some(0) {
+            assert!(kept[0].is_refused());
+            assert_eq!(sys::scheduling::nice(thread).unwrap(), lowered);
+        }
+    });
+}
+
+#[test]
+fn a_favour_of_one_at_the_end_of_the_scale_stays_on_it() {
+    without_rights(|| {
+        let grant = Scheduling::favour(Thread::current(), 19, Favour::Lowered);
+        assert_eq!(grant, Grant { wish: "nice=19 (lowered)".to_owned(), outcome: Outcome::Granted });
+    });
+}
+
+#[test]
+fn grants_are_read_back_as_they_were_written() {
+    let refused = Outcome::Refused { why: "not permitted".to_owned(), needs: "CAP_SYS_NICE".to_owned() };
+    for outcome in [Outcome::Granted, Outcome::GrantedOtherwise("100ms".to_owned()), refused] {
+        let grant = Grant { wish: "slice=4s".to_owned(), outcome };
+        let text = serde_json::to_string(&grant).unwrap();
+        assert_eq!(serde_json::from_str::<Grant>(&text).unwrap(), grant, "{text}");
+    }
+}

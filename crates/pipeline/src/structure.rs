@@ -1,0 +1,318 @@
+//! The structure of a pipeline: all that configuration alone can change, and what the stages need not know.
+//!
+//! It is written as one line of words, `key=value`, in any order:
+//!
+//! ```
+//! # use rowlock_pipeline as pipeline;
+//! use pipeline::structure::Structure;
+//!
+//! let own: Structure = "buffers=8 block=128KiB fork=compress*2".parse()?;
+//! let tried: Structure = "fork=compress*4:unordered thread=read*2,write*2".parse()?;
+//! assert_eq!(
+//!     tried.laid_over(&own).to_string(),
+//!     "buffers=8 block=128KiB thread=read*2,write*2 fork=compress*4:unordered"
+//! );
+//! # Ok::<(), pipeline::structure::StructureError>(())
+//! ```
+//!
+//! [`KEYS`] has all keys. What is printed reads back as the same structure, as long as the names in it can be written
+//! ([`is_name`]).
+
+mod keys;
+mod read;
+
+use std::fmt;
+
+use policy::priority::{self, Kind};
+use policy::waiting;
+
+pub use keys::{KEYS, Key};
+pub use read::{StructureError, did_you_mean, size};
+
+/// What a structure says; what it leaves open is as the program has it, and else as the engine does by itself.
+///
+/// Stages are named as the program names them. Every stage runs at one place only: [`Structure::check`] says what does not go together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Structure {
+    /// How many buffers there are, and so how much is in flight at the most.
+    pub buffers: Option<usize>,
+    /// How large the block of a buffer is, in bytes.
+    pub block: Option<usize>,
+    /// How many workers carry the compute stages.
+    pub workers: Option<usize>,
+    /// Which stages have threads of their own.
+    pub threads: Option<Threads>,
+    /// Multistage threads: which stages share a thread, and in what order. A stage by itself has the thread for itself.
+    pub thread: Vec<Vec<Turn>>,
+    /// Which stages run in several copies.
+    pub fork: Vec<Fork>,
+    /// Neighbours that are run as one stage, two or more each, in the order of the pipeline.
+    pub fuse: Vec<Vec<String>>,
+    /// Stages that are separated from the one before them, whatever had put the two together.
+    pub split: Vec<String>,
+    /// Which stages are favoured, and when.
+    pub priority: Option<priority::Rule>,
+    /// How single stages are to be scheduled.
+    pub wishes: Vec<Wish>,
+    /// How threads wait for buffers.
+    pub waiting: Option<waiting::Rule>,
+    /// The stages of this kind do their work twice, to show what that costs.
+    pub double: Option<Kind>,
+}
+
+/// Which stages have a thread each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Threads {
+    /// All of them.
+    Each,
+    /// Those that may block: all kinds but `compute`, whose stages are carried by workers.
+    Blocking,
+}
+
+/// A stage's part in the round of a thread that runs several.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Turn {
+    /// The stage.
+    pub stage: String,
+    /// How many buffers it handles before the next stage has its turn; at least one.
+    pub repeat: usize,
+}
+
+/// A stage that runs in copies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Fork {
+    /// The stage.
+    pub stage: String,
+    /// How many copies; at least one, and one is no fork.
+    pub copies: usize,
+    /// Whether buffers leave in the order in which they came.
+    pub ordered: bool,
+}
+
+/// How one stage is to be scheduled, in one respect.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Wish {
+    /// In which respect: a key whose [`Key::is_wish`].
+    pub key: &'static str,
+    /// The stage.
+    pub stage: String,
+    /// What is wished; empty for `yield`, which says all by itself.
+    pub value: String,
+}
+
+/// Whether a stage of this name can be written in a structure: it is not empty, and has neither blanks nor any of `= * , + :`.
+pub fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"=*,+:".contains(c);
+    !name.is_empty() && name.chars().all(is_plain)
+}
+
+impl Structure {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Structure::default()
+    }
+
+    /// What both say, this one first.
+    ///
+    /// A stage that this one puts on a thread or fuses is taken out of what `base` put it into, and one that this one splits off is cut
+    /// off there; what else `base` put together stays together.
+    pub fn laid_over(&self, base: &Structure) -> Structure {
+        let placed = |stage: &str| self.threaded().chain(self.fused()).any(|name| name == stage);
+        let joined = |stage: &str| {
+            let threaded = self.thread.iter().flat_map(|turns| turns.iter().skip(1).map(|turn| &turn.stage));
+            threaded.chain(self.fuse.iter().flat_map(|group| group.iter().skip(1))).any(|name| name == stage)
+        };
+        let split = |stage: &str| self.split.iter().any(|name| name == stage);
+        let left = |group: &[Turn]| left_of(group, |turn| placed(&turn.stage), |turn| split(&turn.stage));
+        let thread = base.thread.iter().flat_map(|turns| left(turns));
+        let fuse = base.fuse.iter().flat_map(|names| left_of(names, |name| placed(name), |name| split(name)));
+        let fork = base.fork.iter().filter(|fork| self.fork.iter().all(|own| own.stage != fork.stage));
+        let same = |wish: &Wish, other: &Wish| (wish.key, &wish.stage) == (other.key, &other.stage);
+        let wishes = base.wishes.iter().filter(|wish| !self.wishes.iter().any(|own| same(own, wish)));
+        let splits = base.split.iter().filter(|name| !split(name) && !joined(name));
+        Structure {
+            buffers: self.buffers.or(base.buffers),
+            block: self.block.or(base.block),
+            workers: self.workers.or(base.workers),
+            threads: self.threads.or(base.threads),
+            thread: thread.chain(self.thread.iter().cloned()).collect(),
+            fork: fork.chain(&self.fork).cloned().collect(),
+            fuse: fuse.filter(|names| names.len() > 1).chain(self.fuse.iter().cloned()).collect(),
+            split: splits.chain(&self.split).cloned().collect(),
+            priority: self.priority.or(base.priority),
+            wishes: wishes.chain(&self.wishes).cloned().collect(),
+            waiting: self.waiting.or(base.waiting),
+            double: self.double.or(base.double),
+        }
+    }
+
+    /// All stages that are named, some of them more than once.
+    pub fn stages(&self) -> impl Iterator<Item = &str> {
+        let forked = self.fork.iter().map(|fork| fork.stage.as_str());
+        let wished = self.wishes.iter().map(|wish| wish.stage.as_str());
+        let split = self.split.iter().map(String::as_str);
+        self.threaded().chain(forked).chain(self.fused()).chain(split).chain(wished)
+    }
+
+    /// Finds fault with a name that none of these stages has.
+    ///
+    /// # Errors
+    /// With the first such name, and the stage that may be meant.
+    pub fn names_only(&self, stages: &[&str]) -> Result<(), StructureError> {
+        match self.stages().find(|name| !stages.contains(name)) {
+            None => Ok(()),
+            Some(name) => Err(StructureError::unknown_stage(name, stages)),
+        }
+    }
+
+    /// Finds fault with what does not go together: a stage at two places, forked twice, fused with the one that it is split from, or with
+    /// two wishes in one respect; and with numbers that are zero. What was read has none of these.
+    ///
+    /// # Errors
+    /// With the first fault.
+    pub fn check(&self) -> Result<(), StructureError> {
+        let scalars = [("buffers", self.buffers), ("block", self.block), ("workers", self.workers)];
+        let scalars = scalars.into_iter().filter_map(|(key, number)| Some((key, number?)));
+        let repeats = self.thread.iter().flatten().map(|turn| ("thread", turn.repeat));
+        let copies = self.fork.iter().map(|fork| ("fork", fork.copies));
+        if let Some((key, _)) = scalars.chain(repeats).chain(copies).find(|&(_, number)| number == 0) {
+            return Err(StructureError::Zero { key });
+        }
+        if let Some(group) = self.fuse.iter().find(|group| group.len() < 2) {
+            return Err(StructureError::Alone { stage: group.first().cloned().unwrap_or_default() });
+        }
+        let twice = |stage: &str, what: &str| StructureError::Twice { stage: stage.to_owned(), what: what.to_owned() };
+        if let Some(stage) = first_repeated(self.threaded()) {
+            return Err(twice(stage, "put on a thread twice"));
+        }
+        if let Some(stage) = first_repeated(self.fused()) {
+            return Err(twice(stage, "fused twice"));
+        }
+        if let Some(stage) = first_repeated(self.fork.iter().map(|fork| fork.stage.as_str())) {
+            return Err(twice(stage, "forked twice"));
+        }
+        if let Some(stage) = first_repeated(self.split.iter().map(String::as_str)) {
+            return Err(twice(stage, "split off twice"));
+        }
+        if let Some((stage, key)) = first_repeated(self.wishes.iter().map(|wish| (wish.stage.as_str(), wish.key))) {
+            return Err(twice(stage, &format!("given `{key}` twice")));
+        }
+        let second_of_a_thread = self.thread.iter().flat_map(|turns| turns.iter().skip(1).map(|turn| &turn.stage));
+        let second_of_fused = self.fuse.iter().flat_map(|group| group.iter().skip(1));
+        let mut joined = second_of_a_thread.chain(second_of_fused.clone());
+        if let Some(stage) = joined.find(|stage| self.split.contains(stage)) {
+            return Err(twice(stage, "both split off and put together with what is before it"));
+        }
+        // A thread may run a group of fused stages: by its first.
+        if let Some(stage) = second_of_fused.into_iter().find(|stage| self.threaded().any(|name| name == *stage)) {
+            return Err(twice(stage, "both fused with what is before it and put on a thread"));
+        }
+        Ok(())
+    }
+
+    fn threaded(&self) -> impl Iterator<Item = &str> {
+        self.thread.iter().flatten().map(|turn| turn.stage.as_str())
+    }
+
+    fn fused(&self) -> impl Iterator<Item = &str> {
+        self.fuse.iter().flatten().map(String::as_str)
+    }
+}
+
+/// What is left of a group, in pieces: without some, and cut before others.
+fn left_of<T: Clone>(group: &[T], is_gone: impl Fn(&T) -> bool, is_cut: impl Fn(&T) -> bool) -> Vec<Vec<T>> {
+    let mut pieces = vec![Vec::new()];
+    for member in group {
+        if is_cut(member) {
+            pieces.push(Vec::new());
+        }
+        if let Some(piece) = pieces.last_mut().filter(|_| !is_gone(member)) {
+            piece.push(member.clone());
+        }
+    }
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+fn first_repeated<T: PartialEq + Copy>(items: impl Iterator<Item = T>) -> Option<T> {
+    let mut seen = Vec::new();
+    for item in items {
+        if seen.contains(&item) {
+            return Some(item);
+        }
+        seen.push(item);
+    }
+    None
+}
+
+impl Threads {
+    /// Both.
+    pub const ALL: [Threads; 2] = [Threads::Each, Threads::Blocking];
+}
+
+impl fmt::Display for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Threads::Each => "each",
+            Threads::Blocking => "blocking",
+        })
+    }
+}
+
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.repeat {
+            1 => f.write_str(&self.stage),
+            repeat => write!(f, "{}*{repeat}", self.stage),
+        }
+    }
+}
+
+impl fmt::Display for Fork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}*{}{}", self.stage, self.copies, if self.ordered { "" } else { ":unordered" })
+    }
+}
+
+/// Everything in the order of [`KEYS`], in one line.
+impl fmt::Display for Structure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = Vec::new();
+        let mut say = |key: &str, value: String| words.push(format!("{key}={value}"));
+        let text = |item: &dyn fmt::Display| item.to_string();
+        self.buffers.iter().for_each(|buffers| say("buffers", text(buffers)));
+        self.block.iter().for_each(|&block| say("block", written_size(block)));
+        self.workers.iter().for_each(|workers| say("workers", text(workers)));
+        self.threads.iter().for_each(|threads| say("threads", text(threads)));
+        for turns in &self.thread {
+            say("thread", turns.iter().map(|turn| text(turn)).collect::<Vec<_>>().join(","));
+        }
+        self.fork.iter().for_each(|fork| say("fork", text(fork)));
+        self.fuse.iter().for_each(|group| say("fuse", group.join("+")));
+        self.split.iter().for_each(|stage| say("split", stage.clone()));
+        self.priority.iter().for_each(|rule| say("priority", text(rule)));
+        for Wish { key, stage, value } in &self.wishes {
+            say(key, if value.is_empty() { stage.clone() } else { format!("{stage}:{value}") });
+        }
+        self.waiting.iter().for_each(|rule| say("waiting", written_rule(*rule)));
+        self.double.iter().for_each(|kind| say("double", text(kind)));
+        f.pad(&words.join(" "))
+    }
+}
+
+/// A size in the largest unit that it is a whole number of.
+pub fn written_size(bytes: usize) -> String {
+    match (bytes.is_multiple_of(1 << 20), bytes.is_multiple_of(1 << 10)) {
+        (true, _) => format!("{}MiB", bytes >> 20),
+        (_, true) => format!("{}KiB", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
+
+/// A waiting rule as one word: its parts joined by colons rather than blanks.
+fn written_rule(rule: waiting::Rule) -> String {
+    rule.to_string().replace(' ', ":")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! The verdict on a run: what limited it, and how far it was from the least time that it could have taken.
+//!
+//! What limits is decided by [`policy::priority::limit`], which also decides while a program runs. A *floor* is what one
+//! resource alone would have taken for the same work: no schedule comes below the largest of them, so the run's time as a multiple of it
+//! says what better scheduling could gain at most. A run at 1.05 times its floor needs less work or more of what limits it,
+//! and no other schedule.
+
+mod words;
+
+use policy::Span;
+use policy::priority::{Kind, Limit, MachineObservation, StageObservation, limit};
+use serde::Serialize;
+
+use crate::floor::Bandwidth;
+use crate::report::{Report, StageReport};
+use crate::structure::Structure;
+use words::{advice, evidence};
+pub use words::{size, time};
+
+/// What limited a run, and its floors.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// How long the run took, in nanoseconds.
+    pub clock_ns: u64,
+    /// What limited it.
+    pub limit: Limited,
+    /// What was seen of that.
+    pub evidence: String,
+    /// What would make it faster.
+    pub advice: String,
+    /// The floors, the highest first.
+    pub floors: Vec<Floor>,
+}
+
+/// What limits a run, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limited {
+    /// The CPUs.
+    Cpu,
+    /// The device of this name; that is empty where nobody knows it.
+    Device(String),
+    /// This stage, or these where one thread runs several.
+    Stage(String),
+    /// The number of buffers.
+    Buffers,
+    /// Nothing that could be seen.
+    Unknown,
+}
+
+/// The least time that one resource takes for the work of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Floor {
+    /// Which resource.
+    pub resource: Limited,
+    /// How long, in nanoseconds.
+    pub ns: u64,
+    /// How that was reckoned.
+    pub reckoned: String,
+}
+
+/// Stages that cannot work at the same time, since they are run as one or by one thread; or a junction's places in its pipelines.
+#[derive(Debug)]
+struct Unit<'r> {
+    report: &'r Report,
+    stages: Vec<&'r StageReport>,
+}
+
+impl Verdict {
+    /// The verdict on a run; with what its device can do, where that was [measured](Bandwidth::measure).
+    pub fn of(report: &Report, bandwidth: Option<&Bandwidth>) -> Verdict {
+        let units = units(report);
+        let stages: Vec<StageObservation> = units.iter().map(Unit::observation).collect();
+        let machine = &report.machine;
+        let observation = MachineObservation {
+            since: Span::from_nanos(report.clock_ns),
+            cpus: report.cpus.try_into().unwrap_or(u32::MAX),
+            cpu_used: Span::from_nanos(report.user_ns.saturating_add(report.system_ns)),
+            device_busy: machine.device_busy_ns.map(Span::from_nanos),
+            pressure_cpu: machine.pressure_cpu,
+            pressure_io: machine.pressure_io,
+        };
+        let found = limit(&stages, &observation);
+        let limit = match found {
+            Limit::Cpu => Limited::Cpu,
+            Limit::Device => Limited::Device(machine.device.clone().unwrap_or_default()),
+            Limit::Stage(at) => Limited::Stage(units[at].name()),
+            Limit::Buffers => Limited::Buffers,
+            Limit::Unknown => Limited::Unknown,
+        };
+        let mut floors = floors(report, &units, bandwidth);
+        floors.sort_by_key(|floor| std::cmp::Reverse(floor.ns));
+        let clock_ns = report.clock_ns;
+        let (evidence, advice) = (evidence(found, report, &units), advice(found, report, &units));
+        Verdict { clock_ns, limit, evidence, advice, floors }
+    }
+
+    /// The run's time as a multiple of its highest floor; nothing where nothing took any time.
+    pub fn times_floor(&self) -> Option<f64> {
+        let highest = self.floors.first().filter(|floor| floor.ns > 0)?;
+        Some(self.clock_ns as f64 / highest.ns as f64)
+    }
+}
+
+/// What runs a junction, as a report has it.
+const JUNCTION: &str = "junction";
+
+/// The stages of a report, those together that are run as one or take turns on a thread; in the order of the first of each.
+fn units(report: &Report) -> Vec<Unit<'_>> {
+    let structure: Structure = report.structure.parse().unwrap_or_default();
+    // Which thread that several stages share runs this one.
+    let thread = |stage: &StageReport| {
+        structure.thread.iter().position(|turns| turns.len() > 1 && turns.iter().any(|turn| turn.stage == stage.name))
+    };
+    let mut units: Vec<Unit<'_>> = Vec::new();
+    let mut threads: Vec<(usize, usize)> = Vec::new();
+    let mut before = None;
+    for stage in &report.stages {
+        let thread = thread(stage);
+        let shared = thread.and_then(|thread| threads.iter().find(|(known, _)| *known == thread)).map(|&(_, at)| at);
+        let is_same = |other: &StageReport| other.name == stage.name && other.place == JUNCTION;
+        let met =
+            units.iter().position(|unit| stage.place == JUNCTION && unit.stages.iter().any(|other| is_same(other)));
+        let at = match (shared.or(met), before) {
+            (Some(at), _) => at,
+            (None, Some(at)) if stage.is_fused => at,
+            (None, _) => {
+                units.push(Unit { report, stages: Vec::new() });
+                units.len() - 1
+            }
+        };
+        threads.extend(thread.map(|thread| (thread, at)));
+        units[at].stages.push(stage);
+        before = Some(at);
+    }
+    units
+}
+
+impl Unit<'_> {
+    fn name(&self) -> String {
+        let mut names: Vec<&str> = self.stages.iter().map(|stage| stage.name.as_str()).collect();
+        // A junction has one name in all pipelines.
+        names.dedup();
+        names.join("+")
+    }
+
+    fn sum(&self, what: impl Fn(&StageReport) -> u64) -> u64 {
+        self.stages.iter().map(|stage| what(stage)).fold(0, u64::saturating_add)
+    }
+
+    fn copies(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.copies as u64).max().unwrap_or(1).max(1)
+    }
+
+    fn observation(&self) -> StageObservation {
+        let busiest = self.stages.iter().max_by_key(|stage| stage.busy_ns);
+        let ns = |what: fn(&StageReport) -> u64| Span::from_nanos(self.sum(what));
+        StageObservation {
+            kind: busiest.map_or(Kind::Compute, |stage| stage.kind),
+            copies: self.copies().try_into().unwrap_or(u32::MAX),
+            busy: ns(|stage| stage.busy_ns),
+            starved: ns(|stage| stage.starved_ns),
+            blocked: ns(|stage| stage.blocked_ns),
+            waiting_for_cpu: Span::from_nanos(self.sum(|stage| waited_for_cpu(stage, self.report))),
+        }
+    }
+
+    /// How long all copies were at work, without what they waited for a CPU.
+    fn work(&self) -> u64 {
+        self.sum(|stage| stage.busy_ns - waited_for_cpu(stage, self.report))
+    }
+
+    /// How long each copy had to work at least.
+    fn floor(&self) -> u64 {
+        self.work() / self.copies()
+    }
+
+    /// As a part of the run's time.
+    fn share(&self, clock: u64) -> f64 {
+        self.sum(|stage| stage.busy_ns) as f64 / (clock.max(1) * self.copies()) as f64
+    }
+}
+
+/// How long a stage waited for a CPU while it had a buffer. Who computes does nothing but run: the rest of its time it waited, as far as the kernel
+/// knows of any waiting. Of others nobody knows what part of their time that is.
+fn waited_for_cpu(stage: &StageReport, report: &Report) -> u64 {
+    let pressure = u64::from(report.machine.pressure_cpu.unwrap_or(1000));
+    let most = u128::from(report.clock_ns) * stage.copies.max(1) as u128 * u128::from(pressure) / 1000;
+    match stage.kind {
+        Kind::Compute => {
+            let idle = stage.busy_ns.saturating_sub(stage.user_ns.saturating_add(stage.system_ns));
+            idle.min(most.try_into().unwrap_or(u64::MAX))
+        }
+        Kind::Io | Kind::Communicate => 0,
+    }
+}
+
+fn floors(report: &Report, units: &[Unit<'_>], bandwidth: Option<&Bandwidth>) -> Vec<Floor> {
+    let cpus = report.cpus.max(1) as u64;
+    let used = report.user_ns.saturating_add(report.system_ns);
+    let of_cpus = Floor {
+        resource: Limited::Cpu,
+        ns: used / cpus,
+        reckoned: format!("{} of CPU time on {cpus} CPU{}", time(used), if cpus == 1 { "" } else { "s" }),
+    };
+    let of_stage = |unit: &Unit<'_>| {
+        let (work, copies) = (unit.work(), unit.copies());
+        let among = if copies == 1 { String::new() } else { format!(" by {copies} copies") };
+        Floor {
+            resource: Limited::Stage(unit.name()),
+            ns: unit.floor(),
+            reckoned: format!("{} of work{among}", time(work)),
+        }
+    };
+    let busiest = units.iter().max_by_key(|unit| unit.floor()).map(of_stage);
+    let of_device = bandwidth.and_then(|bandwidth| {
+        let (read, written) = (report.machine.read_bytes?, report.machine.written_bytes?);
+        let at = |bytes: u64, speed: u64| (u128::from(bytes) * 1_000_000_000 / u128::from(speed.max(1))) as u64;
+        Some(Floor {
+            resource: Limited::Device(report.machine.device.clone().unwrap_or_default()),
+            // A device that does both at a time takes as long as the longer.
+            ns: at(read, bandwidth.read).max(at(written, bandwidth.write)),
+            reckoned: format!(
+                "{} read at {}/s, {} written at {}/s",
+                size(read),
+                size(bandwidth.read),
+                size(written),
+                size(bandwidth.write)
+            ),
+        })
+    });
+    [of_cpus].into_iter().chain(busiest).chain(of_device).collect()
+}
+
+#[cfg(test)]
+mod tests;

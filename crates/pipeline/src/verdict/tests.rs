@@ -1,0 +1,234 @@
+use crate::machine::MachineReport;
+use crate::report::PipelineReport;
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+/// A stage that was busy for so many milliseconds of a second, with as much CPU time, and waited for buffers else.
+fn stage(name: &str, kind: Kind, busy: u64, cpu: u64) -> StageReport {
+    StageReport {
+        name: name.to_owned(),
+        pipeline: "lines".to_owned(),
+        kind,
+        place: if kind == Kind::Compute { "workers" } else { "threads" }.to_owned(),
+        can_fork: false,
+        copies: 1,
+        is_ordered: true,
+        is_fused: false,
+        calls: 100,
+        repeated: 0,
+        bytes: 0,
+        busy_ns: busy * MS,
+        starved_ns: 1000_u64.saturating_sub(busy) * MS,
+        blocked_ns: 0,
+        waiting_for_worker_ns: 0,
+        user_ns: cpu * MS,
+        system_ns: 0,
+        depths: Vec::new(),
+        grants: Vec::new(),
+    }
+}
+
+/// A run of one second on two CPUs, with these stages.
+fn run(stages: Vec<StageReport>) -> Report {
+    let pipeline = PipelineReport { name: "lines".to_owned(), buffers: 8, ..PipelineReport::default() };
+    Report {
+        clock_ns: 1000 * MS,
+        cpus: 2,
+        user_ns: stages.iter().map(|stage| stage.user_ns).sum(),
+        pipelines: vec![pipeline],
+        stages,
+        ..Report::default()
+    }
+}
+
+/// The first of which waits for nothing that is counted.
+fn three(read: u64, work: u64, write: u64) -> Report {
+    run(vec![
+        StageReport { starved_ns: 0, ..stage("read", Kind::Io, read, read / 10) },
+        stage("work", Kind::Compute, work, work),
+        stage("write", Kind::Io, write, write / 10),
+    ])
+}
+
+#[test]
+fn a_run_that_the_cpus_limit_is_told_its_floor() {
+    let mut report = three(200, 1900, 100);
+    report.stages[1].copies = 2;
+    report.stages[1].starved_ns = 100 * MS;
+    let verdict = report.verdict();
+    assert_eq!(verdict.limit, Limited::Cpu);
+    assert_eq!(
+        verdict.to_string(),
+        "1.00 s, limited by the CPUs: 1.93 of 2 CPUs were in use\n\
+         1.04 times its floor, which the CPUs set\n\
+         \x20 at least  965 ms by the CPUs (1.93 s of CPU time on 2 CPUs)\n\
+         \x20 at least  950 ms by stage 'work' (1.90 s of work by 2 copies)\n\
+         faster by: less to compute, or more CPUs; priorities can save switches only (`priority=nice-up-io`)"
+    );
+}
+
+#[test]
+fn a_run_that_a_stage_limits_is_told_which_and_what_to_do() {
+    let verdict = three(200, 970, 100).verdict();
+    assert_eq!(verdict.limit, Limited::Stage("work".to_owned()));
+    let text = verdict.to_string();
+    assert!(text.starts_with("1.00 s, limited by stage 'work': at work 97 % of the time; 1.00 of 2 CPUs were in use\n1.03 times its floor, which stage 'work' sets\n"), "{text}");
+    assert!(
+        text.ends_with(
+            "'work' works on one buffer at a time: split it in two, make it forkable, or give it less to compute"
+        ),
+        "{text}"
+    );
+    let mut forkable = three(970, 200, 100);
+    forkable.stages[0].can_fork = true;
+    assert!(forkable.verdict().advice.contains("(`fork=read*2`)"), "{}", forkable.verdict());
+    let mut forkable = three(100, 970, 100);
+    forkable.stages[1].can_fork = true;
+    assert!(forkable.verdict().advice.contains("(`workers=2 fork=work*2`)"), "{}", forkable.verdict());
+    forkable.workers = 2;
+    assert!(forkable.verdict().advice.contains("(`fork=work*2`)"), "{}", forkable.verdict());
+    forkable.stages[1].copies = 2;
+    forkable.stages[1].busy_ns = 1940 * MS;
+    forkable.machine.pressure_cpu = Some(0);
+    assert_eq!(
+        forkable.verdict().advice,
+        "'work' has a copy for each CPU already, but ran for 50 % only of the time that it was at work: what does it wait for?"
+    );
+    assert!(three(970, 200, 100).verdict().advice.contains("make 'read' forkable"));
+}
+
+#[test]
+fn a_run_that_the_device_limits_is_compared_with_what_that_can_do() {
+    let mut report = three(500, 300, 450);
+    report.machine = MachineReport {
+        device: Some("sda".to_owned()),
+        device_busy_ns: Some(980 * MS),
+        read_bytes: Some(900_000_000),
+        written_bytes: Some(300_000_000),
+        ..MachineReport::default()
+    };
+    let bandwidth = Bandwidth { read: 1_000_000_000, write: 500_000_000, is_direct: true };
+    let verdict = Verdict::of(&report, Some(&bandwidth));
+    assert_eq!(verdict.limit, Limited::Device("sda".to_owned()));
+    let text = verdict.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "1.00 s, limited by the device sda: it was busy 98 % of the time; 0.40 of 2 CPUs were in use");
+    assert_eq!(lines[1], "1.11 times its floor, which the device sda sets");
+    assert_eq!(lines[2], "  at least  900 ms by the device sda (900 MB read at 1.00 GB/s, 300 MB written at 500 MB/s)");
+    report.machine.written_bytes = Some(470_000_000);
+    let written = Verdict::of(&report, Some(&bandwidth)).floors;
+    assert_eq!(written[0].ns, 940 * MS, "it reads and writes at the same time");
+    assert_eq!(Verdict::of(&report, None).floors.len(), 2, "without a measurement there is no such floor");
+    report.machine.device_busy_ns = None;
+    report.machine.device = None;
+    report.machine.pressure_io = Some(950);
+    let verdict = Verdict::of(&report, None).to_string();
+    assert!(
+        verdict.starts_with("1.00 s, limited by the device: somebody waited for one 95 % of the time; "),
+        "{verdict}"
+    );
+}
+
+#[test]
+fn a_junction_is_one_stage_in_all_its_pipelines() {
+    let port = |pipeline: &str, busy: u64| StageReport {
+        place: "junction".to_owned(),
+        pipeline: pipeline.to_owned(),
+        starved_ns: 5 * MS,
+        ..stage("merge", Kind::Compute, busy, busy)
+    };
+    let read = || stage("read", Kind::Io, 20, 2);
+    let verdict = run(vec![read(), port("left", 490), read(), port("right", 490)]).verdict();
+    assert_eq!(verdict.limit, Limited::Stage("merge".to_owned()));
+    assert_eq!(verdict.floors[0].ns, 980 * MS);
+    assert!(verdict.advice.starts_with("less to do in junction 'merge'"), "{}", verdict.advice);
+}
+
+#[test]
+fn stages_that_share_a_thread_are_judged_together() {
+    let mut report = three(500, 300, 460);
+    assert_eq!(report.verdict().limit, Limited::Unknown);
+    report.structure = "buffers=8 thread=read*2,write*2".to_owned();
+    let verdict = report.verdict();
+    assert_eq!(verdict.limit, Limited::Stage("read+write".to_owned()));
+    let text = verdict.to_string();
+    assert!(text.contains("limited by the stages 'read+write' in turn: at work 96 % of the time"), "{text}");
+    assert!(text.contains("1.04 times its floor, which the stages 'read+write' in turn set\n"), "{text}");
+    assert_eq!(verdict.advice, "a thread for each of them (`split=write`)");
+}
+
+#[test]
+fn stages_that_are_fused_are_judged_together() {
+    let mut report = three(500, 450, 300);
+    report.stages[1].is_fused = true;
+    assert_eq!(report.verdict().limit, Limited::Stage("read+work".to_owned()));
+    report.structure = "thread=read,write".to_owned();
+    assert_eq!(units(&report).len(), 1, "what is fused with a stage goes where that is");
+}
+
+#[test]
+fn buffers_that_are_never_free_are_seen() {
+    let mut report = three(400, 300, 450);
+    report.stages[0].blocked_ns = 600 * MS;
+    let verdict = report.verdict();
+    assert_eq!(verdict.limit, Limited::Buffers);
+    assert_eq!(verdict.advice, "more buffers (`buffers=16`)");
+    assert_eq!(
+        verdict.evidence,
+        "no buffer was free 60 % of the time; 'write' was busiest, 45 % of the time; 0.39 of 2 CPUs were in use"
+    );
+}
+
+#[test]
+fn a_stage_that_computes_and_waits_for_a_cpu_is_not_at_work() {
+    let mut report = three(200, 970, 100);
+    report.stages[1].user_ns = 500 * MS;
+    report.user_ns = 530 * MS;
+    let verdict = report.verdict();
+    assert_eq!(verdict.limit, Limited::Stage("work".to_owned()), "its waits are what limits");
+    assert!(verdict.floors.iter().all(|floor| floor.ns <= 500 * MS), "but no floor: {verdict}");
+    // Where the kernel knows of no waiting, it did something else.
+    report.machine.pressure_cpu = Some(100);
+    assert_eq!(report.verdict().floors[0].ns, 870 * MS);
+}
+
+#[test]
+fn cpus_that_others_had_are_told_of() {
+    let mut report = run(vec![stage("a", Kind::Compute, 980, 500), stage("b", Kind::Compute, 990, 500)]);
+    report.machine.pressure_cpu = Some(990);
+    let verdict = report.verdict();
+    assert_eq!(verdict.limit, Limited::Cpu);
+    assert!(verdict.advice.starts_with("the CPUs for itself"), "{verdict}");
+    assert_eq!(
+        verdict.evidence,
+        "1.00 of 2 CPUs were in use, and other programs wanted them: some thread waited for one 99 % of the time"
+    );
+}
+
+#[test]
+fn a_run_in_which_nothing_happened_has_a_verdict() {
+    let verdict = Report::default().verdict();
+    assert_eq!((verdict.limit.clone(), verdict.times_floor()), (Limited::Unknown, None));
+    assert!(verdict.to_string().starts_with("0 ns, limited by nothing that could be seen: "), "{verdict}");
+}
+
+#[test]
+fn numbers_have_three_digits_that_count() {
+    for (ns, written) in
+        [(7, "7 ns"), (1_500, "1.50 us"), (23_456_000, "23.5 ms"), (999_900_000, "1000 ms"), (83_000_000_000, "83.0 s")]
+    {
+        assert_eq!(time(ns), written);
+    }
+    for (bytes, written) in [(12, "12 bytes"), (65_536, "65.5 kB"), (4_300_000_000, "4.30 GB")] {
+        assert_eq!(size(bytes), written);
+    }
+}
+
+#[test]
+fn a_verdict_is_written_for_programs_as_well() {
+    let json = serde_json::to_value(three(200, 970, 100).verdict()).unwrap();
+    assert_eq!(json["limit"]["stage"], "work");
+    assert_eq!(json["floors"][0]["ns"], 970 * MS);
+}

@@ -1,0 +1,183 @@
+//! A verdict in words.
+
+use std::fmt;
+
+use policy::priority::{Kind, Limit};
+
+use super::{Floor, JUNCTION, Limited, Unit, Verdict};
+use crate::report::Report;
+
+/// Whether it had the CPUs for itself, more or less.
+fn has_all_cpus(report: &Report) -> bool {
+    cpus_used(report) >= 0.9 * report.cpus as f64
+}
+
+/// How many CPUs it used on the average.
+fn cpus_used(report: &Report) -> f64 {
+    report.cpu().as_secs_f64() / report.clock().as_secs_f64().max(1e-9)
+}
+
+/// What was seen of a limit.
+pub(super) fn evidence(found: Limit, report: &Report, units: &[Unit<'_>]) -> String {
+    let clock = report.clock_ns.max(1);
+    let percent = |part: f64| format!("{:.0} %", part * 100.0);
+    let cpus = format!("{:.2} of {} CPUs were in use", cpus_used(report), report.cpus);
+    match found {
+        Limit::Cpu if has_all_cpus(report) => cpus,
+        Limit::Cpu => match report.machine.pressure_cpu {
+            Some(pressure) => {
+                let waited = percent(f64::from(pressure) / 1000.0);
+                format!("{cpus}, and other programs wanted them: some thread waited for one {waited} of the time")
+            }
+            None => format!("{cpus}, and its threads waited for them"),
+        },
+        Limit::Device => {
+            let busy = report.machine.device_busy_ns.map(|busy| percent(busy as f64 / clock as f64));
+            let pressure = report.machine.pressure_io.map(|pressure| percent(f64::from(pressure) / 1000.0));
+            match (busy, pressure) {
+                (Some(busy), _) => format!("it was busy {busy} of the time; {cpus}"),
+                (None, Some(pressure)) => format!("somebody waited for one {pressure} of the time; {cpus}"),
+                (None, None) => cpus,
+            }
+        }
+        Limit::Stage(at) => format!("at work {} of the time; {cpus}", percent(units[at].share(clock))),
+        Limit::Buffers | Limit::Unknown => {
+            let closest = units.iter().max_by(|a, b| a.share(clock).total_cmp(&b.share(clock)));
+            let closest = closest
+                .map(|unit| format!("'{}' was busiest, {} of the time; ", unit.name(), percent(unit.share(clock))));
+            let waited =
+                units.iter().map(|unit| unit.sum(|stage| stage.blocked_ns) as f64 / clock as f64).fold(0.0, f64::max);
+            let waited = match found {
+                Limit::Buffers => format!("no buffer was free {} of the time; ", percent(waited)),
+                _ => String::new(),
+            };
+            format!("{waited}{}{cpus}", closest.unwrap_or_default())
+        }
+    }
+}
+
+/// What would make the run faster.
+pub(super) fn advice(found: Limit, report: &Report, units: &[Unit<'_>]) -> String {
+    match found {
+        Limit::Cpu if !has_all_cpus(report) => {
+            "the CPUs for itself, or a better nice value than theirs (`priority=nice-down-compute`, where that is allowed)"
+                .to_owned()
+        }
+        Limit::Cpu => {
+            "less to compute, or more CPUs; priorities can save switches only (`priority=nice-up-io`)".to_owned()
+        }
+        Limit::Device => {
+            "fewer bytes, or a faster device; that it never idles is what priorities can do (`priority=nice-down-io`)"
+                .to_owned()
+        }
+        Limit::Stage(at) => match units[at].stages.as_slice() {
+            [stage] if stage.kind == Kind::Compute && stage.copies > 1 && stage.copies >= report.cpus => {
+                let ran = (stage.user_ns + stage.system_ns) as f64 / stage.busy_ns.max(1) as f64;
+                format!(
+                    "'{}' has a copy for each CPU already, but ran for {:.0} % only of the time that it was at work: what does it wait for?",
+                    stage.name,
+                    ran * 100.0
+                )
+            }
+            [stage] if stage.kind == Kind::Compute && stage.can_fork => {
+                let copies = stage.copies + 1;
+                let lacks_workers = stage.place == "workers" && report.workers < copies;
+                let workers = if lacks_workers { format!("workers={copies} ") } else { String::new() };
+                format!("more copies of it (`{workers}fork={}*{copies}`), or less to compute in it", stage.name)
+            }
+            [stage] if stage.kind == Kind::Compute => {
+                format!(
+                    "'{}' works on one buffer at a time: split it in two, make it forkable, or give it less to compute",
+                    stage.name
+                )
+            }
+            [stage] if stage.can_fork => {
+                format!(
+                    "several requests at a time (`fork={}*{}`), or larger blocks (`block=`)",
+                    stage.name,
+                    stage.copies * 2
+                )
+            }
+            [stage] => {
+                format!("larger blocks (`block=`), or several requests at a time: make '{}' forkable", stage.name)
+            }
+            [stage, ..] if stage.place == JUNCTION => {
+                format!("less to do in junction '{}', whose work could be done in stages before or after it", stage.name)
+            }
+            several => {
+                let last = several.last().map_or("", |stage| stage.name.as_str());
+                format!("a thread for each of them (`split={last}`)")
+            }
+        },
+        Limit::Buffers => {
+            let most = report.pipelines.iter().map(|pipeline| pipeline.buffers).max().unwrap_or(1);
+            format!("more buffers (`buffers={}`)", most.saturating_mul(2))
+        }
+        Limit::Unknown => {
+            "whatever it waited for, which nobody counts; of a short run little can be told".to_owned()
+        }
+    }
+}
+
+impl fmt::Display for Limited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limited::Cpu => f.write_str("the CPUs"),
+            Limited::Device(name) if name.is_empty() => f.write_str("the device"),
+            Limited::Device(name) => write!(f, "the device {name}"),
+            Limited::Stage(name) if name.contains('+') => write!(f, "the stages '{name}' in turn"),
+            Limited::Stage(name) => write!(f, "stage '{name}'"),
+            Limited::Buffers => f.write_str("the number of buffers"),
+            Limited::Unknown => f.write_str("nothing that could be seen"),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, limited by {}: {}", time(self.clock_ns), self.limit, self.evidence)?;
+        if let (Some(times), Some(highest)) = (self.times_floor(), self.floors.first()) {
+            writeln!(
+                f,
+                "{times:.2} times its floor, which {} set{}",
+                highest.resource,
+                if is_many(&highest.resource) { "" } else { "s" }
+            )?;
+        }
+        for Floor { resource, ns, reckoned } in &self.floors {
+            writeln!(f, "  at least {:>7} by {resource} ({reckoned})", time(*ns))?;
+        }
+        write!(f, "faster by: {}", self.advice)
+    }
+}
+
+fn is_many(resource: &Limited) -> bool {
+    matches!(resource, Limited::Cpu) || matches!(resource, Limited::Stage(name) if name.contains('+'))
+}
+
+/// A time in nanoseconds in the unit that suits it, with three digits that count: `1.39 s`.
+pub fn time(ns: u64) -> String {
+    let (unit, length) = [("s", 1e9), ("ms", 1e6), ("us", 1e3)]
+        .into_iter()
+        .find(|&(_, length)| ns as f64 >= length)
+        .unwrap_or(("ns", 1.0));
+    three_digits(ns as f64 / length, unit)
+}
+
+/// A number of bytes in the unit that suits it, with three digits that count: `61.3 MB`.
+pub fn size(bytes: u64) -> String {
+    let (unit, length) = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)]
+        .into_iter()
+        .find(|&(_, length)| bytes as f64 >= length)
+        .unwrap_or(("bytes", 1.0));
+    three_digits(bytes as f64 / length, unit)
+}
+
+fn three_digits(number: f64, unit: &str) -> String {
+    let places = match number {
+        _ if unit == "bytes" || unit == "ns" || number >= 100.0 => 0,
+        number if number >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{number:.places$} {unit}")
+}

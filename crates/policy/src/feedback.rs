@@ -1,0 +1,293 @@
+//! A multi-level feedback queue: whom to run next, of threads that show by what they do how they want to be treated.
+//!
+//! Source: Patel, Hidalgo and Ismail, "Thread Scheduling" (a study of a user-level thread library at Rutgers), which varies two numbers:
+//! the *priority levels* and the *running time*. What they mean there it leaves to a document that is lost; so the rules are those
+//! of the textbook (Arpaci-Dusseau, "Operating Systems: Three Easy Pieces", chapter 8, rules 1 to 5), after Corbató, Daggett and Daley,
+//! "An Experimental Time-Sharing System" (1962):
+//!
+//! 1. Of two threads at different levels the one at the higher level runs.
+//! 2. Threads at one level take turns, in the order in which they came there.
+//! 3. A new thread begins at the highest level.
+//! 4. A thread that has used up the running time of its level goes down by one, however often it has given up its CPU meanwhile: waiting or
+//!    yielding in time earns nothing. At the lowest level it stays, and goes behind the others there.
+//! 5. From time to time, the *boost*, all threads go to the highest level: nobody starves, and who has changed is found out.
+//!
+//! Choices that the sources leave open: the running time is the same at every level (with Corbató it doubles). Who wakes or yields goes behind
+//! the others of its level, with what is left of its time there. Who was preempted by a higher level in the middle of its time goes before them, and loses
+//! nothing. A boost keeps the order: those of higher levels stay before those of lower ones; and what threads have used of their time they have
+//! used, since a boost more frequent than turns are long would otherwise let who runs do so for ever.
+//!
+//! # Who asks what
+//!
+//! The policy is a value without a clock. A world [enters](Feedback::enter) its threads, [queues](Feedback::queue) who becomes ready, [takes](Feedback::take)
+//! whom it runs next, and says [how long](Feedback::ran) a thread has run: at the moment at which [nothing is left](Feedback::left), where it can
+//! interrupt, or late, at the thread's next call, where it cannot. It calls [`Feedback::boost`] when the period of its
+//! [`Rules`] has passed. With several CPUs, the world says who may run [where](Feedback::take_if).
+
+mod boost;
+
+pub use self::boost::{Boost, ParseBoostError};
+
+use crate::units::{Span, ThreadId};
+
+/// What a feedback queue is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// How many levels there are; none counts as one.
+    pub levels: u32,
+    /// How long a thread may run at each level.
+    pub running_time: Span,
+    /// How often all threads go to the highest level.
+    pub boost: Boost,
+}
+
+impl Rules {
+    /// There are no more levels than this.
+    pub const MOST_LEVELS: u32 = 1_024;
+
+    /// How long a thread may run at a level before it goes down.
+    pub const fn running_time(&self, _: Level) -> Span {
+        self.running_time
+    }
+}
+
+impl Default for Rules {
+    /// Ten levels of 100 us, the smallest number of levels and the middle running time of the source (whose unit is our reading), and a boost
+    /// every hundred running times.
+    fn default() -> Rules {
+        Rules { levels: 10, running_time: Span::from_micros(100), boost: Boost::Every(Span::from_millis(10)) }
+    }
+}
+
+/// A level; 0 is the highest, and higher levels are smaller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Level(pub u32);
+
+/// What became of a thread's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It has some of its running time left.
+    GoesOn,
+    /// It has used it up, and is at the next level.
+    IsOver,
+}
+
+/// Nobody: the end of a list.
+const NOBODY: u32 = u32::MAX;
+
+/// What is known of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    /// How much of the running time of its level it has used.
+    used: Span,
+    level: u16,
+    /// How many boosts there had been when the level was written: before another one it is out of date.
+    boosts: u32,
+    /// Who waits behind it.
+    next: u32,
+}
+
+/// Who waits at a level: a list through the standings.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+const EMPTY: List = List { first: NOBODY, last: NOBODY };
+
+/// The queue, and what it knows of each thread; see the module.
+///
+/// Threads are small numbers, which index a table. Everything takes constant time, up to a look at the levels' bits, but for
+/// [`take_if`](Feedback::take_if).
+#[derive(Clone, Debug)]
+pub struct Feedback {
+    rules: Rules,
+    threads: Vec<Standing>,
+    levels: Vec<List>,
+    /// A bit for each level at which somebody waits.
+    occupied: Vec<u64>,
+    waiting: usize,
+    boosts: u32,
+}
+
+impl Feedback {
+    /// A queue of nobody.
+    pub fn new(rules: Rules) -> Feedback {
+        let levels = rules.levels.clamp(1, Rules::MOST_LEVELS) as usize;
+        Feedback {
+            rules,
+            threads: Vec::new(),
+            levels: vec![EMPTY; levels],
+            occupied: vec![0; levels.div_ceil(64)],
+            waiting: 0,
+            boosts: 0,
+        }
+    }
+
+    /// What it is made of.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// A new thread of this number begins, at the highest level and with nothing used. It does not wait yet.
+    pub fn enter(&mut self, thread: ThreadId) {
+        let fresh = Standing { used: Span::ZERO, level: 0, boosts: self.boosts, next: NOBODY };
+        if thread.index() >= self.threads.len() {
+            self.threads.resize(thread.index() + 1, fresh);
+        }
+        self.threads[thread.index()] = fresh;
+    }
+
+    /// The standing of a thread, after the last boost.
+    fn standing(&mut self, thread: ThreadId) -> &mut Standing {
+        let boosts = self.boosts;
+        let standing = &mut self.threads[thread.index()];
+        if standing.boosts != boosts {
+            (standing.level, standing.boosts) = (0, boosts);
+        }
+        standing
+    }
+
+    /// The level of a thread that has [entered](Feedback::enter).
+    #[inline]
+    pub fn level(&self, thread: ThreadId) -> Level {
+        let standing = &self.threads[thread.index()];
+        if standing.boosts == self.boosts { Level(standing.level.into()) } else { Level(0) }
+    }
+
+    /// How much longer a thread may run before it goes down.
+    #[inline]
+    pub fn left(&self, thread: ThreadId) -> Span {
+        self.rules.running_time(self.level(thread)) - self.threads[thread.index()].used
+    }
+
+    /// A thread has run for so long. Where that uses up its running time it is at the next level from now on, with nothing used; what it ran
+    /// beyond its time is forgiven.
+    #[inline]
+    pub fn ran(&mut self, thread: ThreadId, span: Span) -> Turn {
+        let left = self.left(thread);
+        let lowest = self.levels.len() as u16 - 1;
+        let standing = self.standing(thread);
+        if span < left {
+            standing.used += span;
+            return Turn::GoesOn;
+        }
+        standing.used = Span::ZERO;
+        standing.level = (standing.level + 1).min(lowest);
+        Turn::IsOver
+    }
+
+    /// A thread that does not wait does so from now on: behind the others of its level.
+    pub fn queue(&mut self, thread: ThreadId) {
+        let level = self.standing(thread).level as usize;
+        self.standing(thread).next = NOBODY;
+        let last = std::mem::replace(&mut self.levels[level].last, thread.0);
+        match self.threads.get_mut(last as usize) {
+            Some(last) => last.next = thread.0,
+            None => self.levels[level].first = thread.0,
+        }
+        self.is_occupied(level);
+    }
+
+    /// A thread that was preempted by a higher level waits from now on. In the middle of its running time it does so before the others of its
+    /// level, else behind them.
+    pub fn queue_again(&mut self, thread: ThreadId) {
+        if self.standing(thread).used.is_zero() {
+            return self.queue(thread);
+        }
+        let level = self.standing(thread).level as usize;
+        let next = std::mem::replace(&mut self.levels[level].first, thread.0);
+        self.standing(thread).next = next;
+        if next == NOBODY {
+            self.levels[level].last = thread.0;
+        }
+        self.is_occupied(level);
+    }
+
+    fn is_occupied(&mut self, level: usize) {
+        self.occupied[level / 64] |= 1 << (level % 64);
+        self.waiting += 1;
+    }
+
+    /// The highest level at which somebody waits.
+    #[inline]
+    pub fn highest(&self) -> Option<Level> {
+        let (index, word) = self.occupied.iter().enumerate().find(|(_, word)| **word != 0)?;
+        Some(Level(index as u32 * 64 + word.trailing_zeros()))
+    }
+
+    /// Takes the thread that is to run next out of the queue: the first at the highest level at which any waits.
+    #[inline]
+    pub fn take(&mut self) -> Option<ThreadId> {
+        self.take_if(|_| true)
+    }
+
+    /// The same among some: the first of them at the highest level at which any of them waits. Looks at those before it.
+    pub fn take_if(&mut self, may_run: impl Fn(ThreadId) -> bool) -> Option<ThreadId> {
+        let (level, before, thread) = self.find(may_run)?;
+        let next = self.threads[thread.index()].next;
+        match before {
+            None => self.levels[level].first = next,
+            Some(before) => self.threads[before.index()].next = next,
+        }
+        if next == NOBODY {
+            self.levels[level].last = before.map_or(NOBODY, |before| before.0);
+        }
+        if self.levels[level].first == NOBODY {
+            self.occupied[level / 64] &= !(1 << (level % 64));
+        }
+        self.waiting -= 1;
+        Some(thread)
+    }
+
+    /// The level of the thread that [`take_if`](Feedback::take_if) would take.
+    pub fn highest_if(&self, may_run: impl Fn(ThreadId) -> bool) -> Option<Level> {
+        self.find(may_run).map(|(level, ..)| Level(level as u32))
+    }
+
+    /// The first of some, with its level and who waits before it there.
+    #[inline]
+    fn find(&self, may_run: impl Fn(ThreadId) -> bool) -> Option<(usize, Option<ThreadId>, ThreadId)> {
+        let occupied = (self.highest()?.0 as usize..self.levels.len())
+            .filter(|level| self.occupied[level / 64] >> (level % 64) & 1 == 1);
+        for level in occupied {
+            let (mut before, mut at) = (None, self.levels[level].first);
+            while at != NOBODY {
+                let thread = ThreadId(at);
+                if may_run(thread) {
+                    return Some((level, before, thread));
+                }
+                before = Some(thread);
+                at = self.threads[thread.index()].next;
+            }
+        }
+        None
+    }
+
+    /// All threads, wherever they are, go to the highest level, with what they have left of their time. Those who wait keep their order.
+    pub fn boost(&mut self) {
+        self.boosts = self.boosts.wrapping_add(1);
+        let mut all = EMPTY;
+        for level in &mut self.levels {
+            let List { first, last } = std::mem::replace(level, EMPTY);
+            match self.threads.get_mut(all.last as usize) {
+                _ if first == NOBODY => continue,
+                Some(before) => before.next = first,
+                None => all.first = first,
+            }
+            all.last = last;
+        }
+        self.levels[0] = all;
+        self.occupied.fill(0);
+        self.occupied[0] = u64::from(all.first != NOBODY);
+    }
+
+    /// How many threads wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+}
+
+#[cfg(test)]
+mod tests;

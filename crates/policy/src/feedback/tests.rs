@@ -1,0 +1,237 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn us(n: u64) -> Span {
+    Span::from_micros(n)
+}
+
+/// Three levels of 100 us, and so many threads that have entered and wait.
+fn queue(threads: u32) -> Feedback {
+    let mut queue = Feedback::new(Rules { levels: 3, ..Rules::default() });
+    for thread in (0..threads).map(ThreadId) {
+        queue.enter(thread);
+        queue.queue(thread);
+    }
+    queue
+}
+
+fn take_all(queue: &mut Feedback) -> Vec<u32> {
+    std::iter::from_fn(|| queue.take()).map(|thread| thread.0).collect()
+}
+
+const A: ThreadId = ThreadId(0);
+const B: ThreadId = ThreadId(1);
+
+#[test]
+fn a_thread_goes_down_when_it_has_used_up_its_running_time_and_stays_at_the_bottom() {
+    let mut queue = queue(1);
+    queue.take();
+    let levels: Vec<(Turn, u32)> = (0..6).map(|_| (queue.ran(A, us(50)), queue.level(A).0)).collect();
+    let (on, over) = (Turn::GoesOn, Turn::IsOver);
+    assert_eq!(levels, [(on, 0), (over, 1), (on, 1), (over, 2), (on, 2), (over, 2)]);
+}
+
+#[test]
+fn giving_up_the_cpu_in_time_earns_nothing() {
+    let mut queue = queue(2);
+    for _ in 0..2 {
+        assert_eq!(queue.take(), Some(A));
+        assert_eq!(queue.ran(A, us(40)), Turn::GoesOn);
+        queue.queue(A);
+        assert_eq!(queue.take(), Some(B));
+        queue.queue(B);
+    }
+    assert_eq!(queue.left(A), us(20));
+    assert_eq!(queue.take(), Some(A));
+    assert_eq!(queue.ran(A, us(20)), Turn::IsOver);
+    assert_eq!((queue.level(A), queue.left(A)), (Level(1), us(100)));
+}
+
+#[test]
+fn higher_levels_go_first_and_within_one_it_is_first_come_first_served() {
+    let mut queue = queue(4);
+    queue.take();
+    queue.ran(A, us(100));
+    queue.queue(A);
+    assert_eq!(queue.highest(), Some(Level(0)));
+    assert_eq!(take_all(&mut queue), [1, 2, 3, 0]);
+    assert_eq!((queue.highest(), queue.waiting()), (None, 0));
+}
+
+#[test]
+fn who_is_preempted_in_the_middle_of_its_time_goes_first_and_at_its_end_last() {
+    let mut queue = queue(3);
+    queue.take();
+    queue.ran(A, us(30));
+    queue.queue_again(A);
+    assert_eq!(queue.take(), Some(A), "with 70 us left");
+    queue.ran(A, us(70));
+    queue.take();
+    queue.ran(B, us(100));
+    // Both are at level 1 with nothing used.
+    queue.queue(B);
+    queue.queue_again(A);
+    assert_eq!(take_all(&mut queue), [2, 1, 0]);
+}
+
+#[test]
+fn a_boost_brings_all_up_in_order_whether_they_wait_or_not() {
+    let mut queue = queue(4);
+    for _ in 0..2 {
+        let thread = queue.take().unwrap();
+        queue.ran(thread, us(100));
+        queue.queue(thread);
+    }
+    let runs = queue.take().unwrap();
+    queue.ran(runs, us(120));
+    queue.ran(runs, us(30));
+    assert_eq!((runs, queue.level(runs)), (ThreadId(2), Level(1)));
+    queue.boost();
+    assert_eq!((queue.level(runs), queue.left(runs)), (Level(0), us(70)), "a boost renews nobody's turn");
+    queue.queue(runs);
+    assert_eq!(take_all(&mut queue), [3, 0, 1, 2]);
+}
+
+#[test]
+fn time_beyond_the_running_time_is_forgiven() {
+    let mut queue = queue(1);
+    queue.take();
+    assert_eq!(queue.ran(A, us(1_000)), Turn::IsOver);
+    assert_eq!((queue.level(A), queue.left(A)), (Level(1), us(100)));
+}
+
+#[test]
+fn some_are_passed_over_where_they_may_not_run() {
+    let mut queue = queue(4);
+    let odd = |thread: ThreadId| thread.0 % 2 == 1;
+    queue.take();
+    queue.take();
+    queue.ran(B, us(100));
+    queue.queue(B);
+    assert_eq!(queue.highest_if(odd), Some(Level(0)));
+    assert_eq!(queue.take_if(odd), Some(ThreadId(3)));
+    assert_eq!((queue.highest_if(odd), queue.take_if(odd)), (Some(Level(1)), Some(B)));
+    assert_eq!(queue.take_if(odd), None);
+    assert_eq!(take_all(&mut queue), [2]);
+}
+
+#[test]
+fn what_is_no_boost_says_why() {
+    let why = |text: &str| text.parse::<Boost>().unwrap_err().to_string();
+    assert!(why("0 us").contains("`never`"), "{}", why("0 us"));
+    assert!(why("often").contains("`never`"), "{}", why("often"));
+    for boost in [Boost::Never, Boost::Every(us(7))] {
+        assert_eq!(boost.to_string().parse(), Ok(boost));
+    }
+}
+
+/// The same queue as plain as can be: a list of all that wait for each level, and what each thread has used.
+struct Plain {
+    levels: Vec<Vec<u32>>,
+    of: Vec<(usize, Span)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Take,
+    TakeSome(u32),
+    Run(usize, u64),
+    Queue(usize),
+    QueueAgain(usize),
+    Boost,
+}
+
+fn any_call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        4 => Just(Call::Take),
+        2 => (0_u32..8).prop_map(Call::TakeSome),
+        5 => (0_usize..8, 0_u64..130).prop_map(|(thread, micros)| Call::Run(thread, micros)),
+        4 => (0_usize..8).prop_map(Call::Queue),
+        2 => (0_usize..8).prop_map(Call::QueueAgain),
+        1 => Just(Call::Boost),
+    ]
+}
+
+proptest! {
+    /// Nobody is lost or there twice, levels are served in order, and nobody is passed over who may run.
+    #[test]
+    fn the_queue_does_what_a_plain_one_does(levels in 1_u32..80, calls in prop::collection::vec(any_call(), 1..120)) {
+        let rules = Rules { levels, ..Rules::default() };
+        let mut queue = Feedback::new(rules);
+        let mut plain = Plain { levels: vec![Vec::new(); levels as usize], of: vec![(0, Span::ZERO); 8] };
+        (0..8).for_each(|thread| queue.enter(ThreadId(thread)));
+        for call in calls {
+            let waits = |plain: &Plain, thread: usize| plain.levels.iter().flatten().any(|&other| other == thread as u32);
+            match call {
+                Call::Take | Call::TakeSome(_) => {
+                    let barred = if let Call::TakeSome(barred) = call { barred } else { 8 };
+                    let found = plain.levels.iter_mut().find_map(|level| {
+                        let place = level.iter().position(|&thread| thread != barred)?;
+                        Some(level.remove(place))
+                    });
+                    prop_assert_eq!(queue.take_if(|thread| thread.0 != barred), found.map(ThreadId));
+                }
+                Call::Run(thread, micros) if !waits(&plain, thread) => {
+                    let (level, used) = &mut plain.of[thread];
+                    *used += us(micros);
+                    let is_over = *used >= rules.running_time;
+                    if is_over {
+                        (*level, *used) = ((*level + 1).min(levels as usize - 1), Span::ZERO);
+                    }
+                    let turn = if is_over { Turn::IsOver } else { Turn::GoesOn };
+                    prop_assert_eq!(queue.ran(ThreadId(thread as u32), us(micros)), turn);
+                }
+                Call::Queue(thread) if !waits(&plain, thread) => {
+                    queue.queue(ThreadId(thread as u32));
+                    plain.levels[plain.of[thread].0].push(thread as u32);
+                }
+                Call::QueueAgain(thread) if !waits(&plain, thread) => {
+                    queue.queue_again(ThreadId(thread as u32));
+                    let (level, used) = plain.of[thread];
+                    let place = if used.is_zero() { plain.levels[level].len() } else { 0 };
+                    plain.levels[level].insert(place, thread as u32);
+                }
+                Call::Boost => {
+                    queue.boost();
+                    plain.levels[0] = plain.levels.iter_mut().flat_map(std::mem::take).collect();
+                    plain.of.iter_mut().for_each(|of| of.0 = 0);
+                }
+                _ => {}
+            }
+            prop_assert_eq!(queue.waiting(), plain.levels.iter().map(Vec::len).sum::<usize>());
+            let highest = plain.levels.iter().position(|level| !level.is_empty());
+            prop_assert_eq!(queue.highest(), highest.map(|level| Level(level as u32)));
+            for (thread, &(level, used)) in plain.of.iter().enumerate() {
+                let thread = ThreadId(thread as u32);
+                prop_assert_eq!((queue.level(thread).0 as usize, queue.left(thread)), (level, us(100) - used));
+            }
+        }
+    }
+
+    /// Under a boost nobody waits for ever: of threads that all compute without end each has a turn again.
+    #[test]
+    fn with_a_boost_nobody_starves(threads in 2_u32..12, levels in 1_u32..6, newcomer in any::<bool>()) {
+        let mut queue = Feedback::new(Rules { levels, ..Rules::default() });
+        for thread in (0..threads).map(ThreadId) {
+            queue.enter(thread);
+            queue.queue(thread);
+        }
+        let mut turns = vec![0; threads as usize];
+        for turn in 0..50 * threads {
+            // The newcomer always comes back at the highest level.
+            if turn % (3 * threads) == 0 {
+                queue.boost();
+            }
+            let thread = queue.take().unwrap();
+            turns[thread.index()] += 1;
+            if newcomer && thread == A {
+                queue.enter(A);
+            } else {
+                queue.ran(thread, us(100));
+            }
+            queue.queue(thread);
+        }
+        prop_assert!(turns.iter().all(|&turns| turns >= 10), "{:?}", turns);
+    }
+}

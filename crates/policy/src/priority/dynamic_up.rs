@@ -1,0 +1,46 @@
+//! Dynamic up: a stage that finds its output backed up lowers itself, once and for ever.
+//!
+//! Source: Roysden, section 4, "Adjusting scheduling": "a stage calls nice up - permanently lowers its priority - if it observes a two
+//! or more buffers in its output queue when it conveyed a completed buffer. The priority is lowered only once". It needs no
+//! privileges, as nobody does to lower himself.
+//!
+//! Choice: the buffer that is being conveyed is one of the two. The source counts what is in the queue *when it conveyed*, and
+//! where it means those before it, in its second rule, it says "other buffers". So one other is enough.
+//!
+//! What came of it in the source: 1 % for a program that computes, nothing for one that reads and writes. Sooner or later all stages
+//! that are ever ahead have lowered themselves, and then all are equal again.
+
+use super::Favour;
+
+/// So many buffers in the output queue are a backup, the conveyed one included.
+const BACKUP: u32 = 2;
+
+/// Whether the output queue is backed up, with so many buffers besides the conveyed one.
+pub(super) const fn is_backed_up(others_in_output: u32) -> bool {
+    others_in_output >= BACKUP - 1
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DynamicUp;
+
+impl DynamicUp {
+    pub(super) fn conveyed(&self, now: Favour, others_in_output: u32) -> Favour {
+        if is_backed_up(others_in_output) { Favour::Lowered } else { now }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kind, Rule};
+    use super::*;
+
+    #[test]
+    fn a_second_buffer_in_the_output_lowers_and_nothing_raises_again() {
+        let mut stage = Rule::DynamicUp.stage(Kind::Io);
+        assert_eq!(stage.begin(), Favour::Neutral);
+        assert_eq!(stage.conveyed(0), None);
+        assert_eq!(stage.accepted(7), None);
+        assert_eq!(stage.conveyed(1), Some(Favour::Lowered));
+        assert_eq!((stage.conveyed(5), stage.conveyed(0)), (None, None));
+    }
+}

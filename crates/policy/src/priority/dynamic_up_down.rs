@@ -1,0 +1,41 @@
+//! Dynamic up and down: a stage that finds its output backed up lowers itself until it finds it empty.
+//!
+//! Source: Roysden, section 4, "Adjusting scheduling": "the thread calls nice up if it sees a backup and does not already have a lowered
+//! priority (as in the first). The thread also calls nice down if it sees no other buffers when it conveys and if it has a lower
+//! priority. This technique requires superuser privileges." Without them, where the kernel refuses the way back, it is dynamic-up.
+//!
+//! With a backup of two, the conveyed buffer included, nothing lies between the two conditions: every round in which the queue was empty
+//! before and was not the last time costs a system call. That is the source's rule, and kept.
+
+use super::Favour;
+use super::dynamic_up::is_backed_up;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DynamicUpDown;
+
+impl DynamicUpDown {
+    pub(super) fn conveyed(&self, now: Favour, others_in_output: u32) -> Favour {
+        match others_in_output {
+            0 => Favour::Neutral,
+            others if is_backed_up(others) => Favour::Lowered,
+            _ => now,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kind, Rule};
+    use super::*;
+
+    #[test]
+    fn an_empty_output_takes_back_what_a_backup_has_done() {
+        let mut stage = Rule::DynamicUpDown.stage(Kind::Io);
+        assert_eq!(stage.begin(), Favour::Neutral);
+        assert_eq!(stage.conveyed(0), None);
+        assert_eq!(stage.conveyed(2), Some(Favour::Lowered));
+        assert_eq!(stage.conveyed(1), None);
+        assert_eq!(stage.conveyed(0), Some(Favour::Neutral));
+        assert_eq!(stage.conveyed(1), Some(Favour::Lowered));
+    }
+}

@@ -1,0 +1,175 @@
+//! `pthread_barrier_*`: a barrier of this process is one of ours from its beginning to its end.
+//!
+//! What the program has is a `pthread_barrier_t` of 32 bytes. A barrier of ours is elsewhere, and in the 32 bytes stands where, and
+//! a seal by which it is told from one of the C library's. Barriers that processes share are left to the C library.
+//!
+//! The C library allows to destroy a barrier as soon as one of its threads has come through, while the others are on their way out.
+//! So does this: whoever waits has a share in the barrier, which is gone with the last one.
+
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use account::{Reason, Subject};
+use libc::{pthread_barrier_t, pthread_barrierattr_t};
+use wait::Barrier;
+use wait::seat::{Seat, Seats};
+
+use crate::bypass;
+use crate::keeping_errno;
+use crate::originals::originals;
+use crate::register::Register;
+use crate::settings::Settings;
+
+originals! {
+    fn pthread_barrier_init(barrier: *mut pthread_barrier_t, attributes: *const pthread_barrierattr_t, count: u32) -> c_int;
+    fn pthread_barrier_destroy(barrier: *mut pthread_barrier_t) -> c_int;
+    fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int;
+}
+
+/// The most parties that a barrier of ours has: each takes some memory.
+const MOST_PARTIES: u32 = 4096;
+
+/// Which barriers of ours there are.
+static REGISTER: Register = Register::new();
+
+/// What stands in a `pthread_barrier_t` in place of the C library's barrier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+struct Deed {
+    /// Owned, by an [`Arc`].
+    seats: *const Seats,
+    /// Of this deed at this address: no barrier of the C library's has it, nor a copy of this one elsewhere.
+    seal: u64,
+    /// Its number in the register.
+    number: usize,
+}
+
+const _: () = assert!(size_of::<Deed>() <= size_of::<pthread_barrier_t>());
+const _: () = assert!(align_of::<Deed>() <= align_of::<pthread_barrier_t>());
+
+impl Deed {
+    fn new(barrier: *const pthread_barrier_t, seats: *const Seats, number: usize) -> Deed {
+        Deed { seats, seal: Self::seal(barrier, seats, number), number }
+    }
+
+    /// In the C library's barrier the upper half of the seal is 0 or 128.
+    fn seal(barrier: *const pthread_barrier_t, seats: *const Seats, number: usize) -> u64 {
+        let mixed = (barrier.addr() ^ seats.addr().rotate_left(16) ^ number) as u64;
+        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63
+    }
+
+    /// The deed at this address, if there is one.
+    ///
+    /// # Safety
+    /// There are 32 bytes, which nobody changes meanwhile.
+    unsafe fn at(barrier: *const pthread_barrier_t) -> Option<Deed> {
+        // SAFETY: the caller says so; any bytes are a deed, if not a true one.
+        let deed = unsafe { barrier.cast::<Deed>().read() };
+        (deed.seal == Self::seal(barrier, deed.seats, deed.number)).then_some(deed)
+    }
+
+    /// Ends the barrier that the deed is of.
+    ///
+    /// # Safety
+    /// The deed is true, no thread will come to the barrier any more, and this is done once.
+    unsafe fn end(self) {
+        REGISTER.remove(self.number);
+        // SAFETY: the deed owns its share, until now.
+        unsafe { Arc::from_raw(self.seats) }.close();
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_barrier_init(
+    barrier: *mut pthread_barrier_t,
+    attributes: *const pthread_barrierattr_t,
+    count: u32,
+) -> c_int {
+    // SAFETY: the caller's attributes.
+    match keeping_errno(|| unsafe { ours(barrier, attributes, count) }) {
+        Some(deed) => {
+            // SAFETY: the caller has the room.
+            unsafe { barrier.cast::<Deed>().write(deed) };
+            0
+        }
+        // SAFETY: the caller's own call.
+        None => unsafe { original::pthread_barrier_init(barrier, attributes, count) },
+    }
+}
+
+/// A barrier of ours, where there can be one.
+unsafe fn ours(barrier: *mut pthread_barrier_t, attributes: *const pthread_barrierattr_t, count: u32) -> Option<Deed> {
+    let settings = Settings::begun();
+    // SAFETY: the caller has the room, and nobody else uses it yet.
+    let earlier = unsafe { Deed::at(barrier) };
+    if let Some(earlier) = earlier.filter(|deed| REGISTER.holds(deed.number, barrier.addr())) {
+        // The program has forgotten a barrier, as on a stack, and nobody can find it any more.
+        // SAFETY: the register says that the deed is true.
+        unsafe { earlier.end() };
+    }
+    let mut shared = libc::PTHREAD_PROCESS_PRIVATE;
+    if !attributes.is_null() {
+        // SAFETY: the caller has initialised them.
+        unsafe { libc::pthread_barrierattr_getpshared(attributes, &raw mut shared) };
+    }
+    if shared != libc::PTHREAD_PROCESS_PRIVATE {
+        settings.page.leave(Subject::Barrier, Reason::ProcessShared, 1);
+        return None;
+    }
+    if bypass::is_bypassed() {
+        settings.page.leave(Subject::Barrier, Reason::DeepBinding, 1);
+        return None;
+    }
+    // The original knows what to say of no parties.
+    if count == 0 {
+        return None;
+    }
+    let number = (count <= MOST_PARTIES).then(|| REGISTER.add(barrier.addr())).flatten();
+    let Some(number) = number else {
+        settings.page.leave(Subject::Barrier, Reason::TooMany, 1);
+        return None;
+    };
+    let seats = Arc::new(Seats::new(Barrier::with(count, settings.of_teams())));
+    Some(Deed::new(barrier, Arc::into_raw(seats), number))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_barrier_destroy(barrier: *mut pthread_barrier_t) -> c_int {
+    // SAFETY: the caller has initialised it, and no thread will come to it any more.
+    let Some(deed) = (unsafe { Deed::at(barrier) }) else {
+        // SAFETY: the caller's own call.
+        return unsafe { original::pthread_barrier_destroy(barrier) };
+    };
+    // SAFETY: as above; nobody finds the deed any more.
+    keeping_errno(|| unsafe {
+        barrier.write_bytes(0, 1);
+        deed.end();
+    });
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
+    // SAFETY: the caller has initialised it, and it is not destroyed before all have arrived.
+    match unsafe { Deed::at(barrier) }.zip(Settings::get()) {
+        Some((deed, settings)) => {
+            // SAFETY: the deed owns a share, and is not destroyed before this thread has arrived, which it does with a share of its own.
+            let seats = ManuallyDrop::new(unsafe { Arc::from_raw(deed.seats) });
+            keeping_errno(|| wait(Seat::of(&seats), settings, Subject::Barrier))
+        }
+        // SAFETY: the caller's own call.
+        None => unsafe { original::pthread_barrier_wait(barrier) },
+    }
+}
+
+/// Waits, and says what the original would of who leads.
+fn wait(seat: Seat, settings: &Settings, subject: Subject) -> c_int {
+    let tally = settings.tally(subject);
+    tally.waited(1);
+    let leads = seat.with(|party, _| {
+        party.count_at(&tally.counters);
+        party.wait().is_leader()
+    });
+    if leads == Some(true) { libc::PTHREAD_BARRIER_SERIAL_THREAD } else { 0 }
+}

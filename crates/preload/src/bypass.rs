@@ -1,0 +1,99 @@
+//! `dlopen`: notes whether there may be libraries that call the C library past this one.
+//!
+//! A library that is loaded with `RTLD_DEEPBIND`, or into a namespace of its own, finds the C library's functions before ours. If it
+//! signals a condition variable, nobody who looks out for signals is told; and a barrier of ours it takes for the C library's. So from then on
+//! both are left to the C library.
+//!
+//! The loader wants to know who calls it: where a library is searched for, and how, depends on that. So these two
+//! are no functions that call the original, but jump there, with the caller's return address where it was.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+#[cfg(target_arch = "x86_64")]
+use crate::originals::Original;
+
+/// There may be such libraries.
+static BYPASSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether some library may call the C library past this one.
+///
+/// It is told before such a library is there.
+pub(crate) fn is_bypassed() -> bool {
+    BYPASSED.load(SeqCst)
+}
+
+/// Looks for the originals.
+pub(crate) fn settle() {
+    #[cfg(target_arch = "x86_64")]
+    [&hooks::DLOPEN, &hooks::DLMOPEN].into_iter().for_each(Original::settle);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod hooks {
+    use std::ffi::c_void;
+
+    use super::BYPASSED;
+    use crate::originals::Original;
+
+    pub(super) static DLOPEN: Original = Original::new(c"dlopen");
+    pub(super) static DLMOPEN: Original = Original::new(c"dlmopen");
+
+    extern "C" fn dlopen_of_the_loader() -> *mut c_void {
+        DLOPEN.required()
+    }
+
+    extern "C" fn dlmopen_of_the_loader() -> *mut c_void {
+        DLMOPEN.required()
+    }
+
+    /// `void *dlopen(const char *path, int flags)`
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    unsafe extern "C" fn dlopen() {
+        std::arch::naked_asm!(
+            "endbr64",
+            "test esi, {deep_binding}",
+            "jz 2f",
+            "mov byte ptr [rip + {bypassed}], 1",
+            "2: push rdi",
+            "push rsi",
+            // A third, for the stack to be aligned.
+            "push rdx",
+            "call {original}",
+            "pop rdx",
+            "pop rsi",
+            "pop rdi",
+            "jmp rax",
+            deep_binding = const libc::RTLD_DEEPBIND,
+            bypassed = sym BYPASSED,
+            original = sym dlopen_of_the_loader,
+        )
+    }
+
+    /// `void *dlmopen(Lmid_t namespace, const char *path, int flags)`
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    unsafe extern "C" fn dlmopen() {
+        std::arch::naked_asm!(
+            "endbr64",
+            // The namespace of the program is the number zero.
+            "test rdi, rdi",
+            "jnz 2f",
+            "test edx, {deep_binding}",
+            "jz 3f",
+            "2: mov byte ptr [rip + {bypassed}], 1",
+            "3: push rdi",
+            "push rsi",
+            "push rdx",
+            "call {original}",
+            "pop rdx",
+            "pop rsi",
+            "pop rdi",
+            "jmp rax",
+            deep_binding = const libc::RTLD_DEEPBIND,
+            bypassed = sym BYPASSED,
+            original = sym dlmopen_of_the_loader,
+        )
+    }
+}

@@ -1,0 +1,52 @@
+//! `pthread_mutex_lock`: looks whether the owner gives the mutex back before it sleeps.
+//!
+//! The mutex stays the C library's. Who takes it while looking does so by the original's `trylock`, who does not by the original's `lock`, which
+//! sleeps.
+
+use std::ffi::c_int;
+
+use account::{Reason, Subject};
+use libc::pthread_mutex_t;
+
+use crate::layout;
+use crate::originals::originals;
+use crate::settings::Settings;
+use crate::site::{Site, Wait};
+
+originals! {
+    fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int;
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller has initialised it.
+    if unsafe { layout::Mutex::of(mutex) }.is_free() {
+        // SAFETY: the caller's own call.
+        return unsafe { original::pthread_mutex_lock(mutex) };
+    }
+    // SAFETY: as above.
+    unsafe { contended(mutex) }
+}
+
+#[cold]
+unsafe fn contended(mutex: *mut pthread_mutex_t) -> c_int {
+    let Some(settings) = Settings::get() else {
+        // SAFETY: the caller's own call.
+        return unsafe { original::pthread_mutex_lock(mutex) };
+    };
+    // SAFETY: the caller of `lock` has initialised it, and does not destroy it while it waits.
+    let seen = unsafe { layout::Mutex::of(mutex) };
+    if !seen.is_plain() {
+        settings.page.leave(Subject::Mutex, Reason::Kind, 1);
+        // SAFETY: the caller's own call.
+        return unsafe { original::pthread_mutex_lock(mutex) };
+    }
+    let wait = Wait::at(Subject::Mutex, settings);
+    // SAFETY: as above.
+    let taken = || seen.is_free() && unsafe { libc::pthread_mutex_trylock(mutex) } == 0;
+    if Site::of(mutex).look_ahead(&wait, taken) {
+        return 0;
+    }
+    // SAFETY: the caller's own call.
+    wait.sleep(|| unsafe { original::pthread_mutex_lock(mutex) })
+}

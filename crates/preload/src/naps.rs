@@ -1,0 +1,51 @@
+//! Sleeping where nobody wakes who sleeps.
+
+use std::ffi::c_void;
+
+use policy::Span;
+
+/// How long a thread sleeps at first, and at most.
+const FIRST: Span = Span::from_micros(10);
+const LONGEST: Span = Span::from_micros(500);
+
+/// The sleeps of one wait, each longer than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Naps {
+    next: Span,
+}
+
+impl Naps {
+    pub(crate) const fn new() -> Naps {
+        Naps { next: FIRST }
+    }
+
+    /// Sleeps for a while, or less where a signal comes. No thread is cancelled here.
+    pub(crate) fn nap(&mut self) {
+        let nanos = self.lengthen().as_nanos();
+        let time = libc::timespec {
+            tv_sec: (nanos / 1_000_000_000) as libc::time_t,
+            tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
+        };
+        // SAFETY: a time, and nowhere to say what is left of it.
+        unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, std::ptr::null_mut::<c_void>()) };
+    }
+
+    /// How long to sleep now.
+    fn lengthen(&mut self) -> Span {
+        let length = self.next;
+        self.next = (length + length).min(LONGEST);
+        length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_become_longer_up_to_a_limit() {
+        let mut naps = Naps::new();
+        let micros: Vec<u64> = (0..8).map(|_| naps.lengthen().as_nanos() / 1_000).collect();
+        assert_eq!(micros, [10, 20, 40, 80, 160, 320, 500, 500]);
+    }
+}

@@ -1,0 +1,183 @@
+//! What the programs and libraries that are loaded into this process import: by the names of functions it shows what they may do.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
+
+use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};
+
+/// An entry of an object's dynamic section.
+#[repr(C)]
+struct Dynamic {
+    tag: i64,
+    value: u64,
+}
+
+/// A relocation: the loader is to put something in a place.
+#[repr(C)]
+struct Relocation {
+    offset: u64,
+    info: u64,
+    addend: i64,
+}
+
+/// Tags of dynamic sections.
+mod tag {
+    pub(super) const NULL: i64 = 0;
+    pub(super) const PLT_SIZE: i64 = 2;
+    pub(super) const STRINGS: i64 = 5;
+    pub(super) const SYMBOLS: i64 = 6;
+    pub(super) const RELOCATIONS: i64 = 7;
+    pub(super) const RELOCATIONS_SIZE: i64 = 8;
+    pub(super) const PLT: i64 = 23;
+    pub(super) const RELATIVE_COUNT: i64 = 0x6fff_fff9;
+}
+
+/// How often objects have been loaded so far: what was found out by [`imports`] holds as long as this does not change.
+pub(crate) fn loads() -> u64 {
+    let mut loads = 0;
+    each(|info| {
+        loads = info.dlpi_adds;
+        false
+    });
+    loads
+}
+
+/// Tells the names of all that the loaded objects import. A name may come several times. Takes no memory.
+pub(crate) fn imports(mut tell: impl FnMut(&CStr)) {
+    each(|info| {
+        // SAFETY: the loader does not unload an object while it tells of it.
+        unsafe { imports_of(info, &mut tell) };
+        true
+    });
+}
+
+/// From where to where the object is in memory that has this address in it.
+pub(crate) fn around(address: usize) -> Option<Range<usize>> {
+    let mut found = None;
+    each(|info| {
+        // SAFETY: the loader does not unload an object while it tells of it.
+        let loaded = unsafe { headers(info) }.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        let ranges = loaded.map(|header| {
+            let start = (info.dlpi_addr + header.p_vaddr) as usize;
+            start..start + header.p_memsz as usize
+        });
+        let whole = ranges.reduce(|whole, range| whole.start.min(range.start)..whole.end.max(range.end));
+        found = whole.filter(|whole| whole.contains(&address));
+        found.is_none()
+    });
+    found
+}
+
+/// Tells of all objects, until told to stop.
+fn each<F: FnMut(&dl_phdr_info) -> bool>(mut tell: F) {
+    unsafe extern "C" fn visit<F: FnMut(&dl_phdr_info) -> bool>(
+        info: *mut dl_phdr_info,
+        _size: usize,
+        tell: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader passes what it was given, and a description that is there meanwhile.
+        let (info, tell) = unsafe { (&*info, &mut *tell.cast::<F>()) };
+        (!tell(info)).into()
+    }
+    // SAFETY: `visit` is called with `tell` only before this returns.
+    unsafe { libc::dl_iterate_phdr(Some(visit::<F>), (&raw mut tell).cast()) };
+}
+
+/// # Safety
+/// The object stays loaded meanwhile.
+unsafe fn headers(info: &dl_phdr_info) -> &[Elf64_Phdr] {
+    if info.dlpi_phdr.is_null() {
+        return &[];
+    }
+    // SAFETY: the loader says where they are, and how many.
+    unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) }
+}
+
+/// Whatever an object calls in another one, the loader has to put its address somewhere: so the relocations name it. (The
+/// table of symbols does not tell how long it is.)
+///
+/// # Safety
+/// The object stays loaded meanwhile.
+unsafe fn imports_of(info: &dl_phdr_info, tell: &mut impl FnMut(&CStr)) {
+    // SAFETY: as the caller's.
+    let headers = unsafe { headers(info) };
+    let Some(dynamic) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else { return };
+    let base = info.dlpi_addr;
+    // Loaders replace addresses in the file by those in memory, but not everywhere.
+    let at = |address: u64| if address < base { address + base } else { address };
+
+    let [mut strings, mut symbols, mut relocations, mut plt] = [0; 4];
+    let [mut relocations_size, mut plt_size, mut relative] = [0; 3];
+    let mut entry = (base + dynamic.p_vaddr) as *const Dynamic;
+    // SAFETY: a dynamic section ends with this tag.
+    while let Dynamic { tag, value } = unsafe { entry.read() }
+        && tag != tag::NULL
+    {
+        match tag {
+            tag::STRINGS => strings = at(value),
+            tag::SYMBOLS => symbols = at(value),
+            tag::RELOCATIONS => relocations = at(value),
+            tag::RELOCATIONS_SIZE => relocations_size = value,
+            tag::PLT => plt = at(value),
+            tag::PLT_SIZE => plt_size = value,
+            tag::RELATIVE_COUNT => relative = value,
+            _ => {}
+        }
+        // SAFETY: it was not the last.
+        entry = unsafe { entry.add(1) };
+    }
+    if strings == 0 || symbols == 0 {
+        return;
+    }
+    for (table, size, skipped) in [(plt, plt_size, 0), (relocations, relocations_size, relative as usize)] {
+        let length = size as usize / size_of::<Relocation>();
+        if table == 0 || length == 0 {
+            continue;
+        }
+        // SAFETY: the dynamic section says that it is there.
+        let table = unsafe { std::slice::from_raw_parts(table as *const Relocation, length) };
+        // The first ones name nothing: in large objects they are most.
+        for relocation in table.iter().skip(skipped) {
+            let number = relocation.info >> 32;
+            if number == 0 {
+                continue;
+            }
+            // SAFETY: a relocation's symbol is in the table of symbols, and its name in that of strings.
+            unsafe {
+                let symbol = &*(symbols as *const Elf64_Sym).add(number as usize);
+                // Else it is the object's own.
+                if symbol.st_shndx == 0 {
+                    tell(CStr::from_ptr((strings as *const c_char).add(symbol.st_name as usize)));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_program_calls_is_among_what_it_imports() {
+        let mut found = 0;
+        imports(|name| found += usize::from(name == c"dl_iterate_phdr"));
+        assert!(found > 0);
+        imports(|name| assert_ne!(name, c"imports_of"));
+    }
+
+    #[test]
+    fn loading_a_library_is_seen() {
+        let before = loads();
+        assert_eq!(loads(), before);
+        let library =
+            [c"libnss_dns.so.2", c"libanl.so.1", c"libthread_db.so.1", c"libnss_compat.so.2"].iter().find_map(|name| {
+                // SAFETY: a name with its zero.
+                let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY) };
+                (!library.is_null()).then_some(library)
+            });
+        if library.is_some() {
+            assert!(loads() > before);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The functions that would have been called without this library.
+
+mod private;
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A function that a later library has.
+///
+/// To look for it takes the loader's lock. While a library is loaded, its constructor runs under that lock, and may wait for another thread: so
+/// no thread may look then for what every program calls. What the C library has is [settled](Original::settle) at the beginning.
+pub(crate) struct Original {
+    name: &'static CStr,
+    /// Null until it has been looked for.
+    address: AtomicPtr<c_void>,
+}
+
+/// Stands for the address of what is not there, for good.
+static ABSENT: u8 = 0;
+
+impl Original {
+    pub(crate) const fn new(name: &'static CStr) -> Original {
+        Original { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Where it is; nothing where no library has it, which may be different later.
+    ///
+    /// Takes memory only where it is missing.
+    #[inline]
+    pub(crate) fn address(&self) -> Option<*mut c_void> {
+        let address = self.address.load(Relaxed);
+        if address.is_null() { self.look() } else { Some(address).filter(|address| !Self::is_absent(*address)) }
+    }
+
+    /// Looks for it once and for all: it is in the C library or nowhere.
+    pub(crate) fn settle(&self) {
+        let found = self.find();
+        self.address.store(if found.is_null() { (&raw const ABSENT).cast_mut().cast() } else { found }, Relaxed);
+    }
+
+    fn is_absent(address: *mut c_void) -> bool {
+        std::ptr::eq(address.cast_const().cast(), &raw const ABSENT)
+    }
+
+    fn find(&self) -> *mut c_void {
+        let address = newer(self.name);
+        if !address.is_null() {
+            return address;
+        }
+        // SAFETY: a handle that is always valid, and a text with its zero.
+        unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }
+    }
+
+    #[cold]
+    fn look(&self) -> Option<*mut c_void> {
+        let mut address = self.find();
+        if address.is_null() {
+            address = private::find(self.name).unwrap_or(address);
+        }
+        self.address.store(address, Relaxed);
+        (!address.is_null()).then_some(address)
+    }
+
+    /// As [`Original::address`], where the program cannot go on without it.
+    #[inline]
+    pub(crate) fn required(&self) -> *mut c_void {
+        match self.address() {
+            Some(address) => address,
+            None => missing(self.name),
+        }
+    }
+}
+
+/// Where the newer of two functions of this name is. Of condition variables the C library has two kinds on this architecture, and
+/// until 2022 who asked for no version of a function was given the one for the older kind.
+fn newer(name: &CStr) -> *mut c_void {
+    const OF_TWO_KINDS: [&CStr; 3] = [c"pthread_cond_wait", c"pthread_cond_signal", c"pthread_cond_broadcast"];
+    if cfg!(target_arch = "x86_64") && OF_TWO_KINDS.contains(&name) {
+        // SAFETY: a handle that is always valid, and texts with their zeros.
+        unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) }
+    } else {
+        std::ptr::null_mut()
+    }
+}
+
+/// The program has called a function that no library has: without this one it would not have begun.
+#[cold]
+pub(crate) fn missing(name: &CStr) -> ! {
+    for text in [c"rowlock: there is no ", name, c" in this program\n"] {
+        // SAFETY: a descriptor and bytes that are there.
+        unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.count_bytes()) };
+    }
+    std::process::abort()
+}
+
+/// A text with its zero, as C has it.
+pub(crate) const fn name(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
+
+/// Originals that must be there: a function of the same name and type for each, which calls it.
+macro_rules! originals {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
+        /// What would have been called without this library.
+        #[allow(non_snake_case)] // As their libraries call them.
+        #[allow(clippy::too_many_arguments)]
+        pub(crate) mod original {
+            #[allow(unused_imports)]
+            use super::*;
+
+            /// Where each of them is.
+            mod at {
+                $(
+                    #[allow(non_upper_case_globals)]
+                    pub(super) static $name: $crate::originals::Original =
+                        $crate::originals::Original::new($crate::originals::name(concat!(stringify!($name), "\0")));
+                )*
+            }
+
+            /// Looks for all of them once and for all: they are in the C library.
+            #[allow(dead_code)] // Others are not.
+            pub(crate) fn settle() {
+                $(at::$name.settle();)*
+            }
+
+            $(
+                #[inline]
+                pub(crate) unsafe fn $name($($argument: $type),*) $(-> $result)? {
+                    let address = at::$name.required();
+                    // SAFETY: it is the function of this name, which has this type.
+                    let function = unsafe {
+                        std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C-unwind" fn($($type),*) $(-> $result)?>(address)
+                    };
+                    // SAFETY: the caller's promise to it.
+                    unsafe { function($($argument),*) }
+                }
+            )*
+        }
+    };
+}
+pub(crate) use originals;

@@ -1,0 +1,40 @@
+//! `sem_wait`: looks whether somebody posts before it sleeps. The semaphore stays the C library's.
+
+use std::ffi::c_int;
+
+use account::Subject;
+use libc::sem_t;
+
+use crate::originals::originals;
+use crate::settings::Settings;
+use crate::site::{Site, Wait};
+use crate::{errno, set_errno};
+
+originals! {
+    fn sem_wait(semaphore: *mut sem_t) -> c_int;
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
+    let Some(settings) = Settings::get() else {
+        // SAFETY: the caller's own call.
+        return unsafe { original::sem_wait(semaphore) };
+    };
+    // A wait is where a thread can be cancelled, even if it need not wait.
+    // SAFETY: nothing here would have to be dropped.
+    unsafe { crate::pthread_testcancel() };
+    let errno = errno();
+    // SAFETY: the caller has initialised it, and does not destroy it while it waits.
+    let taken = || unsafe { libc::sem_trywait(semaphore) } == 0;
+    if taken() {
+        return 0;
+    }
+    let wait = Wait::at(Subject::Semaphore, settings);
+    let came = Site::of(semaphore).look_ahead(&wait, taken);
+    set_errno(errno);
+    if came {
+        return 0;
+    }
+    // SAFETY: the caller's own call.
+    wait.sleep(|| unsafe { original::sem_wait(semaphore) })
+}

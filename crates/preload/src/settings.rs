@@ -1,0 +1,104 @@
+//! How the threads of this program wait, as who started it says.
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use account::{Book, Environment, Page, Subject, Tally};
+use policy::Span;
+use policy::waiting::{Bound, Rule};
+use sys::shared_memory::View;
+use wait::{Costs, Waiting};
+
+/// What holds from the beginning of the process to its end.
+pub(crate) struct Settings {
+    pub(crate) rule: Rule,
+    /// How threads wait where another is to tell them something: see [`signalled`].
+    pub(crate) signalled: Waiting,
+    /// How threads wait here: with nothing left to be counted or measured. Those of a team wait by [`Settings::of_teams`].
+    pub(crate) waiting: Waiting,
+    /// How many CPUs there are for a team; zero where it has not been found out.
+    cpus: AtomicU32,
+    /// Where it is written what that came to.
+    pub(crate) page: &'static Page,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// How long the adaptive rule looks at barriers, in terms of CS.
+const BOUND: Bound = Bound::OfCs { thousandths: 2_400, plus: false };
+
+/// What things cost where nobody has said: on a virtual machine of our day.
+const USUAL: Costs = Costs {
+    cs: Span::from_micros(15),
+    margin: Span::from_nanos(7_500),
+    lone_yield: Span::from_nanos(500),
+    tick: Span::from_millis(4),
+};
+
+impl Settings {
+    /// Reads them if that has not been done yet. Takes memory then.
+    pub(crate) fn begun() -> &'static Settings {
+        SETTINGS.get_or_init(|| {
+            let environment = Environment::read(|name| std::env::var_os(name));
+            let costs = environment.costs.unwrap_or(USUAL);
+            let page = page(&environment, costs.cs);
+            // Exact only for teams: to look for quotas takes as long as all else here, and most programs have no teams.
+            let cpus = sys::cpus::allowed().map_or(1, |cpus| cpus.len() as u32);
+            let by = |rule| Waiting::by(rule).with_costs(costs).with_cpus(cpus).without_moves();
+            let (waiting, signalled) = (by(environment.rule), by(signalled(environment.rule)));
+            Settings { rule: environment.rule, waiting, signalled, cpus: AtomicU32::new(0), page }
+        })
+    }
+
+    /// They are there, unless the program has not begun yet. Never blocks.
+    #[inline]
+    pub(crate) fn get() -> Option<&'static Settings> {
+        SETTINGS.get()
+    }
+
+    /// How the threads of a team wait. The first time it reads files, and takes memory.
+    pub(crate) fn of_teams(&self) -> Waiting {
+        let known = self.cpus.load(Relaxed);
+        let cpus = if known > 0 { known } else { sys::cpus::usable() };
+        self.cpus.store(cpus, Relaxed);
+        self.waiting.with_cpus(cpus)
+    }
+
+    /// Where the calling thread counts its waits at this.
+    pub(crate) fn tally(&self, subject: Subject) -> &'static Tally {
+        // By CPUs rather than threads: few CPUs share a line then, however many threads there are.
+        self.page.tally(subject, sys::cpus::current() as usize)
+    }
+}
+
+/// By which rule threads wait at semaphores and condition variables, where they wait by this one at barriers.
+///
+/// As at a lock nobody knows who will come, so the adaptive rule takes them for locks, whose owners are soon done. But what is awaited here is
+/// mostly that another thread does something, which takes as long as to wake it, if it sleeps; who looks for a shorter time
+/// than that only finds who never sleeps. So the bound is that for barriers, and where looking is in vain, [`Luck`](policy::waiting::Luck) leaves it out.
+fn signalled(rule: Rule) -> Rule {
+    match rule {
+        Rule::Adaptive => Rule::TwoPhase(BOUND),
+        rule => rule,
+    }
+}
+
+/// A page of the book, or of nobody's.
+fn page(environment: &Environment, cs: Span) -> &'static Page {
+    static UNREAD: Page = Page::new();
+    /// Keeps the mapping.
+    static CLAIMED: OnceLock<View<Page>> = OnceLock::new();
+    let claim = || Book::open(environment.book.as_ref()?).ok()?.claim();
+    let page = claim().map_or(&UNREAD, |page| CLAIMED.get_or_init(|| page));
+    page.begin(std::process::id(), &name(), cs);
+    page
+}
+
+/// The program's name, as the kernel knows it.
+fn name() -> [u8; 16] {
+    let mut name = [0; 16];
+    // SAFETY: there is room for the answer.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    name
+}

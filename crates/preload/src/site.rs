@@ -1,0 +1,117 @@
+//! What is kept beside objects of the C library, which have no room for it: in one of a few sites, chosen by the object's
+//! address. Objects that share a site share what is remembered there, and nothing else.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use account::{Subject, Tally};
+use policy::waiting::{Luck, Rule};
+use policy::{Instant, Span};
+use wait::foreign::Place;
+use wait::lookers::Lookers;
+use wait::{Statistics, Waiting};
+
+use crate::settings::Settings;
+
+const SITES: usize = 256;
+/// How long a thread looks by a rule that never gives up.
+const LONGEST: Span = Span::from_millis(10);
+
+#[repr(align(64))]
+pub(crate) struct Site {
+    /// The rule's memory.
+    state: AtomicU64,
+    /// Of the spins here.
+    luck: AtomicU32,
+    /// Those who look out for signals here.
+    pub(crate) lookers: Lookers,
+}
+
+impl Site {
+    const fn new() -> Site {
+        Site { state: AtomicU64::new(0), luck: AtomicU32::new(0), lookers: Lookers::new() }
+    }
+
+    /// Where what is remembered of the object at this address is kept.
+    pub(crate) fn of<T>(object: *const T) -> &'static Site {
+        static ALL: [Site; SITES] = [const { Site::new() }; SITES];
+        // Objects are aligned, and often lie one behind the other in larger ones: all bits should count.
+        let mixed = (object.addr() as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &ALL[(mixed >> 56) as usize % SITES]
+    }
+
+    /// Whether there is any use in looking here before going to sleep, as far as that is known. Where not, the wait counts as
+    /// blocked.
+    pub(crate) fn is_worth_a_look(&self, wait: &Wait) -> bool {
+        // Two that write at a time lose some luck, which comes again.
+        let mut luck = Luck::from_word(self.luck.load(Relaxed));
+        let worth = match wait.settings.rule {
+            Rule::Adaptive => luck.spins(),
+            Rule::AlwaysBlock => false,
+            _ => true,
+        };
+        self.luck.store(luck.word(), Relaxed);
+        if !worth {
+            wait.tally.counters.merge(&Statistics { blocks: 1, ..Statistics::default() });
+        }
+        worth
+    }
+
+    /// Looks whether it has come for as long as the rule has it, and returns whether it has. Where it has not, the caller goes to
+    /// sleep. Takes no memory.
+    pub(crate) fn look(&self, wait: &Wait, has_come: impl FnMut() -> bool) -> bool {
+        let place = Place { state: &self.state, counters: &wait.tally.counters, waiting: wait.waiting, threads: 0 };
+        // Who never slept could not be cancelled, nor be called away by a signal's handler.
+        let is_endless = matches!(wait.settings.rule, Rule::AlwaysSpin | Rule::AlwaysYield);
+        let came = place.look_ahead(is_endless.then(|| now() + LONGEST), has_come);
+        let mut luck = Luck::from_word(self.luck.load(Relaxed));
+        if came {
+            luck.succeeds();
+        } else {
+            luck.fails();
+        }
+        self.luck.store(luck.word(), Relaxed);
+        came
+    }
+
+    /// Looks where that is of use.
+    pub(crate) fn look_ahead(&self, wait: &Wait, has_come: impl FnMut() -> bool) -> bool {
+        self.is_worth_a_look(wait) && self.look(wait, has_come)
+    }
+}
+
+/// A wait of the calling thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait {
+    settings: &'static Settings,
+    tally: &'static Tally,
+    waiting: Waiting,
+}
+
+impl Wait {
+    /// Begins one.
+    pub(crate) fn at(subject: Subject, settings: &'static Settings) -> Wait {
+        let waiting = match subject {
+            Subject::Condition | Subject::Semaphore => settings.signalled,
+            _ => settings.waiting,
+        };
+        let tally = settings.tally(subject);
+        tally.waited(1);
+        Wait { settings, tally, waiting }
+    }
+
+    /// Sleeps by the original, and counts for how long.
+    pub(crate) fn sleep<R>(&self, original: impl FnOnce() -> R) -> R {
+        let before = now();
+        let result = original();
+        self.tally.counters.slept(now().since(before));
+        result
+    }
+}
+
+pub(crate) fn now() -> Instant {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is room for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    Instant::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}

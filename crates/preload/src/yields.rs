@@ -1,0 +1,174 @@
+//! `sched_yield` of those who look again and again whether something has come, and give way in between: Open MPI.
+//!
+//! All waits of Open MPI, whatever the call, are a loop around `opal_progress`, which looks whether anything has happened, and gives way where nothing has, if it is told to.
+//! It is always told to here, and what it does then is for the rule to say: to look again at once, to give way in truth, or to
+//! sleep for a while (the module `steps`).
+//!
+//! * A look in vain is an `opal_progress` that gives way. One that does not has found something, and the wait is over: at the latest when the
+//!   next begins.
+//! * A program may also look by itself, by `MPI_Test`, and do something else between two looks. Such a thread must not sleep. It is told by the time between two looks: in
+//!   a loop of the library's that is next to nothing.
+//! * A wait begins with a few looks that cost nothing more than they would without this library, where no rank needs another's CPU.
+//!
+//! All other callers of `sched_yield` give way as ever: what they want by it is not known.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+use account::Subject;
+use policy::{CpuId, Instant, Span};
+use wait::foreign::Place;
+
+use crate::naps::Naps;
+use crate::originals::originals;
+use crate::ranks::Ranks;
+use crate::settings::Settings;
+use crate::site;
+use crate::steps::{Steps, World};
+use crate::{errno, set_errno};
+
+originals! {
+    fn opal_progress() -> c_int;
+    fn opal_progress_set_yield_when_idle(yields: bool) -> bool;
+}
+
+/// Looks in vain before the rule is asked, where each rank has a CPU.
+const FREE_LOOKS: u32 = 16;
+/// Who takes longer from one look to the next does something else in between.
+const TIGHT: Span = Span::from_nanos(300);
+
+/// The ranks, known once Open MPI is initialised.
+static RANKS: OnceLock<Ranks> = OnceLock::new();
+/// The rule's memory.
+static STATE: AtomicU64 = AtomicU64::new(0);
+
+/// What one thread's looks come to.
+struct Looks {
+    /// It is within `opal_progress`.
+    under_way: Cell<bool>,
+    /// Which has given way.
+    in_vain: Cell<bool>,
+    /// How many were in vain, one after the other.
+    free: Cell<u32>,
+    /// A wait is under way.
+    waits: Cell<bool>,
+    steps: RefCell<Option<Steps>>,
+}
+
+thread_local! {
+    static LOOKS: Looks = const {
+        Looks {
+            under_way: Cell::new(false),
+            in_vain: Cell::new(false),
+            free: Cell::new(0),
+            waits: Cell::new(false),
+            steps: RefCell::new(None),
+        }
+    };
+}
+
+/// The machine that this thread runs on.
+struct Machine;
+
+impl World for Machine {
+    fn now(&self) -> Instant {
+        site::now()
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(sys::cpus::current())
+    }
+
+    fn give_way(&self) {
+        // SAFETY: no preconditions.
+        unsafe { libc::syscall(libc::SYS_sched_yield) };
+    }
+
+    fn nap(&self, naps: &mut Naps) {
+        let errno = errno();
+        naps.nap();
+        set_errno(errno);
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn sched_yield() -> c_int {
+    let looks = LOOKS.try_with(|looks| looks.under_way.get() && !looks.in_vain.replace(true));
+    if looks == Ok(true) {
+        return 0;
+    }
+    // SAFETY: the caller's own call.
+    unsafe { libc::syscall(libc::SYS_sched_yield) as c_int }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn opal_progress_set_yield_when_idle(yields: bool) -> bool {
+    let by_rule = Settings::get().and_then(|_| Ranks::find()).map(|ranks| RANKS.get_or_init(|| ranks)).is_some();
+    // SAFETY: the caller's own call.
+    unsafe { original::opal_progress_set_yield_when_idle(yields || by_rule) }
+}
+
+/// It has a result in later versions; where it has none, nobody asks for it.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn opal_progress() -> c_int {
+    let Some(&ranks) = RANKS.get() else {
+        // SAFETY: the caller's own call.
+        return unsafe { original::opal_progress() };
+    };
+    let look = LOOKS.try_with(|looks| {
+        let within = looks.under_way.replace(true);
+        let began = if looks.waits.get() && !within { Some(looks.come()) } else { None };
+        looks.in_vain.set(false);
+        // SAFETY: the caller's own call.
+        let result = unsafe { original::opal_progress() };
+        // The look around this one, if there is one, has not given way yet.
+        let in_vain = looks.in_vain.replace(false);
+        looks.under_way.set(within);
+        if in_vain && !within {
+            looks.free.set(looks.free.get().saturating_add(1));
+            if looks.free.get() > FREE_LOOKS || ranks.are_crowded() {
+                looks.wait(began.unwrap_or_else(|| Machine.now()), ranks);
+            }
+        } else if !within {
+            looks.free.set(0);
+            if looks.waits.get() {
+                looks.end(Machine.now());
+            }
+        }
+        result
+    });
+    // SAFETY: the caller's own call.
+    look.unwrap_or_else(|_| unsafe { original::opal_progress() })
+}
+
+impl Looks {
+    /// The next look of a wait begins, and this is when. Where the thread comes from something else, it waited no more.
+    fn come(&self) -> Instant {
+        let now = Machine.now();
+        let left = self.steps.try_borrow().ok().and_then(|steps| Some(steps.as_ref()?.left()));
+        if left.is_some_and(|left| now.since(left) > TIGHT) {
+            self.free.set(0);
+            self.end(now);
+        }
+        now
+    }
+
+    /// A look was in vain.
+    fn wait(&self, began: Instant, ranks: Ranks) {
+        let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };
+        let steps = steps.get_or_insert_with(|| Steps::new(Place::waiter(&settings.waiting)));
+        steps.looked_in_vain(began, &Machine, ranks, &STATE);
+        self.waits.set(true);
+    }
+
+    /// The wait is over.
+    fn end(&self, now: Instant) {
+        self.waits.set(false);
+        let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };
+        if let Some(steps) = steps.as_mut() {
+            steps.is_over(now, &STATE, settings.tally(Subject::Yield));
+        }
+    }
+}

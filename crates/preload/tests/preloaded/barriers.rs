@@ -1,0 +1,151 @@
+//! Barriers.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+
+use account::{Entry, Reason, Subject};
+use libc::*;
+
+use crate::{Shared, Test, waits};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("threads meet, and one of them leads", meet, |entries| {
+        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 3 * 2000);
+        assert_eq!(waits(entries, Subject::Barrier).left, []);
+        assert!(entries[0].ended);
+    }),
+    ("a barrier is destroyed while others are on their way out", destroy_at_once, |entries| {
+        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 2 * 2000);
+    }),
+    ("barriers that are forgotten take no room", forget, |entries| {
+        assert_eq!(waits(entries, Subject::Barrier).left, []);
+        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 20_000);
+    }),
+    ("more barriers than are looked after", many, |entries| {
+        assert_eq!(waits(entries, Subject::Barrier).left, [(Reason::TooMany, 1001)]);
+    }),
+    ("what is wrong is said as ever", refuse, nothing),
+    ("a barrier among processes stays the C library's", share, |entries| {
+        assert_eq!(waits(entries, Subject::Barrier).left, [(Reason::ProcessShared, 1)]);
+        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 0);
+    }),
+    ("threads come and go", come_and_go, |entries| {
+        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 600);
+    }),
+];
+
+fn nothing(_: &[Entry]) {}
+
+type Barrier = Shared<pthread_barrier_t>;
+
+fn init(barrier: &Barrier, count: u32) {
+    // SAFETY: there is room for it.
+    assert_eq!(unsafe { pthread_barrier_init(barrier.get(), std::ptr::null(), count) }, 0);
+}
+
+/// Returns whether this thread leads.
+fn wait(barrier: &Barrier) -> bool {
+    // SAFETY: it is initialised.
+    match unsafe { pthread_barrier_wait(barrier.get()) } {
+        0 => false,
+        PTHREAD_BARRIER_SERIAL_THREAD => true,
+        other => panic!("pthread_barrier_wait: {other}"),
+    }
+}
+
+fn destroy(barrier: &Barrier) {
+    // SAFETY: it is initialised, and nobody will come.
+    assert_eq!(unsafe { pthread_barrier_destroy(barrier.get()) }, 0);
+}
+
+fn meet() {
+    let (barrier, arrived, leaders) = (Barrier::zeroed(), AtomicUsize::new(0), AtomicUsize::new(0));
+    init(&barrier, 3);
+    let team = || {
+        for round in 1..=1000 {
+            arrived.fetch_add(1, SeqCst);
+            leaders.fetch_add(wait(&barrier).into(), SeqCst);
+            assert_eq!(arrived.load(SeqCst), 3 * round);
+            leaders.fetch_add(wait(&barrier).into(), SeqCst);
+        }
+    };
+    thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(team))));
+    assert_eq!(leaders.into_inner(), 2000);
+    destroy(&barrier);
+}
+
+fn destroy_at_once() {
+    for _ in 0..2000 {
+        let barrier = Barrier::zeroed();
+        init(&barrier, 2);
+        let one = || {
+            if wait(&barrier) {
+                destroy(&barrier);
+                // The other one may have to find out that its round is over in spite of this.
+                // SAFETY: it is destroyed.
+                unsafe { barrier.get().write_bytes(0xff, 1) };
+            }
+        };
+        thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(one))));
+    }
+}
+
+fn forget() {
+    let barrier = Barrier::zeroed();
+    for _ in 0..20_000 {
+        init(&barrier, 1);
+        assert!(wait(&barrier));
+    }
+}
+
+fn many() {
+    let barriers: Vec<Barrier> = (0..4096 + 1000).map(|_| Barrier::zeroed()).collect();
+    barriers.iter().for_each(|barrier| init(barrier, 1));
+    barriers.iter().for_each(|barrier| assert!(wait(barrier)));
+    barriers.iter().for_each(destroy);
+    // There is room again, but not for as many parties.
+    init(&barriers[0], 1);
+    assert!(wait(&barriers[0]));
+    destroy(&barriers[0]);
+    init(&barriers[0], 5000);
+    destroy(&barriers[0]);
+}
+
+fn refuse() {
+    let barrier = Barrier::zeroed();
+    // SAFETY: there is room for it.
+    assert_eq!(unsafe { pthread_barrier_init(barrier.get(), std::ptr::null(), 0) }, EINVAL);
+}
+
+fn share() {
+    // SAFETY: new memory, attributes and a barrier in it, which two processes use.
+    unsafe {
+        let memory = mmap(std::ptr::null_mut(), 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_ne!(memory, MAP_FAILED);
+        let (barrier, mut attributes) = (memory.cast::<pthread_barrier_t>(), std::mem::zeroed());
+        assert_eq!(pthread_barrierattr_init(&raw mut attributes), 0);
+        assert_eq!(pthread_barrierattr_setpshared(&raw mut attributes, PTHREAD_PROCESS_SHARED), 0);
+        assert_eq!(pthread_barrier_init(barrier, &raw const attributes, 2), 0);
+        let child = fork();
+        let leads = (0..100).filter(|_| pthread_barrier_wait(barrier) != 0).count();
+        if child == 0 {
+            _exit(leads as i32);
+        }
+        let mut status = 0;
+        assert_eq!(waitpid(child, &raw mut status, 0), child);
+        assert!(WIFEXITED(status));
+        assert_eq!(leads + WEXITSTATUS(status) as usize, 100);
+        assert_eq!(pthread_barrier_destroy(barrier), 0);
+    }
+}
+
+fn come_and_go() {
+    let barrier = Barrier::zeroed();
+    init(&barrier, 3);
+    for _ in 0..20 {
+        let team = || (0..10).for_each(|_| _ = wait(&barrier));
+        thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(team))));
+    }
+    destroy(&barrier);
+}

@@ -1,0 +1,99 @@
+//! Mutexes.
+
+use std::thread;
+
+use account::{Reason, Subject, Waits};
+use libc::*;
+
+use crate::{Shared, Test, waits};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("one thread at a time has a mutex", exclude, |entries| {
+        let waits = waits(entries, Subject::Mutex);
+        assert_eq!(waits.left, []);
+        assert!(waits.statistics.waits >= waits.statistics.spins);
+    }),
+    ("a recursive mutex is left as it is", || leave(PTHREAD_MUTEX_RECURSIVE, 0), left_one),
+    ("a mutex that checks for errors is left as it is", || leave(PTHREAD_MUTEX_ERRORCHECK, EDEADLK), left_one),
+    ("who waits for a mutex is counted", contend, |entries| {
+        let waits = waits(entries, Subject::Mutex).statistics;
+        assert_eq!(waits.waits, 1);
+        assert_eq!(waits.blocks == 0, waits.block_time.is_zero());
+        assert!(waits.blocks + waits.spins + waits.yields > 0, "{waits:?}");
+    }),
+];
+
+fn left_one(entries: &[account::Entry]) {
+    assert_eq!(waits(entries, Subject::Mutex).left, [(Reason::Kind, 2)]);
+}
+
+type Mutex = Shared<pthread_mutex_t>;
+
+fn lock(mutex: &Mutex) -> i32 {
+    // SAFETY: it is initialised.
+    unsafe { pthread_mutex_lock(mutex.get()) }
+}
+
+fn unlock(mutex: &Mutex) {
+    // SAFETY: it is initialised.
+    assert_eq!(unsafe { pthread_mutex_unlock(mutex.get()) }, 0);
+}
+
+fn exclude() {
+    let (mutex, count) = (Mutex::new(PTHREAD_MUTEX_INITIALIZER), Shared::new(0));
+    let work = || {
+        for _ in 0..50_000 {
+            assert_eq!(lock(&mutex), 0);
+            // SAFETY: this thread has the mutex.
+            unsafe { *count.get() += 1 };
+            unlock(&mutex);
+        }
+    };
+    thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
+    // SAFETY: nobody else is there.
+    assert_eq!(unsafe { *count.get() }, 200_000);
+}
+
+/// A mutex of a kind answers its owner like this, and lets others wait.
+fn leave(kind: i32, again: i32) {
+    let mutex = Mutex::zeroed();
+    // SAFETY: both are initialised before they are used.
+    unsafe {
+        let mut attributes = std::mem::zeroed();
+        assert_eq!(pthread_mutexattr_init(&raw mut attributes), 0);
+        assert_eq!(pthread_mutexattr_settype(&raw mut attributes, kind), 0);
+        assert_eq!(pthread_mutex_init(mutex.get(), &raw const attributes), 0);
+    }
+    assert_eq!(lock(&mutex), 0);
+    assert_eq!(lock(&mutex), again);
+    if again == 0 {
+        unlock(&mutex);
+    }
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            assert_eq!(lock(&mutex), 0);
+            unlock(&mutex);
+        });
+        await_written(|waits| waits.left == [(Reason::Kind, 2)]);
+        unlock(&mutex);
+        other.join().unwrap();
+    });
+}
+
+fn contend() {
+    let mutex = Mutex::new(PTHREAD_MUTEX_INITIALIZER);
+    assert_eq!(lock(&mutex), 0);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            assert_eq!(lock(&mutex), 0);
+            unlock(&mutex);
+        });
+        await_written(|waits| waits.statistics.waits == 1);
+        unlock(&mutex);
+        other.join().unwrap();
+    });
+}
+
+fn await_written(what: impl Fn(&Waits) -> bool) {
+    crate::await_written(Subject::Mutex, what);
+}

@@ -1,0 +1,72 @@
+//! What programs work on, and those that have to be compiled first.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::catalogue::Program;
+
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
+        for part in ["input", "made"] {
+            fs::create_dir_all(folder.join(part)).unwrap();
+        }
+        folder
+    })
+}
+
+/// The folder of the programs that are made here.
+pub(crate) fn made() -> PathBuf {
+    folder().join("made")
+}
+
+/// The folder of the inputs: always the same.
+pub(crate) fn inputs() -> &'static Path {
+    static INPUTS: OnceLock<PathBuf> = OnceLock::new();
+    INPUTS.get_or_init(|| {
+        let folder = folder().join("input");
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        let mut words = |times: usize| {
+            let mut text = String::new();
+            for _ in 0..times {
+                let word = random.next_u64();
+                // Some words are frequent.
+                let word = if word.is_multiple_of(3) { word >> 32 & 63 } else { word >> 44 };
+                text.push_str(&format!("{word:x}"));
+                text.push(if word % 11 == 0 { '\n' } else { ' ' });
+            }
+            text.push('\n');
+            text
+        };
+        fs::write(folder.join("text"), words(600_000)).unwrap();
+        fs::write(folder.join("little"), words(20_000)).unwrap();
+        folder
+    })
+}
+
+/// Makes what the program needs, once.
+pub(crate) fn prepare(program: &Program) -> Result<(), String> {
+    static DONE: Mutex<BTreeMap<&str, Result<(), String>>> = Mutex::new(BTreeMap::new());
+    let mut done = DONE.lock().unwrap();
+    done.entry(program.prepare).or_insert_with(|| {
+        inputs();
+        let output = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(format!("set -e; {}", program.prepare))
+            .env("MADE", made())
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/sources"))
+            .output()
+            .unwrap();
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        let why = "`.ci/setup-programs` installs what is needed on Debian";
+        output.status.success().then_some(()).ok_or_else(|| format!("{}: {why}\n{complaints}", program.name))
+    });
+    done[program.prepare].clone()
+}

@@ -1,0 +1,59 @@
+//! The table of a distribution, as of `compute`.
+
+use super::{DISTRIBUTIONS, Default, Key, Value, key};
+
+/// `distribution`
+pub const DISTRIBUTION: Key = key(
+    "distribution",
+    Value::OneOf(&DISTRIBUTIONS),
+    Default::Is("normal"),
+    "\"exponential\"",
+    "what times are drawn from",
+);
+/// `mean`
+pub const MEAN: Key = key(
+    "mean",
+    Value::Span,
+    Default::Is("required for `normal`, `exponential` and `log-normal`"),
+    "\"5.32 us\"",
+    "the mean",
+);
+/// `sd`
+pub const SD: Key = key(
+    "sd",
+    Value::Span,
+    Default::Is("0 ns"),
+    "\"0.532 us\"",
+    "the standard deviation of `normal`, where it is no larger than the mean, and of `log-normal`",
+);
+/// `from`
+pub const FROM: Key = key("from", Value::Span, Default::Is("required for `uniform`"), "\"1 us\"", "the shortest time");
+/// `to`
+pub const TO: Key = key("to", Value::Span, Default::Is("required for `uniform`"), "\"9 us\"", "the longest time");
+/// `values`
+pub const VALUES: Key = key(
+    "values",
+    Value::Spans,
+    Default::Is("required for `empirical`"),
+    "[\"1 us\", \"1 us\", \"7 us\"]",
+    "the times that there are; their order says nothing",
+);
+/// `weights`
+pub const WEIGHTS: Key = key(
+    "weights",
+    Value::Weights,
+    Default::Is("equal ones"),
+    "[2, 1, 0.5]",
+    "of `empirical`, how likely each of the values is, in any unit",
+);
+
+/// All of them.
+pub const ALL: &[Key] = &[DISTRIBUTION, MEAN, SD, FROM, TO, VALUES, WEIGHTS];
+/// What each distribution reads besides its name.
+pub const OF_DISTRIBUTIONS: [(&str, &[Key]); 5] = [
+    (DISTRIBUTIONS[0], &[MEAN, SD]),
+    (DISTRIBUTIONS[1], &[FROM, TO]),
+    (DISTRIBUTIONS[2], &[MEAN]),
+    (DISTRIBUTIONS[3], &[MEAN, SD]),
+    (DISTRIBUTIONS[4], &[VALUES, WEIGHTS]),
+];

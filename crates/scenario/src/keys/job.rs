@@ -1,0 +1,183 @@
+//! A `[[job]]` table.
+
+use super::{
+    Default, GRANULARITIES, Key, Kind, MOST_BUFFERS, MOST_ROUNDS, MOST_THREADS, STRUCTURES, Value, count, key, required,
+};
+
+/// `name`
+pub const NAME: Key = required("name", Value::Name, "\"crew\"", "its name; no two jobs have the same");
+/// `kind`
+pub const KIND: Key = required("kind", Value::OneOf(&Kind::NAMES), "\"barrier\"", "what its threads do");
+/// `copies`
+pub const COPIES: Key = key(
+    "copies",
+    count(0, MOST_THREADS),
+    Default::Is("1"),
+    "4",
+    "so many jobs like this, named `crew.0`, `crew.1`, ... where there are several; with 0 it is left out",
+);
+/// `nice`
+pub const NICE: Key = key("nice", Value::Nice, Default::Is("0"), "5", "the nice value of its threads");
+/// `cpus`
+pub const CPUS: Key =
+    key("cpus", Value::Cpus, Default::Is("all"), "\"0-3,8\"", "the CPUs that its threads may run on, numbered from 0");
+/// `slice`
+pub const SLICE: Key = key(
+    "slice",
+    Value::Time,
+    Default::Is("that of the machine"),
+    "\"500 us\"",
+    "the slice that its threads ask for, where the scheduler has slices of threads' own",
+);
+/// `arrival`
+pub const ARRIVAL: Key = key(
+    "arrival",
+    Value::Span,
+    Default::Is("0 ns"),
+    "\"10 ms\"",
+    "when it comes, counted from the beginning of the run",
+);
+/// `every`
+pub const EVERY: Key = key(
+    "every",
+    Value::Compute,
+    Default::Is("all at once"),
+    "{ distribution = \"exponential\", mean = \"5 ms\" }",
+    "how long after one of its copies the next one comes",
+);
+/// `threads` of a `barrier` job
+pub const PARTIES: Key = required("threads", count(1, MOST_THREADS), "11", "how many threads meet");
+/// `compute`
+pub const COMPUTE: Key = key(
+    "compute",
+    Value::Compute,
+    Default::Is("required without `granularity`"),
+    "{ mean = \"5.32 us\", sd = \"0.532 us\" }",
+    "the time between two barriers",
+);
+/// `granularity`
+pub const GRANULARITY: Key = key(
+    "granularity",
+    Value::OneOf(&GRANULARITIES),
+    Default::Is("required without `compute`"),
+    "\"fine\"",
+    "the time between two barriers by its relation to CS: nine in ten are shorter than 1, 5 or 20 CS",
+);
+/// `rounds`
+pub const ROUNDS: Key =
+    key("rounds", count(1, MOST_ROUNDS), Default::Is("required without `work`"), "8000", "how often the threads meet");
+/// `work` of a `barrier` or a `lock` job
+pub const IN_PLACE_OF_ROUNDS: Key = key(
+    "work",
+    Value::Time,
+    Default::Is("none"),
+    "\"2 s\"",
+    "in place of `rounds`: the CPU time that each thread is to compute, at the mean of what is drawn",
+);
+/// `waiting`
+pub const WAITING: Key = required("waiting", Value::Waiting, "\"2cs+\"", "how they wait for each other");
+/// `threads` of a `lock` job
+pub const CONTENDERS: Key = required("threads", count(1, MOST_THREADS), "4", "how many threads contend for the lock");
+/// `compute` of a `lock` job
+pub const OUTSIDE: Key =
+    required("compute", Value::Compute, "{ mean = \"20 us\", sd = \"5 us\" }", "the time without the lock");
+/// `critical`
+pub const CRITICAL: Key =
+    required("critical", Value::Compute, "{ mean = \"2 us\", sd = \"0.5 us\" }", "the time with the lock");
+/// `rounds` of a `lock` job
+pub const TURNS: Key = key(
+    "rounds",
+    count(1, MOST_ROUNDS),
+    Default::Is("required without `work`"),
+    "10000",
+    "how often each of them takes the lock",
+);
+/// `threads` of a `cpu` job
+pub const THREADS: Key = key("threads", count(1, MOST_THREADS), Default::Is("1"), "85", "how many threads compute");
+/// `work` of a `cpu` job
+pub const WORK: Key = key(
+    "work",
+    Value::Work,
+    Default::Is("endless: until the other jobs have ended"),
+    "\"200 ms\"",
+    "how much each thread computes; drawn for each",
+);
+/// `argv`
+pub const ARGV: Key = required("argv", Value::Words, "[\"xz\", \"-k\", \"big.tar\"]", "the program and its arguments");
+/// `threads` of a `command` job
+pub const SPREAD: Key = key(
+    "threads",
+    count(1, MOST_THREADS),
+    Default::Is("1"),
+    "2",
+    "on how many threads the simulator spreads the program's CPU time",
+);
+/// `work` of a `command` job
+pub const CPU_TIME: Key = key(
+    "work",
+    Value::Time,
+    Default::Is("measured"),
+    "\"1.5 s\"",
+    "the program's CPU time, which the simulator puts in its place",
+);
+
+/// `stages`
+pub const STAGES: Key = required(
+    "stages",
+    Value::Stages,
+    "[{ name = \"read\", kind = \"io\", device = \"1 ms\" }]",
+    "the stages, in the order in which buffers go through them",
+);
+/// `buffers`
+pub const BUFFERS: Key = required(
+    "buffers",
+    count(1, MOST_BUFFERS),
+    "8",
+    "how many buffers there are: so many rounds are under way at most",
+);
+/// `rounds` of a `pipeline` job
+pub const PASSES: Key =
+    required("rounds", count(1, MOST_ROUNDS), "1000", "how many times a buffer goes through all stages");
+/// `structure`
+pub const STRUCTURE: Key = key(
+    "structure",
+    Value::OneOf(&STRUCTURES),
+    Default::Is("workers"),
+    "\"threads\"",
+    "whether computing stages are carried by as many workers as CPUs, or have threads as the others",
+);
+/// `thread`
+pub const THREAD: Key = key(
+    "thread",
+    Value::Threads,
+    Default::Is("none"),
+    "[[\"read*2\", \"write*2\"]]",
+    "stages that share a thread: so many rounds of one, then as many of the next",
+);
+/// `priority`
+pub const PRIORITY: Key =
+    key("priority", Value::Priority, Default::Is("default"), "\"nice-up-io\"", "which stages are favoured, and when");
+/// `waiting` of a `pipeline` job
+pub const QUEUEING: Key =
+    key("waiting", Value::Waiting, Default::Is("adaptive"), "\"always-block\"", "how threads wait for buffers");
+
+/// What every kind reads.
+pub const COMMON: &[Key] = &[NAME, KIND, COPIES, ARRIVAL, EVERY, NICE, CPUS, SLICE];
+/// What `barrier` reads besides.
+pub const BARRIER: &[Key] = &[PARTIES, COMPUTE, GRANULARITY, ROUNDS, IN_PLACE_OF_ROUNDS, WAITING];
+/// What `lock` reads besides.
+pub const LOCK: &[Key] = &[CONTENDERS, OUTSIDE, CRITICAL, TURNS, IN_PLACE_OF_ROUNDS, WAITING];
+/// What `cpu` reads besides.
+pub const CPU: &[Key] = &[THREADS, WORK];
+/// What `command` reads besides.
+pub const COMMAND: &[Key] = &[ARGV, SPREAD, CPU_TIME];
+/// What `pipeline` reads besides.
+pub const PIPELINE: &[Key] = &[STAGES, BUFFERS, PASSES, STRUCTURE, THREAD, PRIORITY, QUEUEING];
+/// The keys of each kind, besides the common ones.
+pub const OF_KINDS: [(&str, &[Key]); 5] = [
+    (Kind::NAMES[0], BARRIER),
+    (Kind::NAMES[1], LOCK),
+    (Kind::NAMES[2], CPU),
+    (Kind::NAMES[3], COMMAND),
+    (Kind::NAMES[4], PIPELINE),
+];

@@ -1,0 +1,177 @@
+//! What a pipeline job says: its stages, the threads that they share, and the rest.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use policy::priority::{Kind, Rule};
+use policy::waiting;
+use toml::de::DeValue;
+
+use super::distribution::distribution;
+use super::setting::named;
+use super::table::{Report, Table};
+use super::value::{self, Node};
+use crate::diagnostics::{Diagnostic, quoted};
+use crate::keys::{self, job, stage};
+use crate::pipeline::{Pipeline, Stage, Structure, Turn};
+
+pub(super) fn pipeline(table: &Table<'_, '_>, report: &mut Report) -> Option<Pipeline> {
+    let stages = table.get(&job::STAGES, report).and_then(|node| stages(node, report));
+    let buffers = table.read(&job::BUFFERS, report, value::count);
+    let rounds = table.read(&job::PASSES, report, value::count);
+    let structure = named(table, &job::STRUCTURE, report, &Structure::ALL, Structure::name).unwrap_or_default();
+    let priority = table.read(&job::PRIORITY, report, value::priority).unwrap_or(Rule::Default);
+    let waiting = table.read(&job::QUEUEING, report, value::waiting).unwrap_or(waiting::Rule::Adaptive);
+    let threads = table.get(&job::THREAD, report);
+    let stages = stages?;
+    let shared = threads.map_or(Some(Vec::new()), |node| shared(node, &stages, buffers, report));
+    let (shared, buffers, rounds) = (shared?, buffers?, rounds?);
+    let pipeline = Pipeline { stages, buffers, rounds, structure, shared, priority, waiting };
+    if let Some(node) = threads.filter(|_| pipeline.gets_stuck()) {
+        let diagnostic = Diagnostic::new(node.span(), "these threads would come to wait for each other");
+        report.add(diagnostic.help("give them more buffers, or turns of the same length"));
+        return None;
+    }
+    Some(pipeline)
+}
+
+/// The stages; nothing where something is wrong with one of them.
+fn stages(node: &Node<'_>, report: &mut Report) -> Option<Vec<Stage>> {
+    let DeValue::Array(array) = node.get_ref() else {
+        report.add(*value::mismatch(&job::STAGES, node));
+        return None;
+    };
+    if array.is_empty() {
+        let diagnostic = Diagnostic::new(node.span(), "a pipeline has at least one stage");
+        report.add(diagnostic.help(value::example(&job::STAGES)));
+        return None;
+    }
+    let mut names: HashMap<String, Range<usize>> = HashMap::new();
+    let mut stages = Vec::new();
+    for (index, node) in array.iter().enumerate() {
+        let Some(entries) = node.get_ref().as_table() else {
+            report.add(*value::mismatch(&job::STAGES, node));
+            continue;
+        };
+        let what = match entries.get(stage::NAME.name).and_then(|name| name.get_ref().as_str()) {
+            Some(name) => format!("stage {}", quoted(name)),
+            None => format!("stage number {}", index + 1),
+        };
+        let table = Table::new(what, node.span(), entries);
+        table.check_keys(&[stage::ALL], report, |_| None);
+        let name = table.read(&stage::NAME, report, value::name);
+        if let (Some(name), Some(place)) = (&name, table.get(&stage::NAME, report)) {
+            match names.get(name) {
+                Some(first) => {
+                    let diagnostic = Diagnostic::new(place.span(), format!("two stages are called `{name}`"));
+                    let diagnostic = diagnostic.context(first.clone(), "the first of them");
+                    report.add(diagnostic.help("give each stage its own name, or `fork` one of them"));
+                }
+                None => drop(names.insert(name.clone(), place.span())),
+            }
+        }
+        stages.extend(one(&table, name, report));
+    }
+    (stages.len() == array.len()).then_some(stages)
+}
+
+fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut Report) -> Option<Stage> {
+    let kind = named(table, &stage::KIND, report, &Kind::ALL, Kind::name);
+    let fork = table.read(&stage::FORK, report, value::count).unwrap_or(1);
+    let nice = table.read(&stage::NICE, report, value::nice).unwrap_or(0);
+    let mark = report.mark();
+    let mut time = |key| table.get(key, report).and_then(|node| distribution(key, node, report));
+    let (compute, device) = (time(&stage::COMPUTE), time(&stage::DEVICE));
+    let kind = kind?;
+    let written = table.get(&stage::DEVICE, report);
+    let (missing, what) = match kind {
+        Kind::Compute => (table.get(&stage::COMPUTE, report).is_none(), &stage::COMPUTE),
+        Kind::Io | Kind::Communicate => (written.is_none(), &stage::DEVICE),
+    };
+    if missing {
+        let message = format!("{} is of kind `{kind}` and has no `{}`", table.what, what.name);
+        report.missing(Diagnostic::new(table.header.clone(), message).help(value::example(what)));
+    }
+    if let (Kind::Compute, Some(node)) = (kind, written) {
+        let message = format!("{} is of kind `{kind}` and has a `{}`", table.what, stage::DEVICE.name);
+        let help = "a computation leaves the device alone: leave it out, or make the stage `io` or `communicate`";
+        report.add(Diagnostic::new(node.span(), message).help(help));
+    }
+    (report.mark() == mark).then_some(Stage { name: name?, kind, compute, device, fork, nice })
+}
+
+/// The threads that stages share.
+fn shared(node: &Node<'_>, stages: &[Stage], buffers: Option<u32>, report: &mut Report) -> Option<Vec<Vec<Turn>>> {
+    let mark = report.mark();
+    let mut threads = Vec::new();
+    let mut seen: HashMap<usize, Range<usize>> = HashMap::new();
+    let lists = match node.get_ref() {
+        DeValue::Array(array) => array,
+        _ => {
+            report.add(*value::mismatch(&job::THREAD, node));
+            return None;
+        }
+    };
+    for node in lists.iter() {
+        let DeValue::Array(turns) = node.get_ref() else {
+            report.add(*value::mismatch(&job::THREAD, node));
+            continue;
+        };
+        if turns.is_empty() {
+            let diagnostic = Diagnostic::new(node.span(), "a thread without a stage has nothing to do");
+            report.add(diagnostic.help("leave it out"));
+        }
+        let mut thread: Vec<Turn> = Vec::new();
+        for node in turns.iter() {
+            let turn = match turn(node, stages, buffers) {
+                Ok(turn) => turn,
+                Err(diagnostic) => {
+                    report.add(*diagnostic);
+                    continue;
+                }
+            };
+            if let Some(first) = seen.insert(turn.stage, node.span()) {
+                let diagnostic = Diagnostic::new(node.span(), "this stage is on two threads, or twice on one");
+                report.add(diagnostic.context(first, "here already").help("leave one of them out"));
+            } else if thread.last().is_some_and(|before| before.stage > turn.stage) {
+                let diagnostic = Diagnostic::new(node.span(), "this stage comes too late on its thread");
+                report.add(diagnostic.help("write the stages of a thread in the order of the pipeline"));
+            } else if thread.last().is_some_and(|before| before.times != turn.times) {
+                let diagnostic = Diagnostic::new(node.span(), "this turn is not as long as the one before it");
+                report.add(diagnostic.help("a thread takes as many rounds of each of its stages"));
+            } else {
+                thread.push(turn);
+            }
+        }
+        threads.push(thread);
+    }
+    (report.mark() == mark).then_some(threads)
+}
+
+/// `STAGE` or `STAGE*N`.
+fn turn(node: &Node<'_>, stages: &[Stage], buffers: Option<u32>) -> Result<Turn, Box<Diagnostic>> {
+    let wrong = |message: String, help: String| Err(Box::new(Diagnostic::new(node.span(), message).help(help)));
+    let text = value::any_text(&job::THREAD, node)?;
+    let (name, times) = match text.split_once('*') {
+        Some((name, times)) => (name, times.parse().ok()),
+        None => (text, Some(1)),
+    };
+    let Some(number) = stages.iter().position(|stage| stage.name == name) else {
+        let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
+        let all = format!("the stages are {}", value::listed(&names, "and"));
+        return wrong(format!("there is no stage {}", quoted(name)), value::with_nearest(name, &names, &all));
+    };
+    let Some(times) = times.filter(|times| (1..=keys::MOST_BUFFERS).contains(&u64::from(*times))) else {
+        let help = format!("write how many times in a row, 1 to {}, as in `{name}*2`", keys::MOST_BUFFERS);
+        return wrong(format!("{} does not say how often", quoted(text)), help);
+    };
+    if let Some(buffers) = buffers.filter(|buffers| times > *buffers) {
+        let help = format!("write at most `{name}*{buffers}`, or more `{}`", job::BUFFERS.name);
+        return wrong(format!("there are no {times} buffers for `{name}` in a row, but {buffers}"), help);
+    }
+    if stages.get(number).is_some_and(|stage| stage.fork > 1) {
+        let help = "a thread carries out one copy: leave `fork` out, or the stage off this thread";
+        return wrong(format!("stage `{name}` is forked and cannot share a thread"), help.to_owned());
+    }
+    Ok(Turn { stage: number, times })
+}

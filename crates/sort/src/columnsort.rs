@@ -1,0 +1,366 @@
+//! Columnsort, out of core.
+//!
+//! Leighton (Tight Bounds on the Complexity of Parallel Sorting, IEEE Transactions on Computers C-34, 1985) sorts a matrix of `r` rows and `s` columns into column-major order in
+//! eight steps, where `s` divides `r`, and `r >= 2 (s - 1)^2`. The odd steps sort each column by itself; the even ones move records in ways that do not
+//! depend on what they are: 2 transposes the matrix, in that it is read by columns and written by rows; 4 does the reverse; 6 shifts everything
+//! down by half a column; 8 shifts it back. So all that is read and written, and when, is known before the first record is: columnsort is
+//! *oblivious*.
+//!
+//! A column is what fits into memory. Done out of core (Chaudry, Cormen and Wisniewski, Efficient Out-of-Core Sorting on Multiprocessors, SPAA 2001), steps are taken together so
+//! that each pass reads and writes all records once:
+//!
+//! 1. steps 1 and 2: a column is sorted, and its records are dealt to all columns in turn;
+//! 2. steps 3 and 4: a column is sorted, and the first of its records go to the first column, the next to the second, and so on;
+//! 3. steps 5 to 8: a column is sorted, and its upper half merged with the lower half of the one before, which makes the output: that is what shifting, sorting and
+//!    shifting back come to.
+//!
+//! Each pass is one pipeline with the five stages of Roysden (Scheduling Pipelined, Multi-Threaded Programs in Linux, Dartmouth TR2004-500, 2004,
+//! section 4): `read`, `sort`, `communicate`, `permute`, `write`. Its buffers are columns. Where columns fit into memory, but the records are one column, there is only the
+//! last pass.
+//!
+//! **Stable.** From the first pass on, a record carries its index in the input. It is looked at in the last pass only. In the first a column's records lie in the order of the
+//! input anyhow; in the second it consists of pieces from all columns in their order, each sorted so that equal ones are in order. Only then pieces come that
+//! overlap.
+//!
+//! **Padding.** The matrix has more places than there are records ([`Shape`]). What is in the others comes last, whatever the keys are: it is told by its index, which is beyond all
+//! others, and never by a key.
+//!
+//! **Memory.** [`Shape::memory`] says what a shape takes, all counted: six columns that travel, two that the last pass holds, for each of them the entries that it is sorted by (16 bytes a
+//! record), and two times these for sorting. So of 512 MiB, a column of records of 100 bytes has 55 MiB.
+//!
+//! **Two variants.** The I/O-bound one sorts entries, numbers that hold the beginning of a key and where its record is, makes use of it that from the second pass on columns consist of
+//! sorted pieces, and moves each record once a pass. The compute-bound one sorts by merging whole records, by comparison, from single ones on. What comes out is the same.
+
+pub mod exchange;
+pub mod shape;
+
+mod column;
+mod permute;
+mod sorting;
+mod transfer;
+
+use pipeline::{Buffer, Flow, Kind, Pipeline, Program, Report, Stage};
+
+use crate::error::SortError;
+use crate::file::ALIGNMENT;
+use crate::file::input::Input;
+use crate::file::spill::Spill;
+use crate::job::{Job, carry_out, check_size};
+use crate::order::Format;
+use crate::sort::{Sorted, Variant};
+
+use self::column::{Column, Form};
+use self::exchange::{Alone, Exchange};
+use self::permute::{Permute, Shift, Way, Written};
+use self::shape::{AUXILIARY, BUFFERS, SORTERS, Shape};
+use self::sorting::Sorting;
+use self::transfer::{Observer, Read, Source, Target, Write};
+
+/// How often all bytes are read or written.
+pub(crate) const TRANSFERS: u64 = 6;
+
+/// Sorts the input into the output.
+pub(crate) fn sort(job: &Job<'_>, variant: Variant, input: &Input) -> Result<Sorted, SortError> {
+    Columnsort { job, variant, observer: None }.run(input)
+}
+
+/// A sort that is being done.
+#[derive(Clone, Copy)]
+struct Columnsort<'s> {
+    job: &'s Job<'s>,
+    variant: Variant,
+    observer: Observer<'s>,
+}
+
+/// One pass over all columns.
+#[derive(Clone, Copy)]
+struct Pass<'s> {
+    name: &'static str,
+    shape: Shape,
+    rounds: u64,
+    source: Source<'s>,
+    /// How records lie when they are read, and when they have been sorted.
+    forms: [Form<'s>; 2],
+    are_pieces_sorted: bool,
+    target: Target<'s>,
+    done: Option<&'s Spill>,
+}
+
+impl Columnsort<'_> {
+    fn run(&self, input: &Input) -> Result<Sorted, SortError> {
+        let Format::Fixed(size) = self.job.order.format() else {
+            let problem = "columnsort sorts records of one size, and lines are of many: merging sorts them";
+            return Err(SortError::Unsupported(problem.to_owned()));
+        };
+        let mut reports = Vec::new();
+        let (bytes, copy) = match input.length() {
+            Some(length) => (length, None),
+            None => {
+                let (length, copy, report) = self.copy(input)?;
+                reports.push(report);
+                (length, Some(copy))
+            }
+        };
+        let records = bytes / size as u64;
+        if bytes % size as u64 != 0 {
+            return Err(SortError::Truncated { what: input.name().to_owned(), left: bytes % size as u64, size });
+        }
+        let shape = Shape::choose(records, size, self.job.memory, self.variant)?;
+        let source = copy.as_ref().map_or(Source::Input(input), Source::Copy);
+        let written = self.sort(shape, source, &mut reports)?;
+        let passes = reports.len() as u32;
+        Ok(Sorted { written: (written.records, written.bytes), runs: shape.columns(), passes, reports })
+    }
+
+    /// Sorts records in a matrix of this shape.
+    fn sort(&self, shape: Shape, source: Source<'_>, reports: &mut Vec<Report>) -> Result<Written, SortError> {
+        let of_input = Form::of_input(self.job.order, &shape);
+        if shape.columns() == 1 {
+            return self.last_pass(shape, source, of_input, None, reports);
+        }
+        let ordered = Form::of_columns(self.job.order, &shape, true);
+        // Records that are moved as they are sorted need their indices before.
+        let sorted = if self.variant == Variant::ComputeBound { ordered } else { of_input };
+        let bytes = shape.columns() * shape.columns() * shape.span();
+        let dealt = self.job.to.temporary.another()?;
+        dealt.expect(bytes)?;
+        let first = Pass {
+            name: "columnsort-1",
+            shape,
+            rounds: shape.columns(),
+            source,
+            forms: [of_input, sorted],
+            are_pieces_sorted: false,
+            target: Target::Pieces(&dealt),
+            done: None,
+        };
+        reports.push(self.pass(first, Permute { way: Way::Deal, shape, form: sorted, then: ordered })?);
+        // It needs no more room: what has been read gives its own back as this one grows.
+        let split = self.job.to.temporary.another()?;
+        let second = Pass {
+            name: "columnsort-2",
+            source: Source::Columns(&dealt),
+            forms: [ordered, ordered],
+            are_pieces_sorted: true,
+            target: Target::Pieces(&split),
+            done: Some(&dealt),
+            ..first
+        };
+        reports.push(self.pass(second, Permute { way: Way::Split, shape, form: ordered, then: ordered })?);
+        drop(dealt);
+        let mixed = Form::of_columns(self.job.order, &shape, false);
+        self.last_pass(shape, Source::Columns(&split), mixed, Some(&split), reports)
+    }
+
+    /// Steps 5 to 8; where there is one column, they sort by themselves.
+    fn last_pass(
+        &self,
+        shape: Shape,
+        source: Source<'_>,
+        form: Form<'_>,
+        done: Option<&Spill>,
+        reports: &mut Vec<Report>,
+    ) -> Result<Written, SortError> {
+        let mut written = Written::default();
+        let pass = Pass {
+            name: "columnsort-3",
+            shape,
+            // The last column's lower half comes in a round by itself.
+            rounds: shape.columns() + 1,
+            source,
+            forms: [form, form],
+            are_pieces_sorted: shape.columns() > 1,
+            target: Target::Output(self.job.to.output),
+            done,
+        };
+        let unique = self.job.is_unique.then_some(self.job);
+        reports.push(self.pass(pass, Shift::new(shape, form, unique, &mut written))?);
+        Ok(written)
+    }
+
+    /// Runs the five stages.
+    fn pass(&self, pass: Pass<'_>, permute: impl Stage<Column>) -> Result<Report, SortError> {
+        let Pass { name, shape, rounds, source, forms: [form, then], are_pieces_sorted, target, done } = pass;
+        let (variant, observer) = (self.variant, self.observer);
+        let job = self.job;
+        let read = Read { job, source, shape, observer };
+        // What is read first is counted.
+        let tally = (!matches!(source, Source::Columns(_))).then_some(job.tally);
+        let sort = Sorting { variant, form, then, rows: shape.rows(), are_pieces_sorted, tally };
+        let write = Write { job, target, done, shape, observer };
+        let pipeline = Pipeline::tagged(name)
+            .buffers(shape.buffers(), shape.buffer())
+            .rounds(rounds)
+            .forkable_stage("read", Kind::Io, move || read)
+            .forkable_stage("sort", Kind::Compute, move || sort)
+            .fork(SORTERS)
+            .auxiliary(if variant == Variant::ComputeBound { 1 } else { 0 })
+            .communicate("communicate", communicate(Alone))
+            .stage("permute", Kind::Compute, permute)
+            .auxiliary(if matches!(target, Target::Output(_)) { AUXILIARY } else { 1 });
+        // What is no file takes one part after the other.
+        let pipeline = match target {
+            Target::Output(output) if !output.is_file() => pipeline.stage("write", Kind::Io, write),
+            _ => pipeline.forkable_stage("write", Kind::Io, move || write),
+        };
+        carry_out(Program::new(name).pipeline(pipeline), self.job.canceller)
+    }
+
+    /// Copies what cannot be read from anywhere, and whose length is not known, to a temporary file. It has the same stages as any pass, so that
+    /// whatever structure is asked for fits it too.
+    fn copy(&self, input: &Input) -> Result<(u64, Spill, Report), SortError> {
+        let copy = self.job.to.temporary.another()?;
+        let block = (self.job.memory / (2 * BUFFERS as u64)).clamp(ALIGNMENT as u64, 4 << 20) as usize;
+        let block = block - block % ALIGNMENT;
+        let mut length = 0;
+        let pass_on = |_: &mut pipeline::Round<'_, Column>, _: &mut Buffer<Column>| Ok(Flow::Convey);
+        let pipeline = Pipeline::tagged("columnsort-copy")
+            .buffers(BUFFERS, block)
+            .io("read", |_, buffer: &mut Buffer<Column>| {
+                check_size(buffer, block)?;
+                let read = input.read_at(length, buffer.space());
+                let read = read.map_err(|why| SortError::Read { what: input.name().to_owned(), why })?;
+                buffer.tag.place = length;
+                length += read as u64;
+                let up = read.next_multiple_of(ALIGNMENT);
+                buffer.space()[read..up].fill(0);
+                buffer.set_len(up);
+                Ok(if read < block { Flow::Last } else { Flow::Convey })
+            })
+            .forkable("sort", Kind::Compute, pass_on)
+            .communicate("communicate", pass_on)
+            .compute("permute", pass_on)
+            .forkable("write", Kind::Io, |_, buffer: &mut Buffer<Column>| {
+                let written = copy.write_at(buffer.tag.place, buffer.filled());
+                written.map_err(|why| SortError::Write { what: "a temporary file".to_owned(), why })?;
+                Ok(Flow::Convey)
+            });
+        let report = carry_out(Program::new("columnsort-copy").pipeline(pipeline), self.job.canceller)?;
+        Ok((length, copy, report))
+    }
+}
+
+/// The stage that exchanges what ranks have for each other.
+fn communicate(
+    mut exchange: impl Exchange,
+) -> impl FnMut(&mut pipeline::Round<'_, Column>, &mut Buffer<Column>) -> pipeline::Result<Flow> + Send {
+    move |round, buffer| {
+        exchange.exchange(round.number(), buffer.filled_mut())?;
+        Ok(Flow::Convey)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use pipeline::Canceller;
+
+    use crate::file::output::Output;
+    use crate::gather::Destinations;
+    use crate::key::Key;
+    use crate::order::Order;
+    use crate::progress::Progress;
+    use crate::tally::Tally;
+    use crate::temporary::Temporary;
+
+    use super::transfer::Access;
+    use super::*;
+
+    /// What was written, to be looked at.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const SIZE: usize = 6;
+
+    /// Records whose first two bytes are the key, by a simple rule, and the others their number.
+    fn records(count: u32, key: impl Fn(u32) -> u32) -> Vec<u8> {
+        let record = |number: u32| [&key(number).to_be_bytes()[2..], &number.to_be_bytes()].concat();
+        (0..count).flat_map(record).collect()
+    }
+
+    /// Sorts these in a matrix of this shape, and returns what came out, and what was read and written, stage by stage and pass by pass.
+    fn sort(records: &[u8], (rows, columns): (u64, u64), variant: Variant) -> (Vec<u8>, [Vec<Access>; 2]) {
+        // In memory where that can be: to have its files removed takes a disk longer than all else.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let order = Order::new(Format::Fixed(SIZE), vec![Key { length: Some(2), ..Key::WHOLE }]).unwrap();
+        let accesses = Mutex::new([Vec::new(), Vec::new()]);
+        let observer = |access: Access| {
+            let mut accesses = accesses.lock().unwrap_or_else(PoisonError::into_inner);
+            accesses[usize::from(access.stage == "write")].push(access);
+        };
+        let written = Written::default();
+        let output = Output::stream("sorted", written.clone());
+        let (temporary, tally) = (Temporary::new(folder.path()), Tally::new(true));
+        let (progress, canceller) = (Progress::begin(false, None, 1), Canceller::new());
+        let to = Destinations { output: &output, temporary: &temporary, progress: &progress };
+        let job = Job { order: &order, to, tally: &tally, is_unique: false, memory: 1 << 20, canceller: &canceller };
+        let sort = Columnsort { job: &job, variant, observer: Some(&observer) };
+        let (length, copy, report) = sort.copy(&Input::stream("records", Cursor::new(records.to_vec()))).unwrap();
+        assert_eq!(length, records.len() as u64);
+        let shape = Shape::new(length / SIZE as u64, SIZE, rows, columns).unwrap();
+        let counted = sort.sort(shape, Source::Copy(&copy), &mut vec![report]).unwrap();
+        assert_eq!((counted.bytes, counted.records), (length, length / SIZE as u64));
+        assert_eq!((tally.bytes(), tally.records()), (length, length / SIZE as u64));
+        output.finish(length).unwrap();
+        let sorted = written.0.lock().unwrap().clone();
+        (sorted, accesses.into_inner().unwrap())
+    }
+
+    /// Rows and columns as tight as the rules allow, and looser.
+    const SHAPES: [(u64, u64); 5] = [(2, 1), (4, 2), (12, 3), (20, 4), (104, 8)];
+
+    #[test]
+    fn shapes_as_tight_as_can_be_sort_and_stably() {
+        for shape @ (rows, columns) in SHAPES {
+            let all = (rows * columns) as u32;
+            let keys: [fn(u32) -> u32; 5] = [
+                |number| number.wrapping_mul(2_654_435_761) >> 17,
+                |number| (number.wrapping_mul(2_654_435_761) >> 13) % 3 + 65533,
+                |number| number,
+                |number| 65535 - number,
+                |_| 65535,
+            ];
+            // Each piece is a write by itself, so the largest matrix takes its time.
+            let most = if columns < 8 { usize::MAX } else { 2 };
+            let cases = (0..keys.len()).map(|which| (all - 1, which)).chain([(0, 0), (1, 0), (all, 0)]);
+            for (count, which) in cases.take(most) {
+                let records = records(count, keys[which]);
+                let mut expected: Vec<&[u8]> = records.chunks(SIZE).collect();
+                expected.sort_by_key(|record| record[..2].to_vec());
+                for variant in [Variant::IoBound, Variant::ComputeBound] {
+                    let (sorted, _) = sort(&records, shape, variant);
+                    assert!(sorted == expected.concat(), "{shape:?}, {count} records, keys {which}, {variant:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_and_written_does_not_depend_on_the_records() {
+        for (rows, columns) in [(20, 4), (104, 8)] {
+            for variant in [Variant::IoBound, Variant::ComputeBound] {
+                let count = (rows * columns) as u32 - 5;
+                let scattered = records(count, |number| number.wrapping_mul(2_654_435_761) >> 16);
+                let (_, random) = sort(&scattered, (rows, columns), variant);
+                let (_, equal) = sort(&records(count, |_| 65535), (rows, columns), variant);
+                assert_eq!(random, equal);
+                // Each column is read in each of three passes; in two of them as many pieces are written for each.
+                assert_eq!(random[0].len() as u64, 3 * columns);
+                assert!(random[1].len() as u64 > 2 * columns * columns);
+            }
+        }
+    }
+}

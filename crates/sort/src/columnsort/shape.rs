@@ -1,0 +1,220 @@
+//! The shape of the matrix: how many rows and columns, decided before the first record is read, from how many there are, how large they are,
+//! and how much memory there is.
+
+use crate::error::SortError;
+use crate::file::ALIGNMENT;
+use crate::sort::Variant;
+
+/// Columns in flight: one is read, two are sorted, one is permuted, one is written, and one waits.
+pub(crate) const BUFFERS: usize = 6;
+
+/// Columns that are sorted at once.
+pub(crate) const SORTERS: usize = 2;
+
+/// Columns that the last pass holds beside those in flight: the one before, and the one that is filled. The others need one of them.
+pub(crate) const AUXILIARY: usize = 2;
+
+/// A matrix for so many records.
+///
+/// It has `rows` times `columns` places, of which the last are padding. Rows are a multiple of the columns and an even number, and of more than
+/// one column there are at least `2 (columns - 1)^2` rows, without which columnsort does not sort.
+///
+/// In temporary files a column consists of as many *pieces* as there are columns, one from each column of the pass before. A piece begins at a
+/// multiple of [`ALIGNMENT`], so that it can be written by itself; what is between the end of its records and the next such place is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    count: u64,
+    record: usize,
+    rows: u64,
+    columns: u64,
+}
+
+impl Shape {
+    /// The matrix of the fewest columns that this much memory has room for, since the fewer there are, the larger are the pieces that are written.
+    ///
+    /// # Errors
+    /// [`SortError::Memory`] where there is none, with how much it takes; [`SortError::Unsupported`] where no memory would do.
+    pub fn choose(count: u64, record: usize, memory: u64, variant: Variant) -> Result<Shape, SortError> {
+        let mut needed = None;
+        for columns in 1.. {
+            let (enough, least) = (count.div_ceil(columns).max(1), least_rows(columns).unwrap_or(u64::MAX));
+            let multiple = if columns.is_multiple_of(2) { columns } else { 2 * columns };
+            let rows = enough.max(least).checked_next_multiple_of(multiple);
+            if let Some(shape) = rows.and_then(|rows| Shape::new(count, record, rows, columns)) {
+                let takes = shape.memory(variant);
+                if takes <= memory {
+                    return Ok(shape);
+                }
+                needed = Some(needed.map_or(takes, |needed| takes.min(needed)));
+            }
+            // With more columns than this there would have to be more rows as well.
+            if least > enough {
+                break;
+            }
+        }
+        Err(match needed {
+            Some(needed) => SortError::Memory { given: memory, needed },
+            None => SortError::Unsupported(format!(
+                "columnsort cannot sort {count} records of {record} bytes with any memory; merging can"
+            )),
+        })
+    }
+
+    /// The matrix of these rows and columns; nothing where it could not be sorted, has no room for all records, or its columns are larger than an
+    /// entry can tell.
+    pub fn new(count: u64, record: usize, rows: u64, columns: u64) -> Option<Shape> {
+        let is_sorted = rows >= least_rows(columns)? && rows.is_multiple_of(columns) && rows.is_multiple_of(2);
+        let has_room = rows.checked_mul(columns)? >= count;
+        // What is carried beside a record is at most 8 bytes, and a piece is followed by less than a page.
+        let bytes = rows.checked_mul(record as u64 + 8)?.checked_add((columns + 3).checked_mul(ALIGNMENT as u64)?)?;
+        (is_sorted && has_room && record > 0 && bytes <= u64::from(u32::MAX)).then_some(Shape {
+            count,
+            record,
+            rows,
+            columns,
+        })
+    }
+
+    /// How many records there are, padding not counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many bytes a record has.
+    pub fn record(&self) -> usize {
+        self.record
+    }
+
+    /// How many records a column has.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// How many columns there are.
+    pub fn columns(&self) -> u64 {
+        self.columns
+    }
+
+    /// How many bytes of its index a record carries in temporary files: as few as hold a number that is none of them, which padding has. Where
+    /// there is one column, there are no temporary files.
+    pub fn index(&self) -> usize {
+        match self.columns {
+            1 => 0,
+            _ => (u64::BITS - self.count.leading_zeros()).div_ceil(8).max(1) as usize,
+        }
+    }
+
+    /// How many bytes a record has in temporary files.
+    pub fn carried(&self) -> usize {
+        self.index() + self.record
+    }
+
+    /// How many records a piece has.
+    pub fn piece(&self) -> u64 {
+        self.rows / self.columns
+    }
+
+    /// How many bytes there are from one piece to the next.
+    pub fn span(&self) -> u64 {
+        (self.piece() * self.carried() as u64).next_multiple_of(ALIGNMENT as u64)
+    }
+
+    /// How many bytes a buffer has: a column as it is in the input, which may begin and end anywhere between two aligned places, or as it is in
+    /// temporary files.
+    pub fn buffer(&self) -> usize {
+        let in_input = (self.rows * self.record as u64).next_multiple_of(ALIGNMENT as u64) + 2 * ALIGNMENT as u64;
+        in_input.max(self.columns * self.span()) as usize
+    }
+
+    /// How many buffers travel.
+    pub fn buffers(&self) -> usize {
+        BUFFERS.min(usize::try_from(self.columns).map_or(BUFFERS, |columns| columns + 1))
+    }
+
+    /// What a byte counts for in the progress of a sort: if there is one pass only, as much as in all three.
+    pub(crate) fn weight(&self) -> usize {
+        if self.columns == 1 { 3 } else { 1 }
+    }
+
+    /// How many bytes of memory it takes, all counted: buffers, those that a stage has for itself, and of each column that is in memory the
+    /// entries by which it is sorted, with what sorting them takes beside; and something for the program itself.
+    pub fn memory(&self, variant: Variant) -> u64 {
+        let (buffers, rows, buffer) = (self.buffers() as u64, self.rows, self.buffer() as u64);
+        let entries = rows * size_of::<u128>() as u64;
+        let columns = match variant {
+            Variant::IoBound => (buffers + AUXILIARY as u64) * (buffer + entries) + SORTERS as u64 * entries,
+            Variant::ComputeBound => (buffers + AUXILIARY as u64 + SORTERS as u64) * buffer,
+        };
+        columns + (columns / 15).min(8 << 20)
+    }
+}
+
+/// How many rows it takes to sort so many columns.
+fn least_rows(columns: u64) -> Option<u64> {
+    (columns - 1).checked_pow(2)?.checked_mul(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn variants() -> impl Strategy<Value = Variant> {
+        prop_oneof![Just(Variant::IoBound), Just(Variant::ComputeBound)]
+    }
+
+    proptest! {
+        #[test]
+        fn a_shape_sorts_has_room_for_all_and_keeps_to_the_memory(
+            count in prop_oneof![0u64..5000, 0u64..10_000_000_000],
+            record in prop_oneof![1usize..300, 1usize..100_000],
+            memory in prop_oneof![0u64..10_000_000, 0u64..10_000_000_000],
+            variant in variants(),
+        ) {
+            match Shape::choose(count, record, memory, variant) {
+                Ok(shape) => {
+                    let (rows, columns) = (shape.rows(), shape.columns());
+                    prop_assert!(shape.memory(variant) <= memory);
+                    prop_assert!(rows * columns >= count);
+                    prop_assert!(rows >= 2 * (columns - 1).pow(2));
+                    prop_assert!(rows % columns == 0 && rows % 2 == 0);
+                    prop_assert!(shape.buffer() as u64 <= u64::from(u32::MAX));
+                    prop_assert!(shape.span() % ALIGNMENT as u64 == 0);
+                    prop_assert!(shape.columns() == 1 || count < 1 << (8 * shape.index()));
+                }
+                Err(SortError::Memory { given, needed }) => {
+                    prop_assert!(given == memory && needed > memory);
+                    prop_assert!(Shape::choose(count, record, needed, variant).is_ok());
+                    prop_assert!(Shape::choose(count, record, needed - 1, variant).is_err());
+                }
+                Err(SortError::Unsupported(_)) => {
+                    prop_assert!(Shape::choose(count, record, u64::MAX, variant).is_err());
+                }
+                Err(other) => prop_assert!(false, "{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_fits_is_one_column() {
+        let shape = Shape::choose(1000, 100, 1 << 20, Variant::IoBound).unwrap();
+        assert_eq!((shape.columns(), shape.rows(), shape.index()), (1, 1000, 0));
+    }
+
+    #[test]
+    fn an_index_leaves_a_number_for_padding() {
+        for (count, bytes) in [(0, 1), (254, 1), (255, 1), (256, 2), (65535, 2), (65536, 3)] {
+            assert_eq!(Shape::new(count, 10, 1 << 16, 4).unwrap().index(), bytes, "{count}");
+        }
+    }
+
+    #[test]
+    fn too_few_rows_are_refused() {
+        assert!(Shape::new(100, 10, 2 * 7 * 7, 8).is_none(), "98 is no multiple of 8");
+        assert!(Shape::new(100, 10, 96, 8).is_none());
+        assert!(Shape::new(100, 10, 104, 8).is_some());
+        assert!(Shape::new(833, 10, 104, 8).is_none(), "there is room for 832");
+        assert!(Shape::new(3, 10, 3, 1).is_none(), "a column has two halves");
+    }
+}

@@ -1,0 +1,113 @@
+//! A folder in which files are made. It is held open, so that it stays the same one when its path comes to mean another.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, fstatfs, fstatvfs, fsync, openat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::uncached::is_full;
+
+/// What `statfs` says of btrfs, ZFS, bcachefs and F2FS, which may keep more than they have room for.
+const COMPRESSING: [u32; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_2010];
+
+/// A folder.
+pub(super) struct Folder {
+    path: PathBuf,
+    folder: OwnedFd,
+}
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> io::Result<Folder> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match openat(CWD, path, flags, Mode::empty()) {
+            Ok(folder) => Ok(Folder { path: path.to_owned(), folder }),
+            Err(Errno::NOENT) => Err(io::Error::new(io::ErrorKind::NotFound, "there is no such folder")),
+            Err(Errno::NOTDIR) => Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no folder")),
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many bytes there is room for, where that can be said.
+    fn room(&self) -> Option<u64> {
+        let kind = fstatfs(&self.folder).ok()?.f_type as u32;
+        let about = fstatvfs(&self.folder).ok()?;
+        // Some file systems know of no limit, and say that they have nothing.
+        let is_known = about.f_blocks > 0 && !COMPRESSING.contains(&kind);
+        let blocks = if geteuid().is_root() { about.f_bfree } else { about.f_bavail };
+        is_known.then(|| blocks.saturating_mul(about.f_frsize))
+    }
+
+    /// Makes sure that there is room for so much, as far as can be said.
+    pub(super) fn check_room(&self, needed: u64) -> io::Result<()> {
+        match self.room() {
+            Some(room) if room < needed => Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                format!("its file system has room for {}, and {} are needed", Size(room), Size(needed)),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds to a failure for lack of room how far it went, and how far it should have gone.
+    pub(super) fn explain(&self, why: io::Error, written: u64, expected: u64) -> io::Error {
+        if !is_full(&why) {
+            return why;
+        }
+        let of = if expected > 0 { format!(" of {}", Size(expected)) } else { String::new() };
+        io::Error::new(why.kind(), format!("its file system is full: {why}; {}{of} were written", Size(written)))
+    }
+
+    /// Waits until its names are on the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        match fsync(&self.folder) {
+            // Not every file system can do that to a folder.
+            Ok(()) | Err(Errno::INVAL | Errno::BADF) => Ok(()),
+            Err(why) => Err(why.into()),
+        }
+    }
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+}
+
+/// A number of bytes, as it is said to people.
+struct Size(u64);
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        match UNITS.iter().find(|(unit, _)| self.0 >= *unit) {
+            Some((unit, name)) => write!(out, "{:.1} {name}", self.0 as f64 / *unit as f64),
+            None => write!(out, "{} bytes", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_said_in_the_unit_that_fits() {
+        let said: Vec<String> =
+            [0, 1023, 1024, 5 << 20, (3 << 30) + (1 << 29)].map(|size| Size(size).to_string()).into();
+        assert_eq!(said, ["0 bytes", "1023 bytes", "1.0 KiB", "5.0 MiB", "3.5 GiB"]);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_or_is_none_is_said_to_be() {
+        let why = |path: &str| Folder::open(Path::new(path)).err().unwrap().to_string();
+        assert_eq!(why("/nowhere/at all"), "there is no such folder");
+        assert_eq!(why("/dev/null"), "it is no folder");
+    }
+}

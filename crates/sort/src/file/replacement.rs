@@ -1,0 +1,146 @@
+//! A file that takes the place of another one, or of none, when it is finished.
+
+use std::ffi::OsString;
+use std::fs::{self, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{Access as Right, AtFlags, CWD, Mode, StatxAttributes, StatxFlags, accessat, statx};
+
+use super::Access;
+use super::folder::Folder;
+use super::uncached::Uncached;
+use super::unnamed::{self, Unnamed};
+
+/// Symbolic links that lead to symbolic links are followed so often, as the kernel does.
+const MOST_LINKS: usize = 40;
+
+/// The bits of a file's mode that are permissions.
+const PERMISSIONS: u32 = 0o7777;
+/// Those that make a program run as its owner or group.
+const BORROWED_RIGHTS: u32 = 0o6000;
+
+/// A file that is not finished yet, and what it will replace.
+pub(super) struct Replacement {
+    folder: Arc<Folder>,
+    file: Uncached,
+    unnamed: Unnamed,
+    /// What it will be called in its folder.
+    name: OsString,
+    replaced: Option<Metadata>,
+    written: AtomicU64,
+    /// How much will be written; 0 if that was not said.
+    expected: AtomicU64,
+}
+
+impl Replacement {
+    pub(super) fn create(path: &Path) -> io::Result<Replacement> {
+        let target = resolve(path)?;
+        let Some(name) = target.file_name() else { return Err(is_a_folder()) };
+        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let in_folder = |why: io::Error| io::Error::new(why.kind(), format!("folder {}: {why}", parent.display()));
+        let folder = Arc::new(Folder::open(parent).map_err(in_folder)?);
+        let replaced = look_at_replaced(&target)?;
+        // Nobody may read it who cannot read what it replaces; otherwise as any new file.
+        let mode = if replaced.is_some() { 0o600 } else { 0o666 };
+        unnamed::remove_leftovers(&folder);
+        let (file, unnamed) = unnamed::create(&folder, Mode::from_raw_mode(mode)).map_err(in_folder)?;
+        Ok(Replacement {
+            folder,
+            file: Uncached::new(file),
+            unnamed,
+            name: name.to_owned(),
+            replaced,
+            written: AtomicU64::new(0),
+            expected: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn access(&self) -> Access {
+        self.file.access()
+    }
+
+    pub(super) fn expect(&self, length: u64) -> io::Result<()> {
+        self.expected.store(length, Ordering::Relaxed);
+        self.folder.check_room(length)
+    }
+
+    pub(super) fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        let written = self.file.write_at(place, bytes);
+        written.map_err(|why| self.explain(why))?;
+        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(super) fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(place, into)
+    }
+
+    pub(super) fn finish(self, length: u64) -> io::Result<()> {
+        let file = self.file.file();
+        file.set_len(length)?;
+        if let Some(replaced) = &self.replaced {
+            keep_owner_and_permissions(file, replaced)?;
+        }
+        self.file.sync().map_err(|why| self.explain(why))?;
+        let name = &self.name;
+        self.unnamed.give_name(file, name).map_err(|why| {
+            let folder = self.folder.path().display();
+            io::Error::new(why.kind(), format!("it is whole, but cannot be given its name in folder {folder}: {why}"))
+        })?;
+        self.folder.sync()
+    }
+
+    fn explain(&self, why: io::Error) -> io::Error {
+        self.folder.explain(why, self.written.load(Ordering::Relaxed), self.expected.load(Ordering::Relaxed))
+    }
+}
+
+/// Where a path leads in the end, which need not be there.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
+            // It is none, or there is nothing.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("it is a symbolic link that leads to no end"))
+}
+
+/// What is there now, if anything, and whether it may be replaced: what can be known of that is better known before the sort than after it.
+fn look_at_replaced(target: &Path) -> io::Result<Option<Metadata>> {
+    let about = match fs::symlink_metadata(target) {
+        Ok(about) => about,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(why) => return Err(why),
+    };
+    if about.is_dir() {
+        return Err(is_a_folder());
+    }
+    accessat(CWD, target, Right::WRITE_OK, AtFlags::EACCESS)?;
+    let mount = statx(CWD, target, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());
+    if mount.is_ok_and(|about| about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it is mounted there, so it cannot be replaced"));
+    }
+    Ok(Some(about))
+}
+
+fn is_a_folder() -> io::Error {
+    io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")
+}
+
+/// Gives a file what another one has, as far as this process may.
+fn keep_owner_and_permissions(file: &fs::File, of: &Metadata) -> io::Result<()> {
+    let now = file.metadata()?;
+    let keeps_owner = now.uid() == of.uid() || fchown(file, Some(of.uid()), None).is_ok();
+    let keeps_group = now.gid() == of.gid() || fchown(file, None, Some(of.gid())).is_ok();
+    // Another owner or group must not have lent what is not theirs.
+    let lost = if keeps_owner && keeps_group { 0 } else { BORROWED_RIGHTS };
+    // Last, since a new owner takes some permissions away.
+    file.set_permissions(Permissions::from_mode(of.mode() & PERMISSIONS & !lost))
+}

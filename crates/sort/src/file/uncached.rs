@@ -1,0 +1,298 @@
+//! A file that is read and written past the page cache, by several threads at once: by direct I/O where its file system has it. Elsewhere what goes
+//! through the cache is sent on and dropped from it a few MiB later, so that it does not count much against the memory that a sort is given.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags, fadvise, fcntl_getfl, fcntl_setfl, fstatfs, statx};
+use rustix::io::Errno;
+use sys::pages::Pages;
+use sys::write_back;
+
+use super::{ALIGNMENT, Access, reclaim};
+
+/// How much may be on its way through the page cache to the disk.
+const BEHIND: u64 = 4 << 20;
+/// The largest piece that is copied for memory or places that direct I/O cannot do.
+const COPIED: usize = 1 << 20;
+/// What `statfs` says of file systems in memory.
+const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// A file and how to get at it.
+pub(super) struct Uncached {
+    file: File,
+    is_in_memory: bool,
+    is_direct: AtomicBool,
+    /// What was written to the page cache and may not be on the disk yet, oldest first: places and lengths.
+    behind: Mutex<VecDeque<(u64, u64)>>,
+}
+
+impl Uncached {
+    /// The file must be this one's alone: how it is read and written is changed for all who share it.
+    pub(super) fn new(file: File) -> Uncached {
+        let is_in_memory = fstatfs(&file).is_ok_and(|about| IN_MEMORY.contains(&(about.f_type as u32)));
+        let is_direct = !is_in_memory && allows_direct(&file) && set_direct(&file, true).is_ok();
+        let uncached = Uncached { file, is_in_memory, is_direct: AtomicBool::new(is_direct), behind: Mutex::default() };
+        if !is_direct {
+            uncached.expect_no_order();
+        }
+        uncached
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(super) fn access(&self) -> Access {
+        match (self.is_in_memory, self.is_direct()) {
+            (true, _) => Access::Memory,
+            (false, true) => Access::Direct,
+            (false, false) => Access::Cached,
+        }
+    }
+
+    /// Fills the memory from this place on, up to the file's end, and returns how many bytes that was. Direct I/O reads into this very memory
+    /// where it, place and length are aligned.
+    pub(super) fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while done < into.len() {
+            let is_direct = self.is_direct();
+            match self.read_some(is_direct, place + done as u64, &mut into[done..]) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+                Err(why) => self.without_direct(is_direct, why)?,
+            }
+        }
+        self.forget(place, done as u64);
+        Ok(done)
+    }
+
+    /// Writes all of it to this place, which must be aligned. Where the length is not, the file may become longer than that, by zeroes up to
+    /// the next multiple.
+    pub(super) fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        if !place.is_multiple_of(ALIGNMENT as u64) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("place {place} is not aligned")));
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let (is_direct, reclaimed) = (self.is_direct(), reclaim::done());
+            match self.write_some(is_direct, place + done as u64, &bytes[done..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => done += written,
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+                Err(why) if is_full(&why) && reclaim::more_than(reclaimed) => {}
+                Err(why) => self.without_direct(is_direct, why)?,
+            }
+        }
+        self.send_on(place, bytes.len() as u64)
+    }
+
+    /// Waits until everything is on the disk, the file's length as well.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()?;
+        self.forget(0, 0);
+        Ok(())
+    }
+
+    fn is_direct(&self) -> bool {
+        self.is_direct.load(Ordering::Acquire)
+    }
+
+    /// One read, of one byte at least if there is one.
+    fn read_some(&self, is_direct: bool, place: u64, into: &mut [u8]) -> io::Result<usize> {
+        let unit = ALIGNMENT as u64;
+        if !is_direct {
+            return self.file.read_at(into, place);
+        }
+        if place.is_multiple_of(unit) && is_aligned(into) {
+            let whole = into.len() - into.len() % ALIGNMENT;
+            if whole > 0 {
+                return self.file.read_at(&mut into[..whole], place);
+            }
+        }
+        let skipped = (place % unit) as usize;
+        let mut pages = Pages::new((skipped + into.len()).next_multiple_of(ALIGNMENT).min(COPIED))?;
+        let read = self.file.read_at(&mut pages, place - skipped as u64)?;
+        let given = pages.get(skipped..read).unwrap_or_default();
+        let given = &given[..given.len().min(into.len())];
+        into[..given.len()].copy_from_slice(given);
+        Ok(given.len())
+    }
+
+    /// One write. What is no multiple of the alignment is filled up with zeroes.
+    fn write_some(&self, is_direct: bool, place: u64, bytes: &[u8]) -> io::Result<usize> {
+        if !is_direct {
+            return self.file.write_at(bytes, place);
+        }
+        let whole = bytes.len() - bytes.len() % ALIGNMENT;
+        if whole > 0 && is_aligned(bytes) {
+            return self.file.write_at(&bytes[..whole], place);
+        }
+        let copied = &bytes[..bytes.len().min(COPIED)];
+        let mut pages = Pages::new(copied.len().next_multiple_of(ALIGNMENT))?;
+        pages[..copied.len()].copy_from_slice(copied);
+        Ok(self.file.write_at(&pages, place)?.min(copied.len()))
+    }
+
+    /// Goes on through the page cache where the file system refuses direct I/O only when it is tried.
+    fn without_direct(&self, was_direct: bool, why: io::Error) -> io::Result<()> {
+        if !was_direct || why.raw_os_error() != Some(Errno::INVAL.raw_os_error()) {
+            return Err(why);
+        }
+        set_direct(&self.file, false)?;
+        self.is_direct.store(false, Ordering::Release);
+        self.expect_no_order();
+        Ok(())
+    }
+
+    /// The kernel shall read what it is asked for and nothing ahead, which it would count against us. It is advice: nothing depends on it.
+    fn expect_no_order(&self) {
+        let _ = fadvise(&self.file, 0, None, Advice::Random);
+    }
+
+    /// Drops what is on the disk from the page cache; a length of 0 means all that follows. It is advice as well.
+    fn forget(&self, place: u64, length: u64) {
+        if self.access() == Access::Cached {
+            let _ = fadvise(&self.file, place, length.try_into().ok(), Advice::DontNeed);
+        }
+    }
+
+    /// Has this part written to the disk, waits for the oldest if there is much on its way, and drops that from the page cache.
+    fn send_on(&self, place: u64, length: u64) -> io::Result<()> {
+        if self.access() != Access::Cached {
+            return Ok(());
+        }
+        write_back::begin(&self.file, place, length)?;
+        self.behind.lock().unwrap_or_else(PoisonError::into_inner).push_back((place, length));
+        while let Some((place, length)) = self.oldest_behind() {
+            write_back::complete(&self.file, place, length)?;
+            self.forget(place, length);
+        }
+        Ok(())
+    }
+
+    /// The oldest part that is to be waited for, which whoever asks then does without holding up the others.
+    fn oldest_behind(&self) -> Option<(u64, u64)> {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: u64 = behind.iter().map(|(_, length)| length).sum();
+        if all > BEHIND { behind.pop_front() } else { None }
+    }
+}
+
+/// What the kernel says of direct I/O, where it says anything: that it is possible, and needs no more than our alignment.
+fn allows_direct(file: &File) -> bool {
+    match statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
+        Ok(about) if about.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
+            (1..=ALIGNMENT as u32).contains(&about.stx_dio_offset_align) && about.stx_dio_mem_align <= ALIGNMENT as u32
+        }
+        // Linux before 6.1, and many file systems: it is found out by trying.
+        _ => true,
+    }
+}
+
+fn set_direct(file: &File, on: bool) -> rustix::io::Result<()> {
+    let mut flags = fcntl_getfl(file)?;
+    flags.set(OFlags::DIRECT, on);
+    fcntl_setfl(file, flags)
+}
+
+/// Whether it is for lack of room.
+pub(super) fn is_full(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn is_aligned(bytes: &[u8]) -> bool {
+    (bytes.as_ptr() as usize).is_multiple_of(ALIGNMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of these bytes, with direct I/O if it can be had, and without.
+    fn both_ways(bytes: &[u8]) -> [Uncached; 2] {
+        let make = || {
+            let file = tempfile::tempfile().unwrap();
+            file.write_all_at(bytes, 0).unwrap();
+            Uncached::new(file)
+        };
+        let cached = make();
+        set_direct(cached.file(), false).unwrap();
+        cached.is_direct.store(false, Ordering::Release);
+        [make(), cached]
+    }
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|at| (at / 3 + at / 1009) as u8).collect()
+    }
+
+    #[test]
+    fn any_part_is_read_into_any_memory_up_to_the_end() {
+        let whole = bytes(3 * ALIGNMENT + 100);
+        let mut pages = Pages::new(6 * ALIGNMENT).unwrap();
+        for file in both_ways(&whole) {
+            for place in [0, 1, 4095, 4096, 8192, 12_288, 12_387, 12_388, 20_000] {
+                for (from, length) in [(0, 1), (0, 4096), (0, 5000), (0, 20_000), (1, 4096), (1, 20_000), (512, 8192)] {
+                    let read = file.read_at(place as u64, &mut pages[from..from + length]).unwrap();
+                    let there =
+                        &whole[place.min(whole.len())..whole.len().min(place + length).max(place.min(whole.len()))];
+                    assert_eq!(&pages[from..from + read], there, "{length} bytes at {place} into {from}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_from_any_memory_is_there_with_no_more_than_zeroes_after_it() {
+        let mut pages = Pages::new(6 * ALIGNMENT).unwrap();
+        pages.copy_from_slice(&bytes(6 * ALIGNMENT));
+        for (from, length) in [(0, 0), (0, 1), (0, 4096), (0, 5000), (1, 4096), (1, 20_000), (512, 8192)] {
+            for file in both_ways(&[]) {
+                file.write_at(ALIGNMENT as u64, &pages[from..from + length]).unwrap();
+                file.sync().unwrap();
+                let mut read = vec![1; 10 * ALIGNMENT];
+                let count = file.read_at(0, &mut read).unwrap();
+                let (written, rest) = read[..count].split_at(if length == 0 { 0 } else { ALIGNMENT + length });
+                assert_eq!(written.get(ALIGNMENT..).unwrap_or_default(), &pages[from..from + length]);
+                assert!(rest.len() < ALIGNMENT && rest.iter().all(|&byte| byte == 0));
+            }
+        }
+    }
+
+    #[test]
+    fn places_that_are_not_aligned_are_not_written_to() {
+        for file in both_ways(&[7; 10]) {
+            assert_eq!(file.write_at(512, &[1]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+            assert_eq!(file.file().metadata().unwrap().len(), 10);
+        }
+    }
+
+    #[test]
+    fn a_file_system_that_refuses_direct_io_late_is_read_through_the_cache() {
+        let [direct, _] = both_ways(&[7; 10]);
+        let invalid = || io::Error::from(Errno::INVAL);
+        assert!(direct.without_direct(true, io::Error::from(Errno::IO)).is_err());
+        direct.without_direct(true, invalid()).unwrap();
+        assert!(!direct.is_direct() && !fcntl_getfl(direct.file()).unwrap().contains(OFlags::DIRECT));
+        assert_eq!(direct.read_at(0, &mut [0; 20]).unwrap(), 10);
+        assert!(direct.without_direct(false, invalid()).is_err());
+    }
+
+    #[test]
+    fn what_is_behind_in_the_page_cache_is_bounded() {
+        let [_, cached] = both_ways(&[]);
+        let piece = vec![5; 1 << 20];
+        for number in 0..8 {
+            cached.write_at(number << 20, &piece).unwrap();
+            let behind: u64 = cached.behind.lock().unwrap().iter().map(|(_, length)| length).sum();
+            assert!(behind <= BEHIND);
+        }
+        assert_eq!(cached.file().metadata().unwrap().len(), 8 << 20);
+    }
+}

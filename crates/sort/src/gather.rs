@@ -1,0 +1,180 @@
+//! Gathers sorted records into blocks, and passes these on to be written.
+
+use std::ops::Range;
+
+use pipeline::{Buffer, Flow, PortError, Ports};
+
+use crate::budget::aligned_up;
+use crate::chunk::{Chunk, text};
+use crate::error::SortError;
+use crate::file::output::Output;
+use crate::forecast::{Block, Run};
+use crate::order::Order;
+use crate::progress::Progress;
+use crate::temporary::Temporary;
+
+/// The pipeline of blocks to be written.
+pub(crate) const OUTPUT: &str = "output";
+
+/// What travels with the bytes of a buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    /// Which records are in it.
+    pub(crate) chunk: Chunk,
+    /// The mean length of a record by which its memory is divided up; 0 before it is.
+    pub(crate) mean: usize,
+    /// Where its bytes go.
+    pub(crate) place: u64,
+    /// Whether they go to the temporary file.
+    pub(crate) is_spilled: bool,
+}
+
+/// Where sorted records may go.
+#[derive(Clone, Copy)]
+pub(crate) struct Destinations<'s> {
+    pub(crate) output: &'s Output,
+    pub(crate) temporary: &'s Temporary<'s>,
+    pub(crate) progress: &'s Progress,
+}
+
+impl Destinations<'_> {
+    /// Writes a buffer to where its tag says: the work of the stage `write`.
+    pub(crate) fn write(&self, buffer: &mut Buffer<Load>) -> Result<(), SortError> {
+        let (place, length) = (buffer.tag.place, buffer.len());
+        if buffer.tag.is_spilled {
+            let spill = self.temporary.spill()?;
+            let written = spill.write_at(place, &buffer.space()[..aligned_up(length)]);
+            written.map_err(|why| SortError::Write { what: self.temporary.name(), why })
+        } else {
+            let written = self.output.write_at(place, buffer.filled());
+            written.map_err(|why| SortError::Write { what: self.output.name().to_owned(), why })?;
+            self.progress.written(length);
+            Ok(())
+        }
+    }
+}
+
+/// Gathers records, either one after the other into the output, or as blocks of whole records into a run.
+pub(crate) struct Gather<'s> {
+    order: &'s Order,
+    to: Destinations<'s>,
+    is_spilled: bool,
+    block: Buffer<Load>,
+    /// The last record in the block.
+    last: Range<usize>,
+    /// How many bytes have gone to the output.
+    gone: u64,
+    /// How many records were gathered.
+    records: u64,
+    run: Run,
+    /// Records that are larger may not be spilled.
+    largest_record: usize,
+}
+
+impl<'s> Gather<'s> {
+    /// Gathers into blocks of so many bytes, which are those of the pipeline [`OUTPUT`].
+    pub(crate) fn new(
+        order: &'s Order,
+        to: Destinations<'s>,
+        is_spilled: bool,
+        block: usize,
+        largest_record: usize,
+    ) -> Result<Gather<'s>, SortError> {
+        if is_spilled {
+            to.temporary.begin()?;
+        }
+        let block = Buffer::new(block).map_err(|_| SortError::Memory { given: block as u64, needed: block as u64 })?;
+        let (run, last) = (Run::default(), 0..0);
+        Ok(Gather { order, to, is_spilled, block, last, gone: 0, records: 0, run, largest_record })
+    }
+
+    /// The next record, with its line feed.
+    #[inline]
+    pub(crate) fn push(&mut self, record: &[u8], ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
+        let (from, to) = (self.block.len(), self.block.len() + record.len());
+        if to > self.block.capacity() {
+            return self.push_beyond(record, ports);
+        }
+        self.block.space()[from..to].copy_from_slice(record);
+        self.block.set_len(to);
+        self.last = from..to;
+        self.records += 1;
+        Ok(())
+    }
+
+    /// A record that does not fit into what is left of the block.
+    #[cold]
+    fn push_beyond(&mut self, record: &[u8], ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
+        if self.is_spilled {
+            self.pass_on(Flow::Convey, ports)?;
+            if record.len() <= self.block.capacity() {
+                return self.push(record, ports);
+            }
+            self.records += 1;
+            return self.spill_alone(record);
+        }
+        let mut rest = record;
+        while !rest.is_empty() {
+            let from = self.block.len();
+            let fits = rest.len().min(self.block.capacity() - from);
+            self.block.space()[from..from + fits].copy_from_slice(&rest[..fits]);
+            self.block.set_len(from + fits);
+            rest = &rest[fits..];
+            if !rest.is_empty() {
+                self.pass_on(Flow::Convey, ports)?;
+            }
+        }
+        self.records += 1;
+        Ok(())
+    }
+
+    /// A record that is larger than a block is one by itself. This is so rare that it need not overlap with anything.
+    fn spill_alone(&mut self, record: &[u8]) -> pipeline::Result<()> {
+        if record.len() > self.largest_record {
+            let most = self.largest_record as u64;
+            return Err(SortError::TooLong { what: "the input".to_owned(), length: record.len() as u64, most }.into());
+        }
+        let mut alone: Buffer<Load> = Buffer::new(aligned_up(record.len()))?;
+        alone.space()[..record.len()].copy_from_slice(record);
+        alone.set_len(record.len());
+        alone.tag = Load { place: self.to.temporary.allocate(record.len()), is_spilled: true, ..Load::default() };
+        let last = text(record, self.order.format());
+        self.run.blocks.push(Block::new(alone.tag.place, record.len(), last, self.order));
+        Ok(self.to.write(&mut alone)?)
+    }
+
+    /// Passes on what is in the block, and takes an empty one for it.
+    fn pass_on(&mut self, flow: Flow, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
+        if self.block.is_empty() && flow == Flow::Convey {
+            return Ok(());
+        }
+        let length = self.block.len();
+        let place = if self.is_spilled { self.to.temporary.allocate(length) } else { self.gone };
+        if self.is_spilled && length > 0 {
+            let last = text(&self.block.filled()[self.last.clone()], self.order.format());
+            self.run.blocks.push(Block::new(place, length, last, self.order));
+        }
+        ports.accept(OUTPUT)?.ok_or(PortError::Ending)?;
+        let buffer = ports.buffer(OUTPUT)?;
+        buffer.swap(&mut self.block);
+        (buffer.tag.place, buffer.tag.is_spilled) = (place, self.is_spilled);
+        self.block.clear();
+        self.last = 0..0;
+        self.gone += length as u64;
+        ports.convey(OUTPUT, if length == 0 { Flow::End } else { flow })?;
+        Ok(())
+    }
+
+    /// The run that was gathered ends here.
+    pub(crate) fn end_run(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<Run> {
+        self.pass_on(Flow::Convey, ports)?;
+        Ok(std::mem::take(&mut self.run))
+    }
+
+    /// All has been gathered. Returns the run that was not ended yet, and how many records and bytes have gone to the output.
+    pub(crate) fn end(mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<(Run, (u64, u64))> {
+        self.pass_on(Flow::Last, ports)?;
+        let written = if self.is_spilled { (0, 0) } else { (self.records, self.gone) };
+        Ok((self.run, written))
+    }
+}

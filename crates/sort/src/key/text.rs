@@ -1,0 +1,189 @@
+//! Keys as they are written: `OFFSET[:LENGTH][:KIND][:descending]`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use pipeline::structure::did_you_mean;
+
+use super::{Endian, Key, Kind};
+
+/// All kinds, by the names that they are written with.
+const KINDS: [(&str, Kind); 8] = [
+    ("bytes", Kind::Bytes),
+    ("unsigned-le", Kind::Unsigned(Endian::Little)),
+    ("unsigned-be", Kind::Unsigned(Endian::Big)),
+    ("signed-le", Kind::Signed(Endian::Little)),
+    ("signed-be", Kind::Signed(Endian::Big)),
+    ("float-le", Kind::Float(Endian::Little)),
+    ("float-be", Kind::Float(Endian::Big)),
+    ("decimal", Kind::Decimal),
+];
+
+/// The directions, and whether the greatest comes first.
+const DIRECTIONS: [(&str, bool); 2] = [("ascending", false), ("descending", true)];
+
+/// Why a text is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{written}` is no key: {problem}")]
+pub struct KeyError {
+    written: String,
+    problem: String,
+}
+
+impl FromStr for Key {
+    type Err = KeyError;
+
+    fn from_str(written: &str) -> Result<Key, KeyError> {
+        read(written).map_err(|problem| KeyError { written: written.to_owned(), problem })
+    }
+}
+
+fn read(written: &str) -> Result<Key, String> {
+    let mut parts = written.split(':').peekable();
+    let offset = parts.next().unwrap_or_default();
+    if !is_number(offset) {
+        return Err("it begins with the byte where the key begins, as in 0:10 or 4:8:unsigned-le:descending".to_owned());
+    }
+    let offset = number(offset)?;
+    let length = match parts.next_if(|part| is_number(part)) {
+        Some(length) => Some(number(length)?),
+        None => None,
+    };
+    let (mut kind, mut descending) = (None, None);
+    for part in parts {
+        let is_repeated = if let Some(found) = named(&KINDS, part) {
+            kind.replace(found).is_some()
+        } else if let Some(found) = named(&DIRECTIONS, part) {
+            descending.replace(found).is_some()
+        } else {
+            return Err(unknown(part));
+        };
+        if is_repeated {
+            return Err(format!("`{part}` is one too many; there is one kind and one direction"));
+        }
+    }
+    Ok(Key { offset, length, kind: kind.unwrap_or(Kind::Bytes), descending: descending.unwrap_or(false) })
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn number(digits: &str) -> Result<usize, String> {
+    digits.parse().map_err(|_| format!("{digits} is more than any record has bytes"))
+}
+
+fn named<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
+    table.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
+}
+
+/// What is wrong with a part that is neither a kind nor a direction.
+fn unknown(part: &str) -> String {
+    let names = || KINDS.iter().map(|(name, _)| *name).chain(DIRECTIONS.iter().map(|(name, _)| *name));
+    if is_number(part) {
+        return format!("{part} is a number where none belongs; the length comes right after the offset");
+    }
+    if part.is_empty() {
+        return "nothing stands between two colons, or after the last; leave out the colon as well".to_owned();
+    }
+    if matches!(part, "unsigned" | "signed" | "float") {
+        return format!(
+            "`{part}` does not say which byte comes first; write {part}-le where it is the one that counts least, {part}-be where it is the one that counts most"
+        );
+    }
+    let near = did_you_mean(part, names()).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"));
+    let all: Vec<_> = names().collect();
+    format!("`{part}` is neither a kind nor a direction{near}; there are {}", all.join(", "))
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.offset)?;
+        if let Some(length) = self.length {
+            write!(out, ":{length}")?;
+        }
+        if self.kind != Kind::Bytes {
+            write!(out, ":{}", self.kind)?;
+        }
+        if self.descending {
+            write!(out, ":descending")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = KINDS.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name);
+        out.write_str(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(offset: usize, length: Option<usize>, kind: Kind, descending: bool) -> Key {
+        Key { offset, length, kind, descending }
+    }
+
+    #[test]
+    fn what_is_left_out_is_the_end_of_the_record_bytes_and_ascending() {
+        for (written, meant) in [
+            ("12", key(12, None, Kind::Bytes, false)),
+            ("0:10", key(0, Some(10), Kind::Bytes, false)),
+            ("0:10:bytes:ascending", key(0, Some(10), Kind::Bytes, false)),
+            ("3:descending", key(3, None, Kind::Bytes, true)),
+            ("3:decimal", key(3, None, Kind::Decimal, false)),
+            ("4:8:unsigned-le:descending", key(4, Some(8), Kind::Unsigned(Endian::Little), true)),
+            ("4:8:descending:float-be", key(4, Some(8), Kind::Float(Endian::Big), true)),
+        ] {
+            assert_eq!(written.parse(), Ok(meant), "{written}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_with_what_is_wrong_and_what_was_meant() {
+        for (written, problem) in [
+            ("", "it begins with the byte where the key begins, as in 0:10"),
+            ("-1", "it begins with the byte where the key begins"),
+            ("+1", "it begins with the byte where the key begins"),
+            ("bytes", "it begins with the byte where the key begins"),
+            ("99999999999999999999", "99999999999999999999 is more than any record has bytes"),
+            ("0:99999999999999999999", "99999999999999999999 is more than any record has bytes"),
+            ("0:8:unsigned", "`unsigned` does not say which byte comes first; write unsigned-le where"),
+            (
+                "0:8:unsinged-le",
+                "`unsinged-le` is neither a kind nor a direction (did you mean `unsigned-le`?); there are bytes, ",
+            ),
+            ("0:8:desending", "(did you mean `descending`?)"),
+            ("0:8:text", "`text` is neither a kind nor a direction; there are bytes, unsigned-le, "),
+            ("0:", "nothing stands between two colons, or after the last"),
+            ("0::decimal", "nothing stands between two colons"),
+            ("0:decimal:4", "4 is a number where none belongs; the length comes right after the offset"),
+            ("0:4:bytes:decimal", "`decimal` is one too many"),
+            ("0:4:descending:ascending", "`ascending` is one too many"),
+        ] {
+            let error = written.parse::<Key>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{written}` is no key: ")), "{error}");
+            assert!(error.contains(problem), "{written}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_is_read_as_it_is_written(
+            offset in 0..1000usize, length in proptest::option::of(0..1000usize), kind in 0..KINDS.len(), descending: bool,
+        ) {
+            let key = key(offset, length, KINDS[kind].1, descending);
+            prop_assert_eq!(key.to_string().parse(), Ok(key));
+        }
+
+        #[test]
+        fn no_text_makes_reading_panic(written in "[0-9:a-z-]{0,20}") {
+            let _ = written.parse::<Key>();
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Merging runs: their blocks are read in the order in which they will be needed, while records are put in order and others are written.
+//!
+//! Two pipelines meet in the junction `merge`: blocks come from `read`, and pieces go to `write`. Of each run one block is in the junction's hands, and
+//! when its last record has gone, the next block to come is the one that is needed, since they are read as [forecast](crate::forecast). Where the
+//! forecast was cut short and another one comes, it is held until its run needs it, and the junction reads what it needs by itself until then; what comes
+//! later than it was needed is not read, or passed by.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Mutex, PoisonError};
+
+use pipeline::{Buffer, Flow, Kind, Pipeline, Ports, Program, Report};
+
+use crate::budget::{Budget, PIECES, aligned_up};
+use crate::chunk::text;
+use crate::error::SortError;
+use crate::forecast::{Run, forecast};
+use crate::gather::{Gather, Load, OUTPUT};
+use crate::job::{Job, carry_out, check_size};
+use crate::order::{FREE_BITS, Format, Order};
+use crate::runs::WRITERS;
+use crate::tournament::{OVER, Tournament};
+
+/// The pipeline of blocks of runs.
+const RUNS: &str = "runs";
+
+/// How many blocks are read at once.
+const READERS: usize = 4;
+
+/// What came of merging.
+pub(crate) struct Merged {
+    /// How often data was read and written again.
+    pub(crate) passes: u32,
+    /// How many records and bytes went to the output.
+    pub(crate) written: (u64, u64),
+    pub(crate) reports: Vec<Report>,
+}
+
+/// Merges all runs into the output; at once, unless there are so many that their blocks do not fit into memory.
+pub(crate) fn merge(job: &Job<'_>, mut runs: Vec<Run>, budget: Budget) -> Result<Merged, SortError> {
+    let (mut passes, mut reports) = (1, Vec::new());
+    // Where in the runs it has come in the present pass.
+    let mut at = 0;
+    loop {
+        let largest = runs.iter().map(Run::largest_block).max().unwrap_or(0);
+        let fan_in = budget.fan_in(largest);
+        if runs.len() <= fan_in {
+            job.to.progress.now("merging");
+            let (report, _, written) = merge_group(job, &runs, budget, false)?;
+            reports.push(report);
+            return Ok(Merged { passes, written, reports });
+        }
+        passes += u32::from(at == 0);
+        job.to.progress.now("merging some");
+        let end = runs.len().min(at + group(runs.len(), fan_in));
+        let (report, run, _) = merge_group(job, &runs[at..end], budget, true)?;
+        reports.push(report);
+        runs.splice(at..end, [run]);
+        at = if at + 2 < runs.len() { at + 1 } else { 0 };
+    }
+}
+
+/// How many neighbours to merge first, where there are more runs than can be merged at once: no more than it takes.
+fn group(runs: usize, fan_in: usize) -> usize {
+    fan_in.min(runs - fan_in + 1)
+}
+
+/// Merges these runs into the output, or into another run.
+fn merge_group(
+    job: &Job<'_>,
+    runs: &[Run],
+    budget: Budget,
+    is_spilled: bool,
+) -> Result<(Report, Run, (u64, u64)), SortError> {
+    let largest = runs.iter().map(Run::largest_block).max().unwrap_or(0);
+    let merging = budget.merging(runs.len(), largest);
+    let piece = if is_spilled { merging.block.min(merging.piece * PIECES / 2) } else { merging.piece };
+    let blocks = forecast(runs);
+    let writers = if is_spilled || job.to.output.is_file() { WRITERS } else { 1 };
+    let merged = Mutex::new(None);
+    let taken: Vec<AtomicUsize> = runs.iter().map(|_| AtomicUsize::new(0)).collect();
+    let read = Pipeline::tagged(RUNS)
+        .buffers(merging.ahead.min(blocks.len()).max(1), merging.block)
+        .rounds(blocks.len() as u64)
+        .forkable("read", Kind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+            check_size(buffer, merging.block)?;
+            let (run, block) = blocks[round.number() as usize];
+            let is_taken = || block < taken[run].load(Acquire);
+            if is_taken() {
+                return Ok(Flow::Convey);
+            }
+            match read_block(job, &runs[run], block, buffer) {
+                // It was, and has been given back, while it was being read.
+                Err(_) if is_taken() => Ok(Flow::Convey),
+                read => Ok(read?),
+            }
+        })
+        .fork(READERS)
+        .meets("merge");
+    let write = Pipeline::tagged(OUTPUT)
+        .buffers(PIECES - 1, piece)
+        .meets("merge")
+        .forkable("write", Kind::Io, |_: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+            job.to.write(buffer)?;
+            Ok(Flow::Convey)
+        })
+        .fork(writers)
+        .unordered();
+    let program = Program::new("sort-merge").pipeline(read).pipeline(write).junction("merge", |ports| {
+        let gather = Gather::new(job.order, job.to, is_spilled, piece, budget.largest_record())?;
+        let merge = Merge { job, runs, blocks: &blocks, taken: &taken, heads: Vec::new(), held: None };
+        let outcome = merge.run(ports, gather, merging.block)?;
+        *merged.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        Ok(())
+    });
+    let report = carry_out(program, job.canceller)?;
+    let (run, written) = merged.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
+    Ok((report, run, written))
+}
+
+/// Reads one block of a run.
+fn read_block(job: &Job<'_>, run: &Run, block: usize, buffer: &mut Buffer<Load>) -> Result<Flow, SortError> {
+    let block = &run.blocks[block];
+    let spill = job.to.temporary.spill()?;
+    let read = spill.read_at(block.place, &mut buffer.space()[..aligned_up(block.length)]);
+    read.map_err(|why| SortError::Read { what: job.to.temporary.name(), why })?;
+    buffer.set_len(block.length);
+    Ok(Flow::Convey)
+}
+
+/// The first records of a run that have not been merged.
+struct Head {
+    buffer: Buffer<Load>,
+    /// Where the first of them is.
+    at: usize,
+    /// Where it ends.
+    end: usize,
+    /// How many blocks have been taken.
+    blocks: usize,
+}
+
+impl Head {
+    /// The first record, with its line feed.
+    #[inline]
+    fn record(&self) -> &[u8] {
+        &self.buffer.filled()[self.at..self.end]
+    }
+
+    /// Goes on to the record that begins where this one ends, unless the block ends there.
+    #[inline]
+    fn go_on(&mut self, format: Format) -> bool {
+        self.at = self.end;
+        let rest = &self.buffer.filled()[self.at..];
+        if rest.is_empty() {
+            return false;
+        }
+        self.end += match format {
+            Format::Fixed(size) => size,
+            Format::Lines => memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1),
+        };
+        true
+    }
+}
+
+/// The junction.
+struct Merge<'m> {
+    job: &'m Job<'m>,
+    runs: &'m [Run],
+    blocks: &'m [(usize, usize)],
+    /// Up to which of its blocks each run need not be read ahead any more, since the junction has read them by itself. They may have been given back.
+    taken: &'m [AtomicUsize],
+    heads: Vec<Head>,
+    /// The block that came although another one was needed, as the number of its run and its own in that.
+    held: Option<(usize, usize)>,
+}
+
+impl Merge<'_> {
+    fn run(
+        mut self,
+        ports: &mut Ports<'_, '_, Load>,
+        mut gather: Gather<'_>,
+        block: usize,
+    ) -> pipeline::Result<(Run, (u64, u64))> {
+        let order = self.job.order;
+        let format = order.format();
+        let mut keys = Vec::new();
+        for run in 0..self.runs.len() {
+            self.heads.push(Head { buffer: Buffer::new(block)?, at: 0, end: 0, blocks: 0 });
+            keys.push(self.next(run, ports)?);
+        }
+        let mut tournament = Tournament::new(&keys, |left, right| is_before(order, &self.heads, left, right));
+        // What was merged last, where equal ones are dropped.
+        let mut last: Option<(u128, Vec<u8>)> = None;
+        while let (key, run) = tournament.winner()
+            && key != OVER
+        {
+            let record = self.heads[run].record();
+            if !self.job.is_unique {
+                gather.push(record, ports)?;
+            } else if repeats(order, &last, key, record) {
+                self.job.tally.drop(record);
+            } else {
+                gather.push(record, ports)?;
+                let (kept, bytes) = last.get_or_insert_with(|| (key, Vec::new()));
+                *kept = key;
+                bytes.clear();
+                bytes.extend_from_slice(record);
+            }
+            let key = match self.heads[run].go_on(format) {
+                true => key_of(order, &self.heads[run], run),
+                false => self.next(run, ports)?,
+            };
+            tournament.go_on(key, |left, right| is_before(order, &self.heads, left, right));
+        }
+        // What came later than it was needed.
+        if self.held.take().is_some() {
+            ports.convey(RUNS, Flow::Convey)?;
+        }
+        while ports.accept(RUNS)?.is_some() {
+            ports.convey(RUNS, Flow::Convey)?;
+        }
+        gather.end(ports)
+    }
+
+    /// Goes on to the next block of a run, and returns the key of its first record.
+    fn next(&mut self, run: usize, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<u128> {
+        let wanted = (run, self.heads[run].blocks);
+        if let Some(before) = wanted.1.checked_sub(1) {
+            let done = &self.runs[run].blocks[before];
+            self.job.to.temporary.spill()?.free(done.place, aligned_up(done.length) as u64);
+        }
+        if wanted.1 == self.runs[run].blocks.len() {
+            return Ok(OVER);
+        }
+        self.fetch(wanted, ports)?;
+        let head = &mut self.heads[run];
+        (head.at, head.end, head.blocks) = (0, 0, wanted.1 + 1);
+        head.go_on(self.job.order.format());
+        Ok(key_of(self.job.order, &self.heads[run], run))
+    }
+
+    /// Gets this block into its run's head.
+    fn fetch(&mut self, wanted: (usize, usize), ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
+        while self.held.is_none() {
+            let Some(accepted) = ports.accept(RUNS)? else { break };
+            let (run, block) = self.blocks[accepted.number as usize];
+            if block < self.heads.get(run).map_or(0, |head| head.blocks) {
+                ports.convey(RUNS, Flow::Convey)?;
+            } else {
+                self.held = Some((run, block));
+            }
+        }
+        let buffer = &mut self.heads[wanted.0].buffer;
+        if self.held == Some(wanted) {
+            ports.buffer(RUNS)?.swap(buffer);
+            ports.convey(RUNS, Flow::Convey)?;
+            self.held = None;
+        } else {
+            self.taken[wanted.0].store(wanted.1 + 1, Release);
+            read_block(self.job, &self.runs[wanted.0], wanted.1, buffer)?;
+        }
+        Ok(())
+    }
+}
+
+/// The key of a run's first record: its prefix, and which run it is, since of equal records that of the first run comes first.
+#[inline]
+fn key_of(order: &Order, head: &Head, run: usize) -> u128 {
+    order.prefix(text(head.record(), order.format())) | run as u128
+}
+
+/// Which of two runs' first records comes first.
+#[inline]
+fn is_before(order: &Order, heads: &[Head], left: u128, right: u128) -> bool {
+    if left >> FREE_BITS != right >> FREE_BITS || order.is_decided_by_prefix() {
+        return left < right;
+    }
+    let [first, second] = [left, right].map(|key| text(heads[key as u32 as usize].record(), order.format()));
+    order.compare(first, second).then(left.cmp(&right)).is_lt()
+}
+
+/// Whether a record is equal to the one that was merged last.
+fn repeats(order: &Order, last: &Option<(u128, Vec<u8>)>, key: u128, record: &[u8]) -> bool {
+    last.as_ref().is_some_and(|(kept, bytes)| {
+        let format = order.format();
+        kept >> FREE_BITS == key >> FREE_BITS
+            && (order.is_decided_by_prefix() || order.compare(text(bytes, format), text(record, format)).is_eq())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::group;
+
+    proptest! {
+        #[test]
+        fn groups_lead_to_what_can_be_merged_at_once_with_least_work(runs in 3usize..3000, fan_in in 2usize..100) {
+            prop_assume!(runs > fan_in);
+            let group = group(runs, fan_in);
+            prop_assert!((2..=fan_in).contains(&group));
+            // One pass over part of the runs is enough wherever that can be.
+            prop_assert!(group == fan_in || runs - group + 1 == fan_in);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Numbers as computers keep them, turned into numbers without a sign in the same order.
+
+use crate::key::{Endian, Kind};
+
+/// A number whose order among those of the same length and kind is that of what the bytes say, with the first of its bytes on top: the last ones are 0 where there are
+/// fewer than 16. Of more than 16 only the first 16 count.
+#[inline]
+pub(crate) fn ordinal(bytes: &[u8], kind: Kind) -> u128 {
+    const SIGN: u128 = 1 << 127;
+    let (Kind::Unsigned(endian) | Kind::Signed(endian) | Kind::Float(endian)) = kind else {
+        return load(bytes);
+    };
+    let bits = match endian {
+        Endian::Big => load(bytes),
+        Endian::Little => {
+            let swapped = load(bytes).swap_bytes();
+            // What was below the last byte is now above it.
+            swapped.checked_shl(8 * (16 - bytes.len().min(16)) as u32).unwrap_or(0)
+        }
+    };
+    match kind {
+        Kind::Signed(_) => bits ^ SIGN,
+        // The greater the rest of a negative one, the less it is.
+        Kind::Float(_) if bits & SIGN != 0 => !bits,
+        Kind::Float(_) => bits | SIGN,
+        _ => bits,
+    }
+}
+
+/// The first 16 bytes, the first on top, and 0 for those that are not there.
+#[inline]
+pub(crate) fn load(bytes: &[u8]) -> u128 {
+    match bytes.first_chunk() {
+        Some(&bytes) => u128::from_be_bytes(bytes),
+        None => {
+            let mut padded = [0; 16];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            u128::from_be_bytes(padded)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn both<const N: usize>(little: [u8; N], kind: fn(Endian) -> Kind) -> u128 {
+        let mut big = little;
+        big.reverse();
+        let ordinal = ordinal(&little, kind(Endian::Little));
+        assert_eq!(ordinal, super::ordinal(&big, kind(Endian::Big)));
+        ordinal
+    }
+
+    /// Any bits, or those of a number that is special, of 8 bytes and in the lower half of 4.
+    fn float() -> impl Strategy<Value = u64> {
+        let special = [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, f64::MIN_POSITIVE];
+        let special = special.map(|float| float.to_bits() | u64::from((float as f32).to_bits()));
+        prop_oneof![any::<u64>(), prop::sample::select(special.to_vec())]
+    }
+
+    proptest! {
+        #[test]
+        fn whole_numbers_keep_their_order(left: i128, right: i128, width in 1..=16usize) {
+            let shift = 8 * (16 - width) as u32;
+            let (left, right) = (left >> shift, right >> shift);
+            for endian in [Endian::Little, Endian::Big] {
+                let bytes = |number: i128| match endian {
+                    Endian::Little => number.to_le_bytes()[..width].to_vec(),
+                    Endian::Big => number.to_be_bytes()[16 - width..].to_vec(),
+                };
+                let signed = |number| ordinal(&bytes(number), Kind::Signed(endian));
+                prop_assert_eq!(signed(left).cmp(&signed(right)), left.cmp(&right));
+                let mask = u128::MAX >> shift;
+                let unsigned = |number| ordinal(&bytes(number), Kind::Unsigned(endian));
+                prop_assert_eq!(unsigned(left).cmp(&unsigned(right)), (left as u128 & mask).cmp(&(right as u128 & mask)));
+            }
+        }
+
+        #[test]
+        fn floats_are_in_their_total_order(left in float(), right in float()) {
+            let [small_left, small_right] = [left, right].map(|bits| f32::from_bits(bits as u32));
+            let [left, right] = [left, right].map(f64::from_bits);
+            let [a, b] = [left, right].map(|float| both(float.to_le_bytes(), Kind::Float));
+            prop_assert_eq!(a.cmp(&b), left.total_cmp(&right));
+            let [a, b] = [small_left, small_right].map(|float| both(float.to_le_bytes(), Kind::Float));
+            prop_assert_eq!(a.cmp(&b), small_left.total_cmp(&small_right));
+        }
+    }
+
+    #[test]
+    fn nothing_is_zero() {
+        assert_eq!(ordinal(b"", Kind::Unsigned(Endian::Little)), 0);
+        assert_eq!(load(b"\x01"), 1 << 120);
+    }
+}

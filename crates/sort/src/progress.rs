@@ -1,0 +1,56 @@
+//! How far a sort is, for people.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A line on the standard error output, if that is a terminal and somebody wants it.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Of a sort of so many bytes, which are each counted once as they are read and once as they are written to the output.
+    pub(crate) fn begin(is_wanted: bool, length: Option<u64>, times: u64) -> Progress {
+        if !is_wanted || !std::io::stderr().is_terminal() {
+            return Progress { bar: ProgressBar::hidden() };
+        }
+        let bar = match length {
+            Some(length) => ProgressBar::new(length.saturating_mul(times)),
+            None => ProgressBar::no_length(),
+        };
+        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(4));
+        let template = match length {
+            Some(_) => "{msg:>7} {wide_bar} {percent:>3} %, {binary_bytes_per_sec}, {eta} left",
+            None => "{msg:>7} {binary_bytes}, {binary_bytes_per_sec}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Progress { bar }
+    }
+
+    /// What is done now, in a word.
+    pub(crate) fn now(&self, what: &'static str) {
+        self.bar.set_message(what);
+    }
+
+    /// So many bytes were read.
+    pub(crate) fn read(&self, bytes: usize) {
+        self.bar.inc(bytes as u64);
+    }
+
+    /// So many bytes were written to the output.
+    pub(crate) fn written(&self, bytes: usize) {
+        self.bar.inc(bytes as u64);
+    }
+}
+
+/// The line goes away.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,181 @@
+//! Forming runs: as many records as fit into memory are read, sorted, and written to the temporary file, while the next are read.
+//!
+//! Three pipelines meet. Pieces of the input go from `read` to the junction `cut`, where they are put together to loads of whole records; these go through
+//! `sort` to the junction `gather`, where their records are put into blocks in order; and those go to `write`. If there is one load only, it
+//! goes to the output at once.
+
+use std::sync::{Mutex, PoisonError};
+
+use pipeline::{Buffer, Flow, Kind, Pipeline, Ports, Program, Report};
+
+use crate::budget::{self, Budget, PIECES};
+use crate::chunk::{Chunk, text};
+use crate::cut::{Cut, INPUT, LOADS};
+use crate::entries;
+use crate::error::SortError;
+use crate::file::input::Input;
+use crate::forecast::Run;
+use crate::gather::{Gather, Load, OUTPUT};
+use crate::job::{Job, carry_out, check_size};
+use crate::order::{FREE_BITS, Format};
+
+/// How many pieces are read at once.
+const READERS: usize = 4;
+
+/// How many are written at once.
+pub(crate) const WRITERS: usize = 3;
+
+/// What was formed.
+pub(crate) struct Formed {
+    /// The runs, in the order of the input; none where all went to the output.
+    pub(crate) runs: Vec<Run>,
+    /// How many loads there were.
+    pub(crate) loads: u64,
+    /// How many records and bytes went to the output.
+    pub(crate) written: (u64, u64),
+    pub(crate) report: Report,
+}
+
+/// Reads the input, and leaves it in sorted runs, or sorted in the output.
+pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Formed, SortError> {
+    let format = job.order.format();
+    if let Format::Fixed(size) = format
+        && size > budget.largest_record()
+    {
+        let (given, needed) = (job.memory, (size as u64).saturating_mul(18).saturating_add(budget::LEAST));
+        return Err(SortError::Memory { given, needed });
+    }
+    let forming = budget.forming(format, input.length());
+    let load = match format {
+        Format::Fixed(size) => forming.records(format, size).0,
+        // Of what is not used there are no pages.
+        Format::Lines => forming.load,
+    };
+    let (readers, writers) =
+        (if input.is_file() { READERS } else { 1 }, if job.to.output.is_file() { WRITERS } else { 1 });
+
+    let formed = Mutex::new(None);
+    let read = Pipeline::tagged(INPUT)
+        .buffers(PIECES, forming.piece)
+        .forkable("read", Kind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+            check_size(buffer, forming.piece)?;
+            let read = input.read_at(round.number() * buffer.capacity() as u64, buffer.space());
+            let read = read.map_err(|why| SortError::Read { what: input.name().to_owned(), why })?;
+            buffer.set_len(read);
+            job.to.progress.read(read);
+            Ok(if read < buffer.capacity() { Flow::Last } else { Flow::Convey })
+        })
+        .fork(readers)
+        .meets("cut");
+    let read = match input.length() {
+        Some(length) => read.rounds(length.div_ceil(forming.piece as u64).max(1)),
+        None => read,
+    };
+    let sort = Pipeline::tagged(LOADS)
+        .buffers(forming.loads, load)
+        .meets("cut")
+        .compute("sort", |_, buffer: &mut Buffer<Load>| {
+            sort(job, buffer);
+            Ok(Flow::Convey)
+        })
+        .meets("gather");
+    let write = Pipeline::tagged(OUTPUT)
+        .buffers(PIECES - 1, forming.block)
+        .meets("gather")
+        .forkable("write", Kind::Io, |_: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+            job.to.write(buffer)?;
+            Ok(Flow::Convey)
+        })
+        .fork(writers)
+        .unordered();
+
+    let cut = Cut::new(format, forming, input.name());
+    let program = Program::new("sort-runs")
+        .pipeline(read)
+        .pipeline(sort)
+        .pipeline(write)
+        .junction("cut", |ports| cut.run(ports))
+        .junction("gather", |ports| {
+            let gathered = gather(job, ports, forming.block, budget.largest_record())?;
+            *formed.lock().unwrap_or_else(PoisonError::into_inner) = Some(gathered);
+            Ok(())
+        });
+    job.to.progress.now("sorting");
+    let report = carry_out(program, job.canceller)?;
+    let (runs, loads, written) = formed.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
+    Ok(Formed { runs, loads, written, report })
+}
+
+/// Puts a load in order.
+fn sort(job: &Job<'_>, buffer: &mut Buffer<Load>) {
+    let (order, format) = (job.order, job.order.format());
+    let mut chunk = std::mem::take(&mut buffer.tag.chunk);
+    let bytes = buffer.filled();
+    chunk.find(bytes, format);
+    job.tally.read(&chunk, bytes, format);
+    entries::sort(order, bytes, &mut chunk);
+    if job.is_unique {
+        keep_first(job, bytes, &mut chunk);
+    }
+    buffer.tag.chunk = chunk;
+}
+
+/// Leaves the first of equal records.
+fn keep_first(job: &Job<'_>, bytes: &[u8], chunk: &mut Chunk) {
+    let (order, format) = (job.order, job.order.format());
+    let mut entries = std::mem::take(&mut chunk.entries);
+    entries.dedup_by(|next, kept| {
+        let [later, first] = [*next, *kept].map(|entry| chunk.record(bytes, format, entry as u32));
+        let are_equal = *next >> FREE_BITS == *kept >> FREE_BITS
+            && (order.is_decided_by_prefix() || order.compare(text(later, format), text(first, format)).is_eq());
+        if are_equal {
+            job.tally.drop(later);
+        }
+        are_equal
+    });
+    chunk.entries = entries;
+}
+
+/// The junction: passes loads on as blocks. Returns the runs, how many loads there were, and how many records and bytes went to the output.
+fn gather(
+    job: &Job<'_>,
+    ports: &mut Ports<'_, '_, Load>,
+    block: usize,
+    largest_record: usize,
+) -> pipeline::Result<(Vec<Run>, u64, (u64, u64))> {
+    let format = job.order.format();
+    let mut load: Buffer<Load> = Buffer::new(0)?;
+    let (mut gather, mut runs, mut loads) = (None, Vec::new(), 0);
+    while let Some(accepted) = ports.accept(LOADS)? {
+        // All in one load: it is what was wanted.
+        let is_spilled = !(accepted.number == 0 && accepted.is_last);
+        let gather = match &mut gather {
+            Some(gather) => gather,
+            None => gather.insert(Gather::new(job.order, job.to, is_spilled, block, largest_record)?),
+        };
+        exchange(ports, &mut load)?;
+        for &entry in &load.tag.chunk.entries {
+            gather.push(load.tag.chunk.record(load.filled(), format, entry as u32), ports)?;
+        }
+        if is_spilled {
+            let run = gather.end_run(ports)?;
+            runs.extend((!run.blocks.is_empty()).then_some(run));
+        }
+        exchange(ports, &mut load)?;
+        ports.convey(LOADS, Flow::Convey)?;
+        loads += 1;
+    }
+    let written = match gather {
+        Some(gather) => gather.end(ports)?.1,
+        None => (0, 0),
+    };
+    Ok((runs, loads, written))
+}
+
+/// Exchanges the load that is held with another one.
+fn exchange(ports: &mut Ports<'_, '_, Load>, load: &mut Buffer<Load>) -> pipeline::Result<()> {
+    let held = ports.buffer(LOADS)?;
+    held.swap(load);
+    std::mem::swap(&mut held.tag, &mut load.tag);
+    Ok(())
+}

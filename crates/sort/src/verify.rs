@@ -1,0 +1,115 @@
+//! Verification: the output is read once more and held against what was read.
+
+use pipeline::{Buffer, Flow, Kind, Pipeline, Program, Report};
+
+use crate::budget::{Budget, PIECES};
+use crate::chunk::text;
+use crate::error::SortError;
+use crate::gather::Load;
+use crate::job::{Job, carry_out, check_size};
+use crate::order::{Format, Order};
+use crate::tally::sum;
+
+/// How many pieces are read at once.
+const READERS: usize = 3;
+
+/// Reads the output, of which so many records and bytes were written.
+pub(crate) fn verify(job: &Job<'_>, written: (u64, u64), budget: Budget) -> Result<Report, SortError> {
+    let piece = budget.piece();
+    let output = job.to.output;
+    let mut check = Check::new(job.order, job.is_unique);
+    let pipeline = Pipeline::tagged("verify")
+        .buffers(PIECES, piece)
+        .rounds(written.1.div_ceil(piece as u64).max(1))
+        .forkable("read", Kind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+            check_size(buffer, piece)?;
+            let place = round.number() * buffer.capacity() as u64;
+            let read = output.read_at(place, buffer.space());
+            let read = read.map_err(|why| SortError::Read { what: output.name().to_owned(), why })?;
+            // What was written last may have been filled up.
+            let read = read.min(usize::try_from(written.1.saturating_sub(place)).unwrap_or(read));
+            buffer.set_len(read);
+            job.to.progress.read(read);
+            Ok(Flow::Convey)
+        })
+        .fork(READERS)
+        .compute("check", |round, buffer: &mut Buffer<Load>| {
+            check.look(buffer.filled())?;
+            if round.is_last() {
+                check.end(job.tally.expected())?;
+            }
+            Ok(Flow::Convey)
+        });
+    job.to.progress.now("verifying");
+    carry_out(Program::new("sort-verify").pipeline(pipeline), job.canceller)
+}
+
+/// What was seen so far.
+struct Check<'o> {
+    order: &'o Order,
+    /// Whether equal records are wrong.
+    is_unique: bool,
+    /// A record that has not come whole yet.
+    carry: Vec<u8>,
+    last: Option<Vec<u8>>,
+    records: u64,
+    sum: u64,
+}
+
+impl<'o> Check<'o> {
+    fn new(order: &'o Order, is_unique: bool) -> Check<'o> {
+        Check { order, is_unique, carry: Vec::new(), last: None, records: 0, sum: 0 }
+    }
+
+    /// The next bytes.
+    fn look(&mut self, mut bytes: &[u8]) -> Result<(), SortError> {
+        loop {
+            let end = match self.order.format() {
+                Format::Fixed(size) => Some(size - self.carry.len()).filter(|&end| end <= bytes.len()),
+                Format::Lines => memchr::memchr(b'\n', bytes).map(|end| end + 1),
+            };
+            let Some(end) = end else { break };
+            let (record, rest) = bytes.split_at(end);
+            bytes = rest;
+            if self.carry.is_empty() {
+                self.record(record)?;
+            } else {
+                let mut whole = std::mem::take(&mut self.carry);
+                whole.extend_from_slice(record);
+                self.record(&whole)?;
+            }
+        }
+        self.carry.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn record(&mut self, record: &[u8]) -> Result<(), SortError> {
+        let format = self.order.format();
+        self.records += 1;
+        self.sum = self.sum.wrapping_add(sum(record));
+        let last = self.last.get_or_insert_default();
+        if self.records > 1 {
+            let ordering = self.order.compare(text(last, format), text(record, format));
+            if ordering.is_gt() || self.is_unique && ordering.is_eq() {
+                return Err(SortError::Wrong(format!("record {} comes too late", self.records)));
+            }
+        }
+        last.clear();
+        last.extend_from_slice(record);
+        Ok(())
+    }
+
+    /// There is no more, and should be so many records with this checksum.
+    fn end(&self, (records, sum): (u64, u64)) -> Result<(), SortError> {
+        if !self.carry.is_empty() {
+            return Err(SortError::Wrong("it ends within a record".to_owned()));
+        }
+        if self.records != records {
+            return Err(SortError::Wrong(format!("it has {} records, and should have {records}", self.records)));
+        }
+        if self.sum != sum {
+            return Err(SortError::Wrong("its records are not those that were read".to_owned()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,413 @@
+//! How a thread is scheduled: its nice value, policy, timeslice, utilisation clamp, I/O priority and CPUs; to be wished for, and to be read
+//! back, since the kernel does not always give what was asked for.
+//!
+//! Every wish concerns one thread and leaves all else of it as it is. The kernel refuses with a number; the errors here say what right is
+//! missing. For what a process may wish for before it has a thread to try it with, see [`crate::priorities`].
+
+mod error;
+
+use std::fmt;
+use std::io;
+use std::mem::size_of;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity, sched_yield};
+
+use self::error::Wish;
+pub use self::error::{Error, Right};
+
+/// A thread, by the number that the kernel has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Thread(Pid);
+
+impl Thread {
+    /// The calling thread.
+    pub fn current() -> Thread {
+        Thread(gettid())
+    }
+
+    /// The thread with this number, which is one of those in `/proc/PID/task`. Nothing where no thread can have it.
+    pub fn from_number(number: u32) -> Option<Thread> {
+        Pid::from_raw(number.try_into().ok()?).map(Thread)
+    }
+
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.0.as_raw_pid().unsigned_abs()
+    }
+}
+
+/// By what rules the kernel lets a thread run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// `SCHED_OTHER`: a share of the CPU, by nice value. All threads have it that have no other.
+    Other,
+    /// `SCHED_BATCH`: the same, for a thread that computes: it does not interrupt others when it wakes up.
+    Batch,
+    /// `SCHED_IDLE`: hardly any share as long as others want the CPU, and interrupted by them at once.
+    Idle,
+    /// `SCHED_FIFO`: before all of these for as long as it likes, and before those of lower priorities; 1 is the lowest.
+    Fifo(u8),
+    /// `SCHED_RR`: the same, in turns with those of the same priority.
+    RoundRobin(u8),
+    /// One that this crate does not know, by the kernel's number.
+    Foreign(u32),
+}
+
+impl Policy {
+    /// The priorities that real-time threads can have.
+    pub const PRIORITIES: std::ops::RangeInclusive<u8> = 1..=99;
+
+    /// Whether a nice value and a timeslice mean something under it.
+    pub const fn is_fair(self) -> bool {
+        matches!(self, Policy::Other | Policy::Batch)
+    }
+
+    /// Whether it comes before all ordinary threads.
+    pub const fn is_real_time(self) -> bool {
+        matches!(self, Policy::Fifo(_) | Policy::RoundRobin(_))
+    }
+
+    /// The kernel's number, and the priority.
+    fn to_raw(self) -> (i32, i32) {
+        match self {
+            Policy::Other => (libc::SCHED_OTHER, 0),
+            Policy::Batch => (libc::SCHED_BATCH, 0),
+            Policy::Idle => (libc::SCHED_IDLE, 0),
+            Policy::Fifo(priority) => (libc::SCHED_FIFO, priority.into()),
+            Policy::RoundRobin(priority) => (libc::SCHED_RR, priority.into()),
+            Policy::Foreign(number) => (number.try_into().unwrap_or(i32::MAX), 0),
+        }
+    }
+
+    fn from_raw(number: u32, priority: u32) -> Policy {
+        let priority = priority.try_into().unwrap_or(u8::MAX);
+        match i32::try_from(number) {
+            Ok(libc::SCHED_OTHER) => Policy::Other,
+            Ok(libc::SCHED_BATCH) => Policy::Batch,
+            Ok(libc::SCHED_IDLE) => Policy::Idle,
+            Ok(libc::SCHED_FIFO) => Policy::Fifo(priority),
+            Ok(libc::SCHED_RR) => Policy::RoundRobin(priority),
+            _ => Policy::Foreign(number),
+        }
+    }
+}
+
+/// `other`, `batch`, `idle`, `fifo/1`, `rr/1`.
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Policy::Other => f.pad("other"),
+            Policy::Batch => f.pad("batch"),
+            Policy::Idle => f.pad("idle"),
+            Policy::Fifo(priority) => f.pad(&format!("fifo/{priority}")),
+            Policy::RoundRobin(priority) => f.pad(&format!("rr/{priority}")),
+            Policy::Foreign(number) => f.pad(&format!("policy {number}")),
+        }
+    }
+}
+
+/// Before whose requests a device serves those of a thread, where its scheduler (`/sys/block/*/queue/scheduler`) heeds it: `bfq` and
+/// `mq-deadline` do, `none` does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IoPriority {
+    /// As the thread's nice value has it.
+    Unset,
+    /// Before all others, whatever becomes of them; 0 is the highest, 7 the lowest.
+    RealTime(u8),
+    /// A share; 0 is the highest, 7 the lowest, 4 is what threads have.
+    BestEffort(u8),
+    /// Only while nobody else wants the device.
+    Idle,
+}
+
+impl IoPriority {
+    /// The levels that there are.
+    pub const LEVELS: std::ops::RangeInclusive<u8> = 0..=7;
+
+    const CLASS_SHIFT: u32 = 13;
+
+    fn to_raw(self) -> libc::c_int {
+        let (class, level) = match self {
+            IoPriority::Unset => (0, 0),
+            IoPriority::RealTime(level) => (1, level),
+            IoPriority::BestEffort(level) => (2, level),
+            IoPriority::Idle => (3, 0),
+        };
+        class << IoPriority::CLASS_SHIFT | libc::c_int::from(level)
+    }
+
+    fn from_raw(raw: libc::c_long) -> IoPriority {
+        let level = (raw & 7) as u8;
+        match raw >> IoPriority::CLASS_SHIFT & 7 {
+            1 => IoPriority::RealTime(level),
+            2 => IoPriority::BestEffort(level),
+            3 => IoPriority::Idle,
+            _ => IoPriority::Unset,
+        }
+    }
+}
+
+/// `unset`, `real-time/0`, `best-effort/4`, `idle`.
+impl fmt::Display for IoPriority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IoPriority::Unset => f.pad("unset"),
+            IoPriority::RealTime(level) => f.pad(&format!("real-time/{level}")),
+            IoPriority::BestEffort(level) => f.pad(&format!("best-effort/{level}")),
+            IoPriority::Idle => f.pad("idle"),
+        }
+    }
+}
+
+/// Between which bounds the kernel takes the utilisation of a CPU by a thread to be, when it chooses CPUs and their frequencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Clamp {
+    /// At least so much, out of [`Clamp::ALL`].
+    pub min: u32,
+    /// At most so much.
+    pub max: u32,
+}
+
+impl Clamp {
+    /// The utilisation of a whole CPU of the largest kind at its highest frequency.
+    pub const ALL: u32 = 1024;
+}
+
+/// `0-512`.
+impl fmt::Display for Clamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}-{}", self.min, self.max))
+    }
+}
+
+/// What the kernel's scheduler has noted of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// By what rules it runs.
+    pub policy: Policy,
+    /// Its nice value, which counts where [`Policy::is_fair`].
+    pub nice: i32,
+    /// How long it runs at a time while others want the CPU; nothing where the kernel does not tell, as before Linux 6.12.
+    pub slice: Option<Duration>,
+    /// Its clamp; nothing where the kernel has none.
+    pub clamp: Option<Clamp>,
+}
+
+/// The nice value of a thread.
+///
+/// # Errors
+/// Where there is no such thread, or a filter of system calls forbids to ask.
+pub fn nice(thread: Thread) -> io::Result<i32> {
+    Ok(getpriority_process(Some(thread.0))?)
+}
+
+/// Gives a thread a nice value, from -20, the best, to 19; what lies beyond counts as the next of them. Returns what it has got.
+///
+/// # Errors
+/// Where it is better than what this process may have, which for most is the present one.
+pub fn set_nice(thread: Thread, nice: i32) -> Result<i32, Error> {
+    let refused = |why| Error::new(Wish::Nice(nice), why);
+    setpriority_process(Some(thread.0), nice).map_err(refused)?;
+    getpriority_process(Some(thread.0)).map_err(refused)
+}
+
+/// Lets a thread run by a policy, and keeps its nice value. Returns what it has got.
+///
+/// # Errors
+/// Where the policy is a real-time one that this process may not have, or one that it may not come back to.
+pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, Error> {
+    let refused = |why| Error::new(Wish::Policy(policy), why);
+    set_scheduler(thread, policy).map_err(refused)?;
+    Ok(RawAttributes::of(thread).map_or(policy, |now| now.policy()))
+}
+
+/// Gives a thread a timeslice of its own, and keeps its policy and nice value. Returns the one that it has got: the
+/// kernel gives 0.1 ms at least and 100 ms at the most. Nothing where the kernel takes the wish and ignores it, as it did before
+/// Linux 6.12.
+///
+/// # Errors
+/// Where the thread has a policy without timeslices of its own, or the kernel refuses.
+pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, Error> {
+    let refused = |why| Error::new(Wish::Slice, why);
+    let now = RawAttributes::of(thread).map_err(refused)?;
+    if !now.policy().is_fair() {
+        return Err(Error::NoSense("the policy `other` or `batch`, since others have no timeslices of their own"));
+    }
+    now.with_slice(slice).give_to(thread).map_err(refused)?;
+    Ok(RawAttributes::of(thread).map_err(refused)?.slice())
+}
+
+/// Clamps the utilisation of a thread. Returns what it has got.
+///
+/// # Errors
+/// Where the kernel was built without clamps, or the bounds are none: see [`Clamp`].
+pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, Error> {
+    let refused = |why| Error::new(Wish::Clamp, why);
+    if clamp.min > clamp.max || clamp.max > Clamp::ALL {
+        return Err(Error::NoSense("bounds between 0 and 1024, of which the first is no larger"));
+    }
+    let flags = libc::SCHED_FLAG_KEEP_ALL | libc::SCHED_FLAG_UTIL_CLAMP;
+    let now = RawAttributes::of(thread).map_err(refused)?;
+    let wish = RawAttributes { flags: flags as u64, util_min: clamp.min, util_max: clamp.max, ..now };
+    wish.give_to(thread).map_err(refused)?;
+    Ok(RawAttributes::of(thread).map_err(refused)?.clamp().unwrap_or(clamp))
+}
+
+/// Gives a thread an I/O priority. Returns what it has got.
+///
+/// # Errors
+/// Where it is a real-time one that this process may not have.
+pub fn set_io_priority(thread: Thread, priority: IoPriority) -> Result<IoPriority, Error> {
+    set_raw_io_priority(thread, priority).map_err(|why| Error::new(Wish::IoPriority, why))?;
+    io_priority(thread).map_err(Error::Failed)
+}
+
+/// Lets a thread run on these CPUs only. Returns those that it has got, ascending: the ones of them that are online and in this
+/// process's cpuset.
+///
+/// # Errors
+/// Where there is none of these.
+pub fn set_affinity(thread: Thread, cpus: &[u32]) -> Result<Vec<u32>, Error> {
+    let refused = |why| Error::new(Wish::Affinity, why);
+    let mut set = CpuSet::new();
+    for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < CpuSet::MAX_CPU) {
+        set.set(cpu as usize);
+    }
+    sched_setaffinity(Some(thread.0), &set).map_err(refused)?;
+    affinity(thread).map_err(Error::Failed)
+}
+
+/// The CPUs that a thread may run on, ascending.
+///
+/// # Errors
+/// Where there is no such thread, or the machine has more CPUs than fit the mask of 1024.
+pub fn affinity(thread: Thread) -> io::Result<Vec<u32>> {
+    let set = sched_getaffinity(Some(thread.0))?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
+}
+
+/// What the kernel's scheduler has noted of a thread.
+///
+/// # Errors
+/// Where there is no such thread, or a sandbox does not know the question.
+pub fn attributes(thread: Thread) -> io::Result<Attributes> {
+    let raw = RawAttributes::of(thread)?;
+    Ok(Attributes { policy: raw.policy(), nice: raw.nice, slice: raw.slice(), clamp: raw.clamp() })
+}
+
+/// How long a thread of this process has been ready to run and had no CPU since it began. Reads a file below `/proc`. Nothing where there is no such thread, or
+/// the kernel was built without it (`CONFIG_SCHED_INFO`).
+pub fn run_delay(thread: Thread) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", thread.number())).ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+}
+
+/// Offers the CPU to others once.
+pub fn yield_now() {
+    sched_yield();
+}
+
+/// The I/O priority of a thread.
+///
+/// # Errors
+/// Where there is no such thread, or the kernel was built without block devices.
+pub fn io_priority(thread: Thread) -> io::Result<IoPriority> {
+    let number = thread.0.as_raw_pid();
+    // SAFETY: the kernel is given two numbers, and touches no memory of ours.
+    let raw = unsafe { libc::syscall(libc::SYS_ioprio_get, OF_A_THREAD, number) };
+    if raw < 0 { Err(io::Error::last_os_error()) } else { Ok(IoPriority::from_raw(raw)) }
+}
+
+/// `IOPRIO_WHO_PROCESS`, which means a thread.
+const OF_A_THREAD: libc::c_int = 1;
+
+fn set_raw_io_priority(thread: Thread, priority: IoPriority) -> Result<(), Errno> {
+    let number = thread.0.as_raw_pid();
+    // SAFETY: the kernel is given three numbers, and touches no memory of ours.
+    done(unsafe { libc::syscall(libc::SYS_ioprio_set, OF_A_THREAD, number, priority.to_raw()) })
+}
+
+/// Sets policy and priority, and nothing else: the kernel keeps the nice value and the timeslice.
+pub(crate) fn set_scheduler(thread: Thread, policy: Policy) -> Result<(), Errno> {
+    let (number, sched_priority) = policy.to_raw();
+    let priority = libc::sched_param { sched_priority };
+    // The system call itself, since not every C library passes it on.
+    // SAFETY: the kernel reads a `sched_param`, which is there, and nothing else.
+    done(unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread.0.as_raw_pid(), number, &raw const priority) })
+}
+
+/// The kernel's `struct sched_attr`, in its second version, which has clamps. Kernels that know only the first fill in that
+/// much, and take the second as long as the rest is zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawAttributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+    util_min: u32,
+    util_max: u32,
+}
+
+impl RawAttributes {
+    const SIZE: u32 = size_of::<RawAttributes>() as u32;
+
+    /// The size of the first version.
+    const WITHOUT_CLAMPS: u32 = 48;
+
+    /// An ordinary thread's.
+    pub(crate) fn ordinary(nice: i32) -> RawAttributes {
+        RawAttributes { nice, ..RawAttributes::default() }
+    }
+
+    pub(crate) fn of(thread: Thread) -> Result<RawAttributes, Errno> {
+        let mut now = RawAttributes::default();
+        let number = thread.0.as_raw_pid();
+        // SAFETY: the kernel writes no more than as many bytes as it is told, for which there is room.
+        done(unsafe { libc::syscall(libc::SYS_sched_getattr, number, &raw mut now, RawAttributes::SIZE, 0) })?;
+        Ok(now)
+    }
+
+    pub(crate) fn give_to(self, thread: Thread) -> Result<(), Errno> {
+        let clamps = self.flags & libc::SCHED_FLAG_UTIL_CLAMP as u64 != 0;
+        let (util_min, util_max) = if clamps { (self.util_min, self.util_max) } else { (0, 0) };
+        let size = if clamps { RawAttributes::SIZE } else { RawAttributes::WITHOUT_CLAMPS };
+        let mut wish = RawAttributes { size, util_min, util_max, ..self };
+        let number = thread.0.as_raw_pid();
+        // SAFETY: the kernel reads as many bytes as the first field says, which are there, and may write that field.
+        done(unsafe { libc::syscall(libc::SYS_sched_setattr, number, &raw mut wish, 0) })
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::from_raw(self.policy, self.priority)
+    }
+
+    pub(crate) fn slice(&self) -> Option<Duration> {
+        (self.policy().is_fair() && self.runtime > 0).then(|| Duration::from_nanos(self.runtime))
+    }
+
+    /// A kernel without clamps tells of a utilisation of at most zero, which it would never have itself.
+    fn clamp(&self) -> Option<Clamp> {
+        (self.util_max > 0).then_some(Clamp { min: self.util_min, max: self.util_max })
+    }
+
+    /// The same with another timeslice.
+    pub(crate) fn with_slice(self, slice: Duration) -> RawAttributes {
+        let flags = self.flags & libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        RawAttributes { flags, runtime: slice.as_nanos().try_into().unwrap_or(u64::MAX), ..self }
+    }
+}
+
+fn done(answer: libc::c_long) -> Result<(), Errno> {
+    if answer < 0 { Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

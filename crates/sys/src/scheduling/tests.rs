@@ -1,0 +1,210 @@
+use std::thread::scope;
+
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+use super::*;
+
+/// Does something in a thread of its own, so that no other is touched.
+fn apart<T: Send>(trial: impl FnOnce(Thread) -> T + Send) -> T {
+    scope(|scope| scope.spawn(|| trial(Thread::current())).join()).unwrap()
+}
+
+/// Does something in a thread of its own that has no rights but those of every user.
+fn without_rights<T: Send>(trial: impl FnOnce(Thread) -> T + Send) -> T {
+    apart(|thread| {
+        let mut none = capabilities(None).unwrap();
+        none.effective = CapabilitySet::empty();
+        set_capabilities(None, none).unwrap();
+        trial(thread)
+    })
+}
+
+fn limit(resource: Resource) -> u64 {
+    getrlimit(resource).current.unwrap_or(u64::MAX)
+}
+
+#[test]
+fn everybody_may_lower_a_thread_and_reads_back_what_it_has() {
+    let before = attributes(Thread::current()).unwrap();
+    without_rights(|thread| {
+        let worse = (before.nice + 3).min(19);
+        assert_eq!(set_nice(thread, worse).unwrap(), worse);
+        assert_eq!((nice(thread).unwrap(), attributes(thread).unwrap().nice), (worse, worse));
+        assert_eq!(set_nice(thread, 100).unwrap(), 19);
+        assert_eq!(set_policy(thread, Policy::Batch).unwrap(), Policy::Batch);
+        assert_eq!(attributes(thread).unwrap().nice, 19, "a policy leaves the nice value as it is");
+        assert_eq!(set_policy(thread, Policy::Idle).unwrap(), Policy::Idle);
+    });
+    assert_eq!(attributes(Thread::current()).unwrap(), before, "no other thread is touched");
+}
+
+#[test]
+fn one_thread_is_scheduled_by_another() {
+    let (told, is_told) = std::sync::mpsc::channel();
+    let (go, may_go) = std::sync::mpsc::channel::<()>();
+    scope(|scope| {
+        scope.spawn(move || {
+            told.send(Thread::current()).unwrap();
+            may_go.recv().unwrap_err();
+        });
+        let other = is_told.recv().unwrap();
+        assert_eq!(Thread::from_number(other.number()), Some(other));
+        let worse = (nice(Thread::current()).unwrap() + 2).min(19);
+        assert_eq!(set_nice(other, worse).unwrap(), worse);
+        assert_eq!(set_policy(other, Policy::Batch).unwrap(), Policy::Batch);
+        assert_eq!(attributes(other).unwrap().policy, Policy::Batch);
+        drop(go);
+    });
+    assert_eq!(Thread::from_number(0), None);
+    assert_eq!(Thread::from_number(u32::MAX), None);
+}
+
+#[test]
+fn who_has_no_right_to_a_better_nice_value_is_told_what_it_takes() {
+    let better = |thread| {
+        let wanted = nice(thread).unwrap() - 1;
+        (wanted, set_nice(thread, wanted))
+    };
+    let (wanted, answer) = without_rights(better);
+    let (limit_for_it, is) = ((20 - wanted) as u64, limit(Resource::Nice));
+    if is >= limit_for_it {
+        assert_eq!(answer.unwrap(), wanted);
+    } else {
+        let why = answer.unwrap_err();
+        assert!(
+            matches!(why, Error::NotPermitted(Right::Nice { limit, is: now }) if (limit, now) == (limit_for_it, is))
+        );
+        let text = why.to_string();
+        assert_eq!(
+            text,
+            format!("not permitted; it takes CAP_SYS_NICE, or RLIMIT_NICE of {limit_for_it} (it is {is})")
+        );
+    }
+}
+
+#[test]
+fn who_has_no_right_to_real_time_is_told_what_it_takes() {
+    for policy in [Policy::Fifo(2), Policy::RoundRobin(2)] {
+        let answer = without_rights(|thread| set_policy(thread, policy));
+        let is = limit(Resource::Rtprio);
+        match answer {
+            Ok(granted) => assert!(granted == policy && is >= 2),
+            Err(Error::NotPermitted(Right::RealTime { limit: 2, is: now })) => assert_eq!(now, is),
+            // Where a filter or a control group forbids it even to those whose limit would do.
+            Err(why) => assert!(is >= 2, "{why}"),
+        }
+    }
+}
+
+#[test]
+fn a_priority_that_is_none_makes_no_sense() {
+    for policy in [Policy::Fifo(0), Policy::Fifo(100), Policy::Foreign(99)] {
+        let why = apart(|thread| set_policy(thread, policy)).unwrap_err();
+        assert!(matches!(why, Error::NoSense(_)), "{policy}: {why}");
+    }
+}
+
+#[test]
+fn a_timeslice_is_granted_within_the_kernels_bounds_and_leaves_the_rest_as_it_is() {
+    without_rights(|thread| {
+        let before = attributes(thread).unwrap();
+        let ms = Duration::from_millis;
+        for (wanted, granted) in [(ms(3), ms(3)), (ms(4000), ms(100)), (Duration::from_nanos(1), ms(1) / 10)] {
+            match set_slice(thread, wanted) {
+                Ok(Some(got)) => assert_eq!(got, granted),
+                Ok(None) | Err(Error::NotSupported(_)) => return,
+                Err(why) => panic!("{why}"),
+            }
+            let now = attributes(thread).unwrap();
+            assert_eq!(now, Attributes { slice: Some(granted), ..before });
+        }
+        set_policy(thread, Policy::Batch).unwrap();
+        assert_eq!(attributes(thread).unwrap().slice, Some(ms(1) / 10), "a policy leaves the timeslice as it is");
+        set_policy(thread, Policy::Idle).unwrap();
+        assert!(matches!(set_slice(thread, ms(3)), Err(Error::NoSense(_))), "it has none under this policy");
+    });
+}
+
+#[test]
+fn a_clamp_is_granted_or_the_kernel_has_none() {
+    without_rights(|thread| {
+        let before = attributes(thread).unwrap();
+        let wanted = Clamp { min: 0, max: 512 };
+        match set_clamp(thread, wanted) {
+            Ok(granted) => {
+                assert_eq!(granted, wanted);
+                assert_eq!(attributes(thread).unwrap(), Attributes { clamp: Some(wanted), ..before });
+            }
+            Err(Error::NotSupported(needs)) => {
+                assert!(needs.contains("CONFIG_UCLAMP_TASK"));
+                assert_eq!(attributes(thread).unwrap(), before);
+            }
+            Err(why) => panic!("{why}"),
+        }
+        for clamp in [Clamp { min: 2, max: 1 }, Clamp { min: 0, max: 1025 }] {
+            assert!(matches!(set_clamp(thread, clamp), Err(Error::NoSense(_))), "{clamp}");
+        }
+    });
+}
+
+#[test]
+fn io_priorities_are_read_back_and_the_highest_take_a_right() {
+    without_rights(|thread| {
+        for wanted in [IoPriority::BestEffort(0), IoPriority::BestEffort(7), IoPriority::Idle] {
+            match set_io_priority(thread, wanted) {
+                Ok(granted) => assert_eq!(granted, wanted),
+                Err(Error::NotSupported(_)) => return,
+                Err(why) => panic!("{wanted}: {why}"),
+            }
+        }
+        let why = set_io_priority(thread, IoPriority::RealTime(0)).unwrap_err();
+        assert!(matches!(why, Error::NotPermitted(Right::RealTimeIo)), "{why}");
+        assert_eq!(io_priority(thread).unwrap(), IoPriority::Idle);
+    });
+}
+
+#[test]
+fn a_thread_gets_those_of_its_cpus_that_there_are() {
+    without_rights(|thread| {
+        let before = affinity(thread).unwrap();
+        let missing = (0..1024).find(|cpu| !before.contains(cpu)).unwrap();
+        assert_eq!(set_affinity(thread, &[before[0], missing, 5000]).unwrap(), [before[0]]);
+        assert_eq!(crate::cpus::current(), before[0]);
+        for cpus in [&[][..], &[missing], &[1024, u32::MAX]] {
+            assert!(matches!(set_affinity(thread, cpus), Err(Error::NoSense(_))), "{cpus:?}");
+        }
+        assert_eq!(affinity(thread).unwrap(), [before[0]]);
+        assert_eq!(set_affinity(thread, &before).unwrap(), before);
+    });
+}
+
+#[test]
+fn a_thread_that_is_not_there_is_an_error() {
+    // Numbers end at 4,194,304 on 64-bit kernels.
+    let nobody = Thread::from_number(0x7fff_fff0).unwrap();
+    assert!(nice(nobody).is_err() && attributes(nobody).is_err() && affinity(nobody).is_err());
+    assert!(matches!(set_nice(nobody, 19), Err(Error::Failed(_))));
+    assert!(matches!(set_policy(nobody, Policy::Batch), Err(Error::Failed(_))));
+    assert!(set_slice(nobody, Duration::from_millis(3)).is_err());
+    assert!(set_io_priority(nobody, IoPriority::Idle).is_err());
+    assert!(set_affinity(nobody, &[0]).is_err());
+}
+
+#[test]
+fn what_a_thread_waits_for_a_cpu_only_grows() {
+    let own = Thread::current();
+    if let Some(before) = run_delay(own) {
+        yield_now();
+        assert!(run_delay(own).unwrap() >= before);
+    }
+    assert_eq!(run_delay(Thread::from_number(0x7fff_fff0).unwrap()), None);
+}
+
+#[test]
+fn io_priorities_are_written_as_the_kernel_has_them() {
+    for priority in [IoPriority::Unset, IoPriority::RealTime(3), IoPriority::BestEffort(7), IoPriority::Idle] {
+        assert_eq!(IoPriority::from_raw(priority.to_raw().into()), priority);
+    }
+    assert_eq!(IoPriority::BestEffort(4).to_raw(), 0x4004);
+}
