@@ -1,0 +1,95 @@
+//! AArch64, by its procedure call standard.
+//!
+//! A stack that was left has, from its top word down: where to go on, x19, x29 (the frame pointer). The other registers that a callee keeps the compiler is
+//! told to be lost, so it saves what it needs of them itself.
+
+use std::arch::{asm, naked_asm};
+
+/// Where a stack was left: its lowest word in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Context(*mut u8);
+
+impl Context {
+    /// No stack's.
+    pub(crate) const NONE: Context = Context(std::ptr::null_mut());
+
+    /// The address.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
+}
+
+/// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
+///
+/// # Safety
+/// `save` can be written to; `to` was left by a switch, or is [`fresh`], and nobody has gone on there since; what is on its stack may run on
+/// this kernel thread.
+#[inline(always)]
+pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
+    // SAFETY: all registers are saved here or told to be lost, the stack pointer is as before when this goes on, and the rest is the caller's promise.
+    unsafe {
+        asm!(
+            "adr x9, 2f",
+            "sub sp, sp, #32",
+            "stp x9, x19, [sp]",
+            "str x29, [sp, #16]",
+            "mov x10, sp",
+            "str x10, [x0]",
+            "mov sp, x1",
+            "ldr x9, [sp]",
+            "br x9",
+            "2:",
+            "ldr x19, [sp, #8]",
+            "ldr x29, [sp, #16]",
+            "add sp, sp, #32",
+            inout("x0") save => _,
+            inout("x1") to.0 => _,
+            out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _,
+            out("x25") _, out("x26") _, out("x27") _, out("x28") _, out("lr") _,
+            out("v8") _, out("v9") _, out("v10") _, out("v11") _,
+            out("v12") _, out("v13") _, out("v14") _, out("v15") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+/// Leaves this stack for good.
+///
+/// # Safety
+/// As with [`switch`]; and nothing that is on this stack will be missed.
+#[inline(always)]
+pub(crate) unsafe fn leave(to: Context) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("mov sp, {to}", "ldr x9, [sp]", "br x9", to = in(reg) to.0, options(noreturn));
+    }
+}
+
+/// A context that begins with [`begin`](crate::worker::begin) on a stack of this top.
+///
+/// # Safety
+/// Below the top, a multiple of 16, is memory that can be written to and that nobody uses.
+pub(crate) unsafe fn fresh(top: *mut u8) -> Context {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let word = top.cast::<usize>().sub(4);
+        word.write(entry as *const () as usize);
+        Context(word.cast())
+    }
+}
+
+/// The first function of a stack. Unwinders end here: it has no caller.
+#[unsafe(naked)]
+unsafe extern "C" fn entry() -> ! {
+    naked_asm!(".cfi_startproc", ".cfi_undefined x30", "bl {begin}", "brk #1", ".cfi_endproc", begin = sym crate::worker::begin)
+}
+
+/// The processor's clock, in ticks of its own.
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    let ticks: u64;
+    // SAFETY: Linux lets programs read the virtual counter.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
+    ticks
+}

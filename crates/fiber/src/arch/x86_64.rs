@@ -1,0 +1,91 @@
+//! x86-64, by the System V ABI.
+//!
+//! A stack that was left has, from its top word down: where to go on, rbx, rbp. All else that the ABI has a callee keep (r12 to r15) the compiler is told
+//! to be lost, so it saves what it needs of it itself, and nothing where there is nothing. Control is passed on by `jmp`: a `ret` would
+//! go to where the processor's stack of return addresses does not expect it, for 4 ns.
+//!
+//! The control words of the floating-point units are not kept for each fiber: Rust's are the same everywhere, by its own rules.
+
+use std::arch::{asm, naked_asm, x86_64::_rdtsc};
+
+/// Where a stack was left: its lowest word in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Context(*mut u8);
+
+impl Context {
+    /// No stack's.
+    pub(crate) const NONE: Context = Context(std::ptr::null_mut());
+
+    /// The address.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
+}
+
+/// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
+///
+/// # Safety
+/// `save` can be written to; `to` was left by a switch, or is [`fresh`], and nobody has gone on there since; what is on its stack may run on
+/// this kernel thread.
+#[inline(always)]
+pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
+    // SAFETY: all registers are saved here or told to be lost, the stack pointer is as before when this goes on, and the rest is the caller's promise.
+    unsafe {
+        asm!(
+            "push rbp",
+            "push rbx",
+            "lea rax, [rip + 2f]",
+            "push rax",
+            "mov [rdi], rsp",
+            "mov rsp, rsi",
+            "pop rax",
+            "jmp rax",
+            "2:",
+            "pop rbx",
+            "pop rbp",
+            inout("rdi") save => _,
+            inout("rsi") to.0 => _,
+            out("r12") _, out("r13") _, out("r14") _, out("r15") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+/// Leaves this stack for good.
+///
+/// # Safety
+/// As with [`switch`]; and nothing that is on this stack will be missed.
+#[inline(always)]
+pub(crate) unsafe fn leave(to: Context) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("mov rsp, {to}", "pop rax", "jmp rax", to = in(reg) to.0, options(noreturn));
+    }
+}
+
+/// A context that begins with [`begin`](crate::worker::begin) on a stack of this top.
+///
+/// # Safety
+/// Below the top, a multiple of 16, is memory that can be written to and that nobody uses.
+pub(crate) unsafe fn fresh(top: *mut u8) -> Context {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let word = top.cast::<usize>().sub(1);
+        word.write(entry as *const () as usize);
+        Context(word.cast())
+    }
+}
+
+/// The first function of a stack. Unwinders end here: it has no caller.
+#[unsafe(naked)]
+unsafe extern "C" fn entry() -> ! {
+    naked_asm!(".cfi_startproc", ".cfi_undefined rip", "call {begin}", "ud2", ".cfi_endproc", begin = sym crate::worker::begin)
+}
+
+/// The processor's clock, in ticks of its own.
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: every x86-64 has the instruction.
+    unsafe { _rdtsc() }
+}

@@ -1,0 +1,72 @@
+//! The time, as cheap as can be had.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use policy::Span;
+
+use crate::arch;
+
+/// How a clock's ticks become nanoseconds: times this, shifted right by [`SHIFT`].
+const SHIFT: u32 = 24;
+
+/// What a runtime tells the time by.
+pub(crate) enum Clock {
+    /// The processor's.
+    Real { multiplier: u64 },
+    /// One that goes on only by what is done: a nanosecond is a tick.
+    Virtual(Cell<u64>),
+}
+
+/// How long the processor's clock is watched to know its pace.
+const WATCHED: std::time::Duration = std::time::Duration::from_micros(30);
+
+/// Of the processor's clock, measured once.
+fn multiplier() -> u64 {
+    static MULTIPLIER: OnceLock<u64> = OnceLock::new();
+    *MULTIPLIER.get_or_init(|| {
+        let (began, first) = (Instant::now(), arch::ticks());
+        loop {
+            let (passed, ticks) = (began.elapsed(), arch::ticks() - first);
+            if passed >= WATCHED {
+                return ((passed.as_nanos() as u64) << SHIFT) / ticks.max(1);
+            }
+        }
+    })
+}
+
+impl Clock {
+    pub(crate) fn real() -> Clock {
+        Clock::Real { multiplier: multiplier() }
+    }
+
+    /// The time, in ticks.
+    #[inline(always)]
+    pub(crate) fn ticks(&self) -> u64 {
+        match self {
+            Clock::Real { .. } => arch::ticks(),
+            Clock::Virtual(now) => now.get(),
+        }
+    }
+
+    /// How long so many ticks are.
+    pub(crate) fn span(&self, ticks: u64) -> Span {
+        match self {
+            Clock::Real { multiplier } => {
+                Span::from_nanos(((u128::from(ticks) * u128::from(*multiplier)) >> SHIFT) as u64)
+            }
+            Clock::Virtual(_) => Span::from_nanos(ticks),
+        }
+    }
+
+    /// How many ticks a time takes.
+    pub(crate) fn in_ticks(&self, span: Span) -> u64 {
+        match self {
+            Clock::Real { multiplier } => {
+                ((u128::from(span.as_nanos()) << SHIFT) / u128::from((*multiplier).max(1))) as u64
+            }
+            Clock::Virtual(_) => span.as_nanos(),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A fiber's end, and who waits for it.
+//!
+//! The fiber and its handle meet at one word of the record, the *meeting*. It says that there is a handle and [nobody](NOBODY) waits; or who does (the joiner's
+//! address); or that the handle is [gone](DETACHED); or that the fiber has [ended](ENDED). The fiber's last deed is to exchange it for "ended", and what was there
+//! tells it what to do: wake the joiner, give the record back, or leave it to the handle. The handle exchanges it, too, so one of the two sees what the other
+//! has done, and the record is given back once.
+
+use std::marker::PhantomData;
+use std::panic::resume_unwind;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use crate::error::JoinError;
+use crate::record::Fiber;
+use crate::runtime::Core;
+use crate::waits::{Waits, Woken};
+use crate::worker::{Here, Worker};
+
+pub(crate) const NOBODY: usize = 0;
+const DETACHED: usize = 1;
+const ENDED: usize = 2;
+
+/// Exchanges the word, without an atomic operation where one kernel thread alone does.
+#[inline(always)]
+fn swap(here: &Worker, meeting: &AtomicUsize, new: usize) -> usize {
+    if here.is_alone() {
+        let old = meeting.load(Relaxed);
+        meeting.store(new, Relaxed);
+        old
+    } else {
+        meeting.swap(new, AcqRel)
+    }
+}
+
+/// The same where it says that there is nobody.
+#[inline(always)]
+fn come(here: &Worker, meeting: &AtomicUsize, me: Fiber) -> bool {
+    if here.is_alone() {
+        let free = meeting.load(Relaxed) == NOBODY;
+        if free {
+            meeting.store(me.address(), Relaxed);
+        }
+        free
+    } else {
+        meeting.compare_exchange(NOBODY, me.address(), AcqRel, Acquire).is_ok()
+    }
+}
+
+/// A fiber has run its function.
+#[inline(always)]
+pub(crate) fn ended(here: Here, fiber: Fiber) {
+    match swap(&here, &fiber.meeting, ENDED) {
+        NOBODY => (),
+        DETACHED => {
+            // SAFETY: it has run, and nobody has a handle to take its outcome by.
+            unsafe { fiber.task.drop_outcome() };
+            here.release(fiber);
+        }
+        // SAFETY: it waits for this, so it has not ended.
+        joiner => here.wake(unsafe { Fiber::from_address(joiner) }, Woken::Called),
+    }
+}
+
+/// A wait for a fiber's end.
+struct End(Fiber);
+
+impl Waits for End {
+    fn leave(&self, fiber: Fiber) -> bool {
+        self.0.meeting.compare_exchange(fiber.address(), NOBODY, AcqRel, Acquire).is_ok()
+    }
+
+    fn kind(&self) -> &'static str {
+        "the end of a fiber"
+    }
+
+    fn whom(&self) -> Option<Fiber> {
+        Some(self.0)
+    }
+}
+
+/// The right to a fiber's result. Dropped, it leaves the fiber to itself.
+#[must_use = "a fiber whose handle is dropped is detached"]
+pub struct JoinHandle<T> {
+    fiber: Fiber,
+    core: NonNull<Core>,
+    result: PhantomData<T>,
+}
+
+// SAFETY: a result goes to whoever has the handle.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: shared, it only tells what the record's meeting says.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    /// # Safety
+    /// It is the fiber's only one, and this is its function's type.
+    #[inline(always)]
+    pub(crate) unsafe fn new(fiber: Fiber, here: &Worker) -> JoinHandle<T> {
+        JoinHandle { fiber, core: NonNull::from(here.core()), result: PhantomData }
+    }
+
+    /// Waits until the fiber has ended, and takes its result.
+    ///
+    /// # Errors
+    /// When it panicked or was cancelled.
+    #[inline(always)]
+    pub fn join(self) -> Result<T, JoinError> {
+        let here = Here::expect();
+        let me = here.current();
+        if come(&here, &self.fiber.meeting, me) {
+            here.block(&End(self.fiber), None);
+        }
+        let fiber = self.fiber;
+        std::mem::forget(self);
+        // SAFETY: it has ended, and this was its only handle, for this type.
+        let outcome = unsafe { fiber.task.take::<T>() };
+        here.release(fiber);
+        outcome.map_err(JoinError::Panicked)
+    }
+
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.fiber.meeting.load(Acquire) == ENDED
+    }
+
+    /// Leaves the fiber to itself.
+    pub fn detach(self) {}
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        let _ = self.core;
+        let here = Here::expect();
+        if swap(&here, &self.fiber.meeting, DETACHED) == ENDED {
+            // SAFETY: it has run, and this was its only handle.
+            unsafe { self.fiber.task.drop_outcome() };
+            here.release(self.fiber);
+        }
+    }
+}
+
+/// Goes on with a panic.
+pub(crate) fn rethrow(error: JoinError) -> ! {
+    match error {
+        JoinError::Panicked(payload) => resume_unwind(payload),
+        other => resume_unwind(Box::new(other.to_string())),
+    }
+}

@@ -1,0 +1,215 @@
+//! What is known of a fiber, and where it is kept.
+//!
+//! Records lie in one reservation of address space for each runtime, by number, and stay at their places until the runtime is over and nobody has a handle any
+//! more: a [`Fiber`] is an address that is good for all that time. A record is used again for another fiber when its fiber has ended and its
+//! handle is gone.
+//!
+//! # Who may touch what
+//! A started fiber belongs to one worker, its *home*, for good; one that has not started belongs to whoever takes it to run it. Cells are touched by the owner alone,
+//! [links](Record::next) by whoever has the fiber on a list, and the task by who runs it and then, once the [meeting](Record::meeting) says that it has ended,
+//! by who has the handle.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+use crate::arch::Context;
+use crate::stack::Stack;
+use crate::task::Task;
+use crate::waits::{Waits, Woken};
+use crate::worker::Worker;
+
+/// What a fiber is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The record is nobody's.
+    Free,
+    /// It has no stack yet, and waits for a CPU.
+    Unstarted,
+    /// It waits for a CPU.
+    Ready,
+    Running,
+    /// It waits for something else: [`Record::waits`] says for what.
+    Blocked,
+    Ended,
+}
+
+/// What few fibers have.
+#[derive(Default)]
+pub(crate) struct Extras {
+    pub(crate) name: Option<Box<str>>,
+    /// The size of its stack, where it asked for one.
+    pub(crate) stack: Option<usize>,
+    pub(crate) locals: crate::local::Locals,
+}
+
+/// A fiber's record.
+#[repr(C)]
+pub(crate) struct Record {
+    /// Where it was left, while it is started and does not run.
+    pub(crate) context: Cell<Context>,
+    /// From when it first runs until it ends; none on the kernel thread's own.
+    pub(crate) stack: Cell<Option<Stack>>,
+    /// Where it runs, once it has started.
+    pub(crate) home: Cell<Option<NonNull<Worker>>>,
+    /// Its place among the records: what the feedback queue knows it by.
+    pub(crate) number: Cell<u32>,
+    /// How many fibers had the record before.
+    pub(crate) generation: Cell<u32>,
+    pub(crate) state: Cell<State>,
+    /// Why it was woken last.
+    pub(crate) woken: Cell<Woken>,
+    /// The last window of the meter that has it.
+    pub(crate) window: Cell<u16>,
+    /// How many ticks it has run that the queue has not been told of.
+    pub(crate) spent: Cell<u32>,
+    /// With how many it has used up its running time.
+    pub(crate) allowance: Cell<u32>,
+    /// How many ticks it has run before.
+    pub(crate) used: Cell<u64>,
+    /// The list that it is on: of a worker's free records, of those that wait for one thing, or of a worker's mail.
+    pub(crate) next: Cell<Option<Fiber>>,
+    pub(crate) previous: Cell<Option<Fiber>>,
+    /// For what it waits, while it is blocked.
+    pub(crate) waits: Cell<Option<NonNull<dyn Waits>>>,
+    /// Where its end and its handle meet; see [`join`](crate::join).
+    pub(crate) meeting: AtomicUsize,
+    pub(crate) extras: RefCell<Option<Box<Extras>>>,
+    pub(crate) task: Task,
+}
+
+impl Record {
+    fn new(number: u32) -> Record {
+        Record {
+            context: Cell::new(Context::NONE),
+            stack: Cell::new(None),
+            home: Cell::new(None),
+            number: Cell::new(number),
+            generation: Cell::new(0),
+            state: Cell::new(State::Free),
+            woken: Cell::new(Woken::Called),
+            window: Cell::new(0),
+            spent: Cell::new(0),
+            allowance: Cell::new(0),
+            used: Cell::new(0),
+            next: Cell::new(None),
+            previous: Cell::new(None),
+            waits: Cell::new(None),
+            meeting: AtomicUsize::new(0),
+            extras: RefCell::new(None),
+            task: Task::new(),
+        }
+    }
+}
+
+/// A fiber of a runtime that is not over, or to which somebody has a handle; see the module.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fiber(NonNull<Record>);
+
+impl Fiber {
+    /// As a number that is not below 16.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr().get()
+    }
+
+    /// The fiber of this [address](Fiber::address).
+    ///
+    /// # Safety
+    /// It is one's, and that fiber's runtime is not over.
+    pub(crate) unsafe fn from_address(address: usize) -> Fiber {
+        // SAFETY: records are not at zero.
+        Fiber(unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address)) })
+    }
+}
+
+impl Deref for Fiber {
+    type Target = Record;
+
+    #[inline(always)]
+    fn deref(&self) -> &Record {
+        // SAFETY: records stay where they are for as long as there are fibers; see the module.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// The records of a runtime.
+pub(crate) struct Records {
+    base: NonNull<Record>,
+    capacity: u32,
+    /// How many there are; the others' memory cannot be touched yet.
+    made: Mutex<u32>,
+}
+
+// SAFETY: they only make records; who touches which is what the module says.
+unsafe impl Send for Records {}
+// SAFETY: as above.
+unsafe impl Sync for Records {}
+
+impl Records {
+    /// Room for so many.
+    pub(crate) fn new(capacity: u32) -> std::io::Result<Records> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let bytes = capacity as usize * size_of::<Record>();
+        // SAFETY: new memory that nobody knows of.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), flags)? };
+        base.expose_provenance();
+        // SAFETY: the kernel maps nothing at zero.
+        Ok(Records { base: unsafe { NonNull::new_unchecked(base.cast()) }, capacity, made: Mutex::new(0) })
+    }
+
+    /// Some more records, by their numbers. None when there is room for no more.
+    pub(crate) fn more(&self) -> std::io::Result<Option<std::ops::Range<u32>>> {
+        let mut made = self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let first = *made;
+        let many = first.clamp(64, 1 << 16).min(self.capacity - first);
+        if many == 0 {
+            return Ok(None);
+        }
+        let end = (first + many) as usize * size_of::<Record>();
+        // SAFETY: within the reservation; what was made before stays as it is.
+        unsafe { mprotect(self.base.as_ptr().cast(), end, MprotectFlags::READ | MprotectFlags::WRITE)? };
+        *made = first + many;
+        Ok(Some(first..first + many))
+    }
+
+    /// A new record.
+    ///
+    /// # Safety
+    /// The number is one of [`more`](Records::more), and this is the first time.
+    pub(crate) unsafe fn make(&self, number: u32) -> Fiber {
+        let fiber = self.get(number);
+        // SAFETY: within what can be written to.
+        unsafe { fiber.0.write(Record::new(number)) };
+        fiber
+    }
+
+    /// The record of a number that was [made](Records::make).
+    #[inline(always)]
+    pub(crate) fn get(&self, number: u32) -> Fiber {
+        debug_assert!(number < self.capacity);
+        // SAFETY: within the reservation.
+        Fiber(unsafe { self.base.add(number as usize) })
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped so, and there are no fibers any more.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.capacity as usize * size_of::<Record>()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fiber_that_has_not_started_takes_less_than_two_hundred_bytes() {
+        // With what the feedback queue knows of it.
+        assert!(size_of::<Record>() + 24 <= 200, "{}", size_of::<Record>());
+    }
+}

@@ -1,0 +1,149 @@
+//! What a fiber is to do, and later what came of it, in a small space of its record: no memory is allocated for what fits.
+
+use std::cell::{Cell, UnsafeCell};
+use std::marker::PhantomData;
+use std::mem::{MaybeUninit, align_of, size_of};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What came of a fiber's function.
+pub(crate) type Outcome<T> = std::thread::Result<T>;
+
+/// A task's room, in words.
+const WORDS: usize = 6;
+
+/// A task: nothing, a function, or its outcome.
+pub(crate) struct Task {
+    kind: Cell<Option<&'static Kind>>,
+    space: Space,
+}
+
+/// How a task of some types is treated.
+struct Kind {
+    run: unsafe fn(&Space),
+    drop_function: unsafe fn(&Space),
+    drop_outcome: unsafe fn(&Space),
+}
+
+/// Room for a value, or for a pointer to its box where it is too large.
+struct Space(UnsafeCell<MaybeUninit<[usize; WORDS]>>);
+
+impl Space {
+    const fn fits<X>() -> bool {
+        size_of::<X>() <= size_of::<[usize; WORDS]>() && align_of::<X>() <= align_of::<usize>()
+    }
+
+    /// # Safety
+    /// Nothing is there.
+    #[inline(always)]
+    unsafe fn write<X>(&self, value: X) {
+        // SAFETY: the room suffices for either, and nothing is overwritten.
+        unsafe {
+            if Self::fits::<X>() {
+                self.0.get().cast::<X>().write(value);
+            } else {
+                self.0.get().cast::<*mut X>().write(Box::into_raw(Box::new(value)));
+            }
+        }
+    }
+
+    /// # Safety
+    /// Such a value is there; it is not any more.
+    #[inline(always)]
+    unsafe fn read<X>(&self) -> X {
+        // SAFETY: that is how it was written.
+        unsafe {
+            if Self::fits::<X>() {
+                self.0.get().cast::<X>().read()
+            } else {
+                *Box::from_raw(self.0.get().cast::<*mut X>().read())
+            }
+        }
+    }
+}
+
+/// A function and what it returns.
+struct Of<F, T>(PhantomData<(F, T)>);
+
+impl<F: FnOnce() -> T, T> Of<F, T> {
+    const KIND: Kind = Kind { run: Self::run, drop_function: Self::drop_function, drop_outcome: Self::drop_outcome };
+
+    unsafe fn run(space: &Space) {
+        // SAFETY: there is a function, which makes room for its outcome.
+        unsafe {
+            let function = space.read::<F>();
+            space.write::<Outcome<T>>(catch_unwind(AssertUnwindSafe(function)));
+        }
+    }
+
+    unsafe fn drop_function(space: &Space) {
+        // SAFETY: there is one.
+        drop(unsafe { space.read::<F>() });
+    }
+
+    unsafe fn drop_outcome(space: &Space) {
+        // SAFETY: there is one.
+        drop(unsafe { space.read::<Outcome<T>>() });
+    }
+}
+
+impl Task {
+    pub(crate) const fn new() -> Task {
+        Task { kind: Cell::new(None), space: Space(UnsafeCell::new(MaybeUninit::uninit())) }
+    }
+
+    /// Puts a function there.
+    ///
+    /// # Safety
+    /// There was nothing. What the function and its outcome borrow lives until the outcome is taken or dropped, or the function is dropped.
+    #[inline(always)]
+    pub(crate) unsafe fn put<F: FnOnce() -> T, T>(&self, function: F) {
+        // SAFETY: the caller's promise.
+        unsafe { self.space.write(function) };
+        self.kind.set(Some(&Of::<F, T>::KIND));
+    }
+
+    /// Runs the function, and keeps its outcome.
+    ///
+    /// # Safety
+    /// There is a function.
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self) {
+        if let Some(kind) = self.kind.get() {
+            // SAFETY: one of these types.
+            unsafe { (kind.run)(&self.space) };
+        }
+    }
+
+    /// Takes the outcome.
+    ///
+    /// # Safety
+    /// The function has run, and returned this type; the outcome was not taken yet.
+    #[inline(always)]
+    pub(crate) unsafe fn take<T>(&self) -> Outcome<T> {
+        self.kind.set(None);
+        // SAFETY: the caller's promise.
+        unsafe { self.space.read() }
+    }
+
+    /// Drops the function.
+    ///
+    /// # Safety
+    /// It has not run.
+    pub(crate) unsafe fn drop_function(&self) {
+        if let Some(kind) = self.kind.take() {
+            // SAFETY: the caller's promise.
+            unsafe { (kind.drop_function)(&self.space) };
+        }
+    }
+
+    /// Drops the outcome, if it was not taken.
+    ///
+    /// # Safety
+    /// The function has run.
+    pub(crate) unsafe fn drop_outcome(&self) {
+        if let Some(kind) = self.kind.take() {
+            // SAFETY: the caller's promise.
+            unsafe { (kind.drop_outcome)(&self.space) };
+        }
+    }
+}

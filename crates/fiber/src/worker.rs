@@ -1,0 +1,429 @@
+//! A kernel thread that runs fibers: who is next, and how it comes to run.
+//!
+//! There is no scheduler's stack: a fiber that stops looks for the next one itself and goes there, and who finds nobody waits, on its own stack, until somebody is
+//! ready. One that ends runs the next on its stack at once, if that one has not started yet.
+
+use std::cell::{Cell, UnsafeCell};
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::time::Instant;
+
+use policy::ThreadId;
+use policy::feedback::{Feedback, Level, Turn};
+
+use crate::arch;
+use crate::clock::Clock;
+use crate::error::SpawnError;
+use crate::meter::Meter;
+use crate::record::{Extras, Fiber, State};
+use crate::runtime::Core;
+use crate::stack::Stacks;
+use crate::timers::Timers;
+use crate::waits::{Waits, Woken};
+
+thread_local! {
+    /// The worker that this kernel thread is.
+    static HERE: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
+}
+
+/// The worker that runs the fiber that asks. Not to be kept beyond what that fiber does.
+#[derive(Clone, Copy)]
+pub(crate) struct Here(NonNull<Worker>, PhantomData<*const ()>);
+
+impl Here {
+    /// None on a kernel thread that is no worker.
+    #[inline(always)]
+    pub(crate) fn get() -> Option<Here> {
+        HERE.get().map(|worker| Here(worker, PhantomData))
+    }
+
+    /// For what only fibers can do.
+    ///
+    /// # Panics
+    /// Where no runtime runs.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn expect() -> Here {
+        match Here::get() {
+            Some(here) => here,
+            None => not_here(),
+        }
+    }
+
+    pub(crate) fn pointer(self) -> NonNull<Worker> {
+        self.0
+    }
+}
+
+#[cold]
+#[track_caller]
+#[allow(clippy::panic, reason = "it is what is documented, as with everything else that needs a runtime")]
+fn not_here() -> ! {
+    panic!("only a fiber can do this, and there is no runtime on this thread: see rowlock_fiber::run")
+}
+
+impl Deref for Here {
+    type Target = Worker;
+
+    #[inline(always)]
+    fn deref(&self) -> &Worker {
+        // SAFETY: a worker outlives the fibers that it runs, and one of them asks.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// A worker; see the module.
+pub(crate) struct Worker {
+    core: NonNull<Core>,
+    /// The runtime's number.
+    runtime: u64,
+    /// There is no other worker.
+    alone: bool,
+    current: Cell<Option<Fiber>>,
+    ready: UnsafeCell<Feedback>,
+    pub(crate) clock: Clock,
+    meter: Meter,
+    /// When the boost is due, in ticks.
+    boost: Cell<u64>,
+    /// Records of nobody, and numbers that have none yet.
+    free: Cell<Option<Fiber>>,
+    fresh: Cell<(u32, u32)>,
+    pub(crate) stacks: Stacks,
+    pub(crate) timers: Timers,
+}
+
+impl Worker {
+    pub(crate) fn new(core: &Core, clock: Clock) -> Worker {
+        let config = core.config();
+        let rules = config.rules;
+        Worker {
+            core: NonNull::from(core),
+            runtime: core.number(),
+            alone: config.workers == 1,
+            current: Cell::new(None),
+            ready: UnsafeCell::new(Feedback::new(rules)),
+            meter: Meter::new(&clock, rules.running_time),
+            boost: Cell::new(u64::MAX),
+            free: Cell::new(None),
+            fresh: Cell::new((0, 0)),
+            stacks: Stacks::new(config.stack_size),
+            timers: Timers::default(),
+            clock,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn core(&self) -> &Core {
+        // SAFETY: the core outlives its workers.
+        unsafe { self.core.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn runtime(&self) -> u64 {
+        self.runtime
+    }
+
+    /// Whether it is its runtime's only worker.
+    #[inline(always)]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// The fiber that runs.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Fiber {
+        match self.current.get() {
+            Some(fiber) => fiber,
+            None => unreachable!("whoever asks is a fiber"),
+        }
+    }
+
+    /// The feedback queue, for a moment.
+    #[inline(always)]
+    pub(crate) fn ready<R>(&self, then: impl FnOnce(&mut Feedback) -> R) -> R {
+        // SAFETY: only this kernel thread comes here, and nothing that is done inside comes back here.
+        then(unsafe { &mut *self.ready.get() })
+    }
+
+    /// The level of a fiber of this worker.
+    pub(crate) fn level(&self, fiber: Fiber) -> Level {
+        self.ready(|ready| ready.level(ThreadId(fiber.number.get())))
+    }
+
+    // What becomes of records.
+
+    /// A record for a new fiber.
+    #[inline(always)]
+    fn record(&self) -> Result<Fiber, SpawnError> {
+        if let Some(fiber) = self.free.get() {
+            self.free.set(fiber.next.take());
+            return Ok(fiber);
+        }
+        self.make_record()
+    }
+
+    fn make_record(&self) -> Result<Fiber, SpawnError> {
+        let (mut next, mut end) = self.fresh.get();
+        if next == end {
+            let more = self.core().records.more().map_err(SpawnError::Memory)?;
+            let more = more.ok_or(SpawnError::TooMany { most: self.core().config().most })?;
+            (next, end) = (more.start, more.end);
+        }
+        self.fresh.set((next + 1, end));
+        // SAFETY: each number comes once.
+        Ok(unsafe { self.core().records.make(next) })
+    }
+
+    /// A record that was its fiber's is nobody's.
+    #[inline(always)]
+    pub(crate) fn release(&self, fiber: Fiber) {
+        fiber.state.set(State::Free);
+        fiber.generation.set(fiber.generation.get().wrapping_add(1));
+        fiber.next.set(self.free.replace(Some(fiber)));
+    }
+
+    /// A new fiber, which waits to run.
+    ///
+    /// # Safety
+    /// What the function and its outcome borrow lives until the outcome is taken or dropped, or the function is dropped; and the function may go to another
+    /// kernel thread, unless this worker is alone.
+    #[inline(always)]
+    pub(crate) unsafe fn spawn<F: FnOnce() -> T, T>(
+        &self,
+        extras: Option<Box<Extras>>,
+        function: F,
+    ) -> Result<Fiber, SpawnError> {
+        let fiber = self.record()?;
+        // SAFETY: the record is nobody's; the rest is the caller's promise.
+        unsafe { fiber.task.put(function) };
+        fiber.state.set(State::Unstarted);
+        fiber.meeting.store(crate::join::NOBODY, std::sync::atomic::Ordering::Relaxed);
+        (fiber.spent).set(0);
+        fiber.used.set(0);
+        if extras.is_some() {
+            *fiber.extras.borrow_mut() = extras;
+        }
+        let thread = ThreadId(fiber.number.get());
+        self.ready(|ready| {
+            ready.enter(thread);
+            ready.queue(thread);
+        });
+        fiber.allowance.set(self.whole());
+        self.point();
+        Ok(fiber)
+    }
+
+    /// The running time of a fiber that begins, in ticks.
+    fn whole(&self) -> u32 {
+        self.meter.whole()
+    }
+
+    // Who runs.
+
+    /// Goes on with the next fiber; returns when somebody wakes this one.
+    ///
+    /// `waits` is what it waits for; it is on that one's list already.
+    pub(crate) fn block(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
+        let me = self.current();
+        // SAFETY: only its lifetime is another: the fiber, whose stack it is on or who borrows it, forgets it before this returns.
+        let erased =
+            unsafe { std::mem::transmute::<NonNull<dyn Waits + '_>, NonNull<dyn Waits>>(NonNull::from(waits)) };
+        me.waits.set(Some(erased));
+        me.state.set(State::Blocked);
+        let timer = deadline.map(|deadline| self.timers.add(deadline, me));
+        self.turn_is_over(Some(me));
+        let next = self.next();
+        self.change(me, next);
+        if let Some(timer) = timer {
+            self.timers.remove(timer);
+        }
+        me.waits.set(None);
+        me.woken.get()
+    }
+
+    /// A fiber that was blocked is ready from now on: whoever took it off its list says so, once.
+    #[inline(always)]
+    pub(crate) fn wake(&self, fiber: Fiber, woken: Woken) {
+        fiber.woken.set(woken);
+        fiber.state.set(State::Ready);
+        self.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
+    }
+
+    /// Lets others run.
+    #[inline(always)]
+    pub(crate) fn yield_now(&self) {
+        let me = self.current();
+        self.turn_is_over(Some(me));
+        let thread = ThreadId(me.number.get());
+        me.state.set(State::Ready);
+        let next = self.ready(|ready| {
+            ready.queue(thread);
+            ready.take()
+        });
+        match next {
+            Some(next) => self.change(me, self.core().records.get(next.0)),
+            None => unreachable!("it is in the queue itself"),
+        }
+    }
+
+    /// A point at which a fiber may have used up its running time.
+    #[inline(always)]
+    pub(crate) fn point(&self) {
+        if self.meter.point() {
+            self.look();
+        }
+    }
+
+    /// Reads the clock in the middle of a fiber's turn, and ends that if it is over.
+    #[cold]
+    #[inline(never)]
+    fn look(&self) {
+        let me = self.current();
+        let before = self.level(me);
+        self.read_clock(Some(me));
+        let over = self.charge(me) == Turn::IsOver || self.level(me) != before;
+        let highest = self.ready(|ready| ready.highest());
+        if highest.is_some_and(|highest| over && highest <= self.level(me) || highest < self.level(me)) {
+            self.yield_now();
+        }
+    }
+
+    /// The fiber that runs stops, or has ended.
+    #[inline(always)]
+    fn turn_is_over(&self, fiber: Option<Fiber>) {
+        if self.meter.turn(fiber) {
+            self.read_clock(None);
+        }
+        if let Some(fiber) = fiber
+            && fiber.spent.get() >= fiber.allowance.get()
+        {
+            self.charge(fiber);
+        }
+    }
+
+    /// Sees how long those have run who did.
+    fn read_clock(&self, going_on: Option<Fiber>) {
+        let now = self.clock.ticks();
+        self.meter.read(now, going_on, |fiber, ticks| {
+            let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
+            fiber.spent.set(fiber.spent.get().saturating_add(ticks));
+        });
+        if now >= self.boost.get() {
+            self.boost(now);
+        }
+    }
+
+    /// Tells the queue of a fiber's time, if that is used up.
+    #[cold]
+    fn charge(&self, fiber: Fiber) -> Turn {
+        let spent = fiber.spent.get();
+        if spent < fiber.allowance.get() {
+            return Turn::GoesOn;
+        }
+        let thread = ThreadId(fiber.number.get());
+        let span = self.clock.span(spent.into());
+        let turn = self.ready(|ready| ready.ran(thread, span));
+        fiber.used.set(fiber.used.get() + u64::from(spent));
+        fiber.spent.set(0);
+        let left = self.clock.in_ticks(self.ready(|ready| ready.left(thread)));
+        fiber.allowance.set(u32::try_from(left).unwrap_or(u32::MAX).max(1));
+        turn
+    }
+
+    #[cold]
+    fn boost(&self, now: u64) {
+        let _ = now;
+        self.ready(Feedback::boost);
+    }
+
+    /// Who runs next; waits until there is somebody.
+    #[inline(always)]
+    fn next(&self) -> Fiber {
+        loop {
+            if let Some(thread) = self.ready(Feedback::take) {
+                return self.core().records.get(thread.0);
+            }
+            self.idle();
+        }
+    }
+
+    /// Nobody is ready.
+    #[cold]
+    fn idle(&self) {
+        todo!()
+    }
+
+    /// Leaves one fiber, which is not in the queue any more or is again, and goes on with another.
+    #[inline(always)]
+    fn change(&self, me: Fiber, next: Fiber) {
+        if me == next {
+            me.state.set(State::Running);
+            return;
+        }
+        let to = if next.state.get() == State::Unstarted { self.prepare(next) } else { next.context.get() };
+        next.state.set(State::Running);
+        self.current.set(Some(next));
+        // SAFETY: the other was left in this way, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
+        unsafe { arch::switch(me.context.as_ptr(), to) };
+    }
+
+    /// Gives a fiber that has not started a stack.
+    fn prepare(&self, fiber: Fiber) -> arch::Context {
+        let stack = self.stacks.take().expect("TODO");
+        fiber.stack.set(Some(stack));
+        fiber.home.set(Some(NonNull::from(self)));
+        // SAFETY: nobody else has the stack.
+        unsafe { arch::fresh(stack.top()) }
+    }
+
+    /// Makes this kernel thread a worker, and what runs on it a fiber, until what is given back is dropped.
+    pub(crate) fn adopt(&self) -> Result<Adopted, SpawnError> {
+        let fiber = self.record()?;
+        fiber.state.set(State::Running);
+        fiber.home.set(Some(NonNull::from(self)));
+        fiber.allowance.set(self.whole());
+        self.ready(|ready| ready.enter(ThreadId(fiber.number.get())));
+        self.current.set(Some(fiber));
+        self.meter.restart(self.clock.ticks());
+        HERE.set(Some(NonNull::from(self)));
+        Ok(Adopted)
+    }
+}
+
+/// As long as this is there, this kernel thread is a worker.
+pub(crate) struct Adopted;
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        HERE.set(None);
+    }
+}
+
+/// What a stack begins with: runs the fiber that is current, and those that come after it on the same stack.
+pub(crate) unsafe extern "C" fn begin() -> ! {
+    let here = Here::expect();
+    loop {
+        let me = here.current();
+        // SAFETY: it has just been started, here.
+        unsafe { me.task.run() };
+        let stack = me.stack.take();
+        here.turn_is_over(None);
+        here.meter.forget(me);
+        crate::join::ended(here, me);
+        let next = here.next();
+        here.current.set(Some(next));
+        if next.state.get() == State::Unstarted {
+            next.stack.set(stack);
+            next.home.set(Some(here.pointer()));
+            next.state.set(State::Running);
+            continue;
+        }
+        next.state.set(State::Running);
+        if let Some(stack) = stack {
+            here.stacks.give(stack);
+        }
+        // SAFETY: as with a change; and nothing is left on this stack.
+        unsafe { arch::leave(next.context.get()) }
+    }
+}
