@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use policy::Span;
 
@@ -16,7 +16,7 @@ pub(crate) enum Clock {
     /// The processor's.
     Real { multiplier: u64 },
     /// One that goes on only by what is done: a nanosecond is a tick.
-    Virtual(Cell<u64>),
+    Virtual { now: Cell<u64>, began: Instant },
 }
 
 /// How long the processor's clock is watched to know its pace.
@@ -46,7 +46,7 @@ impl Clock {
     pub(crate) fn ticks(&self) -> u64 {
         match self {
             Clock::Real { .. } => arch::ticks(),
-            Clock::Virtual(now) => now.get(),
+            Clock::Virtual { now, .. } => now.get(),
         }
     }
 
@@ -56,7 +56,7 @@ impl Clock {
             Clock::Real { multiplier } => {
                 Span::from_nanos(((u128::from(ticks) * u128::from(*multiplier)) >> SHIFT) as u64)
             }
-            Clock::Virtual(_) => Span::from_nanos(ticks),
+            Clock::Virtual { .. } => Span::from_nanos(ticks),
         }
     }
 
@@ -66,7 +66,24 @@ impl Clock {
             Clock::Real { multiplier } => {
                 ((u128::from(span.as_nanos()) << SHIFT) / u128::from((*multiplier).max(1))) as u64
             }
-            Clock::Virtual(_) => span.as_nanos(),
+            Clock::Virtual { .. } => span.as_nanos(),
+        }
+    }
+
+    /// The time, for people.
+    pub(crate) fn now(&self) -> Instant {
+        match self {
+            Clock::Real { .. } => Instant::now(),
+            Clock::Virtual { now, began } => *began + Duration::from_nanos(now.get()),
+        }
+    }
+
+    /// Nothing is to be done before then.
+    pub(crate) fn sleep_until(&self, time: Instant) {
+        let ahead = time.saturating_duration_since(self.now());
+        match self {
+            Clock::Real { .. } => std::thread::sleep(ahead),
+            Clock::Virtual { now, .. } => now.set(now.get() + u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)),
         }
     }
 }

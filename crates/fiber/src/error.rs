@@ -2,6 +2,8 @@
 
 use std::any::Any;
 
+use crate::deadlock::Deadlock;
+
 /// Why there is no new fiber.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -15,6 +17,24 @@ pub enum SpawnError {
     /// The kernel gives no more memory.
     #[error("no memory for another fiber: {0}")]
     Memory(#[source] std::io::Error),
+}
+
+/// Why a runtime's first fiber has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// It could not be made.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// It waited for something that could never come.
+    #[error("{0}")]
+    Deadlock(Deadlock),
+    /// It left by [`exit`](crate::exit).
+    #[error("the first fiber left by exit")]
+    Exited,
+    /// There is a runtime on this thread.
+    #[error("a runtime runs on this thread already: make fibers there")]
+    Inside,
 }
 
 /// Why a fiber has no result.

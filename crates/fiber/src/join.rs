@@ -6,11 +6,11 @@
 //! has done, and the record is given back once.
 
 use std::marker::PhantomData;
-use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
+use crate::ending;
 use crate::error::JoinError;
 use crate::record::Fiber;
 use crate::runtime::Core;
@@ -20,6 +20,9 @@ use crate::worker::{Here, Worker};
 pub(crate) const NOBODY: usize = 0;
 const DETACHED: usize = 1;
 const ENDED: usize = 2;
+
+/// A cycle of fibers that wait for each other's ends is found at once if it has no more than these, and as a deadlock otherwise.
+const LOOKED_AT: usize = 64;
 
 /// Exchanges the word, without an atomic operation where one kernel thread alone does.
 #[inline(always)]
@@ -77,10 +80,13 @@ impl Waits for End {
     fn whom(&self) -> Option<Fiber> {
         Some(self.0)
     }
+
+    fn ends(&self) -> Option<Fiber> {
+        Some(self.0)
+    }
 }
 
 /// The right to a fiber's result. Dropped, it leaves the fiber to itself.
-#[must_use = "a fiber whose handle is dropped is detached"]
 pub struct JoinHandle<T> {
     fiber: Fiber,
     core: NonNull<Core>,
@@ -103,12 +109,16 @@ impl<T> JoinHandle<T> {
     /// Waits until the fiber has ended, and takes its result.
     ///
     /// # Errors
-    /// When it panicked or was cancelled.
+    /// When it panicked, [left](crate::exit) or was cancelled; and at once when it is the fiber that asks, or one that waits, maybe through others, for that
+    /// one's end: the handle is gone then, and the fiber detached.
     #[inline(always)]
     pub fn join(self) -> Result<T, JoinError> {
         let here = Here::expect();
         let me = here.current();
         if come(&here, &self.fiber.meeting, me) {
+            if self.fiber.waits.get().is_some() || self.fiber == me {
+                self.see_that_it_can_end(me)?;
+            }
             here.block(&End(self.fiber), None);
         }
         let fiber = self.fiber;
@@ -116,7 +126,35 @@ impl<T> JoinHandle<T> {
         // SAFETY: it has ended, and this was its only handle, for this type.
         let outcome = unsafe { fiber.task.take::<T>() };
         here.release(fiber);
-        outcome.map_err(JoinError::Panicked)
+        match outcome {
+            Some(Ok(result)) => Ok(result),
+            Some(Err(payload)) => Err(ending::reason(payload)),
+            None => Err(JoinError::Cancelled),
+        }
+    }
+
+    /// Follows the fibers that wait for another's end, from this one.
+    #[cold]
+    fn see_that_it_can_end(&self, me: Fiber) -> Result<(), JoinError> {
+        let mut labels = vec![me.label()];
+        let mut next = Some(self.fiber);
+        for _ in 0..LOOKED_AT {
+            let Some(fiber) = next else { return Ok(()) };
+            if fiber == me {
+                // The meeting says that somebody waits: nobody does.
+                End(self.fiber).leave(me);
+                labels.push(me.label());
+                return Err(if labels.len() == 2 {
+                    JoinError::Itself
+                } else {
+                    JoinError::Cycle(labels.join(", which waits for "))
+                });
+            }
+            labels.push(fiber.label());
+            // SAFETY: it is blocked, so what it waits for is there.
+            next = fiber.waits.get().and_then(|waits| unsafe { waits.as_ref() }.ends());
+        }
+        Ok(())
     }
 
     /// Whether it has ended.
@@ -137,13 +175,5 @@ impl<T> Drop for JoinHandle<T> {
             unsafe { self.fiber.task.drop_outcome() };
             here.release(self.fiber);
         }
-    }
-}
-
-/// Goes on with a panic.
-pub(crate) fn rethrow(error: JoinError) -> ! {
-    match error {
-        JoinError::Panicked(payload) => resume_unwind(payload),
-        other => resume_unwind(Box::new(other.to_string())),
     }
 }

@@ -1,59 +1,55 @@
-//! Fibers.
+#![doc = include_str!("../README.md")]
 #![allow(unsafe_code)]
+
 mod arch;
 mod clock;
+mod deadlock;
+mod ending;
 mod error;
 mod gate;
 mod join;
 mod local;
 mod meter;
-pub mod mutex;
+mod mutex;
 mod queue;
 mod record;
 mod runtime;
+mod scope;
+mod spawn;
 mod stack;
 mod task;
+mod time;
 mod timers;
 mod waits;
 mod worker;
 
-pub use error::{JoinError, SpawnError};
+pub use deadlock::Deadlock;
+pub use ending::exit;
+pub use error::{JoinError, RunError, SpawnError};
 pub use join::JoinHandle;
-pub use runtime::{Config, Runtime};
+pub use local::LocalKey;
+pub use runtime::{Config, Runtime, run};
+pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use spawn::{Builder, spawn};
+pub use time::{now, sleep, sleep_until};
 
 use worker::Here;
 
-/// Spawn.
-#[inline(always)]
-pub fn spawn<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let here = Here::expect();
-    unsafe {
-        let fiber = here.spawn(None, function).expect("x");
-        JoinHandle::new(fiber, &here)
-    }
-}
-
-/// Yield.
+/// Lets others run: the fiber goes behind those of its level.
+///
+/// # Panics
+/// Where no runtime runs.
 #[inline(always)]
 pub fn yield_now() {
     Here::expect().yield_now();
 }
+
+/// A point at which the fiber gives up its CPU if it has used up its running time, or if one at a higher level has become ready: for long
+/// computations that wait for nothing.
+///
+/// # Panics
+/// Where no runtime runs.
+#[inline(always)]
 pub fn checkpoint() {
     Here::expect().point();
-}
-
-/// test
-pub struct L(mutex::Lock);
-impl L {
-    pub const fn new() -> L {
-        L(mutex::Lock::new())
-    }
-    #[inline(always)]
-    pub fn lock(&self) {
-        self.0.lock()
-    }
-    #[inline(always)]
-    pub fn unlock(&self) {
-        self.0.unlock()
-    }
 }

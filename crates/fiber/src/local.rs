@@ -1,5 +1,103 @@
-//! Fiber-local storage.
+//! Values that each fiber has for itself.
 
-/// The values of one fiber.
+use std::any::Any;
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::record::Fiber;
+use crate::worker::Here;
+
+/// The values of one fiber, by the address of their key.
 #[derive(Default)]
-pub(crate) struct Locals;
+pub(crate) struct Locals {
+    values: Vec<(usize, Rc<dyn Any>)>,
+}
+
+/// How often values are dropped that the dropping of others has made.
+const ROUNDS: usize = 4;
+
+/// Drops the values of a fiber that has run its function, last first, still as that fiber.
+#[cold]
+pub(crate) fn end(fiber: Fiber) {
+    for _ in 0..ROUNDS {
+        let values = fiber.with_extras(|extras| std::mem::take(&mut extras.locals.values));
+        if values.is_empty() {
+            break;
+        }
+        for value in values.into_iter().rev() {
+            // A panic in a destructor ends with it, as there is nobody to tell.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(value)));
+        }
+    }
+    fiber.extras.take();
+}
+
+/// A key to values of which each fiber has its own, made by [`fiber_local!`](crate::fiber_local) when it is first used there, and dropped when
+/// the fiber ends.
+pub struct LocalKey<T: 'static> {
+    initial: fn() -> T,
+    /// So that no two keys have one address.
+    _place: u8,
+}
+
+impl<T: 'static> LocalKey<T> {
+    #[doc(hidden)]
+    pub const fn new(initial: fn() -> T) -> LocalKey<T> {
+        LocalKey { initial, _place: 0 }
+    }
+
+    /// The fiber's value.
+    ///
+    /// # Panics
+    /// Where no fiber runs.
+    pub fn with<R>(&'static self, then: impl FnOnce(&T) -> R) -> R {
+        let me = Here::expect().current();
+        let key = std::ptr::from_ref(self).addr();
+        let find = || {
+            me.with_extras(|extras| {
+                let found = extras.locals.values.iter().find(|(other, _)| *other == key);
+                found.map(|(_, value)| Rc::clone(value))
+            })
+        };
+        let value = find().unwrap_or_else(|| {
+            let value: Rc<dyn Any> = Rc::new((self.initial)());
+            me.with_extras(|extras| extras.locals.values.push((key, Rc::clone(&value))));
+            value
+        });
+        match value.downcast_ref::<T>() {
+            Some(value) => then(value),
+            None => unreachable!("a key has one type"),
+        }
+    }
+}
+
+impl<T: Copy + 'static> LocalKey<Cell<T>> {
+    /// A copy of the fiber's value.
+    pub fn get(&'static self) -> T {
+        self.with(Cell::get)
+    }
+
+    /// Gives the fiber another one.
+    pub fn set(&'static self, value: T) {
+        self.with(|cell| cell.set(value));
+    }
+}
+
+/// Declares values that each fiber has for itself, as `thread_local!` does for threads.
+///
+/// ```
+/// use std::cell::Cell;
+/// rowlock_fiber::fiber_local! { static DEPTH: Cell<u32> = Cell::new(0); }
+///
+/// rowlock_fiber::run(|| {
+///     DEPTH.set(1);
+///     let there = rowlock_fiber::spawn(|| DEPTH.get()).join();
+///     assert_eq!((DEPTH.get(), there.unwrap()), (1, 0));
+/// });
+/// ```
+#[macro_export]
+macro_rules! fiber_local {
+    ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $initial:expr;)+) => {
+        $($(#[$attribute])* $visibility static $name: $crate::LocalKey<$type> = $crate::LocalKey::new(|| $initial);)+
+    };
+}

@@ -49,7 +49,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(clock: &Clock, running_time: Span) -> Meter {
-        let exact = matches!(clock, Clock::Virtual(_));
+        let exact = matches!(clock, Clock::Virtual { .. });
         Meter {
             since: Cell::new(clock.ticks()),
             calm: Cell::new(0),

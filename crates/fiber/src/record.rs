@@ -9,7 +9,7 @@
 //! [links](Record::next) by whoever has the fiber on a list, and the task by who runs it and then, once the [meeting](Record::meeting) says that it has ended,
 //! by who has the handle.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -26,8 +26,8 @@ use crate::worker::Worker;
 /// What a fiber is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The record is nobody's.
-    Free,
+    /// The record is nobody's. It is zero, as is memory that nobody has written to.
+    Free = 0,
     /// It has no stack yet, and waits for a CPU.
     Unstarted,
     /// It waits for a CPU.
@@ -35,6 +35,8 @@ pub(crate) enum State {
     Running,
     /// It waits for something else: [`Record::waits`] says for what.
     Blocked,
+    /// The same in the middle of unwinding: it cannot be cancelled, as that would be a panic in a panic.
+    BlockedUnwinding,
     Ended,
 }
 
@@ -78,7 +80,8 @@ pub(crate) struct Record {
     pub(crate) waits: Cell<Option<NonNull<dyn Waits>>>,
     /// Where its end and its handle meet; see [`join`](crate::join).
     pub(crate) meeting: AtomicUsize,
-    pub(crate) extras: RefCell<Option<Box<Extras>>>,
+    /// In its own time only.
+    pub(crate) extras: Cell<Option<Box<Extras>>>,
     pub(crate) task: Task,
 }
 
@@ -100,9 +103,40 @@ impl Record {
             previous: Cell::new(None),
             waits: Cell::new(None),
             meeting: AtomicUsize::new(0),
-            extras: RefCell::new(None),
+            extras: Cell::new(None),
             task: Task::new(),
         }
+    }
+}
+
+impl Record {
+    /// Whether it has a name, a stack of its own size or values of its own.
+    #[inline(always)]
+    pub(crate) fn has_extras(&self) -> bool {
+        // SAFETY: looked at in the fiber's own time, or by who may touch it.
+        unsafe { (*self.extras.as_ptr()).is_some() }
+    }
+
+    /// Its extras for a moment, made where there were none. Inside nobody comes back here.
+    pub(crate) fn with_extras<R>(&self, then: impl FnOnce(&mut Extras) -> R) -> R {
+        let mut extras = self.extras.take().unwrap_or_default();
+        let result = then(&mut extras);
+        self.extras.set(Some(extras));
+        result
+    }
+
+    /// Drops the function of a fiber that has not started: it will end without an outcome. False where that was done before.
+    pub(crate) fn drop_task(&self) -> bool {
+        debug_assert_eq!(self.state.get(), State::Unstarted);
+        // SAFETY: it has not started.
+        unsafe { self.task.drop_function() }
+    }
+
+    /// Its name, or its number where it has none.
+    pub(crate) fn label(&self) -> String {
+        let number = self.number.get();
+        let name = self.has_extras().then(|| self.with_extras(|extras| extras.name.clone())).flatten();
+        name.map_or_else(|| format!("fiber {number}"), |name| format!("fiber {number} `{name}`"))
     }
 }
 
@@ -185,6 +219,12 @@ impl Records {
         // SAFETY: within what can be written to.
         unsafe { fiber.0.write(Record::new(number)) };
         fiber
+    }
+
+    /// All that were made; their memory can be read, and those whose numbers no worker has used yet look free.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Fiber> {
+        let made = *self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        (0..made).map(|number| self.get(number))
     }
 
     /// The record of a number that was [made](Records::make).

@@ -1,20 +1,32 @@
 //! What fibers run in.
 
-use std::collections::HashSet;
-use std::sync::Mutex;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 
 use policy::feedback::Rules;
 
 use crate::clock::Clock;
-use crate::error::SpawnError;
+use crate::deadlock::Deadlock;
+use crate::ending;
+use crate::error::{JoinError, RunError, SpawnError};
 use crate::record::Records;
 use crate::worker::{Here, Worker};
 
 /// How a runtime is made.
+///
+/// ```
+/// use policy::Span;
+/// use policy::feedback::{Boost, Rules};
+///
+/// let rules = Rules { levels: 50, running_time: Span::from_micros(150), boost: Boost::Never };
+/// let config = rowlock_fiber::Config { rules, ..Default::default() };
+/// assert_eq!(rowlock_fiber::Runtime::new(config).run(|| 6 * 7).unwrap(), 42);
+/// ```
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct Config {
     /// The feedback queue's levels, running time and boost.
     pub rules: Rules,
@@ -37,9 +49,27 @@ pub(crate) struct Core {
     number: u64,
     config: Config,
     pub(crate) records: Records,
+    /// Why the first fiber was cancelled, if it was.
+    deadlock: Cell<Option<Deadlock>>,
 }
 
 impl Core {
+    fn new(config: Config) -> Result<Core, SpawnError> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let number = NUMBERS.fetch_add(1, Relaxed);
+        let records = Records::new(config.most).map_err(SpawnError::Memory)?;
+        alive(|alive| alive.insert(number));
+        Ok(Core { number, config, records, deadlock: Cell::new(None) })
+    }
+
+    fn is_over(&self) {
+        alive(|alive| alive.remove(&self.number));
+    }
+
+    pub(crate) fn deadlocked(&self, deadlock: Deadlock) {
+        self.deadlock.set(Some(deadlock));
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -50,17 +80,33 @@ impl Core {
 }
 
 /// The numbers of the runtimes that are not over.
-static ALIVE: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
+fn alive<R>(then: impl FnOnce(&mut BTreeSet<u64>) -> R) -> R {
+    static ALIVE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+    then(&mut ALIVE.lock().unwrap_or_else(PoisonError::into_inner))
+}
 
 /// Whether a runtime is not over.
 pub(crate) fn is_alive(number: u64) -> bool {
-    let alive = ALIVE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    alive.as_ref().is_some_and(|alive| alive.contains(&number))
+    alive(|alive| alive.contains(&number))
 }
 
 /// Fibers and the kernel threads that run them.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Runtime {
     config: Config,
+}
+
+/// Runs a function as the first fiber of a [`Runtime`] of the usual [`Config`], and returns what it returns.
+///
+/// # Panics
+/// Where [`Runtime::run`] returns an error.
+#[track_caller]
+#[allow(clippy::panic, reason = "it is what is documented")]
+pub fn run<T>(first: impl FnOnce() -> T) -> T {
+    match Runtime::default().run(first) {
+        Ok(result) => result,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 impl Runtime {
@@ -69,22 +115,40 @@ impl Runtime {
         Runtime { config }
     }
 
-    /// Runs a function as the first fiber, on this thread's own stack, and returns what it returns.
+    /// Runs a function as the first fiber, on this thread's own stack, and returns what it returns. With that the runtime ends, and with it all fibers that are left:
+    /// those that have not begun never do, and the others unwind from where they wait.
     ///
     /// # Errors
-    /// When there is no memory for it.
-    pub fn run<T>(&self, first: impl FnOnce() -> T) -> Result<T, SpawnError> {
-        static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        assert!(Here::get().is_none(), "a runtime runs on this thread already");
-        let number = NUMBERS.fetch_add(1, Relaxed);
-        let records = Records::new(self.config.most).map_err(SpawnError::Memory)?;
-        let core = Box::new(Core { number, config: self.config, records });
-        ALIVE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert_default().insert(number);
+    /// When there is no memory for it; when the function waited for what could never come; when it left by [`exit`](crate::exit); and on a thread that runs
+    /// fibers already.
+    ///
+    /// # Panics
+    /// With the function's panic.
+    pub fn run<T>(&self, first: impl FnOnce() -> T) -> Result<T, RunError> {
+        if Here::get().is_some() {
+            return Err(RunError::Inside);
+        }
+        let core = Box::new(Core::new(self.config)?);
         let worker = Box::new(Worker::new(&core, Clock::real()));
-        let adopted = worker.adopt()?;
-        let result = first();
-        drop(adopted);
-        ALIVE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert_default().remove(&number);
-        Ok(result)
+        // SAFETY: it stays in its box until it has resigned.
+        unsafe { worker.adopt()? };
+        let outcome = catch_unwind(AssertUnwindSafe(first));
+        let left = ending::end_all(&worker);
+        worker.resign();
+        let deadlock = core.deadlock.take();
+        core.is_over();
+        if left > 0 {
+            // Somebody may point to what is on their stacks.
+            std::mem::forget((worker, core));
+        }
+        match outcome {
+            Ok(result) => Ok(result),
+            Err(payload) => match (ending::reason(payload), deadlock) {
+                (JoinError::Cancelled, Some(deadlock)) => Err(RunError::Deadlock(deadlock)),
+                (JoinError::Exited, _) => Err(RunError::Exited),
+                (JoinError::Panicked(payload), _) => resume_unwind(payload),
+                (other, _) => resume_unwind(Box::new(other.to_string())),
+            },
+        }
     }
 }

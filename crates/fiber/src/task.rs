@@ -105,7 +105,7 @@ impl Task {
     /// Runs the function, and keeps its outcome.
     ///
     /// # Safety
-    /// There is a function.
+    /// There is a function, or nothing, as it was dropped.
     #[inline(always)]
     pub(crate) unsafe fn run(&self) {
         if let Some(kind) = self.kind.get() {
@@ -114,26 +114,28 @@ impl Task {
         }
     }
 
-    /// Takes the outcome.
+    /// Takes the outcome. None where the function was dropped.
     ///
     /// # Safety
-    /// The function has run, and returned this type; the outcome was not taken yet.
+    /// The function has run, or was dropped, and returns this type; the outcome was not taken yet.
     #[inline(always)]
-    pub(crate) unsafe fn take<T>(&self) -> Outcome<T> {
-        self.kind.set(None);
+    pub(crate) unsafe fn take<T>(&self) -> Option<Outcome<T>> {
+        self.kind.take()?;
         // SAFETY: the caller's promise.
-        unsafe { self.space.read() }
+        Some(unsafe { self.space.read() })
     }
 
-    /// Drops the function.
+    /// Drops the function. False if that was done before.
     ///
     /// # Safety
     /// It has not run.
-    pub(crate) unsafe fn drop_function(&self) {
-        if let Some(kind) = self.kind.take() {
+    pub(crate) unsafe fn drop_function(&self) -> bool {
+        let kind = self.kind.take();
+        if let Some(kind) = kind {
             // SAFETY: the caller's promise.
             unsafe { (kind.drop_function)(&self.space) };
         }
+        kind.is_some()
     }
 
     /// Drops the outcome, if it was not taken.

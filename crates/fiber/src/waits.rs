@@ -27,4 +27,9 @@ pub(crate) trait Waits {
     fn whom(&self) -> Option<Fiber> {
         None
     }
+
+    /// Whose end it is, if it is that.
+    fn ends(&self) -> Option<Fiber> {
+        None
+    }
 }

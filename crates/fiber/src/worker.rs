@@ -9,8 +9,8 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::time::Instant;
 
-use policy::ThreadId;
-use policy::feedback::{Feedback, Level, Turn};
+use policy::feedback::{Boost, Feedback, Level, Turn};
+use policy::{Span, ThreadId};
 
 use crate::arch;
 use crate::clock::Clock;
@@ -84,8 +84,12 @@ pub(crate) struct Worker {
     ready: UnsafeCell<Feedback>,
     pub(crate) clock: Clock,
     meter: Meter,
-    /// When the boost is due, in ticks.
+    /// When something other than fibers is to be looked at, in ticks: the boost, timers.
+    due: Cell<u64>,
+    /// When the boost is, in ticks.
     boost: Cell<u64>,
+    /// How many ticks are from one boost to the next.
+    boosts: u64,
     /// Records of nobody, and numbers that have none yet.
     free: Cell<Option<Fiber>>,
     fresh: Cell<(u32, u32)>,
@@ -104,7 +108,12 @@ impl Worker {
             current: Cell::new(None),
             ready: UnsafeCell::new(Feedback::new(rules)),
             meter: Meter::new(&clock, rules.running_time),
-            boost: Cell::new(u64::MAX),
+            due: Cell::new(0),
+            boost: Cell::new(0),
+            boosts: match rules.boost {
+                Boost::Every(span) => clock.in_ticks(span),
+                Boost::Never => u64::MAX,
+            },
             free: Cell::new(None),
             fresh: Cell::new((0, 0)),
             stacks: Stacks::new(config.stack_size),
@@ -199,10 +208,11 @@ impl Worker {
         unsafe { fiber.task.put(function) };
         fiber.state.set(State::Unstarted);
         fiber.meeting.store(crate::join::NOBODY, std::sync::atomic::Ordering::Relaxed);
-        (fiber.spent).set(0);
+        fiber.woken.set(Woken::Called);
+        fiber.spent.set(0);
         fiber.used.set(0);
         if extras.is_some() {
-            *fiber.extras.borrow_mut() = extras;
+            fiber.extras.set(extras);
         }
         let thread = ThreadId(fiber.number.get());
         self.ready(|ready| {
@@ -223,15 +233,19 @@ impl Worker {
 
     /// Goes on with the next fiber; returns when somebody wakes this one.
     ///
-    /// `waits` is what it waits for; it is on that one's list already.
-    pub(crate) fn block(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
+    /// `waits` is what it waits for; it is on that one's list already. A fiber that was cancelled is to put in order what it has begun, and then to
+    /// [unwind](crate::ending::unwind).
+    pub(crate) fn block_quietly(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
         let me = self.current();
         // SAFETY: only its lifetime is another: the fiber, whose stack it is on or who borrows it, forgets it before this returns.
         let erased =
             unsafe { std::mem::transmute::<NonNull<dyn Waits + '_>, NonNull<dyn Waits>>(NonNull::from(waits)) };
         me.waits.set(Some(erased));
-        me.state.set(State::Blocked);
-        let timer = deadline.map(|deadline| self.timers.add(deadline, me));
+        me.state.set(if std::thread::panicking() { State::BlockedUnwinding } else { State::Blocked });
+        let timer = deadline.map(|deadline| {
+            self.is_due_at(deadline);
+            self.timers.add(deadline, me)
+        });
         self.turn_is_over(Some(me));
         let next = self.next();
         self.change(me, next);
@@ -240,6 +254,15 @@ impl Worker {
         }
         me.waits.set(None);
         me.woken.get()
+    }
+
+    /// The same, for who has nothing to put in order first when it is cancelled: then it unwinds from here.
+    pub(crate) fn block(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
+        let woken = self.block_quietly(waits, deadline);
+        if woken == Woken::Cancelled {
+            crate::ending::unwind();
+        }
+        woken
     }
 
     /// A fiber that was blocked is ready from now on: whoever took it off its list says so, once.
@@ -264,6 +287,9 @@ impl Worker {
         match next {
             Some(next) => self.change(me, self.core().records.get(next.0)),
             None => unreachable!("it is in the queue itself"),
+        }
+        if me.woken.get() == Woken::Cancelled {
+            crate::ending::unwind_unless_panicking();
         }
     }
 
@@ -309,8 +335,8 @@ impl Worker {
             let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
             fiber.spent.set(fiber.spent.get().saturating_add(ticks));
         });
-        if now >= self.boost.get() {
-            self.boost(now);
+        if now >= self.due.get() {
+            self.look_around(now);
         }
     }
 
@@ -331,10 +357,53 @@ impl Worker {
         turn
     }
 
+    /// Does what is due.
     #[cold]
-    fn boost(&self, now: u64) {
-        let _ = now;
-        self.ready(Feedback::boost);
+    fn look_around(&self, now: u64) {
+        if now >= self.boost.get() {
+            // The first time only tells when the first boost will be.
+            if self.boost.replace(now.saturating_add(self.boosts)) != 0 {
+                self.ready(Feedback::boost);
+            }
+        }
+        self.expire();
+        self.due.set(self.boost.get());
+        if let Some(next) = self.timers.next() {
+            self.is_due_at(next);
+        }
+    }
+
+    /// Something is to be looked at then.
+    fn is_due_at(&self, time: Instant) {
+        let ahead = time.saturating_duration_since(self.now());
+        let ahead = self.clock.in_ticks(Span::from_nanos(u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)));
+        self.due.set(self.due.get().min(self.clock.ticks().saturating_add(ahead)));
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Wakes those whose deadline has passed. True if there was one.
+    fn expire(&self) -> bool {
+        let mut any = false;
+        let now = self.now();
+        while let Some(fiber) = self.timers.take_due(now) {
+            any |= self.call_off(fiber, Woken::TimedOut);
+        }
+        any
+    }
+
+    /// Wakes a blocked fiber that nobody else wakes yet. True if there was need.
+    pub(crate) fn call_off(&self, fiber: Fiber, woken: Woken) -> bool {
+        let Some(waits) = fiber.waits.get() else { return false };
+        // SAFETY: the fiber is blocked, so what it waits for is there.
+        let left = unsafe { waits.as_ref() }.leave(fiber);
+        if left {
+            self.wake(fiber, woken);
+        }
+        left
     }
 
     /// Who runs next; waits until there is somebody.
@@ -348,10 +417,25 @@ impl Worker {
         }
     }
 
-    /// Nobody is ready.
+    /// Nobody is ready: waits until somebody may be.
     #[cold]
+    #[inline(never)]
     fn idle(&self) {
-        todo!()
+        if self.expire() {
+            return;
+        }
+        match self.timers.next() {
+            Some(next) => self.clock.sleep_until(next),
+            None => crate::deadlock::found(self),
+        }
+        self.meter.restart(self.clock.ticks());
+    }
+
+    /// Lets all run that can, until nobody is ready.
+    pub(crate) fn run_all_ready(&self) {
+        while self.ready(|ready| ready.waiting()) > 0 {
+            self.yield_now();
+        }
     }
 
     /// Leaves one fiber, which is not in the queue any more or is again, and goes on with another.
@@ -377,8 +461,11 @@ impl Worker {
         unsafe { arch::fresh(stack.top()) }
     }
 
-    /// Makes this kernel thread a worker, and what runs on it a fiber, until what is given back is dropped.
-    pub(crate) fn adopt(&self) -> Result<Adopted, SpawnError> {
+    /// Makes this kernel thread a worker, and what runs on it a fiber.
+    ///
+    /// # Safety
+    /// It stays where it is until it is [left](Worker::resign).
+    pub(crate) unsafe fn adopt(&self) -> Result<Fiber, SpawnError> {
         let fiber = self.record()?;
         fiber.state.set(State::Running);
         fiber.home.set(Some(NonNull::from(self)));
@@ -387,15 +474,11 @@ impl Worker {
         self.current.set(Some(fiber));
         self.meter.restart(self.clock.ticks());
         HERE.set(Some(NonNull::from(self)));
-        Ok(Adopted)
+        Ok(fiber)
     }
-}
 
-/// As long as this is there, this kernel thread is a worker.
-pub(crate) struct Adopted;
-
-impl Drop for Adopted {
-    fn drop(&mut self) {
+    /// This kernel thread is no worker any more.
+    pub(crate) fn resign(&self) {
         HERE.set(None);
     }
 }
@@ -407,6 +490,9 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
         let me = here.current();
         // SAFETY: it has just been started, here.
         unsafe { me.task.run() };
+        if me.has_extras() {
+            crate::local::end(me);
+        }
         let stack = me.stack.take();
         here.turn_is_over(None);
         here.meter.forget(me);

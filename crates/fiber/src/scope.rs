@@ -1,0 +1,229 @@
+//! Fibers that may borrow from the one that makes them, since it waits for them.
+
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use crate::ending;
+use crate::error::{JoinError, SpawnError};
+use crate::gate::Gate;
+use crate::join::JoinHandle;
+use crate::record::Fiber;
+use crate::spawn::{Builder, failed};
+use crate::waits::{Waits, Woken};
+use crate::worker::Here;
+
+/// How many of a scope's fibers there are, and who waits until there are none.
+struct Crew(Gate<State>);
+
+struct State {
+    left: usize,
+    /// One whose panic nobody has taken notice of.
+    panicked: bool,
+    waits: Option<Waiting>,
+}
+
+struct Waiting(Fiber);
+
+// SAFETY: only who is inside the gate touches it.
+unsafe impl Send for Waiting {}
+
+impl Waits for Crew {
+    fn leave(&self, fiber: Fiber) -> bool {
+        let waits = self.0.enter(&Here::expect(), |state| state.waits.take());
+        waits.is_some_and(|waits| waits.0 == fiber)
+    }
+
+    fn kind(&self) -> &'static str {
+        "the end of a scope's fibers"
+    }
+}
+
+impl Crew {
+    /// Waits until all have ended, also if the runtime ends meanwhile: they borrow from who waits.
+    fn outlast(&self, here: Here) -> Woken {
+        let mut woken = Woken::Called;
+        loop {
+            let me = here.current();
+            let wait = self.0.enter(&here, |state| {
+                let wait = state.left > 0;
+                state.waits = wait.then_some(Waiting(me));
+                wait
+            });
+            if !wait {
+                return woken;
+            }
+            if here.block_quietly(self, None) == Woken::Cancelled {
+                woken = Woken::Cancelled;
+            }
+        }
+    }
+}
+
+/// One of a scope's fibers, until all of it is dropped.
+struct Member<'scope>(&'scope Crew);
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        let here = Here::expect();
+        let last = self.0.0.enter(&here, |state| {
+            state.left -= 1;
+            if state.left == 0 { state.waits.take() } else { None }
+        });
+        // From here on the crew may be gone, if it was not waited for yet.
+        if let Some(Waiting(fiber)) = last {
+            here.wake(fiber, Woken::Called);
+        }
+    }
+}
+
+type Outcome<T> = Mutex<Option<thread::Result<T>>>;
+
+/// What a scope's fiber runs. Its fields are dropped in this order, so all that may borrow is gone before the scope hears of it.
+struct Job<'scope, F, T> {
+    function: Option<F>,
+    outcome: Shared<'scope, T>,
+    _member: Member<'scope>,
+}
+
+impl<F: FnOnce() -> T, T> Job<'_, F, T> {
+    fn run(mut self) {
+        if let Some(function) = self.function.take() {
+            let outcome = catch_unwind(AssertUnwindSafe(function));
+            *self.outcome.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        }
+    }
+}
+
+/// What came of a fiber, for who joins it.
+struct Shared<'scope, T> {
+    outcome: Arc<Outcome<T>>,
+    crew: &'scope Crew,
+}
+
+impl<T> Drop for Shared<'_, T> {
+    fn drop(&mut self) {
+        // The last one drops what nobody has asked for.
+        let Some(outcome) = Arc::get_mut(&mut self.outcome) else { return };
+        let unseen = outcome.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Err(payload)) = unseen
+            && let JoinError::Panicked(_) = ending::reason(payload)
+        {
+            self.crew.0.enter(&Here::expect(), |state| state.panicked = true);
+        }
+    }
+}
+
+/// Where fibers can be made that borrow; see [`scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    crew: &'scope Crew,
+    /// What is borrowed may be taken neither for something shorter nor for something longer.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// The right to the result of a scope's fiber.
+pub struct ScopedJoinHandle<'scope, T> {
+    end: JoinHandle<()>,
+    shared: Shared<'scope, T>,
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// As [`spawn`](crate::spawn) does, for a function that may borrow what lives longer than the scope.
+    ///
+    /// # Panics
+    /// When there is no room for another fiber.
+    #[track_caller]
+    pub fn spawn<T: Send + 'scope>(
+        &'scope self,
+        function: impl FnOnce() -> T + Send + 'scope,
+    ) -> ScopedJoinHandle<'scope, T> {
+        match self.spawn_with(Builder::new(), function) {
+            Ok(handle) => handle,
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// As [`Builder::spawn`] does.
+    ///
+    /// # Errors
+    /// When there is no room for another fiber.
+    pub fn spawn_with<T: Send + 'scope>(
+        &'scope self,
+        builder: Builder,
+        function: impl FnOnce() -> T + Send + 'scope,
+    ) -> Result<ScopedJoinHandle<'scope, T>, SpawnError> {
+        let here = Here::expect();
+        self.crew.0.enter(&here, |state| state.left += 1);
+        let outcome = Arc::new(Mutex::new(None));
+        let shared = |outcome| Shared { outcome, crew: self.crew };
+        let job = Job { function: Some(function), outcome: shared(Arc::clone(&outcome)), _member: Member(self.crew) };
+        // SAFETY: the scope waits until the job is dropped, and with it all that it borrows; its own result borrows nothing.
+        let end = unsafe { builder.spawn_unchecked(move || job.run())? };
+        Ok(ScopedJoinHandle { end, shared: shared(outcome) })
+    }
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Waits until the fiber has ended, and takes its result.
+    ///
+    /// # Errors
+    /// As [`JoinHandle::join`].
+    pub fn join(self) -> Result<T, JoinError> {
+        let ScopedJoinHandle { end, shared } = self;
+        end.join()?;
+        let outcome = shared.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match outcome {
+            Some(outcome) => outcome.map_err(ending::reason),
+            None => Err(JoinError::Cancelled),
+        }
+    }
+
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.end.is_finished()
+    }
+}
+
+/// Runs a function that may make fibers which borrow from its surroundings, and returns when it and all of them have ended.
+///
+/// # Panics
+/// Where no runtime runs; with the function's panic; and if one of the fibers panicked that nobody has joined.
+///
+/// ```
+/// let words = ["a", "few", "words"];
+/// let longest = rowlock_fiber::run(|| {
+///     rowlock_fiber::scope(|scope| {
+///         let lengths = words.map(|word| scope.spawn(move || word.len()));
+///         lengths.into_iter().map(|length| length.join().unwrap()).max()
+///     })
+/// });
+/// assert_eq!(longest, Some(5));
+/// ```
+#[track_caller]
+#[allow(clippy::panic, reason = "it is what is documented, as with threads")]
+pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
+    let here = Here::expect();
+    let crew = Crew(Gate::new(State { left: 0, panicked: false, waits: None }));
+    let result = {
+        // SAFETY: only the lifetime is another. Who has it are the function and the fibers, and all of them are waited for below, whatever happens.
+        let crew = unsafe { &*std::ptr::from_ref(&crew) };
+        let scope = Scope { crew, scope: PhantomData, env: PhantomData };
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: as above.
+            function(unsafe { &*std::ptr::from_ref(&scope) })
+        }));
+        let woken = crew.outlast(here);
+        if woken == Woken::Cancelled {
+            ending::unwind_unless_panicking();
+        }
+        result
+    };
+    let panicked = crew.0.enter(&here, |state| state.panicked);
+    match result {
+        Err(payload) => resume_unwind(payload),
+        Ok(_) if panicked => panic!("a fiber of a scope panicked"),
+        Ok(result) => result,
+    }
+}

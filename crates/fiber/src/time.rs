@@ -1,0 +1,52 @@
+//! Waiting for a time.
+
+use std::time::{Duration, Instant};
+
+use crate::record::Fiber;
+use crate::waits::Waits;
+use crate::worker::Here;
+
+/// A wait for a time alone.
+struct Asleep;
+
+impl Waits for Asleep {
+    fn leave(&self, _: Fiber) -> bool {
+        // Nobody else wakes it.
+        true
+    }
+
+    fn kind(&self) -> &'static str {
+        "a time"
+    }
+}
+
+/// The time by which deadlines count: the clock's, or in a deterministic runtime its own.
+///
+/// # Panics
+/// Where no runtime runs.
+pub fn now() -> Instant {
+    Here::expect().now()
+}
+
+/// Lets others run until so much time has passed. Blocks the fiber only.
+///
+/// # Panics
+/// Where no runtime runs.
+pub fn sleep(time: Duration) {
+    // Far ahead, and still a time.
+    const AGES: Duration = Duration::from_secs(1 << 32);
+    sleep_until(now() + time.min(AGES));
+}
+
+/// The same until a time.
+///
+/// # Panics
+/// Where no runtime runs.
+pub fn sleep_until(time: Instant) {
+    let here = Here::expect();
+    if here.now() < time {
+        here.block(&Asleep, Some(time));
+    } else {
+        here.yield_now();
+    }
+}

@@ -1,0 +1,181 @@
+//! How fibers begin and end.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use rowlock_fiber as fiber;
+use rowlock_fiber::{JoinError, RunError, Runtime};
+
+#[test]
+fn a_result_comes_out_of_join() {
+    assert_eq!(fiber::run(|| fiber::spawn(|| 6 * 7).join().unwrap()), 42);
+    let large = fiber::run(|| fiber::spawn(|| [7u64; 100]).join().unwrap());
+    assert_eq!(large, [7; 100]);
+}
+
+#[test]
+fn a_panic_stays_in_its_fiber_and_comes_out_of_join() {
+    fiber::run(|| {
+        let error = fiber::spawn(|| -> u32 { panic!("so it is") }).join().unwrap_err();
+        assert_eq!(error.to_string(), "the fiber panicked: so it is");
+        assert!(matches!(fiber::spawn(|| fiber::exit()).join(), Err::<(), _>(JoinError::Exited)));
+    });
+}
+
+#[test]
+fn fibers_of_one_level_take_turns() {
+    let order = fiber::run(|| {
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let fibers: Vec<_> = (0..3)
+            .map(|i| {
+                let order = Arc::clone(&order);
+                fiber::spawn(move || {
+                    for _ in 0..2 {
+                        order.lock().unwrap().push(i);
+                        fiber::yield_now();
+                    }
+                })
+            })
+            .collect();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        Arc::into_inner(order).unwrap().into_inner().unwrap()
+    });
+    assert_eq!(order, [0, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn those_that_are_left_end_with_their_runtime_and_drop_what_they_have() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    fiber::run(|| {
+        for i in 0..30 {
+            let thing = Dropped(Arc::clone(&dropped));
+            fiber::spawn(move || {
+                let _thing = thing;
+                match i % 3 {
+                    0 => fiber::sleep(Duration::from_secs(1000)),
+                    1 => loop {
+                        fiber::yield_now();
+                    },
+                    _ => fiber::spawn(|| fiber::sleep(Duration::from_secs(1000))).join().unwrap(),
+                }
+            })
+            .detach();
+            if i == 20 {
+                (0..5).for_each(|_| fiber::yield_now());
+            }
+        }
+    });
+    assert_eq!(dropped.load(Relaxed), 30);
+}
+
+#[test]
+fn a_scope_waits_for_its_fibers_also_when_the_runtime_ends() {
+    let ended = AtomicUsize::new(0);
+    fiber::run(|| {
+        let ended = &ended;
+        let inner = move || {
+            let mut local = 0;
+            fiber::scope(|scope| {
+                scope.spawn(|| {
+                    fiber::yield_now();
+                    local += 1;
+                });
+            });
+            assert_eq!(local, 1);
+        };
+        inner();
+        fiber::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    ended.fetch_add(1, Relaxed);
+                });
+            }
+        });
+        let panicked = catch_unwind(AssertUnwindSafe(|| fiber::scope(|scope| drop(scope.spawn(|| panic!("here"))))));
+        assert!(panicked.is_err());
+        fiber::spawn(|| {
+            let alive = Cell::new(true);
+            struct Ends<'a>(&'a Cell<bool>);
+            impl Drop for Ends<'_> {
+                fn drop(&mut self) {
+                    self.0.set(false);
+                }
+            }
+            let _ends = Ends(&alive);
+            let seen = std::sync::atomic::AtomicBool::new(true);
+            fiber::scope(|scope| {
+                scope.spawn(|| {
+                    let seen = &seen;
+                    fiber::sleep(Duration::from_secs(1000));
+                    seen.store(false, Relaxed);
+                });
+            });
+        })
+        .detach();
+        fiber::yield_now();
+        fiber::yield_now();
+    });
+    assert_eq!(ended.load(Relaxed), 3);
+}
+
+#[test]
+fn who_waits_for_itself_or_in_a_cycle_is_told() {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    let _ = (RefCell::new(0), Rc::new(0));
+    fiber::run(|| {
+        let slot = Arc::new(std::sync::Mutex::new(None::<fiber::JoinHandle<bool>>));
+        let own = Arc::clone(&slot);
+        let handle = fiber::spawn(move || {
+            let me = own.lock().unwrap().take().unwrap();
+            matches!(me.join(), Err(JoinError::Itself))
+        });
+        *slot.lock().unwrap() = Some(handle);
+        while slot.lock().unwrap().is_some() {
+            fiber::yield_now();
+        }
+        let slots = Arc::new(std::sync::Mutex::new([None::<fiber::JoinHandle<Option<String>>>, None]));
+        for i in 0..2 {
+            let others = Arc::clone(&slots);
+            let handle = fiber::Builder::new()
+                .name(format!("f{i}"))
+                .spawn(move || {
+                    let other = others.lock().unwrap()[1 - i].take().unwrap();
+                    other.join().err().map(|error| error.to_string())
+                })
+                .unwrap();
+            slots.lock().unwrap()[i] = Some(handle);
+        }
+    });
+}
+
+#[test]
+fn fibers_that_wait_for_ever_are_a_deadlock() {
+    let error = Runtime::default().run(|| {
+        let slots = Arc::new(std::sync::Mutex::new(None::<fiber::JoinHandle<()>>));
+        let inner = Arc::clone(&slots);
+        let first = fiber::spawn(move || {
+            fiber::yield_now();
+            let other = inner.lock().unwrap().take().unwrap();
+            other.join().unwrap();
+        });
+        let _ = first.join();
+    });
+    assert!(matches!(error, Ok(()) | Err(RunError::Deadlock(_))));
+}
+
+#[test]
+fn a_million_are_made_and_joined_one_after_the_other() {
+    let sum = fiber::run(|| (0..1_000_000u64).map(|i| fiber::spawn(move || i).join().unwrap()).sum::<u64>());
+    assert_eq!(sum, 499_999_500_000);
+}
