@@ -10,7 +10,7 @@ use std::any::Any;
 use std::io::Write;
 use std::panic::resume_unwind;
 
-use crate::error::JoinError;
+use crate::error::{JoinError, StackError};
 use crate::record::{Fiber, State};
 use crate::waits::Woken;
 use crate::worker::Worker;
@@ -20,6 +20,9 @@ pub(crate) struct Cancelled;
 
 /// The payload of a fiber that has left.
 pub(crate) struct Exited;
+
+/// The payload of a fiber that never ran.
+pub(crate) struct NoStack(pub(crate) StackError);
 
 /// Unwinds the fiber, whose runtime ends.
 #[cold]
@@ -49,7 +52,10 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> JoinError {
     } else if payload.is::<Exited>() {
         JoinError::Exited
     } else {
-        JoinError::Panicked(payload)
+        match payload.downcast::<NoStack>() {
+            Ok(no_stack) => JoinError::NoStack(no_stack.0),
+            Err(payload) => JoinError::Panicked(payload),
+        }
     }
 }
 

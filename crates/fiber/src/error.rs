@@ -19,6 +19,29 @@ pub enum SpawnError {
     Memory(#[source] std::io::Error),
 }
 
+/// Why there is no stack for a fiber.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StackError {
+    /// It asked for one that is larger than any.
+    #[error("it asked for {asked} bytes, and the largest stack has {most}")]
+    TooLarge {
+        /// How many bytes it asked for.
+        asked: usize,
+        /// How many bytes there may be.
+        most: usize,
+    },
+    /// The kernel keeps no more mappings for this process, of which each stack's guard takes some.
+    #[error(
+        "there are as many memory mappings as a process may have, of which each stack's guard takes two: \
+         raise the sysctl vm.max_map_count, or use Linux 6.13 or later, where guards take none"
+    )]
+    Guards,
+    /// The kernel gives no more memory.
+    #[error("no memory for a stack: {0}")]
+    Memory(#[source] std::io::Error),
+}
+
 /// Why a runtime's first fiber has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -50,6 +73,9 @@ pub enum JoinError {
     /// It left by [`exit`](crate::exit).
     #[error("the fiber left by exit")]
     Exited,
+    /// It never ran: when its turn came there was no stack for it.
+    #[error("the fiber never ran, since there was no stack for it: {0}")]
+    NoStack(#[source] StackError),
     /// It is the one that would wait.
     #[error("a fiber cannot wait for its own end")]
     Itself,

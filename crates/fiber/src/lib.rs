@@ -25,7 +25,7 @@ mod worker;
 
 pub use deadlock::Deadlock;
 pub use ending::exit;
-pub use error::{JoinError, RunError, SpawnError};
+pub use error::{JoinError, RunError, SpawnError, StackError};
 pub use join::JoinHandle;
 pub use local::LocalKey;
 pub use runtime::{Config, Runtime, run};

@@ -117,6 +117,12 @@ impl Record {
         unsafe { (*self.extras.as_ptr()).is_some() }
     }
 
+    /// The size of its stack in bytes, where it asked for one.
+    #[cold]
+    pub(crate) fn stack_size(&self) -> Option<usize> {
+        if self.has_extras() { self.with_extras(|extras| extras.stack) } else { None }
+    }
+
     /// Its extras for a moment, made where there were none. Inside nobody comes back here.
     pub(crate) fn with_extras<R>(&self, then: impl FnOnce(&mut Extras) -> R) -> R {
         let mut extras = self.extras.take().unwrap_or_default();

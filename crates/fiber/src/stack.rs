@@ -1,15 +1,23 @@
 //! Where stacks come from: given when a fiber first runs, and used again last in, first out.
 //!
-//! Stacks of one size lie side by side in one reservation of address space, each with a page at its lower end that nobody may touch. Memory comes
-//! with the first touch.
+//! A worker has its own, a [class](class::Class) for each size. Each has a guard at its lower end, pages that nobody may touch, so that who overflows it is
+//! stopped there. Memory comes with the first touch, and goes back when many stacks lie free.
+//!
+//! # When there is no stack
+//! A fiber that cannot have one does not run: its function is dropped, and its joiner is told why. But to drop a function is to run code of its author, which may
+//! wait for others, and needs a stack, too. For that each worker keeps a *last* one, which is nobody's at other times. Where that is in use as well
+//! the function is forgotten instead.
+
+mod class;
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
+use sys::reservation::{Guard, page_size};
 
-/// The size of a guard.
-const PAGE: usize = 4096;
+use self::class::Class;
+use crate::error::StackError;
+use crate::record::Fiber;
 
 /// A stack that somebody has.
 #[derive(Clone, Copy, Debug)]
@@ -20,104 +28,163 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
+    /// Its upper end, which is where it begins.
+    #[inline(always)]
     pub(crate) fn top(&self) -> *mut u8 {
         self.top.as_ptr()
     }
 
+    /// How many bytes there are to use.
     pub(crate) fn size(&self) -> usize {
-        self.size as usize
+        self.size as usize - page_size()
+    }
+
+    /// Whether an address is in its guard.
+    pub(crate) fn guards(&self, address: usize) -> bool {
+        let low = self.top.addr().get() - self.size as usize;
+        (low..low + page_size()).contains(&address)
     }
 }
 
-/// How many stacks a reservation holds.
-const RESERVED: usize = 1 << 10;
+/// Sizes are multiples of so many pages, so that there are not too many classes; this is the smallest as well.
+const STEP: usize = 4;
 
-struct Region {
-    base: *mut u8,
-    size: usize,
-    stacks: usize,
-    used: usize,
-}
+/// The largest stack, in bytes.
+const MOST: usize = 1 << 30;
 
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped so; nobody runs on its stacks any more when the pool goes.
-        let _ = unsafe { munmap(self.base.cast(), self.size * self.stacks) };
-    }
+/// A stack's size with its guard, for so many bytes to use.
+fn rounded(bytes: usize) -> u32 {
+    (bytes.clamp(1, MOST).next_multiple_of(STEP * page_size()) + page_size()) as u32
 }
 
 /// The stacks of a worker.
 pub(crate) struct Stacks {
-    usual: usize,
-    regions: RefCell<Vec<Region>>,
-    free: RefCell<Vec<Stack>>,
-    made: Cell<usize>,
+    /// What a stack has where its fiber asked for no other size, with its guard.
+    usual: u32,
+    /// How many bytes that were to be.
+    asked: usize,
+    classes: RefCell<Classes>,
+    guard: Cell<Guard>,
+    last: Cell<Option<Stack>>,
+    /// Why there was no stack.
+    why: Cell<Option<StackError>>,
+}
+
+struct Classes {
+    usual: Class,
+    others: Vec<Class>,
+    /// The last stack's memory.
+    last: Option<Class>,
 }
 
 impl Stacks {
-    /// Where a fiber has a stack of this size, unless it asks for another.
+    /// Where a fiber has a stack of so many bytes, unless it asks for another.
     pub(crate) fn new(usual: usize) -> Stacks {
+        Stacks::guarded_by(usual, Guard::Mark)
+    }
+
+    fn guarded_by(asked: usize, guard: Guard) -> Stacks {
+        let usual = rounded(asked);
         Stacks {
-            usual: usual.next_multiple_of(PAGE) + PAGE,
-            regions: RefCell::default(),
-            free: RefCell::default(),
-            made: Cell::new(0),
+            usual,
+            asked,
+            classes: RefCell::new(Classes { usual: Class::new(usual), others: Vec::new(), last: None }),
+            guard: Cell::new(guard),
+            last: Cell::new(None),
+            why: Cell::new(None),
         }
     }
 
-    /// A stack.
-    pub(crate) fn take(&self) -> std::io::Result<Stack> {
-        if let Some(stack) = self.free.borrow_mut().pop() {
+    /// A stack for this fiber.
+    #[inline(always)]
+    pub(crate) fn take(&self, fiber: Fiber) -> Result<Stack, StackError> {
+        if !fiber.has_extras()
+            && let Some(stack) = self.classes.borrow_mut().usual.take_warm()
+        {
             return Ok(stack);
         }
-        self.make()
+        self.take_size(fiber.stack_size())
     }
 
+    /// A stack of this size, if one was asked for.
     #[cold]
-    fn make(&self) -> std::io::Result<Stack> {
-        let mut regions = self.regions.borrow_mut();
-        if regions.last().is_none_or(|region| region.used == region.stacks) {
-            let (size, stacks) = (self.usual, RESERVED);
-            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::STACK;
-            let prot = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: new memory that nobody knows of.
-            let base = unsafe { mmap_anonymous(std::ptr::null_mut(), size * stacks, prot, flags)? };
-            // SAFETY: as above.
-            let _ = unsafe { madvise(base, size * stacks, Advice::LinuxNoHugepage) };
-            regions.push(Region { base: base.cast(), size, stacks, used: 0 });
+    #[inline(never)]
+    fn take_size(&self, asked: Option<usize>) -> Result<Stack, StackError> {
+        let classes = &mut *self.classes.borrow_mut();
+        if classes.last.is_none() {
+            // One that no fiber asks for: it is a page more than a multiple.
+            let class = classes.last.insert(Class::new(self.usual + page_size() as u32));
+            self.last.set(class.take(&self.guard).ok());
         }
-        let Some(region) = regions.last_mut() else { unreachable!("one was pushed") };
-        // SAFETY: within the region.
-        let low = unsafe { region.base.add(region.used * region.size) };
-        guard(low)?;
-        region.used += 1;
-        self.made.set(self.made.get() + 1);
-        // SAFETY: at most at its end.
-        let top = unsafe { NonNull::new_unchecked(low.add(region.size)) };
-        Ok(Stack { top, size: region.size as u32 })
+        let asked = asked.unwrap_or(self.asked);
+        if asked > MOST {
+            return Err(StackError::TooLarge { asked, most: MOST });
+        }
+        let size = rounded(asked);
+        let class = match classes.others.iter_mut().find(|class| class.size() == size) {
+            _ if size == self.usual => &mut classes.usual,
+            Some(class) => class,
+            None => {
+                classes.others.push(Class::new(size));
+                let Some(class) = classes.others.last_mut() else { unreachable!("one was pushed") };
+                class
+            }
+        };
+        class.take(&self.guard)
+    }
+
+    /// Whether the next fiber may begin on this stack.
+    #[inline(always)]
+    pub(crate) fn fits(&self, stack: Option<Stack>, next: Fiber) -> bool {
+        stack.is_some_and(|stack| {
+            let asked = if next.has_extras() { next.stack_size() } else { None };
+            stack.size == asked.map_or(self.usual, rounded)
+        })
     }
 
     /// Takes one back: nobody uses it any more by the time at which this worker takes one again.
+    #[inline(always)]
     pub(crate) fn give(&self, stack: Stack) {
-        self.free.borrow_mut().push(stack);
-    }
-}
-
-/// Makes a page one that nobody may touch.
-fn guard(page: *mut u8) -> std::io::Result<()> {
-    // SAFETY: it is the lowest page of a stack that nobody uses yet.
-    unsafe {
-        let advice = libc_guard();
-        if let Some(advice) = advice
-            && madvise(page.cast(), PAGE, advice).is_ok()
-        {
-            return Ok(());
+        if stack.size == self.usual {
+            self.classes.borrow_mut().usual.give(stack);
+        } else {
+            self.give_other(stack);
         }
-        mprotect(page.cast(), PAGE, MprotectFlags::empty())?;
     }
-    Ok(())
+
+    #[cold]
+    fn give_other(&self, stack: Stack) {
+        let classes = &mut *self.classes.borrow_mut();
+        match classes.others.iter_mut().find(|class| class.size() == stack.size) {
+            Some(class) => class.give(stack),
+            None => self.last.set(Some(stack)),
+        }
+    }
+
+    /// The last stack, for who cannot have one and drops its function.
+    pub(crate) fn take_last(&self) -> Option<Stack> {
+        self.last.take()
+    }
+
+    /// Why somebody has to have the last one.
+    pub(crate) fn explain(&self, why: StackError) {
+        self.why.set(Some(why));
+    }
+
+    /// Why there is no stack but the last one.
+    pub(crate) fn why(&self) -> StackError {
+        self.why.take().unwrap_or_else(|| StackError::Memory(std::io::ErrorKind::OutOfMemory.into()))
+    }
+
+    /// How deep a stack has been used since its memory was new, in bytes, in steps of a page: by the fiber that has it, and by those that had it before.
+    ///
+    /// The kernel is asked which pages are in memory: nothing has to be written beforehand, as with a pattern, which would take the memory that it is to measure.
+    pub(crate) fn high_water(&self, stack: &Stack) -> usize {
+        let classes = self.classes.borrow();
+        let all = std::iter::once(&classes.usual).chain(&classes.others).chain(&classes.last);
+        all.filter(|class| class.size() == stack.size).find_map(|class| class.used(stack)).unwrap_or(0)
+    }
 }
 
-fn libc_guard() -> Option<Advice> {
-    None
-}
+#[cfg(test)]
+mod tests;

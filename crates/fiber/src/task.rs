@@ -5,6 +5,10 @@ use std::marker::PhantomData;
 use std::mem::{MaybeUninit, align_of, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::ending::NoStack;
+use crate::error::StackError;
+use crate::worker::Here;
+
 /// What came of a fiber's function.
 pub(crate) type Outcome<T> = std::thread::Result<T>;
 
@@ -20,6 +24,9 @@ pub(crate) struct Task {
 /// How a task of some types is treated.
 struct Kind {
     run: unsafe fn(&Space),
+    /// One that does not run its function, where this one does.
+    refused: Option<&'static Kind>,
+    refuse: unsafe fn(&Space, StackError),
     drop_function: unsafe fn(&Space),
     drop_outcome: unsafe fn(&Space),
 }
@@ -65,13 +72,40 @@ impl Space {
 struct Of<F, T>(PhantomData<(F, T)>);
 
 impl<F: FnOnce() -> T, T> Of<F, T> {
-    const KIND: Kind = Kind { run: Self::run, drop_function: Self::drop_function, drop_outcome: Self::drop_outcome };
+    const KIND: Kind = Kind { run: Self::run, refused: Some(&Self::REFUSED), ..Self::REFUSED };
+    const REFUSED: Kind = Kind {
+        run: Self::drop_and_refuse,
+        refused: None,
+        refuse: Self::forget_and_refuse,
+        drop_function: Self::drop_function,
+        drop_outcome: Self::drop_outcome,
+    };
 
     unsafe fn run(space: &Space) {
         // SAFETY: there is a function, which makes room for its outcome.
         unsafe {
             let function = space.read::<F>();
             space.write::<Outcome<T>>(catch_unwind(AssertUnwindSafe(function)));
+        }
+    }
+
+    #[cold]
+    unsafe fn drop_and_refuse(space: &Space) {
+        // SAFETY: there is a function, which makes room for its outcome.
+        unsafe {
+            let function = space.read::<F>();
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(function)));
+            let why = Here::expect().stacks.why();
+            space.write::<Outcome<T>>(Err(dropped.err().unwrap_or_else(|| Box::new(NoStack(why)))));
+        }
+    }
+
+    #[cold]
+    unsafe fn forget_and_refuse(space: &Space, why: StackError) {
+        // SAFETY: as above.
+        unsafe {
+            std::mem::forget(space.read::<F>());
+            space.write::<Outcome<T>>(Err(Box::new(NoStack(why))));
         }
     }
 
@@ -111,6 +145,25 @@ impl Task {
         if let Some(kind) = self.kind.get() {
             // SAFETY: one of these types.
             unsafe { (kind.run)(&self.space) };
+        }
+    }
+
+    /// When it [runs](Task::run) it shall drop its function, and have as its outcome that there was no [stack](crate::stack::Stacks::why).
+    ///
+    /// # Safety
+    /// As with [`run`](Task::run).
+    pub(crate) unsafe fn refuse_when_run(&self) {
+        self.kind.set(self.kind.get().and_then(|kind| kind.refused.or(Some(kind))));
+    }
+
+    /// Forgets the function, and has as its outcome that there was no stack.
+    ///
+    /// # Safety
+    /// As with [`run`](Task::run).
+    pub(crate) unsafe fn refuse(&self, why: StackError) {
+        if let Some(kind) = self.kind.get() {
+            // SAFETY: one of these types.
+            unsafe { (kind.refuse)(&self.space, why) };
         }
     }
 

@@ -14,11 +14,11 @@ use policy::{Span, ThreadId};
 
 use crate::arch;
 use crate::clock::Clock;
-use crate::error::SpawnError;
+use crate::error::{SpawnError, StackError};
 use crate::meter::Meter;
 use crate::record::{Extras, Fiber, State};
 use crate::runtime::Core;
-use crate::stack::Stacks;
+use crate::stack::{Stack, Stacks};
 use crate::timers::Timers;
 use crate::waits::{Waits, Woken};
 
@@ -440,25 +440,57 @@ impl Worker {
 
     /// Leaves one fiber, which is not in the queue any more or is again, and goes on with another.
     #[inline(always)]
-    fn change(&self, me: Fiber, next: Fiber) {
-        if me == next {
-            me.state.set(State::Running);
-            return;
-        }
-        let to = if next.state.get() == State::Unstarted { self.prepare(next) } else { next.context.get() };
+    fn change(&self, me: Fiber, mut next: Fiber) {
+        let to = loop {
+            if me == next {
+                me.state.set(State::Running);
+                return;
+            }
+            match self.entrance(next) {
+                Some(to) => break to,
+                None => next = self.next(),
+            }
+        };
         next.state.set(State::Running);
         self.current.set(Some(next));
         // SAFETY: the other was left in this way, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
         unsafe { arch::switch(me.context.as_ptr(), to) };
     }
 
+    /// Where a fiber goes on, or begins. None if it has ended instead, as there is no stack for it.
+    #[inline(always)]
+    fn entrance(&self, fiber: Fiber) -> Option<arch::Context> {
+        if fiber.state.get() == State::Unstarted { self.prepare(fiber) } else { Some(fiber.context.get()) }
+    }
+
     /// Gives a fiber that has not started a stack.
-    fn prepare(&self, fiber: Fiber) -> arch::Context {
-        let stack = self.stacks.take().expect("TODO");
+    fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
+        let stack = match self.stacks.take(fiber) {
+            Ok(stack) => stack,
+            Err(why) => self.refuse(fiber, why)?,
+        };
         fiber.stack.set(Some(stack));
         fiber.home.set(Some(NonNull::from(self)));
         // SAFETY: nobody else has the stack.
-        unsafe { arch::fresh(stack.top()) }
+        Some(unsafe { arch::fresh(stack.top()) })
+    }
+
+    /// There is no stack for a fiber: it shall drop its function on the last one, or has ended if that is in use.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, fiber: Fiber, why: StackError) -> Option<Stack> {
+        let last = self.stacks.take_last();
+        // SAFETY: it has not started.
+        unsafe {
+            if last.is_some() {
+                self.stacks.explain(why);
+                fiber.task.refuse_when_run();
+            } else {
+                fiber.task.refuse(why);
+                crate::join::ended(Here::expect(), fiber);
+            }
+        }
+        last
     }
 
     /// Makes this kernel thread a worker, and what runs on it a fiber.
@@ -497,19 +529,27 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
         here.turn_is_over(None);
         here.meter.forget(me);
         crate::join::ended(here, me);
-        let next = here.next();
-        here.current.set(Some(next));
-        if next.state.get() == State::Unstarted {
+        let mut next = here.next();
+        if next.state.get() == State::Unstarted && here.stacks.fits(stack, next) {
             next.stack.set(stack);
             next.home.set(Some(here.pointer()));
             next.state.set(State::Running);
+            here.current.set(Some(next));
             continue;
         }
+        // This stack is not free before it is left, so who begins now is given another one first.
+        let to = loop {
+            match here.entrance(next) {
+                Some(to) => break to,
+                None => next = here.next(),
+            }
+        };
         next.state.set(State::Running);
+        here.current.set(Some(next));
         if let Some(stack) = stack {
             here.stacks.give(stack);
         }
         // SAFETY: as with a change; and nothing is left on this stack.
-        unsafe { arch::leave(next.context.get()) }
+        unsafe { arch::leave(to) }
     }
 }

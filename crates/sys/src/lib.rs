@@ -20,6 +20,8 @@ pub mod pressure;
 pub mod priorities;
 #[allow(unsafe_code)] // What runs between fork and exec must be async-signal-safe.
 pub mod process;
+#[allow(unsafe_code)] // Memory from the kernel, whose pages may be touched or not.
+pub mod reservation;
 #[allow(unsafe_code)] // The C library tells what it has registered by a variable that not every one has.
 pub mod rseq;
 #[allow(unsafe_code)] // The kernel reads and writes descriptions of how a thread is scheduled.

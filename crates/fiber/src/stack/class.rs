@@ -1,0 +1,167 @@
+//! Stacks of one size.
+//!
+//! They lie side by side in *chunks* of address space. Those that are free and were used lately are *warm*: their memory is kept. When there are too many of
+//! them the memory of those that have been free for longest goes back to the kernel: they are *cold*.
+
+use std::cell::Cell;
+use std::io;
+use std::ptr::NonNull;
+
+use sys::reservation::{Guard, Reservation, page_size};
+
+use super::Stack;
+use crate::error::StackError;
+
+/// At most so many stay warm,
+const WARM: usize = 1 << 10;
+
+/// and at most so many bytes, as far as stacks were used; but a few stacks may have more.
+const WARM_BYTES: usize = 64 << 20;
+const FEW: usize = 16;
+
+/// The first chunk has so many stacks, and each further one as many as there are, up to
+const FIRST: usize = 16;
+/// so many,
+const LARGEST: usize = 1 << 12;
+/// and so many bytes, but at least one.
+const LARGEST_BYTES: usize = 1 << 28;
+
+/// See the module.
+pub(super) struct Class {
+    /// Of each stack, with its guard.
+    size: u32,
+    chunks: Vec<Reservation>,
+    /// How many stacks have been made of all chunks but the newest, and of that one.
+    before: usize,
+    made: usize,
+    warm: Vec<Stack>,
+    cold: Vec<Stack>,
+    /// How many may be warm.
+    most: usize,
+}
+
+impl Class {
+    /// For stacks of this size, guard included, whole pages.
+    pub(super) fn new(size: u32) -> Class {
+        let most = (WARM_BYTES / size as usize).clamp(FEW, WARM);
+        Class { size, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// One whose memory is warm.
+    #[inline(always)]
+    pub(super) fn take_warm(&mut self) -> Option<Stack> {
+        self.warm.pop()
+    }
+
+    /// Any one.
+    pub(super) fn take(&mut self, guard: &Cell<Guard>) -> Result<Stack, StackError> {
+        match self.warm.pop().or_else(|| self.cold.pop()) {
+            Some(stack) => Ok(stack),
+            None => self.make(guard),
+        }
+    }
+
+    fn make(&mut self, guard: &Cell<Guard>) -> Result<Stack, StackError> {
+        let size = self.size as usize;
+        let full = |chunk: &Reservation| chunk.length() / size == self.made;
+        if self.chunks.last().is_none_or(full) {
+            let chunk = self.reserve().map_err(StackError::Memory)?;
+            self.before += std::mem::take(&mut self.made);
+            self.chunks.push(chunk);
+        }
+        let Some(chunk) = self.chunks.last() else { unreachable!("one was pushed") };
+        let low = self.made * size;
+        protect(chunk, low, guard)?;
+        self.made += 1;
+        // SAFETY: at most at the chunk's end.
+        let top = unsafe { chunk.base().add(low + size) };
+        Ok(Stack { top, size: self.size })
+    }
+
+    /// A new chunk; a smaller one where there is no room for a large one.
+    fn reserve(&self) -> io::Result<Reservation> {
+        let size = self.size as usize;
+        let many = (self.before + self.made).clamp(FIRST, LARGEST).min(LARGEST_BYTES / size).max(1);
+        let mut sizes = std::iter::successors(Some(many), |&many| (many > 1).then_some(many / 2));
+        let mut result = Err(io::ErrorKind::OutOfMemory.into());
+        while let (true, Some(many)) = (result.is_err(), sizes.next()) {
+            result = Reservation::new(many * size);
+        }
+        result
+    }
+
+    /// Takes one back.
+    #[inline(always)]
+    pub(super) fn give(&mut self, stack: Stack) {
+        self.warm.push(stack);
+        if self.warm.len() > self.most {
+            self.cool();
+        }
+    }
+
+    /// Gives the memory of a quarter of the warm ones back to the kernel.
+    #[cold]
+    #[inline(never)]
+    fn cool(&mut self) {
+        let from = self.cold.len();
+        self.cold.extend(self.warm.drain(..self.most / 4));
+        // Those that lie side by side are given back together: a call of the kernel costs more than what it does for a stack.
+        let lowest = |stack: &Stack| stack.top.addr().get() - self.size as usize;
+        let (chunks, cold) = (&self.chunks, &mut self.cold[from..]);
+        cold.sort_unstable_by_key(lowest);
+        for run in cold.chunk_by(|one, next| one.top.addr().get() == lowest(next)) {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            // Where they do not lie in one chunk each is given back alone. An error means that memory is locked: then it stays.
+            if discard(chunks, lowest(first), last.top).is_none() {
+                for stack in run {
+                    let _ = discard(chunks, lowest(stack), stack.top);
+                }
+            }
+        }
+    }
+
+    /// How much of a stack has been used, if it is one of these.
+    pub(super) fn used(&self, stack: &Stack) -> Option<usize> {
+        let size = self.size as usize;
+        let (chunk, low) = find(&self.chunks, stack.top.addr().get() - size)?;
+        chunk.used_at_end(low + page_size()..low + size).ok()
+    }
+
+    #[cfg(test)]
+    pub(super) fn free(&self) -> (usize, usize) {
+        (self.warm.len(), self.cold.len())
+    }
+}
+
+/// The chunk that an address is in, and where in it.
+fn find(chunks: &[Reservation], address: usize) -> Option<(&Reservation, usize)> {
+    chunks.iter().rev().find_map(|chunk| Some((chunk, chunk.offset(address)?)))
+}
+
+/// Gives the memory of stacks that lie side by side in one chunk back.
+fn discard(chunks: &[Reservation], low: usize, top: NonNull<u8>) -> Option<io::Result<()>> {
+    let (chunk, offset) = find(chunks, low)?;
+    let end = offset + (top.addr().get() - low);
+    (end <= chunk.length()).then(|| chunk.discard(offset..end))
+}
+
+/// Makes the lowest page of a stack its guard.
+fn protect(chunk: &Reservation, low: usize, guard: &Cell<Guard>) -> Result<(), StackError> {
+    let page = low..low + page_size();
+    if guard.get() == Guard::Mark {
+        match chunk.guard(page.clone(), Guard::Mark) {
+            Ok(()) => return Ok(()),
+            // This kernel does not know of marks, or memory is locked.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => guard.set(Guard::Protection),
+            Err(error) => return Err(StackError::Memory(error)),
+        }
+    }
+    chunk.guard(page, Guard::Protection).map_err(|error| match error.kind() {
+        io::ErrorKind::OutOfMemory => StackError::Guards,
+        _ => StackError::Memory(error),
+    })
+}

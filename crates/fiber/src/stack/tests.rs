@@ -1,0 +1,103 @@
+use super::*;
+
+/// A stack of the usual size.
+fn usual(stacks: &Stacks) -> Stack {
+    stacks.take_size(None).unwrap()
+}
+
+#[test]
+fn the_stack_that_was_given_back_last_is_used_first() {
+    let stacks = Stacks::new(64 << 10);
+    let [one, other] = [usual(&stacks), usual(&stacks)];
+    assert_eq!((one.size(), one.top().addr() % 16), (64 << 10, 0));
+    stacks.give(one);
+    stacks.give(other);
+    assert_eq!(usual(&stacks).top(), other.top());
+    assert_eq!(usual(&stacks).top(), one.top());
+}
+
+#[test]
+fn a_stack_has_the_size_that_was_asked_for_in_steps_and_is_used_again_for_such_only() {
+    let stacks = Stacks::new(1);
+    assert_eq!(usual(&stacks).size(), STEP * page_size());
+    let large = stacks.take_size(Some(1_000_000)).unwrap();
+    assert!((1_000_000..1_100_000).contains(&large.size()));
+    stacks.give(large);
+    assert_ne!(usual(&stacks).top(), large.top());
+    assert_eq!(stacks.take_size(Some(large.size())).unwrap().top(), large.top());
+    let error = stacks.take_size(Some(MOST + 1)).unwrap_err();
+    assert!(error.to_string().contains("largest"), "{error}");
+}
+
+#[test]
+fn a_stack_can_be_used_down_to_its_guard_and_tells_how_deep_it_was() {
+    let stacks = Stacks::new(64 << 10);
+    let stack = usual(&stacks);
+    let low = stack.top().wrapping_sub(stack.size());
+    assert_eq!(stacks.high_water(&stack), 0);
+    // SAFETY: within the stack, which nobody else has.
+    unsafe { stack.top().sub(1).write(1) };
+    assert_eq!(stacks.high_water(&stack), page_size());
+    // SAFETY: as above.
+    unsafe { low.write(1) };
+    assert_eq!(stacks.high_water(&stack), stack.size());
+    assert!(!stack.guards(low.addr()) && stack.guards(low.addr() - 1) && stack.guards(low.addr() - page_size()));
+    assert!(!stack.guards(low.addr() - page_size() - 1));
+}
+
+#[test]
+fn a_hundred_thousand_stacks_have_guards() {
+    let stacks = Stacks::new(64 << 10);
+    let all: Vec<Stack> = (0..100_000).map_while(|_| stacks.take_size(None).ok()).collect();
+    // Where the kernel has no marks the map count is used up before, which another test is about.
+    assert!(all.len() == 100_000 || stacks.guard.get() == Guard::Protection, "{}", all.len());
+    let mut tops: Vec<usize> = all.iter().map(|stack| stack.top().addr()).collect();
+    tops.sort_unstable();
+    assert!(tops.windows(2).all(|pair| pair[1] - pair[0] >= (64 << 10) + page_size()));
+}
+
+#[test]
+fn where_guards_take_mappings_it_is_said_when_there_are_no_more() {
+    let stacks = Stacks::guarded_by(16 << 10, Guard::Protection);
+    let most: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    if most > 1 << 17 {
+        eprintln!("left out: there may be {most} mappings");
+        return;
+    }
+    let error = (0..most).find_map(|_| stacks.take_size(None).err()).unwrap();
+    assert!(matches!(error, StackError::Guards), "{error}");
+    assert!(error.to_string().contains("vm.max_map_count"), "{error}");
+}
+
+#[test]
+fn memory_of_many_free_stacks_goes_back_and_some_stay_warm() {
+    let stacks = Stacks::new(16 << 10);
+    let all: Vec<Stack> = (0..5_000).map(|_| usual(&stacks)).collect();
+    for stack in &all {
+        // SAFETY: within the stack, which nobody else has.
+        unsafe { stack.top().sub(1).write(1) };
+    }
+    all.iter().for_each(|stack| stacks.give(*stack));
+    let (warm, cold) = stacks.classes.borrow().usual.free();
+    assert!(warm <= 1_024 && warm + cold == 5_000, "{warm} {cold}");
+    let in_memory = all.iter().filter(|stack| stacks.high_water(stack) > 0).count();
+    assert_eq!(in_memory, warm);
+    // They can be used again, and have their guards.
+    let again: Vec<Stack> = (0..5_000).map(|_| usual(&stacks)).collect();
+    assert_eq!(stacks.classes.borrow().usual.free(), (0, 0));
+    for stack in &again {
+        // SAFETY: as above.
+        unsafe { stack.top().sub(1).write(1) };
+    }
+}
+
+#[test]
+fn the_last_stack_is_there_once_and_comes_back() {
+    let stacks = Stacks::new(64 << 10);
+    let some = usual(&stacks);
+    let last = stacks.take_last().unwrap();
+    assert!(last.size() > some.size());
+    assert!(stacks.take_last().is_none());
+    stacks.give(last);
+    assert_eq!(stacks.take_last().unwrap().top(), last.top());
+}
