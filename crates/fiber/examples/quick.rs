@@ -1,38 +1,23 @@
 #![allow(unsafe_code)]
 use rowlock_fiber as fiber;
 use std::time::Instant;
-struct N;
-impl N {
-    fn lock(&self) {}
-    fn unlock(&self) {}
-}
-static L: N = N;
-static A: N = N;
-static B: N = N;
-static mut M: [[u64; 16]; 2] = [[0; 16]; 2];
+static L: fiber::Mutex<()> = fiber::Mutex::new(());
+static A: fiber::Mutex<[u64; 16]> = fiber::Mutex::new([0; 16]);
+static B: fiber::Mutex<[u64; 16]> = fiber::Mutex::new([0; 16]);
+static TURN: fiber::Mutex<u32> = fiber::Mutex::new(0);
+static TURNED: fiber::Condvar = fiber::Condvar::new();
 fn seed(n: usize) -> f64 {
     let t = Instant::now();
     let mut hs: Vec<Option<fiber::JoinHandle<()>>> = Vec::with_capacity(n);
     for i in 0..n {
         let pred = if i & 15 == 15 { hs[i - 1].take() } else { None };
         hs.push(Some(fiber::spawn(move || {
-            unsafe {
-                if i & 1 == 1 {
-                    B.lock();
-                    for w in 0..16 {
-                        let p = &raw mut M[1][w];
-                        p.write_volatile(p.read_volatile() + i as u64);
-                    }
-                    B.unlock();
-                } else {
-                    A.lock();
-                    for w in 0..16 {
-                        let p = &raw mut M[0][w];
-                        p.write_volatile(p.read_volatile() + i as u64);
-                    }
-                    A.unlock();
-                }
+            let mut memory = if i & 1 == 1 { B.lock().unwrap() } else { A.lock().unwrap() };
+            for word in memory.iter_mut() {
+                let word: *mut u64 = word;
+                unsafe { word.write_volatile(word.read_volatile() + i as u64) };
             }
+            drop(memory);
             if let Some(p) = pred {
                 p.join().unwrap();
             }
@@ -62,8 +47,7 @@ fn main() {
             println!("create+join {:.1}", t.elapsed().as_nanos() as f64 / n as f64);
             let t = Instant::now();
             for _ in 0..n {
-                L.lock();
-                L.unlock();
+                drop(std::hint::black_box(&L).lock().unwrap());
             }
             println!("lock {:.2}", t.elapsed().as_nanos() as f64 / n as f64);
             let h = fiber::spawn(move || {
@@ -77,6 +61,21 @@ fn main() {
             }
             println!("yield {:.2}", t.elapsed().as_nanos() as f64 / n as f64 / 2.0);
             h.join().unwrap();
+            let play = move |mine: u32| {
+                let mut turn = TURN.lock().unwrap();
+                for _ in 0..n / 5 {
+                    *turn = 1 - mine;
+                    TURNED.notify_one();
+                    turn = TURNED.wait_while(turn, |turn| *turn != mine).unwrap();
+                }
+                *turn = 1 - mine;
+                TURNED.notify_one();
+            };
+            let t = Instant::now();
+            let h = fiber::spawn(move || play(1));
+            play(0);
+            h.join().unwrap();
+            println!("hand-off {:.2}", t.elapsed().as_nanos() as f64 / (n / 5) as f64 / 2.0);
         }
     })
     .unwrap();

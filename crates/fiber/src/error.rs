@@ -84,6 +84,11 @@ pub enum JoinError {
     Cycle(String),
 }
 
+/// The deadline has passed, and what was awaited has not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the deadline has passed, and what was awaited has not come")]
+pub struct TimedOut;
+
 /// What a panic said.
 fn message(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();

@@ -31,7 +31,13 @@ impl<S> Gate<S> {
     /// Whether this worker's runtime is the home.
     #[inline(always)]
     pub(crate) fn is_home(&self, here: &Worker) -> bool {
-        self.home.load(Relaxed) == here.runtime()
+        self.home.load(Acquire) == here.runtime()
+    }
+
+    /// Whether this worker's runtime is the home, and it is its only worker: whatever belongs to the gate is this kernel thread's alone.
+    #[inline(always)]
+    pub(crate) fn is_own(&self, here: &Worker) -> bool {
+        self.home.load(Relaxed) == here.sole()
     }
 
     /// Goes inside.

@@ -3,12 +3,15 @@
 
 mod arch;
 mod clock;
+mod condvar;
 mod deadlock;
 mod ending;
 mod error;
 mod gate;
+mod guarded;
 mod join;
 mod local;
+mod lock;
 mod meter;
 mod mutex;
 mod queue;
@@ -20,14 +23,17 @@ mod stack;
 mod task;
 mod time;
 mod timers;
+mod unwinding;
 mod waits;
 mod worker;
 
+pub use condvar::Condvar;
 pub use deadlock::Deadlock;
 pub use ending::exit;
-pub use error::{JoinError, RunError, SpawnError, StackError};
+pub use error::{JoinError, RunError, SpawnError, StackError, TimedOut};
 pub use join::JoinHandle;
 pub use local::LocalKey;
+pub use mutex::{Mutex, MutexGuard};
 pub use runtime::{Config, Runtime, run};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use spawn::{Builder, spawn};

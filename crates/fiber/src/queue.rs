@@ -10,7 +10,6 @@ pub(crate) struct Queue {
 }
 
 // SAFETY: a list is inside a gate, and whoever is there alone touches the links of those on it.
-#[allow(unsafe_code)]
 unsafe impl Send for Queue {}
 
 impl Queue {
@@ -37,6 +36,16 @@ impl Queue {
         match self.last.replace(fiber) {
             Some(last) => last.next.set(Some(fiber)),
             None => self.first = Some(fiber),
+        }
+    }
+
+    /// Before all others.
+    pub(crate) fn push_front(&mut self, fiber: Fiber) {
+        fiber.previous.set(None);
+        fiber.next.set(self.first);
+        match self.first.replace(fiber) {
+            Some(first) => first.previous.set(Some(fiber)),
+            None => self.last = Some(fiber),
         }
     }
 

@@ -71,6 +71,8 @@ pub(crate) struct Record {
     pub(crate) spent: Cell<u32>,
     /// With how many it has used up its running time.
     pub(crate) allowance: Cell<u32>,
+    /// It waits for a lock that it was woken for before, in vain.
+    pub(crate) in_vain: Cell<bool>,
     /// How many ticks it has run before.
     pub(crate) used: Cell<u64>,
     /// The list that it is on: of a worker's free records, of those that wait for one thing, or of a worker's mail.
@@ -98,6 +100,7 @@ impl Record {
             window: Cell::new(0),
             spent: Cell::new(0),
             allowance: Cell::new(0),
+            in_vain: Cell::new(false),
             used: Cell::new(0),
             next: Cell::new(None),
             previous: Cell::new(None),

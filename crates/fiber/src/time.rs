@@ -33,9 +33,17 @@ pub fn now() -> Instant {
 /// # Panics
 /// Where no runtime runs.
 pub fn sleep(time: Duration) {
+    sleep_until(after(time));
+}
+
+/// When so much time has passed from now on.
+///
+/// # Panics
+/// Where no runtime runs.
+pub(crate) fn after(time: Duration) -> Instant {
     // Far ahead, and still a time.
     const AGES: Duration = Duration::from_secs(1 << 32);
-    sleep_until(now() + time.min(AGES));
+    now() + time.min(AGES)
 }
 
 /// The same until a time.

@@ -20,6 +20,7 @@ use crate::record::{Extras, Fiber, State};
 use crate::runtime::Core;
 use crate::stack::{Stack, Stacks};
 use crate::timers::Timers;
+use crate::unwinding::Unwinding;
 use crate::waits::{Waits, Woken};
 
 thread_local! {
@@ -80,6 +81,8 @@ pub(crate) struct Worker {
     runtime: u64,
     /// There is no other worker.
     alone: bool,
+    /// The runtime's number where there is no other worker, else that of none.
+    sole: u64,
     current: Cell<Option<Fiber>>,
     ready: UnsafeCell<Feedback>,
     pub(crate) clock: Clock,
@@ -95,6 +98,7 @@ pub(crate) struct Worker {
     fresh: Cell<(u32, u32)>,
     pub(crate) stacks: Stacks,
     pub(crate) timers: Timers,
+    pub(crate) unwinding: Unwinding,
 }
 
 impl Worker {
@@ -105,6 +109,7 @@ impl Worker {
             core: NonNull::from(core),
             runtime: core.number(),
             alone: config.workers == 1,
+            sole: if config.workers == 1 { core.number() } else { u64::MAX },
             current: Cell::new(None),
             ready: UnsafeCell::new(Feedback::new(rules)),
             meter: Meter::new(&clock, rules.running_time),
@@ -118,6 +123,7 @@ impl Worker {
             fresh: Cell::new((0, 0)),
             stacks: Stacks::new(config.stack_size),
             timers: Timers::default(),
+            unwinding: Unwinding::default(),
             clock,
         }
     }
@@ -131,6 +137,12 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn runtime(&self) -> u64 {
         self.runtime
+    }
+
+    /// The number of its runtime where it is its only worker, else that of none.
+    #[inline(always)]
+    pub(crate) fn sole(&self) -> u64 {
+        self.sole
     }
 
     /// Whether it is its runtime's only worker.
@@ -454,7 +466,8 @@ impl Worker {
         next.state.set(State::Running);
         self.current.set(Some(next));
         // SAFETY: the other was left in this way, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
-        unsafe { arch::switch(me.context.as_ptr(), to) };
+        let switch = || unsafe { arch::switch(me.context.as_ptr(), to) };
+        if std::thread::panicking() { self.unwinding.stop(switch) } else { switch() }
     }
 
     /// Where a fiber goes on, or begins. None if it has ended instead, as there is no stack for it.

@@ -1,0 +1,197 @@
+//! Waiting for something to become true of what a mutex guards.
+//!
+//! Fibers wait in the order in which they came, in one list inside a [gate]. Whoever waits is on it before it gives the mutex back: so whoever
+//! changes what the mutex guards afterwards and notifies finds it there, and no notification is lost. A fiber leaves the list because it is notified, because its deadline
+//! has passed, or because its runtime ends, and for one of these reasons only: there are no spurious wakeups.
+
+use std::fmt;
+use std::sync::{LockResult, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::TimedOut;
+use crate::gate::Gate;
+use crate::mutex::MutexGuard;
+use crate::queue::Queue;
+use crate::record::Fiber;
+use crate::time::after;
+use crate::waits::{Waits, Woken};
+use crate::worker::Here;
+
+/// A condition variable: fibers wait here, with a [mutex](crate::Mutex) given back meanwhile, until others notify them.
+///
+/// No notification is lost, and nobody wakes without one: [`wait`](Condvar::wait) returns when a notification was for this fiber. Others may have had the mutex
+/// between the notification and its return, though, so what was awaited is to be looked at again, or awaited with [`wait_while`](Condvar::wait_while).
+/// One notification wakes the fiber that has waited for longest.
+///
+/// Waiting in one place with different mutexes is allowed.
+///
+/// # Panics
+/// All that waits or notifies panics on a kernel thread that runs no fibers, and in a runtime that it does not belong to.
+///
+/// ```
+/// use rowlock_fiber::{Condvar, Mutex, Runtime, spawn};
+///
+/// static READY: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+///
+/// let runtime = Runtime::new(Default::default());
+/// let ready = runtime.run(|| {
+///     let (mutex, condvar) = &READY;
+///     spawn(move || {
+///         *mutex.lock().unwrap() = true;
+///         condvar.notify_one();
+///     })
+///     .detach();
+///     *condvar.wait_while(mutex.lock().unwrap(), |ready| !*ready).unwrap()
+/// });
+/// assert!(ready.unwrap());
+/// ```
+pub struct Condvar(Waiting);
+
+struct Waiting(Gate<Queue>);
+
+impl Condvar {
+    /// Nobody waits.
+    pub const fn new() -> Condvar {
+        Condvar(Waiting(Gate::new(Queue::new())))
+    }
+
+    /// Gives the mutex back and waits for a notification, and then for the mutex.
+    ///
+    /// # Errors
+    /// When the mutex is poisoned by then; the error has the guard.
+    #[inline]
+    #[track_caller]
+    pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        let (guard, _) = self.outlast(guard, None);
+        judged(guard)
+    }
+
+    /// Waits as long as a condition holds of what the mutex guards.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`].
+    #[track_caller]
+    pub fn wait_while<'a, T: ?Sized>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> LockResult<MutexGuard<'a, T>> {
+        while condition(&mut guard) {
+            guard = self.wait(guard)?;
+        }
+        Ok(guard)
+    }
+
+    /// As [`Condvar::wait`], but waits for a notification no longer than to the deadline. The mutex is waited for in any case.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`]. That the deadline has passed is in what is returned beside the guard.
+    #[track_caller]
+    pub fn wait_until<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        deadline: Instant,
+    ) -> LockResult<(MutexGuard<'a, T>, Result<(), TimedOut>)> {
+        let (guard, result) = self.outlast(guard, Some(deadline));
+        match judged(guard) {
+            Ok(guard) => Ok((guard, result)),
+            Err(error) => Err(PoisonError::new((error.into_inner(), result))),
+        }
+    }
+
+    /// As [`Condvar::wait_until`], with a timeout that begins now.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait_until`].
+    #[track_caller]
+    pub fn wait_timeout<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, Result<(), TimedOut>)> {
+        self.wait_until(guard, after(timeout))
+    }
+
+    /// Waits as long as a condition holds of what the mutex guards, but no longer than to the deadline. It has passed if the condition holds still.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait_until`].
+    #[track_caller]
+    pub fn wait_while_until<'a, T: ?Sized>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        deadline: Instant,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> LockResult<(MutexGuard<'a, T>, Result<(), TimedOut>)> {
+        while condition(&mut guard) {
+            let (again, result) = self.wait_until(guard, deadline)?;
+            guard = again;
+            if result.is_err() {
+                let result = if condition(&mut guard) { result } else { Ok(()) };
+                return Ok((guard, result));
+            }
+        }
+        Ok((guard, Ok(())))
+    }
+
+    #[inline]
+    #[track_caller]
+    fn outlast<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        deadline: Option<Instant>,
+    ) -> (MutexGuard<'a, T>, Result<(), TimedOut>) {
+        let here = Here::expect();
+        let me = here.current();
+        self.0.0.enter(&here, |waiting| waiting.push(me));
+        let (guard, woken) = guard.unlocked(here, || here.block(&self.0, deadline));
+        (guard, if woken == Woken::TimedOut { Err(TimedOut) } else { Ok(()) })
+    }
+
+    /// Wakes the fiber that has waited for longest, if there is one.
+    #[inline]
+    #[track_caller]
+    pub fn notify_one(&self) {
+        let here = Here::expect();
+        if let Some(fiber) = self.0.0.enter(&here, Queue::pop) {
+            here.wake(fiber, Woken::Called);
+        }
+    }
+
+    /// Wakes all that wait at this moment, in the order in which they came.
+    #[track_caller]
+    pub fn notify_all(&self) {
+        let here = Here::expect();
+        self.0.0.enter(&here, |waiting| {
+            while let Some(fiber) = waiting.pop() {
+                here.wake(fiber, Woken::Called);
+            }
+        });
+    }
+}
+
+fn judged<T: ?Sized>(guard: MutexGuard<'_, T>) -> LockResult<MutexGuard<'_, T>> {
+    guard.0.guarded().judged(guard)
+}
+
+impl Default for Condvar {
+    fn default() -> Condvar {
+        Condvar::new()
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Condvar").finish_non_exhaustive()
+    }
+}
+
+impl Waits for Waiting {
+    fn leave(&self, fiber: Fiber) -> bool {
+        self.0.enter(&Here::expect(), |waiting| waiting.remove(fiber))
+    }
+
+    fn kind(&self) -> &'static str {
+        "a condition variable"
+    }
+}

@@ -1,0 +1,182 @@
+//! A value that a lock guards, and what is unsafe about that.
+//!
+//! Guards stay on the kernel thread that made them (they are not `Send`), and so with the fiber: a started fiber never changes it. One that is kept
+//! somewhere until its runtime is over gives nothing back: what it guards stays locked.
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::{LockResult, PoisonError};
+use std::time::Instant;
+
+use crate::error::TimedOut;
+use crate::lock::Lock;
+use crate::mutex::Mutex;
+use crate::worker::{Here, Worker};
+
+/// A lock that lets one in at a time, and is told when whoever is inside panics.
+///
+/// # Safety
+/// From a lock that succeeded to the next unlock no other may succeed, and whoever succeeds must see all that was done
+/// before the unlock.
+pub(crate) unsafe trait Exclude {
+    /// Waits until it has the lock.
+    fn lock(&self, here: Here);
+
+    /// The same.
+    ///
+    /// # Errors
+    /// When the deadline has passed.
+    fn lock_until(&self, here: Here, deadline: Instant) -> Result<(), TimedOut>;
+
+    /// Takes the lock if it is free, and returns whether it was.
+    fn try_lock(&self, here: Here) -> bool;
+
+    /// Gives it back.
+    ///
+    /// # Safety
+    /// The caller has it, by a lock that succeeded on this kernel thread.
+    unsafe fn unlock(&self, here: Here);
+
+    /// Whoever has the lock panics.
+    fn poison(&self);
+
+    fn is_poisoned(&self) -> bool;
+}
+
+// SAFETY: its essay says why.
+unsafe impl Exclude for Lock {
+    #[inline(always)]
+    fn lock(&self, here: Here) {
+        Lock::lock(self, here);
+    }
+
+    fn lock_until(&self, here: Here, deadline: Instant) -> Result<(), TimedOut> {
+        Lock::lock_until(self, here, deadline)
+    }
+
+    #[inline]
+    fn try_lock(&self, here: Here) -> bool {
+        Lock::try_lock(self, here)
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self, here: Here) {
+        Lock::unlock(self, here);
+    }
+
+    fn poison(&self) {
+        Lock::poison(self);
+    }
+
+    #[inline(always)]
+    fn is_poisoned(&self) -> bool {
+        Lock::is_poisoned(self)
+    }
+}
+
+/// A value and the lock that guards it.
+pub(crate) struct Guarded<L, T: ?Sized> {
+    lock: L,
+    value: UnsafeCell<T>,
+}
+
+impl<L, T> Guarded<L, T> {
+    pub(crate) const fn new(lock: L, value: T) -> Guarded<L, T> {
+        Guarded { lock, value: UnsafeCell::new(value) }
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<L, T: ?Sized> Guarded<L, T> {
+    pub(crate) fn lock(&self) -> &L {
+        &self.lock
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl<L: Exclude, T: ?Sized> Guarded<L, T> {
+    #[inline(always)]
+    pub(crate) fn exclusive(&self, here: Here) -> Exclusive<'_, L, T> {
+        self.lock.lock(here);
+        Exclusive::new(self, &here)
+    }
+
+    pub(crate) fn exclusive_until(&self, here: Here, deadline: Instant) -> Result<Exclusive<'_, L, T>, TimedOut> {
+        self.lock.lock_until(here, deadline)?;
+        Ok(Exclusive::new(self, &here))
+    }
+
+    #[inline]
+    pub(crate) fn try_exclusive(&self, here: Here) -> Option<Exclusive<'_, L, T>> {
+        self.lock.try_lock(here).then(|| Exclusive::new(self, &here))
+    }
+
+    /// An error where it is poisoned.
+    #[inline(always)]
+    pub(crate) fn judged<G>(&self, guard: G) -> LockResult<G> {
+        if self.lock.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
+    }
+}
+
+// SAFETY: of those that share it, one at a time gets at the value, to read, write or even take it: each may then be on another
+// kernel thread, which is all that `Send` asks of the value.
+unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
+
+/// The lock is held by whoever has this, until it is dropped.
+pub(crate) struct Exclusive<'a, L: Exclude, T: ?Sized> {
+    guarded: &'a Guarded<L, T>,
+    /// The fiber unwound already when it took the lock: that it does so when it gives it back says nothing about the value.
+    panicking: bool,
+    on_this_thread: PhantomData<*mut ()>,
+}
+
+// SAFETY: a guard that is shared lends the value itself to be shared, and nothing else.
+unsafe impl<L: Exclude + Sync, T: ?Sized + Sync> Sync for Exclusive<'_, L, T> {}
+
+impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
+    #[inline(always)]
+    fn new(guarded: &'a Guarded<L, T>, here: &Worker) -> Exclusive<'a, L, T> {
+        Exclusive { guarded, panicking: here.unwinding.is_panicking(), on_this_thread: PhantomData }
+    }
+
+    pub(crate) fn guarded(&self) -> &'a Guarded<L, T> {
+        self.guarded
+    }
+}
+
+impl<L: Exclude, T: ?Sized> Deref for Exclusive<'_, L, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is held, so nobody else gets at the value, and the guard is lent meanwhile.
+        unsafe { &*self.guarded.value.get() }
+    }
+}
+
+impl<L: Exclude, T: ?Sized> DerefMut for Exclusive<'_, L, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and the guard is lent to be changed, so it is lent once.
+        unsafe { &mut *self.guarded.value.get() }
+    }
+}
+
+impl<L: Exclude, T: ?Sized> Drop for Exclusive<'_, L, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let Some(here) = Here::get() else { return };
+        if here.unwinding.is_panicking() && !self.panicking {
+            self.guarded.lock.poison();
+        }
+        // SAFETY: the guard was made by a lock that succeeded, on the kernel thread that it never left, and is dropped once.
+        unsafe { self.guarded.lock.unlock(here) };
+    }
+}
