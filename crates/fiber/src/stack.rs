@@ -1,7 +1,7 @@
 //! Where stacks come from: given when a fiber first runs, and used again last in, first out.
 //!
 //! A worker has its own, a [class](class::Class) for each size. Each has a guard at its lower end, pages that nobody may touch, so that who overflows it is
-//! stopped there. Memory comes with the first touch, and goes back when many stacks lie free.
+//! stopped there (see [`overflow`]). Memory comes with the first touch, and goes back when many stacks lie free.
 //!
 //! # When there is no stack
 //! A fiber that cannot have one does not run: its function is dropped, and its joiner is told why. But to drop a function is to run code of its author, which may
@@ -9,6 +9,7 @@
 //! the function is forgotten instead.
 
 mod class;
+pub(crate) mod overflow;
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;

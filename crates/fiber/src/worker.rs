@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use policy::feedback::{Boost, Feedback, Level, Turn};
 use policy::{Span, ThreadId};
+use sys::fault::AlternateStack;
 
 use crate::arch;
 use crate::clock::Clock;
@@ -97,6 +98,8 @@ pub(crate) struct Worker {
     free: Cell<Option<Fiber>>,
     fresh: Cell<(u32, u32)>,
     pub(crate) stacks: Stacks,
+    /// Where a handler runs that explains the overflow of another stack.
+    alternate: Cell<Option<AlternateStack>>,
     pub(crate) timers: Timers,
     pub(crate) unwinding: Unwinding,
 }
@@ -122,6 +125,7 @@ impl Worker {
             free: Cell::new(None),
             fresh: Cell::new((0, 0)),
             stacks: Stacks::new(config.stack_size),
+            alternate: Cell::new(None),
             timers: Timers::default(),
             unwinding: Unwinding::default(),
             clock,
@@ -149,6 +153,11 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn is_alone(&self) -> bool {
         self.alone
+    }
+
+    /// The fiber that runs; none before the first.
+    pub(crate) fn running(&self) -> Option<Fiber> {
+        self.current.get()
     }
 
     /// The fiber that runs.
@@ -519,12 +528,14 @@ impl Worker {
         self.current.set(Some(fiber));
         self.meter.restart(self.clock.ticks());
         HERE.set(Some(NonNull::from(self)));
+        self.alternate.set(crate::stack::overflow::watch());
         Ok(fiber)
     }
 
     /// This kernel thread is no worker any more.
     pub(crate) fn resign(&self) {
         HERE.set(None);
+        self.alternate.take();
     }
 }
 

@@ -6,6 +6,8 @@ pub mod cgroups;
 pub mod cpus;
 #[allow(unsafe_code)] // A mapping is made, to see whether it can be.
 pub mod executable;
+#[allow(unsafe_code)] // What a signal does is set, and what runs then.
+pub mod fault;
 pub mod futex;
 #[allow(unsafe_code)] // The kernel is given the address of half a word.
 pub mod half;

@@ -1,0 +1,34 @@
+//! What is said when a fiber overflows its stack: which one, how large the stack was, and what to do.
+
+use std::fmt::Write;
+
+use sys::fault::{AlternateStack, Text};
+
+use crate::worker::Here;
+
+/// Sees to it that an overflow of a fiber of this kernel thread is explained, for as long as what is returned is there. Where the kernel has no memory for it,
+/// an overflow is a fault like any other.
+pub(crate) fn watch() -> Option<AlternateStack> {
+    // SAFETY: it only looks at what the thread itself has, and writes a text of fixed length.
+    let _ = unsafe { sys::fault::explain(explain) };
+    AlternateStack::for_this_thread().ok().flatten()
+}
+
+/// In a signal handler, on the thread that has touched the address.
+fn explain(address: usize, text: &mut Text) -> bool {
+    let Some(fiber) = Here::get().and_then(|here| here.running()) else { return false };
+    let Some(stack) = fiber.stack.get().filter(|stack| stack.guards(address)) else { return false };
+    let (number, size) = (fiber.number.get(), stack.size() / 1024);
+    // A text never fails.
+    let _ = write!(text, "fiber {number}");
+    if fiber.has_extras() {
+        fiber.with_extras(|extras| {
+            let _ = extras.name.as_deref().map(|name| write!(text, " `{name:.100}`"));
+        });
+    }
+    let _ = writeln!(
+        text,
+        " has overflowed its stack of {size} KiB: give it a larger one with Builder::stack_size, or all of them with Config::stack_size"
+    );
+    true
+}
