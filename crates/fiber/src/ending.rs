@@ -30,10 +30,10 @@ pub(crate) fn unwind() -> ! {
     resume_unwind(Box::new(Cancelled))
 }
 
-/// The same, where a fiber goes on that was not blocked.
+/// The same, where that can be.
 #[cold]
-pub(crate) fn unwind_unless_panicking() {
-    if !std::thread::panicking() {
+pub(crate) fn unwind_unless_panicking(here: &Worker) {
+    if !here.unwinding.is_panicking() {
         unwind();
     }
 }
@@ -86,12 +86,13 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
     left
 }
 
-/// Tells a fiber that its runtime ends. True if that will do something.
+/// Tells a fiber that its runtime ends. True if that will do something. One that is ready is told when it comes back from its yield, or at its next
+/// wait: what it was woken with (a lock that was handed over to it, say) it is to have.
 fn cancel(worker: &Worker, fiber: Fiber) -> bool {
     match fiber.state.get() {
         State::Unstarted => fiber.drop_task(),
         State::Ready => {
-            fiber.woken.set(Woken::Cancelled);
+            fiber.cancelled.set(true);
             true
         }
         State::Blocked => worker.call_off(fiber, Woken::Cancelled),

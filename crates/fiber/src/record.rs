@@ -71,6 +71,8 @@ pub(crate) struct Record {
     pub(crate) spent: Cell<u32>,
     /// With how many it has used up its running time.
     pub(crate) allowance: Cell<u32>,
+    /// Its runtime ends, and it is to be told at its next wait.
+    pub(crate) cancelled: Cell<bool>,
     /// It waits for a lock that it was woken for before, in vain.
     pub(crate) in_vain: Cell<bool>,
     /// How many ticks it has run before.
@@ -100,6 +102,7 @@ impl Record {
             window: Cell::new(0),
             spent: Cell::new(0),
             allowance: Cell::new(0),
+            cancelled: Cell::new(false),
             in_vain: Cell::new(false),
             used: Cell::new(0),
             next: Cell::new(None),

@@ -216,7 +216,7 @@ pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'e
         }));
         let woken = crew.outlast(here);
         if woken == Woken::Cancelled {
-            ending::unwind_unless_panicking();
+            ending::unwind_unless_panicking(&here);
         }
         result
     };

@@ -229,7 +229,7 @@ impl Worker {
         unsafe { fiber.task.put(function) };
         fiber.state.set(State::Unstarted);
         fiber.meeting.store(crate::join::NOBODY, std::sync::atomic::Ordering::Relaxed);
-        fiber.woken.set(Woken::Called);
+        fiber.cancelled.set(false);
         fiber.spent.set(0);
         fiber.used.set(0);
         if extras.is_some() {
@@ -258,11 +258,14 @@ impl Worker {
     /// [unwind](crate::ending::unwind).
     pub(crate) fn block_quietly(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
         let me = self.current();
+        if me.cancelled.get() && self.is_to_unwind(me) && waits.leave(me) {
+            return Woken::Cancelled;
+        }
         // SAFETY: only its lifetime is another: the fiber, whose stack it is on or who borrows it, forgets it before this returns.
         let erased =
             unsafe { std::mem::transmute::<NonNull<dyn Waits + '_>, NonNull<dyn Waits>>(NonNull::from(waits)) };
         me.waits.set(Some(erased));
-        me.state.set(if std::thread::panicking() { State::BlockedUnwinding } else { State::Blocked });
+        me.state.set(if self.unwinding.is_panicking() { State::BlockedUnwinding } else { State::Blocked });
         let timer = deadline.map(|deadline| {
             self.is_due_at(deadline);
             self.timers.add(deadline, me)
@@ -309,9 +312,17 @@ impl Worker {
             Some(next) => self.change(me, self.core().records.get(next.0)),
             None => unreachable!("it is in the queue itself"),
         }
-        if me.woken.get() == Woken::Cancelled {
-            crate::ending::unwind_unless_panicking();
+        if me.cancelled.get() && self.is_to_unwind(me) {
+            crate::ending::unwind();
         }
+    }
+
+    /// Whether a fiber that was cancelled while it was ready can be told now. It is told once.
+    #[cold]
+    fn is_to_unwind(&self, me: Fiber) -> bool {
+        let can = !self.unwinding.is_panicking();
+        me.cancelled.set(!can);
+        can
     }
 
     /// A point at which a fiber may have used up its running time.

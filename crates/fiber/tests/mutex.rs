@@ -278,3 +278,21 @@ fn two_fibers_take_turns_by_notifying_each_other() {
         assert_eq!(*mutex.lock().unwrap(), 2000);
     });
 }
+
+#[test]
+fn a_fiber_that_is_cancelled_as_it_comes_for_a_mutex_leaves_it_to_the_next() {
+    static MUTEX: Mutex<u32> = Mutex::new(0);
+    fiber::run(|| {
+        let guard = MUTEX.lock().unwrap();
+        fiber::spawn(|| *MUTEX.lock().unwrap() += 1).detach();
+        // It cannot be cancelled, since it panics already.
+        fiber::spawn(|| {
+            let _at_drop = AtDrop(|| *MUTEX.lock().unwrap() += 10);
+            std::panic::resume_unwind(Box::new("in the middle"));
+        })
+        .detach();
+        fiber::yield_now();
+        drop(guard);
+    });
+    assert_eq!(fiber::run(|| *MUTEX.lock().unwrap()), 11);
+}
