@@ -78,12 +78,14 @@ impl Clock {
         }
     }
 
-    /// Nothing is to be done before then.
-    pub(crate) fn sleep_until(&self, time: Instant) {
-        let ahead = time.saturating_duration_since(self.now());
-        match self {
-            Clock::Real { .. } => std::thread::sleep(ahead),
-            Clock::Virtual { now, .. } => now.set(now.get() + u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)),
+    /// Nothing is to be done before then. Real time passes by `sleep`; a virtual time comes at once, unless there is none.
+    pub(crate) fn sleep(&self, until: Option<Instant>, sleep: impl FnOnce(Option<Instant>)) {
+        match (self, until) {
+            (Clock::Virtual { now, began }, Some(until)) => {
+                let then = u64::try_from(until.saturating_duration_since(*began).as_nanos()).unwrap_or(u64::MAX);
+                now.set(now.get().max(then));
+            }
+            _ => sleep(until),
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod arch;
+mod bell;
 mod clock;
 mod condvar;
 mod deadlock;
@@ -14,7 +15,10 @@ mod local;
 mod lock;
 mod meter;
 mod mutex;
+mod outside;
+mod pollable;
 mod queue;
+mod reactor;
 mod record;
 mod runtime;
 mod scope;
@@ -34,6 +38,7 @@ pub use error::{JoinError, RunError, SpawnError, StackError, TimedOut};
 pub use join::JoinHandle;
 pub use local::LocalKey;
 pub use mutex::{Mutex, MutexGuard};
+pub use pollable::Pollable;
 pub use runtime::{Config, Runtime, run};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use spawn::{Builder, spawn};

@@ -17,6 +17,8 @@ use crate::arch;
 use crate::clock::Clock;
 use crate::error::{SpawnError, StackError};
 use crate::meter::Meter;
+use crate::outside::Outside;
+use crate::reactor::LOOKS;
 use crate::record::{Extras, Fiber, State};
 use crate::runtime::Core;
 use crate::stack::{Stack, Stacks};
@@ -102,6 +104,7 @@ pub(crate) struct Worker {
     alternate: Cell<Option<AlternateStack>>,
     pub(crate) timers: Timers,
     pub(crate) unwinding: Unwinding,
+    pub(crate) outside: Outside,
 }
 
 impl Worker {
@@ -128,6 +131,7 @@ impl Worker {
             alternate: Cell::new(None),
             timers: Timers::default(),
             unwinding: Unwinding::default(),
+            outside: Outside::default(),
             clock,
         }
     }
@@ -403,6 +407,15 @@ impl Worker {
         if let Some(next) = self.timers.next() {
             self.is_due_at(next);
         }
+        if self.outside.is_awaited() {
+            self.outside.look(self);
+            self.look_within(LOOKS);
+        }
+    }
+
+    /// The world outside is to be looked at by then.
+    pub(crate) fn look_within(&self, time: Span) {
+        self.due.set(self.due.get().min(self.clock.ticks().saturating_add(self.clock.in_ticks(time))));
     }
 
     /// Something is to be looked at then.
@@ -457,8 +470,8 @@ impl Worker {
             return;
         }
         match self.timers.next() {
-            Some(next) => self.clock.sleep_until(next),
-            None => crate::deadlock::found(self),
+            None if !self.outside.is_awaited() => crate::deadlock::found(self),
+            next => self.clock.sleep(next, |until| self.outside.sleep(self, until)),
         }
         self.meter.restart(self.clock.ticks());
     }

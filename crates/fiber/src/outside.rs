@@ -1,0 +1,51 @@
+//! What a worker's fibers wait for that no fiber does.
+
+use std::cell::OnceCell;
+use std::io;
+use std::time::Instant;
+
+use crate::reactor::Reactor;
+use crate::worker::Worker;
+
+/// A worker's relations with what is no fiber.
+#[derive(Default)]
+pub(crate) struct Outside {
+    /// From the first time on that it is needed.
+    reactor: OnceCell<Reactor>,
+}
+
+impl Outside {
+    /// The reactor, made where there was none.
+    pub(crate) fn reactor(&self) -> io::Result<&Reactor> {
+        if let Some(reactor) = self.reactor.get() {
+            return Ok(reactor);
+        }
+        let reactor = Reactor::new()?;
+        Ok(self.reactor.get_or_init(|| reactor))
+    }
+
+    /// Whether a fiber waits for something that comes from outside.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.reactor.get().is_some_and(Reactor::is_awaited)
+    }
+
+    /// Wakes those for whom something has come.
+    #[cold]
+    pub(crate) fn look(&self, worker: &Worker) {
+        if let Some(reactor) = self.reactor.get() {
+            reactor.look(worker);
+        }
+    }
+
+    /// Blocks the kernel thread until there may be something to do.
+    #[cold]
+    pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>) {
+        match (self.reactor(), until) {
+            (Ok(reactor), _) => reactor.sleep(worker, until, || false),
+            // There are no descriptors left; so nobody waits for one either.
+            (Err(_), Some(until)) => std::thread::sleep(until.saturating_duration_since(Instant::now())),
+            (Err(_), None) => std::thread::yield_now(),
+        }
+    }
+}

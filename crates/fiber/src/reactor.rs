@@ -1,0 +1,281 @@
+//! Where a worker waits for what is not done by its fibers: descriptors that become ready, a time, other kernel threads.
+//!
+//! A fiber that would block on a descriptor registers it for one event with the worker's epoll and stops; so nothing has to be undone when a descriptor is
+//! closed, and nobody is told of what nobody waits for. The worker looks for events when nobody is ready, where it sleeps until there is one,
+//! and every [`LOOKS`] while it is busy, but only if some fiber waits for one.
+//!
+//! A time comes by a timerfd, which counts nanoseconds and is exact; a timeout given to the kernel with the wait may be late by a thousandth of itself, and by 50 us
+//! at least. All of this is made when a worker needs it for the first time.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use policy::Span;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use crate::bell::Bell;
+use crate::queue::Queue;
+use crate::record::Fiber;
+use crate::waits::{Waits, Woken};
+use crate::worker::{Here, Worker};
+
+/// How often a busy worker looks for events.
+pub(crate) const LOOKS: Span = Span::from_micros(50);
+
+/// How many events are taken at a time.
+const EVENTS: usize = 256;
+
+/// The event of the bell, and that of the timer: no descriptor's number.
+const BELL: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+
+/// What a fiber waits for at a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Something to read, or the end of it, or a connection.
+    In,
+    /// Room to write, or a connection that is made.
+    Out,
+}
+
+/// Who waits at a descriptor.
+#[derive(Default)]
+struct Place {
+    readers: Queue,
+    writers: Queue,
+    /// The kernel has been told of it, under this number: most likely it knows it still.
+    known: bool,
+}
+
+impl Place {
+    fn queue(&mut self, direction: Direction) -> &mut Queue {
+        match direction {
+            Direction::In => &mut self.readers,
+            Direction::Out => &mut self.writers,
+        }
+    }
+
+    /// What somebody waits for.
+    fn events(&self) -> EventFlags {
+        let reads = if self.readers.is_empty() { EventFlags::empty() } else { EventFlags::IN | EventFlags::RDHUP };
+        let writes = if self.writers.is_empty() { EventFlags::empty() } else { EventFlags::OUT };
+        EventFlags::ONESHOT | reads | writes
+    }
+}
+
+/// A worker's reactor; see the module.
+pub(crate) struct Reactor {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    bell: Arc<Bell>,
+    /// When the timer will go off.
+    armed: Cell<Option<Instant>>,
+    /// By the descriptor's number.
+    places: RefCell<Vec<Place>>,
+    events: RefCell<Vec<epoll::Event>>,
+    waiting: Cell<usize>,
+}
+
+impl Reactor {
+    pub(crate) fn new() -> io::Result<Reactor> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        let bell = Bell::new()?;
+        // Edge-triggered: each stroke and each time is told once, and nothing needs to be read.
+        epoll::add(&epoll, &bell, EventData::new_u64(BELL), EventFlags::IN | EventFlags::ET)?;
+        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
+        Ok(Reactor {
+            epoll,
+            timer,
+            bell: Arc::new(bell),
+            armed: Cell::new(None),
+            places: RefCell::default(),
+            events: RefCell::new(Vec::with_capacity(EVENTS)),
+            waiting: Cell::new(0),
+        })
+    }
+
+    /// What other kernel threads ring.
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        &self.bell
+    }
+
+    /// Whether a fiber waits at a descriptor.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting.get() > 0
+    }
+
+    /// Wakes whose descriptors are ready. Does not wait.
+    #[cold]
+    pub(crate) fn look(&self, worker: &Worker) {
+        self.take_events(worker, Some(Duration::ZERO));
+    }
+
+    /// Waits until a descriptor is ready, the time has come or somebody rings; not at all if `busy` says so, which is asked when the bell is listened to.
+    #[cold]
+    pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>, busy: impl FnOnce() -> bool) {
+        self.bell.listen();
+        let timeout = if busy() || until.is_some_and(|until| !self.arm(until)) { Some(Duration::ZERO) } else { None };
+        self.take_events(worker, timeout);
+        self.bell.is_heard();
+    }
+
+    /// Sets the timer. False when there is nothing to wait for.
+    fn arm(&self, until: Instant) -> bool {
+        if self.armed.get() == Some(until) {
+            return true;
+        }
+        let ahead = until.saturating_duration_since(Instant::now());
+        if ahead.is_zero() {
+            return false;
+        }
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let value =
+            Timespec { tv_sec: ahead.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: ahead.subsec_nanos().into() };
+        let set = timerfd_settime(
+            &self.timer,
+            TimerfdTimerFlags::empty(),
+            &Itimerspec { it_interval: zero, it_value: value },
+        );
+        self.armed.set(Some(until));
+        set.is_ok()
+    }
+
+    fn take_events(&self, worker: &Worker, timeout: Option<Duration>) {
+        let timeout = timeout.map(|_| Timespec { tv_sec: 0, tv_nsec: 0 });
+        let mut events = self.events.borrow_mut();
+        events.clear();
+        // An interruption by a signal is as good as an event: whoever waits here looks again.
+        let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
+        for event in events.iter() {
+            match event.data.u64() {
+                BELL => (),
+                TIMER => self.armed.set(None),
+                number => self.ready(worker, number as usize),
+            }
+        }
+    }
+
+    /// Something has become of a descriptor: whoever waits there looks what. That both directions do saves asking the kernel again for the one, and it is rare
+    /// that there are two.
+    fn ready(&self, worker: &Worker, number: usize) {
+        let place = &mut self.places.borrow_mut()[number];
+        while let Some(fiber) = place.readers.pop().or_else(|| place.writers.pop()) {
+            self.waiting.set(self.waiting.get() - 1);
+            worker.wake(fiber, Woken::Called);
+        }
+    }
+
+    /// Puts a fiber where it will be woken when the descriptor is ready.
+    fn register(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> Result<(), Errno> {
+        let number = fd.as_raw_fd() as usize;
+        let mut places = self.places.borrow_mut();
+        if number >= places.len() {
+            places.resize_with(number + 1, Place::default);
+        }
+        let place = &mut places[number];
+        place.queue(direction).push(fiber);
+        let (data, events) = (EventData::new_u64(number as u64), place.events());
+        let add = || epoll::add(&self.epoll, fd, data, events);
+        let modify = || epoll::modify(&self.epoll, fd, data, events);
+        let told = if place.known {
+            modify().or_else(|why| if why == Errno::NOENT { add() } else { Err(why) })
+        } else {
+            add().or_else(|why| if why == Errno::EXIST { modify() } else { Err(why) })
+        };
+        place.known = told.is_ok();
+        match told {
+            Ok(()) => self.waiting.set(self.waiting.get() + 1),
+            Err(_) => drop(place.queue(direction).remove(fiber)),
+        }
+        told
+    }
+
+    /// Takes a fiber off again. False where it has been woken.
+    fn leave(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> bool {
+        let number = fd.as_raw_fd() as usize;
+        let place = &mut self.places.borrow_mut()[number];
+        let left = place.queue(direction).remove(fiber);
+        if left {
+            self.waiting.set(self.waiting.get() - 1);
+            // Nobody shall be told of what was waited for here, when the number is another descriptor's.
+            let _ = epoll::modify(&self.epoll, fd, EventData::new_u64(number as u64), place.events());
+        }
+        left
+    }
+}
+
+/// A wait for a descriptor.
+struct Readiness<'a> {
+    fd: BorrowedFd<'a>,
+    direction: Direction,
+}
+
+impl Waits for Readiness<'_> {
+    fn leave(&self, fiber: Fiber) -> bool {
+        let here = Here::expect();
+        here.outside.reactor().is_ok_and(|reactor| reactor.leave(self.fd, self.direction, fiber))
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.direction {
+            Direction::In => "input from a descriptor",
+            Direction::Out => "room for output to a descriptor",
+        }
+    }
+}
+
+/// Waits until a descriptor may be ready: who goes on tries, and comes back if it was not. In a fiber others run meanwhile; a thread that is no fiber blocks.
+///
+/// # Errors
+/// [`TimedOut`](io::ErrorKind::TimedOut); and when the kernel refuses to watch over the descriptor.
+pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<()> {
+    let Some(here) = Here::get() else {
+        return if poll(fd, direction, deadline)? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) };
+    };
+    if here.current().woken.get() == Woken::Cancelled {
+        crate::ending::unwind_unless_panicking();
+        return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
+    }
+    let reactor = here.outside.reactor()?;
+    match reactor.register(fd, direction, here.current()) {
+        Ok(()) => (),
+        // What epoll does not know is always ready: a file on a disk.
+        Err(Errno::PERM) => return Ok(()),
+        Err(why) => return Err(why.into()),
+    }
+    here.look_within(LOOKS);
+    match here.block(&Readiness { fd, direction }, deadline) {
+        Woken::TimedOut => Err(io::ErrorKind::TimedOut.into()),
+        Woken::Called | Woken::Cancelled => Ok(()),
+    }
+}
+
+/// Whether a descriptor is ready, by the deadline at the latest. Blocks the kernel thread until then.
+pub(crate) fn poll(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags};
+    let flags = match direction {
+        Direction::In => PollFlags::IN | PollFlags::RDHUP,
+        Direction::Out => PollFlags::OUT,
+    };
+    loop {
+        let ahead = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = ahead.map(|ahead| Timespec {
+            tv_sec: ahead.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: ahead.subsec_nanos().into(),
+        });
+        match rustix::event::poll(&mut [PollFd::from_borrowed_fd(fd.as_fd(), flags)], timeout.as_ref()) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => (),
+            Err(why) => return Err(why.into()),
+        }
+    }
+}
