@@ -242,7 +242,7 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<In
         return if poll(fd, direction, deadline)? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) };
     };
     if here.current().woken.get() == Woken::Cancelled {
-        crate::ending::unwind_unless_panicking();
+        crate::ending::unwind_unless_panicking(&here);
         return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
     }
     let reactor = here.outside.reactor()?;
