@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use policy::Span;
 
 use crate::arch;
+use crate::chance::STEP;
 
 /// How a clock's ticks become nanoseconds: times this, shifted right by [`SHIFT`].
 const SHIFT: u32 = 24;
@@ -41,6 +42,10 @@ impl Clock {
         Clock::Real { multiplier: multiplier() }
     }
 
+    pub(crate) fn drawn() -> Clock {
+        Clock::Virtual { now: Cell::new(0), began: Instant::now() }
+    }
+
     /// The time, in ticks.
     #[inline(always)]
     pub(crate) fn ticks(&self) -> u64 {
@@ -48,6 +53,15 @@ impl Clock {
             Clock::Real { .. } => arch::ticks(),
             Clock::Virtual { now, .. } => now.get(),
         }
+    }
+
+    /// The time at a point or the end of a turn, in ticks.
+    #[inline(always)]
+    pub(crate) fn read(&self) -> u64 {
+        if let Clock::Virtual { now, .. } = self {
+            now.set(now.get() + STEP.as_nanos());
+        }
+        self.ticks()
     }
 
     /// How long so many ticks are.

@@ -58,6 +58,12 @@ pub enum RunError {
     /// There is a runtime on this thread.
     #[error("a runtime runs on this thread already: make fibers there")]
     Inside,
+    /// A [deterministic](crate::Config::deterministic) runtime was to have several workers.
+    #[error("the schedule of a runtime with {workers} workers cannot be drawn from a seed: set Config::workers to 1")]
+    Workers {
+        /// How many.
+        workers: u32,
+    },
 }
 
 /// Why a fiber has no result.
@@ -90,7 +96,7 @@ pub enum JoinError {
 pub struct TimedOut;
 
 /// What a panic said.
-fn message(payload: &(dyn Any + Send)) -> &str {
+pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

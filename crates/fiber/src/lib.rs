@@ -3,6 +3,7 @@
 
 mod arch;
 mod bell;
+mod chance;
 mod clock;
 mod condvar;
 mod deadlock;
@@ -31,6 +32,7 @@ mod unwinding;
 mod waits;
 mod worker;
 
+pub use chance::{Among, Deterministic, explore, explore_with};
 pub use condvar::Condvar;
 pub use deadlock::Deadlock;
 pub use ending::exit;

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use policy::feedback::Rules;
 
+use crate::chance::Deterministic;
 use crate::clock::Clock;
 use crate::deadlock::Deadlock;
 use crate::ending;
@@ -36,11 +37,14 @@ pub struct Config {
     pub stack_size: usize,
     /// How many fibers there may be at a time.
     pub most: u32,
+    /// For tests: that who runs next is drawn from a seed, and that the clock of [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines goes on only by what fibers do.
+    /// Then a run with the same seed takes the same course, as long as its fibers wait for nothing from outside: see [`explore`](crate::explore).
+    pub deterministic: Option<Deterministic>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { rules: Rules::default(), workers: 1, stack_size: 64 << 10, most: 1 << 22 }
+        Config { rules: Rules::default(), workers: 1, stack_size: 64 << 10, most: 1 << 22, deterministic: None }
     }
 }
 
@@ -119,8 +123,8 @@ impl Runtime {
     /// those that have not begun never do, and the others unwind from where they wait.
     ///
     /// # Errors
-    /// When there is no memory for it; when the function waited for what could never come; when it left by [`exit`](crate::exit); and on a thread that runs
-    /// fibers already.
+    /// When there is no memory for it; when the function waited for what could never come; when it left by [`exit`](crate::exit); on a thread that runs
+    /// fibers already; and for a deterministic runtime with several workers.
     ///
     /// # Panics
     /// With the function's panic.
@@ -128,8 +132,12 @@ impl Runtime {
         if Here::get().is_some() {
             return Err(RunError::Inside);
         }
+        if self.config.deterministic.is_some() && self.config.workers > 1 {
+            return Err(RunError::Workers { workers: self.config.workers });
+        }
         let core = Box::new(Core::new(self.config)?);
-        let worker = Box::new(Worker::new(&core, Clock::real()));
+        let clock = if self.config.deterministic.is_some() { Clock::drawn() } else { Clock::real() };
+        let worker = Box::new(Worker::new(&core, clock));
         // SAFETY: it stays in its box until it has resigned.
         unsafe { worker.adopt()? };
         let outcome = catch_unwind(AssertUnwindSafe(first));

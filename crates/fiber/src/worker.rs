@@ -14,6 +14,7 @@ use policy::{Span, ThreadId};
 use sys::fault::AlternateStack;
 
 use crate::arch;
+use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::error::{SpawnError, StackError};
 use crate::meter::Meter;
@@ -86,6 +87,8 @@ pub(crate) struct Worker {
     alone: bool,
     /// The runtime's number where there is no other worker, else that of none.
     sole: u64,
+    /// Draws who is next, in a deterministic runtime.
+    chance: Option<Chance>,
     current: Cell<Option<Fiber>>,
     ready: UnsafeCell<Feedback>,
     pub(crate) clock: Clock,
@@ -116,6 +119,7 @@ impl Worker {
             runtime: core.number(),
             alone: config.workers == 1,
             sole: if config.workers == 1 { core.number() } else { u64::MAX },
+            chance: config.deterministic.map(Chance::new),
             current: Cell::new(None),
             ready: UnsafeCell::new(Feedback::new(rules)),
             meter: Meter::new(&clock, rules.running_time),
@@ -310,7 +314,7 @@ impl Worker {
         me.state.set(State::Ready);
         let next = self.ready(|ready| {
             ready.queue(thread);
-            ready.take()
+            self.take(ready)
         });
         match next {
             Some(next) => self.change(me, self.core().records.get(next.0)),
@@ -345,6 +349,9 @@ impl Worker {
         let before = self.level(me);
         self.read_clock(Some(me));
         let over = self.charge(me) == Turn::IsOver || self.level(me) != before;
+        if self.chance.as_ref().is_some_and(Chance::interrupts) {
+            return self.yield_now();
+        }
         let highest = self.ready(|ready| ready.highest());
         if highest.is_some_and(|highest| over && highest <= self.level(me) || highest < self.level(me)) {
             self.yield_now();
@@ -366,7 +373,7 @@ impl Worker {
 
     /// Sees how long those have run who did.
     fn read_clock(&self, going_on: Option<Fiber>) {
-        let now = self.clock.ticks();
+        let now = self.clock.read();
         self.meter.read(now, going_on, |fiber, ticks| {
             let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
             fiber.spent.set(fiber.spent.get().saturating_add(ticks));
@@ -451,11 +458,20 @@ impl Worker {
         left
     }
 
+    /// The one of those who are ready that is to run next.
+    #[inline(always)]
+    fn take(&self, ready: &mut Feedback) -> Option<ThreadId> {
+        match &self.chance {
+            None => ready.take(),
+            Some(chance) => chance.take(ready),
+        }
+    }
+
     /// Who runs next; waits until there is somebody.
     #[inline(always)]
     fn next(&self) -> Fiber {
         loop {
-            if let Some(thread) = self.ready(Feedback::take) {
+            if let Some(thread) = self.ready(|ready| self.take(ready)) {
                 return self.core().records.get(thread.0);
             }
             self.idle();

@@ -1,0 +1,201 @@
+//! Schedules drawn from a seed, for tests: the same seed, the same order of everything.
+//!
+//! A *deterministic* runtime has one worker and a clock of its own. That goes on by [`STEP`] at each safe point and each turn's end, and from one deadline to the next where nobody
+//! is ready; nothing else moves it, so what a fiber sees of the time depends on what fibers did and on nothing else. At each point it is drawn whether
+//! the fiber goes on, and at each turn's end who comes next. How often fibers are interrupted is drawn for the whole run, since some mistakes need many changes of who runs and
+//! others few.
+//!
+//! What comes from outside is not drawn, and not the same each time: other threads, files and sockets, the real clock, addresses, the order in a
+//! `HashMap`. Fibers that wait for such things make a run one that cannot be repeated.
+
+use std::cell::Cell;
+
+use policy::feedback::{Feedback, Level};
+use policy::{Span, ThreadId};
+
+use crate::error::RunError;
+use crate::runtime::{Config, Runtime};
+
+/// How far the clock of a deterministic runtime goes at a time.
+pub(crate) const STEP: Span = Span::from_micros(1);
+
+/// So many of those that are ready are drawn from: the first.
+const DRAWN_FROM: usize = 64;
+
+/// That a runtime's schedule is drawn from a seed: see [`Config::deterministic`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Deterministic {
+    /// Runs with the same seed take the same course.
+    pub seed: u64,
+    /// Whom it is drawn from who runs next.
+    pub among: Among,
+}
+
+/// Who may be drawn to run next; of very many, one of the 64 that have been ready for longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Among {
+    /// Those at the highest level of the feedback queue at which anybody is ready: what happens could happen in a usual run.
+    Highest,
+    /// All that are ready: also what needs other levels, or several workers, to happen.
+    All,
+}
+
+/// What draws.
+pub(crate) struct Chance {
+    among: Among,
+    state: Cell<u64>,
+    /// A fiber goes on at a point unless one of so many is drawn.
+    odds: u64,
+}
+
+impl Chance {
+    pub(crate) fn new(deterministic: Deterministic) -> Chance {
+        let chance = Chance { among: deterministic.among, state: Cell::new(deterministic.seed), odds: 1 };
+        let odds = 2 << chance.below(5);
+        Chance { odds, ..chance }
+    }
+
+    /// SplitMix64 (Steele, Lea and Flood, 2014).
+    fn draw(&self) -> u64 {
+        let state = self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.state.set(state);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// Below a number that is not zero.
+    fn below(&self, end: u64) -> u64 {
+        ((u128::from(self.draw()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// Whether a fiber is interrupted at a point.
+    pub(crate) fn interrupts(&self) -> bool {
+        self.below(self.odds) == 0
+    }
+
+    /// Takes one who is ready.
+    pub(crate) fn take(&self, ready: &mut Feedback) -> Option<ThreadId> {
+        let lowest = match self.among {
+            Among::Highest => ready.highest()?,
+            Among::All => Level(u32::MAX),
+        };
+        let seen = Cell::new([ThreadId(0); DRAWN_FROM]);
+        let count = Cell::new(0);
+        ready.highest_if(|thread| {
+            let below = ready.level(thread) > lowest;
+            if !below {
+                let mut threads = seen.get();
+                threads[count.get()] = thread;
+                seen.set(threads);
+                count.set(count.get() + 1);
+            }
+            below || count.get() == DRAWN_FROM
+        });
+        let drawn = (count.get() > 0).then(|| seen.get()[self.below(count.get() as u64) as usize])?;
+        ready.take_if(|thread| thread == drawn)
+    }
+}
+
+/// Runs a function many times, each time as the first fiber of a runtime whose schedule is drawn from another seed: for tests of programs of fibers,
+/// which find so what happens only if fibers run in an unusual order.
+///
+/// A deadlock is a failure, as is a panic of the function; so join the fibers that may panic.
+///
+/// # Panics
+/// With the first seed that fails, and what failed.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+///
+/// rowlock_fiber::explore(0..100, || {
+///     let count = AtomicU32::new(0);
+///     rowlock_fiber::scope(|scope| {
+///         for _ in 0..2 {
+///             scope.spawn(|| {
+///                 rowlock_fiber::checkpoint();
+///                 count.fetch_add(1, Relaxed);
+///             });
+///         }
+///     });
+///     assert_eq!(count.into_inner(), 2);
+/// });
+/// ```
+#[track_caller]
+pub fn explore(seeds: impl IntoIterator<Item = u64>, function: impl FnMut()) {
+    explore_with(Config::default(), seeds, function);
+}
+
+/// The same with runtimes of another [`Config`], of which [`Config::deterministic`] is replaced.
+///
+/// # Panics
+/// As [`explore`] does.
+#[track_caller]
+#[allow(clippy::panic, reason = "it is what is documented")]
+pub fn explore_with(config: Config, seeds: impl IntoIterator<Item = u64>, mut function: impl FnMut()) {
+    for seed in seeds {
+        let deterministic = Some(Deterministic { seed, among: Among::All });
+        let runtime = Runtime::new(Config { deterministic, ..config });
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.run(&mut function)));
+        let failure = match outcome {
+            Ok(Ok(())) => continue,
+            Ok(Err(error @ (RunError::Inside | RunError::Workers { .. }))) => panic!("{error}"),
+            Ok(Err(error)) => error.to_string(),
+            Err(payload) => crate::error::message(payload.as_ref()).to_owned(),
+        };
+        panic!("failed with seed {seed}: {failure} (to see this one alone, explore [{seed}])");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::feedback::Rules;
+
+    use super::*;
+
+    fn chance(seed: u64, among: Among) -> Chance {
+        Chance::new(Deterministic { seed, among })
+    }
+
+    /// Three at the highest level, and three at the next.
+    fn six() -> Feedback {
+        let mut ready = Feedback::new(Rules::default());
+        for thread in (0..6).map(ThreadId) {
+            ready.enter(thread);
+            if thread.0 >= 3 {
+                ready.ran(thread, Rules::default().running_time);
+            }
+            ready.queue(thread);
+        }
+        ready
+    }
+
+    #[test]
+    fn only_those_of_the_highest_level_are_drawn_unless_all_are() {
+        let mut firsts = [[0; 6]; 2];
+        for seed in 0..200 {
+            for (among, firsts) in [Among::Highest, Among::All].into_iter().zip(&mut firsts) {
+                let (chance, mut ready) = (chance(seed, among), six());
+                let order: Vec<_> = std::iter::from_fn(|| chance.take(&mut ready)).map(|thread| thread.0).collect();
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
+                assert!(among == Among::All || order[..3].iter().all(|thread| *thread < 3));
+                firsts[order[0] as usize] += 1;
+            }
+        }
+        assert!(firsts[0][..3].iter().all(|count| *count > 40) && firsts[0][3..] == [0; 3], "{firsts:?}");
+        assert!(firsts[1].iter().all(|count| *count > 10), "{firsts:?}");
+    }
+
+    #[test]
+    fn of_very_many_one_is_taken() {
+        let (chance, mut ready) = (chance(1, Among::All), Feedback::new(Rules::default()));
+        for thread in (0..1000).map(ThreadId) {
+            ready.enter(thread);
+            ready.queue(thread);
+        }
+        assert!(chance.take(&mut ready).is_some_and(|thread| thread.0 < DRAWN_FROM as u32));
+        assert_eq!(std::iter::from_fn(|| chance.take(&mut ready)).count(), 999);
+    }
+}
