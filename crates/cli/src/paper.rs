@@ -15,6 +15,7 @@ use lab::paper::changes::Changes;
 use lab::paper::evidence::Evidence;
 use lab::paper::expected::Expected;
 use lab::paper::judgement::Judgement;
+use lab::paper::patterns;
 use lab::paper::{PAPERS, Paper, text};
 use lab::plan::Plan;
 use lab::report;
@@ -95,12 +96,14 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    let Finished { report, manifest, histories, error, .. } = finished.map_err(unwritable)?;
+    let Finished { report, manifest, mut histories, error, .. } = finished.map_err(unwritable)?;
 
     let mut evidence = Evidence::new(&scenario, &report.runs);
     if expected.figure.measure.is_of_patterns() {
         let looked = evidence.with_patterns(&expected.figure.job, arguments.workers, signals.cancel());
         evidence = looked.map_err(|error| Stop::Failed(error.into()))?;
+        // After an interruption those that were seen are shown.
+        let _ = patterns::show(&mut histories, &evidence, &worlds, signals.cancel());
     }
     let judgement = Judgement::new(paper, &expected, &evidence, &changes, &report);
     let page = report::html::render_judged(&judgement, &manifest, &histories);

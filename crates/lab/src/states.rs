@@ -22,6 +22,7 @@ use crate::summary::{self, Factors};
 
 pub use alternation::Alternation;
 pub use course::{Course, Level};
+pub use natives::NativeCpus;
 pub use observer::Observer;
 pub use rounds::Rounds;
 pub use transition::Transition;
@@ -75,8 +76,8 @@ pub struct JobStates {
     pub whole: Course,
     /// Its beginning with every single change, where the whole has not got them.
     pub beginning: Option<Course>,
-    /// On how many CPUs its threads last ran: its native CPUs. Not known of the host.
-    pub natives: Option<Level>,
+    /// On which CPUs its threads last ran: its native CPUs. Not known of the host.
+    pub natives: Option<NativeCpus>,
     /// Who passed its rounds awake; not known of the host, nor of jobs that do not meet at a barrier.
     pub rounds: Option<Rounds>,
     /// Where its threads alternate.

@@ -103,6 +103,11 @@ impl<'a> Evidence<'a> {
         self.patterns.iter().map(|(&(arm, repeat), found)| (arm, repeat, found))
     }
 
+    /// What was found in one run.
+    pub fn patterns_of(&self, arm: usize, repeat: u32) -> Option<&Patterns> {
+        self.patterns.get(&(arm, repeat))
+    }
+
     /// The scenario.
     pub fn scenario(&self) -> &'a Scenario {
         self.scenario

@@ -1,10 +1,15 @@
 //! The patterns that the threads of a job fall into in one run.
 
+use std::sync::atomic::AtomicBool;
+
 use policy::record::Off;
+use scenario::result::{Run, World};
 use scenario::{Machine, Setting};
 
+use super::evidence::Evidence;
 use crate::states::rounds::Meetings;
-use crate::states::{Alternation, Transition, alternation, transition};
+use crate::states::{Alternation, History, Transition, alternation, transition};
+use crate::world::{Failure, Worlds};
 
 /// What was found in one run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,4 +30,39 @@ pub fn find(machine: &Machine, setting: &Setting, seed: u64, job: &str) -> Resul
     sim::run_watched::<Off, Meetings>(machine, setting, seed, &mut meetings)?;
     let rounds = meetings.into_rounds();
     Ok(Patterns { transition: transition::find(&rounds), alternation: alternation::find(&rounds) })
+}
+
+impl Patterns {
+    fn are_there(&self) -> bool {
+        self.transition.is_some() || self.alternation.is_some()
+    }
+}
+
+/// Where the run of an arm that is shown has no pattern and another repetition has, that one is shown: the run is simulated once more.
+///
+/// # Errors
+///
+/// As [`Worlds::run`].
+pub fn show(
+    histories: &mut [History],
+    evidence: &Evidence<'_>,
+    worlds: &impl Worlds,
+    cancel: &AtomicBool,
+) -> Result<(), Failure> {
+    let arms = evidence.scenario().arms.len();
+    for history in histories.iter_mut().filter(|history| history.world == World::Sim) {
+        let Some(arm) = (0..arms).find(|arm| *evidence.factors(*arm) == history.factors) else { continue };
+        let found = |(&repeat, run): (&u32, &&Run)| {
+            let found = evidence.patterns_of(arm, repeat).is_some_and(Patterns::are_there);
+            found.then_some(run.seed)
+        };
+        let mut with = evidence.runs(arm).iter().filter_map(found).peekable();
+        let Some(&first) = with.peek() else { continue };
+        if !with.any(|seed| seed == history.seed) {
+            history.seen =
+                worlds.run_watched(World::Sim, &evidence.scenario().arms[arm].setting, first, cancel)?.states;
+            history.seed = first;
+        }
+    }
+    Ok(())
 }

@@ -4,7 +4,19 @@ use policy::{CpuId, Instant};
 
 use super::course::{Buckets, Level};
 
-/// How many native CPUs a job has, over time.
+/// No more CPUs than these are followed one by one.
+const MOST_CPUS: usize = 64;
+
+/// The native CPUs of a job over time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NativeCpus {
+    /// How many there are.
+    pub count: Level,
+    /// Which: for each CPU that ever is one, the share of the time. Empty where there are too many to be told apart.
+    pub set: Vec<(CpuId, Level)>,
+}
+
+/// Which native CPUs a job has, over time.
 #[derive(Clone, Debug)]
 pub(super) struct Natives {
     /// Where each thread last ran.
@@ -14,6 +26,8 @@ pub(super) struct Natives {
     count: u32,
     since: Instant,
     buckets: Buckets<1>,
+    /// For each CPU that has been native, since when it is, and when it was.
+    set: Vec<Option<Box<(Instant, Buckets<1>)>>>,
 }
 
 impl Natives {
@@ -24,6 +38,7 @@ impl Natives {
             count: 0,
             since: Instant::ZERO,
             buckets: Buckets::new(),
+            set: Vec::new(),
         }
     }
 
@@ -37,19 +52,53 @@ impl Natives {
         self.since = at;
         if let Some(before) = before {
             self.threads[before.index()] -= 1;
-            self.count -= u32::from(self.threads[before.index()] == 0);
+            if self.threads[before.index()] == 0 {
+                self.count -= 1;
+                self.is_native_no_more(at, before);
+            }
         }
         if self.threads.len() <= cpu.index() {
             self.threads.resize(cpu.index() + 1, 0);
         }
-        self.count += u32::from(self.threads[cpu.index()] == 0);
+        if self.threads[cpu.index()] == 0 {
+            self.count += 1;
+            self.is_native(at, cpu);
+        }
         self.threads[cpu.index()] += 1;
     }
 
-    /// How many there were, up to the end of the run.
-    pub(super) fn level(mut self, end: Instant) -> Level {
+    fn is_native(&mut self, at: Instant, cpu: CpuId) {
+        if self.set.len() <= cpu.index() {
+            self.set.resize(cpu.index() + 1, None);
+        }
+        match &mut self.set[cpu.index()] {
+            Some(known) => known.0 = at,
+            new if cpu.index() < MOST_CPUS => *new = Some(Box::new((at, Buckets::new()))),
+            _ => (),
+        }
+    }
+
+    fn is_native_no_more(&mut self, at: Instant, cpu: CpuId) {
+        if let Some(known) = &mut self.set[cpu.index()] {
+            let (since, buckets) = &mut **known;
+            buckets.add(*since, at, &[1]);
+        }
+    }
+
+    /// What there was, up to the end of the run.
+    pub(super) fn finish(mut self, end: Instant) -> NativeCpus {
         self.buckets.add(self.since, end, &[self.count]);
-        self.buckets.level(end, 0)
+        for cpu in 0..self.threads.len() {
+            if self.threads[cpu] > 0 {
+                self.is_native_no_more(end, CpuId(cpu as u32));
+            }
+        }
+        let levels = self.set.iter().enumerate().filter_map(|(cpu, known)| {
+            let (_, buckets) = &**known.as_ref()?;
+            Some((CpuId(cpu as u32), buckets.level(end, 0)))
+        });
+        let set = if self.set.len() > MOST_CPUS { Vec::new() } else { levels.collect() };
+        NativeCpus { count: self.buckets.level(end, 0), set }
     }
 }
 
@@ -65,10 +114,14 @@ mod tests {
         for (now, thread, cpu) in [(100, 0, 3), (110, 1, 3), (200, 1, 5), (250, 1, 5), (300, 0, 5)] {
             natives.runs(at(now), thread, CpuId(cpu));
         }
-        let level = natives.level(at(400));
-        let pieces = level.means.iter().zip(level.edges.windows(2));
-        let spent: f64 = pieces.map(|(mean, edges)| mean * (edges[1] - edges[0]) as f64).sum();
-        assert_eq!(spent.round() as u64, 100 + 2 * 100 + 100);
-        assert_eq!(level.mean(), 1.0);
+        let NativeCpus { count, set } = natives.finish(at(400));
+        let spent = |level: &Level| {
+            let pieces = level.means.iter().zip(level.edges.windows(2));
+            pieces.map(|(mean, edges)| mean * (edges[1] - edges[0]) as f64).sum::<f64>().round() as u64
+        };
+        assert_eq!(spent(&count), 100 + 2 * 100 + 100);
+        assert_eq!(count.mean(), 1.0);
+        let each: Vec<_> = set.iter().map(|(cpu, level)| (cpu.0, spent(level))).collect();
+        assert_eq!(each, [(3, 200), (5, 200)]);
     }
 }

@@ -78,7 +78,7 @@ impl Observer {
                 threads: job.threads.len() as u32,
                 whole: job.buckets.course(end),
                 beginning: job.beginning.course(),
-                natives: Some(job.natives.level(end)),
+                natives: Some(job.natives.finish(end)),
                 alternation: job.rounds.as_ref().and_then(alternation::find),
                 transition: job.rounds.as_ref().and_then(transition::find),
                 rounds: job.rounds,

@@ -7,7 +7,7 @@ use crate::plot::course::{self, Moment};
 use crate::plot::strips;
 use crate::plot::svg::{Words, escape};
 use crate::report::Report;
-use crate::states::{Alternation, Course, EffectiveLoad, History, JobStates, Level, Rounds, State};
+use crate::states::{Alternation, Course, EffectiveLoad, History, JobStates, Level, NativeCpus, Rounds, State};
 use crate::words;
 
 pub(super) fn section(report: &Report, histories: &[History]) -> Section {
@@ -150,18 +150,33 @@ fn effective_load(EffectiveLoad { cpus, runnable, all }: &EffectiveLoad, id: Str
     format!("<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n")
 }
 
-/// On how many CPUs the threads last ran.
-fn native_cpus(states: &JobStates, natives: &Level, id: String) -> String {
-    let length = natives.edges.last().copied().unwrap_or(0);
+/// On which CPUs the threads last ran, and on how many.
+fn native_cpus(states: &JobStates, natives: &NativeCpus, id: String) -> String {
+    let NativeCpus { count, set } = natives;
+    let length = count.edges.last().copied().unwrap_or(0);
     let unit = figures::unit_of_time(length as f64);
     let axis = Axis::linear(0.0, length as f64 / unit.0);
     let title = format!("{}, on how many CPUs its threads last ran", states.job);
-    let description = format!("On average {:.1} CPUs, for {} threads.", natives.mean(), states.threads);
+    let description = format!("On average {:.1} CPUs, for {} threads.", count.mean(), states.threads);
     let caption = escape(&title).into_owned();
     let most = format!("{} CPUs, one for each thread", states.threads);
     let most = (f64::from(states.threads.max(1)), most.as_str());
-    let drawing = course::render_level(&Words { id, title, description }, natives, most, &axis, unit, &moments(states));
-    format!("<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n")
+    let moments = moments(states);
+    let words = Words { id: id.clone(), title, description };
+    let drawing = course::render_level(&words, count, most, &axis, unit, &moments);
+    let number = format!("<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n");
+    if set.is_empty() {
+        return number;
+    }
+    let title = format!("{}, on which CPUs its threads last ran", states.job);
+    let cpus: Vec<String> = set.iter().map(|(cpu, _)| cpu.0.to_string()).collect();
+    let description = format!("A strip for each of the CPUs {}, with ink while it is one of them.", cpus.join(", "));
+    let caption = escape(&format!("{title}: a strip for each of the CPUs {}", cpus.join(", "))).into_owned();
+    let levels: Vec<&Level> = set.iter().map(|(_, level)| level).collect();
+    let ends = ["0", &words::time(length as f64)];
+    let words = Words { id: format!("{id}-set"), title, description };
+    let drawing = strips::render_levels(&words, &levels, &moments, ends);
+    format!("{number}<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n")
 }
 
 /// What the drawing comes to: the share of the threads' time in each state.
