@@ -3,12 +3,15 @@
 
 mod arch;
 mod bell;
+mod blocking;
+mod calls;
 mod chance;
 mod clock;
 mod condvar;
 mod deadlock;
 mod ending;
 mod error;
+pub mod fs;
 mod gate;
 mod guarded;
 mod join;
@@ -16,8 +19,10 @@ mod local;
 mod lock;
 mod meter;
 mod mutex;
+pub mod net;
 mod outside;
 mod pollable;
+mod pool;
 mod queue;
 mod reactor;
 mod record;
@@ -32,6 +37,7 @@ mod unwinding;
 mod waits;
 mod worker;
 
+pub use blocking::blocking;
 pub use chance::{Among, Deterministic, explore, explore_with};
 pub use condvar::Condvar;
 pub use deadlock::Deadlock;

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::io;
 use std::time::Instant;
 
+use crate::calls::Calls;
 use crate::reactor::Reactor;
 use crate::worker::Worker;
 
@@ -12,6 +13,7 @@ use crate::worker::Worker;
 pub(crate) struct Outside {
     /// From the first time on that it is needed.
     reactor: OnceCell<Reactor>,
+    pub(crate) calls: Calls,
 }
 
 impl Outside {
@@ -27,7 +29,7 @@ impl Outside {
     /// Whether a fiber waits for something that comes from outside.
     #[inline]
     pub(crate) fn is_awaited(&self) -> bool {
-        self.reactor.get().is_some_and(Reactor::is_awaited)
+        self.reactor.get().is_some_and(|reactor| reactor.is_awaited() || self.calls.is_awaited())
     }
 
     /// Wakes those for whom something has come.
@@ -35,6 +37,7 @@ impl Outside {
     pub(crate) fn look(&self, worker: &Worker) {
         if let Some(reactor) = self.reactor.get() {
             reactor.look(worker);
+            self.calls.look(worker);
         }
     }
 
@@ -42,7 +45,10 @@ impl Outside {
     #[cold]
     pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>) {
         match (self.reactor(), until) {
-            (Ok(reactor), _) => reactor.sleep(worker, until, || false),
+            (Ok(reactor), _) => {
+                reactor.sleep(worker, until, || self.calls.is_answered());
+                self.calls.look(worker);
+            }
             // There are no descriptors left; so nobody waits for one either.
             (Err(_), Some(until)) => std::thread::sleep(until.saturating_duration_since(Instant::now())),
             (Err(_), None) => std::thread::yield_now(),

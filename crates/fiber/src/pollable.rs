@@ -238,10 +238,7 @@ fn until_ready<T: AsFd, R>(
     mut inner: T,
     mut call: impl FnMut(&mut T) -> io::Result<R>,
 ) -> io::Result<R> {
-    // Who is always served at once has to give up its CPU now and then, too.
-    if let Some(here) = Here::get() {
-        here.point();
-    }
+    point();
     let mut deadline = None;
     loop {
         match call(&mut inner) {
@@ -251,5 +248,12 @@ fn until_ready<T: AsFd, R>(
         }
         let by = *deadline.get_or_insert_with(|| timeout.deadline());
         reactor::wait(inner.as_fd(), direction, by)?;
+    }
+}
+
+/// Who is always served at once has to give up its CPU now and then, too.
+pub(crate) fn point() {
+    if let Some(here) = Here::get() {
+        here.point();
     }
 }

@@ -58,3 +58,11 @@ pub fn sleep_until(time: Instant) {
         here.yield_now();
     }
 }
+
+/// The same for who may be no fiber: its thread sleeps then.
+pub(crate) fn pause(time: Duration) {
+    match Here::get() {
+        Some(_) => sleep(time),
+        None => std::thread::sleep(time),
+    }
+}

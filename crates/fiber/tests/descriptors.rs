@@ -1,4 +1,5 @@
 //! Fibers that wait for descriptors.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;

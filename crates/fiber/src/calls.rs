@@ -1,0 +1,104 @@
+//! What a worker's fibers have other kernel threads do.
+//!
+//! A call has a number that no other of its worker has. Who has carried it out puts the number on a list and rings; the worker looks up who waits under it. A fiber that
+//! does not wait any more, or whose runtime is over, is not found there, and that is all that has to be known of it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::bell::Bell;
+use crate::record::Fiber;
+use crate::waits::{Waits, Woken};
+use crate::worker::{Here, Worker};
+
+/// A worker's calls.
+#[derive(Default)]
+pub(crate) struct Calls {
+    last: Cell<u64>,
+    waiting: RefCell<HashMap<u64, Fiber>>,
+    answered: Arc<Answered>,
+}
+
+/// Which calls have been carried out and not been seen to be.
+#[derive(Default)]
+struct Answered {
+    any: AtomicBool,
+    numbers: Mutex<Vec<u64>>,
+}
+
+/// What carries out a call holds until it has done so, or is dropped.
+pub(crate) struct Answer {
+    number: u64,
+    answered: Arc<Answered>,
+    bell: Arc<Bell>,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let mut numbers = self.answered.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        numbers.push(self.number);
+        self.answered.any.store(true, Release);
+        drop(numbers);
+        self.bell.ring();
+    }
+}
+
+impl Calls {
+    /// Whether a fiber waits for an answer.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+
+    /// Whether there are answers.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answered.any.load(Acquire)
+    }
+
+    /// Wakes those who have been answered.
+    pub(crate) fn look(&self, worker: &Worker) {
+        if !self.is_answered() {
+            return;
+        }
+        let numbers = {
+            let mut numbers = self.answered.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+            self.answered.any.store(false, Relaxed);
+            std::mem::take(&mut *numbers)
+        };
+        for number in numbers {
+            if let Some(fiber) = self.waiting.borrow_mut().remove(&number) {
+                worker.wake(fiber, Woken::Called);
+            }
+        }
+    }
+
+    /// Has something done elsewhere, and waits for it. `submit` gets what to drop when it is done; False where it could not be passed on.
+    pub(crate) fn call(&self, here: Here, bell: &Arc<Bell>, submit: impl FnOnce(Answer) -> bool) -> bool {
+        let number = self.last.get() + 1;
+        self.last.set(number);
+        self.waiting.borrow_mut().insert(number, here.current());
+        let answer = Answer { number, answered: Arc::clone(&self.answered), bell: Arc::clone(bell) };
+        if !submit(answer) {
+            self.waiting.borrow_mut().remove(&number);
+            return false;
+        }
+        here.look_within(crate::reactor::LOOKS);
+        here.block(&Call(number), None);
+        true
+    }
+}
+
+/// A wait for an answer.
+struct Call(u64);
+
+impl Waits for Call {
+    fn leave(&self, _: Fiber) -> bool {
+        Here::expect().outside.calls.waiting.borrow_mut().remove(&self.0).is_some()
+    }
+
+    fn kind(&self) -> &'static str {
+        "a blocking call on another kernel thread"
+    }
+}

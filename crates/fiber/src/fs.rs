@@ -1,0 +1,162 @@
+//! Files on disks.
+//!
+//! The kernel has no way to wait for a disk as it has for a socket: a read that is not in memory stops the thread that asks. So what is here is done by
+//! [`blocking`], on another kernel thread, while the fiber waits and others run; that takes some 10 us longer. Anything else that [`std::fs`] has
+//! can be called in the same way: `blocking(|| std::fs::create_dir_all("a/b"))`. A pipe or a terminal that has a path is better [waited for](crate::Pollable).
+
+use std::fs::OpenOptions;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::blocking;
+
+/// How much is read or written in one call at most: what is on its way is in memory twice.
+const MOST: usize = 1 << 20;
+
+/// The whole content of a file.
+///
+/// # Errors
+/// As [`std::fs::read`].
+pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let path = path.as_ref().to_owned();
+    blocking(move || std::fs::read(path))
+}
+
+/// The whole content of a file that is text.
+///
+/// # Errors
+/// As [`std::fs::read_to_string`].
+pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
+    let path = path.as_ref().to_owned();
+    blocking(move || std::fs::read_to_string(path))
+}
+
+/// Makes a file with this content, or replaces that of one.
+///
+/// # Errors
+/// As [`std::fs::write`].
+pub fn write(path: impl AsRef<Path>, content: impl Into<Vec<u8>>) -> io::Result<()> {
+    let (path, content) = (path.as_ref().to_owned(), content.into());
+    blocking(move || std::fs::write(path, content))
+}
+
+/// An open file.
+///
+/// When a fiber is called off in the middle of a read or a write, that may be done all the same.
+#[derive(Debug)]
+pub struct File(Arc<std::fs::File>);
+
+impl File {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// As [`std::fs::File::open`].
+    pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
+        File::open_with(OpenOptions::new().read(true), path)
+    }
+
+    /// Opens a file for writing, made or emptied.
+    ///
+    /// # Errors
+    /// As [`std::fs::File::create`].
+    pub fn create(path: impl AsRef<Path>) -> io::Result<File> {
+        File::open_with(OpenOptions::new().write(true).create(true).truncate(true), path)
+    }
+
+    /// Opens a file as the options say.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    pub fn open_with(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
+        let (options, path) = (options.clone(), path.as_ref().to_owned());
+        blocking(move || options.open(path)).map(File::from_std)
+    }
+
+    /// Takes one of the standard library's.
+    pub fn from_std(file: std::fs::File) -> File {
+        File(Arc::new(file))
+    }
+
+    /// Gives it back as the standard library's.
+    ///
+    /// # Errors
+    /// When a call that nobody waits for is still at it, and it cannot be [duplicated](std::fs::File::try_clone).
+    pub fn into_std(self) -> io::Result<std::fs::File> {
+        Arc::try_unwrap(self.0).or_else(|file| file.try_clone())
+    }
+
+    /// Anything else that the standard library's files have.
+    ///
+    /// ```
+    /// # fn length(file: &rowlock_fiber::fs::File) -> std::io::Result<u64> {
+    /// file.call(|file| file.metadata()).map(|metadata| metadata.len())
+    /// # }
+    /// ```
+    pub fn call<T: Send + 'static>(&self, function: impl FnOnce(&std::fs::File) -> T + Send + 'static) -> T {
+        let file = Arc::clone(&self.0);
+        blocking(move || function(&file))
+    }
+
+    /// Sends content and metadata to the disk.
+    ///
+    /// # Errors
+    /// As [`std::fs::File::sync_all`].
+    pub fn sync_all(&self) -> io::Result<()> {
+        self.call(std::fs::File::sync_all)
+    }
+}
+
+impl Read for &File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut read = vec![0; buffer.len().min(MOST)];
+        let read = self.call(move |mut file| {
+            let length = file.read(&mut read)?;
+            read.truncate(length);
+            Ok::<_, io::Error>(read)
+        })?;
+        buffer[..read.len()].copy_from_slice(&read);
+        Ok(read.len())
+    }
+}
+
+impl Write for &File {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = buffer[..buffer.len().min(MOST)].to_vec();
+        self.call(move |mut file| file.write(&written))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // Nothing is kept back.
+        Ok(())
+    }
+}
+
+impl Seek for &File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        // Only a number is changed.
+        (&*self.0).seek(to)
+    }
+}
+
+impl Read for File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buffer)
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        (&*self).write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self).flush()
+    }
+}
+
+impl Seek for File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&*self).seek(to)
+    }
+}
