@@ -72,3 +72,11 @@ pub fn yield_now() {
 pub fn checkpoint() {
     Here::expect().point();
 }
+
+/// How often a fiber of this runtime has used up its running time, and so has gone down by a level or stayed at the lowest.
+///
+/// # Panics
+/// Where no runtime runs.
+pub fn demotions() -> u64 {
+    Here::expect().core().demotions()
+}

@@ -53,6 +53,8 @@ pub(crate) struct Core {
     number: u64,
     config: Config,
     pub(crate) records: Records,
+    /// How often a fiber has used up its running time.
+    demotions: AtomicU64,
     /// Why the first fiber was cancelled, if it was.
     deadlock: Cell<Option<Deadlock>>,
 }
@@ -63,7 +65,7 @@ impl Core {
         let number = NUMBERS.fetch_add(1, Relaxed);
         let records = Records::new(config.most).map_err(SpawnError::Memory)?;
         alive(|alive| alive.insert(number));
-        Ok(Core { number, config, records, deadlock: Cell::new(None) })
+        Ok(Core { number, config, records, demotions: AtomicU64::new(0), deadlock: Cell::new(None) })
     }
 
     fn is_over(&self) {
@@ -76,6 +78,14 @@ impl Core {
 
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    pub(crate) fn demoted(&self) {
+        self.demotions.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn demotions(&self) -> u64 {
+        self.demotions.load(Relaxed)
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -393,6 +393,9 @@ impl Worker {
         let thread = ThreadId(fiber.number.get());
         let span = self.clock.span(spent.into());
         let turn = self.ready(|ready| ready.ran(thread, span));
+        if turn == Turn::IsOver {
+            self.core().demoted();
+        }
         fiber.used.set(fiber.used.get() + u64::from(spent));
         fiber.spent.set(0);
         let left = self.clock.in_ticks(self.ready(|ready| ready.left(thread)));
