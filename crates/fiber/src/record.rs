@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use sys::reservation::{Reservation, page_size};
 
 use crate::arch::Context;
 use crate::stack::Stack;
@@ -182,44 +182,36 @@ impl Deref for Fiber {
     }
 }
 
+/// So many records are made at a time: 64 KiB of them.
+const MORE: u32 = (65_536 / size_of::<Record>()) as u32;
+
 /// The records of a runtime.
 pub(crate) struct Records {
-    base: NonNull<Record>,
+    memory: Reservation,
     capacity: u32,
-    /// How many there are; the others' memory cannot be touched yet.
+    /// How many there are; the others' memory was not touched yet.
     made: Mutex<u32>,
 }
-
-// SAFETY: they only make records; who touches which is what the module says.
-unsafe impl Send for Records {}
-// SAFETY: as above.
-unsafe impl Sync for Records {}
 
 impl Records {
     /// Room for so many.
     pub(crate) fn new(capacity: u32) -> std::io::Result<Records> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        let bytes = capacity as usize * size_of::<Record>();
-        // SAFETY: new memory that nobody knows of.
-        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), flags)? };
-        base.expose_provenance();
-        // SAFETY: the kernel maps nothing at zero.
-        Ok(Records { base: unsafe { NonNull::new_unchecked(base.cast()) }, capacity, made: Mutex::new(0) })
+        let memory = Reservation::new(capacity as usize * size_of::<Record>())?;
+        memory.base().as_ptr().expose_provenance();
+        Ok(Records { memory, capacity, made: Mutex::new(0) })
     }
 
     /// Some more records, by their numbers. None when there is room for no more.
-    pub(crate) fn more(&self) -> std::io::Result<Option<std::ops::Range<u32>>> {
+    pub(crate) fn more(&self) -> Option<std::ops::Range<u32>> {
         let mut made = self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let first = *made;
-        let many = first.clamp(64, 1 << 16).min(self.capacity - first);
-        if many == 0 {
-            return Ok(None);
-        }
-        let end = (first + many) as usize * size_of::<Record>();
-        // SAFETY: within the reservation; what was made before stays as it is.
-        unsafe { mprotect(self.base.as_ptr().cast(), end, MprotectFlags::READ | MprotectFlags::WRITE)? };
-        *made = first + many;
-        Ok(Some(first..first + many))
+        let end = (first + MORE).min(self.capacity);
+        *made = end;
+        // In one go for all their pages, which costs a quarter of what each of them costs when it is touched. Kernels before Linux 5.14 cannot.
+        let page = page_size();
+        let bytes = |number: u32| (number as usize * size_of::<Record>()).next_multiple_of(page);
+        let _ = self.memory.populate(bytes(first)..bytes(end));
+        (first < end).then_some(first..end)
     }
 
     /// A new record.
@@ -244,14 +236,7 @@ impl Records {
     pub(crate) fn get(&self, number: u32) -> Fiber {
         debug_assert!(number < self.capacity);
         // SAFETY: within the reservation.
-        Fiber(unsafe { self.base.add(number as usize) })
-    }
-}
-
-impl Drop for Records {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped so, and there are no fibers any more.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.capacity as usize * size_of::<Record>()) };
+        Fiber(unsafe { self.memory.base().cast::<Record>().add(number as usize) })
     }
 }
 

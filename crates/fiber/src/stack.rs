@@ -10,6 +10,7 @@
 
 mod class;
 pub(crate) mod overflow;
+mod sanitizer;
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -17,6 +18,7 @@ use std::ptr::NonNull;
 use sys::reservation::{Guard, page_size};
 
 use self::class::Class;
+pub(crate) use self::sanitizer::Shadow;
 use crate::error::StackError;
 use crate::record::Fiber;
 
@@ -26,6 +28,7 @@ pub(crate) struct Stack {
     top: NonNull<u8>,
     /// With its guard.
     size: u32,
+    pub(crate) shadow: Shadow,
 }
 
 impl Stack {

@@ -22,7 +22,7 @@ use crate::outside::Outside;
 use crate::reactor::LOOKS;
 use crate::record::{Extras, Fiber, State};
 use crate::runtime::Core;
-use crate::stack::{Stack, Stacks};
+use crate::stack::{Shadow, Stack, Stacks};
 use crate::timers::Timers;
 use crate::unwinding::Unwinding;
 use crate::waits::{Waits, Woken};
@@ -105,6 +105,8 @@ pub(crate) struct Worker {
     pub(crate) stacks: Stacks,
     /// Where a handler runs that explains the overflow of another stack.
     alternate: Cell<Option<AlternateStack>>,
+    /// Of the kernel thread's own stack.
+    shadow: Cell<Shadow>,
     pub(crate) timers: Timers,
     pub(crate) unwinding: Unwinding,
     pub(crate) outside: Outside,
@@ -133,6 +135,7 @@ impl Worker {
             fresh: Cell::new((0, 0)),
             stacks: Stacks::new(config.stack_size),
             alternate: Cell::new(None),
+            shadow: Cell::new(Shadow::current()),
             timers: Timers::default(),
             unwinding: Unwinding::default(),
             outside: Outside::default(),
@@ -204,7 +207,7 @@ impl Worker {
     fn make_record(&self) -> Result<Fiber, SpawnError> {
         let (mut next, mut end) = self.fresh.get();
         if next == end {
-            let more = self.core().records.more().map_err(SpawnError::Memory)?;
+            let more = self.core().records.more();
             let more = more.ok_or(SpawnError::TooMany { most: self.core().config().most })?;
             (next, end) = (more.start, more.end);
         }
@@ -518,8 +521,17 @@ impl Worker {
         next.state.set(State::Running);
         self.current.set(Some(next));
         // SAFETY: the other was left in this way, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
-        let switch = || unsafe { arch::switch(me.context.as_ptr(), to) };
+        let switch = || unsafe {
+            self.shadow(next).enter();
+            arch::switch(me.context.as_ptr(), to);
+        };
         if std::thread::panicking() { self.unwinding.stop(switch) } else { switch() }
+    }
+
+    /// What the sanitizer knows of the stack of a fiber of this worker.
+    #[inline(always)]
+    fn shadow(&self, fiber: Fiber) -> Shadow {
+        fiber.stack.get().map_or(self.shadow.get(), |stack| stack.shadow)
     }
 
     /// Where a fiber goes on, or begins. None if it has ended instead, as there is no stack for it.
@@ -572,6 +584,7 @@ impl Worker {
         self.meter.restart(self.clock.ticks());
         HERE.set(Some(NonNull::from(self)));
         self.alternate.set(crate::stack::overflow::watch());
+        self.shadow.set(Shadow::current());
         Ok(fiber)
     }
 
@@ -617,6 +630,9 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
             here.stacks.give(stack);
         }
         // SAFETY: as with a change; and nothing is left on this stack.
-        unsafe { arch::leave(to) }
+        unsafe {
+            here.shadow(next).enter();
+            arch::leave(to)
+        }
     }
 }

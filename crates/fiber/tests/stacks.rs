@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use rowlock_fiber::{Builder, JoinError, StackError, run, spawn, yield_now};
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber::{Builder, Config, JoinError, Runtime, StackError, run, spawn, yield_now};
 
 /// Uses so many bytes of the stack, in steps of a kilobyte.
 #[inline(never)]
@@ -59,7 +61,9 @@ impl Drop for Drops {
 #[test]
 fn a_fiber_that_can_have_no_stack_never_runs_and_its_joiner_is_told_why() {
     let dropped = Arc::new(AtomicUsize::new(0));
-    run(|| {
+    // Nobody's running time is used up, so fibers begin in their order.
+    let rules = Rules { running_time: Span::from_millis(1_000_000), boost: Boost::Never, ..Rules::default() };
+    let body = || {
         let ask = |drops: Drops| Builder::new().stack_size(1 << 40).spawn(move || drop(drops)).unwrap();
         let told = |result: Result<(), JoinError>| match result {
             Err(JoinError::NoStack(StackError::TooLarge { asked, .. })) => assert_eq!(asked, 1 << 40),
@@ -77,5 +81,6 @@ fn a_fiber_that_can_have_no_stack_never_runs_and_its_joiner_is_told_why() {
             ask(Drops(dropped.clone())).detach();
         }
         assert_eq!(spawn(|| 7).join().unwrap(), 7);
-    });
+    };
+    Runtime::new(Config { rules, ..Config::default() }).run(body).unwrap();
 }

@@ -9,7 +9,8 @@ use std::ptr::NonNull;
 
 use sys::reservation::{Guard, Reservation, page_size};
 
-use super::Stack;
+use super::{Shadow, Stack};
+use crate::arch;
 use crate::error::StackError;
 
 /// At most so many stay warm,
@@ -79,7 +80,8 @@ impl Class {
         self.made += 1;
         // SAFETY: at most at the chunk's end.
         let top = unsafe { chunk.base().add(low + size) };
-        Ok(Stack { top, size: self.size })
+        arch::announce(chunk.base().addr().get() + low + page_size(), top.addr().get());
+        Ok(Stack { top, size: self.size, shadow: Shadow::new() })
     }
 
     /// A new chunk; a smaller one where there is no room for a large one.
@@ -103,7 +105,8 @@ impl Class {
         }
     }
 
-    /// Gives the memory of a quarter of the warm ones back to the kernel.
+    /// Gives the memory of a quarter of the warm ones, those that have been free for longest, back to the kernel. The one that was given back last, on
+    /// which somebody may still run, is not among them.
     #[cold]
     #[inline(never)]
     fn cool(&mut self) {
@@ -134,6 +137,12 @@ impl Class {
     #[cfg(test)]
     pub(super) fn free(&self) -> (usize, usize) {
         (self.warm.len(), self.cold.len())
+    }
+}
+
+impl Drop for Class {
+    fn drop(&mut self) {
+        self.warm.iter().chain(&self.cold).for_each(|stack| stack.shadow.forget());
     }
 }
 
