@@ -41,12 +41,12 @@ impl Outside {
         }
     }
 
-    /// Blocks the kernel thread until there may be something to do.
+    /// Blocks the kernel thread until there may be something to do; not at all if `busy` says that there is, which is asked when the bell is listened to.
     #[cold]
-    pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>) {
+    pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>, busy: impl FnOnce() -> bool) {
         match (self.reactor(), until) {
             (Ok(reactor), _) => {
-                reactor.sleep(worker, until, || self.calls.is_answered());
+                reactor.sleep(worker, until, || busy() || self.calls.is_answered());
                 self.calls.look(worker);
             }
             // There are no descriptors left; so nobody waits for one either.

@@ -136,7 +136,7 @@ impl Worker {
             stacks: Stacks::new(config.stack_size),
             alternate: Cell::new(None),
             shadow: Cell::new(Shadow::current()),
-            timers: Timers::default(),
+            timers: Timers::new(clock.now()),
             unwinding: Unwinding::default(),
             outside: Outside::default(),
             clock,
@@ -493,7 +493,7 @@ impl Worker {
         }
         match self.timers.next() {
             None if !self.outside.is_awaited() => crate::deadlock::found(self),
-            next => self.clock.sleep(next, |until| self.outside.sleep(self, until)),
+            next => self.clock.sleep(next, |until| self.outside.sleep(self, until, || false)),
         }
         self.meter.restart(self.clock.ticks());
     }
