@@ -1,34 +1,123 @@
 //! Nobody can ever run again.
+//!
+//! A runtime notices when nobody is ready, nobody waits for a time, and nothing outside could wake anybody. Then it looks who waits for whom: fibers that wait for each other
+//! in a circle are the reason, and the others wait for them, or for something that nobody in particular would do, such as a notification. The first fiber is
+//! told; when it has unwound, the runtime ends and with it the others. If it cannot be told, as it waits for fibers that borrow from it, all are.
 
+use std::backtrace::Backtrace;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::io::Write;
 
-use crate::record::State;
+use crate::dump::Seen;
+use crate::record::{Fiber, State};
 use crate::waits::Woken;
 use crate::worker::Worker;
 
-/// That all fibers of a runtime wait for each other, or for nobody, and which.
+/// That all fibers of a runtime wait, and nobody can wake them; with their backtraces if `RUST_BACKTRACE` is set.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Deadlock {
-    waiting: Vec<String>,
+    /// Fibers that wait for each other: each for the next one, and the last for the first. One alone waits for itself.
+    pub cycles: Vec<Vec<Seen>>,
+    /// The other fibers that wait.
+    pub others: Vec<Seen>,
+}
+
+impl Deadlock {
+    /// All fibers that wait.
+    pub fn fibers(&self) -> impl Iterator<Item = &Seen> {
+        self.cycles.iter().flatten().chain(&self.others)
+    }
+
+    /// How it is between the fibers of this worker.
+    fn among(worker: &Worker) -> Deadlock {
+        let blocked: Vec<_> = worker.core().records.all().filter(|fiber| is_blocked(*fiber)).collect();
+        let mut cycles: Vec<Vec<Fiber>> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for &start in &blocked {
+            // Each fiber waits for one other at most, so a way ends nowhere, in what was seen before, or in itself.
+            let mut way = Vec::new();
+            let mut next = Some(start);
+            while let Some(fiber) = next.filter(|fiber| is_blocked(*fiber) && seen.insert(fiber.address())) {
+                way.push(fiber);
+                next = whom(fiber);
+            }
+            if let Some(first) = way.iter().position(|fiber| Some(*fiber) == next) {
+                cycles.push(way.split_off(first));
+            }
+        }
+        let circling: BTreeSet<_> = cycles.iter().flatten().map(|fiber| fiber.address()).collect();
+        let others = blocked.into_iter().filter(|fiber| !circling.contains(&fiber.address()));
+        let as_seen = |fiber| Seen::of(worker, fiber, Backtrace::capture);
+        Deadlock {
+            others: others.filter_map(as_seen).collect(),
+            cycles: cycles.iter().map(|cycle| cycle.iter().copied().filter_map(as_seen).collect()).collect(),
+        }
+    }
+}
+
+fn is_blocked(fiber: Fiber) -> bool {
+    matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding)
+}
+
+/// Whose doing a blocked fiber waits for, if it is one fiber's.
+fn whom(fiber: Fiber) -> Option<Fiber> {
+    // SAFETY: it is blocked, so what it waits for is there.
+    fiber.waits.get().and_then(|waits| unsafe { waits.as_ref() }.whom())
 }
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "all fibers wait, and nobody can wake them: {}", self.waiting.join("; "))
+        write!(f, "all fibers wait, and nobody can wake them: ")?;
+        let mut separator = "";
+        for cycle in &self.cycles {
+            write!(f, "{separator}")?;
+            separator = "; ";
+            for (index, fiber) in cycle.iter().enumerate() {
+                match (&fiber.doing, index) {
+                    (doing, 0) => write!(f, "{} {doing}", fiber.label)?,
+                    (doing, _) => write!(f, ", which {doing}")?,
+                }
+            }
+        }
+        for fiber in &self.others {
+            write!(f, "{separator}{} {}", fiber.label, fiber.doing)?;
+            separator = "; ";
+        }
+        for fiber in self.fibers() {
+            if let Some(trace) = &fiber.backtrace {
+                write!(f, "\n{}:\n{trace}", fiber.label)?;
+            }
+        }
+        Ok(())
     }
 }
 
 impl std::error::Error for Deadlock {}
 
-/// Tells the first fiber, which ends the runtime.
-pub(crate) fn found(worker: &Worker) {
+/// How often fibers are told that come back and wait again.
+const PATIENCE: u32 = 64;
+
+/// Tells the first fiber, which ends the runtime; and if that does not help, all.
+#[cold]
+#[inline(never)]
+pub(crate) fn nobody_can_go_on(worker: &Worker) {
     let core = worker.core();
-    let blocked =
-        core.records.all().filter(|fiber| matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding));
-    let waiting = blocked.map(|fiber| fiber.label()).collect();
-    core.deadlocked(Deadlock { waiting });
+    let deadlock = Deadlock::among(worker);
+    let times = core.deadlocked(&deadlock);
+    let tell = |fiber: Fiber| fiber.state.get() == State::Blocked && worker.call_off(fiber, Woken::Cancelled);
     let first = core.records.get(0);
-    if !worker.call_off(first, Woken::Cancelled) {
+    if times == 1 && tell(first) {
+        return;
+    }
+    let mut any = false;
+    for fiber in core.records.all() {
+        any |= tell(fiber);
+    }
+    if !any || times > PATIENCE {
+        // There is nobody left to tell, and no way to go on.
+        let _ = writeln!(std::io::stderr(), "rowlock_fiber: the runtime cannot end, so the process does: {deadlock}");
         std::process::abort();
     }
 }

@@ -65,6 +65,11 @@ pub(crate) fn ended(here: Here, fiber: Fiber) {
     }
 }
 
+/// Whether a fiber has run its function, and its handle is still there.
+pub(crate) fn has_ended(fiber: Fiber) -> bool {
+    fiber.meeting.load(Acquire) == ENDED
+}
+
 /// A wait for a fiber's end.
 struct End(Fiber);
 

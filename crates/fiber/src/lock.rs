@@ -204,4 +204,10 @@ impl Waits for Lock {
     fn kind(&self) -> &'static str {
         "a mutex"
     }
+
+    fn whom(&self) -> Option<Fiber> {
+        let address = self.word.load(Relaxed) & !MARKS;
+        // SAFETY: whoever has the lock is a fiber of the runtime in which somebody waits for it, so that is not over.
+        (address != FREE).then(|| unsafe { Fiber::from_address(address) })
+    }
 }

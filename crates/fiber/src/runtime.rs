@@ -55,8 +55,8 @@ pub(crate) struct Core {
     pub(crate) records: Records,
     /// How often a fiber has used up its running time.
     demotions: AtomicU64,
-    /// Why the first fiber was cancelled, if it was.
-    deadlock: Cell<Option<Deadlock>>,
+    /// Why the first fiber was cancelled, if it was, and how often nobody could go on.
+    deadlock: Cell<Option<(Deadlock, u32)>>,
 }
 
 impl Core {
@@ -72,8 +72,11 @@ impl Core {
         alive(|alive| alive.remove(&self.number));
     }
 
-    pub(crate) fn deadlocked(&self, deadlock: Deadlock) {
-        self.deadlock.set(Some(deadlock));
+    /// Keeps the first deadlock, for who asked for the run. Returns how often there has been one.
+    pub(crate) fn deadlocked(&self, deadlock: &Deadlock) -> u32 {
+        let (first, before) = self.deadlock.take().unwrap_or_else(|| (deadlock.clone(), 0));
+        self.deadlock.set(Some((first, before + 1)));
+        before + 1
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -162,7 +165,7 @@ impl Runtime {
         match outcome {
             Ok(result) => Ok(result),
             Err(payload) => match (ending::reason(payload), deadlock) {
-                (JoinError::Cancelled, Some(deadlock)) => Err(RunError::Deadlock(deadlock)),
+                (JoinError::Cancelled, Some((deadlock, _))) => Err(RunError::Deadlock(deadlock)),
                 (JoinError::Exited, _) => Err(RunError::Exited),
                 (JoinError::Panicked(payload), _) => resume_unwind(payload),
                 (other, _) => resume_unwind(Box::new(other.to_string())),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::record::Fiber;
+use crate::record::{Fiber, State};
 use crate::waits::Waits;
 use crate::worker::Here;
 
@@ -10,9 +10,9 @@ use crate::worker::Here;
 struct Asleep;
 
 impl Waits for Asleep {
-    fn leave(&self, _: Fiber) -> bool {
-        // Nobody else wakes it.
-        true
+    fn leave(&self, fiber: Fiber) -> bool {
+        // It is on no list, and may have been woken already: by its time, or because its runtime ends.
+        matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding)
     }
 
     fn kind(&self) -> &'static str {

@@ -7,7 +7,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use policy::feedback::{Boost, Feedback, Level, Turn};
 use policy::{Span, ThreadId};
@@ -190,6 +190,11 @@ impl Worker {
     /// The level of a fiber of this worker.
     pub(crate) fn level(&self, fiber: Fiber) -> Level {
         self.ready(|ready| ready.level(ThreadId(fiber.number.get())))
+    }
+
+    /// For how long a fiber of this worker has run.
+    pub(crate) fn used(&self, fiber: Fiber) -> Duration {
+        Duration::from_nanos(self.clock.span(fiber.used.get() + u64::from(fiber.spent.get())).as_nanos())
     }
 
     // What becomes of records.
@@ -375,7 +380,7 @@ impl Worker {
     }
 
     /// Sees how long those have run who did.
-    fn read_clock(&self, going_on: Option<Fiber>) {
+    pub(crate) fn read_clock(&self, going_on: Option<Fiber>) {
         let now = self.clock.read();
         self.meter.read(now, going_on, |fiber, ticks| {
             let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
@@ -492,7 +497,7 @@ impl Worker {
             return;
         }
         match self.timers.next() {
-            None if !self.outside.is_awaited() => crate::deadlock::found(self),
+            None if !self.outside.is_awaited() => crate::deadlock::nobody_can_go_on(self),
             next => self.clock.sleep(next, |until| self.outside.sleep(self, until, || false)),
         }
         self.meter.restart(self.clock.ticks());

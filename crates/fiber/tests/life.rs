@@ -179,3 +179,16 @@ fn a_million_are_made_and_joined_one_after_the_other() {
     let sum = fiber::run(|| (0..1_000_000u64).map(|i| fiber::spawn(move || i).join().unwrap()).sum::<u64>());
     assert_eq!(sum, 499_999_500_000);
 }
+
+#[test]
+fn who_would_wake_by_its_time_while_its_runtime_ends_is_woken_once() {
+    for _ in 0..20 {
+        fiber::run(|| {
+            for _ in 0..3 {
+                fiber::spawn(|| fiber::sleep(Duration::from_micros(300))).detach();
+            }
+            fiber::yield_now();
+            std::thread::sleep(Duration::from_micros(250));
+        });
+    }
+}

@@ -85,6 +85,38 @@ unsafe extern "C" fn entry() -> ! {
     naked_asm!(".cfi_startproc", ".cfi_undefined x30", "bl {begin}", "brk #1", ".cfi_endproc", begin = sym crate::worker::begin)
 }
 
+/// Calls a function from where another stack was left: on this stack, but so that to who looks for its callers they are those of the other one. Nothing of that
+/// stack is used, so it may be full.
+///
+/// # Safety
+/// The context was left by a switch, and nobody goes on there meanwhile. The function takes the data, and does not unwind.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: extern "C" fn(*mut ()), data: *mut ()) {
+    naked_asm!(
+        ".cfi_startproc",
+        "stp x19, x30, [sp, #-16]!",
+        ".cfi_adjust_cfa_offset 16",
+        ".cfi_rel_offset x19, 0",
+        ".cfi_rel_offset x30, 8",
+        "mov x19, x0",
+        // What a switch lays down: where to go on, x19, x29, and a word of nobody's.
+        ".cfi_remember_state",
+        ".cfi_def_cfa x19, 32",
+        ".cfi_offset x30, -32",
+        ".cfi_offset x19, -24",
+        ".cfi_offset x29, -16",
+        "mov x0, x2",
+        "blr x1",
+        ".cfi_restore_state",
+        "ldp x19, x30, [sp], #16",
+        ".cfi_adjust_cfa_offset -16",
+        ".cfi_restore x19",
+        ".cfi_restore x30",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
 /// The processor's clock, in ticks of its own.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {

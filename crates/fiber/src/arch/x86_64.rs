@@ -83,6 +83,36 @@ unsafe extern "C" fn entry() -> ! {
     naked_asm!(".cfi_startproc", ".cfi_undefined rip", "call {begin}", "ud2", ".cfi_endproc", begin = sym crate::worker::begin)
 }
 
+/// Calls a function from where another stack was left: on this stack, but so that to who looks for its callers they are those of the other one. Nothing of that
+/// stack is used, so it may be full.
+///
+/// # Safety
+/// The context was left by a switch, and nobody goes on there meanwhile. The function takes the data, and does not unwind.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: extern "C" fn(*mut ()), data: *mut ()) {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rbx",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbx, 0",
+        "mov rbx, rdi",
+        // What a switch lays down: where to go on, rbx, rbp.
+        ".cfi_remember_state",
+        ".cfi_def_cfa rbx, 24",
+        ".cfi_offset rip, -24",
+        ".cfi_offset rbx, -16",
+        ".cfi_offset rbp, -8",
+        "mov rdi, rdx",
+        "call rsi",
+        ".cfi_restore_state",
+        "pop rbx",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore rbx",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
 /// The processor's clock, in ticks of its own.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
