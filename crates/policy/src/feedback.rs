@@ -25,9 +25,11 @@
 //! [`Rules`] has passed. With several CPUs, the world says who may run [where](Feedback::take_if).
 
 mod boost;
+mod occupied;
 
 pub use self::boost::{Boost, ParseBoostError};
 
+use self::occupied::Occupied;
 use crate::units::{Span, ThreadId};
 
 /// What a feedback queue is made of.
@@ -105,8 +107,8 @@ pub struct Feedback {
     rules: Rules,
     threads: Vec<Standing>,
     levels: Vec<List>,
-    /// A bit for each level at which somebody waits.
-    occupied: Vec<u64>,
+    /// The levels at which somebody waits.
+    occupied: Occupied,
     waiting: usize,
     boosts: u32,
 }
@@ -119,7 +121,7 @@ impl Feedback {
             rules,
             threads: Vec::new(),
             levels: vec![EMPTY; levels],
-            occupied: vec![0; levels.div_ceil(64)],
+            occupied: Occupied::default(),
             waiting: 0,
             boosts: 0,
         }
@@ -131,15 +133,17 @@ impl Feedback {
     }
 
     /// A new thread of this number begins, at the highest level and with nothing used. It does not wait yet.
+    #[inline]
     pub fn enter(&mut self, thread: ThreadId) {
         let fresh = Standing { used: Span::ZERO, level: 0, boosts: self.boosts, next: NOBODY };
-        if thread.index() >= self.threads.len() {
-            self.threads.resize(thread.index() + 1, fresh);
+        match self.threads.get_mut(thread.index()) {
+            Some(standing) => *standing = fresh,
+            None => self.threads.resize(thread.index() + 1, fresh),
         }
-        self.threads[thread.index()] = fresh;
     }
 
     /// The standing of a thread, after the last boost.
+    #[inline]
     fn standing(&mut self, thread: ThreadId) -> &mut Standing {
         let boosts = self.boosts;
         let standing = &mut self.threads[thread.index()];
@@ -179,9 +183,11 @@ impl Feedback {
     }
 
     /// A thread that does not wait does so from now on: behind the others of its level.
+    #[inline]
     pub fn queue(&mut self, thread: ThreadId) {
-        let level = self.standing(thread).level as usize;
-        self.standing(thread).next = NOBODY;
+        let standing = self.standing(thread);
+        standing.next = NOBODY;
+        let level = standing.level as usize;
         let last = std::mem::replace(&mut self.levels[level].last, thread.0);
         match self.threads.get_mut(last as usize) {
             Some(last) => last.next = thread.0,
@@ -205,22 +211,55 @@ impl Feedback {
         self.is_occupied(level);
     }
 
+    #[inline]
     fn is_occupied(&mut self, level: usize) {
-        self.occupied[level / 64] |= 1 << (level % 64);
+        self.occupied.insert(level);
         self.waiting += 1;
     }
 
     /// The highest level at which somebody waits.
     #[inline]
     pub fn highest(&self) -> Option<Level> {
-        let (index, word) = self.occupied.iter().enumerate().find(|(_, word)| **word != 0)?;
-        Some(Level(index as u32 * 64 + word.trailing_zeros()))
+        self.occupied.least().map(|level| Level(level as u32))
     }
 
     /// Takes the thread that is to run next out of the queue: the first at the highest level at which any waits.
     #[inline]
     pub fn take(&mut self) -> Option<ThreadId> {
-        self.take_if(|_| true)
+        let level = self.occupied.least()?;
+        let list = &mut self.levels[level];
+        let first = list.first;
+        list.first = self.threads[first as usize].next;
+        if list.first == NOBODY {
+            *list = EMPTY;
+            self.occupied.remove(level);
+        }
+        self.waiting -= 1;
+        Some(ThreadId(first))
+    }
+
+    /// A thread that does not wait makes way for others: it [queues](Feedback::queue), and the next to run is [taken](Feedback::take), which is the same thread again
+    /// where nobody waits at its level or a higher one.
+    #[inline]
+    pub fn make_way(&mut self, thread: ThreadId) -> ThreadId {
+        let standing = self.standing(thread);
+        standing.next = NOBODY;
+        let level = standing.level as usize;
+        match self.occupied.least() {
+            // The usual case: the ring of one level moves on by one.
+            Some(highest) if highest == level => {
+                let list = &mut self.levels[level];
+                self.threads[list.last as usize].next = thread.0;
+                let first = list.first;
+                *list = List { first: self.threads[first as usize].next, last: thread.0 };
+                ThreadId(first)
+            }
+            Some(highest) if highest < level => {
+                self.queue(thread);
+                self.take().unwrap_or(thread)
+            }
+            _ => thread,
+        }
     }
 
     /// The same among some: the first of them at the highest level at which any of them waits. Looks at those before it.
@@ -235,7 +274,7 @@ impl Feedback {
             self.levels[level].last = before.map_or(NOBODY, |before| before.0);
         }
         if self.levels[level].first == NOBODY {
-            self.occupied[level / 64] &= !(1 << (level % 64));
+            self.occupied.remove(level);
         }
         self.waiting -= 1;
         Some(thread)
@@ -247,11 +286,8 @@ impl Feedback {
     }
 
     /// The first of some, with its level and who waits before it there.
-    #[inline]
     fn find(&self, may_run: impl Fn(ThreadId) -> bool) -> Option<(usize, Option<ThreadId>, ThreadId)> {
-        let occupied = (self.highest()?.0 as usize..self.levels.len())
-            .filter(|level| self.occupied[level / 64] >> (level % 64) & 1 == 1);
-        for level in occupied {
+        for level in self.occupied.iter() {
             let (mut before, mut at) = (None, self.levels[level].first);
             while at != NOBODY {
                 let thread = ThreadId(at);
@@ -279,8 +315,10 @@ impl Feedback {
             all.last = last;
         }
         self.levels[0] = all;
-        self.occupied.fill(0);
-        self.occupied[0] = u64::from(all.first != NOBODY);
+        self.occupied = Occupied::default();
+        if all.first != NOBODY {
+            self.occupied.insert(0);
+        }
     }
 
     /// How many threads wait.

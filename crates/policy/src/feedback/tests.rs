@@ -139,6 +139,7 @@ enum Call {
     Run(usize, u64),
     Queue(usize),
     QueueAgain(usize),
+    MakeWay(usize),
     Boost,
 }
 
@@ -149,6 +150,7 @@ fn any_call() -> impl Strategy<Value = Call> {
         5 => (0_usize..8, 0_u64..130).prop_map(|(thread, micros)| Call::Run(thread, micros)),
         4 => (0_usize..8).prop_map(Call::Queue),
         2 => (0_usize..8).prop_map(Call::QueueAgain),
+        4 => (0_usize..8).prop_map(Call::MakeWay),
         1 => Just(Call::Boost),
     ]
 }
@@ -170,7 +172,13 @@ proptest! {
                         let place = level.iter().position(|&thread| thread != barred)?;
                         Some(level.remove(place))
                     });
-                    prop_assert_eq!(queue.take_if(|thread| thread.0 != barred), found.map(ThreadId));
+                    let taken = if barred == 8 { queue.take() } else { queue.take_if(|thread| thread.0 != barred) };
+                    prop_assert_eq!(taken, found.map(ThreadId));
+                }
+                Call::MakeWay(thread) if !waits(&plain, thread) => {
+                    plain.levels[plain.of[thread].0].push(thread as u32);
+                    let next = plain.levels.iter_mut().find(|level| !level.is_empty()).map(|level| level.remove(0));
+                    prop_assert_eq!(Some(queue.make_way(ThreadId(thread as u32))), next.map(ThreadId));
                 }
                 Call::Run(thread, micros) if !waits(&plain, thread) => {
                     let (level, used) = &mut plain.of[thread];

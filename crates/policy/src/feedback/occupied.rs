@@ -1,0 +1,62 @@
+//! The levels at which somebody waits: a set of small numbers whose least is found in two steps.
+
+use super::Rules;
+
+const WORDS: usize = Rules::MOST_LEVELS as usize / 64;
+
+/// Some of the numbers below [`Rules::MOST_LEVELS`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct Occupied {
+    /// A bit for each word that is not zero.
+    some: u64,
+    words: [u64; WORDS],
+}
+
+impl Occupied {
+    #[inline]
+    pub(super) fn insert(&mut self, level: usize) {
+        let word = level / 64 % WORDS;
+        self.words[word] |= 1 << (level % 64);
+        self.some |= 1 << word;
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, level: usize) {
+        let word = level / 64 % WORDS;
+        self.words[word] &= !(1 << (level % 64));
+        if self.words[word] == 0 {
+            self.some &= !(1 << word);
+        }
+    }
+
+    #[inline]
+    pub(super) fn least(&self) -> Option<usize> {
+        let word = self.some.trailing_zeros() as usize;
+        (self.some != 0).then(|| word * 64 + self.words[word % WORDS].trailing_zeros() as usize)
+    }
+
+    /// All of them, the least first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+        let mut left = self.clone();
+        std::iter::from_fn(move || left.least().inspect(|&level| left.remove(level)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_of_all_levels_comes_first() {
+        let mut occupied = Occupied::default();
+        assert_eq!(occupied.least(), None);
+        let some = [0, 1, 63, 64, 100, 500, 1023];
+        some.iter().rev().for_each(|&level| {
+            occupied.insert(level);
+            assert_eq!(occupied.least(), Some(level));
+        });
+        assert_eq!(occupied.iter().collect::<Vec<_>>(), some);
+        some.iter().for_each(|&level| occupied.remove(level));
+        assert_eq!((occupied.least(), occupied.some), (None, 0));
+    }
+}
