@@ -1,0 +1,181 @@
+//! Who is measured, and how a program is run by one of them.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use sys::process::{RequestsToEnd, end_with_this_thread};
+
+use crate::coroutines::May;
+use crate::programs::Program;
+use crate::pthreads::Pthreads;
+use crate::rowlock::Rowlock;
+
+/// The argument by which this program is told to carry out one program.
+pub(crate) const HIDDEN: &str = "--carry-out";
+
+/// What makes threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum System {
+    Rowlock,
+    Pthreads,
+    /// Boost.Fiber with stacks of 64 KiB that are used again, and no guards.
+    BoostPooled,
+    /// Boost.Fiber as it is by default.
+    Boost,
+    Go,
+    May,
+}
+
+/// A system on one CPU, or on all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Contender {
+    name: &'static str,
+    pub(crate) system: System,
+    pub(crate) on_all: bool,
+}
+
+/// All contenders.
+pub(crate) const ALL: [Contender; 10] = [
+    Contender { name: "rowlock", system: System::Rowlock, on_all: false },
+    Contender { name: "pthreads", system: System::Pthreads, on_all: false },
+    Contender { name: "boost-pooled", system: System::BoostPooled, on_all: false },
+    Contender { name: "boost", system: System::Boost, on_all: false },
+    Contender { name: "go", system: System::Go, on_all: false },
+    Contender { name: "may", system: System::May, on_all: false },
+    Contender { name: "rowlock-all", system: System::Rowlock, on_all: true },
+    Contender { name: "pthreads-all", system: System::Pthreads, on_all: true },
+    Contender { name: "go-all", system: System::Go, on_all: true },
+    Contender { name: "may-all", system: System::May, on_all: true },
+];
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}
+
+impl FromStr for Contender {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Contender, String> {
+        let named = ALL.into_iter().find(|contender| contender.name == text);
+        named.ok_or_else(|| format!("there is no such contender; there are {}", ALL.map(|one| one.name).join(", ")))
+    }
+}
+
+impl Contender {
+    /// How many kernel threads run its threads, where it is not the kernel that does.
+    fn workers(self) -> usize {
+        if self.on_all { sys::cpus::usable() as usize } else { 1 }
+    }
+
+    /// What a run of a program costs, roughly, as a multiple of ours: it is repeated less often.
+    pub(crate) fn slowness(self) -> usize {
+        match (self.system, self.on_all) {
+            (System::Rowlock, false) => 1,
+            (System::Rowlock, true) | (System::BoostPooled | System::Go, _) => 5,
+            (System::Boost, _) | (System::May, false) => 20,
+            (System::Pthreads, _) | (System::May, true) => 100,
+        }
+    }
+
+    /// Carries a program out here; prints what was measured.
+    pub(crate) fn carry_out(self, program: Program) -> anyhow::Result<()> {
+        match self.system {
+            System::Rowlock => program.carry_out::<Rowlock>(self.workers()),
+            System::Pthreads => program.carry_out::<Pthreads>(self.workers()),
+            System::May => program.carry_out::<May>(self.workers()),
+            System::Boost | System::BoostPooled | System::Go => bail!("it has a program of its own"),
+        }
+    }
+
+    /// The program of its own, its source, and the command that makes it.
+    fn peer(self) -> Option<(PathBuf, Command)> {
+        let program = |name: &str| Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let source = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/fibers/peers").join(name);
+        match self.system {
+            System::Boost | System::BoostPooled => {
+                let mut command = Command::new("g++");
+                command.args(["-O2", "-std=c++17", "-pthread", "-o"]).arg(program("fibers-boost"));
+                command.arg(source("boost.cpp")).args(["-lboost_fiber", "-lboost_context"]);
+                Some((program("fibers-boost"), command))
+            }
+            System::Go => {
+                let mut command = Command::new("go");
+                command.args(["build", "-o"]).arg(program("fibers-go")).arg(source("goroutines.go"));
+                Some((program("fibers-go"), command))
+            }
+            _ => None,
+        }
+    }
+
+    /// Builds its program, if it has one.
+    ///
+    /// # Errors
+    /// In words, where that cannot be done here.
+    pub(crate) fn build(self) -> Result<(), String> {
+        let Some((_, mut command)) = self.peer() else { return Ok(()) };
+        let compiler = command.get_program().to_string_lossy().into_owned();
+        let output = command.output().map_err(|why| format!("there is no {compiler}: {why}"))?;
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let line = || text.lines().find(|line| line.contains("error")).or(text.lines().last());
+        if output.status.success() { Ok(()) } else { Err(line().unwrap_or("its compiler failed").trim().to_owned()) }
+    }
+
+    fn command(self, program: Program) -> anyhow::Result<Command> {
+        let mut command = match self.peer() {
+            Some((path, _)) => Command::new(path),
+            None => Command::new(std::env::current_exe()?),
+        };
+        match self.system {
+            System::Boost => _ = command.arg("default"),
+            System::BoostPooled => _ = command.arg("pooled"),
+            // With one CPU to run on it would see that by itself.
+            System::Go => (),
+            _ => _ = command.args([HIDDEN, self.name]),
+        }
+        command.args(program.words());
+        Ok(command)
+    }
+
+    /// Runs a program in a process of its own, for so long at most.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub(crate) fn run(self, program: Program, patience: Duration) -> anyhow::Result<Vec<(String, f64)>> {
+        let mut command = self.command(program)?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        end_with_this_thread(&mut command, RequestsToEnd::Obey);
+        // What is started inherits it.
+        let pinned = if self.on_all { None } else { Some(sys::cpus::pin(sys::cpus::allowed()?[0])?) };
+        let mut child = command.spawn().context("it cannot be started")?;
+        drop(pinned);
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if began.elapsed() > patience {
+                child.kill()?;
+                child.wait()?;
+                bail!("took more than {} s", patience.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let mut said = String::new();
+        child.stderr.take().context("it has no output")?.read_to_string(&mut said)?;
+        ensure!(status.success(), "{status}, {}", said.lines().next().unwrap_or("without a word"));
+        let mut text = String::new();
+        child.stdout.take().context("it has no output")?.read_to_string(&mut text)?;
+        let line = |line: &str| {
+            let (name, value) = line.split_once(' ').with_context(|| format!("it printed `{line}`"))?;
+            Ok((name.to_owned(), value.parse()?))
+        };
+        text.lines().map(line).collect()
+    }
+}

@@ -1,0 +1,72 @@
+//! The coroutines of the crate `may`.
+#![allow(
+    unsafe_code,
+    reason = "its functions promise not to overflow their stacks, nor to keep references to thread-locals"
+)]
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use may::coroutine;
+use may::sync::{Condvar, Mutex, mpsc};
+
+use crate::programs::{Program, Setup, Threads, Words};
+
+pub(crate) struct May;
+
+static LOCKS: LazyLock<[Mutex<Words>; 2]> = LazyLock::new(Default::default);
+static TURN: LazyLock<(Mutex<bool>, Condvar)> = LazyLock::new(Default::default);
+
+impl Threads for May {
+    type Handle = coroutine::JoinHandle<()>;
+
+    fn run(setup: Setup, main: impl FnOnce() + Send + 'static) {
+        may::config().set_workers(setup.workers);
+        // Who yields there comes next again: nobody else would get to wait.
+        if matches!(setup.program, Program::Blocked { .. }) { main() } else { Self::join(Self::spawn(main)) }
+    }
+
+    fn spawn(function: impl FnOnce() + Send + 'static) -> Self::Handle {
+        // SAFETY: the programs need little stack, and no thread-locals.
+        unsafe { coroutine::spawn(function) }
+    }
+
+    fn join(handle: Self::Handle) {
+        if let Err(panic) = handle.join() {
+            std::panic::resume_unwind(panic)
+        }
+    }
+
+    fn yield_now() {
+        if coroutine::is_coroutine() { coroutine::yield_now() } else { std::thread::sleep(Duration::from_millis(1)) }
+    }
+
+    fn edit(which: usize, then: impl FnOnce(&mut Words)) {
+        if let Ok(mut words) = LOCKS[which].lock() {
+            then(&mut words);
+        }
+    }
+
+    fn take_turns(me: bool, times: usize) {
+        let Ok(mut turn) = TURN.0.lock() else { return };
+        for _ in 0..times {
+            while *turn != me {
+                let Ok(again) = TURN.1.wait(turn) else { return };
+                turn = again;
+            }
+            *turn = !me;
+            TURN.1.notify_one();
+        }
+    }
+
+    fn pass(times: usize) {
+        let ((messages, incoming), (answers, back)) = (mpsc::channel(), mpsc::channel());
+        let other = Self::spawn(move || incoming.iter().for_each(|message: usize| _ = answers.send(message)));
+        for number in 0..times {
+            let _ = messages.send(number);
+            let _ = back.recv();
+        }
+        drop(messages);
+        Self::join(other);
+    }
+}

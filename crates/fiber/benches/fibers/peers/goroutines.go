@@ -1,0 +1,220 @@
+// The programs of programs.rs in Go: goroutines PROGRAM NUMBER...
+// What is measured goes to standard output, a name and a number a line. A goroutine has no handle: those that are waited for close a channel, the others are
+// counted by a WaitGroup.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var locks [2]sync.Mutex
+var words [2][16]uint64
+
+func editAll(which int, number uint64) {
+	locks[which].Lock()
+	for i := range words[which] {
+		words[which][i] += number
+	}
+	locks[which].Unlock()
+}
+
+func once(threads int) time.Duration {
+	words = [2][16]uint64{}
+	start := time.Now()
+	var all sync.WaitGroup
+	all.Add(threads)
+	var before chan struct{}
+	for number := 0; number < threads; number++ {
+		var mine, awaited chan struct{}
+		switch number % 16 {
+		case 14:
+			mine = make(chan struct{})
+		case 15:
+			awaited = before
+		}
+		go func() {
+			editAll(number%2, uint64(number))
+			if awaited != nil {
+				<-awaited
+			}
+			if mine != nil {
+				close(mine)
+			}
+			all.Done()
+		}()
+		before = mine
+	}
+	all.Wait()
+	took := time.Since(start)
+	for which := range words {
+		sum := uint64(0)
+		for number := which; number < threads; number += 2 {
+			sum += uint64(number)
+		}
+		for _, word := range words[which] {
+			if word != sum {
+				fmt.Fprintln(os.Stderr, "the sums are wrong")
+				os.Exit(1)
+			}
+		}
+	}
+	return took
+}
+
+func sample(name string, times int, run func()) {
+	var samples []float64
+	for i := 0; i < 7; i++ {
+		start := time.Now()
+		run()
+		samples = append(samples, float64(time.Since(start).Nanoseconds())/float64(times))
+	}
+	sort.Float64s(samples)
+	fmt.Printf("%s %.3f\n", name, samples[3])
+}
+
+func two(function func(me int)) {
+	var both sync.WaitGroup
+	both.Add(2)
+	for me := range 2 {
+		go func() {
+			function(me)
+			both.Done()
+		}()
+	}
+	both.Wait()
+}
+
+func operations(times int) {
+	sample("create-join", times, func() {
+		for range times {
+			ended := make(chan struct{})
+			go func() { close(ended) }()
+			<-ended
+		}
+	})
+	batches := (times + 999) / 1000
+	sample("create-many", batches*1000, func() {
+		for range batches {
+			var all sync.WaitGroup
+			all.Add(1000)
+			for range 1000 {
+				go func() { all.Done() }()
+			}
+			all.Wait()
+		}
+	})
+	sample("yield", 2*times, func() {
+		two(func(int) {
+			for range times {
+				runtime.Gosched()
+			}
+		})
+	})
+	sample("lock-unlock", 10*times, func() {
+		for range 10 * times {
+			locks[1].Lock()
+			words[1][0]++
+			locks[1].Unlock()
+		}
+	})
+	var lock sync.Mutex
+	changed := sync.NewCond(&lock)
+	turn := 0
+	sample("condvar", 2*times, func() {
+		two(func(me int) {
+			lock.Lock()
+			for range times {
+				for turn != me {
+					changed.Wait()
+				}
+				turn = 1 - me
+				changed.Signal()
+			}
+			lock.Unlock()
+		})
+	})
+	sample("channel", 2*times, func() {
+		messages, answers := make(chan int, 1), make(chan int, 1)
+		go func() {
+			for message := range messages {
+				answers <- message
+			}
+		}()
+		for number := range times {
+			messages <- number
+			<-answers
+		}
+		close(messages)
+	})
+}
+
+func kilobytes(path, key string) float64 {
+	text, _ := os.ReadFile(path)
+	for _, line := range strings.Split(string(text), "\n") {
+		if rest, found := strings.CutPrefix(line, key); found {
+			number, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return number
+		}
+	}
+	return 0
+}
+
+func look() [3]float64 {
+	return [3]float64{
+		kilobytes("/proc/self/status", "VmRSS:"),
+		kilobytes("/proc/self/status", "VmSize:"),
+		-kilobytes("/proc/meminfo", "MemFree:"),
+	}
+}
+
+func blocked(threads int) {
+	var started atomic.Int64
+	var all sync.WaitGroup
+	all.Add(threads)
+	before := look()
+	locks[0].Lock()
+	for range threads {
+		go func() {
+			started.Add(1)
+			locks[0].Lock()
+			words[0][0]++
+			locks[0].Unlock()
+			all.Done()
+		}()
+	}
+	for started.Load() < int64(threads) {
+		runtime.Gosched()
+	}
+	// The last may be about to wait.
+	time.Sleep(50 * time.Millisecond)
+	after := look()
+	for i, name := range []string{"resident", "virtual", "machine"} {
+		fmt.Printf("%s %.3f\n", name, (after[i]-before[i])*1024/float64(threads))
+	}
+	locks[0].Unlock()
+	all.Wait()
+}
+
+func main() {
+	number, _ := strconv.Atoi(os.Args[2])
+	switch os.Args[1] {
+	case "study":
+		fmt.Printf("cold %.3f\n", float64(once(number).Nanoseconds())/1e3)
+		again, _ := strconv.Atoi(os.Args[3])
+		for range again {
+			fmt.Printf("warm %.3f\n", float64(once(number).Nanoseconds())/1e3)
+		}
+	case "operations":
+		operations(number)
+	case "blocked":
+		blocked(number)
+	}
+}

@@ -1,0 +1,248 @@
+//! The programs that are measured, the same for all that is written in Rust; the peers in other languages do as these do.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+/// What the study's threads edit.
+pub(crate) type Words = [u64; 16];
+
+/// How a system is started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    /// How many kernel threads run its threads.
+    pub(crate) workers: usize,
+    pub(crate) program: Program,
+}
+
+/// Threads of some kind, with two locks, each of which guards some words.
+pub(crate) trait Threads {
+    type Handle: Send + 'static;
+
+    /// What [`run`](Threads::run) does first is part of a program's first time: with others it is done when a process starts, or not ours to judge.
+    const IS_STARTED_FOR_US: bool = false;
+
+    /// Runs a function as a thread of this kind, to its end.
+    fn run(setup: Setup, main: impl FnOnce() + Send + 'static);
+
+    fn spawn(function: impl FnOnce() + Send + 'static) -> Self::Handle;
+
+    fn join(handle: Self::Handle);
+
+    fn yield_now();
+
+    /// Edits what one of the locks guards.
+    fn edit(which: usize, edit: impl FnOnce(&mut Words));
+
+    /// One of two threads that take turns, by a condition variable.
+    fn take_turns(me: bool, times: usize);
+
+    /// Sends so many messages to another thread, each when the last one's answer has come.
+    fn pass(times: usize);
+}
+
+/// Something to be measured in a process of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// The study's program with so many threads: once, and so many times more.
+    Study { threads: usize, again: usize },
+    /// Each operation by itself, so many times.
+    Operations { times: usize },
+    /// The memory of so many threads that wait for a lock.
+    Blocked { threads: usize },
+    /// The memory of so many threads that have not run yet.
+    Unstarted { threads: usize },
+}
+
+impl Program {
+    /// As a program's arguments.
+    pub(crate) fn words(self) -> Vec<String> {
+        let (name, numbers) = match self {
+            Program::Study { threads, again } => ("study", vec![threads, again]),
+            Program::Operations { times } => ("operations", vec![times]),
+            Program::Blocked { threads } => ("blocked", vec![threads]),
+            Program::Unstarted { threads } => ("unstarted", vec![threads]),
+        };
+        std::iter::once(name.to_owned()).chain(numbers.iter().map(usize::to_string)).collect()
+    }
+
+    /// From a program's arguments.
+    pub(crate) fn read(words: &[String]) -> anyhow::Result<Program> {
+        let [name, numbers @ ..] = words else { bail!("no program is named") };
+        let numbers: Vec<usize> = numbers.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+        Ok(match (name.as_str(), numbers.as_slice()) {
+            ("study", &[threads, again]) => Program::Study { threads, again },
+            ("operations", &[times]) => Program::Operations { times },
+            ("blocked", &[threads]) => Program::Blocked { threads },
+            ("unstarted", &[threads]) => Program::Unstarted { threads },
+            _ => bail!("there is no program `{}`", words.join(" ")),
+        })
+    }
+
+    /// Measures, and prints what came out: a name and a number a line.
+    pub(crate) fn carry_out<S: Threads>(self, workers: usize) -> anyhow::Result<()> {
+        let setup = Setup { workers, program: self };
+        let started = Instant::now();
+        let (sender, results) = std::sync::mpsc::channel();
+        S::run(setup, move || {
+            let began = if S::IS_STARTED_FOR_US { started } else { Instant::now() };
+            let results = match self {
+                Program::Study { threads, again } => study::<S>(began, threads, again),
+                Program::Operations { times } => Ok(operations::<S>(times)),
+                Program::Blocked { threads } => blocked::<S>(threads),
+                Program::Unstarted { threads } => unstarted::<S>(threads),
+            };
+            let _ = sender.send(results);
+        });
+        for (name, value) in results.recv().context("it has not come to its end")?? {
+            println!("{name} {value:.3}");
+        }
+        Ok(())
+    }
+}
+
+/// What was measured, by name.
+pub(crate) type Results = Vec<(&'static str, f64)>;
+
+/// The program of the study (Patel, Hidalgo and Ismail, "Thread Scheduling"): half of the threads take one lock and edit what it guards, half the other; each
+/// sixteenth waits for the one before it, and who made them all waits for the others. In microseconds.
+fn study<S: Threads>(began: Instant, threads: usize, again: usize) -> anyhow::Result<Results> {
+    once::<S>(threads)?;
+    let mut results = vec![("cold", began.elapsed().as_secs_f64() * 1e6)];
+    for _ in 0..again {
+        results.push(("warm", once::<S>(threads)?.as_secs_f64() * 1e6));
+    }
+    Ok(results)
+}
+
+fn once<S: Threads>(threads: usize) -> anyhow::Result<Duration> {
+    (0..2).for_each(|which| S::edit(which, |words| words.fill(0)));
+    let began = Instant::now();
+    let mut handles: Vec<Option<S::Handle>> = Vec::with_capacity(threads);
+    for number in 0..threads {
+        let before = if number % 16 == 15 { handles[number - 1].take() } else { None };
+        handles.push(Some(S::spawn(move || {
+            S::edit(number % 2, |words| words.iter_mut().for_each(|word| *word += number as u64));
+            if let Some(before) = before {
+                S::join(before);
+            }
+        })));
+    }
+    handles.into_iter().flatten().for_each(S::join);
+    let took = began.elapsed();
+    for which in 0..2 {
+        let sum = (0..threads as u64).skip(which).step_by(2).sum();
+        let mut words = [0; 16];
+        S::edit(which, |they| words = *they);
+        ensure!(words == [sum; 16], "with {threads} threads the sums are wrong: {words:?} for {sum}");
+    }
+    Ok(took)
+}
+
+/// How often each operation is measured; what counts is the middle.
+const SAMPLES: usize = 7;
+
+/// Nanoseconds for each operation.
+fn operations<S: Threads>(times: usize) -> Results {
+    fn sample(name: &'static str, times: usize, mut run: impl FnMut()) -> (&'static str, f64) {
+        let mut samples: Vec<f64> = (0..SAMPLES)
+            .map(|_| {
+                let began = Instant::now();
+                run();
+                began.elapsed().as_secs_f64() * 1e9 / times as f64
+            })
+            .collect();
+        samples.sort_by(f64::total_cmp);
+        (name, samples[SAMPLES / 2])
+    }
+    let two = |function: fn(bool, usize)| {
+        let threads = [false, true].map(|me| S::spawn(move || function(me, times)));
+        threads.into_iter().for_each(S::join);
+    };
+    let yields = |_, times| (0..times).for_each(|_| S::yield_now());
+    vec![
+        sample("create-join", times, || (0..times).for_each(|_| S::join(S::spawn(|| ())))),
+        sample("create-many", times.div_ceil(1000) * 1000, || {
+            for _ in 0..times.div_ceil(1000) {
+                let handles: Vec<_> = (0..1000).map(|_| S::spawn(|| ())).collect();
+                handles.into_iter().for_each(S::join);
+            }
+        }),
+        sample("yield", 2 * times, || two(yields)),
+        sample("lock-unlock", 10 * times, || (0..10 * times).for_each(|_| S::edit(1, |words| words[0] += 1))),
+        sample("condvar", 2 * times, || two(S::take_turns)),
+        sample("channel", 2 * times, || S::pass(times)),
+    ]
+}
+
+fn blocked<S: Threads>(threads: usize) -> anyhow::Result<Results> {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let mut handles: Vec<Option<S::Handle>> = (0..threads).map(|_| None).collect();
+    let before = Memory::now()?;
+    let mut after = Err(anyhow::anyhow!("it was not measured"));
+    S::edit(0, |_| {
+        for handle in &mut handles {
+            *handle = Some(S::spawn(|| {
+                STARTED.fetch_add(1, Relaxed);
+                S::edit(0, |words| words[0] += 1);
+            }));
+        }
+        while STARTED.load(Relaxed) < threads {
+            S::yield_now();
+        }
+        // Where others run on other CPUs, the last of them may not wait yet.
+        std::thread::sleep(Duration::from_millis(50));
+        after = Memory::now();
+    });
+    handles.into_iter().flatten().for_each(S::join);
+    Ok(after?.since(before, threads))
+}
+
+fn unstarted<S: Threads>(threads: usize) -> anyhow::Result<Results> {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let mut handles: Vec<Option<S::Handle>> = (0..threads).map(|_| None).collect();
+    let before = Memory::now()?;
+    for handle in &mut handles {
+        *handle = Some(S::spawn(|| _ = STARTED.fetch_add(1, Relaxed)));
+    }
+    let after = Memory::now()?;
+    let started = STARTED.load(Relaxed);
+    handles.into_iter().flatten().for_each(S::join);
+    ensure!(started == 0, "{started} had run already");
+    Ok(after.since(before, threads))
+}
+
+/// What there was at a moment, in bytes.
+struct Memory {
+    resident: f64,
+    address_space: f64,
+    /// Of the whole machine, with what the kernel takes for itself.
+    free: f64,
+}
+
+impl Memory {
+    fn now() -> anyhow::Result<Memory> {
+        let kilobytes = |file: &str, key: &str| -> anyhow::Result<f64> {
+            let text = std::fs::read_to_string(file).with_context(|| file.to_owned())?;
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            let number = line.and_then(|line| line.split_whitespace().next()).context("it tells no memory")?;
+            Ok(number.parse::<f64>()? * 1024.0)
+        };
+        Ok(Memory {
+            free: kilobytes("/proc/meminfo", "MemFree:")?,
+            resident: kilobytes("/proc/self/status", "VmRSS:")?,
+            address_space: kilobytes("/proc/self/status", "VmSize:")?,
+        })
+    }
+
+    fn since(&self, before: Memory, threads: usize) -> Results {
+        let each = |bytes: f64| bytes / threads as f64;
+        vec![
+            ("resident", each(self.resident - before.resident)),
+            ("virtual", each(self.address_space - before.address_space)),
+            ("machine", each(before.free - self.free)),
+        ]
+    }
+}

@@ -1,0 +1,118 @@
+//! POSIX threads as they are by default, with their locks and condition variables. They have no channels: the standard library's is taken.
+#![allow(unsafe_code, reason = "they are the C library's")]
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::sync::mpsc::sync_channel;
+
+use libc::{pthread_cond_t, pthread_mutex_t, pthread_t};
+
+use crate::programs::{Setup, Threads, Words};
+
+pub(crate) struct Pthreads;
+
+struct Lock<T> {
+    mutex: UnsafeCell<pthread_mutex_t>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is touched with the mutex held.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+impl<T> Lock<T> {
+    const fn new(value: T) -> Lock<T> {
+        Lock { mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), value: UnsafeCell::new(value) }
+    }
+
+    fn with<R>(&self, then: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: a mutex that was initialised, and held by us in between.
+        unsafe {
+            libc::pthread_mutex_lock(self.mutex.get());
+            let result = then(&mut *self.value.get());
+            libc::pthread_mutex_unlock(self.mutex.get());
+            result
+        }
+    }
+}
+
+struct Condition(UnsafeCell<pthread_cond_t>);
+
+// SAFETY: it is there to be shared.
+unsafe impl Sync for Condition {}
+
+static LOCKS: [Lock<Words>; 2] = [const { Lock::new([0; 16]) }; 2];
+static TURN: Lock<bool> = Lock::new(false);
+static CHANGED: Condition = Condition(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER));
+
+extern "C" fn begin<F: FnOnce()>(function: *mut c_void) -> *mut c_void {
+    // SAFETY: it is the box that was passed on.
+    unsafe { Box::from_raw(function.cast::<F>())() };
+    std::ptr::null_mut()
+}
+
+impl Threads for Pthreads {
+    type Handle = pthread_t;
+
+    fn run(_: Setup, main: impl FnOnce() + Send + 'static) {
+        main();
+    }
+
+    fn spawn(function: impl FnOnce() + Send + 'static) -> pthread_t {
+        fn create<F: FnOnce()>(function: F) -> Result<pthread_t, i32> {
+            let mut thread = 0;
+            let function = Box::into_raw(Box::new(function)).cast();
+            // SAFETY: the function is the new thread's.
+            match unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), begin::<F>, function) } {
+                0 => Ok(thread),
+                why => Err(why),
+            }
+        }
+        match create(function) {
+            Ok(thread) => thread,
+            Err(why) => {
+                eprintln!("pthread_create: {}", std::io::Error::from_raw_os_error(why));
+                std::process::exit(1)
+            }
+        }
+    }
+
+    fn join(thread: pthread_t) {
+        // SAFETY: it is joined once.
+        unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
+    }
+
+    fn yield_now() {
+        std::thread::yield_now();
+    }
+
+    fn edit(which: usize, edit: impl FnOnce(&mut Words)) {
+        LOCKS[which].with(edit);
+    }
+
+    fn take_turns(me: bool, times: usize) {
+        TURN.with(|turn| {
+            for _ in 0..times {
+                while *turn != me {
+                    // SAFETY: we hold the mutex.
+                    unsafe { libc::pthread_cond_wait(CHANGED.0.get(), TURN.mutex.get()) };
+                    // The other has changed it.
+                    std::hint::black_box(&mut *turn);
+                }
+                *turn = !me;
+                // SAFETY: it was initialised.
+                unsafe { libc::pthread_cond_signal(CHANGED.0.get()) };
+            }
+        });
+    }
+
+    fn pass(times: usize) {
+        let ((messages, incoming), (answers, back)) = (sync_channel(1), sync_channel(1));
+        let other = Self::spawn(move || incoming.iter().for_each(|message: usize| _ = answers.send(message)));
+        for number in 0..times {
+            let _ = messages.send(number);
+            let _ = back.recv();
+        }
+        drop(messages);
+        Self::join(other);
+    }
+}

@@ -1,0 +1,163 @@
+//! Tables of what was measured, and whether it is what was asked for.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::contenders::{Contender, System};
+use crate::ratio::{Ratio, median};
+
+/// What was measured, by contender, program and figure: one value for each round in which it came to its end.
+#[derive(Default)]
+pub(crate) struct Figures {
+    values: BTreeMap<(String, String, String), Vec<f64>>,
+    /// Programs that did not come to their end, and why.
+    failures: BTreeMap<(String, String), String>,
+}
+
+impl Figures {
+    /// Adds what a round has measured: of several values of one name the middle.
+    pub(crate) fn add(&mut self, contender: Contender, program: &str, results: &[(String, f64)]) {
+        let mut of: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        results.iter().for_each(|(name, value)| of.entry(name).or_default().push(*value));
+        for (name, values) in of {
+            let key = (contender.to_string(), program.to_owned(), name.to_owned());
+            self.values.entry(key).or_default().push(median(&values));
+        }
+    }
+
+    pub(crate) fn fail(&mut self, contender: Contender, program: &str, why: String) {
+        self.failures.insert((contender.to_string(), program.to_owned()), why);
+    }
+
+    pub(crate) fn has_failed(&self, contender: Contender, program: &str) -> bool {
+        self.failures.contains_key(&(contender.to_string(), program.to_owned()))
+    }
+
+    /// All failures, a sentence each.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
+        self.failures.iter().map(|((contender, program), why)| format!("{contender}, {program}: {why}"))
+    }
+
+    fn rounds(&self, contender: Contender, program: &str, name: &str) -> Option<&[f64]> {
+        if self.has_failed(contender, program) {
+            return None;
+        }
+        self.values.get(&(contender.to_string(), program.to_owned(), name.to_owned())).map(Vec::as_slice)
+    }
+
+    pub(crate) fn middle(&self, contender: Contender, program: &str, name: &str) -> Option<f64> {
+        self.rounds(contender, program, name).map(median)
+    }
+
+    /// How many times as long another takes as this one.
+    fn times(&self, contender: Contender, other: Contender, program: &str, name: &str) -> Option<Ratio> {
+        Ratio::of(self.rounds(other, program, name)?, self.rounds(contender, program, name)?)
+    }
+
+    /// The program of the study: microseconds, cold and warm, for each number of threads.
+    pub(crate) fn study(&self, contenders: &[Contender], threads: &[usize]) -> String {
+        let counts = threads.iter().map(|count| format!(" {count} |")).collect::<String>();
+        let mut text = format!("| us, cold / warm |{counts} x pthreads at 2000, cold | warm |\n");
+        let _ = writeln!(text, "|---|{}---|---|", "---|".repeat(threads.len()));
+        for &contender in contenders {
+            let _ = write!(text, "| {contender} |");
+            for count in threads {
+                let program = format!("study {count}");
+                let of = |name| self.middle(contender, &program, name).map_or("-".to_owned(), short);
+                let _ = write!(text, " {} / {} |", of("cold"), of("warm"));
+            }
+            for name in ["cold", "warm"] {
+                let ratio = self.pthreads(contenders, name).and_then(|pthreads| {
+                    let ratio = self.times(contender, pthreads, "study 2000", name)?;
+                    Some(match ratio.interval {
+                        Some((low, high)) => format!("{} [{}, {}]", short(ratio.mean), short(low), short(high)),
+                        None => short(ratio.mean),
+                    })
+                });
+                let _ = write!(text, " {} |", ratio.unwrap_or("-".to_owned()));
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Whichever POSIX threads are faster at 2000: that is to our disadvantage.
+    fn pthreads(&self, contenders: &[Contender], name: &str) -> Option<Contender> {
+        let all = contenders.iter().copied().filter(|contender| contender.system == System::Pthreads);
+        all.filter_map(|contender| Some((contender, self.middle(contender, "study 2000", name)?)))
+            .min_by(|one, other| one.1.total_cmp(&other.1))
+            .map(|(contender, _)| contender)
+    }
+
+    /// Figures of some programs, a column each.
+    pub(crate) fn table(&self, contenders: &[Contender], columns: &[(&str, &str, &str)]) -> String {
+        let heads = columns.iter().map(|(head, ..)| format!(" {head} |")).collect::<String>();
+        let mut text = format!("| |{heads}\n|---|{}\n", "---|".repeat(columns.len()));
+        for &contender in contenders {
+            let figures: Vec<_> =
+                columns.iter().map(|(_, program, name)| self.middle(contender, program, name)).collect();
+            if figures.iter().any(Option::is_some) {
+                let figures = figures.iter().map(|figure| figure.map_or("-".to_owned(), short));
+                let _ = writeln!(text, "| {contender} | {} |", figures.collect::<Vec<_>>().join(" | "));
+            }
+        }
+        text
+    }
+
+    /// What was to be reached, and whether it was.
+    pub(crate) fn goals(&self, contenders: &[Contender], threads: &[usize]) -> String {
+        let mut text = String::new();
+        let mut say = |what: String, met: bool| {
+            let _ = writeln!(text, "| {what} | {} |", if met { "met" } else { "**missed**" });
+        };
+        let Some(&ours) = contenders.iter().find(|one| one.system == System::Rowlock && !one.on_all) else {
+            return text;
+        };
+        for (program, name, at_most, unit) in [
+            ("study 2000", "warm", 150.0, "us: 2000 threads of the study, warm"),
+            ("study 2000", "cold", 1_000.0, "us: the same, cold"),
+            ("operations", "create-join", 45.0, "ns: create and join"),
+            ("operations", "yield", 10.0, "ns: yield"),
+            ("operations", "lock-unlock", 2.0, "ns: lock and unlock"),
+            ("operations", "condvar", 20.0, "ns: hand-off by a condition variable"),
+            ("blocked", "resident", 4_300.0, "bytes resident: a blocked fiber"),
+            ("unstarted", "resident", 200.0, "bytes resident: one that has not started"),
+        ] {
+            if let Some(value) = self.middle(ours, program, name) {
+                say(format!("{at_most:.0} {unit} | {}", short(value)), value <= at_most);
+            }
+        }
+        for (name, at_least) in [("warm", 500.0), ("cold", 200.0)] {
+            let pthreads = self.pthreads(contenders, name);
+            if let Some(ratio) = pthreads.and_then(|other| self.times(ours, other, "study 2000", name)) {
+                let what = format!("{at_least} times as fast as POSIX threads with 2000, {name} | {:.0}", ratio.mean);
+                say(what, ratio.mean >= at_least);
+            }
+        }
+        for (count, name) in threads.iter().flat_map(|count| [(count, "cold"), (count, "warm")]) {
+            let program = format!("study {count}");
+            let others = contenders.iter().filter(|one| !matches!(one.system, System::Rowlock | System::Pthreads));
+            let best = others
+                .filter_map(|&other| Some((other, self.times(ours, other, &program, name)?)))
+                .min_by(|one, other| one.1.mean.total_cmp(&other.1.mean));
+            if let Some((other, ratio)) = best {
+                say(
+                    format!("ahead of all peers with {count}, {name} | {ratio} times as fast as {other}"),
+                    ratio.mean > 1.0,
+                );
+            }
+        }
+        if text.is_empty() { text } else { format!("| goal | reached | |\n|---|---|---|\n{text}") }
+    }
+}
+
+/// A number in three digits or four.
+fn short(value: f64) -> String {
+    match value.abs() {
+        size if size < 9.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        size if size < 9_999.5 => format!("{value:.0}"),
+        size if size < 999_500.0 => format!("{:.0}k", value / 1e3),
+        _ => format!("{:.2}M", value / 1e6),
+    }
+}
