@@ -320,14 +320,14 @@ impl Worker {
         self.turn_is_over(Some(me));
         let thread = ThreadId(me.number.get());
         me.state.set(State::Ready);
-        let next = self.ready(|ready| {
-            ready.queue(thread);
-            self.take(ready)
+        let next = self.ready(|ready| match &self.chance {
+            None => ready.make_way(thread),
+            Some(chance) => {
+                ready.queue(thread);
+                chance.take(ready).unwrap_or(thread)
+            }
         });
-        match next {
-            Some(next) => self.change(me, self.core().records.get(next.0)),
-            None => unreachable!("it is in the queue itself"),
-        }
+        self.change(me, self.core().records.get(next.0));
         if me.cancelled.get() && self.is_to_unwind(me) {
             crate::ending::unwind();
         }
