@@ -43,7 +43,8 @@ impl Threads for Rowlock {
     }
 
     fn edit(which: usize, edit: impl FnOnce(&mut Words)) {
-        edit(&mut or_stop(LOCKS[which].lock()));
+        let mut words = or_stop(LOCKS[which].lock());
+        edit(&mut words);
     }
 
     fn take_turns(me: bool, times: usize) {
