@@ -1,10 +1,11 @@
 //! Today: whether the advice of the barrier paper, to spin for a little more than twice CS while there are fewer threads than twice the
 //! CPUs, holds on the kernels that came after it, and what should take its place.
 //!
-//! [`grid`] says what is run, [`answer`] what follows from it, and [`text`] tells it to people. Everything is simulated.
+//! [`grid`] says what is run, [`answer`] what follows from it, [`text`] tells it to people, and [`plot`] draws it. Everything is simulated.
 
 pub mod answer;
 pub mod grid;
+pub mod plot;
 pub mod text;
 
 /// What it is called on the command line.

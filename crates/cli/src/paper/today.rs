@@ -5,13 +5,13 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use lab::experiment::{self, Finished};
-use lab::folder::Folder;
+use lab::folder::{self, Folder};
 use lab::manifest::Provenance;
 use lab::plan::Plan;
 use lab::report;
 use lab::timestamp::Timestamp;
 use lab::today::answer::Answer;
-use lab::today::{NAME, SHOWS, SOURCE, TAKES, grid, text};
+use lab::today::{NAME, SHOWS, SOURCE, TAKES, grid, plot, text};
 use lab::two_worlds::TwoWorlds;
 use scenario::Scenario;
 
@@ -59,8 +59,11 @@ pub(super) fn run(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    let Finished { report, error, .. } = finished.map_err(unwritable)?;
+    let Finished { report, manifest, histories, error, .. } = finished.map_err(unwritable)?;
     let answer = Answer::new(&report);
+    folder.write_text(plot::FILE, &plot::render(&answer.speeds)).map_err(unwritable)?;
+    let page = report::html::render_today(&answer, &manifest, &histories);
+    folder.write_text(folder::PAGE, &page).map_err(unwritable)?;
     print(&match arguments.format {
         TextOrJson::Text => text::render(&answer),
         TextOrJson::Json => report::json::render(&answer).context("cannot write the answer").map_err(Stop::Failed)?,

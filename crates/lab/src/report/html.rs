@@ -23,6 +23,7 @@ use crate::manifest::Manifest;
 use crate::paper::judgement::Judgement;
 use crate::plot::svg::escape;
 use crate::states::History;
+use crate::today::{self, answer::Answer};
 use crate::words;
 
 /// The whole page. The same report, manifest and histories give the same bytes.
@@ -33,6 +34,20 @@ pub fn render(report: &Report, manifest: &Manifest, histories: &[History]) -> St
 /// The page of a paper: what it says and what came out here stand before all else.
 pub fn render_judged(judgement: &Judgement<'_>, manifest: &Manifest, histories: &[History]) -> String {
     with_first(Some(judgement::section(judgement)), judgement.report, manifest, histories)
+}
+
+/// The page of [`crate::today`]: the answer's drawing stands before all else.
+pub fn render_today(answer: &Answer<'_>, manifest: &Manifest, histories: &[History]) -> String {
+    let charts =
+        today::plot::charts(&answer.speeds).into_iter().map(|(caption, chart)| plots::figure(&caption, &chart));
+    let body = format!(
+        "<p>{}</p>\n{}",
+        page::sentence(
+            "How fast each rule is over blocking at once: the geometric mean over machines and mixes of jobs."
+        ),
+        plots::grid(&charts.collect::<Vec<_>>())
+    );
+    with_first(Some(page::Section { id: "answer", title: "Whether to spin", body }), answer.report, manifest, histories)
 }
 
 fn with_first(first: Option<page::Section>, report: &Report, manifest: &Manifest, histories: &[History]) -> String {

@@ -93,11 +93,14 @@ impl Natives {
                 self.is_native_no_more(end, CpuId(cpu as u32));
             }
         }
-        let levels = self.set.iter().enumerate().filter_map(|(cpu, known)| {
-            let (_, buckets) = &**known.as_ref()?;
+        let levels = self.set.iter_mut().enumerate().filter_map(|(cpu, known)| {
+            let (_, buckets) = &mut **known.as_mut()?;
+            // It may not have been one for long, or be one only now: its pieces are to reach the end all the same.
+            buckets.add(Instant::ZERO, end, &[0]);
             Some((CpuId(cpu as u32), buckets.level(end, 0)))
         });
-        let set = if self.set.len() > MOST_CPUS { Vec::new() } else { levels.collect() };
+        let set: Vec<_> = levels.collect();
+        let set = if self.threads.len() > MOST_CPUS { Vec::new() } else { set };
         NativeCpus { count: self.buckets.level(end, 0), set }
     }
 }
