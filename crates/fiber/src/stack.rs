@@ -38,6 +38,12 @@ impl Stack {
         self.top.as_ptr()
     }
 
+    /// The stack, from when somebody begins there.
+    #[inline(always)]
+    pub(crate) fn begun(self) -> Stack {
+        Stack { shadow: Shadow::new(), ..self }
+    }
+
     /// How many bytes there are to use.
     pub(crate) fn size(&self) -> usize {
         self.size as usize - page_size()

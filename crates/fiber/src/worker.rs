@@ -551,7 +551,7 @@ impl Worker {
             Ok(stack) => stack,
             Err(why) => self.refuse(fiber, why)?,
         };
-        fiber.stack.set(Some(stack));
+        fiber.stack.set(Some(stack.begun()));
         fiber.home.set(Some(NonNull::from(self)));
         // SAFETY: nobody else has the stack.
         Some(unsafe { arch::fresh(stack.top()) })
@@ -637,6 +637,9 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
         // SAFETY: as with a change; and nothing is left on this stack.
         unsafe {
             here.shadow(next).enter();
+            if let Some(stack) = stack {
+                stack.shadow.forget();
+            }
             arch::leave(to)
         }
     }

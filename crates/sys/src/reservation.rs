@@ -3,6 +3,8 @@
 use std::io;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
 
@@ -21,7 +23,17 @@ const INSTALL: libc::c_int = 102;
 
 /// The size of a page, in bytes.
 pub fn page_size() -> usize {
-    rustix::param::page_size()
+    static SIZE: AtomicUsize = AtomicUsize::new(0);
+    match SIZE.load(Relaxed) {
+        0 => {
+            // The C library is asked, for Valgrind shows rustix no auxiliary vector that it could read.
+            // SAFETY: a question.
+            let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+            SIZE.store(size, Relaxed);
+            size
+        }
+        size => size,
+    }
 }
 
 /// So many bytes of address space, whole pages, to be read and written. They are zero at first, take no memory until they are touched, and nothing is set aside for them.

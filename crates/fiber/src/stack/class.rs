@@ -81,7 +81,7 @@ impl Class {
         // SAFETY: at most at the chunk's end.
         let top = unsafe { chunk.base().add(low + size) };
         arch::announce(chunk.base().addr().get() + low + page_size(), top.addr().get());
-        Ok(Stack { top, size: self.size, shadow: Shadow::new() })
+        Ok(Stack { top, size: self.size, shadow: Shadow::none() })
     }
 
     /// A new chunk; a smaller one where there is no room for a large one.
@@ -137,12 +137,6 @@ impl Class {
     #[cfg(test)]
     pub(super) fn free(&self) -> (usize, usize) {
         (self.warm.len(), self.cold.len())
-    }
-}
-
-impl Drop for Class {
-    fn drop(&mut self) {
-        self.warm.iter().chain(&self.cold).for_each(|stack| stack.shadow.forget());
     }
 }
 

@@ -5,14 +5,19 @@
 #[cfg(rowlock_tsan)]
 pub(crate) use self::on::Shadow;
 
-/// What the sanitizer knows of a stack.
+/// What the sanitizer knows of a stack from when a first fiber begins there until it is left.
 #[cfg(not(rowlock_tsan))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shadow;
 
 #[cfg(not(rowlock_tsan))]
 impl Shadow {
-    /// Of a new stack.
+    /// Of a stack where nobody has begun.
+    pub(crate) fn none() -> Shadow {
+        Shadow
+    }
+
+    /// Of one where somebody begins now.
     pub(crate) fn new() -> Shadow {
         Shadow
     }
@@ -26,7 +31,7 @@ impl Shadow {
     #[inline(always)]
     pub(crate) fn enter(self) {}
 
-    /// The stack is no more.
+    /// The stack was left, and another [entered](Shadow::enter).
     pub(crate) fn forget(self) {}
 }
 
@@ -45,6 +50,10 @@ mod on {
     pub(crate) struct Shadow(*mut c_void);
 
     impl Shadow {
+        pub(crate) fn none() -> Shadow {
+            Shadow(std::ptr::null_mut())
+        }
+
         pub(crate) fn new() -> Shadow {
             // SAFETY: it takes no more than memory.
             Shadow(unsafe { __tsan_create_fiber(0) })
@@ -62,7 +71,7 @@ mod on {
         }
 
         pub(crate) fn forget(self) {
-            // SAFETY: nobody runs on the stack, nor will.
+            // SAFETY: nobody goes on there.
             unsafe { __tsan_destroy_fiber(self.0) };
         }
     }

@@ -1,0 +1,79 @@
+//! Fibers that share plain memory, which only their turns, their joins and the ends of their runtimes order.
+//!
+//! It is a program of its own without a test harness, so that a race detector sees all that orders them even though the standard library is not
+//! instrumented: `./check --full` runs it under one, which is told of stacks by `--cfg rowlock_tsan`. Without that it is a test like others.
+#![allow(unsafe_code)] // Plain memory that fibers take turns at.
+
+use std::cell::UnsafeCell;
+
+use rowlock_fiber::{Mutex, run, spawn, yield_now};
+
+/// Memory that nothing but the fibers' order protects.
+struct Plain(UnsafeCell<[u64; 4]>);
+
+// SAFETY: its users take turns.
+unsafe impl Sync for Plain {}
+
+static TURNS: Plain = Plain(UnsafeCell::new([0; 4]));
+static LOCKED: Plain = Plain(UnsafeCell::new([0; 4]));
+static LOCK: Mutex<()> = Mutex::new(());
+
+fn add(memory: &Plain, index: usize) {
+    // SAFETY: nobody else is at it now; see each use.
+    unsafe { (*memory.0.get())[index] += 1 };
+}
+
+/// With one worker fibers take turns, so whatever one does between two yields is before or after what the others do.
+fn turns() {
+    run(|| {
+        let fiber = |index: usize| {
+            move || {
+                for _ in 0..200 {
+                    add(&TURNS, index % 4);
+                    yield_now();
+                }
+            }
+        };
+        let fibers: Vec<_> = (0..16).map(|index| spawn(fiber(index))).collect();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        // One after the other, on one stack.
+        for index in 0..5_000 {
+            spawn(move || add(&TURNS, index % 4)).join().unwrap();
+        }
+    });
+}
+
+/// A lock is kept across yields.
+fn locks() {
+    run(|| {
+        let fiber = |index: usize| {
+            move || {
+                for _ in 0..100 {
+                    let guard = LOCK.lock().unwrap();
+                    add(&LOCKED, index % 4);
+                    yield_now();
+                    add(&LOCKED, index % 4);
+                    drop(guard);
+                }
+            }
+        };
+        let fibers: Vec<_> = (0..8).map(|index| spawn(fiber(index))).collect();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+}
+
+fn main() {
+    // Runtimes follow each other, on this thread and on others, and their stacks lie where those of earlier ones lay.
+    for _ in 0..3 {
+        turns();
+        locks();
+        let thread = std::thread::spawn(|| {
+            turns();
+            locks();
+        });
+        thread.join().unwrap();
+    }
+    // SAFETY: nobody is left.
+    let (turns, locked) = unsafe { (*TURNS.0.get(), *LOCKED.0.get()) };
+    assert_eq!((turns, locked), ([6 * (4 * 200 + 1_250); 4], [6 * 2 * 200; 4]));
+}
