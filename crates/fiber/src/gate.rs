@@ -92,6 +92,7 @@ impl<S> Gate<S> {
 struct Leaving<'a>(&'a AtomicBool);
 
 impl Drop for Leaving<'_> {
+    #[inline(always)]
     fn drop(&mut self) {
         self.0.store(false, Release);
     }

@@ -2,9 +2,12 @@
 //!
 //! Reading a processor's clock takes longer (11 ns) than going from one fiber to another (5 ns). So while turns are *quick*, the clock is read once for a window
 //! of [`WINDOW`] turns, and each of them counts as an equal part. Turns are taken for quick after [`CALM`] measured ones in a row that were shorter than
-//! [`QUICK`], and until a window comes out longer; then each is measured. What this gets wrong is bounded: the first long turn after
-//! [`CALM`] quick ones is spread over the window that it falls into, so whoever had it is charged an eighth of it, and the others in the window that
-//! much too much, once.
+//! [`QUICK`], and until a window comes out longer; then each is measured. What this gets wrong is bounded: the window into which the first long turn after
+//! [`CALM`] quick ones falls is charged in equal parts, so whoever had that turn is charged an eighth of it, and the others in the window that
+//! much too much, once. Whoever has others take [`CALM`] quick turns before each long one of its own has that advantage each time, but never pays less than the
+//! eighth; and if it comes to points in its long turns, has it only until the clock is read at one of them.
+//!
+//! A fiber that ends is not charged any more: what its last turns took is nobody's.
 //!
 //! Between turns, at *points* (a lock, a spawn, a [checkpoint](crate::checkpoint)), the clock is read now and then: after as many as took an eighth of the
 //! running time when it was last read, at most [`POINTS`].
@@ -37,6 +40,8 @@ pub(crate) struct Meter {
     /// How many turns are in the window.
     turns: Cell<usize>,
     window: [Cell<Option<Fiber>>; WINDOW],
+    /// The window's number; those who are in it [know](crate::record::Record::window) it, so an end finds out at a glance that it is in none.
+    number: Cell<u16>,
     /// [`QUICK`] in ticks; with zero no turn is.
     quick: u64,
     /// How many points may still go by.
@@ -45,60 +50,69 @@ pub(crate) struct Meter {
     asked: Cell<u32>,
     /// An eighth of a running time, in ticks.
     eighth: u64,
+    /// A running time, in ticks.
+    pub(crate) whole: u32,
 }
 
 impl Meter {
     pub(crate) fn new(clock: &Clock, running_time: Span) -> Meter {
         let exact = matches!(clock, Clock::Virtual { .. });
+        let whole = u32::try_from(clock.in_ticks(running_time)).unwrap_or(u32::MAX).max(1);
         Meter {
             since: Cell::new(clock.ticks()),
             calm: Cell::new(0),
             turns: Cell::new(0),
             window: [const { Cell::new(None) }; WINDOW],
+            number: Cell::new(0),
             quick: if exact { 0 } else { clock.in_ticks(QUICK) },
             points: Cell::new(1),
             asked: Cell::new(1),
-            eighth: clock.in_ticks(running_time) / 8,
+            eighth: u64::from(whole) / 8,
+            whole,
         }
-    }
-
-    /// A running time, in ticks.
-    pub(crate) fn whole(&self) -> u32 {
-        u32::try_from(self.eighth * 8).unwrap_or(u32::MAX).max(1)
     }
 
     /// A turn is over, of this fiber unless it has ended. True if the clock is to be read now.
     #[inline(always)]
     pub(crate) fn turn(&self, fiber: Option<Fiber>) -> bool {
-        if self.calm.get() < CALM {
-            self.window[0].set(fiber);
-            self.turns.set(1);
-            return true;
+        if let Some(fiber) = fiber {
+            fiber.window.set(self.number.get());
         }
         let turns = self.turns.get();
         self.window[turns & (WINDOW - 1)].set(fiber);
         self.turns.set(turns + 1);
-        turns + 1 == WINDOW
+        turns + 1 == WINDOW || self.calm.get() < CALM
     }
 
     /// The clock says `now`, at the end of a turn or, with `going_on`, in the middle of that fiber's. Who has run since it was last read, and for how long each.
     #[inline]
     pub(crate) fn read(&self, now: u64, going_on: Option<Fiber>, mut ran: impl FnMut(Fiber, u64)) {
-        if let Some(fiber) = going_on {
-            let turns = self.turns.get();
-            self.window[turns & (WINDOW - 1)].set(Some(fiber));
-            self.turns.set(turns + 1);
+        if going_on.is_some() {
+            self.turn(going_on);
         }
-        let turns = self.turns.replace(0).clamp(1, WINDOW);
         let passed = now.saturating_sub(self.since.replace(now));
-        let each = passed / turns as u64;
-        for fiber in self.window[..turns].iter().filter_map(Cell::get) {
-            ran(fiber, each);
-        }
+        // A division by what the compiler knows is none.
+        let each = match self.turns.replace(0) {
+            WINDOW => {
+                let each = passed / WINDOW as u64;
+                self.window.iter().filter_map(Cell::get).for_each(|fiber| ran(fiber, each));
+                each
+            }
+            turns => {
+                let each = passed / turns.max(1) as u64;
+                self.window[..turns & (WINDOW - 1)].iter().filter_map(Cell::get).for_each(|fiber| ran(fiber, each));
+                each
+            }
+        };
+        self.number.set(self.number.get().wrapping_add(1));
         self.calm.set(if each < self.quick { (self.calm.get() + 1).min(CALM) } else { 0 });
         let asked = u64::from(self.asked.get() - self.points.get()).max(1);
-        let points = (self.eighth * asked / passed.max(1)).clamp(1, u64::from(POINTS)) as u32;
-        let points = if self.quick == 0 { 1 } else { points };
+        let may_take = self.eighth * asked;
+        let points = match self.quick {
+            0 => 1,
+            _ if may_take >= passed * u64::from(POINTS) => POINTS,
+            _ => (may_take / passed.max(1)).max(1) as u32,
+        };
         self.asked.set(points);
         self.points.set(points);
     }
@@ -111,17 +125,17 @@ impl Meter {
         points == 0
     }
 
-    /// The clock is to be read at the next point.
-    #[inline]
-    pub(crate) fn soon(&self) {
-        self.asked.set(self.asked.get().wrapping_sub(self.points.get()).wrapping_add(1));
-        self.points.set(1);
+    /// This fiber is no more: what its last turns took is nobody's.
+    #[inline(always)]
+    pub(crate) fn forget(&self, fiber: Fiber) {
+        if fiber.window.get() == self.number.get() {
+            self.strike_out(fiber);
+        }
     }
 
-    /// This fiber is no more: what its last turns took is nobody's.
-    #[inline]
-    pub(crate) fn forget(&self, fiber: Fiber) {
-        for entry in &self.window[..self.turns.get().min(WINDOW)] {
+    #[inline(never)]
+    fn strike_out(&self, fiber: Fiber) {
+        for entry in &self.window[..self.turns.get() & (WINDOW - 1)] {
             if entry.get() == Some(fiber) {
                 entry.set(None);
             }
@@ -131,5 +145,203 @@ impl Meter {
     /// Nobody has run since the clock was last read: it is now.
     pub(crate) fn restart(&self, now: u64) {
         self.since.set(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::Records;
+
+    /// A meter with fibers, and a time of its own.
+    struct World {
+        meter: Meter,
+        fibers: Vec<Fiber>,
+        /// Keeps the fibers' memory.
+        _records: Records,
+        now: u64,
+        /// What each has been charged, in ticks.
+        charged: HashMap<u32, u64>,
+        readings: u32,
+    }
+
+    impl World {
+        fn new() -> World {
+            let records = Records::new(8).unwrap();
+            let numbers = records.more().unwrap();
+            // SAFETY: each number comes once.
+            #[allow(unsafe_code)]
+            let fibers = numbers.map(|number| unsafe { records.make(number) }).collect();
+            let meter = Meter::new(&Clock::real(), Span::from_micros(100));
+            meter.restart(0);
+            World { meter, fibers, _records: records, now: 0, charged: HashMap::new(), readings: 0 }
+        }
+
+        fn read(&mut self, going_on: Option<usize>) {
+            self.readings += 1;
+            let going_on = going_on.map(|fiber| self.fibers[fiber]);
+            self.meter.read(self.now, going_on, |fiber, ticks| {
+                *self.charged.entry(fiber.number.get()).or_default() += ticks;
+            });
+        }
+
+        /// A fiber runs for so long, and stops.
+        fn turn(&mut self, fiber: usize, ticks: u64) {
+            self.now += ticks;
+            if self.meter.turn(Some(self.fibers[fiber])) {
+                self.read(None);
+            }
+        }
+
+        /// The same, and ends.
+        fn last_turn(&mut self, fiber: usize, ticks: u64) {
+            self.now += ticks;
+            if self.meter.turn(None) {
+                self.read(None);
+            }
+            self.meter.forget(self.fibers[fiber]);
+        }
+
+        /// So many quick turns that the next ones count as quick. What they cost is forgotten.
+        fn calm(&mut self) {
+            (0..CALM).for_each(|_| self.turn(7, 8));
+            self.charged.clear();
+            self.readings = 0;
+        }
+
+        fn charged(&self, fiber: u32) -> u64 {
+            self.charged.get(&fiber).copied().unwrap_or(0)
+        }
+    }
+
+    #[test]
+    fn long_turns_are_measured_one_by_one() {
+        let mut world = World::new();
+        let long = world.meter.quick;
+        (0..100).for_each(|turn| world.turn(turn % 2, long + turn as u64 % 2));
+        assert_eq!((world.readings, world.charged(0), world.charged(1)), (100, 50 * long, 50 * (long + 1)));
+    }
+
+    #[test]
+    fn quick_turns_share_one_reading_once_enough_of_them_have_come_in_a_row() {
+        let mut world = World::new();
+        (0..CALM).for_each(|turn| world.turn(turn as usize % 2, 8));
+        assert_eq!(world.readings, CALM);
+        (0..10 * WINDOW).for_each(|turn| world.turn(turn % 2, 8));
+        assert_eq!(world.readings, CALM + 10);
+        assert_eq!(world.charged(0) + world.charged(1), world.now);
+        assert_eq!(world.charged(0), world.charged(1));
+    }
+
+    #[test]
+    fn the_first_long_turn_after_quick_ones_is_charged_in_equal_parts_and_the_second_to_whoever_had_it() {
+        let mut world = World::new();
+        world.calm();
+        let long = 1000 * world.meter.quick;
+        let eighth = long / WINDOW as u64;
+        world.turn(0, long);
+        (1..WINDOW).for_each(|_| world.turn(1, 8));
+        assert!((eighth..eighth + 8).contains(&world.charged(0)), "{}", world.charged(0));
+        assert!((7 * eighth..7 * (eighth + 8)).contains(&world.charged(1)), "{}", world.charged(1));
+        let before = (world.charged(0), world.charged(1));
+        world.turn(0, long);
+        world.turn(1, 8);
+        assert_eq!((world.charged(0), world.charged(1)), (before.0 + long, before.1 + 8));
+    }
+
+    #[test]
+    fn a_fiber_that_ends_leaves_nothing_to_the_next_one_that_has_its_record() {
+        let mut world = World::new();
+        world.calm();
+        world.turn(0, 8);
+        world.turn(1, 8);
+        world.last_turn(0, 8);
+        // It is another fiber now.
+        world.turn(0, 8);
+        (4..WINDOW).for_each(|_| world.turn(1, 8));
+        assert_eq!((world.readings, world.charged(0), world.charged(1)), (1, 8, 5 * 8));
+        // The same where each turn is measured.
+        let mut world = World::new();
+        world.turn(0, 1000);
+        world.last_turn(0, 1000);
+        world.turn(0, 500);
+        assert_eq!(world.charged(0), 1500);
+    }
+
+    #[test]
+    fn a_fiber_of_an_earlier_window_has_nothing_to_be_struck_out() {
+        let mut world = World::new();
+        world.calm();
+        (0..WINDOW).for_each(|_| world.turn(0, 8));
+        assert_ne!(world.fibers[0].window.get(), world.meter.number.get());
+        world.turn(1, 8);
+        world.last_turn(0, 8);
+        (2..WINDOW).for_each(|_| world.turn(1, 8));
+        assert_eq!((world.charged(0), world.charged(1)), (8 * 8, 7 * 8));
+    }
+
+    #[test]
+    fn the_clock_is_read_at_points_that_lie_an_eighth_of_a_running_time_apart() {
+        let mut world = World::new();
+        assert!(world.meter.point(), "nothing is known yet");
+        // One point took a quarter of the eighth, so four may go by.
+        world.now += world.meter.eighth / 4;
+        world.read(Some(0));
+        assert_eq!([(); 4].map(|()| world.meter.point()), [false, false, false, true]);
+        // Those four took no time.
+        world.now += 1;
+        world.read(Some(0));
+        let until_read = |world: &World| (1..).find(|_| world.meter.point()).unwrap();
+        assert_eq!(until_read(&world), POINTS);
+        // And these took more than all.
+        world.now += 100 * u64::from(world.meter.whole);
+        world.read(Some(0));
+        assert_eq!(until_read(&world), 1);
+        assert_eq!(world.charged(0), world.now);
+    }
+
+    #[test]
+    fn no_more_than_two_eighths_of_a_running_time_go_by_unseen_while_points_are_alike() {
+        for point in [1_u64, 7, 100, 1_000, 10_000, 100_000] {
+            let mut world = World::new();
+            let (mut unseen, mut readings) = (0, 0);
+            for _ in 0..10_000 {
+                world.now += point;
+                unseen += point;
+                if world.meter.point() {
+                    world.read(Some(0));
+                    assert!(unseen <= point.max(2 * world.meter.eighth), "{unseen} with a point each {point}");
+                    (unseen, readings) = (0, readings + 1);
+                }
+            }
+            assert!(readings >= 10_000 / u64::from(POINTS), "{readings}");
+        }
+    }
+
+    proptest! {
+        /// Whatever turns come, all time is charged, and who has more than an eighth of a window's time too little had a long turn after quick ones.
+        #[test]
+        fn all_time_is_somebodys(turns in prop::collection::vec((0_usize..6, prop_oneof![4 => 8_u64..64, 1 => 10_000_u64..100_000]), 1..400)) {
+            let mut world = World::new();
+            let mut ran = [0; 8];
+            let mut surprises = 0;
+            for (fiber, ticks) in turns {
+                let is_calm = world.meter.calm.get() == CALM;
+                surprises += if is_calm && ticks >= 10_000 { ticks } else { 0 };
+                world.turn(fiber, ticks);
+                ran[fiber] += ticks;
+            }
+            world.read(None);
+            let all: u64 = world.charged.values().sum();
+            prop_assert!(all <= world.now && world.now - all <= u64::from(world.readings) * WINDOW as u64);
+            for (fiber, ran) in (0_u32..).zip(ran) {
+                let quick = u64::from(world.readings) * WINDOW as u64 * 64;
+                prop_assert!(ran.abs_diff(world.charged(fiber)) <= surprises + quick);
+            }
+        }
     }
 }

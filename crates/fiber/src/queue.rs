@@ -30,6 +30,7 @@ impl Queue {
     }
 
     /// Behind all others.
+    #[inline]
     pub(crate) fn push(&mut self, fiber: Fiber) {
         fiber.next.set(None);
         fiber.previous.set(self.last);
@@ -49,6 +50,7 @@ impl Queue {
         }
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Fiber> {
         let first = self.first?;
         self.unlink(first);
@@ -64,6 +66,7 @@ impl Queue {
         is_on
     }
 
+    #[inline]
     fn unlink(&mut self, fiber: Fiber) {
         let (previous, next) = (fiber.previous.take(), fiber.next.take());
         match previous {

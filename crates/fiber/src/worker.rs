@@ -256,14 +256,9 @@ impl Worker {
             ready.enter(thread);
             ready.queue(thread);
         });
-        fiber.allowance.set(self.whole());
+        fiber.allowance.set(self.meter.whole);
         self.point();
         Ok(fiber)
-    }
-
-    /// The running time of a fiber that begins, in ticks.
-    fn whole(&self) -> u32 {
-        self.meter.whole()
     }
 
     // Who runs.
@@ -272,6 +267,9 @@ impl Worker {
     ///
     /// `waits` is what it waits for; it is on that one's list already. A fiber that was cancelled is to put in order what it has begun, and then to
     /// [unwind](crate::ending::unwind).
+    ///
+    /// What waits in few instructions has this in itself: were it a function, its return would go where the last one who called it is expected back, and not this one.
+    #[inline(always)]
     pub(crate) fn block_quietly(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
         let me = self.current();
         if me.cancelled.get() && self.is_to_unwind(me) && waits.leave(me) {
@@ -297,6 +295,7 @@ impl Worker {
     }
 
     /// The same, for who has nothing to put in order first when it is cancelled: then it unwinds from here.
+    #[inline(always)]
     pub(crate) fn block(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
         let woken = self.block_quietly(waits, deadline);
         if woken == Woken::Cancelled {
@@ -525,12 +524,27 @@ impl Worker {
         };
         next.state.set(State::Running);
         self.current.set(Some(next));
+        if std::thread::panicking() {
+            return self.switch_panicking(me, next, to);
+        }
         // SAFETY: the other was left in this way, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
-        let switch = || unsafe {
-            self.shadow(next).enter();
-            arch::switch(me.context.as_ptr(), to);
-        };
-        if std::thread::panicking() { self.unwinding.stop(switch) } else { switch() }
+        unsafe { self.switch(me, next, to) }
+    }
+
+    /// # Safety
+    /// As with [`arch::switch`].
+    #[inline(always)]
+    unsafe fn switch(&self, me: Fiber, next: Fiber, to: arch::Context) {
+        self.shadow(next).enter();
+        // SAFETY: the caller's promise.
+        unsafe { arch::switch(me.context.as_ptr(), to) };
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn switch_panicking(&self, me: Fiber, next: Fiber, to: arch::Context) {
+        // SAFETY: as with a change.
+        self.unwinding.stop(|| unsafe { self.switch(me, next, to) });
     }
 
     /// What the sanitizer knows of the stack of a fiber of this worker.
@@ -583,7 +597,7 @@ impl Worker {
         let fiber = self.record()?;
         fiber.state.set(State::Running);
         fiber.home.set(Some(NonNull::from(self)));
-        fiber.allowance.set(self.whole());
+        fiber.allowance.set(self.meter.whole);
         self.ready(|ready| ready.enter(ThreadId(fiber.number.get())));
         self.current.set(Some(fiber));
         self.meter.restart(self.clock.ticks());

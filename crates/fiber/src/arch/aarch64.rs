@@ -79,10 +79,20 @@ pub(crate) unsafe fn fresh(top: *mut u8) -> Context {
     }
 }
 
-/// The first function of a stack. Unwinders end here: it has no caller.
+/// The first function of a stack. Unwinders end here: it has no caller. It does not `bl` what never returns: the processor's stack of return addresses would
+/// be off by one, and whoever made the fiber run would be mispredicted all the way back to where the two are at one again.
 #[unsafe(naked)]
 unsafe extern "C" fn entry() -> ! {
-    naked_asm!(".cfi_startproc", ".cfi_undefined x30", "bl {begin}", "brk #1", ".cfi_endproc", begin = sym crate::worker::begin)
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined x30",
+        "adr x30, 2f",
+        "b {begin}",
+        "2:",
+        "brk #1",
+        ".cfi_endproc",
+        begin = sym crate::worker::begin
+    )
 }
 
 /// Calls a function from where another stack was left: on this stack, but so that to who looks for its callers they are those of the other one. Nothing of that

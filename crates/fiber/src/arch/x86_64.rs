@@ -77,10 +77,21 @@ pub(crate) unsafe fn fresh(top: *mut u8) -> Context {
     }
 }
 
-/// The first function of a stack. Unwinders end here: it has no caller.
+/// The first function of a stack. Unwinders end here: it has no caller. It does not `call` what never returns: the processor's stack of return addresses would
+/// be off by one, and whoever made the fiber run would be mispredicted all the way back to where the two are at one again.
 #[unsafe(naked)]
 unsafe extern "C" fn entry() -> ! {
-    naked_asm!(".cfi_startproc", ".cfi_undefined rip", "call {begin}", "ud2", ".cfi_endproc", begin = sym crate::worker::begin)
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        "lea rax, [rip + 2f]",
+        "push rax",
+        "jmp {begin}",
+        "2:",
+        "ud2",
+        ".cfi_endproc",
+        begin = sym crate::worker::begin
+    )
 }
 
 /// Calls a function from where another stack was left: on this stack, but so that to who looks for its callers they are those of the other one. Nothing of that
