@@ -3,9 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::ending;
 use crate::pool::{self, Job};
-use crate::waits::Woken;
 use crate::worker::Here;
 
 /// Calls a function on another kernel thread while this fiber waits for it and others run: for what would stop them all, such as a library that
@@ -26,8 +24,7 @@ use crate::worker::Here;
 /// ```
 pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -> T {
     let Some(here) = Here::get() else { return function() };
-    if here.current().woken.get() == Woken::Cancelled {
-        ending::unwind_unless_panicking(&here);
+    if here.outside.is_out_of_reach(&here) {
         return function();
     }
     let Ok(reactor) = here.outside.reactor() else { return function() };

@@ -64,6 +64,7 @@ const PATIENCE: usize = 64;
 
 /// Ends all fibers but the one that runs. Returns how many are left for good.
 pub(crate) fn end_all(worker: &Worker) -> usize {
+    worker.outside.ends();
     let me = worker.current();
     let others = || worker.core().records.all().filter(|fiber| *fiber != me);
     for _ in 0..PATIENCE {

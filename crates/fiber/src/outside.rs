@@ -1,6 +1,6 @@
 //! What a worker's fibers wait for that no fiber does.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::io;
 use std::time::Instant;
 
@@ -14,6 +14,8 @@ pub(crate) struct Outside {
     /// From the first time on that it is needed.
     reactor: OnceCell<Reactor>,
     pub(crate) calls: Calls,
+    /// The runtime ends.
+    is_ending: Cell<bool>,
 }
 
 impl Outside {
@@ -24,6 +26,17 @@ impl Outside {
         }
         let reactor = Reactor::new()?;
         Ok(self.reactor.get_or_init(|| reactor))
+    }
+
+    /// The runtime ends: who unwinds waits for nothing outside any more.
+    pub(crate) fn ends(&self) {
+        self.is_ending.set(true);
+    }
+
+    /// Whether the fiber that asks must not wait for anything outside: its runtime ends, and nobody will wait for it in turn, but it cannot be called off either, as it
+    /// unwinds.
+    pub(crate) fn is_out_of_reach(&self, worker: &Worker) -> bool {
+        self.is_ending.get() && worker.unwinding.is_panicking()
     }
 
     /// Whether a fiber waits for something that comes from outside.

@@ -241,8 +241,7 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<In
     let Some(here) = Here::get() else {
         return if poll(fd, direction, deadline)? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) };
     };
-    if here.current().woken.get() == Woken::Cancelled {
-        crate::ending::unwind_unless_panicking(&here);
+    if here.outside.is_out_of_reach(&here) {
         return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
     }
     let reactor = here.outside.reactor()?;

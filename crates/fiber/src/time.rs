@@ -28,7 +28,7 @@ pub fn now() -> Instant {
     Here::expect().now()
 }
 
-/// Lets others run until so much time has passed. Blocks the fiber only.
+/// Lets others run until so much time has passed. Blocks the fiber only. One that unwinds because its runtime ends does not wait.
 ///
 /// # Panics
 /// Where no runtime runs.
@@ -52,6 +52,9 @@ pub(crate) fn after(time: Duration) -> Instant {
 /// Where no runtime runs.
 pub fn sleep_until(time: Instant) {
     let here = Here::expect();
+    if here.outside.is_out_of_reach(&here) {
+        return;
+    }
     if here.now() < time {
         here.block(&Asleep, Some(time));
     } else {

@@ -4,6 +4,8 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rowlock_fiber as fiber;
@@ -253,21 +255,35 @@ fn fibers_that_wait_for_sockets_end_with_their_runtime() {
 }
 
 #[test]
-fn who_unwinds_with_its_runtime_does_not_wait_for_sockets_any_more() {
-    struct Says(UnixStream);
+fn who_unwinds_with_its_runtime_does_not_wait_for_anything_outside_any_more() {
+    struct Says(UnixStream, Arc<AtomicUsize>);
     impl Drop for Says {
         fn drop(&mut self) {
-            // Nobody ever answers.
+            // Nobody ever answers, and nobody has all this time.
             assert!(self.0.read(&mut [0]).is_err());
+            fiber::sleep(Duration::from_secs(1000));
+            assert_eq!(fiber::blocking(|| 5), 5);
+            self.1.fetch_add(1, Relaxed);
         }
     }
-    let (one, _other) = UnixStream::pair().unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let sees = Arc::clone(&dropped);
     fiber::run(move || {
-        fiber::spawn(move || {
-            let _says = Says(one);
-            fiber::sleep(Duration::from_secs(1000));
-        })
-        .detach();
+        for waits in [true, false] {
+            let (one, other) = UnixStream::pair().unwrap();
+            let says = Says(one, Arc::clone(&sees));
+            fiber::spawn(move || {
+                let _both = (says, other);
+                match waits {
+                    true => fiber::sleep(Duration::from_secs(1000)),
+                    false => loop {
+                        fiber::yield_now();
+                    },
+                }
+            })
+            .detach();
+        }
         fiber::yield_now();
     });
+    assert_eq!(dropped.load(Relaxed), 2);
 }
