@@ -10,6 +10,7 @@ use std::fmt;
 use std::io::Write;
 
 use crate::dump::Seen;
+use crate::ending::{CAN_UNWIND, THE_END};
 use crate::record::{Fiber, State};
 use crate::waits::Woken;
 use crate::worker::Worker;
@@ -30,7 +31,7 @@ impl Deadlock {
         self.cycles.iter().flatten().chain(&self.others)
     }
 
-    /// How it is between the fibers of this worker.
+    /// How it is between the fibers of a runtime, none of whose workers has anything to do.
     fn among(worker: &Worker) -> Deadlock {
         let blocked: Vec<_> = worker.core().records.all().filter(|fiber| is_blocked(*fiber)).collect();
         let mut cycles: Vec<Vec<Fiber>> = Vec::new();
@@ -57,8 +58,11 @@ impl Deadlock {
     }
 }
 
+/// Whether it waits, as one that others made.
 fn is_blocked(fiber: Fiber) -> bool {
-    matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding)
+    // SAFETY: it is blocked when that is asked, so what it waits for is there.
+    let is_root = || fiber.waits.get().is_some_and(|waits| unsafe { waits.as_ref() }.kind() == THE_END);
+    matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding) && !is_root()
 }
 
 /// Whose doing a blocked fiber waits for, if it is one fiber's.
@@ -106,18 +110,25 @@ pub(crate) fn nobody_can_go_on(worker: &Worker) {
     let core = worker.core();
     let deadlock = Deadlock::among(worker);
     let times = core.deadlocked(&deadlock);
-    let tell = |fiber: Fiber| fiber.state.get() == State::Blocked && worker.call_off(fiber, Woken::Cancelled);
-    let first = core.records.get(0);
-    if times == 1 && tell(first) {
+    if times == 1 && tell(worker, core.records.get(0)) {
         return;
     }
-    let mut any = false;
-    for fiber in core.records.all() {
-        any |= tell(fiber);
-    }
+    core.call_all_off();
+    let any = tell_all(worker) || !worker.is_alone();
     if !any || times > PATIENCE {
         // There is nobody left to tell, and no way to go on.
         let _ = writeln!(std::io::stderr(), "rowlock_fiber: the runtime cannot end, so the process does: {deadlock}");
         std::process::abort();
     }
+}
+
+/// Tells the fibers of a worker that their runtime ends. True if there is one that could be told.
+pub(crate) fn tell_all(worker: &Worker) -> bool {
+    worker.core().records.all().filter(|fiber| tell(worker, *fiber)).count() > 0
+}
+
+fn tell(worker: &Worker, fiber: Fiber) -> bool {
+    // First what it does, then where: see `Watched`.
+    let is_blocked = fiber.state.get() == State::Blocked;
+    is_blocked && worker.is_home_of(fiber) && CAN_UNWIND && worker.call_off(fiber, Woken::Cancelled)
 }

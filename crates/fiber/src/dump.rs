@@ -138,9 +138,12 @@ impl Seen {
             State::Blocked => waiting(false),
             State::BlockedUnwinding => waiting(true),
         };
-        let stack = fiber.stack.get().filter(|_| doing != Doing::Ended);
+        // Of another worker's fiber nothing can be said but what it does.
+        let mine = doing == Doing::Unstarted && worker.is_alone() || worker.is_home_of(fiber);
+        let stack = fiber.stack.get().filter(|_| mine && doing != Doing::Ended);
         let backtrace = match doing {
             Doing::Unstarted | Doing::Ended => None,
+            _ if !mine => None,
             _ if fiber == worker.current() => Trace::here(take),
             // SAFETY: it is this worker's and does not run, and goes on when this one stops at the earliest.
             _ => unsafe { Trace::of(fiber.context.get(), take) },
@@ -148,7 +151,7 @@ impl Seen {
         Some(Seen {
             label: Label::of(fiber),
             doing,
-            level: worker.level(fiber).0,
+            level: if mine { worker.level(fiber).0 } else { 0 },
             used: worker.used(fiber),
             stack: stack.map(|stack| StackUse { size: stack.size(), high_water: worker.stacks.high_water(&stack) }),
             backtrace,

@@ -8,12 +8,20 @@
 
 use std::any::Any;
 use std::io::Write;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use policy::ThreadId;
 
 use crate::error::{JoinError, StackError};
-use crate::record::{Fiber, State};
-use crate::waits::Woken;
+use crate::mail::Mail;
+use crate::record::{Fiber, State as Doing};
+use crate::shared::Core;
+use crate::waits::{Waits, Woken};
 use crate::worker::Worker;
+
+/// Whether a fiber can be unwound. Where panics abort, those that are left when their runtime ends stay where they are.
+pub(crate) const CAN_UNWIND: bool = cfg!(panic = "unwind");
 
 /// The payload of a fiber whose runtime ends.
 pub(crate) struct Cancelled;
@@ -62,41 +70,178 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> JoinError {
 /// How often those that are left are told, when they come back or make others.
 const PATIENCE: usize = 64;
 
-/// Ends all fibers but the one that runs. Returns how many are left for good.
-pub(crate) fn end_all(worker: &Worker) -> usize {
-    worker.outside.ends();
-    let me = worker.current();
-    let others = || worker.core().records.all().filter(|fiber| *fiber != me);
-    for _ in 0..PATIENCE {
-        let mut any = false;
-        for fiber in others() {
-            any |= cancel(worker, fiber);
-        }
-        worker.run_all_ready();
-        if !any && !others().any(|fiber| matches!(fiber.state.get(), State::Unstarted | State::Ready)) {
-            break;
+/// How many turns fibers are given to end, each time.
+const TURNS: usize = 1 << 12;
+
+/// How the workers end their fibers together: in rounds. In a round each cancels its own and lets them run. After it all stand still, and the last to come sees whether there is anything
+/// left to do; fibers of one worker may have woken those of another, or made new ones.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    state: Mutex<State>,
+    turned: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many workers there are.
+    workers: usize,
+    /// The fibers that those but the first began with: they wait for the end.
+    roots: Vec<Root>,
+    begun: bool,
+    arrived: usize,
+    /// Somebody had something to do.
+    any: bool,
+    round: usize,
+    /// How many fibers are left for good, once that is known.
+    left: Option<usize>,
+}
+
+struct Root(Fiber);
+
+// SAFETY: only who wakes them touches them.
+#[allow(unsafe_code, reason = "a fiber's address goes to who wakes it")]
+unsafe impl Send for Root {}
+
+impl Rounds {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is one worker more.
+    pub(crate) fn join(&self) {
+        self.state().workers += 1;
+    }
+
+    /// There was to be one worker more, and there is not.
+    pub(crate) fn leave(&self) {
+        self.state().workers -= 1;
+    }
+
+    /// What a worker that is not the first begins with: it waits until the runtime ends, and lets fibers run meanwhile.
+    pub(crate) fn wait(&self, worker: &Worker) {
+        let mut state = self.state();
+        if !state.begun {
+            state.roots.push(Root(worker.current()));
+            drop(state);
+            worker.block_quietly(&End, None);
         }
     }
-    let left = others().filter(|fiber| !matches!(fiber.state.get(), State::Free | State::Ended)).count();
+
+    /// The end begins.
+    fn begin(&self, worker: &Worker) {
+        let mut state = self.state();
+        state.begun = true;
+        state.roots.drain(..).for_each(|root| worker.wake(root.0, Woken::Called));
+    }
+
+    /// A worker has done what it could. When all have, tells how many fibers are left, if nobody can do any more.
+    fn arrive(&self, core: &Core, any: bool) -> Option<usize> {
+        let mut state = self.state();
+        state.any |= any;
+        state.arrived += 1;
+        if state.arrived < state.workers {
+            let round = state.round;
+            while state.round == round {
+                state = self.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            return state.left;
+        }
+        let is = |fiber: &Fiber, states: &[Doing]| states.contains(&fiber.state.get());
+        let any = state.any
+            || core.mails.iter().any(Mail::any)
+            || core.records.all().any(|fiber| is(&fiber, &[Doing::Unstarted, Doing::Ready]));
+        (state.any, state.arrived) = (false, 0);
+        state.round += 1;
+        if !any || state.round == PATIENCE {
+            let there = core.records.all().filter(|fiber| !is(fiber, &[Doing::Free, Doing::Ended])).count();
+            // Each worker runs what it began with.
+            state.left = Some(there - state.workers);
+        }
+        self.turned.notify_all();
+        state.left
+    }
+}
+
+/// What the workers' first fibers wait for.
+pub(crate) const THE_END: &str = "the end of its runtime";
+
+/// A wait for that.
+struct End;
+
+impl Waits for End {
+    fn leave(&self, _: Fiber) -> bool {
+        false
+    }
+
+    fn kind(&self) -> &'static str {
+        THE_END
+    }
+}
+
+/// Ends all fibers but those that the workers began with. Returns how many are left for good. For the first worker.
+pub(crate) fn end_all(worker: &Worker) -> usize {
+    worker.core().ends();
+    worker.core().rounds.begin(worker);
+    let left = end_own(worker);
     if left > 0 {
         let _ = writeln!(
             std::io::stderr(),
-            "rowlock_fiber: {left} fibers did not end with their runtime, since they wait in the middle of a panic, or again and again; their stacks stay"
+            "rowlock_fiber: {left} fibers did not end with their runtime, since they wait in the middle of a panic, or again and again{}; their stacks stay",
+            if CAN_UNWIND { "" } else { ", or since panics abort" }
         );
     }
     left
 }
 
+/// The part that each worker has in this.
+pub(crate) fn end_own(worker: &Worker) -> usize {
+    worker.outside.ends();
+    loop {
+        let mut any = false;
+        for fiber in worker.core().records.all() {
+            any |= cancel(worker, fiber);
+        }
+        while let Some(fiber) = worker.core().fresh.pop() {
+            drop_task(fiber);
+            worker.take_in(fiber);
+            worker.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
+        }
+        for _ in 0..TURNS {
+            worker.yield_now();
+            if worker.ready(|ready| ready.waiting()) == 0 && worker.core().fresh.many() == 0 && !worker.mail().any() {
+                break;
+            }
+        }
+        if let Some(left) = worker.core().rounds.arrive(worker.core(), any) {
+            return left;
+        }
+    }
+}
+
+/// Drops the function of a fiber that has not started.
+pub(crate) fn drop_task(fiber: Fiber) -> bool {
+    // A panic ends here, as there is nobody to tell.
+    catch_unwind(AssertUnwindSafe(|| fiber.drop_task())).unwrap_or(true)
+}
+
 /// Tells a fiber that its runtime ends. True if that will do something. One that is ready is told when it comes back from its yield, or at its next
 /// wait: what it was woken with (a lock that was handed over to it, say) it is to have.
 fn cancel(worker: &Worker, fiber: Fiber) -> bool {
-    match fiber.state.get() {
-        State::Unstarted => fiber.drop_task(),
-        State::Ready => {
+    // First what it does, then where: see `Watched`.
+    let doing = fiber.state.get();
+    if doing == Doing::Unstarted {
+        // With several workers they are in the place for those, or will be refused like any other when they have started.
+        return worker.is_alone() && drop_task(fiber);
+    }
+    if fiber == worker.current() || !worker.is_home_of(fiber) || !CAN_UNWIND {
+        return false;
+    }
+    match doing {
+        Doing::Ready => {
             fiber.cancelled.set(true);
             true
         }
-        State::Blocked => worker.call_off(fiber, Woken::Cancelled),
-        State::Free | State::Running | State::BlockedUnwinding | State::Ended => false,
+        Doing::Blocked => worker.call_off(fiber, Woken::Cancelled),
+        Doing::Free | Doing::Unstarted | Doing::Running | Doing::BlockedUnwinding | Doing::Ended => false,
     }
 }

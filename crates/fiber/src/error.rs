@@ -17,6 +17,9 @@ pub enum SpawnError {
     /// The kernel gives no more memory.
     #[error("no memory for another fiber: {0}")]
     Memory(#[source] std::io::Error),
+    /// The runtime is over.
+    #[error("the runtime is over, so there will be no more fibers in it")]
+    Over,
 }
 
 /// Why there is no stack for a fiber.
@@ -49,6 +52,9 @@ pub enum RunError {
     /// It could not be made.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// There is no kernel thread for another worker.
+    #[error("no kernel thread for another worker (see Config::workers): {0}")]
+    Worker(#[source] std::io::Error),
     /// It waited for something that could never come.
     #[error("{0}")]
     Deadlock(Deadlock),

@@ -63,7 +63,7 @@ impl<S> Gate<S> {
     #[cold]
     fn come_home(&self, here: &Worker) {
         let home = self.home.load(Relaxed);
-        let free = home == 0 || !crate::runtime::is_alive(home);
+        let free = home == 0 || !crate::shared::is_alive(home);
         let came = free && self.home.compare_exchange(home, here.runtime(), Acquire, Relaxed).is_ok();
         assert!(
             came || self.is_home(here),

@@ -6,20 +6,23 @@
 //! has done, and the record is given back once.
 
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::ending;
 use crate::error::JoinError;
-use crate::record::Fiber;
-use crate::runtime::Core;
+use crate::record::{Fiber, State};
+use crate::remote;
+use crate::shared::Core;
+use crate::task::Outcome;
 use crate::waits::{Waits, Woken};
 use crate::worker::{Here, Worker};
 
 pub(crate) const NOBODY: usize = 0;
-const DETACHED: usize = 1;
-const ENDED: usize = 2;
+pub(crate) const DETACHED: usize = 1;
+pub(crate) const ENDED: usize = 2;
 
 /// A cycle of fibers that wait for each other's ends is found at once if it has no more than these, and as a deadlock otherwise.
 const LOOKED_AT: usize = 64;
@@ -29,7 +32,8 @@ const LOOKED_AT: usize = 64;
 fn swap(here: &Worker, meeting: &AtomicUsize, new: usize) -> usize {
     if here.is_alone() {
         let old = meeting.load(Relaxed);
-        meeting.store(new, Relaxed);
+        // Who asks from outside whether a fiber has ended is to see all that came before.
+        meeting.store(new, Release);
         old
     } else {
         meeting.swap(new, AcqRel)
@@ -50,14 +54,22 @@ fn come(here: &Worker, meeting: &AtomicUsize, me: Fiber) -> bool {
     }
 }
 
+/// A fiber has run its function, and is still itself: nobody will ask for what came of it.
+#[cold]
+pub(crate) fn drop_unwanted(fiber: Fiber) {
+    // SAFETY: it has run, and nobody has a handle to take its outcome by. A panic ends here, as there is nobody to tell.
+    let _ = catch_unwind(AssertUnwindSafe(|| unsafe { fiber.task.drop_outcome() }));
+}
+
 /// A fiber has run its function.
 #[inline(always)]
 pub(crate) fn ended(here: Here, fiber: Fiber) {
+    fiber.state.set(State::Ended);
     match swap(&here, &fiber.meeting, ENDED) {
         NOBODY => (),
         DETACHED => {
-            // SAFETY: it has run, and nobody has a handle to take its outcome by.
-            unsafe { fiber.task.drop_outcome() };
+            // Again, as it may have been detached in between.
+            drop_unwanted(fiber);
             here.release(fiber);
         }
         // SAFETY: it waits for this, so it has not ended.
@@ -107,8 +119,8 @@ impl<T> JoinHandle<T> {
     /// # Safety
     /// It is the fiber's only one, and this is its function's type.
     #[inline(always)]
-    pub(crate) unsafe fn new(fiber: Fiber, here: &Worker) -> JoinHandle<T> {
-        JoinHandle { fiber, core: NonNull::from(here.core()), result: PhantomData }
+    pub(crate) unsafe fn new(fiber: Fiber, core: NonNull<Core>) -> JoinHandle<T> {
+        JoinHandle { fiber, core, result: PhantomData }
     }
 
     /// Waits until the fiber has ended, and takes its result.
@@ -118,48 +130,37 @@ impl<T> JoinHandle<T> {
     /// one's end: the handle is gone then, and the fiber detached.
     #[inline(always)]
     pub fn join(self) -> Result<T, JoinError> {
-        let here = Here::expect();
-        let me = here.current();
-        if come(&here, &self.fiber.meeting, me) {
-            if self.fiber.waits.get().is_some() || self.fiber == me {
-                self.see_that_it_can_end(me)?;
-            }
-            here.block(&End(self.fiber), None);
-        }
+        let Some(here) = self.inside() else { return self.join_from_outside() };
+        outlast(&here, self.fiber)?;
         let fiber = self.fiber;
         std::mem::forget(self);
         // SAFETY: it has ended, and this was its only handle, for this type.
         let outcome = unsafe { fiber.task.take::<T>() };
         here.release(fiber);
-        match outcome {
-            Some(Ok(result)) => Ok(result),
-            Some(Err(payload)) => Err(ending::reason(payload)),
-            None => Err(JoinError::Cancelled),
-        }
+        result(outcome)
     }
 
-    /// Follows the fibers that wait for another's end, from this one.
+    /// The same on a thread that runs no fibers of this runtime: it blocks.
     #[cold]
-    fn see_that_it_can_end(&self, me: Fiber) -> Result<(), JoinError> {
-        let mut labels = vec![me.label()];
-        let mut next = Some(self.fiber);
-        for _ in 0..LOOKED_AT {
-            let Some(fiber) = next else { return Ok(()) };
-            if fiber == me {
-                // The meeting says that somebody waits: nobody does.
-                End(self.fiber).leave(me);
-                labels.push(me.label());
-                return Err(if labels.len() == 2 {
-                    JoinError::Itself
-                } else {
-                    JoinError::Cycle(labels.join(", which waits for "))
-                });
-            }
-            labels.push(fiber.label());
-            // SAFETY: it is blocked, so what it waits for is there.
-            next = fiber.waits.get().and_then(|waits| unsafe { waits.as_ref() }.ends());
+    #[inline(never)]
+    fn join_from_outside(self) -> Result<T, JoinError> {
+        // SAFETY: the handle keeps it.
+        if !remote::outlast(unsafe { self.core.as_ref() }, self.fiber) {
+            return Err(JoinError::Cancelled);
         }
-        Ok(())
+        let (core, fiber) = (self.core, self.fiber);
+        std::mem::forget(self);
+        // SAFETY: it has ended, and this was its only handle, for this type.
+        let outcome = unsafe { fiber.task.take::<T>() };
+        // SAFETY: as above; what came of it was taken.
+        unsafe { Core::give_back(core, fiber) };
+        result(outcome)
+    }
+
+    /// The worker that runs the fiber that asks, if that is in the same runtime.
+    #[inline(always)]
+    fn inside(&self) -> Option<Here> {
+        Here::get().filter(|here| here.core_pointer() == self.core)
     }
 
     /// Whether it has ended.
@@ -172,13 +173,66 @@ impl<T> JoinHandle<T> {
 }
 
 impl<T> Drop for JoinHandle<T> {
+    #[inline(always)]
     fn drop(&mut self) {
-        let _ = self.core;
-        let here = Here::expect();
-        if swap(&here, &self.fiber.meeting, DETACHED) == ENDED {
-            // SAFETY: it has run, and this was its only handle.
-            unsafe { self.fiber.task.drop_outcome() };
-            here.release(self.fiber);
+        match self.inside() {
+            Some(here) => {
+                if swap(&here, &self.fiber.meeting, DETACHED) == ENDED {
+                    // SAFETY: it has run, and this was its only handle.
+                    unsafe { self.fiber.task.drop_outcome() };
+                    here.release(self.fiber);
+                }
+            }
+            // SAFETY: it is the only handle, and nobody comes to it after this.
+            None => unsafe { remote::detach(self.core, self.fiber) },
         }
     }
+}
+
+fn result<T>(outcome: Option<Outcome<T>>) -> Result<T, JoinError> {
+    match outcome {
+        Some(Ok(result)) => Ok(result),
+        Some(Err(payload)) => Err(ending::reason(payload)),
+        None => Err(JoinError::Cancelled),
+    }
+}
+
+/// Waits, as the fiber that runs, until another has ended.
+///
+/// # Errors
+/// When it would wait for ever, for itself.
+#[inline(always)]
+pub(crate) fn outlast(here: &Worker, fiber: Fiber) -> Result<(), JoinError> {
+    let me = here.current();
+    if come(here, &fiber.meeting, me) {
+        if fiber == me || here.is_alone() && fiber.waits.get().is_some() {
+            see_that_it_can_end(fiber, me)?;
+        }
+        here.block(&End(fiber), None);
+    }
+    Ok(())
+}
+
+/// Follows the fibers that wait for another's end, from this one. With several workers, nobody may look at what another's fibers wait for.
+#[cold]
+fn see_that_it_can_end(fiber: Fiber, me: Fiber) -> Result<(), JoinError> {
+    let mut labels = vec![me.label()];
+    let mut next = Some(fiber);
+    for _ in 0..LOOKED_AT {
+        let Some(at) = next else { return Ok(()) };
+        if at == me {
+            // The meeting says that somebody waits: nobody does.
+            End(fiber).leave(me);
+            labels.push(me.label());
+            return Err(if labels.len() == 2 {
+                JoinError::Itself
+            } else {
+                JoinError::Cycle(labels.join(", which waits for "))
+            });
+        }
+        labels.push(at.label());
+        // SAFETY: it is blocked, so what it waits for is there.
+        next = at.waits.get().and_then(|waits| unsafe { waits.as_ref() }.ends());
+    }
+    Ok(())
 }

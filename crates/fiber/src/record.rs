@@ -7,17 +7,19 @@
 //! # Who may touch what
 //! A started fiber belongs to one worker, its *home*, for good; one that has not started belongs to whoever takes it to run it. Cells are touched by the owner alone,
 //! [links](Record::next) by whoever has the fiber on a list, and the task by who runs it and then, once the [meeting](Record::meeting) says that it has ended,
-//! by who has the handle.
+//! by who has the handle. Two things others look at as well: [where it runs](Record::home), to send it there, and [what it does](Record::state), when a runtime ends.
 
 use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize};
 
 use sys::reservation::{Reservation, page_size};
 
 use crate::arch::Context;
+use crate::mail::Letter;
 use crate::stack::Stack;
 use crate::task::Task;
 use crate::waits::{Waits, Woken};
@@ -25,6 +27,7 @@ use crate::worker::Worker;
 
 /// What a fiber is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum State {
     /// The record is nobody's. It is zero, as is memory that nobody has written to.
     Free = 0,
@@ -38,6 +41,38 @@ pub(crate) enum State {
     /// The same in the middle of unwinding: it cannot be cancelled, as that would be a panic in a panic.
     BlockedUnwinding,
     Ended,
+}
+
+/// A state that others may look at while its owner changes it: what they see may be over. Who sees one sees as well all that came before it, above all where the
+/// fiber [runs](Record::home).
+pub(crate) struct Watched(AtomicU8);
+
+impl Watched {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> State {
+        // SAFETY: only states are written, and zero, with which memory begins, is one.
+        unsafe { std::mem::transmute::<u8, State>(self.0.load(Acquire)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, state: State) {
+        self.0.store(state as u8, Release);
+    }
+}
+
+/// A fiber's worker.
+pub(crate) struct Home(AtomicPtr<Worker>);
+
+impl Home {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<NonNull<Worker>> {
+        NonNull::new(self.0.load(Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, worker: Option<NonNull<Worker>>) {
+        self.0.store(worker.map_or(std::ptr::null_mut(), NonNull::as_ptr), Relaxed);
+    }
 }
 
 /// What few fibers have.
@@ -57,12 +92,12 @@ pub(crate) struct Record {
     /// From when it first runs until it ends; none on the kernel thread's own.
     pub(crate) stack: Cell<Option<Stack>>,
     /// Where it runs, once it has started.
-    pub(crate) home: Cell<Option<NonNull<Worker>>>,
+    pub(crate) home: Home,
     /// Its place among the records: what the feedback queue knows it by.
     pub(crate) number: Cell<u32>,
     /// How many fibers had the record before.
     pub(crate) generation: Cell<u32>,
-    pub(crate) state: Cell<State>,
+    pub(crate) state: Watched,
     /// Why it was woken last.
     pub(crate) woken: Cell<Woken>,
     /// The last window of the meter that has it.
@@ -94,10 +129,10 @@ impl Record {
         Record {
             context: Cell::new(Context::NONE),
             stack: Cell::new(None),
-            home: Cell::new(None),
+            home: Home(AtomicPtr::new(std::ptr::null_mut())),
             number: Cell::new(number),
             generation: Cell::new(0),
-            state: Cell::new(State::Free),
+            state: Watched(AtomicU8::new(State::Free as u8)),
             woken: Cell::new(Woken::Called),
             window: Cell::new(0),
             spent: Cell::new(0),
@@ -135,6 +170,25 @@ impl Record {
         let result = then(&mut extras);
         self.extras.set(Some(extras));
         result
+    }
+
+    /// Makes it a fiber that has not started.
+    ///
+    /// # Safety
+    /// It is nobody's; and as with [`put`](Task::put).
+    #[inline(always)]
+    pub(crate) unsafe fn begin<F: FnOnce() -> T, T>(&self, extras: Option<Box<Extras>>, function: F, meeting: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.task.put(function) };
+        self.meeting.store(meeting, Relaxed);
+        self.cancelled.set(false);
+        self.spent.set(0);
+        self.used.set(0);
+        if extras.is_some() {
+            self.extras.set(extras);
+        }
+        // Last, for who looks through the records when a runtime ends.
+        self.state.set(State::Unstarted);
     }
 
     /// Drops the function of a fiber that has not started: it will end without an outcome. False where that was done before.
@@ -184,6 +238,26 @@ impl Deref for Fiber {
 
 /// So many records are made at a time: 64 KiB of them.
 const MORE: u32 = (65_536 / size_of::<Record>()) as u32;
+
+impl Letter for Fiber {
+    fn address(self) -> u64 {
+        Fiber::address(self) as u64
+    }
+
+    unsafe fn at(address: u64) -> Fiber {
+        // SAFETY: the caller's promise.
+        unsafe { Fiber::from_address(address as usize) }
+    }
+
+    fn link(self, older: u64) {
+        // SAFETY: the address of a letter that has not been taken.
+        self.next.set((older != 0).then(|| unsafe { Letter::at(older) }));
+    }
+
+    fn older(self) -> u64 {
+        self.next.get().map_or(0, Letter::address)
+    }
+}
 
 /// The records of a runtime.
 pub(crate) struct Records {

@@ -1,20 +1,17 @@
 //! What fibers run in.
 
-use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
 
 use policy::feedback::Rules;
 
 use crate::chance::Deterministic;
 use crate::clock::Clock;
-use crate::deadlock::Deadlock;
 use crate::ending;
-use crate::error::{JoinError, RunError, SpawnError};
-use crate::record::Records;
+use crate::error::{JoinError, RunError};
+use crate::record::Fiber;
+use crate::shared::Core;
 use crate::worker::{Here, Worker};
 
 /// How a runtime is made.
@@ -31,7 +28,9 @@ use crate::worker::{Here, Worker};
 pub struct Config {
     /// The feedback queue's levels, running time and boost.
     pub rules: Rules,
-    /// How many kernel threads run fibers.
+    /// How many kernel threads run fibers, the one that [runs](Runtime::run) the runtime among them; none counts as one. With one, which is usual, nothing that fibers do
+    /// takes an atomic operation, and handing over takes nanoseconds. More let fibers run at the same time where there are CPUs for them, for computations of
+    /// 100 us and more: waking another CPU takes so long.
     pub workers: u32,
     /// How large a fiber's stack is, in bytes, where it asks for nothing else.
     pub stack_size: usize,
@@ -46,65 +45,6 @@ impl Default for Config {
     fn default() -> Config {
         Config { rules: Rules::default(), workers: 1, stack_size: 64 << 10, most: 1 << 22, deterministic: None }
     }
-}
-
-/// What the workers of a runtime share.
-pub(crate) struct Core {
-    number: u64,
-    config: Config,
-    pub(crate) records: Records,
-    /// How often a fiber has used up its running time.
-    demotions: AtomicU64,
-    /// Why the first fiber was cancelled, if it was, and how often nobody could go on.
-    deadlock: Cell<Option<(Deadlock, u32)>>,
-}
-
-impl Core {
-    fn new(config: Config) -> Result<Core, SpawnError> {
-        static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        let number = NUMBERS.fetch_add(1, Relaxed);
-        let records = Records::new(config.most).map_err(SpawnError::Memory)?;
-        alive(|alive| alive.insert(number));
-        Ok(Core { number, config, records, demotions: AtomicU64::new(0), deadlock: Cell::new(None) })
-    }
-
-    fn is_over(&self) {
-        alive(|alive| alive.remove(&self.number));
-    }
-
-    /// Keeps the first deadlock, for who asked for the run. Returns how often there has been one.
-    pub(crate) fn deadlocked(&self, deadlock: &Deadlock) -> u32 {
-        let (first, before) = self.deadlock.take().unwrap_or_else(|| (deadlock.clone(), 0));
-        self.deadlock.set(Some((first, before + 1)));
-        before + 1
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub(crate) fn demoted(&self) {
-        self.demotions.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn demotions(&self) -> u64 {
-        self.demotions.load(Relaxed)
-    }
-
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
-    }
-}
-
-/// The numbers of the runtimes that are not over.
-fn alive<R>(then: impl FnOnce(&mut BTreeSet<u64>) -> R) -> R {
-    static ALIVE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
-    then(&mut ALIVE.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Whether a runtime is not over.
-pub(crate) fn is_alive(number: u64) -> bool {
-    alive(|alive| alive.contains(&number))
 }
 
 /// Fibers and the kernel threads that run them.
@@ -148,28 +88,68 @@ impl Runtime {
         if self.config.deterministic.is_some() && self.config.workers > 1 {
             return Err(RunError::Workers { workers: self.config.workers });
         }
-        let core = Box::new(Core::new(self.config)?);
+        let core = Core::new(self.config)?;
         let clock = if self.config.deterministic.is_some() { Clock::drawn() } else { Clock::real() };
-        let worker = Box::new(Worker::new(&core, clock));
+        let worker = Box::new(Worker::new(&core, 0, clock));
         // SAFETY: it stays in its box until it has resigned.
         unsafe { worker.adopt()? };
-        let outcome = catch_unwind(AssertUnwindSafe(first));
+        core.rounds.join();
+        let mut others = Vec::new();
+        let started = (1..core.mails.len()).try_for_each(|index| {
+            others.push(start(&core, &worker, index)?);
+            Ok(())
+        });
+        let outcome = started.map(|()| catch_unwind(AssertUnwindSafe(first)));
         let left = ending::end_all(&worker);
         worker.resign();
-        let deadlock = core.deadlock.take();
+        for other in others {
+            // It has nothing to tell, and catches what panics there.
+            let _ = other.join();
+        }
+        let deadlock = core.take_deadlock();
         core.is_over();
         if left > 0 {
             // Somebody may point to what is on their stacks.
             std::mem::forget((worker, core));
         }
+        let outcome = outcome.map_err(|why: RunError| why)?;
         match outcome {
             Ok(result) => Ok(result),
             Err(payload) => match (ending::reason(payload), deadlock) {
-                (JoinError::Cancelled, Some((deadlock, _))) => Err(RunError::Deadlock(deadlock)),
+                (JoinError::Cancelled, Some(deadlock)) => Err(RunError::Deadlock(deadlock)),
                 (JoinError::Exited, _) => Err(RunError::Exited),
                 (JoinError::Panicked(payload), _) => resume_unwind(payload),
                 (other, _) => resume_unwind(Box::new(other.to_string())),
             },
         }
     }
+}
+
+/// Makes one more worker, on a kernel thread of its own.
+fn start(core: &Arc<Core>, first: &Worker, index: usize) -> Result<JoinHandle<()>, RunError> {
+    /// What the worker begins with.
+    struct Root(Fiber);
+
+    // SAFETY: it is nobody's until that kernel thread has it.
+    unsafe impl Send for Root {}
+
+    let shared = Arc::clone(core);
+    let root = Root(first.record()?);
+    let work = move || {
+        let (core, Root(root)) = (shared, { root });
+        let worker = Box::new(Worker::new(&core, index, Clock::real()));
+        // SAFETY: it stays in its box until it has resigned.
+        unsafe { worker.adopt_as(root) };
+        core.rounds.wait(&worker);
+        let left = ending::end_own(&worker);
+        worker.resign();
+        if left > 0 {
+            std::mem::forget(worker);
+        }
+    };
+    core.rounds.join();
+    Builder::new().name(format!("rowlock-fiber-{index}")).spawn(work).map_err(|why| {
+        core.rounds.leave();
+        RunError::Worker(why)
+    })
 }

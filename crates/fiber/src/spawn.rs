@@ -78,16 +78,21 @@ impl Builder {
         unsafe { self.spawn_unchecked(function) }
     }
 
+    #[inline(always)]
+    pub(crate) fn extras(self) -> Option<Box<Extras>> {
+        match (self.name, self.stack) {
+            (None, None) => None,
+            (name, stack) => Some(Box::new(Extras { name, stack, ..Extras::default() })),
+        }
+    }
+
     /// # Safety
     /// As with [`Worker::spawn`](crate::worker::Worker::spawn).
     #[inline(always)]
     pub(crate) unsafe fn spawn_unchecked<T>(self, function: impl FnOnce() -> T) -> Result<JoinHandle<T>, SpawnError> {
         let here = Here::expect();
-        let extras = match (self.name, self.stack) {
-            (None, None) => None,
-            (name, stack) => Some(Box::new(Extras { name, stack, ..Extras::default() })),
-        };
+        let extras = self.extras();
         // SAFETY: the caller's promise; the handle is the first.
-        unsafe { Ok(JoinHandle::new(here.spawn(extras, function)?, &here)) }
+        unsafe { Ok(JoinHandle::new(here.spawn(extras, function)?, here.core_pointer())) }
     }
 }

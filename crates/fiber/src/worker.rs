@@ -7,6 +7,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use policy::feedback::{Boost, Feedback, Level, Turn};
@@ -16,20 +17,20 @@ use sys::fault::AlternateStack;
 use crate::arch;
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::error::{SpawnError, StackError};
+use crate::error::SpawnError;
 use crate::meter::Meter;
 use crate::outside::Outside;
 use crate::reactor::LOOKS;
 use crate::record::{Extras, Fiber, State};
-use crate::runtime::Core;
-use crate::stack::{Shadow, Stack, Stacks};
+use crate::shared::{Core, pointer};
+use crate::stack::{Shadow, Stacks};
 use crate::timers::Timers;
 use crate::unwinding::Unwinding;
 use crate::waits::{Waits, Woken};
 
 thread_local! {
     /// The worker that this kernel thread is.
-    static HERE: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
+    pub(crate) static HERE: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
 }
 
 /// The worker that runs the fiber that asks. Not to be kept beyond what that fiber does.
@@ -81,46 +82,59 @@ impl Deref for Here {
 /// A worker; see the module.
 pub(crate) struct Worker {
     core: NonNull<Core>,
+    /// Which of the runtime's workers it is.
+    index: usize,
     /// The runtime's number.
     runtime: u64,
     /// There is no other worker.
     alone: bool,
+    /// There is no other worker, and the queue alone says who is next.
+    plain: bool,
     /// The runtime's number where there is no other worker, else that of none.
     sole: u64,
     /// Draws who is next, in a deterministic runtime.
-    chance: Option<Chance>,
-    current: Cell<Option<Fiber>>,
+    pub(crate) chance: Option<Chance>,
+    pub(crate) current: Cell<Option<Fiber>>,
     ready: UnsafeCell<Feedback>,
     pub(crate) clock: Clock,
-    meter: Meter,
+    pub(crate) meter: Meter,
     /// When something other than fibers is to be looked at, in ticks: the boost, timers.
     due: Cell<u64>,
     /// When the boost is, in ticks.
     boost: Cell<u64>,
     /// How many ticks are from one boost to the next.
     boosts: u64,
-    /// Records of nobody, and numbers that have none yet.
-    free: Cell<Option<Fiber>>,
-    fresh: Cell<(u32, u32)>,
+    /// Whether one that has not started was last chosen among those of the highest level.
+    pub(crate) alternates: Cell<bool>,
+    /// How often all fibers had been called off when this worker called off its own.
+    pub(crate) called_off: Cell<u32>,
+    /// Records of nobody, how many have been added to these, and numbers that have none yet.
+    pub(crate) free: Cell<Option<Fiber>>,
+    pub(crate) freed: Cell<u32>,
+    unmade: Cell<(u32, u32)>,
     pub(crate) stacks: Stacks,
     /// Where a handler runs that explains the overflow of another stack.
-    alternate: Cell<Option<AlternateStack>>,
+    pub(crate) alternate: Cell<Option<AlternateStack>>,
     /// Of the kernel thread's own stack.
-    shadow: Cell<Shadow>,
+    pub(crate) shadow: Cell<Shadow>,
     pub(crate) timers: Timers,
     pub(crate) unwinding: Unwinding,
     pub(crate) outside: Outside,
 }
 
 impl Worker {
-    pub(crate) fn new(core: &Core, clock: Clock) -> Worker {
+    pub(crate) fn new(core: &Arc<Core>, index: usize, clock: Clock) -> Worker {
         let config = core.config();
+        let alone = core.mails.len() == 1;
         let rules = config.rules;
         Worker {
-            core: NonNull::from(core),
+            // With the right to count those who share it.
+            core: pointer(core),
+            index,
             runtime: core.number(),
-            alone: config.workers == 1,
-            sole: if config.workers == 1 { core.number() } else { u64::MAX },
+            alone,
+            plain: alone && config.deterministic.is_none(),
+            sole: if alone { core.number() } else { u64::MAX },
             chance: config.deterministic.map(Chance::new),
             current: Cell::new(None),
             ready: UnsafeCell::new(Feedback::new(rules)),
@@ -131,8 +145,11 @@ impl Worker {
                 Boost::Every(span) => clock.in_ticks(span),
                 Boost::Never => u64::MAX,
             },
+            alternates: Cell::new(false),
+            called_off: Cell::new(0),
             free: Cell::new(None),
-            fresh: Cell::new((0, 0)),
+            freed: Cell::new(0),
+            unmade: Cell::new((0, 0)),
             stacks: Stacks::new(config.stack_size),
             alternate: Cell::new(None),
             shadow: Cell::new(Shadow::current()),
@@ -147,6 +164,18 @@ impl Worker {
     pub(crate) fn core(&self) -> &Core {
         // SAFETY: the core outlives its workers.
         unsafe { self.core.as_ref() }
+    }
+
+    /// The core, as something to compare and to share.
+    #[inline(always)]
+    pub(crate) fn core_pointer(&self) -> NonNull<Core> {
+        self.core
+    }
+
+    /// Which of the runtime's workers it is; the first one runs the first fiber.
+    #[inline(always)]
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     #[inline(always)]
@@ -201,7 +230,7 @@ impl Worker {
 
     /// A record for a new fiber.
     #[inline(always)]
-    fn record(&self) -> Result<Fiber, SpawnError> {
+    pub(crate) fn record(&self) -> Result<Fiber, SpawnError> {
         if let Some(fiber) = self.free.get() {
             self.free.set(fiber.next.take());
             return Ok(fiber);
@@ -209,14 +238,18 @@ impl Worker {
         self.make_record()
     }
 
+    #[inline(never)]
     fn make_record(&self) -> Result<Fiber, SpawnError> {
-        let (mut next, mut end) = self.fresh.get();
+        let (mut next, mut end) = self.unmade.get();
         if next == end {
-            let more = self.core().records.more();
-            let more = more.ok_or(SpawnError::TooMany { most: self.core().config().most })?;
+            if let Some(fiber) = self.core().spare() {
+                self.free.set(fiber.next.take());
+                return Ok(fiber);
+            }
+            let more = self.core().more()?;
             (next, end) = (more.start, more.end);
         }
-        self.fresh.set((next + 1, end));
+        self.unmade.set((next + 1, end));
         // SAFETY: each number comes once.
         Ok(unsafe { self.core().records.make(next) })
     }
@@ -227,6 +260,9 @@ impl Worker {
         fiber.state.set(State::Free);
         fiber.generation.set(fiber.generation.get().wrapping_add(1));
         fiber.next.set(self.free.replace(Some(fiber)));
+        if !self.alone {
+            self.share_free();
+        }
     }
 
     /// A new fiber, which waits to run.
@@ -242,21 +278,17 @@ impl Worker {
     ) -> Result<Fiber, SpawnError> {
         let fiber = self.record()?;
         // SAFETY: the record is nobody's; the rest is the caller's promise.
-        unsafe { fiber.task.put(function) };
-        fiber.state.set(State::Unstarted);
-        fiber.meeting.store(crate::join::NOBODY, std::sync::atomic::Ordering::Relaxed);
-        fiber.cancelled.set(false);
-        fiber.spent.set(0);
-        fiber.used.set(0);
-        if extras.is_some() {
-            fiber.extras.set(extras);
+        unsafe { fiber.begin(extras, function, crate::join::NOBODY) };
+        if self.alone {
+            let thread = ThreadId(fiber.number.get());
+            self.ready(|ready| {
+                ready.enter(thread);
+                ready.queue(thread);
+            });
+            fiber.allowance.set(self.meter.whole);
+        } else {
+            self.put_up(fiber);
         }
-        let thread = ThreadId(fiber.number.get());
-        self.ready(|ready| {
-            ready.enter(thread);
-            ready.queue(thread);
-        });
-        fiber.allowance.set(self.meter.whole);
         self.point();
         Ok(fiber)
     }
@@ -308,6 +340,9 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn wake(&self, fiber: Fiber, woken: Woken) {
         fiber.woken.set(woken);
+        if fiber.home.get() != Some(NonNull::from(self)) {
+            return self.send_home(fiber);
+        }
         fiber.state.set(State::Ready);
         self.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
     }
@@ -319,14 +354,13 @@ impl Worker {
         self.turn_is_over(Some(me));
         let thread = ThreadId(me.number.get());
         me.state.set(State::Ready);
-        let next = self.ready(|ready| match &self.chance {
-            None => ready.make_way(thread),
-            Some(chance) => {
-                ready.queue(thread);
-                chance.take(ready).unwrap_or(thread)
-            }
-        });
-        self.change(me, self.core().records.get(next.0));
+        if self.plain {
+            let next = self.ready(|ready| ready.make_way(thread));
+            self.change(me, self.core().records.get(next.0));
+        } else {
+            self.ready(|ready| ready.queue(thread));
+            self.change(me, self.next());
+        }
         if me.cancelled.get() && self.is_to_unwind(me) {
             crate::ending::unwind();
         }
@@ -359,15 +393,21 @@ impl Worker {
         if self.chance.as_ref().is_some_and(Chance::interrupts) {
             return self.yield_now();
         }
-        let highest = self.ready(|ready| ready.highest());
+        let highest = self.highest();
         if highest.is_some_and(|highest| over && highest <= self.level(me) || highest < self.level(me)) {
             self.yield_now();
         }
     }
 
+    /// The highest level at which somebody is ready.
+    fn highest(&self) -> Option<Level> {
+        let fresh = !self.alone && self.core().fresh.many() > 0;
+        if fresh { Some(Level(0)) } else { self.ready(|ready| ready.highest()) }
+    }
+
     /// The fiber that runs stops, or has ended.
     #[inline(always)]
-    fn turn_is_over(&self, fiber: Option<Fiber>) {
+    pub(crate) fn turn_is_over(&self, fiber: Option<Fiber>) {
         if self.meter.turn(fiber) {
             self.read_clock(None);
         }
@@ -387,6 +427,9 @@ impl Worker {
         });
         if now >= self.due.get() {
             self.look_around(now);
+        }
+        if self.mail().any() {
+            self.receive();
         }
     }
 
@@ -448,7 +491,7 @@ impl Worker {
     }
 
     /// Wakes those whose deadline has passed. True if there was one.
-    fn expire(&self) -> bool {
+    pub(crate) fn expire(&self) -> bool {
         let mut any = false;
         let now = self.now();
         while let Some(fiber) = self.timers.take_due(now) {
@@ -468,45 +511,32 @@ impl Worker {
         left
     }
 
-    /// The one of those who are ready that is to run next.
-    #[inline(always)]
-    fn take(&self, ready: &mut Feedback) -> Option<ThreadId> {
-        match &self.chance {
-            None => ready.take(),
-            Some(chance) => chance.take(ready),
-        }
-    }
-
     /// Who runs next; waits until there is somebody.
     #[inline(always)]
-    fn next(&self) -> Fiber {
+    pub(crate) fn next(&self) -> Fiber {
         loop {
-            if let Some(thread) = self.ready(|ready| self.take(ready)) {
-                return self.core().records.get(thread.0);
+            if let Some(next) = self.take() {
+                return next;
             }
             self.idle();
         }
     }
 
-    /// Nobody is ready: waits until somebody may be.
-    #[cold]
-    #[inline(never)]
-    fn idle(&self) {
-        if self.expire() {
-            return;
-        }
-        match self.timers.next() {
-            None if !self.outside.is_awaited() => crate::deadlock::nobody_can_go_on(self),
-            next => self.clock.sleep(next, |until| self.outside.sleep(self, until, || false)),
-        }
-        self.meter.restart(self.clock.ticks());
+    /// Takes who runs next out of the queue.
+    #[inline(always)]
+    fn take(&self) -> Option<Fiber> {
+        if self.plain { self.take_ready(Feedback::take) } else { self.take_specially() }
     }
 
-    /// Lets all run that can, until nobody is ready.
-    pub(crate) fn run_all_ready(&self) {
-        while self.ready(|ready| ready.waiting()) > 0 {
-            self.yield_now();
-        }
+    #[inline(always)]
+    pub(crate) fn take_ready(&self, take: impl FnOnce(&mut Feedback) -> Option<ThreadId>) -> Option<Fiber> {
+        let thread = self.ready(take)?;
+        Some(self.core().records.get(thread.0))
+    }
+
+    /// Nobody has run since the clock was last read.
+    pub(crate) fn restart(&self) {
+        self.meter.restart(self.clock.ticks());
     }
 
     /// Leaves one fiber, which is not in the queue any more or is again, and goes on with another.
@@ -549,112 +579,7 @@ impl Worker {
 
     /// What the sanitizer knows of the stack of a fiber of this worker.
     #[inline(always)]
-    fn shadow(&self, fiber: Fiber) -> Shadow {
+    pub(crate) fn shadow(&self, fiber: Fiber) -> Shadow {
         fiber.stack.get().map_or(self.shadow.get(), |stack| stack.shadow)
-    }
-
-    /// Where a fiber goes on, or begins. None if it has ended instead, as there is no stack for it.
-    #[inline(always)]
-    fn entrance(&self, fiber: Fiber) -> Option<arch::Context> {
-        if fiber.state.get() == State::Unstarted { self.prepare(fiber) } else { Some(fiber.context.get()) }
-    }
-
-    /// Gives a fiber that has not started a stack.
-    fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
-        let stack = match self.stacks.take(fiber) {
-            Ok(stack) => stack,
-            Err(why) => self.refuse(fiber, why)?,
-        };
-        fiber.stack.set(Some(stack.begun()));
-        fiber.home.set(Some(NonNull::from(self)));
-        // SAFETY: nobody else has the stack.
-        Some(unsafe { arch::fresh(stack.top()) })
-    }
-
-    /// There is no stack for a fiber: it shall drop its function on the last one, or has ended if that is in use.
-    #[cold]
-    #[inline(never)]
-    fn refuse(&self, fiber: Fiber, why: StackError) -> Option<Stack> {
-        let last = self.stacks.take_last();
-        // SAFETY: it has not started.
-        unsafe {
-            if last.is_some() {
-                self.stacks.explain(why);
-                fiber.task.refuse_when_run();
-            } else {
-                fiber.task.refuse(why);
-                crate::join::ended(Here::expect(), fiber);
-            }
-        }
-        last
-    }
-
-    /// Makes this kernel thread a worker, and what runs on it a fiber.
-    ///
-    /// # Safety
-    /// It stays where it is until it is [left](Worker::resign).
-    pub(crate) unsafe fn adopt(&self) -> Result<Fiber, SpawnError> {
-        let fiber = self.record()?;
-        fiber.state.set(State::Running);
-        fiber.home.set(Some(NonNull::from(self)));
-        fiber.allowance.set(self.meter.whole);
-        self.ready(|ready| ready.enter(ThreadId(fiber.number.get())));
-        self.current.set(Some(fiber));
-        self.meter.restart(self.clock.ticks());
-        HERE.set(Some(NonNull::from(self)));
-        self.alternate.set(crate::stack::overflow::watch());
-        self.shadow.set(Shadow::current());
-        Ok(fiber)
-    }
-
-    /// This kernel thread is no worker any more.
-    pub(crate) fn resign(&self) {
-        HERE.set(None);
-        self.alternate.take();
-    }
-}
-
-/// What a stack begins with: runs the fiber that is current, and those that come after it on the same stack.
-pub(crate) unsafe extern "C" fn begin() -> ! {
-    let here = Here::expect();
-    loop {
-        let me = here.current();
-        // SAFETY: it has just been started, here.
-        unsafe { me.task.run() };
-        if me.has_extras() {
-            crate::local::end(me);
-        }
-        let stack = me.stack.take();
-        here.turn_is_over(None);
-        here.meter.forget(me);
-        crate::join::ended(here, me);
-        let mut next = here.next();
-        if next.state.get() == State::Unstarted && here.stacks.fits(stack, next) {
-            next.stack.set(stack);
-            next.home.set(Some(here.pointer()));
-            next.state.set(State::Running);
-            here.current.set(Some(next));
-            continue;
-        }
-        // This stack is not free before it is left, so who begins now is given another one first.
-        let to = loop {
-            match here.entrance(next) {
-                Some(to) => break to,
-                None => next = here.next(),
-            }
-        };
-        next.state.set(State::Running);
-        here.current.set(Some(next));
-        if let Some(stack) = stack {
-            here.stacks.give(stack);
-        }
-        // SAFETY: as with a change; and nothing is left on this stack.
-        unsafe {
-            here.shadow(next).enter();
-            if let Some(stack) = stack {
-                stack.shadow.forget();
-            }
-            arch::leave(to)
-        }
     }
 }

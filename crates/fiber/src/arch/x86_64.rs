@@ -64,7 +64,7 @@ pub(crate) unsafe fn leave(to: Context) -> ! {
     }
 }
 
-/// A context that begins with [`begin`](crate::worker::begin) on a stack of this top.
+/// A context that begins with [`begin`](crate::start::begin) on a stack of this top.
 ///
 /// # Safety
 /// Below the top, a multiple of 16, is memory that can be written to and that nobody uses.
@@ -90,7 +90,7 @@ unsafe extern "C" fn entry() -> ! {
         "2:",
         "ud2",
         ".cfi_endproc",
-        begin = sym crate::worker::begin
+        begin = sym crate::start::begin
     )
 }
 

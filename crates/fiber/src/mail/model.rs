@@ -1,0 +1,128 @@
+//! A worker and who sends to it under loom: all interleavings, up to a number of preemptions, and all values that a load may return.
+//!
+//! A worker that sleeps though there is something for it is a deadlock, which loom reports; a letter that is read before it is complete is a race.
+
+use loom::cell::UnsafeCell;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicBool;
+use loom::thread;
+
+use super::*;
+
+/// A letter: what it says, and its link.
+#[repr(align(8))]
+struct Note {
+    says: UnsafeCell<u32>,
+    older: UnsafeCell<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Sent(*const Note);
+
+// SAFETY: loom reports who comes to one that another has.
+unsafe impl Send for Sent {}
+
+impl Sent {
+    fn new(says: u32) -> Sent {
+        Sent(Box::into_raw(Box::new(Note { says: UnsafeCell::new(says), older: UnsafeCell::new(0) })))
+    }
+
+    fn open(self) -> u32 {
+        // SAFETY: it was made so, and was taken.
+        let note = unsafe { Box::from_raw(self.0.cast_mut()) };
+        // SAFETY: loom reports who else is at it.
+        note.says.with(|says| unsafe { *says })
+    }
+}
+
+impl Letter for Sent {
+    fn address(self) -> u64 {
+        self.0.expose_provenance() as u64
+    }
+
+    unsafe fn at(address: u64) -> Sent {
+        Sent(std::ptr::with_exposed_provenance(address as usize))
+    }
+
+    fn link(self, older: u64) {
+        // SAFETY: as above.
+        unsafe { (*self.0).older.with_mut(|link| *link = older) }
+    }
+
+    fn older(self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (*self.0).older.with(|link| *link) }
+    }
+}
+
+fn model(preemptions: usize, what: impl Fn() + Send + Sync + 'static) {
+    let mut model = Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(what);
+}
+
+/// The worker's side: takes letters, and sleeps while there are none, until it has so many.
+fn receive(mail: &Mail, many: usize, how: Sleep) -> Vec<u32> {
+    let mut said = Vec::new();
+    while said.len() < many {
+        if mail.any() {
+            mail.take(|letter: Sent| said.push(letter.open()));
+        } else if mail.lie_down(how, || false) {
+            mail.sleep(how, None);
+        }
+    }
+    said
+}
+
+#[test]
+fn every_letter_of_two_senders_is_read_whole_and_in_order() {
+    model(3, || {
+        let mail = Arc::new(Mail::new());
+        let senders = [10, 20].map(|first| {
+            let mail = Arc::clone(&mail);
+            thread::spawn(move || (first..first + 2).for_each(|says| mail.send(Sent::new(says))))
+        });
+        let said = receive(&mail, 4, Sleep::ForGood);
+        for first in [10, 20] {
+            let of_one: Vec<_> = said.iter().filter(|says| **says / first == 1).collect();
+            assert_eq!(of_one, [&first, &(first + 1)]);
+        }
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+#[test]
+fn a_worker_does_not_sleep_while_there_is_another_reason_to_be_awake() {
+    model(4, || {
+        let world = Arc::new((Mail::new(), AtomicBool::new(false)));
+        let other = Arc::clone(&world);
+        let outside = thread::spawn(move || {
+            let (mail, reason) = &*other;
+            // As who puts up a fiber that any worker may take.
+            reason.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            mail.nudge();
+        });
+        let (mail, reason) = &*world;
+        while !reason.load(Ordering::SeqCst) {
+            if mail.lie_down(Sleep::ForGood, || reason.load(Ordering::SeqCst)) {
+                mail.sleep(Sleep::ForGood, None);
+            }
+        }
+        outside.join().unwrap();
+    });
+}
+
+#[test]
+fn a_nudge_and_a_letter_at_a_time_lose_neither() {
+    model(3, || {
+        let mail = Arc::new(Mail::new());
+        let (nudging, sending) = (Arc::clone(&mail), Arc::clone(&mail));
+        let nudger = thread::spawn(move || nudging.nudge());
+        let sender = thread::spawn(move || sending.send(Sent::new(1)));
+        assert_eq!(receive(&mail, 1, Sleep::Timed), [1]);
+        nudger.join().unwrap();
+        sender.join().unwrap();
+    });
+}

@@ -1,0 +1,130 @@
+//! How a worker begins, and how fibers begin on it.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::arch;
+use crate::error::{SpawnError, StackError};
+use crate::record::{Fiber, State};
+use crate::stack::{Shadow, Stack};
+use crate::worker::{HERE, Here, Worker};
+
+impl Worker {
+    /// Where a fiber goes on, or begins. None if it has ended instead, as there is no stack for it.
+    #[inline(always)]
+    pub(crate) fn entrance(&self, fiber: Fiber) -> Option<arch::Context> {
+        if fiber.state.get() == State::Unstarted { self.prepare(fiber) } else { Some(fiber.context.get()) }
+    }
+
+    /// Gives a fiber that has not started a stack.
+    fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
+        let stack = match self.stacks.take(fiber) {
+            Ok(stack) => stack,
+            Err(why) => self.refuse(fiber, why)?,
+        };
+        fiber.stack.set(Some(stack.begun()));
+        fiber.home.set(Some(NonNull::from(self)));
+        // SAFETY: nobody else has the stack.
+        Some(unsafe { arch::fresh(stack.top()) })
+    }
+
+    /// There is no stack for a fiber: it shall drop its function on the last one, or has ended if that is in use.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, fiber: Fiber, why: StackError) -> Option<Stack> {
+        let last = self.stacks.take_last();
+        // SAFETY: it has not started.
+        unsafe {
+            if last.is_some() {
+                self.stacks.explain(why);
+                fiber.task.refuse_when_run();
+            } else {
+                fiber.task.refuse(why);
+                crate::join::ended(Here::expect(), fiber);
+            }
+        }
+        last
+    }
+
+    /// Makes this kernel thread a worker, and what runs on it a fiber.
+    ///
+    /// # Safety
+    /// It stays where it is until it is [left](Worker::resign).
+    pub(crate) unsafe fn adopt(&self) -> Result<Fiber, SpawnError> {
+        let fiber = self.record()?;
+        // SAFETY: the caller's promise.
+        unsafe { self.adopt_as(fiber) };
+        Ok(fiber)
+    }
+
+    /// The same, with a record that was made for it.
+    ///
+    /// # Safety
+    /// As with [`adopt`](Worker::adopt).
+    pub(crate) unsafe fn adopt_as(&self, fiber: Fiber) {
+        fiber.home.set(Some(NonNull::from(self)));
+        fiber.state.set(State::Running);
+        // Nobody has a handle to it.
+        fiber.meeting.store(crate::join::DETACHED, Relaxed);
+        self.take_in(fiber);
+        self.current.set(Some(fiber));
+        self.meter.restart(self.clock.ticks());
+        HERE.set(Some(NonNull::from(self)));
+        self.alternate.set(crate::stack::overflow::watch());
+        self.shadow.set(Shadow::current());
+    }
+
+    /// This kernel thread is no worker any more.
+    pub(crate) fn resign(&self) {
+        HERE.set(None);
+        self.alternate.take();
+    }
+}
+
+/// What a stack begins with: runs the fiber that is current, and those that come after it on the same stack.
+pub(crate) unsafe extern "C" fn begin() -> ! {
+    let here = Here::expect();
+    loop {
+        let me = here.current();
+        // SAFETY: it has just been started, here.
+        unsafe { me.task.run() };
+        if me.meeting.load(Relaxed) == crate::join::DETACHED {
+            crate::join::drop_unwanted(me);
+        }
+        if me.has_extras() {
+            crate::local::end(me);
+        }
+        let stack = me.stack.take();
+        here.turn_is_over(None);
+        here.meter.forget(me);
+        crate::join::ended(here, me);
+        let mut next = here.next();
+        if next.state.get() == State::Unstarted && here.stacks.fits(stack, next) {
+            next.stack.set(stack);
+            next.home.set(Some(here.pointer()));
+            next.state.set(State::Running);
+            here.current.set(Some(next));
+            continue;
+        }
+        // This stack is not free before it is left, so who begins now is given another one first.
+        let to = loop {
+            match here.entrance(next) {
+                Some(to) => break to,
+                None => next = here.next(),
+            }
+        };
+        next.state.set(State::Running);
+        here.current.set(Some(next));
+        if let Some(stack) = stack {
+            here.stacks.give(stack);
+        }
+        // SAFETY: as with a change; and nothing is left on this stack.
+        unsafe {
+            here.shadow(next).enter();
+            if let Some(stack) = stack {
+                stack.shadow.forget();
+            }
+            arch::leave(to)
+        }
+    }
+}
