@@ -8,6 +8,7 @@ use std::backtrace::Backtrace;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::dump::Seen;
 use crate::ending::{CAN_UNWIND, THE_END};
@@ -109,6 +110,10 @@ const PATIENCE: u32 = 64;
 pub(crate) fn nobody_can_go_on(worker: &Worker) {
     let core = worker.core();
     let deadlock = Deadlock::among(worker);
+    if core.lasts.load(Relaxed) {
+        let _ = writeln!(std::io::stderr(), "{deadlock}");
+        std::process::abort();
+    }
     let times = core.deadlocked(&deadlock);
     if times == 1 && tell(worker, core.records.get(0)) {
         return;

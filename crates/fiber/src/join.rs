@@ -123,6 +123,10 @@ impl<T> JoinHandle<T> {
         JoinHandle { fiber, core, result: PhantomData }
     }
 
+    pub(crate) fn fiber(&self) -> Fiber {
+        self.fiber
+    }
+
     /// Waits until the fiber has ended, and takes its result.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ mod deadlock;
 mod dump;
 mod ending;
 mod error;
+#[doc(hidden)]
+pub mod foreign;
 mod fresh;
 pub mod fs;
 mod gate;

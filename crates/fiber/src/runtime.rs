@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, JoinHandle};
 
 use policy::feedback::Rules;
@@ -70,6 +71,29 @@ impl Runtime {
     /// One that is made so.
     pub fn new(config: Config) -> Runtime {
         Runtime { config }
+    }
+
+    /// Makes what the calling thread does from now on the first fiber of a runtime of one worker, which lasts as long as the process. For faces in other
+    /// languages: Rust programs [run](Runtime::run) a function. When nobody can ever go on the process aborts, with a message.
+    ///
+    /// # Errors
+    /// When there is no memory for it, and on a thread that runs fibers already.
+    ///
+    /// # Safety
+    /// The thread lasts as long as the process. No fiber unwinds into functions that cannot be unwound.
+    #[doc(hidden)]
+    pub unsafe fn adopt(&self) -> Result<(), RunError> {
+        if Here::get().is_some() {
+            return Err(RunError::Inside);
+        }
+        let core = Core::new(Config { workers: 1, deterministic: None, ..self.config })?;
+        core.lasts.store(true, Relaxed);
+        let worker = Box::leak(Box::new(Worker::new(&core, 0, Clock::real())));
+        // SAFETY: it stays where it is for ever.
+        unsafe { worker.adopt()? };
+        core.rounds.join();
+        std::mem::forget(core);
+        Ok(())
     }
 
     /// Runs a function as the first fiber, on this thread's own stack, and returns what it returns. With that the runtime ends, and with it all fibers that are left:

@@ -33,6 +33,8 @@ pub(crate) struct Core {
     demotions: AtomicU64,
     /// All fibers wait, and nobody outside will wake one: the first worker is to see to it.
     pub(crate) stuck: AtomicBool,
+    /// It lasts as long as the process, so nobody can be told that it ends.
+    pub(crate) lasts: AtomicBool,
     /// How often all fibers were called off, wherever they wait.
     called_off: AtomicU32,
     outside: Mutex<Outside>,
@@ -75,6 +77,7 @@ impl Core {
             expected: AtomicUsize::new(0),
             demotions: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
+            lasts: AtomicBool::new(false),
             called_off: AtomicU32::new(0),
             outside: Mutex::new(Outside { ends: false, over: false, free: Vec::new(), unmade: 0..0 }),
             over: Condvar::new(),

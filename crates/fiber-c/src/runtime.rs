@@ -1,0 +1,62 @@
+//! The runtime that the first call makes, and what it is made of.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_uint};
+
+use fiber::foreign::{self, Id};
+use fiber::{Config, Runtime};
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+
+thread_local! {
+    /// What was asked for before there was a runtime.
+    static RULES: Cell<Option<Rules>> = const { Cell::new(None) };
+}
+
+/// Whether this is the thread that the process began with.
+fn is_main() -> bool {
+    // SAFETY: questions.
+    unsafe { libc::getpid() == libc::gettid() }
+}
+
+/// Who calls; makes the runtime if there is none yet. EPERM on a thread of another library, EAGAIN where there is no memory.
+#[inline(always)]
+pub(crate) fn me() -> Result<Id, c_int> {
+    match foreign::current() {
+        Some(id) => Ok(id),
+        None => begin(),
+    }
+}
+
+#[cold]
+fn begin() -> Result<Id, c_int> {
+    if !is_main() {
+        return Err(libc::EPERM);
+    }
+    let config = Config { rules: RULES.get().unwrap_or_default(), ..Config::default() };
+    // SAFETY: the main thread is there as long as the process.
+    unsafe { Runtime::new(config).adopt() }.map_err(|_| libc::EAGAIN)?;
+    foreign::current().ok_or(libc::EAGAIN)
+}
+
+/// What a function of C returns.
+pub(crate) fn status(result: Result<(), c_int>) -> c_int {
+    result.err().unwrap_or(0)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn my_pthread_configure(levels: c_uint, running_time_us: c_uint) -> c_int {
+    status(if levels == 0 || levels > Rules::MOST_LEVELS || running_time_us == 0 {
+        Err(libc::EINVAL)
+    } else if foreign::current().is_some() {
+        Err(libc::EBUSY)
+    } else if !is_main() {
+        Err(libc::EPERM)
+    } else {
+        let running_time = Span::from_micros(running_time_us.into());
+        // As usual: a boost every hundred running times.
+        let boost = Boost::Every(Span::from_micros(u64::from(running_time_us) * 100));
+        RULES.set(Some(Rules { levels, running_time, boost }));
+        Ok(())
+    })
+}

@@ -1,0 +1,128 @@
+//! The library as C sees it: programs that are compiled against the header, linked with the library, and run.
+//!
+//! Without a compiler nothing is tested, and a note says so; with `ROWLOCK_REQUIRE_CC` in the environment that is a failure. `CC` names another compiler than `cc`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|why| panic!("{command:?}: {why}"))
+}
+
+/// Runs to the end, and returns what it printed.
+fn passes(command: &mut Command) -> String {
+    let output = run(command);
+    let [printed, complaints] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{command:?}: {}\n{printed}{complaints}", output.status);
+    printed
+}
+
+/// Where both libraries are, built anew if need be: Cargo itself builds for a test only what Rust can link.
+fn libraries() -> &'static Path {
+    static LIBRARIES: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARIES.get_or_init(|| {
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--offline",
+            "--package",
+            "rowlock-fiber-c",
+            "--lib",
+            "--target-dir",
+        ]);
+        passes(build.arg(built).current_dir(root()));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libmy_pthread");
+        std::fs::create_dir_all(&folder).unwrap();
+        for (from, to) in [("so", "so"), ("so", "so.0"), ("a", "a")] {
+            let from = built.join("debug").join(format!("libmy_pthread.{from}"));
+            let to = folder.join(format!("libmy_pthread.{to}"));
+            // Another test program may be using the one that is there.
+            let _ = std::fs::remove_file(&to);
+            std::fs::copy(&from, &to).unwrap_or_else(|why| panic!("{}: {why}", from.display()));
+        }
+        folder
+    })
+}
+
+/// The compiler; nothing where there is none.
+fn compiler() -> Option<OsString> {
+    let tool = env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let answers = Command::new(&tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if answers.is_ok_and(|status| status.success()) {
+        return Some(tool);
+    }
+    let why = "`.ci/setup-compilers` installs what is needed on Debian";
+    assert!(env::var_os("ROWLOCK_REQUIRE_CC").is_none(), "there is no {}: {why}", tool.display());
+    eprintln!("there is no {}: not tested", tool.display());
+    None
+}
+
+/// Compiles a program, without a warning, and calls this with what runs it; nothing where there is no compiler.
+fn with_program(source: &str, shared: bool, then: impl FnOnce(&mut Command)) {
+    let Some(compiler) = compiler() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    let libraries = libraries();
+    let mut command = Command::new(compiler);
+    command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-frounding-math", "-pthread", "-std=c11", "-o"]);
+    command.arg(&program).arg(root().join(source)).arg("-I").arg(root().join("include"));
+    match shared {
+        true => command.arg("-L").arg(libraries).args(["-lmy_pthread", "-lm"]),
+        false => command.arg(libraries.join("libmy_pthread.a")).args(["-lgcc_s", "-lm", "-ldl", "-lc"]),
+    };
+    passes(&mut command);
+    // The C library spoils what is freed, so that using it shows.
+    then(Command::new(program).env("LD_LIBRARY_PATH", libraries).env("MALLOC_PERTURB_", "165"));
+}
+
+#[test]
+fn the_program_of_the_study_runs_with_either_library() {
+    for shared in [true, false] {
+        with_program("examples/study.c", shared, |program| {
+            assert_eq!(passes(program.args(["2000", "50", "150"])), "sum 1999000\n");
+        });
+    }
+}
+
+#[test]
+fn threads_locks_and_conditions_do_what_they_promise() {
+    with_program("tests/c/threads.c", true, |program| assert_eq!(passes(program), "done\n"));
+}
+
+#[test]
+fn a_process_whose_main_thread_has_left_lasts_until_the_others_have_ended() {
+    with_program("tests/c/exit.c", true, |program| assert_eq!(passes(program), "done\n"));
+}
+
+#[test]
+fn a_deadlock_ends_the_process_and_says_who_waits_for_whom() {
+    with_program("tests/c/deadlock.c", true, |program| {
+        let output = run(program);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(6), "{said}");
+        assert!(said.contains("fiber 1") && said.contains("fiber 2"), "{said}");
+    });
+}
+
+#[test]
+fn an_overflow_of_a_threads_stack_is_told_of() {
+    with_program("tests/c/overflow.c", true, |program| {
+        let output = run(program);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(6), "{said}");
+        assert!(said.contains("`diver` has overflowed its stack of 64 KiB"), "{said}");
+    });
+}

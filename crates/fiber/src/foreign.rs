@@ -1,0 +1,31 @@
+//! What the faces of this crate for other languages need, and nobody else.
+
+use crate::join::JoinHandle;
+use crate::record::Fiber;
+use crate::worker::Here;
+
+/// What a fiber is known by: no other one of its runtime has both numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id {
+    /// Its place among the runtime's fibers: small, and used again.
+    pub number: u32,
+    /// How many fibers had the place before.
+    pub generation: u32,
+}
+
+impl Id {
+    fn of(fiber: Fiber) -> Id {
+        Id { number: fiber.number.get(), generation: fiber.generation.get() }
+    }
+}
+
+/// The fiber that asks; none on a thread that runs no fibers.
+#[inline(always)]
+pub fn current() -> Option<Id> {
+    Here::get().map(|here| Id::of(here.current()))
+}
+
+/// The fiber of a handle.
+pub fn id<T>(handle: &JoinHandle<T>) -> Id {
+    Id::of(handle.fiber())
+}
