@@ -1,6 +1,10 @@
 #![doc = include_str!("../README.md")]
 #![allow(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/fibers.md")]
+struct Guide;
+
 mod arch;
 mod bell;
 mod blocking;
