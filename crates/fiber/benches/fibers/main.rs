@@ -174,8 +174,9 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
         runs.push(run("operations", Program::Operations { times: share(100_000 / contender.slowness()) }));
     }
     if is_wanted(What::Memory) {
-        // There can be no more than some 30 000 kernel threads.
-        let threads = share(if contender.system == System::Pthreads { 10_000 } else { 100_000 });
+        // There can be no more than some 30 000 kernel threads, and more coroutines of `may` do not come to their end.
+        let is_many = !matches!(contender.system, System::Pthreads | System::May);
+        let threads = share(if is_many { 100_000 } else { 10_000 });
         runs.push(run("blocked", Program::Blocked { threads }));
         // Those of others begin at once, or after a while.
         if !contender.on_all && matches!(contender.system, System::Rowlock | System::Boost | System::BoostPooled) {

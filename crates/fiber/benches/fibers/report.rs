@@ -134,17 +134,18 @@ impl Figures {
                 say(what, ratio.mean >= at_least);
             }
         }
-        for (count, name) in threads.iter().flat_map(|count| [(count, "cold"), (count, "warm")]) {
-            let program = format!("study {count}");
-            let others = contenders.iter().filter(|one| !matches!(one.system, System::Rowlock | System::Pthreads));
-            let best = others
-                .filter_map(|&other| Some((other, self.times(ours, other, &program, name)?)))
-                .min_by(|one, other| one.1.mean.total_cmp(&other.1.mean));
-            if let Some((other, ratio)) = best {
-                say(
-                    format!("ahead of all peers with {count}, {name} | {ratio} times as fast as {other}"),
-                    ratio.mean > 1.0,
+        // Of all peers and numbers of threads, where the lead is least.
+        for name in ["cold", "warm"] {
+            let peers = contenders.iter().filter(|one| !matches!(one.system, System::Rowlock | System::Pthreads));
+            let leads =
+                peers.flat_map(|&peer| threads.iter().map(move |count| (peer, count))).filter_map(|(peer, count)| {
+                    Some((peer, count, self.times(ours, peer, &format!("study {count}"), name)?))
+                });
+            if let Some((peer, count, lead)) = leads.min_by(|one, other| one.2.mean.total_cmp(&other.2.mean)) {
+                let what = format!(
+                    "ahead of all peers with any number of threads, {name} | {lead} times as fast as {peer} with {count}"
                 );
+                say(what, lead.mean > 1.0);
             }
         }
         if text.is_empty() { text } else { format!("| goal | reached | |\n|---|---|---|\n{text}") }
