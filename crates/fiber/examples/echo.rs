@@ -1,0 +1,67 @@
+//! A server that gives back what it is told: a fiber for each connection, and one kernel thread for all.
+//!
+//! ```text
+//! cargo run --release -p rowlock-fiber --example echo                 # listens at 127.0.0.1:7007
+//! cargo run --release -p rowlock-fiber --example echo -- 0.0.0.0:80   # elsewhere
+//! cargo run --release -p rowlock-fiber --example echo -- self 1000    # talks to itself over so many connections
+//! ```
+
+use std::io::{self, Read, Write};
+use std::time::Instant;
+
+use rowlock_fiber as fiber;
+use rowlock_fiber::net::{TcpListener, TcpStream};
+
+/// How often each connection is used when the server talks to itself.
+const ROUNDS: usize = 100;
+
+fn main() -> io::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:7007".into());
+    fiber::run(|| match address.as_str() {
+        "self" => talk(arguments.next().and_then(|many| many.parse().ok()).unwrap_or(100)),
+        address => {
+            let listener = TcpListener::bind(address)?;
+            writeln!(io::stderr(), "listening at {}", listener.local_addr()?)?;
+            serve(&listener)
+        }
+    })
+}
+
+/// Gives everybody who comes back what they say.
+fn serve(listener: &TcpListener) -> io::Result<()> {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => fiber::spawn(move || io::copy(&mut &stream, &mut &stream)).detach(),
+            // Without descriptors left, those who come wait until somebody leaves.
+            Err(why) => {
+                writeln!(io::stderr(), "cannot accept: {why}")?;
+                fiber::sleep(std::time::Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+/// Serves so many connections of its own, and says how long that took.
+fn talk(many: usize) -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    fiber::spawn(move || serve(&listener)).detach();
+    let streams = (0..many).map(|_| TcpStream::connect(address)).collect::<io::Result<Vec<_>>>()?;
+    let began = Instant::now();
+    fiber::scope(|scope| {
+        let talks = streams.into_iter().map(|mut stream| {
+            scope.spawn(move || {
+                let mut heard = [0; 16];
+                (0..ROUNDS).try_for_each(|_| {
+                    stream.write_all(b"is anybody there")?;
+                    stream.read_exact(&mut heard)
+                })
+            })
+        });
+        let talks: Vec<_> = talks.collect();
+        talks.into_iter().try_for_each(|talk| talk.join().map_err(|why| io::Error::other(why.to_string()))?)
+    })?;
+    let each = began.elapsed() / (many * ROUNDS) as u32;
+    writeln!(io::stdout(), "{many} connections: {each:?} for a message there and back")
+}
