@@ -287,3 +287,33 @@ fn who_unwinds_with_its_runtime_does_not_wait_for_anything_outside_any_more() {
     });
     assert_eq!(dropped.load(Relaxed), 2);
 }
+
+#[test]
+fn one_socket_may_be_used_by_fibers_of_several_workers() {
+    let runtime = fiber::Runtime::new(fiber::Config { workers: 2, ..Default::default() });
+    let served = runtime.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = fiber::spawn(move || echo(listener));
+        let clients: Vec<_> = (0..100u32)
+            .map(|i| {
+                fiber::spawn(move || {
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    for round in 0..10 {
+                        stream.write_all(&[i as u8, round]).unwrap();
+                        let mut heard = [0; 2];
+                        stream.read_exact(&mut heard).unwrap();
+                        assert_eq!(heard, [i as u8, round]);
+                        if round == 5 {
+                            assert_eq!(fiber::blocking(move || i + 1), i + 1);
+                        }
+                    }
+                    1
+                })
+            })
+            .collect();
+        server.detach();
+        clients.into_iter().map(|client| client.join().unwrap()).sum::<u32>()
+    });
+    assert_eq!(served.unwrap(), 100);
+}
