@@ -17,6 +17,11 @@
 //! nothing. A boost keeps the order: those of higher levels stay before those of lower ones; and what threads have used of their time they have
 //! used, since a boost more frequent than turns are long would otherwise let who runs do so for ever.
 //!
+//! # Lending
+//! A thread of a low level may have what one of a high level waits for, a lock say, and then those in between keep both from running. So a level can be
+//! [lent](Feedback::lend): until it is [given back](Feedback::give_back) the thread counts as being at that level, if its own is lower. Its own goes
+//! down meanwhile as ever, by what it runs; and a boost raises what is lent, too, as it raises the lender (Sha, Rajkumar and Lehoczky, "Priority Inheritance Protocols", 1990: what is here is the basic one).
+//!
 //! # Who asks what
 //!
 //! The policy is a value without a clock. A world [enters](Feedback::enter) its threads, [queues](Feedback::queue) who becomes ready, [takes](Feedback::take)
@@ -77,16 +82,44 @@ pub enum Turn {
 /// Nobody: the end of a list.
 const NOBODY: u32 = u32::MAX;
 
+/// No level: of one that is on no list, or to whom none is lent. Lower than all.
+const NONE: u16 = u16::MAX;
+
 /// What is known of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Standing {
     /// How much of the running time of its level it has used.
     used: Span,
+    /// Its own level.
     level: u16,
-    /// How many boosts there had been when the level was written: before another one it is out of date.
-    boosts: u32,
+    /// The level that is lent to it.
+    lent: u16,
+    /// The level at which it waits, which is another than its own where that has changed since.
+    list: u16,
+    /// How many boosts there had been when its level and list were written: before another one they are out of date.
+    boosts: u16,
     /// Who waits behind it.
     next: u32,
+    /// Who waits before it, unless it is the first.
+    previous: u32,
+}
+
+impl Standing {
+    /// The level at which it runs.
+    #[inline]
+    fn effective(&self) -> u16 {
+        self.level.min(self.lent)
+    }
+
+    /// There was a boost: of this thread, and of whoever lends it a level.
+    fn rise(&mut self) {
+        self.level = 0;
+        for level in [&mut self.list, &mut self.lent] {
+            if *level != NONE {
+                *level = 0;
+            }
+        }
+    }
 }
 
 /// Who waits at a level: a list through the standings.
@@ -101,7 +134,7 @@ const EMPTY: List = List { first: NOBODY, last: NOBODY };
 /// The queue, and what it knows of each thread; see the module.
 ///
 /// Threads are small numbers, which index a table. Everything takes constant time, up to a look at the levels' bits, but for
-/// [`take_if`](Feedback::take_if).
+/// [`take_if`](Feedback::take_if), and for one boost in 65 536.
 #[derive(Clone, Debug)]
 pub struct Feedback {
     rules: Rules,
@@ -110,7 +143,7 @@ pub struct Feedback {
     /// The levels at which somebody waits.
     occupied: Occupied,
     waiting: usize,
-    boosts: u32,
+    boosts: u16,
 }
 
 impl Feedback {
@@ -135,7 +168,9 @@ impl Feedback {
     /// A new thread of this number begins, at the highest level and with nothing used. It does not wait yet.
     #[inline]
     pub fn enter(&mut self, thread: ThreadId) {
-        let fresh = Standing { used: Span::ZERO, level: 0, boosts: self.boosts, next: NOBODY };
+        let boosts = self.boosts;
+        let fresh =
+            Standing { used: Span::ZERO, level: 0, lent: NONE, list: NONE, boosts, next: NOBODY, previous: NOBODY };
         match self.threads.get_mut(thread.index()) {
             Some(standing) => *standing = fresh,
             None => self.threads.resize(thread.index() + 1, fresh),
@@ -148,22 +183,25 @@ impl Feedback {
         let boosts = self.boosts;
         let standing = &mut self.threads[thread.index()];
         if standing.boosts != boosts {
-            (standing.level, standing.boosts) = (0, boosts);
+            standing.rise();
+            standing.boosts = boosts;
         }
         standing
     }
 
-    /// The level of a thread that has [entered](Feedback::enter).
+    /// The level at which a thread that has [entered](Feedback::enter) runs: its own, or one that is lent to it.
     #[inline]
     pub fn level(&self, thread: ThreadId) -> Level {
         let standing = &self.threads[thread.index()];
-        if standing.boosts == self.boosts { Level(standing.level.into()) } else { Level(0) }
+        if standing.boosts == self.boosts { Level(standing.effective().into()) } else { Level(0) }
     }
 
     /// How much longer a thread may run before it goes down.
     #[inline]
     pub fn left(&self, thread: ThreadId) -> Span {
-        self.rules.running_time(self.level(thread)) - self.threads[thread.index()].used
+        let standing = &self.threads[thread.index()];
+        let own = if standing.boosts == self.boosts { standing.level } else { 0 };
+        self.rules.running_time(Level(own.into())) - standing.used
     }
 
     /// A thread has run for so long. Where that uses up its running time it is at the next level from now on, with nothing used; what it ran
@@ -186,14 +224,15 @@ impl Feedback {
     #[inline]
     pub fn queue(&mut self, thread: ThreadId) {
         let standing = self.standing(thread);
-        standing.next = NOBODY;
-        let level = standing.level as usize;
-        let last = std::mem::replace(&mut self.levels[level].last, thread.0);
+        let level = standing.effective();
+        (standing.list, standing.next) = (level, NOBODY);
+        let last = std::mem::replace(&mut self.levels[level as usize].last, thread.0);
+        self.threads[thread.index()].previous = last;
         match self.threads.get_mut(last as usize) {
             Some(last) => last.next = thread.0,
-            None => self.levels[level].first = thread.0,
+            None => self.levels[level as usize].first = thread.0,
         }
-        self.is_occupied(level);
+        self.is_occupied(level.into());
     }
 
     /// A thread that was preempted by a higher level waits from now on. In the middle of its running time it does so before the others of its
@@ -202,19 +241,68 @@ impl Feedback {
         if self.standing(thread).used.is_zero() {
             return self.queue(thread);
         }
-        let level = self.standing(thread).level as usize;
-        let next = std::mem::replace(&mut self.levels[level].first, thread.0);
-        self.standing(thread).next = next;
-        if next == NOBODY {
-            self.levels[level].last = thread.0;
+        let level = self.standing(thread).effective();
+        let next = std::mem::replace(&mut self.levels[level as usize].first, thread.0);
+        let standing = self.standing(thread);
+        (standing.list, standing.next) = (level, next);
+        match self.threads.get_mut(next as usize) {
+            Some(next) => next.previous = thread.0,
+            None => self.levels[level as usize].last = thread.0,
         }
-        self.is_occupied(level);
+        self.is_occupied(level.into());
     }
 
     #[inline]
     fn is_occupied(&mut self, level: usize) {
         self.occupied.insert(level);
         self.waiting += 1;
+    }
+
+    /// A thread that waits does so no more.
+    #[inline]
+    fn unqueue(&mut self, thread: ThreadId) {
+        let standing = self.standing(thread);
+        let level = std::mem::replace(&mut standing.list, NONE) as usize;
+        let (previous, next) = (standing.previous, standing.next);
+        let is_first = self.levels[level].first == thread.0;
+        if is_first {
+            self.levels[level].first = next;
+        } else {
+            self.threads[previous as usize].next = next;
+        }
+        if next == NOBODY {
+            self.levels[level].last = if is_first { NOBODY } else { previous };
+        } else if !is_first {
+            self.threads[next as usize].previous = previous;
+        }
+        if is_first && next == NOBODY {
+            self.occupied.remove(level);
+        }
+        self.waiting -= 1;
+    }
+
+    /// A thread counts as being at this level until that is [given back](Feedback::give_back), unless its own is higher or it has been lent a higher one.
+    /// Where it waits it goes behind the others of that level.
+    pub fn lend(&mut self, thread: ThreadId, level: Level) {
+        let lowest = self.levels.len() as u16 - 1;
+        let level = u16::try_from(level.0).unwrap_or(lowest).min(lowest);
+        self.change(thread, |standing| standing.lent = standing.lent.min(level));
+    }
+
+    /// A thread is at its own level again. Where it waits and that is another, it goes behind the others there.
+    pub fn give_back(&mut self, thread: ThreadId) {
+        self.change(thread, |standing| standing.lent = NONE);
+    }
+
+    /// Changes what a thread was lent, and moves it if it waits elsewhere than it should then.
+    fn change(&mut self, thread: ThreadId, how: impl FnOnce(&mut Standing)) {
+        let standing = self.standing(thread);
+        let before = standing.effective();
+        how(standing);
+        if standing.list != NONE && standing.effective() != before {
+            self.unqueue(thread);
+            self.queue(thread);
+        }
     }
 
     /// The highest level at which somebody waits.
@@ -229,7 +317,9 @@ impl Feedback {
         let level = self.occupied.least()?;
         let list = &mut self.levels[level];
         let first = list.first;
-        list.first = self.threads[first as usize].next;
+        let standing = &mut self.threads[first as usize];
+        standing.list = NONE;
+        list.first = standing.next;
         if list.first == NOBODY {
             *list = EMPTY;
             self.occupied.remove(level);
@@ -242,19 +332,21 @@ impl Feedback {
     /// where nobody waits at its level or a higher one.
     #[inline]
     pub fn make_way(&mut self, thread: ThreadId) -> ThreadId {
-        let standing = self.standing(thread);
-        standing.next = NOBODY;
-        let level = standing.level as usize;
+        let level = self.standing(thread).effective();
         match self.occupied.least() {
             // The usual case: the ring of one level moves on by one.
-            Some(highest) if highest == level => {
-                let list = &mut self.levels[level];
-                self.threads[list.last as usize].next = thread.0;
-                let first = list.first;
-                *list = List { first: self.threads[first as usize].next, last: thread.0 };
+            Some(highest) if highest == usize::from(level) => {
+                let list = &mut self.levels[highest];
+                let (first, last) = (list.first, list.last);
+                let standing = &mut self.threads[thread.index()];
+                (standing.list, standing.next, standing.previous) = (level, NOBODY, last);
+                self.threads[last as usize].next = thread.0;
+                let standing = &mut self.threads[first as usize];
+                standing.list = NONE;
+                *list = List { first: standing.next, last: thread.0 };
                 ThreadId(first)
             }
-            Some(highest) if highest < level => {
+            Some(highest) if highest < usize::from(level) => {
                 self.queue(thread);
                 self.take().unwrap_or(thread)
             }
@@ -264,37 +356,25 @@ impl Feedback {
 
     /// The same among some: the first of them at the highest level at which any of them waits. Looks at those before it.
     pub fn take_if(&mut self, may_run: impl Fn(ThreadId) -> bool) -> Option<ThreadId> {
-        let (level, before, thread) = self.find(may_run)?;
-        let next = self.threads[thread.index()].next;
-        match before {
-            None => self.levels[level].first = next,
-            Some(before) => self.threads[before.index()].next = next,
-        }
-        if next == NOBODY {
-            self.levels[level].last = before.map_or(NOBODY, |before| before.0);
-        }
-        if self.levels[level].first == NOBODY {
-            self.occupied.remove(level);
-        }
-        self.waiting -= 1;
+        let (_, thread) = self.find(may_run)?;
+        self.unqueue(thread);
         Some(thread)
     }
 
     /// The level of the thread that [`take_if`](Feedback::take_if) would take.
     pub fn highest_if(&self, may_run: impl Fn(ThreadId) -> bool) -> Option<Level> {
-        self.find(may_run).map(|(level, ..)| Level(level as u32))
+        self.find(may_run).map(|(level, _)| Level(level as u32))
     }
 
-    /// The first of some, with its level and who waits before it there.
-    fn find(&self, may_run: impl Fn(ThreadId) -> bool) -> Option<(usize, Option<ThreadId>, ThreadId)> {
+    /// The first of some, with the level at which it waits.
+    fn find(&self, may_run: impl Fn(ThreadId) -> bool) -> Option<(usize, ThreadId)> {
         for level in self.occupied.iter() {
-            let (mut before, mut at) = (None, self.levels[level].first);
+            let mut at = self.levels[level].first;
             while at != NOBODY {
                 let thread = ThreadId(at);
                 if may_run(thread) {
-                    return Some((level, before, thread));
+                    return Some((level, thread));
                 }
-                before = Some(thread);
                 at = self.threads[thread.index()].next;
             }
         }
@@ -304,11 +384,21 @@ impl Feedback {
     /// All threads, wherever they are, go to the highest level, with what they have left of their time. Those who wait keep their order.
     pub fn boost(&mut self) {
         self.boosts = self.boosts.wrapping_add(1);
+        if self.boosts == 0 {
+            // From here on the numbers come again: nobody may be left with one of them.
+            for standing in &mut self.threads {
+                standing.rise();
+                standing.boosts = 0;
+            }
+        }
         let mut all = EMPTY;
         for level in &mut self.levels {
             let List { first, last } = std::mem::replace(level, EMPTY);
+            if first == NOBODY {
+                continue;
+            }
+            self.threads[first as usize].previous = all.last;
             match self.threads.get_mut(all.last as usize) {
-                _ if first == NOBODY => continue,
                 Some(before) => before.next = first,
                 None => all.first = first,
             }

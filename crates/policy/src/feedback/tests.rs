@@ -117,6 +117,73 @@ fn some_are_passed_over_where_they_may_not_run() {
 }
 
 #[test]
+fn who_is_lent_a_level_waits_there_and_goes_back_to_its_own() {
+    let mut queue = queue(4);
+    queue.take();
+    assert_eq!(queue.ran(A, us(100)), Turn::IsOver);
+    queue.queue(A);
+    queue.lend(A, Level(0));
+    assert_eq!((queue.level(A), queue.highest(), queue.waiting()), (Level(0), Some(Level(0)), 4));
+    assert_eq!(take_all(&mut queue.clone()), [1, 2, 3, 0], "behind those who were there before");
+    queue.give_back(A);
+    assert_eq!((queue.level(A), take_all(&mut queue)), (Level(1), vec![1, 2, 3, 0]));
+}
+
+#[test]
+fn a_level_is_lent_to_who_runs_too_and_a_higher_one_is_not_replaced_by_a_lower_one() {
+    let mut queue = queue(2);
+    queue.take();
+    (0..2).for_each(|_| _ = queue.ran(A, us(100)));
+    queue.lend(A, Level(1));
+    assert_eq!(queue.level(A), Level(1));
+    queue.lend(A, Level(0));
+    queue.lend(A, Level(1));
+    assert_eq!((queue.level(A), queue.left(A)), (Level(0), us(100)));
+    queue.queue(A);
+    assert_eq!(take_all(&mut queue), [1, 0]);
+    queue.give_back(A);
+    queue.lend(A, Level(7));
+    assert_eq!(queue.level(A), Level(2), "there are three levels");
+}
+
+#[test]
+fn who_has_a_lent_level_goes_down_all_the_same_and_is_fresh_as_a_new_thread() {
+    let mut queue = queue(1);
+    queue.take();
+    queue.lend(A, Level(0));
+    assert_eq!(queue.ran(A, us(100)), Turn::IsOver);
+    assert_eq!(queue.level(A), Level(0));
+    queue.give_back(A);
+    assert_eq!(queue.level(A), Level(1));
+    queue.lend(A, Level(0));
+    queue.enter(A);
+    queue.ran(A, us(100));
+    assert_eq!(queue.level(A), Level(1));
+}
+
+#[test]
+fn a_thread_takes_twenty_four_bytes() {
+    assert_eq!(size_of::<Standing>(), 24);
+}
+
+#[test]
+fn boosts_are_not_mistaken_for_each_other_after_ever_so_many() {
+    let mut queue = queue(3);
+    queue.boost();
+    queue.take();
+    queue.ran(A, us(100));
+    queue.queue(A);
+    queue.take();
+    queue.ran(B, us(100));
+    assert_eq!((queue.level(A), queue.level(B)), (Level(1), Level(1)));
+    // As many as bring the count to where it was.
+    (0..1 << 16).for_each(|_| queue.boost());
+    assert_eq!((queue.level(A), queue.level(B)), (Level(0), Level(0)));
+    queue.queue(B);
+    assert_eq!(take_all(&mut queue), [2, 0, 1]);
+}
+
+#[test]
 fn what_is_no_boost_says_why() {
     let why = |text: &str| text.parse::<Boost>().unwrap_err().to_string();
     assert!(why("0 us").contains("`never`"), "{}", why("0 us"));
@@ -130,6 +197,32 @@ fn what_is_no_boost_says_why() {
 struct Plain {
     levels: Vec<Vec<u32>>,
     of: Vec<(usize, Span)>,
+    lent: Vec<usize>,
+}
+
+impl Plain {
+    fn level(&self, thread: usize) -> usize {
+        self.of[thread].0.min(self.lent[thread])
+    }
+
+    /// The place of one that waits: the level and how many are before it there.
+    fn place(&self, thread: usize) -> Option<(usize, usize)> {
+        let mut levels = self.levels.iter().enumerate();
+        levels.find_map(|(level, list)| Some((level, list.iter().position(|&other| other as usize == thread)?)))
+    }
+
+    /// Lends it a level, or takes back what it was lent.
+    fn lend(&mut self, thread: usize, lent: usize) {
+        let before = self.level(thread);
+        self.lent[thread] = lent;
+        let now = self.level(thread);
+        if let Some((level, place)) = self.place(thread)
+            && now != before
+        {
+            self.levels[level].remove(place);
+            self.levels[now].push(thread as u32);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +233,8 @@ enum Call {
     Queue(usize),
     QueueAgain(usize),
     MakeWay(usize),
+    Lend(usize, u32),
+    GiveBack(usize),
     Boost,
 }
 
@@ -151,6 +246,8 @@ fn any_call() -> impl Strategy<Value = Call> {
         4 => (0_usize..8).prop_map(Call::Queue),
         2 => (0_usize..8).prop_map(Call::QueueAgain),
         4 => (0_usize..8).prop_map(Call::MakeWay),
+        3 => (0_usize..8, 0_u32..6).prop_map(|(thread, level)| Call::Lend(thread, level)),
+        2 => (0_usize..8).prop_map(Call::GiveBack),
         1 => Just(Call::Boost),
     ]
 }
@@ -161,7 +258,7 @@ proptest! {
     fn the_queue_does_what_a_plain_one_does(levels in 1_u32..80, calls in prop::collection::vec(any_call(), 1..120)) {
         let rules = Rules { levels, ..Rules::default() };
         let mut queue = Feedback::new(rules);
-        let mut plain = Plain { levels: vec![Vec::new(); levels as usize], of: vec![(0, Span::ZERO); 8] };
+        let mut plain = Plain { levels: vec![Vec::new(); levels as usize], of: vec![(0, Span::ZERO); 8], lent: vec![usize::MAX; 8] };
         (0..8).for_each(|thread| queue.enter(ThreadId(thread)));
         for call in calls {
             let waits = |plain: &Plain, thread: usize| plain.levels.iter().flatten().any(|&other| other == thread as u32);
@@ -176,11 +273,12 @@ proptest! {
                     prop_assert_eq!(taken, found.map(ThreadId));
                 }
                 Call::MakeWay(thread) if !waits(&plain, thread) => {
-                    plain.levels[plain.of[thread].0].push(thread as u32);
+                    let level = plain.level(thread);
+                    plain.levels[level].push(thread as u32);
                     let next = plain.levels.iter_mut().find(|level| !level.is_empty()).map(|level| level.remove(0));
                     prop_assert_eq!(Some(queue.make_way(ThreadId(thread as u32))), next.map(ThreadId));
                 }
-                Call::Run(thread, micros) if !waits(&plain, thread) => {
+                Call::Run(thread, micros) => {
                     let (level, used) = &mut plain.of[thread];
                     *used += us(micros);
                     let is_over = *used >= rules.running_time;
@@ -192,25 +290,37 @@ proptest! {
                 }
                 Call::Queue(thread) if !waits(&plain, thread) => {
                     queue.queue(ThreadId(thread as u32));
-                    plain.levels[plain.of[thread].0].push(thread as u32);
+                    let level = plain.level(thread);
+                    plain.levels[level].push(thread as u32);
                 }
                 Call::QueueAgain(thread) if !waits(&plain, thread) => {
                     queue.queue_again(ThreadId(thread as u32));
-                    let (level, used) = plain.of[thread];
+                    let (level, used) = (plain.level(thread), plain.of[thread].1);
                     let place = if used.is_zero() { plain.levels[level].len() } else { 0 };
                     plain.levels[level].insert(place, thread as u32);
+                }
+                Call::Lend(thread, level) => {
+                    queue.lend(ThreadId(thread as u32), Level(level));
+                    let lent = plain.lent[thread].min(level as usize).min(levels as usize - 1);
+                    plain.lend(thread, lent);
+                }
+                Call::GiveBack(thread) => {
+                    queue.give_back(ThreadId(thread as u32));
+                    plain.lend(thread, usize::MAX);
                 }
                 Call::Boost => {
                     queue.boost();
                     plain.levels[0] = plain.levels.iter_mut().flat_map(std::mem::take).collect();
                     plain.of.iter_mut().for_each(|of| of.0 = 0);
+                    plain.lent.iter_mut().filter(|lent| **lent != usize::MAX).for_each(|lent| *lent = 0);
                 }
                 _ => {}
             }
             prop_assert_eq!(queue.waiting(), plain.levels.iter().map(Vec::len).sum::<usize>());
             let highest = plain.levels.iter().position(|level| !level.is_empty());
             prop_assert_eq!(queue.highest(), highest.map(|level| Level(level as u32)));
-            for (thread, &(level, used)) in plain.of.iter().enumerate() {
+            for (thread, &(_, used)) in plain.of.iter().enumerate() {
+                let level = plain.level(thread);
                 let thread = ThreadId(thread as u32);
                 prop_assert_eq!((queue.level(thread).0 as usize, queue.left(thread)), (level, us(100) - used));
             }
