@@ -12,6 +12,8 @@ use std::time::Instant;
 use crate::error::TimedOut;
 use crate::lock::Lock;
 use crate::mutex::Mutex;
+use crate::rwlock::RwLock;
+use crate::share::SharedLock;
 use crate::worker::{Here, Worker};
 
 /// A lock that lets one in at a time, and is told when whoever is inside panics.
@@ -20,7 +22,7 @@ use crate::worker::{Here, Worker};
 /// From a lock that succeeded to the next unlock no other may succeed, and whoever succeeds must see all that was done
 /// before the unlock.
 pub(crate) unsafe trait Exclude {
-    /// Waits until it has the lock.
+    /// Waits until it has the lock, however long that takes.
     fn lock(&self, here: Here);
 
     /// The same.
@@ -75,6 +77,76 @@ unsafe impl Exclude for Lock {
     }
 }
 
+/// A lock that can also let in several that share it.
+///
+/// # Safety
+/// As that of [`Exclude`]; and from a share that succeeded to its unshare no lock may succeed, nor a share while it is
+/// locked; and whoever locks must see all that was done before the unshares.
+pub(crate) unsafe trait Share: Exclude {
+    /// Waits until it shares the lock.
+    ///
+    /// # Errors
+    /// When the deadline has passed; never without one.
+    fn share(&self, here: Here, deadline: Option<Instant>) -> Result<(), TimedOut>;
+
+    /// Shares the lock if that can be at once, and returns whether it could.
+    fn try_share(&self, here: Here) -> bool;
+
+    /// Shares it no more.
+    ///
+    /// # Safety
+    /// The caller shares it, by a share that succeeded on this kernel thread.
+    unsafe fn unshare(&self, here: Here);
+}
+
+// SAFETY: what it decides by is inside a gate, and says who is in.
+unsafe impl Exclude for SharedLock {
+    #[inline]
+    fn lock(&self, here: Here) {
+        // Without a deadline it ends in one way only.
+        while self.exclude(here, None).is_err() {}
+    }
+
+    fn lock_until(&self, here: Here, deadline: Instant) -> Result<(), TimedOut> {
+        self.exclude(here, Some(deadline))
+    }
+
+    fn try_lock(&self, here: Here) -> bool {
+        self.try_exclude(here)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, here: Here) {
+        self.unexclude(here);
+    }
+
+    fn poison(&self) {
+        self.set_poisoned(true);
+    }
+
+    #[inline]
+    fn is_poisoned(&self) -> bool {
+        SharedLock::is_poisoned(self)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Share for SharedLock {
+    #[inline]
+    fn share(&self, here: Here, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        SharedLock::share(self, here, deadline)
+    }
+
+    fn try_share(&self, here: Here) -> bool {
+        SharedLock::try_share(self, here)
+    }
+
+    #[inline]
+    unsafe fn unshare(&self, here: Here) {
+        SharedLock::unshare(self, here);
+    }
+}
+
 /// A value and the lock that guards it.
 pub(crate) struct Guarded<L, T: ?Sized> {
     lock: L,
@@ -125,9 +197,24 @@ impl<L: Exclude, T: ?Sized> Guarded<L, T> {
     }
 }
 
+impl<L: Share, T: ?Sized> Guarded<L, T> {
+    #[inline]
+    pub(crate) fn shared(&self, here: Here, deadline: Option<Instant>) -> Result<Shared<'_, L, T>, TimedOut> {
+        self.lock.share(here, deadline)?;
+        Ok(Shared { guarded: self, on_this_thread: PhantomData })
+    }
+
+    pub(crate) fn try_shared(&self, here: Here) -> Option<Shared<'_, L, T>> {
+        self.lock.try_share(here).then(|| Shared { guarded: self, on_this_thread: PhantomData })
+    }
+}
+
 // SAFETY: of those that share it, one at a time gets at the value, to read, write or even take it: each may then be on another
 // kernel thread, which is all that `Send` asks of the value.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
+
+// SAFETY: as above, and several at a time read the value, which is what `Sync` asks of it.
+unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 /// The lock is held by whoever has this, until it is dropped.
 pub(crate) struct Exclusive<'a, L: Exclude, T: ?Sized> {
@@ -178,5 +265,33 @@ impl<L: Exclude, T: ?Sized> Drop for Exclusive<'_, L, T> {
         }
         // SAFETY: the guard was made by a lock that succeeded, on the kernel thread that it never left, and is dropped once.
         unsafe { self.guarded.lock.unlock(here) };
+    }
+}
+
+/// Whoever has this shares the lock, until it is dropped.
+pub(crate) struct Shared<'a, L: Share, T: ?Sized> {
+    guarded: &'a Guarded<L, T>,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+// SAFETY: as for `Exclusive`.
+unsafe impl<L: Share + Sync, T: ?Sized + Sync> Sync for Shared<'_, L, T> {}
+
+impl<L: Share, T: ?Sized> Deref for Shared<'_, L, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is shared, so nobody gets at the value to change it, and the guard is lent meanwhile.
+        unsafe { &*self.guarded.value.get() }
+    }
+}
+
+impl<L: Share, T: ?Sized> Drop for Shared<'_, L, T> {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(here) = Here::get() else { return };
+        // SAFETY: the guard was made by a share that succeeded, on the kernel thread that it never left, and is dropped once.
+        unsafe { self.guarded.lock.unshare(here) };
     }
 }

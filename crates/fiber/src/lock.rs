@@ -14,10 +14,20 @@
 //! while somebody has the lock, in one atomic step. Giving the lock back clears it, and takes one fiber off the list, who comes back in any case: it takes the lock,
 //! and sets the mark again if others wait still; or finds it taken, and sets the mark again before it waits. Whoever takes the lock in between finds no
 //! mark, and needs none: the fiber that has been woken speaks for those behind it.
+//!
+//! # Levels
+//! The lock goes to the highest level of those who wait, and at one level to who came first. Whoever has the lock while somebody waits is lent the level of the first of
+//! them, and so is, if it waits for a lock itself, who has that one. It gives that back with the last such lock that it has, not with each: so it may be
+//! at a level for longer than the one whose level that is waits, but never for longer than it has locks.
+//!
+//! All that is for runtimes with one worker. Between several each has a queue of its own, where levels mean nothing to the others: there those who wait come in
+//! the order in which they came, and who has the lock gets its turn from its own worker, at the next boost at the latest.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant;
+
+use policy::feedback::Level;
 
 use crate::error::TimedOut;
 use crate::gate::Gate;
@@ -35,8 +45,11 @@ const WAITED_FOR: usize = 1;
 /// Whoever had it has panicked.
 const POISONED: usize = 2;
 
+/// Whoever has it is lent a level for it.
+const LENT: usize = 4;
+
 /// The bits that are no address.
-const MARKS: usize = WAITED_FOR | POISONED;
+const MARKS: usize = WAITED_FOR | POISONED | LENT;
 
 /// The lock alone, without what it guards.
 pub(crate) struct Lock {
@@ -107,10 +120,11 @@ impl Lock {
                 let taken = self.acquire_inside(me, waiting, WAITED_FOR);
                 if !taken {
                     me.in_vain.set(in_vain);
-                    if in_vain { waiting.push_front(me) } else { waiting.push(me) }
+                    insert(&here, waiting, me, in_vain);
                 }
                 taken
             });
+            self.lend(&here);
             if taken {
                 return Ok(());
             }
@@ -118,6 +132,7 @@ impl Lock {
                 return Err(TimedOut);
             }
             if self.word.load(Relaxed) & !MARKS == me.address() {
+                self.lend(&here);
                 return Ok(());
             }
             in_vain = true;
@@ -136,6 +151,25 @@ impl Lock {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// Lends whoever has it the level of the first of those who wait.
+    fn lend(&self, here: &Worker) {
+        if !here.is_alone() {
+            return;
+        }
+        let first = self.waiting.enter(here, |waiting| waiting.first());
+        if let (Some(first), Some(owner)) = (first, self.owner(here)) {
+            if self.word.fetch_or(LENT, Relaxed) & LENT == 0 {
+                owner.lent.set(owner.lent.get() + 1);
+            }
+            here.lend(owner, here.level(first));
+        }
+    }
+
+    /// Who has it, if that is a fiber of this runtime.
+    fn owner(&self, here: &Worker) -> Option<Fiber> {
+        here.core().records.at(self.word.load(Relaxed) & !MARKS)
     }
 
     /// Gives it back.
@@ -161,6 +195,15 @@ impl Lock {
                 return;
             }
         }
+        if self.word.load(Relaxed) & LENT != 0
+            && let Some(owner) = self.owner(&here)
+        {
+            let lent = owner.lent.get().saturating_sub(1);
+            owner.lent.set(lent);
+            if lent == 0 {
+                here.give_back(owner);
+            }
+        }
         let next = self.waiting.enter(&here, |waiting| {
             let next = waiting.pop();
             let poisoned = self.word.load(Relaxed) & POISONED;
@@ -173,6 +216,9 @@ impl Lock {
         });
         if let Some(next) = next {
             here.wake(next, Woken::Called);
+            if here.is_alone() {
+                here.is_outranked_by(next);
+            }
         }
     }
 
@@ -206,8 +252,22 @@ impl Waits for Lock {
     }
 
     fn whom(&self) -> Option<Fiber> {
-        let address = self.word.load(Relaxed) & !MARKS;
-        // SAFETY: whoever has the lock is a fiber of the runtime in which somebody waits for it, so that is not over.
-        (address != FREE).then(|| unsafe { Fiber::from_address(address) })
+        self.owner(&Here::expect())
     }
+
+    fn has_risen(&self, fiber: Fiber, here: &Worker) -> Option<Fiber> {
+        let waits = self.waiting.enter(here, |waiting| {
+            let waits = waiting.remove(fiber);
+            if waits {
+                insert(here, waiting, fiber, fiber.in_vain.get());
+            }
+            waits
+        });
+        waits.then(|| self.owner(here)).flatten()
+    }
+}
+
+/// Puts a fiber in its place among those who wait.
+fn insert(here: &Worker, waiting: &mut Queue, fiber: Fiber, first: bool) {
+    waiting.insert(fiber, first, |fiber| if here.is_alone() { here.level(fiber) } else { Level::default() });
 }

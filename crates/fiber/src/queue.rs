@@ -1,5 +1,8 @@
 //! Who waits for one thing: a list through the fibers' records.
 
+use policy::feedback::Level;
+
+use crate::gate::Inside;
 use crate::record::Fiber;
 
 /// Some fibers, in the order in which they came. A fiber is on one list at a time.
@@ -11,6 +14,12 @@ pub(crate) struct Queue {
 
 // SAFETY: a list is inside a gate, and whoever is there alone touches the links of those on it.
 unsafe impl Send for Queue {}
+
+impl Inside for Queue {
+    fn forget_fibers(&mut self) {
+        *self = Queue::new();
+    }
+}
 
 impl Queue {
     pub(crate) const fn new() -> Queue {
@@ -40,13 +49,21 @@ impl Queue {
         }
     }
 
-    /// Before all others.
-    pub(crate) fn push_front(&mut self, fiber: Fiber) {
-        fiber.previous.set(None);
-        fiber.next.set(self.first);
-        match self.first.replace(fiber) {
-            Some(first) => first.previous.set(Some(fiber)),
-            None => self.last = Some(fiber),
+    /// Behind the last one of its level or a higher one, or, with `first`, before the first one of its level or a lower one. Levels are those that
+    /// the fibers have now; the list is in their order. Looks at the last one, and else at those before it.
+    pub(crate) fn insert(&mut self, fiber: Fiber, first: bool, level: impl Fn(Fiber) -> Level) {
+        let mine = level(fiber);
+        let is_before = |other: &Fiber| mine < level(*other) || first && mine == level(*other);
+        if !self.last.as_ref().is_some_and(is_before) {
+            return self.push(fiber);
+        }
+        let Some(next) = self.iter().find(is_before) else { unreachable!("the last one is such") };
+        let previous = next.previous.replace(Some(fiber));
+        fiber.previous.set(previous);
+        fiber.next.set(Some(next));
+        match previous {
+            Some(previous) => previous.next.set(Some(fiber)),
+            None => self.first = Some(fiber),
         }
     }
 

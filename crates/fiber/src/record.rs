@@ -110,6 +110,8 @@ pub(crate) struct Record {
     pub(crate) cancelled: Cell<bool>,
     /// It waits for a lock that it was woken for before, in vain.
     pub(crate) in_vain: Cell<bool>,
+    /// For how many locks that it has it is lent a level.
+    pub(crate) lent: Cell<u16>,
     /// How many ticks it has run before.
     pub(crate) used: Cell<u64>,
     /// The list that it is on: of a worker's free records, of those that wait for one thing, or of a worker's mail.
@@ -139,6 +141,7 @@ impl Record {
             allowance: Cell::new(0),
             cancelled: Cell::new(false),
             in_vain: Cell::new(false),
+            lent: Cell::new(0),
             used: Cell::new(0),
             next: Cell::new(None),
             previous: Cell::new(None),
@@ -182,6 +185,7 @@ impl Record {
         unsafe { self.task.put(function) };
         self.meeting.store(meeting, Relaxed);
         self.cancelled.set(false);
+        self.lent.set(0);
         self.spent.set(0);
         self.used.set(0);
         if extras.is_some() {
@@ -311,6 +315,15 @@ impl Records {
         debug_assert!(number < self.capacity);
         // SAFETY: within the reservation.
         Fiber(unsafe { self.memory.base().cast::<Record>().add(number as usize) })
+    }
+
+    /// The record at an [address](Fiber::address), if there is one: it may be another fiber's by now.
+    #[cold]
+    pub(crate) fn at(&self, address: usize) -> Option<Fiber> {
+        let made = *self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let offset = address.checked_sub(self.memory.base().addr().get())?;
+        let number = u32::try_from(offset / size_of::<Record>()).ok()?;
+        (number < made).then(|| self.get(number))
     }
 }
 

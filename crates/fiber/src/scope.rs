@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::ending;
 use crate::error::{JoinError, SpawnError};
-use crate::gate::Gate;
+use crate::gate::{Gate, Inside};
 use crate::join::JoinHandle;
 use crate::record::Fiber;
 use crate::spawn::{Builder, failed};
@@ -28,6 +28,12 @@ struct Waiting(Fiber);
 
 // SAFETY: only who is inside the gate touches it.
 unsafe impl Send for Waiting {}
+
+impl Inside for State {
+    fn forget_fibers(&mut self) {
+        self.waits = None;
+    }
+}
 
 impl Waits for Crew {
     fn leave(&self, fiber: Fiber) -> bool {

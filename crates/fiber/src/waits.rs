@@ -1,6 +1,7 @@
 //! What a fiber may wait for, and why it was woken.
 
 use crate::record::Fiber;
+use crate::worker::Worker;
 
 /// Why a fiber was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,11 @@ pub(crate) trait Waits {
 
     /// Whose doing would end the wait, where one fiber alone could.
     fn whom(&self) -> Option<Fiber> {
+        None
+    }
+
+    /// A fiber that waits here is at a higher level now: moves it up where that counts. For whose doing it waits, if that one counts as of its level.
+    fn has_risen(&self, _: Fiber, _: &Worker) -> Option<Fiber> {
         None
     }
 

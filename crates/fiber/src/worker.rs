@@ -347,6 +347,33 @@ impl Worker {
         self.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
     }
 
+    /// A fiber has what one of this level waits for, and counts as being of that level until it [gives it back](Worker::give_back); so does whoever it
+    /// waits for itself, and so on.
+    #[cold]
+    pub(crate) fn lend(&self, fiber: Fiber, level: Level) {
+        let mut next = Some(fiber);
+        while let Some(fiber) = next {
+            let rises = level < self.level(fiber);
+            self.ready(|ready| ready.lend(ThreadId(fiber.number.get()), level));
+            // SAFETY: only a fiber that is blocked waits for something, which then is there.
+            let waits = fiber.waits.get().map(|waits| unsafe { &*waits.as_ptr() });
+            next = if rises { waits.and_then(|waits| waits.has_risen(fiber, self)) } else { None };
+        }
+    }
+
+    /// A fiber has nothing any more for which it was lent a level.
+    #[cold]
+    pub(crate) fn give_back(&self, fiber: Fiber) {
+        self.ready(|ready| ready.give_back(ThreadId(fiber.number.get())));
+    }
+
+    /// Another fiber has been made ready that may be of a higher level than the one that runs, which is to give up its CPU soon if it is.
+    pub(crate) fn is_outranked_by(&self, other: Fiber) {
+        if self.level(other) < self.level(self.current()) {
+            self.meter.soon();
+        }
+    }
+
     /// Lets others run.
     #[inline(always)]
     pub(crate) fn yield_now(&self) {

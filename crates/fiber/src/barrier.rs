@@ -1,0 +1,143 @@
+//! Where fibers wait until all of them have come.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::error::TimedOut;
+use crate::gate::{Gate, Inside};
+use crate::queue::Queue;
+use crate::record::Fiber;
+use crate::time::after;
+use crate::waits::{Waits, Woken};
+use crate::worker::Here;
+
+/// A barrier for a number of fibers: they wait here until all have come, and then all go on; and so again and again.
+///
+/// # Panics
+/// Waiting panics on a kernel thread that runs no fibers, and in a runtime that the barrier does not belong to.
+///
+/// ```
+/// use rowlock_fiber::{Barrier, scope};
+///
+/// rowlock_fiber::run(|| {
+///     let barrier = Barrier::new(10);
+///     let leaders = scope(|scope| {
+///         let fibers: Vec<_> = (0..10).map(|_| scope.spawn(|| barrier.wait().is_leader())).collect();
+///         fibers.into_iter().map(|fiber| fiber.join().unwrap()).filter(|leads| *leads).count()
+///     });
+///     assert_eq!(leaders, 1);
+/// });
+/// ```
+pub struct Barrier {
+    parties: usize,
+    gate: Gate<State>,
+}
+
+struct State {
+    /// How many have come; they wait.
+    arrived: usize,
+    waiting: Queue,
+}
+
+impl Inside for State {
+    fn forget_fibers(&mut self) {
+        self.arrived = 0;
+        self.waiting.forget_fibers();
+    }
+}
+
+/// What a fiber is told that has waited at a [`Barrier`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierWaitResult {
+    is_leader: bool,
+}
+
+impl BarrierWaitResult {
+    /// Whether this fiber is the one of its round that was the last to come.
+    pub fn is_leader(&self) -> bool {
+        self.is_leader
+    }
+}
+
+impl Barrier {
+    /// For so many fibers; none counts as one.
+    pub const fn new(parties: usize) -> Barrier {
+        Barrier { parties, gate: Gate::new(State { arrived: 0, waiting: Queue::new() }) }
+    }
+
+    /// How many fibers it is for.
+    pub fn parties(&self) -> usize {
+        self.parties
+    }
+
+    /// Waits until all have come.
+    #[track_caller]
+    pub fn wait(&self) -> BarrierWaitResult {
+        match self.outlast(None) {
+            Ok(result) => result,
+            // Without a deadline it ends in one way only.
+            Err(TimedOut) => BarrierWaitResult { is_leader: false },
+        }
+    }
+
+    /// The same, but no longer than to the deadline: then the fiber has not come, and the others wait for one more.
+    ///
+    /// # Errors
+    /// When the deadline has passed. Who is the last to come goes on however late it is.
+    #[track_caller]
+    pub fn wait_until(&self, deadline: Instant) -> Result<BarrierWaitResult, TimedOut> {
+        self.outlast(Some(deadline))
+    }
+
+    /// As [`Barrier::wait_until`], with a timeout that begins now.
+    ///
+    /// # Errors
+    /// As [`Barrier::wait_until`].
+    #[track_caller]
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<BarrierWaitResult, TimedOut> {
+        self.wait_until(after(timeout))
+    }
+
+    #[track_caller]
+    fn outlast(&self, deadline: Option<Instant>) -> Result<BarrierWaitResult, TimedOut> {
+        let here = Here::expect();
+        here.point();
+        let me = here.current();
+        let is_leader = self.gate.enter(&here, |state| {
+            if state.arrived + 1 < self.parties {
+                state.arrived += 1;
+                state.waiting.push(me);
+                return false;
+            }
+            state.arrived = 0;
+            while let Some(fiber) = state.waiting.pop() {
+                here.wake(fiber, Woken::Called);
+            }
+            true
+        });
+        if !is_leader && here.block(self, deadline) == Woken::TimedOut {
+            return Err(TimedOut);
+        }
+        Ok(BarrierWaitResult { is_leader })
+    }
+}
+
+impl Waits for Barrier {
+    fn leave(&self, fiber: Fiber) -> bool {
+        self.gate.enter(&Here::expect(), |state| {
+            let waited = state.waiting.remove(fiber);
+            state.arrived -= usize::from(waited);
+            waited
+        })
+    }
+
+    fn kind(&self) -> &'static str {
+        "a barrier"
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Barrier").field("parties", &self.parties).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,479 @@
+//! Values on their way from fibers to fibers.
+//!
+//! # Who has a value
+//! A value that was sent lies in the *buffer*; or, where that is full, in front of it with the fiber that sends it, which waits (*offered*, in the order in which they came); or it has been
+//! *handed*, by name, to a fiber that waited for one and has been woken: so nobody takes it away before that comes to run, and each fiber sees the values in
+//! their order. Whoever takes a value from the buffer lets the first of those offered in, and wakes who offered it. Without a buffer (a *rendezvous*)
+//! a value goes straight from who offers it.
+//!
+//! A sender that gives up, since its deadline passes or nobody is left to receive, finds its value *returned* under its name.
+//!
+//! Values are moved inside the gate, but not dropped there: that is the user's code.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::channel_error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use crate::gate::{Gate, Inside};
+use crate::queue::Queue;
+use crate::record::Fiber;
+use crate::time::after;
+use crate::waits::{Waits, Woken};
+use crate::worker::Here;
+
+/// A channel with room for so many values on their way; with none, who sends waits for who receives.
+///
+/// Any number of fibers may send and receive; each value comes to one of them. Values that one fiber sends come in the order in which it sends them.
+/// The channel ends when nobody is left who could send, and everything sent has been received; or when nobody is left who could receive.
+///
+/// The last [`Sender`] or [`Receiver`] may be dropped anywhere. But fibers that wait at the other side at that time are told only if that happens in a fiber of their
+/// runtime.
+///
+/// # Panics
+/// All that sends or receives panics on a kernel thread that runs no fibers, and in a runtime that the channel does not belong to.
+///
+/// ```
+/// let (sender, receiver) = rowlock_fiber::channel(4);
+/// rowlock_fiber::run(|| {
+///     rowlock_fiber::spawn(move || (0..100).try_for_each(|i| sender.send(i))).detach();
+///     assert_eq!(receiver.iter().sum::<i32>(), 4950);
+/// });
+/// ```
+pub fn channel<T>(room: usize) -> (Sender<T>, Receiver<T>) {
+    make(Some(room))
+}
+
+/// A channel with room for any number of values: nobody waits to send.
+///
+/// Else as [`channel`].
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    make(None)
+}
+
+fn make<T>(room: Option<usize>) -> (Sender<T>, Receiver<T>) {
+    let state = State {
+        buffer: VecDeque::new(),
+        handed: Vec::new(),
+        offered: VecDeque::new(),
+        returned: Vec::new(),
+        sending: Queue::new(),
+        receiving: Queue::new(),
+    };
+    let ends = || AtomicUsize::new(1);
+    let channel = Arc::new(Channel { room, senders: ends(), receivers: ends(), gate: Gate::new(state) });
+    (Sender(Arc::clone(&channel)), Receiver(channel))
+}
+
+/// What both ends share.
+struct Channel<T> {
+    /// None for any number.
+    room: Option<usize>,
+    senders: AtomicUsize,
+    receivers: AtomicUsize,
+    gate: Gate<State<T>>,
+}
+
+struct State<T> {
+    buffer: VecDeque<T>,
+    /// To fibers that have been woken, by their addresses.
+    handed: Vec<(usize, T)>,
+    /// By those who wait in [`sending`](State::sending), in their order.
+    offered: VecDeque<T>,
+    /// To those who offered them, by their addresses.
+    returned: Vec<(usize, T)>,
+    sending: Queue,
+    receiving: Queue,
+}
+
+impl<T> Inside for State<T> {
+    fn forget_fibers(&mut self) {
+        // What the dead offered stays theirs.
+        while let Some(value) = self.offered.pop_front() {
+            self.returned.push((0, value));
+        }
+        self.sending.forget_fibers();
+        self.receiving.forget_fibers();
+    }
+}
+
+impl<T> State<T> {
+    /// Puts a value where it can be received, if there is room.
+    #[inline]
+    fn send(&mut self, value: T, room: Option<usize>, here: &Here) -> Result<(), T> {
+        if let Some(fiber) = self.receiving.pop() {
+            self.handed.push((fiber.address(), value));
+            here.wake(fiber, Woken::Called);
+        } else if room.is_none_or(|room| self.buffer.len() < room) {
+            self.buffer.push_back(value);
+        } else {
+            return Err(value);
+        }
+        Ok(())
+    }
+
+    /// Takes the next value.
+    #[inline]
+    fn receive(&mut self, here: &Here) -> Option<T> {
+        let value = self.buffer.pop_front();
+        let Some(fiber) = self.sending.pop() else { return value };
+        here.wake(fiber, Woken::Called);
+        let offered = self.offered.pop_front();
+        if value.is_none() {
+            return offered;
+        }
+        self.buffer.extend(offered);
+        value
+    }
+
+    /// Takes what a fiber offered, and nobody wanted.
+    fn take_back(&mut self, fiber: Fiber) -> Option<T> {
+        take(&mut self.returned, fiber)
+    }
+
+    /// Nobody offers any more what this fiber does. False where it offers nothing.
+    fn give_up(&mut self, fiber: Fiber) -> bool {
+        let Some(place) = self.sending.iter().position(|other| other == fiber) else { return false };
+        self.returned.extend(self.offered.remove(place).map(|value| (fiber.address(), value)));
+        self.sending.remove(fiber)
+    }
+}
+
+/// Takes a fiber's value out.
+#[inline]
+fn take<T>(values: &mut Vec<(usize, T)>, fiber: Fiber) -> Option<T> {
+    let place = values.iter().position(|(address, _)| *address == fiber.address())?;
+    Some(values.swap_remove(place).1)
+}
+
+/// Why a value was not sent.
+enum Unsent {
+    Full,
+    TimedOut,
+    Closed,
+}
+
+/// Whether a fiber waits where it cannot go on.
+#[derive(Clone, Copy)]
+enum Patience {
+    None,
+    Until(Instant),
+    ForEver,
+}
+
+impl Patience {
+    fn deadline(self) -> Option<Instant> {
+        if let Patience::Until(deadline) = self { Some(deadline) } else { None }
+    }
+}
+
+impl<T> Channel<T> {
+    #[inline]
+    #[track_caller]
+    fn send(&self, value: T, patience: Patience) -> Result<(), (Unsent, T)> {
+        let here = Here::expect();
+        here.point();
+        let me = here.current();
+        let sent = self.gate.enter(&here, |state| {
+            if self.receivers.load(Acquire) == 0 {
+                return Err(Some((Unsent::Closed, value)));
+            }
+            match (state.send(value, self.room, &here), patience) {
+                (Ok(()), _) => Ok(()),
+                (Err(value), Patience::None) => Err(Some((Unsent::Full, value))),
+                (Err(value), _) => {
+                    state.sending.push(me);
+                    state.offered.push_back(value);
+                    Err(None)
+                }
+            }
+        });
+        match sent {
+            Ok(()) => Ok(()),
+            Err(Some(unsent)) => Err(unsent),
+            Err(None) => self.offer(here, me, patience),
+        }
+    }
+
+    /// Waits until somebody has taken what this fiber offers.
+    #[cold]
+    fn offer(&self, here: Here, me: Fiber, patience: Patience) -> Result<(), (Unsent, T)> {
+        let woken = here.block_quietly(&Sending(self), patience.deadline());
+        let back = self.gate.enter(&here, |state| state.take_back(me));
+        if woken == Woken::Cancelled {
+            drop(back);
+            crate::ending::unwind();
+        }
+        match (back, woken) {
+            (None, _) => Ok(()),
+            (Some(value), Woken::TimedOut) => Err((Unsent::TimedOut, value)),
+            (Some(value), _) => Err((Unsent::Closed, value)),
+        }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn receive(&self, patience: Patience) -> Result<T, TryRecvError> {
+        let here = Here::expect();
+        here.point();
+        let me = here.current();
+        let received = self.gate.enter(&here, |state| match state.receive(&here) {
+            Some(value) => Ok(value),
+            None if self.senders.load(Acquire) == 0 => Err(Some(TryRecvError::Closed)),
+            None if matches!(patience, Patience::None) => Err(Some(TryRecvError::Empty)),
+            None => {
+                state.receiving.push(me);
+                Err(None)
+            }
+        });
+        match received {
+            Ok(value) => Ok(value),
+            Err(Some(why)) => Err(why),
+            Err(None) if here.block(&Receiving(self), patience.deadline()) == Woken::TimedOut => {
+                Err(TryRecvError::Empty)
+            }
+            // Nobody is woken without a value but by the end.
+            Err(None) => self.gate.enter(&here, |state| take(&mut state.handed, me)).ok_or(TryRecvError::Closed),
+        }
+    }
+
+    /// The gate of who drops the last of an end, where those who wait at the other can be told.
+    fn tell(&self, how: impl FnOnce(&mut State<T>, &Here)) {
+        if let Some(here) = Here::get().filter(|here| self.gate.is_home(here)) {
+            self.gate.enter(&here, |state| how(state, &here));
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.gate.enter(&Here::expect(), |state| state.buffer.len())
+    }
+}
+
+/// How to wait for room.
+struct Sending<'a, T>(&'a Channel<T>);
+
+impl<T> Waits for Sending<'_, T> {
+    fn leave(&self, fiber: Fiber) -> bool {
+        self.0.gate.enter(&Here::expect(), |state| state.give_up(fiber))
+    }
+
+    fn kind(&self) -> &'static str {
+        "a channel, to send"
+    }
+}
+
+/// How to wait for a value.
+struct Receiving<'a, T>(&'a Channel<T>);
+
+impl<T> Waits for Receiving<'_, T> {
+    fn leave(&self, fiber: Fiber) -> bool {
+        self.0.gate.enter(&Here::expect(), |state| state.receiving.remove(fiber))
+    }
+
+    fn kind(&self) -> &'static str {
+        "a channel, to receive"
+    }
+}
+
+/// The end of a [`channel`] that values are sent at. It can be cloned.
+pub struct Sender<T>(Arc<Channel<T>>);
+
+impl<T> Sender<T> {
+    /// Waits until there is room, and sends the value.
+    ///
+    /// # Errors
+    /// When nobody is left who could receive it; the error has the value.
+    #[inline]
+    #[track_caller]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        self.0.send(value, Patience::ForEver).map_err(|(_, value)| SendError(value))
+    }
+
+    /// Sends the value if there is room, or somebody who waits for it. Others may run before that, but nobody is waited for.
+    ///
+    /// # Errors
+    /// When there is no room, or nobody is left who could receive it; the error has the value.
+    #[inline]
+    #[track_caller]
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        self.0.send(value, Patience::None).map_err(|(why, value)| match why {
+            Unsent::Closed => TrySendError::Closed(value),
+            Unsent::Full | Unsent::TimedOut => TrySendError::Full(value),
+        })
+    }
+
+    /// As [`Sender::send`], but waits no longer than to the deadline.
+    ///
+    /// # Errors
+    /// When the deadline has passed, or nobody is left who could receive the value; the error has it.
+    #[track_caller]
+    pub fn send_until(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        self.0.send(value, Patience::Until(deadline)).map_err(|(why, value)| match why {
+            Unsent::Closed => SendTimeoutError::Closed(value),
+            Unsent::Full | Unsent::TimedOut => SendTimeoutError::TimedOut(value),
+        })
+    }
+
+    /// As [`Sender::send_until`], with a timeout that begins now.
+    ///
+    /// # Errors
+    /// As [`Sender::send_until`].
+    #[track_caller]
+    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.send_until(value, after(timeout))
+    }
+
+    /// How many values are on their way at this moment, without those that fibers wait to send.
+    #[track_caller]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none are.
+    #[track_caller]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many senders there are.
+    pub fn senders(&self) -> usize {
+        self.0.senders.load(Acquire)
+    }
+
+    /// How many receivers there are.
+    pub fn receivers(&self) -> usize {
+        self.0.receivers.load(Acquire)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Sender<T> {
+        self.0.senders.fetch_add(1, Relaxed);
+        Sender(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if self.0.senders.fetch_sub(1, AcqRel) == 1 {
+            self.0.tell(|state, here| {
+                while let Some(fiber) = state.receiving.pop() {
+                    here.wake(fiber, Woken::Called);
+                }
+            });
+        }
+    }
+}
+
+/// The end of a [`channel`] that values come out of. It can be cloned: each value comes out of one.
+pub struct Receiver<T>(Arc<Channel<T>>);
+
+impl<T> Receiver<T> {
+    /// Waits for a value.
+    ///
+    /// # Errors
+    /// When nobody is left who could send one, and all that were sent have been received.
+    #[inline]
+    #[track_caller]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        self.0.receive(Patience::ForEver).map_err(|_| RecvError)
+    }
+
+    /// A value, if there is one. Others may run before that, but nobody is waited for.
+    ///
+    /// # Errors
+    /// When there is none, and when there will never be one.
+    #[inline]
+    #[track_caller]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.0.receive(Patience::None)
+    }
+
+    /// As [`Receiver::recv`], but waits no longer than to the deadline.
+    ///
+    /// # Errors
+    /// When the deadline has passed, and when there will never be a value.
+    #[track_caller]
+    pub fn recv_until(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        self.0.receive(Patience::Until(deadline)).map_err(|why| match why {
+            TryRecvError::Empty => RecvTimeoutError::TimedOut,
+            TryRecvError::Closed => RecvTimeoutError::Closed,
+        })
+    }
+
+    /// As [`Receiver::recv_until`], with a timeout that begins now.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv_until`].
+    #[track_caller]
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.recv_until(after(timeout))
+    }
+
+    /// The values as they come, until the channel ends.
+    pub fn iter(&self) -> impl Iterator<Item = T> {
+        std::iter::from_fn(|| self.recv().ok())
+    }
+
+    /// How many values are on their way at this moment, without those that fibers wait to send.
+    #[track_caller]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none are.
+    #[track_caller]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many senders there are.
+    pub fn senders(&self) -> usize {
+        self.0.senders.load(Acquire)
+    }
+
+    /// How many receivers there are.
+    pub fn receivers(&self) -> usize {
+        self.0.receivers.load(Acquire)
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Receiver<T> {
+        self.0.receivers.fetch_add(1, Relaxed);
+        Receiver(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if self.0.receivers.fetch_sub(1, AcqRel) == 1 {
+            let mut left = VecDeque::new();
+            self.0.tell(|state, here| {
+                left = std::mem::take(&mut state.buffer);
+                while let Some(fiber) = state.sending.pop() {
+                    let value = state.offered.pop_front();
+                    state.returned.extend(value.map(|value| (fiber.address(), value)));
+                    here.wake(fiber, Woken::Called);
+                }
+            });
+            // Nobody will receive them; they are dropped when nobody is inside.
+            drop(left);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,191 @@
+//! A number of permits that fibers take and give back.
+//!
+//! Those who wait come in the order in which they began to: a permit that is given back while somebody waits goes to the first of them at once, and nobody can come
+//! in between. So nobody starves; and whoever gives the last permit back and wants it again waits for its turn.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+use crate::error::TimedOut;
+use crate::gate::{Gate, Inside};
+use crate::queue::Queue;
+use crate::record::Fiber;
+use crate::time::after;
+use crate::waits::{Waits, Woken};
+use crate::worker::Here;
+
+/// A number of permits. Who wants one while there is none waits, and lets the other fibers run.
+///
+/// # Panics
+/// All that takes or gives panics on a kernel thread that runs no fibers, and in a runtime that the semaphore does not belong to.
+///
+/// ```
+/// use rowlock_fiber::{Semaphore, scope};
+///
+/// rowlock_fiber::run(|| {
+///     let two = Semaphore::new(2);
+///     scope(|scope| {
+///         for _ in 0..10 {
+///             scope.spawn(|| {
+///                 let _permit = two.acquire();
+///                 assert!(two.available() < 2);
+///             });
+///         }
+///     });
+///     assert_eq!(two.available(), 2);
+/// });
+/// ```
+pub struct Semaphore(Gate<State>);
+
+struct State {
+    permits: usize,
+    /// Where somebody waits there are no permits.
+    waiting: Queue,
+}
+
+impl Inside for State {
+    fn forget_fibers(&mut self) {
+        self.waiting.forget_fibers();
+    }
+}
+
+impl Semaphore {
+    /// One with so many permits.
+    pub const fn new(permits: usize) -> Semaphore {
+        Semaphore(Gate::new(State { permits, waiting: Queue::new() }))
+    }
+
+    /// Waits until there is a permit and takes it. It is given back when what is returned is dropped.
+    #[inline]
+    #[track_caller]
+    pub fn acquire(&self) -> Permit<'_> {
+        // Without a deadline it ends in one way only.
+        let _ = self.outlast(None);
+        self.permit()
+    }
+
+    /// The same, but waits no longer than to the deadline.
+    ///
+    /// # Errors
+    /// When the deadline has passed. A permit that is there is taken however late it is.
+    #[track_caller]
+    pub fn acquire_until(&self, deadline: Instant) -> Result<Permit<'_>, TimedOut> {
+        self.outlast(Some(deadline)).map(|()| self.permit())
+    }
+
+    /// As [`Semaphore::acquire_until`], with a timeout that begins now.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire_until`].
+    #[track_caller]
+    pub fn acquire_timeout(&self, timeout: Duration) -> Result<Permit<'_>, TimedOut> {
+        self.acquire_until(after(timeout))
+    }
+
+    /// Takes a permit if there is one. Others may run before that, but nobody is waited for.
+    #[track_caller]
+    pub fn try_acquire(&self) -> Option<Permit<'_>> {
+        let here = Here::expect();
+        here.point();
+        self.0.enter(&here, State::take).then(|| self.permit())
+    }
+
+    #[inline]
+    #[track_caller]
+    fn outlast(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        let here = Here::expect();
+        here.point();
+        let me = here.current();
+        let taken = self.0.enter(&here, |state| {
+            let taken = state.take();
+            if !taken {
+                state.waiting.push(me);
+            }
+            taken
+        });
+        if taken || here.block(self, deadline) != Woken::TimedOut { Ok(()) } else { Err(TimedOut) }
+    }
+
+    fn permit(&self) -> Permit<'_> {
+        Permit { semaphore: self, on_this_thread: PhantomData }
+    }
+
+    /// Makes so many permits more: new ones, or those that were [forgotten](Permit::forget).
+    #[inline]
+    #[track_caller]
+    pub fn release(&self, permits: usize) {
+        let here = Here::expect();
+        self.0.enter(&here, |state| {
+            let mut left = permits;
+            while left > 0
+                && let Some(fiber) = state.waiting.pop()
+            {
+                left -= 1;
+                here.wake(fiber, Woken::Called);
+            }
+            state.permits += left;
+        });
+    }
+
+    /// How many permits there are at this moment.
+    #[track_caller]
+    pub fn available(&self) -> usize {
+        self.0.enter(&Here::expect(), |state| state.permits)
+    }
+}
+
+impl State {
+    #[inline]
+    fn take(&mut self) -> bool {
+        let any = self.permits > 0;
+        self.permits -= usize::from(any);
+        any
+    }
+}
+
+impl Waits for Semaphore {
+    fn leave(&self, fiber: Fiber) -> bool {
+        self.0.enter(&Here::expect(), |state| state.waiting.remove(fiber))
+    }
+
+    fn kind(&self) -> &'static str {
+        "a semaphore"
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore").finish_non_exhaustive()
+    }
+}
+
+/// A permit of a [`Semaphore`], until it is dropped. It is of the fiber that took it; to hand one on, [forget](Permit::forget) it and let the other
+/// [release](Semaphore::release) it.
+#[must_use = "the permit is given back as soon as it is dropped"]
+pub struct Permit<'a> {
+    semaphore: &'a Semaphore,
+    on_this_thread: PhantomData<*mut ()>,
+}
+
+impl Permit<'_> {
+    /// Does not give it back: the semaphore has one less, until somebody [releases](Semaphore::release) one more.
+    pub fn forget(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        // Kept until its runtime was over, it is forgotten.
+        if Here::get().is_some_and(|here| self.semaphore.0.is_home(&here)) {
+            self.semaphore.release(1);
+        }
+    }
+}
+
+impl fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").finish_non_exhaustive()
+    }
+}
