@@ -6,7 +6,7 @@ use std::process::exit;
 use rustix::fd::BorrowedFd;
 
 use crate::protocol::{Failure, Inbox, Order, Reply, Request, Task, send};
-use crate::{crew, line, supervisor};
+use crate::{crew, fibers, line, supervisor};
 
 /// The argument that asks this program to be the process of a job.
 pub(crate) const JOB: &str = "__job";
@@ -46,6 +46,7 @@ fn serve() -> Result<(), Failure> {
     let requests = Inbox::new(rustix::stdio::stdin());
     match order.task {
         Task::Pipeline(ref of) => line::serve(&order, of, requests),
+        Task::Fibers(ref of) => fibers::serve(&order, of, requests),
         Task::Barrier { .. } | Task::Lock { .. } | Task::Cpu { .. } => crew::serve(order, requests),
         Task::Command { argv } => {
             // The supervisor, too: a thread that is not its first would take the command with it when it ends.

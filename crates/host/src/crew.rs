@@ -163,7 +163,7 @@ fn prepare<R: Recorder + Default>(order: &Order) -> Result<(u32, Shared<R>), Fai
         }
         &Task::Cpu { threads, work: Some(ref work) } => Ok((threads, Shared::Cpu { work: work.clone() })),
         &Task::Cpu { threads, work: None } => Ok((threads, Shared::Endless)),
-        Task::Command { .. } | Task::Pipeline(_) => {
+        Task::Command { .. } | Task::Pipeline(_) | Task::Fibers(_) => {
             Err(Failure::Other { message: "its threads are not made here".into() })
         }
     }

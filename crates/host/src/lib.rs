@@ -7,6 +7,7 @@ mod crew;
 pub mod diary;
 pub mod doctor;
 mod error;
+mod fibers;
 mod job;
 mod limits;
 mod line;

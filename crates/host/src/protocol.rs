@@ -21,6 +21,7 @@ use policy::Span;
 use policy::record::Entry;
 use policy::waiting::Costs;
 use scenario::draw::Law;
+use scenario::fibers::Program;
 use scenario::result::JobOutcome;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,7 @@ pub(crate) enum Task {
     Cpu { threads: u32, work: Option<Compute> },
     Command { argv: Vec<String> },
     Pipeline(Line),
+    Fibers(Fibers),
 }
 
 /// A pipeline.
@@ -67,6 +69,22 @@ pub(crate) struct Line {
     pub(crate) structure: String,
     pub(crate) device_depth: u32,
     pub(crate) stages: Vec<LineStage>,
+}
+
+/// Threads of a user's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Fibers {
+    pub(crate) seed: u64,
+    /// What draws are floored to.
+    pub(crate) step: Span,
+    /// What the fibers of each group do.
+    pub(crate) programs: Vec<Program>,
+    pub(crate) workers: u32,
+    pub(crate) levels: u32,
+    pub(crate) running_time: Span,
+    /// As it is written in a scenario.
+    pub(crate) boost: String,
+    pub(crate) locks: u32,
 }
 
 /// A stage of a pipeline.

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::job::Jobs;
 use crate::limits::{check_command, check_threads, check_threads_of_a_process};
 use crate::machine::IdleTime;
-use crate::protocol::{Compute, Line, LineStage, Order, Task, Waiting};
+use crate::protocol::{Compute, Fibers, Line, LineStage, Order, Task, Waiting};
 use crate::scheduling::{Refused, Scheduling};
 use crate::timeline::{Sampler, StateSample};
 use crate::units::span;
@@ -82,7 +82,7 @@ impl Host {
             Scheduling::of(&job.attributes).check().map_err(refused)?;
             match &job.kind {
                 Kind::Command { argv, .. } => check_command(&job.name, argv.first().map_or("", String::as_str))?,
-                Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Cpu { .. } | Kind::Pipeline(_) => {}
+                Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Cpu { .. } | Kind::Pipeline(_) | Kind::Fibers(_) => {}
             }
         }
         // A process of two threads for each job beside those that compute; a command brings at least one more process.
@@ -244,6 +244,16 @@ impl Host {
                             fork: stage.fork,
                         })
                         .collect(),
+                }),
+                Kind::Fibers(of) => Task::Fibers(Fibers {
+                    seed,
+                    step,
+                    programs: of.groups.iter().map(|group| group.program(&name)).collect(),
+                    workers: of.workers,
+                    levels: of.rules.levels,
+                    running_time: of.rules.running_time,
+                    boost: of.rules.boost.to_string(),
+                    locks: of.locks,
                 }),
             };
             Order {

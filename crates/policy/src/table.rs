@@ -223,7 +223,7 @@ pub const PRIORITY: &[Entry<priority::Rule>] = &[
 pub const SCHEDULER: &[Entry<&str>] = &[Entry {
     decision: "scheduler",
     form: "feedback",
-    meaning: "the first thread at the highest level; whoever uses up its running time goes down, and a boost brings all up",
+    meaning: "the first thread at the highest level; whoever uses up its running time goes down, and a boost brings all up; it drives fibers, too",
     source: "Patel, Hidalgo and Ismail, \"Thread Scheduling\"; Corbató, Daggett and Daley (1962)",
     rule: Some("feedback"),
     example: "feedback",

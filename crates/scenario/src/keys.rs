@@ -2,6 +2,7 @@
 //! held against it, so that a key cannot exist for one of them only.
 
 pub mod compute;
+pub mod group;
 pub mod job;
 pub mod stage;
 
@@ -41,6 +42,8 @@ pub const MOST_ROUNDS: u64 = 1_000_000_000_000;
 pub const MOST_TICKS: u64 = 1_000_000;
 /// A pipeline has no more buffers than this, and a stage no more turns in a row on a thread that it shares.
 pub const MOST_BUFFERS: u64 = 1_000_000;
+/// The fibers of a job have no more bursts together than this.
+pub const MOST_BURSTS: u64 = 10_000_000;
 /// A job's name has no more characters than this.
 pub const LONGEST_NAME: usize = 64;
 
@@ -100,6 +103,8 @@ pub enum Value {
     Priority,
     /// A list of stages.
     Stages,
+    /// A list of groups of fibers.
+    Groups,
     /// A list of threads, each a list of the stages that share it.
     Threads,
     /// A span of time, or a table of a distribution.
@@ -146,6 +151,7 @@ impl fmt::Display for Value {
             Value::Waiting => f.write_str("a waiting rule"),
             Value::Priority => f.write_str("a rule of priority"),
             Value::Stages => f.write_str("a list of tables, one a stage"),
+            Value::Groups => f.write_str("a list of tables, one a group"),
             Value::Threads => f.write_str("a list of lists of stages, each `\"STAGE\"` or `\"STAGE*N\"`"),
             Value::Compute => f.write_str("a span of time, or a table of a distribution"),
             Value::Work => f.write_str("a span of time above zero, or a table of a distribution"),
@@ -562,5 +568,7 @@ pub const TABLES: &[(&str, &[Key])] = &[
     ("`[[job]]`, `kind = \"command\"`", job::COMMAND),
     ("`[[job]]`, `kind = \"pipeline\"`", job::PIPELINE),
     ("`stages`", stage::ALL),
+    ("`[[job]]`, `kind = \"fibers\"`", job::FIBERS),
+    ("`groups`", group::ALL),
     ("`[experiment]`", experiment::ALL),
 ];

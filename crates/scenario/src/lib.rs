@@ -5,6 +5,7 @@ pub mod arrival;
 pub mod diagnostics;
 pub mod distribution;
 pub mod draw;
+pub mod fibers;
 pub mod keys;
 mod linux_2_4;
 pub mod model;
@@ -16,6 +17,7 @@ mod write;
 pub use arrival::Arrival;
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use distribution::{Distribution, Empirical};
+pub use fibers::Fibers;
 pub use model::{
     Accounting, Arm, Attributes, Cfs, Compute, Experiment, Granularity, Job, Kind, Linux24, Machine, MachineKeys,
     Scenario, Scheduler, Setting, Tie,

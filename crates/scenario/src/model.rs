@@ -8,6 +8,7 @@ use policy::{CpuSet, Span};
 use crate::arrival::Arrival;
 use crate::distribution::Distribution;
 use crate::draw::{Law, Normal};
+use crate::fibers::Fibers;
 pub use crate::linux_2_4::{Accounting, Linux24};
 use crate::pipeline::Pipeline;
 
@@ -460,11 +461,13 @@ pub enum Kind {
     },
     /// Buffers go through stages, which read, compute, communicate and write.
     Pipeline(Pipeline),
+    /// Threads of a user's own run in turn, under a feedback queue.
+    Fibers(Fibers),
 }
 
 impl Kind {
     /// The names of all kinds, in the order in which they are listed to people.
-    pub const NAMES: [&str; 5] = ["barrier", "lock", "cpu", "command", "pipeline"];
+    pub const NAMES: [&str; 6] = ["barrier", "lock", "cpu", "command", "pipeline", "fibers"];
 
     /// How many threads compute on a machine with so many CPUs.
     pub fn threads(&self, cpus: u32) -> u32 {
@@ -474,6 +477,7 @@ impl Kind {
             | Kind::Cpu { threads, .. }
             | Kind::Command { threads, .. } => *threads,
             Kind::Pipeline(pipeline) => pipeline.threads(cpus),
+            Kind::Fibers(fibers) => fibers.workers,
         }
     }
 
@@ -490,6 +494,7 @@ impl Kind {
             Kind::Cpu { .. } => Kind::NAMES[2],
             Kind::Command { .. } => Kind::NAMES[3],
             Kind::Pipeline(_) => Kind::NAMES[4],
+            Kind::Fibers(_) => Kind::NAMES[5],
         }
     }
 }

@@ -5,6 +5,8 @@
 //! found, and it is blamed on the value in the sweep that makes it.
 
 mod distribution;
+mod fibers;
+mod parts;
 mod pipeline;
 mod setting;
 mod sweep;

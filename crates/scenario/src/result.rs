@@ -59,6 +59,9 @@ pub struct JobOutcome {
     /// The stages of a pipeline; empty for other jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageOutcome>,
+    /// What came of fibers; none for other jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fibers: Option<FibersOutcome>,
 }
 
 /// What came out of one stage of a pipeline: sums over its copies, to the job's own end.
@@ -77,6 +80,53 @@ pub struct StageOutcome {
     /// What the kernel refused of how its threads were to be scheduled, in words; empty in the simulator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
+}
+
+/// What came out of a job's fibers, to its own end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FibersOutcome {
+    /// How often a worker went on with a fiber that had run before.
+    pub switches: Option<u64>,
+    /// How often a fiber was found to have used up its running time: it went down by a level, or stayed at the lowest.
+    pub demotions: Option<u64>,
+    /// Its groups, in the order of the scenario.
+    pub groups: Vec<GroupOutcome>,
+}
+
+/// What came out of a group of fibers. A response is the time from the moment from which on a fiber could run (it was made, it had slept as long as it was to, or it
+/// yielded) to the end of its next burst. Of short bursts a sample is timed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupOutcome {
+    /// Its name.
+    pub group: String,
+    /// How many responses were timed.
+    pub responses: u64,
+    /// Half of them were no longer.
+    pub response_p50_ns: Option<Span>,
+    /// Nineteen in twenty were no longer.
+    pub response_p95_ns: Option<Span>,
+    /// Ninety-nine in a hundred were no longer.
+    pub response_p99_ns: Option<Span>,
+    /// The longest.
+    pub response_worst_ns: Option<Span>,
+}
+
+impl GroupOutcome {
+    /// Of these responses, which it puts in order.
+    pub fn new(group: String, responses: &mut [Span]) -> GroupOutcome {
+        responses.sort_unstable();
+        // The nearest rank: the least of them that so many are no longer than.
+        let of_rank =
+            |percent: usize| responses.get((responses.len() * percent).div_ceil(100).checked_sub(1)?).copied();
+        GroupOutcome {
+            group,
+            responses: responses.len() as u64,
+            response_p50_ns: of_rank(50),
+            response_p95_ns: of_rank(95),
+            response_p99_ns: of_rank(99),
+            response_worst_ns: of_rank(100),
+        }
+    }
 }
 
 /// What came out of the machine as a whole, over the length of the run.
@@ -112,4 +162,23 @@ pub struct Run {
     /// What came out.
     #[serde(flatten)]
     pub outcome: Outcome,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_of_responses_is_the_least_that_so_many_are_no_longer_than() {
+        let of = |count: u64| {
+            GroupOutcome::new("g".into(), &mut (1..=count).rev().map(Span::from_nanos).collect::<Vec<_>>())
+        };
+        let ranks = |count| {
+            let GroupOutcome { response_p50_ns, response_p95_ns, response_p99_ns, response_worst_ns, .. } = of(count);
+            [response_p50_ns, response_p95_ns, response_p99_ns, response_worst_ns].map(|span| span.map(Span::as_nanos))
+        };
+        assert_eq!(ranks(200), [100, 190, 198, 200].map(Some));
+        assert_eq!(ranks(3), [2, 3, 3, 3].map(Some));
+        assert_eq!(ranks(0), [None; 4]);
+    }
 }

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::fmt::{self, Display, Write};
 
 use crate::distribution::Distribution;
-use crate::keys::{Key, compute, experiment, file, job, machine, stage};
+use crate::fibers::{Costs, Fibers, Group};
+use crate::keys::{Key, compute, experiment, file, group, job, machine, stage};
 use crate::model::{Accounting, Compute, Job, Kind, MachineKeys, Scenario, Scheduler, Tie};
 use crate::pipeline::{Pipeline, Stage, Turn};
 
@@ -118,6 +119,7 @@ fn write_job(job: &Job, out: &mut String) -> fmt::Result {
             optional(out, &job::CPU_TIME, work.map(quote))
         }
         Kind::Pipeline(pipeline) => write_pipeline(pipeline, out),
+        Kind::Fibers(fibers) => write_fibers(fibers, out),
     }
 }
 
@@ -145,6 +147,39 @@ fn write_pipeline(pipeline: &Pipeline, out: &mut String) -> fmt::Result {
     line(out, &job::THREAD, format!("[{}]", threads.join(", ")))?;
     line(out, &job::PRIORITY, quote(pipeline.priority))?;
     line(out, &job::QUEUEING, quote(pipeline.waiting))
+}
+
+fn write_fibers(fibers: &Fibers, out: &mut String) -> fmt::Result {
+    let Fibers { groups, workers, rules, locks, costs: Costs { create, switch, lock } } = fibers;
+    writeln!(out, "{} = [", job::GROUPS.name)?;
+    for Group { name, fibers, bursts, compute, critical, checkpoint, think, join_every } in groups {
+        write!(out, "    {{ {} = {}, {} = {fibers}", group::NAME.name, quote(name), group::FIBERS.name)?;
+        write!(out, ", {} = {}, {} = {bursts}", group::COMPUTE.name, distribution(compute), group::BURSTS.name)?;
+        let lengths = [(&group::CRITICAL, critical), (&group::THINK, think)];
+        let lengths = lengths.map(|(key, times)| (key, times.as_ref().map(distribution)));
+        let others = [
+            (&group::CHECKPOINT, checkpoint.map(quote)),
+            (&group::JOIN_EVERY, join_every.map(|every| every.to_string())),
+        ];
+        for (key, value) in lengths.into_iter().chain(others) {
+            if let Some(value) = value {
+                write!(out, ", {} = {value}", key.name)?;
+            }
+        }
+        writeln!(out, " }},")?;
+    }
+    writeln!(out, "]")?;
+    line(out, &job::WORKERS, workers)?;
+    line(out, &job::LEVELS, rules.levels)?;
+    line(out, &job::RUNNING_TIME, quote(rules.running_time))?;
+    line(out, &job::BOOST, quote(rules.boost))?;
+    // Locks that nobody takes would not be read.
+    if groups.iter().any(|group| group.critical.is_some()) {
+        line(out, &job::LOCKS, locks)?;
+    }
+    line(out, &job::CREATE_COST, quote(create))?;
+    line(out, &job::SWITCH_COST, quote(switch))?;
+    line(out, &job::LOCK_COST, quote(lock))
 }
 
 /// Never as a single span: a sweep may lead into the table.

@@ -43,6 +43,8 @@ fn of_limits() -> String {
         ("a multiple of CS", (keys::LARGEST_MULTIPLE / 1000).to_string()),
         ("threads of all jobs together", keys::MOST_THREADS.to_string()),
         ("computation of all threads together", format!("{years} years")),
+        ("fibers of a job", keys::MOST_THREADS.to_string()),
+        ("bursts of a job's fibers together", keys::MOST_BURSTS.to_string()),
         ("what is counted in ticks", keys::MOST_TICKS.to_string()),
         ("swept paths", keys::MOST_FACTORS.to_string()),
         ("arms", keys::MOST_ARMS.to_string()),

@@ -1,6 +1,6 @@
 //! Whatever is accepted is written and read back as the same, and nothing makes the reader panic.
 
-use policy::feedback::Boost;
+use policy::feedback::{Boost, Rules};
 use policy::waiting::{Bound, Rule};
 use policy::wakeup::Scheme;
 use policy::{CpuId, Span, priority};
@@ -9,9 +9,10 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::FileFailurePersistence;
+use rowlock_scenario::fibers::{Costs, Group};
 use rowlock_scenario::pipeline::{Stage, Structure, Turn};
 use rowlock_scenario::{
-    Accounting, Arm, Arrival, Attributes, Compute, Distribution, Empirical, Experiment, Granularity, Job, Kind,
+    Accounting, Arm, Arrival, Attributes, Compute, Distribution, Empirical, Experiment, Fibers, Granularity, Job, Kind,
     MachineKeys, Pipeline, Scenario, Scheduler, Setting, Tie, read,
 };
 
@@ -166,6 +167,37 @@ fn pipeline() -> impl Strategy<Value = Kind> {
     )
 }
 
+fn group() -> impl Strategy<Value = Group> {
+    let lengths = (distribution(), option::of(distribution()), option::of(distribution()));
+    let counts = (1..300_u32, 1..300_u32, option::of(1..90_u32), option::of(span()));
+    (lengths, counts).prop_map(|((compute, critical, think), (fibers, bursts, join_every, checkpoint))| Group {
+        name: String::new(),
+        fibers,
+        bursts,
+        compute,
+        critical,
+        checkpoint,
+        think,
+        join_every,
+    })
+}
+
+fn fibers() -> impl Strategy<Value = Kind> {
+    let boost = prop_oneof![Just(Boost::Never), span().prop_map(Boost::Every)];
+    let rules =
+        (1..1025_u32, span(), boost).prop_map(|(levels, running_time, boost)| Rules { levels, running_time, boost });
+    let cost = || 0..2_000_u64;
+    let costs = (cost(), cost(), cost()).prop_map(|costs| {
+        let [create, switch, lock] = <[u64; 3]>::from(costs).map(Span::from_nanos);
+        Costs { create, switch, lock }
+    });
+    (vec(group(), 1..4), 1..9_u32, rules, 1..99_u32, costs).prop_map(|(mut groups, workers, rules, locks, costs)| {
+        groups.iter_mut().enumerate().for_each(|(number, group)| group.name = format!("group{number}"));
+        let locks = if groups.iter().any(|group| group.critical.is_some()) { locks } else { 1 };
+        Kind::Fibers(Fibers { groups, workers, rules, locks, costs })
+    })
+}
+
 fn kind() -> impl Strategy<Value = Kind> {
     let cpu = (1..200_u32, option::of(distribution())).prop_map(|(threads, work)| Kind::Cpu { threads, work });
     let word = "[^\0]{0,12}";
@@ -174,7 +206,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         argv.insert(0, program);
         Kind::Command { argv, threads, work }
     });
-    prop_oneof![barrier(), lock(), cpu, command, pipeline()]
+    prop_oneof![barrier(), lock(), cpu, command, pipeline(), fibers()]
 }
 
 /// CPU 0 is there on any machine.
@@ -236,7 +268,7 @@ fn swept(scenario: Scenario, rules: &[Rule], cpus: &[u32]) -> Scenario {
 }
 
 /// Files that are read without complaint, to be mutated.
-const GOOD: [&str; 3] = [
+const GOOD: [&str; 4] = [
     r#"title = "Eleven threads at a barrier against a crowd"
 
 [machine]
@@ -309,6 +341,35 @@ priority = "dynamic-up"
 [experiment.sweep]
 "job.sort.stages.work.fork" = [1, 2]
 "job.sort.waiting" = ["cs", "adaptive"]
+"#,
+    r#"machine.cpus = 1
+
+[[job]]
+name = "mixed"
+kind = "fibers"
+levels = 4
+running_time = "50 us"
+boost = "never"
+locks = 2
+
+[[job.groups]]
+name = "interactive"
+fibers = 10
+bursts = 20
+compute = "5 us"
+critical = "1 us"
+think = { distribution = "exponential", mean = "1 ms" }
+
+[[job.groups]]
+name = "batch"
+fibers = 3
+compute = "20 ms"
+checkpoint = "10 us"
+join_every = 2
+
+[experiment.sweep]
+"job.mixed.levels" = [1, 4]
+"job.mixed.groups.batch.fibers" = [3, 6]
 "#,
 ];
 

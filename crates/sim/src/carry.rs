@@ -89,6 +89,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
                 self.comes_back(thread);
             }
             Some(Due::Delivered(thread)) => self.comes_back(thread),
+            Some(Due::Rested(thread)) => self.has_rested(thread),
             Some(Due::Oversees(job)) => self.oversees(job),
             Some(Due::Arrives(job)) => self.arrives(job),
             None => {}
@@ -116,7 +117,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     }
 
     /// A thread looks again when it has a CPU.
-    fn wake(&mut self, thread: ThreadId) {
+    pub(crate) fn wake(&mut self, thread: ThreadId) {
         self.crew.threads[thread.index()].activity = Activity::Look;
         // On its way to sleep, it is ready when its CPU has switched away.
         if self.crew.threads[thread.index()].place == Place::Blocked {

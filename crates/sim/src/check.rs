@@ -72,4 +72,5 @@ fn locks_are_in_order<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
     };
     engine.crew.jobs.iter().for_each(|job| job.lock.check(spins_with_a_cpu));
     engine.crew.jobs.iter().filter_map(|job| job.pipeline.as_ref()).for_each(crate::pipeline::Pipeline::check);
+    engine.crew.jobs.iter().filter_map(|job| job.fibers.as_ref()).for_each(crate::fibers::Fibers::check);
 }

@@ -69,6 +69,8 @@ pub(crate) enum Due {
     Served(ThreadId),
     /// What this thread waited for has come from far away.
     Delivered(ThreadId),
+    /// This thread has slept as long as it was to.
+    Rested(ThreadId),
     /// The overseer of this job looks at its stages.
     Oversees(usize),
     /// This job arrives.

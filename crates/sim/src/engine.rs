@@ -59,7 +59,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
     pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S, watch: &'a mut W) -> Self {
         let crew = Crew::new(machine, setting, seed);
         let cpus = machine.cpus as usize;
-        let has_agenda = crew.to_come > 0 || crew.jobs.iter().any(|job| job.pipeline.is_some());
+        let has_agenda = crew.to_come > 0 || crew.jobs.iter().any(|job| job.pipeline.is_some() || job.fibers.is_some());
         let idle = Cpu { doing: Doing::Idle, charged: Instant::ZERO, alarm: Instant::ZERO, owed: Span::ZERO };
         Engine {
             machine,
@@ -296,7 +296,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     /// Puts the next event of a CPU that runs `thread` into the queue: the end of what the thread does, or the alarm.
     pub(crate) fn await_event(&mut self, cpu: CpuId, thread: ThreadId) {
         let (left, event) = match self.crew.threads[thread.index()].activity {
-            Activity::Compute { left } => (left, Event::ComputationEnds),
+            Activity::Compute { left } | Activity::Manage { left } => (left, Event::ComputationEnds),
             Activity::Spin { left, .. } | Activity::Yield { left, .. } => (left, Event::SpinEnds),
             Activity::Move { .. } | Activity::Block | Activity::Look | Activity::Exit => {
                 (Span::ZERO, Event::ComputationEnds)
@@ -354,11 +354,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             {
                 self.takes_what_it_waited_for(cpu, thread);
             }
+            Activity::Look if self.crew.has_fibers(thread) => self.runs_fibers(cpu, thread),
             Activity::Look => self.looks(cpu, thread),
             Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
             Activity::Move { .. } => self.decide(cpu, thread, Observation::Moved),
             Activity::Exit => self.end(cpu, thread),
-            Activity::Compute { .. } | Activity::Spin { .. } | Activity::Block => self.await_event(cpu, thread),
+            Activity::Compute { .. } | Activity::Manage { .. } | Activity::Spin { .. } | Activity::Block => {
+                self.await_event(cpu, thread);
+            }
         }
     }
 
@@ -367,6 +370,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         self.charge(cpu);
         match self.crew.threads[thread.index()].activity {
             Activity::Compute { .. } => self.computation_ends(cpu, thread),
+            Activity::Manage { .. } => self.runs_fibers(cpu, thread),
             Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
             Activity::Yield { since, .. } => self.yield_cpu(cpu, thread, since),
             Activity::Move { .. } | Activity::Block | Activity::Look | Activity::Exit => {
@@ -386,6 +390,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             }
             Task::Lock { rounds, .. } => self.comes_to_lock(cpu, thread, rounds),
             Task::Pipeline { .. } => self.has_computed(cpu, thread),
+            Task::Fibers => self.runs_fibers(cpu, thread),
             Task::Cpu { .. } if self.keep_running => {
                 self.count_as_ended(thread);
                 self.begin(thread);

@@ -13,6 +13,7 @@ pub mod eevdf;
 mod engine;
 mod event;
 pub mod feedback;
+mod fibers;
 pub mod fifo;
 mod headway;
 pub mod linux_2_4;

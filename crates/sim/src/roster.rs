@@ -30,7 +30,7 @@ impl Roster {
         let mut roster = Roster::default();
         for (_, job) in setting.jobs_with_copies() {
             let shares_memory = match job.kind {
-                Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Pipeline(_) => true,
+                Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Pipeline(_) | Kind::Fibers(_) => true,
                 Kind::Cpu { .. } | Kind::Command { .. } => false,
             };
             roster.enter(job.kind.threads(cpus), job.attributes.clone(), shares_memory);

@@ -7,6 +7,7 @@ use scenario::result::JobOutcome;
 use scenario::{Kind, Machine, Setting};
 
 use crate::account::{Account, Use};
+use crate::fibers::Fibers;
 use crate::lock::Lock;
 use crate::pipeline::Pipeline;
 
@@ -42,6 +43,8 @@ impl Place {
 pub(crate) enum Activity {
     /// It computes for so much longer.
     Compute { left: Span },
+    /// The library of its job is at work for so much longer.
+    Manage { left: Span },
     /// It spins for so much longer; it was told to for `asked`.
     Spin { left: Span, asked: Span },
     /// It is inside `sched_yield`, called at `since`, for so much longer.
@@ -62,9 +65,12 @@ impl Activity {
         match self {
             Activity::Compute { .. } => Use::Work,
             Activity::Spin { .. } => Use::Spin,
-            Activity::Yield { .. } | Activity::Move { .. } | Activity::Block | Activity::Look | Activity::Exit => {
-                Use::Switch
-            }
+            Activity::Manage { .. }
+            | Activity::Yield { .. }
+            | Activity::Move { .. }
+            | Activity::Block
+            | Activity::Look
+            | Activity::Exit => Use::Switch,
         }
     }
 }
@@ -137,7 +143,10 @@ impl Thread {
     #[inline]
     pub(crate) fn ran(&mut self, span: Span) {
         match &mut self.activity {
-            Activity::Compute { left } | Activity::Spin { left, .. } | Activity::Yield { left, .. } => {
+            Activity::Compute { left }
+            | Activity::Manage { left }
+            | Activity::Spin { left, .. }
+            | Activity::Yield { left, .. } => {
                 if *left != ENDLESS {
                     *left -= span;
                 }
@@ -158,6 +167,8 @@ pub(crate) enum Task {
     Cpu { work: Option<Law> },
     /// Carry out stages until so many rounds are through all of them.
     Pipeline { rounds: u64 },
+    /// Run fibers until all have ended.
+    Fibers,
 }
 
 /// One job, copies counted one by one.
@@ -178,6 +189,8 @@ pub(crate) struct Job {
     pub(crate) lock: Lock,
     /// Where there are stages.
     pub(crate) pipeline: Option<Pipeline>,
+    /// Where there are fibers.
+    pub(crate) fibers: Option<Fibers>,
     /// The time of CPUs and of the device that its overseer has seen.
     pub(crate) overseen: (Span, Span),
     /// What a waiter is without a past.
@@ -245,6 +258,10 @@ impl Crew {
                 }
                 _ => None,
             };
+            let fibers = match &job.kind {
+                Kind::Fibers(fibers) => Some(Fibers::new(fibers, &name, seed, machine.step)),
+                _ => None,
+            };
             let first = crew.threads.len();
             let count = job.kind.threads(machine.cpus);
             let threads = first..first + count as usize;
@@ -282,6 +299,7 @@ impl Crew {
                 arrivals: Vec::with_capacity(threads.len()),
                 lock: Lock::default(),
                 pipeline,
+                fibers,
                 overseen: (Span::ZERO, Span::ZERO),
                 fresh: waiter,
                 rounds_done: 0,
@@ -310,6 +328,12 @@ impl Crew {
         &mut self.jobs[self.threads[thread.index()].job()].account
     }
 
+    /// Whether a thread runs fibers.
+    #[inline]
+    pub(crate) fn has_fibers(&self, thread: ThreadId) -> bool {
+        self.jobs[self.threads[thread.index()].job()].fibers.is_some()
+    }
+
     /// The number of a thread within its job.
     #[inline]
     pub(crate) fn number(&self, thread: usize) -> usize {
@@ -333,7 +357,7 @@ impl Crew {
                 work.draw(&mut Stream::named(self.seed, &job.name, member as u32), self.step)
             }
             Task::Cpu { work: None } => ENDLESS,
-            Task::Pipeline { .. } => {
+            Task::Pipeline { .. } | Task::Fibers => {
                 thread.activity = Activity::Look;
                 return;
             }
@@ -373,7 +397,7 @@ impl Crew {
             Activity::Move { .. } => Waited::Moving,
             Activity::Block | Activity::Look => Waited::Sleeping,
             // The last to arrive has not waited.
-            Activity::Compute { .. } | Activity::Exit => return waiting.has_waited = false,
+            Activity::Compute { .. } | Activity::Manage { .. } | Activity::Exit => return waiting.has_waited = false,
         };
         waiting.has_waited = true;
         let successful = u64::from(matches!(waited, Waited::Spinning(_)));
@@ -487,6 +511,7 @@ impl Crew {
             voluntary_switches: Some(sum.voluntary),
             involuntary_switches: Some(sum.involuntary),
             stages: job.pipeline.as_ref().map_or_else(Vec::new, |pipeline| pipeline.outcome(now)),
+            fibers: job.fibers.as_ref().map(Fibers::outcome),
         }
     }
 }
@@ -504,6 +529,7 @@ fn resolve(kind: &Kind, costs: Costs) -> (Task, Waiter) {
         }
         Kind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(scenario::Distribution::law) }, nobody_waits),
         Kind::Pipeline(pipeline) => (Task::Pipeline { rounds: pipeline.rounds }, pipeline.waiting.waiter(costs)),
+        Kind::Fibers(_) => (Task::Fibers, nobody_waits),
         Kind::Command { work, threads, .. } => {
             let share = work.map(|work| Span::from_nanos(work.as_nanos() / u64::from(*threads)));
             (Task::Cpu { work: share.map(Law::exactly) }, nobody_waits)

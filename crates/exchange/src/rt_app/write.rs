@@ -107,6 +107,7 @@ fn task(job: &Job) -> Result<String, String> {
         }
         Kind::Pipeline(pipeline) => (job.copies, stages(pipeline)?),
         Kind::Command { .. } => return Err("rt-app starts no programs".to_owned()),
+        Kind::Fibers(_) => return Err("rt-app has no fibers".to_owned()),
     };
     if job.arrival.every.is_some() {
         return Err(

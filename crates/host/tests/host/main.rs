@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod family;
+mod fibers;
 mod pipelines;
 mod runs;
 mod survival;
@@ -12,7 +13,7 @@ fn main() {
     rowlock_host::child::run_if_asked();
     survival::run_if_asked();
     let arguments = Arguments::from_args();
-    let trials = runs::TRIALS.iter().chain(pipelines::TRIALS).chain(survival::TRIALS);
+    let trials = runs::TRIALS.iter().chain(pipelines::TRIALS).chain(fibers::TRIALS).chain(survival::TRIALS);
     let trials = trials.map(|&(name, body)| {
         Trial::test(name, move || {
             body();

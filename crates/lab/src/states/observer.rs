@@ -56,7 +56,8 @@ impl Observer {
         let (mut first, mut id) = (0, JobId(0));
         for job in &setting.jobs {
             let threads = job.kind.threads(cpus) as usize;
-            let has_waits = matches!(job.kind, Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Pipeline(_));
+            let has_waits =
+                matches!(job.kind, Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Pipeline(_) | Kind::Fibers(_));
             if has_waits && job.copies > 0 && jobs.len() < MOST_JOBS {
                 let name = if job.copies > 1 { format!("{}.0", job.name) } else { job.name.clone() };
                 let rounds = matches!(job.kind, Kind::Barrier { .. }).then(|| Rounds::new(threads));

@@ -54,7 +54,10 @@ fn every_field_is_documented_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let timeline = r#"[{ "at_ns": 7000, "job": 1, "runnable": 2, "sleeping": 1 }]"#;
     let pipeline = "stages = [{ name = \"read\", kind = \"io\", device = \"1 ms\" }]\nbuffers = 1\nrounds = 1";
-    let scenario = format!("{CREW}\n[[job]]\nname = \"line\"\nkind = \"pipeline\"\n{pipeline}\n");
+    let fibers = "groups = [{ name = \"all\", fibers = 3, compute = \"1 us\" }]";
+    let scenario = format!(
+        "{CREW}\n[[job]]\nname = \"line\"\nkind = \"pipeline\"\n{pipeline}\n\n[[job]]\nname = \"fibers\"\nkind = \"fibers\"\n{fibers}\n"
+    );
     Mock { timeline, ..Mock::new() }.experiment(read(&scenario), BOTH, folder.path());
     for file in ["report.json", "manifest.json"] {
         let mut found = BTreeSet::new();

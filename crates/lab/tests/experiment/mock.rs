@@ -11,7 +11,7 @@ use rowlock_lab::manifest::Provenance;
 use rowlock_lab::precision::Extent;
 use rowlock_lab::timestamp::Timestamp;
 use rowlock_lab::world::{Executed, Failure, Worlds};
-use scenario::result::{JobOutcome, MachineOutcome, Outcome, StageOutcome, World};
+use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome, MachineOutcome, Outcome, StageOutcome, World};
 use scenario::{Kind, Scenario, Setting, Span};
 
 pub(crate) const BOTH: &[World] = &[World::Sim, World::Host];
@@ -139,6 +139,7 @@ fn words(kind: &Kind) -> String {
         Kind::Cpu { threads, .. } => threads.to_string(),
         Kind::Command { work, .. } => work.map_or("unknown".to_owned(), |work| work.to_string()),
         Kind::Pipeline(pipeline) => pipeline.priority.to_string(),
+        Kind::Fibers(fibers) => fibers.rules.levels.to_string(),
     }
 }
 
@@ -175,6 +176,16 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
                 ..StageOutcome::default()
             };
             JobOutcome { job, stages: pipeline.stages.iter().map(stage).collect(), ..JobOutcome::default() }
+        }
+        Kind::Fibers(fibers) => {
+            let of = |group: &scenario::fibers::Group| {
+                let micros = if world == World::Host { 20 } else { 10 } * u64::from(fibers.rules.levels);
+                let mut responses: Vec<Span> = (1..=100).map(|n| Span::from_micros(n * micros + seed % 3)).collect();
+                GroupOutcome::new(group.name.clone(), &mut responses)
+            };
+            let groups = fibers.groups.iter().map(of).collect();
+            let fibers = FibersOutcome { switches: Some(3), demotions: Some(seed), groups };
+            JobOutcome { job, fibers: Some(fibers), ..JobOutcome::default() }
         }
         Kind::Cpu { .. } | Kind::Command { .. } => JobOutcome {
             job,

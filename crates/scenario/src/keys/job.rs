@@ -1,7 +1,9 @@
 //! A `[[job]]` table.
 
+pub use super::machine::{BOOST, LEVELS, RUNNING_TIME};
 use super::{
-    Default, GRANULARITIES, Key, Kind, MOST_BUFFERS, MOST_ROUNDS, MOST_THREADS, STRUCTURES, Value, count, key, required,
+    Default, GRANULARITIES, Key, Kind, MOST_BUFFERS, MOST_CPUS, MOST_ROUNDS, MOST_THREADS, STRUCTURES, Value, count,
+    key, required,
 };
 
 /// `name`
@@ -161,6 +163,49 @@ pub const PRIORITY: Key =
 pub const QUEUEING: Key =
     key("waiting", Value::Waiting, Default::Is("adaptive"), "\"always-block\"", "how threads wait for buffers");
 
+/// `groups`
+pub const GROUPS: Key = required(
+    "groups",
+    Value::Groups,
+    "[{ name = \"all\", fibers = 2000, compute = \"1 us\" }]",
+    "the fibers, in the order in which they are made",
+);
+/// `workers`
+pub const WORKERS: Key =
+    key("workers", count(1, MOST_CPUS as u64), Default::Is("1"), "2", "how many kernel threads run them");
+/// `locks`
+pub const LOCKS: Key = key(
+    "locks",
+    count(1, MOST_THREADS),
+    Default::Is("1"),
+    "2",
+    "how many locks there are: the fiber of number i in the job takes the one of number i modulo this",
+);
+/// `create_cost`
+pub const CREATE_COST: Key = key(
+    "create_cost",
+    Value::Span,
+    Default::Is("45 ns"),
+    "\"1 us\"",
+    "what the simulator charges for making a fiber, for beginning, ending and joining it",
+);
+/// `switch_cost`
+pub const SWITCH_COST: Key = key(
+    "switch_cost",
+    Value::Span,
+    Default::Is("14 ns"),
+    "\"250 ns\"",
+    "what it charges for going on with a fiber that has run before",
+);
+/// `lock_cost`
+pub const LOCK_COST: Key = key(
+    "lock_cost",
+    Value::Span,
+    Default::Is("2 ns"),
+    "\"20 ns\"",
+    "what it charges for taking a lock and giving it back",
+);
+
 /// What every kind reads.
 pub const COMMON: &[Key] = &[NAME, KIND, COPIES, ARRIVAL, EVERY, NICE, CPUS, SLICE];
 /// What `barrier` reads besides.
@@ -173,11 +218,14 @@ pub const CPU: &[Key] = &[THREADS, WORK];
 pub const COMMAND: &[Key] = &[ARGV, SPREAD, CPU_TIME];
 /// What `pipeline` reads besides.
 pub const PIPELINE: &[Key] = &[STAGES, BUFFERS, PASSES, STRUCTURE, THREAD, PRIORITY, QUEUEING];
+/// What `fibers` reads besides.
+pub const FIBERS: &[Key] = &[GROUPS, WORKERS, LEVELS, RUNNING_TIME, BOOST, LOCKS, CREATE_COST, SWITCH_COST, LOCK_COST];
 /// The keys of each kind, besides the common ones.
-pub const OF_KINDS: [(&str, &[Key]); 5] = [
+pub const OF_KINDS: [(&str, &[Key]); 6] = [
     (Kind::NAMES[0], BARRIER),
     (Kind::NAMES[1], LOCK),
     (Kind::NAMES[2], CPU),
     (Kind::NAMES[3], COMMAND),
     (Kind::NAMES[4], PIPELINE),
+    (Kind::NAMES[5], FIBERS),
 ];

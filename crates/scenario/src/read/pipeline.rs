@@ -8,6 +8,7 @@ use policy::waiting;
 use toml::de::DeValue;
 
 use super::distribution::distribution;
+use super::parts::parts;
 use super::setting::named;
 use super::table::{Report, Table};
 use super::value::{self, Node};
@@ -16,7 +17,8 @@ use crate::keys::{self, job, stage};
 use crate::pipeline::{Pipeline, Stage, Structure, Turn};
 
 pub(super) fn pipeline(table: &Table<'_, '_>, report: &mut Report) -> Option<Pipeline> {
-    let stages = table.get(&job::STAGES, report).and_then(|node| stages(node, report));
+    let stages = table.get(&job::STAGES, report);
+    let stages = stages.and_then(|node| parts(&job::STAGES, "stage", &stage::NAME, TWICE, node, report, one));
     let buffers = table.read(&job::BUFFERS, report, value::count);
     let rounds = table.read(&job::PASSES, report, value::count);
     let structure = named(table, &job::STRUCTURE, report, &Structure::ALL, Structure::name).unwrap_or_default();
@@ -35,47 +37,10 @@ pub(super) fn pipeline(table: &Table<'_, '_>, report: &mut Report) -> Option<Pip
     Some(pipeline)
 }
 
-/// The stages; nothing where something is wrong with one of them.
-fn stages(node: &Node<'_>, report: &mut Report) -> Option<Vec<Stage>> {
-    let DeValue::Array(array) = node.get_ref() else {
-        report.add(*value::mismatch(&job::STAGES, node));
-        return None;
-    };
-    if array.is_empty() {
-        let diagnostic = Diagnostic::new(node.span(), "a pipeline has at least one stage");
-        report.add(diagnostic.help(value::example(&job::STAGES)));
-        return None;
-    }
-    let mut names: HashMap<String, Range<usize>> = HashMap::new();
-    let mut stages = Vec::new();
-    for (index, node) in array.iter().enumerate() {
-        let Some(entries) = node.get_ref().as_table() else {
-            report.add(*value::mismatch(&job::STAGES, node));
-            continue;
-        };
-        let what = match entries.get(stage::NAME.name).and_then(|name| name.get_ref().as_str()) {
-            Some(name) => format!("stage {}", quoted(name)),
-            None => format!("stage number {}", index + 1),
-        };
-        let table = Table::new(what, node.span(), entries);
-        table.check_keys(&[stage::ALL], report, |_| None);
-        let name = table.read(&stage::NAME, report, value::name);
-        if let (Some(name), Some(place)) = (&name, table.get(&stage::NAME, report)) {
-            match names.get(name) {
-                Some(first) => {
-                    let diagnostic = Diagnostic::new(place.span(), format!("two stages are called `{name}`"));
-                    let diagnostic = diagnostic.context(first.clone(), "the first of them");
-                    report.add(diagnostic.help("give each stage its own name, or `fork` one of them"));
-                }
-                None => drop(names.insert(name.clone(), place.span())),
-            }
-        }
-        stages.extend(one(&table, name, report));
-    }
-    (stages.len() == array.len()).then_some(stages)
-}
+const TWICE: &str = "give each stage its own name, or `fork` one of them";
 
 fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut Report) -> Option<Stage> {
+    table.check_keys(&[stage::ALL], report, |_| None);
     let kind = named(table, &stage::KIND, report, &Kind::ALL, Kind::name);
     let fork = table.read(&stage::FORK, report, value::count).unwrap_or(1);
     let nice = table.read(&stage::NICE, report, value::nice).unwrap_or(0);

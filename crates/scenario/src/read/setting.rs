@@ -8,13 +8,14 @@ use policy::wakeup::Scheme;
 use toml::de::{DeTable, DeValue};
 
 use super::distribution::distribution;
+use super::fibers::fibers;
 use super::pipeline::pipeline;
 use super::table::{Report, Table};
 use super::value::{self, Node};
 use crate::arrival::Arrival;
 use crate::diagnostics::{Diagnostic, quoted};
 use crate::distribution::Distribution;
-use crate::keys::{self, Key, experiment, file, job, machine, stage};
+use crate::keys::{self, Key, experiment, file, group, job, machine, stage};
 use crate::model::{
     Accounting, Attributes, Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler, Setting, Tie,
 };
@@ -164,7 +165,7 @@ fn attributes(table: &Table<'_, '_>, cpus: Option<u32>, report: &mut Report) -> 
 fn kind(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
     let Some(name) = table.read(&job::KIND, report, value::one_of) else {
         // Without a kind every key of every kind may be right.
-        let any = [job::COMMON, job::BARRIER, job::LOCK, job::CPU, job::COMMAND, job::PIPELINE];
+        let any = [job::COMMON, job::BARRIER, job::LOCK, job::CPU, job::COMMAND, job::PIPELINE, job::FIBERS];
         table.check_keys(&any, report, |_| None);
         return None;
     };
@@ -188,6 +189,8 @@ fn kind(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
         Some(Kind::Cpu { threads, work })
     } else if name == Kind::NAMES[4] {
         pipeline(table, report).map(Kind::Pipeline)
+    } else if name == Kind::NAMES[5] {
+        fibers(table, report).map(Kind::Fibers)
     } else {
         let argv = table.read(&job::ARGV, report, value::words);
         let threads = table.read(&job::SPREAD, report, value::count).unwrap_or(1);
@@ -305,6 +308,7 @@ fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut Report) {
             Kind::Cpu { work, .. } => of_job as f64 * work.as_ref().map_or(0.0, Distribution::mean),
             Kind::Command { work, .. } => f64::from(job.copies) * work.unwrap_or(Span::ZERO).as_nanos() as f64,
             Kind::Pipeline(pipeline) => f64::from(job.copies) * pipeline.rounds as f64 * pipeline.mean_of_a_round(),
+            Kind::Fibers(fibers) => f64::from(job.copies) * fibers.mean(),
         };
         if work > keys::MOST_WORK.as_nanos() as f64 {
             let message = "the jobs up to here compute for more than 100 years together";
@@ -320,19 +324,25 @@ fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut Report) {
 pub(super) struct NamedJob<'t> {
     pub(super) name: &'t str,
     pub(super) index: usize,
-    /// The names of its stages, each with its number; stages without one are left out.
-    pub(super) stages: Vec<(&'t str, usize)>,
+    /// The names of its stages or groups, each with the key of their list and its number there; those without one are left out.
+    pub(super) parts: Vec<(&'static Key, &'t str, usize)>,
 }
 
 /// The jobs of the file that have names.
 pub(super) fn named_jobs<'t>(root: &'t DeTable<'_>) -> Vec<NamedJob<'t>> {
     let jobs = names(root.get(file::JOB.name), &job::NAME);
     jobs.map(|(node, name, index)| {
-        let stages = names(node.get_ref().get(job::STAGES.name), &stage::NAME);
-        NamedJob { name, index, stages: stages.map(|(_, name, index)| (name, index)).collect() }
+        let parts = PARTS.iter().flat_map(|(list, own)| {
+            let parts = names(node.get_ref().get(list.name), own);
+            parts.map(|(_, name, index)| (*list, name, index))
+        });
+        NamedJob { name, index, parts: parts.collect() }
     })
     .collect()
 }
+
+/// The lists of tables with names that jobs have, and the keys of these names.
+const PARTS: [(&Key, &Key); 2] = [(&job::STAGES, &stage::NAME), (&job::GROUPS, &group::NAME)];
 
 /// The tables of a list that have a name, each with it and its number.
 fn names<'t, 'i: 't>(

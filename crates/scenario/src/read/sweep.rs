@@ -13,7 +13,7 @@ use super::setting::{NamedJob, named_jobs};
 use super::table::Report;
 use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
-use crate::keys::{self, Key, compute, experiment, file, job, machine, stage};
+use crate::keys::{self, Key, compute, experiment, file, group, job, machine, stage};
 
 /// What is swept, and its values: a path, or several that vary together.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ fn factor<'i>(
         let Some(place) = place(single, jobs) else {
             let paths = all_paths(jobs);
             let help = did_you_mean(single, paths.iter().map(String::as_str)).unwrap_or_else(|| {
-                "a path is machine.KEY, job.NAME.KEY, job.NAME.stages.STAGE.KEY or experiment.keep_running; names cannot be swept".to_owned()
+                "a path is machine.KEY, job.NAME.KEY, job.NAME.stages.STAGE.KEY, job.NAME.groups.GROUP.KEY or experiment.keep_running; names cannot be swept".to_owned()
             });
             return wrong(path.span(), format!("no path {} to sweep", quoted(single)), help);
         };
@@ -179,12 +179,12 @@ fn place(path: &str, jobs: &[NamedJob<'_>]) -> Option<Place> {
         ["job", name, rest @ ..] => {
             let job = jobs.iter().find(|job| job.name == *name)?;
             if let [list, name, rest @ ..] = rest
-                && *list == job::STAGES.name
+                && [job::STAGES.name, job::GROUPS.name].contains(list)
             {
-                let number = job.stages.iter().find(|(stage, _)| stage == name)?.1;
-                let to_stage = [Step::Key(job::STAGES.name), Step::Number(number)];
-                let keys = sweepable(&job::STAGES).into_iter().find(|keys| keys.iter().eq(rest))?;
-                let steps = to_stage.into_iter().chain(keys.into_iter().map(Step::Key)).collect();
+                let (list, _, number) = *job.parts.iter().find(|(of, part, _)| of.name == *list && part == name)?;
+                let to_part = [Step::Key(list.name), Step::Number(number)];
+                let keys = sweepable(list).into_iter().find(|keys| keys.iter().eq(rest))?;
+                let steps = to_part.into_iter().chain(keys.into_iter().map(Step::Key)).collect();
                 return Some(Place { section: &file::JOB, index: job.index, steps });
             }
             (&file::JOB, job.index, rest)
@@ -195,7 +195,7 @@ fn place(path: &str, jobs: &[NamedJob<'_>]) -> Option<Place> {
     Some(Place { section, index, steps: keys.into_iter().map(Step::Key).collect() })
 }
 
-/// What can be swept below a section or in a stage, each as a list of keys.
+/// What can be swept below a section or in a part of a job, each as a list of keys.
 fn sweepable(section: &Key) -> Vec<Vec<&'static str>> {
     let (lists, lengths): (Vec<&[Key]>, &[Key]) = match section.name {
         "machine" => (machine::ALL.to_vec(), &[]),
@@ -204,6 +204,7 @@ fn sweepable(section: &Key) -> Vec<Vec<&'static str>> {
             (std::iter::once(job::COMMON).chain(kinds).collect(), &[job::COMPUTE, job::CRITICAL, job::WORK, job::EVERY])
         }
         "stages" => (vec![stage::ALL], &[stage::COMPUTE, stage::DEVICE]),
+        "groups" => (vec![group::ALL], &[group::COMPUTE, group::CRITICAL, group::THINK]),
         _ => (vec![&[experiment::KEEP_RUNNING]], &[]),
     };
     let single = lists.into_iter().flatten().map(|key| key.name);
@@ -216,12 +217,14 @@ fn all_paths(jobs: &[NamedJob<'_>]) -> Vec<String> {
     let below =
         |start: String, section| sweepable(section).into_iter().map(move |keys| format!("{start}.{}", keys.join(".")));
     let of_jobs = jobs.iter().flat_map(|job| below(format!("job.{}", job.name), &file::JOB));
-    let of_stages = jobs.iter().flat_map(|job| {
-        let of_stage = |(stage, _): &(&str, usize)| format!("job.{}.{}.{stage}", job.name, job::STAGES.name);
-        job.stages.iter().map(of_stage).flat_map(|start| below(start, &job::STAGES)).collect::<Vec<_>>()
+    let of_parts = jobs.iter().flat_map(|job| {
+        let of_part = |(list, part, _): &(&'static Key, &str, usize)| {
+            below(format!("job.{}.{}.{part}", job.name, list.name), list)
+        };
+        job.parts.iter().flat_map(of_part).collect::<Vec<_>>()
     });
     let machine = below("machine".to_owned(), &file::MACHINE);
-    machine.chain(below("experiment".to_owned(), &file::EXPERIMENT)).chain(of_jobs).chain(of_stages).collect()
+    machine.chain(below("experiment".to_owned(), &file::EXPERIMENT)).chain(of_jobs).chain(of_parts).collect()
 }
 
 impl<'i> Factor<'i> {

@@ -120,6 +120,7 @@ fn job_outcome(job: &JobState, step: Span) -> JobOutcome {
         voluntary_switches: Some(counts.blocked),
         involuntary_switches: Some(counts.preempted),
         stages: Vec::new(),
+        fibers: None,
     }
 }
 

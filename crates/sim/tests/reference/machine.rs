@@ -62,6 +62,7 @@ impl<K: Kernel> Reference<K> {
                 Kind::Lock { .. } => panic!("the reference has no locks"),
                 Kind::Command { .. } => panic!("the reference runs no commands"),
                 Kind::Pipeline(_) => panic!("the reference has no pipelines"),
+                Kind::Fibers(_) => panic!("fibers have a reference of their own"),
             };
             for number in 0..job.kind.threads(machine.cpus) {
                 world.threads.push(ThreadState {

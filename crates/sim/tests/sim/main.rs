@@ -7,6 +7,7 @@ mod cfs;
 mod eevdf;
 mod extremes;
 mod feedback;
+mod fibers;
 mod fifo;
 mod fingerprint;
 mod golden;

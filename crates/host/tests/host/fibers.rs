@@ -1,0 +1,116 @@
+//! Fibers, by `rowlock-fiber`.
+
+use std::sync::atomic::AtomicBool;
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use scenario::draw::Stream;
+use scenario::fibers::{Costs, Group};
+use scenario::result::JobOutcome;
+use scenario::{Distribution, Fibers, Job, Kind, Setting};
+
+use crate::runs::{host, job, setting};
+
+pub(crate) const TRIALS: &[(&str, fn())] = &[
+    ("fibers_that_take_locks_and_join_each_other_all_end", the_program_of_the_study),
+    ("fibers_deliver_the_work_that_was_drawn", the_work_that_was_drawn),
+    ("fibers_are_timed_all_or_in_a_sample", timed),
+    ("fibers_run_under_every_kind_of_queue", every_kind_of_queue),
+    ("fibers_that_keep_running_are_counted_once", keeps_running),
+    ("fibers_run_on_several_workers", several_workers),
+];
+
+fn micros(mean: u64) -> Distribution {
+    Distribution::Normal { mean: Span::from_micros(mean), sd: Span::from_nanos(mean * 100) }
+}
+
+fn group(name: &str, fibers: u32, bursts: u32, compute: Distribution) -> Group {
+    Group {
+        name: name.into(),
+        fibers,
+        bursts,
+        compute,
+        critical: None,
+        checkpoint: None,
+        think: None,
+        join_every: None,
+    }
+}
+
+fn fibers(groups: Vec<Group>) -> Fibers {
+    Fibers { groups, workers: 1, rules: Rules::default(), locks: 2, costs: Costs::default() }
+}
+
+/// Some that answer and sleep, and some that compute, with locks that are given up in the middle.
+fn mixed() -> Fibers {
+    let think = Some(Distribution::Exponential { mean: Span::from_micros(50) });
+    let quick = Group { critical: Some(micros(1)), think, ..group("quick", 5, 8, micros(6)) };
+    let checkpoint = Some(Span::from_micros(3));
+    fibers(vec![quick, Group { checkpoint, critical: Some(micros(20)), ..group("long", 3, 2, micros(100)) }])
+}
+
+fn run(of: Fibers) -> JobOutcome {
+    let setting = setting(vec![job("fibers", Kind::Fibers(of))]);
+    host().run(&setting, 1, &AtomicBool::new(false)).unwrap().outcome.jobs.remove(0)
+}
+
+fn the_program_of_the_study() {
+    let nanos = |nanos| Distribution::exactly(Span::from_nanos(nanos));
+    let all = Group { critical: Some(nanos(20)), join_every: Some(16), ..group("all", 500, 1, nanos(10)) };
+    let came = run(fibers(vec![all]));
+    assert_eq!(came.rounds, Some(500));
+    assert!(came.completion_ns > Some(Span::ZERO) && came.cpu_ns > Some(Span::ZERO), "{came:?}");
+    // A sample: every sixteenth.
+    assert_eq!(came.fibers.unwrap().groups[0].responses, 32);
+}
+
+fn the_work_that_was_drawn() {
+    let of = mixed();
+    let drawn = |group: &Group| {
+        let program = group.program("fibers");
+        let fiber = |number| {
+            let mut stream: Stream = program.stream(1, number);
+            let bursts = (0..group.bursts).map(|_| program.burst(&mut stream, Span::from_nanos(1)));
+            bursts.map(|burst| burst.compute + burst.critical.unwrap_or(Span::ZERO)).sum::<Span>()
+        };
+        (0..group.fibers).map(fiber).sum::<Span>()
+    };
+    let wanted: Span = of.groups.iter().map(drawn).sum();
+    let delivered = run(of).delivered_work_ns.unwrap();
+    // Each computation is rounded to an iteration.
+    assert!(delivered.as_nanos().abs_diff(wanted.as_nanos()) < wanted.as_nanos() / 500, "{delivered} of {wanted}");
+}
+
+fn timed() {
+    let of = run(mixed()).fibers.unwrap();
+    let timed: Vec<(&str, u64)> = of.groups.iter().map(|group| (group.group.as_str(), group.responses)).collect();
+    assert_eq!(timed, [("quick", 40), ("long", 6)]);
+    for group in of.groups {
+        let all = [group.response_p50_ns, group.response_p95_ns, group.response_p99_ns, group.response_worst_ns];
+        assert!(all[0] > Some(Span::ZERO) && all.is_sorted(), "{all:?}");
+    }
+}
+
+fn every_kind_of_queue() {
+    for levels in [1, 3, 1_024] {
+        for boost in [Boost::Never, Boost::Every(Span::from_micros(50))] {
+            let rules = Rules { levels, running_time: Span::from_micros(10), boost };
+            assert_eq!(run(Fibers { rules, ..mixed() }).rounds, Some(46), "{rules:?}");
+        }
+    }
+}
+
+fn keeps_running() {
+    let other = Kind::Cpu { threads: 1, work: Some(Distribution::exactly(Span::from_millis(20))) };
+    let jobs = vec![job("fibers", Kind::Fibers(mixed())), job("other", other)];
+    let setting = Setting { keep_running: true, ..setting(jobs) };
+    let outcome = host().run(&setting, 1, &AtomicBool::new(false)).unwrap().outcome;
+    assert_eq!(outcome.jobs[0].rounds, Some(46));
+    assert_eq!(outcome.jobs[0].fibers.as_ref().unwrap().groups[0].responses, 40);
+}
+
+fn several_workers() {
+    let jobs = vec![Job::new("fibers", 2, Kind::Fibers(Fibers { workers: 2, ..mixed() }))];
+    let outcome = host().run(&setting(jobs), 1, &AtomicBool::new(false)).unwrap().outcome;
+    assert!(outcome.jobs.iter().all(|job| job.rounds == Some(46)), "{outcome:?}");
+}

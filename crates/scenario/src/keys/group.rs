@@ -1,0 +1,53 @@
+//! A table of `groups`.
+
+use super::{Default, Key, MOST_BURSTS, MOST_THREADS, Value, count, key, required};
+
+/// `name`
+pub const NAME: Key = required("name", Value::Name, "\"batch\"", "its name; no two groups of a job have the same");
+/// `fibers`
+pub const FIBERS: Key = required("fibers", count(1, MOST_THREADS), "2000", "how many fibers it has");
+/// `compute`
+pub const COMPUTE: Key = required(
+    "compute",
+    Value::Compute,
+    "{ mean = \"20 us\", sd = \"5 us\" }",
+    "the time that a fiber computes in a burst",
+);
+/// `bursts`
+pub const BURSTS: Key =
+    key("bursts", count(1, MOST_BURSTS), Default::Is("1"), "100", "how many bursts each of them has");
+/// `critical`
+pub const CRITICAL: Key = key(
+    "critical",
+    Value::Compute,
+    Default::Is("none: it takes no lock"),
+    "\"200 ns\"",
+    "the time that it then computes with its lock",
+);
+/// `checkpoint`
+pub const CHECKPOINT: Key = key(
+    "checkpoint",
+    Value::Time,
+    Default::Is("never"),
+    "\"10 us\"",
+    "how long it computes before it looks whether its running time is used up",
+);
+/// `think`
+pub const THINK: Key = key(
+    "think",
+    Value::Compute,
+    Default::Is("none: it yields"),
+    "{ distribution = \"exponential\", mean = \"1 ms\" }",
+    "how long it sleeps between two bursts",
+);
+/// `join_every`
+pub const JOIN_EVERY: Key = key(
+    "join_every",
+    count(1, MOST_THREADS),
+    Default::Is("none"),
+    "16",
+    "every so manieth of them joins the one before it when it is through with its bursts",
+);
+
+/// All of them.
+pub const ALL: &[Key] = &[NAME, FIBERS, COMPUTE, BURSTS, CRITICAL, CHECKPOINT, THINK, JOIN_EVERY];

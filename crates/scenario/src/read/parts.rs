@@ -1,0 +1,58 @@
+//! The parts of a job that are a list of tables with names: the stages of a pipeline, the groups of fibers.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use toml::de::DeValue;
+
+use super::table::{Report, Table};
+use super::value::{self, Node};
+use crate::diagnostics::{Diagnostic, quoted};
+use crate::keys::Key;
+
+/// Reads the parts that the `key` has, each of them by `one`, which is handed its name if that is one. `what` is what a part is called, `name` is
+/// the key of its name, and `twice` is what to do where two have the same. Nothing where something is wrong with one of them.
+pub(super) fn parts<T>(
+    key: &Key,
+    what: &str,
+    name: &Key,
+    twice: &str,
+    node: &Node<'_>,
+    report: &mut Report,
+    mut one: impl FnMut(&Table<'_, '_>, Option<String>, &mut Report) -> Option<T>,
+) -> Option<Vec<T>> {
+    let DeValue::Array(array) = node.get_ref() else {
+        report.add(*value::mismatch(key, node));
+        return None;
+    };
+    if array.is_empty() {
+        let diagnostic = Diagnostic::new(node.span(), format!("there must be at least one {what}"));
+        report.add(diagnostic.help(value::example(key)));
+        return None;
+    }
+    let mut names: HashMap<String, Range<usize>> = HashMap::new();
+    let mut parts = Vec::new();
+    for (index, node) in array.iter().enumerate() {
+        let Some(entries) = node.get_ref().as_table() else {
+            report.add(*value::mismatch(key, node));
+            continue;
+        };
+        let called = match entries.get(name.name).and_then(|name| name.get_ref().as_str()) {
+            Some(name) => format!("{what} {}", quoted(name)),
+            None => format!("{what} number {}", index + 1),
+        };
+        let table = Table::new(called, node.span(), entries);
+        let own = table.read(name, report, value::name);
+        if let (Some(own), Some(place)) = (&own, table.get(name, report)) {
+            match names.get(own) {
+                Some(first) => {
+                    let diagnostic = Diagnostic::new(place.span(), format!("two {what}s are called `{own}`"));
+                    report.add(diagnostic.context(first.clone(), "the first of them").help(twice));
+                }
+                None => drop(names.insert(own.clone(), place.span())),
+            }
+        }
+        parts.extend(one(&table, own, report));
+    }
+    (parts.len() == array.len()).then_some(parts)
+}

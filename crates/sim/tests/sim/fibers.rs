@@ -1,0 +1,493 @@
+//! Fibers: small cases by hand, and random ones against a slow interpreter of what fibers do.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use proptest::prelude::*;
+use rowlock_sim::run;
+use scenario::fibers::{Costs, Group};
+use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome};
+use scenario::{Distribution, Fibers, Job, Kind, Machine, Scheduler};
+
+use crate::timeline::{assert_timeline, cpu, setting, timeline};
+
+fn us(n: u64) -> Span {
+    Span::from_micros(n)
+}
+
+fn exactly(n: u64) -> Distribution {
+    Distribution::exactly(us(n))
+}
+
+/// Fibers that compute once, for so many microseconds.
+fn group(name: &str, fibers: u32, compute: u64) -> Group {
+    Group {
+        name: name.into(),
+        fibers,
+        bursts: 1,
+        compute: exactly(compute),
+        critical: None,
+        checkpoint: None,
+        think: None,
+        join_every: None,
+    }
+}
+
+/// One worker and a running time of 10 us; nothing costs anything.
+fn fibers(groups: Vec<Group>) -> Fibers {
+    let rules = Rules { levels: 10, running_time: us(10), boost: Boost::Never };
+    let costs = Costs { create: Span::ZERO, switch: Span::ZERO, lock: Span::ZERO };
+    Fibers { groups, workers: 1, rules, locks: 1, costs }
+}
+
+fn job(fibers: Fibers) -> Job {
+    Job::new("crew", 1, Kind::Fibers(fibers))
+}
+
+/// Round robin without costs.
+fn free(cpus: u32) -> Machine {
+    Machine { scheduler: Scheduler::Rr, context_switch: Span::ZERO, ..Machine::with_cpus(cpus) }
+}
+
+fn outcome(machine: &Machine, fibers: Fibers) -> (JobOutcome, FibersOutcome) {
+    let job = run(machine, &setting(vec![job(fibers)]), 1).unwrap().jobs.remove(0);
+    let of = job.fibers.clone().unwrap();
+    (job, of)
+}
+
+/// The longest response of each group, in microseconds.
+fn worst(of: &FibersOutcome) -> Vec<u64> {
+    of.groups.iter().map(|group| group.response_worst_ns.unwrap().as_nanos() / 1_000).collect()
+}
+
+#[test]
+fn fibers_that_look_at_nothing_run_one_after_the_other() {
+    let (job, of) = outcome(&free(1), fibers(vec![group("a", 1, 30), group("b", 2, 20)]));
+    assert_eq!((job.completion_ns, job.rounds, job.delivered_work_ns), (Some(us(70)), Some(3), Some(us(70))));
+    assert_eq!(worst(&of), [30, 70]);
+    // Nobody looks how long one has run that has ended.
+    assert_eq!(of.demotions, Some(0));
+}
+
+#[test]
+fn a_fiber_that_has_used_up_its_running_time_is_passed_at_its_next_checkpoint() {
+    let long = Group { checkpoint: Some(us(4)), ..group("long", 1, 30) };
+    let few = Rules { levels: 2, ..fibers(Vec::new()).rules };
+    let (job, of) = outcome(&free(1), Fibers { rules: few, ..fibers(vec![long, group("short", 1, 5)]) });
+    // It has had its 10 us at 12, and the other one runs up to 17.
+    assert_eq!((job.completion_ns, worst(&of)), (Some(us(35)), vec![35, 17]));
+    // At 12, and at the lowest level at 29.
+    assert_eq!(of.demotions, Some(2));
+}
+
+#[test]
+fn a_boost_lets_the_one_that_has_gone_down_go_on() {
+    let long = || Group { checkpoint: Some(us(10)), ..group("long", 1, 40) };
+    let many = || Group { bursts: 4, checkpoint: Some(us(10)), ..group("short", 1, 10) };
+    let with = |boost| {
+        let rules = Rules { levels: 2, boost, ..fibers(Vec::new()).rules };
+        worst(&outcome(&free(1), Fibers { rules, ..fibers(vec![long(), many()]) }).1)
+    };
+    // long up to 10, then short, which is down by then as well: from 20 on they take turns.
+    assert_eq!(with(Boost::Never), [70, 20]);
+    // At 10 both are brought up, and at 20: the one that stops goes behind the other in either case.
+    assert_eq!(with(Boost::Every(us(10))), [70, 20]);
+}
+
+#[test]
+fn what_the_library_does_takes_its_costs() {
+    let costs = Costs { create: Span::from_nanos(45), switch: Span::from_nanos(14), lock: Span::from_nanos(2) };
+    let two = Group { bursts: 2, critical: Some(exactly(1)), ..group("two", 2, 1) };
+    let (job, of) = outcome(&free(1), Fibers { costs, ..fibers(vec![two]) });
+    // 90: both are made. 2092: a has had its burst, and b begins. 4094: b has. 4108: a goes on, after a switch. 6110: it has had its second burst, and the
+    // first fiber, whom that wakes, stands behind b. 6124: b goes on; 8126: it ends, 8140: the first fiber goes on, and joins b.
+    assert_eq!(job.completion_ns, Some(Span::from_nanos(8_140)));
+    assert_eq!((of.switches, job.rounds, job.delivered_work_ns), (Some(3), Some(4), Some(us(8))));
+    assert_eq!(job.cpu_ns, Some(Span::from_nanos(8_140)));
+}
+
+#[test]
+fn a_lock_that_is_given_back_goes_to_who_has_waited_for_it() {
+    // a has the lock from 1 on, and is down at 11. b and c want it at 12 and 13. a gives it back at 23 for b, which goes down with it at 33.
+    let lockers = Group { critical: Some(exactly(20)), checkpoint: Some(us(10)), ..group("lockers", 3, 1) };
+    let (job, of) = outcome(&free(1), fibers(vec![lockers]));
+    assert_eq!(job.completion_ns, Some(us(63)));
+    assert_eq!(of.groups[0].response_p50_ns, Some(us(43)));
+    assert_eq!(of.groups[0].responses, 3);
+}
+
+#[test]
+fn each_so_manieth_fiber_waits_for_the_one_before_it() {
+    let sleeper = Group { bursts: 2, think: Some(exactly(50)), join_every: Some(2), ..group("all", 2, 10) };
+    let (text, outcome) =
+        timeline(&Machine { context_switch: us(6), ..free(1) }, &setting(vec![job(fibers(vec![sleeper]))]), "w", "w");
+    // The worker has nobody from 26 on. The first of the two has slept enough at 66, the other at 76: it finds that when the first ends, at 82.
+    assert_timeline(
+        &text,
+        "0 ns cpu0: idle, then w
+         6 us cpu0: w
+         26 us cpu0: w blocks, then idle
+         32 us cpu0: idle
+         66 us cpu0: idle, then w
+         72 us cpu0: w
+         92 us cpu0: w ends, then idle",
+    );
+    let of = outcome.jobs[0].fibers.as_ref().unwrap();
+    assert_eq!(outcome.jobs[0].completion_ns, Some(us(92)));
+    // From 76, when it could have run, to 92; and in its first burst it came after the other.
+    assert_eq!((of.groups[0].response_p50_ns, of.groups[0].response_worst_ns), (Some(us(16)), Some(us(20))));
+}
+
+#[test]
+fn a_second_worker_takes_what_has_not_begun() {
+    let two = Fibers { workers: 2, ..fibers(vec![group("all", 2, 30)]) };
+    assert_eq!(outcome(&free(2), two.clone()).0.completion_ns, Some(us(30)));
+    assert_eq!(outcome(&free(1), two).0.completion_ns, Some(us(60)));
+}
+
+#[test]
+fn fibers_stand_still_while_their_worker_has_no_cpu_and_are_charged_for_it() {
+    let machine = Machine { quantum: us(20), ..free(1) };
+    let long = Group { checkpoint: Some(us(5)), ..group("long", 1, 40) };
+    let of = fibers(vec![long, group("short", 1, 4)]);
+    let alone = outcome(&machine, of.clone()).1;
+    let beside = run(&machine, &setting(vec![job(of), cpu("crowd", None)]), 1).unwrap();
+    let of = beside.jobs[0].fibers.as_ref().unwrap();
+    // long is down at 10 and passed; alone as well, but beside the crowd all else takes twice as long.
+    assert_eq!(worst(&alone), [44, 14]);
+    assert!(worst(of)[0] >= 64, "{of:?}");
+}
+
+#[test]
+fn a_job_that_goes_on_counts_once() {
+    let short = fibers(vec![group("all", 3, 10)]);
+    let other = Job::new("other", 1, Kind::Cpu { threads: 1, work: Some(exactly(500)) });
+    let mut both = setting(vec![job(short), other]);
+    both.keep_running = true;
+    let outcome = run(&free(2), &both, 1).unwrap();
+    assert_eq!((outcome.jobs[0].completion_ns, outcome.jobs[0].rounds), (Some(us(30)), Some(3)));
+    assert_eq!(outcome.jobs[0].fibers.as_ref().unwrap().groups[0].responses, 3);
+}
+
+/// What a fiber does, one thing after another.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Work(u64),
+    Cost(u64),
+    Point,
+    Take(usize),
+    Give(usize),
+    BurstIsOver,
+    Yield,
+    Sleep(u64),
+    Join(usize),
+    Make(usize),
+}
+
+/// All that each fiber does, the first one's first.
+fn written_out(of: &Fibers, seed: u64) -> Vec<Vec<Step>> {
+    let nanos = Span::as_nanos;
+    let mut all = vec![Vec::new()];
+    let mut joined = Vec::new();
+    for group in &of.groups {
+        let program = group.program("crew");
+        for number in 0..group.fibers {
+            let (mut steps, me) = (Vec::new(), all.len());
+            let mut stream = program.stream(seed, number);
+            for burst in 0..group.bursts {
+                let drawn = program.burst(&mut stream, Span::from_nanos(1));
+                let compute = |length: u64, steps: &mut Vec<Step>| {
+                    let every = group.checkpoint.map_or(length, nanos);
+                    (0..length.div_ceil(every)).for_each(|piece| {
+                        steps.extend((piece > 0).then_some(Step::Point));
+                        steps.push(Step::Work(every.min(length - piece * every)));
+                    });
+                };
+                compute(nanos(drawn.compute), &mut steps);
+                if let Some(critical) = drawn.critical {
+                    let lock = (me - 1) % of.locks as usize;
+                    steps.extend([Step::Point, Step::Cost(nanos(of.costs.lock)), Step::Take(lock)]);
+                    compute(nanos(critical), &mut steps);
+                    steps.push(Step::Give(lock));
+                }
+                steps.push(Step::BurstIsOver);
+                if burst + 1 < group.bursts {
+                    steps.push(drawn.think.map_or(Step::Yield, |think| Step::Sleep(nanos(think))));
+                }
+            }
+            if program.joins(number) {
+                steps.push(Step::Join(me - 1));
+                joined.push(me - 1);
+            }
+            all.push(steps);
+        }
+    }
+    let others = 1..all.len();
+    all[0]
+        .extend(others.clone().flat_map(|other| [Step::Cost(nanos(of.costs.create)), Step::Make(other), Step::Point]));
+    all[0].extend(others.filter(|other| !joined.contains(other)).map(Step::Join));
+    all
+}
+
+/// Who has it, who waits, who was woken and has not come yet, and who has come in vain.
+#[derive(Clone, Debug, Default)]
+struct Lock {
+    owner: Option<usize>,
+    waiting: Vec<usize>,
+    awake: BTreeSet<usize>,
+    vain: BTreeSet<usize>,
+}
+
+/// One worker with a CPU of its own, step by step, without the policy.
+struct Interpreter {
+    now: u64,
+    since: u64,
+    boost: Option<(u64, u64)>,
+    levels: Vec<VecDeque<usize>>,
+    running_time: u64,
+    /// Level and time used.
+    standing: Vec<(usize, u64)>,
+    asleep: BTreeMap<(u64, u64), usize>,
+    demotions: u64,
+}
+
+impl Interpreter {
+    /// Whether the turn of this fiber is over.
+    fn looks_at_the_clock(&mut self, me: usize) -> bool {
+        let (span, level) = (self.now - self.since, self.standing[me].0);
+        self.since = self.now;
+        self.looks_around();
+        let lowest = self.levels.len() - 1;
+        let (at, used) = &mut self.standing[me];
+        *used += span;
+        let is_over = *used >= self.running_time;
+        if is_over {
+            self.demotions += 1;
+            (*at, *used) = ((*at + 1).min(lowest), 0);
+        }
+        is_over || self.standing[me].0 != level
+    }
+
+    fn looks_around(&mut self) {
+        if let Some((due, period)) = self.boost
+            && due <= self.now
+        {
+            self.boost = Some((self.now + period, period));
+            let all: VecDeque<usize> = self.levels.iter_mut().flat_map(|level| level.drain(..)).collect();
+            self.levels[0] = all;
+            self.standing.iter_mut().for_each(|(level, _)| *level = 0);
+        }
+        while let Some(entry) = self.asleep.first_entry()
+            && entry.key().0 <= self.now
+        {
+            let fiber = entry.remove();
+            self.queue(fiber);
+        }
+    }
+
+    fn queue(&mut self, fiber: usize) {
+        let level = self.standing[fiber].0;
+        self.levels[level].push_back(fiber);
+    }
+}
+
+fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
+    let steps = written_out(of, seed);
+    let nanos = Span::as_nanos;
+    let boost = match of.rules.boost {
+        Boost::Every(period) => Some((nanos(period), nanos(period))),
+        Boost::Never => None,
+    };
+    let mut world = Interpreter {
+        now: 0,
+        since: 0,
+        boost,
+        levels: vec![VecDeque::new(); of.rules.levels as usize],
+        running_time: nanos(of.rules.running_time),
+        standing: vec![(0, 0); steps.len()],
+        asleep: BTreeMap::new(),
+        demotions: 0,
+    };
+    let (mut place, mut could_run) = (vec![0; steps.len()], vec![0; steps.len()]);
+    let (mut has_begun, mut has_ended) = (vec![false; steps.len()], vec![false; steps.len()]);
+    let mut joiner = vec![None; steps.len()];
+    let mut locks = vec![Lock::default(); of.locks as usize];
+    let group_of: Vec<(usize, u32)> = std::iter::once((0, 0))
+        .chain(of.groups.iter().enumerate().flat_map(|(group, of)| (0..of.fibers).map(move |number| (group, number))))
+        .collect();
+    let mut responses = vec![Vec::new(); of.groups.len()];
+    let (mut switches, mut sleeps, mut current) = (0, 0, Some(0));
+    has_begun[0] = true;
+    loop {
+        let Some(me) = current else {
+            if let Some(next) = world.levels.iter_mut().find_map(VecDeque::pop_front) {
+                current = Some(next);
+                if std::mem::replace(&mut has_begun[next], true) {
+                    switches += 1;
+                    world.now += nanos(of.costs.switch);
+                }
+            } else {
+                world.now = world.asleep.first_key_value().expect("somebody sleeps").0.0;
+                world.since = world.now;
+                world.looks_around();
+            }
+            continue;
+        };
+        let step = steps[me].get(place[me]).copied();
+        place[me] += 1;
+        let stops = match step {
+            Some(Step::Work(span) | Step::Cost(span)) => {
+                world.now += span;
+                false
+            }
+            Some(Step::Point) => {
+                let is_over = world.looks_at_the_clock(me);
+                let level = world.standing[me].0;
+                let before_it = if is_over { level + 1 } else { level };
+                let passed = world.levels[..before_it].iter().any(|level| !level.is_empty());
+                if passed {
+                    world.queue(me);
+                    current = None;
+                }
+                continue;
+            }
+            Some(Step::Take(lock)) => {
+                let lock = &mut locks[lock];
+                let has_it = lock.owner == Some(me) || lock.owner.is_none();
+                if has_it {
+                    lock.owner = Some(me);
+                    lock.vain.remove(&me);
+                    // Who was woken speaks for those behind it.
+                    lock.awake.remove(&me);
+                } else {
+                    if lock.awake.remove(&me) {
+                        lock.vain.insert(me);
+                    }
+                    lock.waiting.push(me);
+                    place[me] -= 1;
+                }
+                !has_it
+            }
+            Some(Step::Give(lock)) => {
+                let lock = &mut locks[lock];
+                lock.owner = None;
+                let rank = |&fiber: &usize| (!lock.vain.contains(&fiber), world.standing[fiber].0);
+                if lock.awake.is_empty()
+                    && let Some(next) = lock.waiting.iter().copied().min_by_key(rank)
+                {
+                    lock.waiting.retain(|&fiber| fiber != next);
+                    if lock.vain.contains(&next) {
+                        lock.owner = Some(next);
+                    } else {
+                        lock.awake.insert(next);
+                    }
+                    world.queue(next);
+                }
+                false
+            }
+            Some(Step::BurstIsOver) => {
+                let (group, number) = group_of[me];
+                if of.groups[group].program("crew").is_timed(number) {
+                    responses[group].push(Span::from_nanos(world.now - could_run[me]));
+                }
+                could_run[me] = world.now;
+                false
+            }
+            Some(Step::Yield) => {
+                world.looks_at_the_clock(me);
+                world.queue(me);
+                current = None;
+                continue;
+            }
+            Some(Step::Sleep(span)) => {
+                sleeps += 1;
+                could_run[me] = world.now + span;
+                world.asleep.insert((could_run[me], sleeps), me);
+                true
+            }
+            Some(Step::Join(other)) => {
+                joiner[other] = Some(me);
+                !has_ended[other]
+            }
+            Some(Step::Make(other)) => {
+                could_run[other] = world.now;
+                world.standing[other] = (0, 0);
+                world.queue(other);
+                false
+            }
+            None if me == 0 => break,
+            None => {
+                world.since = world.now;
+                world.looks_around();
+                has_ended[me] = true;
+                if let Some(joiner) = joiner[me] {
+                    world.queue(joiner);
+                }
+                current = None;
+                continue;
+            }
+        };
+        if stops {
+            world.looks_at_the_clock(me);
+            current = None;
+        }
+    }
+    let groups = of.groups.iter().zip(responses);
+    let groups = groups.map(|(group, mut responses)| GroupOutcome::new(group.name.clone(), &mut responses)).collect();
+    let outcome = FibersOutcome { switches: Some(switches), demotions: Some(world.demotions), groups };
+    (Span::from_nanos(world.now), outcome)
+}
+
+fn any_group() -> impl Strategy<Value = Group> {
+    let length = || {
+        (0..30_000_u64, 0..=500_u64).prop_map(|(mean, part)| {
+            let mean = Span::from_nanos(mean);
+            Distribution::Normal { mean, sd: mean.scaled(part) }
+        })
+    };
+    let counts = (1..6_u32, 1..5_u32, proptest::option::of(1..5_u32));
+    let lengths = (length(), proptest::option::of(length()), proptest::option::of(length()));
+    let checkpoint = proptest::option::of((1_000..9_000_u64).prop_map(Span::from_nanos));
+    (counts, lengths, checkpoint).prop_map(|((fibers, bursts, join_every), (compute, critical, think), checkpoint)| {
+        Group { name: "g".into(), fibers, bursts, compute, critical, checkpoint, think, join_every }
+    })
+}
+
+fn any_fibers() -> impl Strategy<Value = Fibers> {
+    let boost =
+        prop_oneof![Just(Boost::Never), (1_000..90_000_u64).prop_map(|nanos| Boost::Every(Span::from_nanos(nanos)))];
+    let rules = (1..5_u32, 1_000..40_000_u64, boost).prop_map(|(levels, running_time, boost)| Rules {
+        levels,
+        running_time: Span::from_nanos(running_time),
+        boost,
+    });
+    let cost = || (0..500_u64).prop_map(Span::from_nanos);
+    let costs = (cost(), cost(), cost()).prop_map(|(create, switch, lock)| Costs { create, switch, lock });
+    (proptest::collection::vec(any_group(), 1..4), rules, 1..4_u32, costs)
+        .prop_map(|(groups, rules, locks, costs)| Fibers { groups, workers: 1, rules, locks, costs })
+}
+
+proptest! {
+    #[test]
+    fn a_worker_alone_on_its_cpu_does_what_the_interpreter_does(of in any_fibers(), seed in 0..1_000_u64) {
+        let job = run(&free(1), &setting(vec![job(of.clone())]), seed).unwrap().jobs.remove(0);
+        let (completion, outcome) = interpreted(&of, seed);
+        prop_assert_eq!(job.completion_ns, Some(completion));
+        prop_assert_eq!(job.fibers, Some(outcome));
+    }
+
+    #[test]
+    fn all_bursts_are_computed_whoever_runs_them(of in any_fibers(), workers in 1..4_u32, cpus in 1..4_u32, seed in 0..1_000_u64) {
+        for scheduler in crate::timeline::time_sharing() {
+            let machine = Machine { scheduler, ..Machine::with_cpus(cpus) };
+            let of = Fibers { workers, ..of.clone() };
+            let steps = written_out(&of, seed);
+            let work = steps.iter().flatten().map(|step| if let Step::Work(span) = step { *span } else { 0 }).sum();
+            let bursts = of.bursts();
+            let outcome = run(&machine, &setting(vec![job(of)]), seed).unwrap();
+            let job = &outcome.jobs[0];
+            prop_assert_eq!((job.rounds, job.delivered_work_ns), (Some(bursts), Some(Span::from_nanos(work))));
+        }
+    }
+}
