@@ -5,8 +5,9 @@
 #![allow(unsafe_code)] // Plain memory that fibers take turns at.
 
 use std::cell::UnsafeCell;
+use std::sync::Arc;
 
-use rowlock_fiber::{Mutex, run, spawn, yield_now};
+use rowlock_fiber::{Config, Mutex, Runtime, run, spawn, yield_now};
 
 /// Memory that nothing but the fibers' order protects.
 struct Plain(UnsafeCell<[u64; 4]>);
@@ -43,9 +44,9 @@ fn turns() {
     });
 }
 
-/// A lock is kept across yields.
-fn locks() {
-    run(|| {
+/// A lock is kept across yields, by one worker's fibers or several.
+fn locks(workers: u32) {
+    let body = || {
         let fiber = |index: usize| {
             move || {
                 for _ in 0..100 {
@@ -59,21 +60,43 @@ fn locks() {
         };
         let fibers: Vec<_> = (0..8).map(|index| spawn(fiber(index))).collect();
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
-    });
+    };
+    Runtime::new(Config { workers, ..Config::default() }).run(body).unwrap();
+}
+
+/// What a fiber has done, wherever it ran, is seen by who has joined it, and what was done before it was made is seen by it.
+fn joins(workers: u32) {
+    let body = || {
+        for round in 0..200 {
+            let memory = Arc::new(Plain(UnsafeCell::new([round; 4])));
+            let fibers: Vec<_> = (0..4)
+                .map(|index| {
+                    let memory = Arc::clone(&memory);
+                    spawn(move || add(&memory, index))
+                })
+                .collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            // SAFETY: all are joined.
+            assert_eq!(unsafe { *memory.0.get() }, [round + 1; 4]);
+        }
+    };
+    Runtime::new(Config { workers, ..Config::default() }).run(body).unwrap();
 }
 
 fn main() {
     // Runtimes follow each other, on this thread and on others, and their stacks lie where those of earlier ones lay.
     for _ in 0..3 {
-        turns();
-        locks();
-        let thread = std::thread::spawn(|| {
+        let all = || {
             turns();
-            locks();
-        });
-        thread.join().unwrap();
+            for workers in [1, 2] {
+                locks(workers);
+                joins(workers);
+            }
+        };
+        all();
+        std::thread::spawn(all).join().unwrap();
     }
     // SAFETY: nobody is left.
     let (turns, locked) = unsafe { (*TURNS.0.get(), *LOCKED.0.get()) };
-    assert_eq!((turns, locked), ([6 * (4 * 200 + 1_250); 4], [6 * 2 * 200; 4]));
+    assert_eq!((turns, locked), ([6 * (4 * 200 + 1_250); 4], [2 * 6 * 2 * 200; 4]));
 }

@@ -4,7 +4,8 @@
 //! to be lost, so it saves what it needs of it itself, and nothing where there is nothing. Control is passed on by `jmp`: a `ret` would
 //! go to where the processor's stack of return addresses does not expect it, for 4 ns.
 //!
-//! The control words of the floating-point units are not kept for each fiber: Rust's are the same everywhere, by its own rules.
+//! The modes of floating-point arithmetic (MXCSR, the x87's control word) are not kept for each fiber: Rust's are the same everywhere, by its own rules. Who calls
+//! this crate from a language in which a thread may choose its own keeps them around the call.
 
 use std::arch::{asm, naked_asm, x86_64::_rdtsc};
 
