@@ -17,11 +17,6 @@ pub(crate) struct Context(*mut u8);
 impl Context {
     /// No stack's.
     pub(crate) const NONE: Context = Context(std::ptr::null_mut());
-
-    /// The address.
-    pub(crate) fn address(self) -> usize {
-        self.0.addr()
-    }
 }
 
 /// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
