@@ -2,12 +2,14 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use policy::Span;
 
 use crate::arch;
 use crate::chance::STEP;
+use crate::debugger::PACE;
 
 /// How a clock's ticks become nanoseconds: times this, shifted right by [`SHIFT`].
 const SHIFT: u32 = 24;
@@ -31,7 +33,9 @@ fn multiplier() -> u64 {
         loop {
             let (passed, ticks) = (began.elapsed(), arch::ticks() - first);
             if passed >= WATCHED {
-                return ((passed.as_nanos() as u64) << SHIFT) / ticks.max(1);
+                let multiplier = ((passed.as_nanos() as u64) << SHIFT) / ticks.max(1);
+                PACE.store(multiplier, Relaxed);
+                return multiplier;
             }
         }
     })

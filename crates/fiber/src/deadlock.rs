@@ -51,7 +51,7 @@ impl Deadlock {
         }
         let circling: BTreeSet<_> = cycles.iter().flatten().map(|fiber| fiber.address()).collect();
         let others = blocked.into_iter().filter(|fiber| !circling.contains(&fiber.address()));
-        let as_seen = |fiber| Seen::of(worker, fiber, Backtrace::capture);
+        let as_seen = |fiber| Seen::of(worker, fiber, true, Backtrace::capture);
         Deadlock {
             others: others.filter_map(as_seen).collect(),
             cycles: cycles.iter().map(|cycle| cycle.iter().copied().filter_map(as_seen).collect()).collect(),

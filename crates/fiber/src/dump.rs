@@ -25,6 +25,11 @@ impl Label {
         let name = fiber.has_extras().then(|| fiber.with_extras(|extras| extras.name.clone())).flatten();
         Label { number: fiber.number.get(), name }
     }
+
+    /// Without its name.
+    fn of_other(fiber: Fiber) -> Label {
+        Label { number: fiber.number.get(), name: None }
+    }
 }
 
 impl fmt::Display for Label {
@@ -115,15 +120,18 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// A fiber of this worker, which asks.
-    pub(crate) fn of(worker: &Worker, fiber: Fiber, take: Take) -> Option<Seen> {
+    /// A fiber of this worker, which asks; or of any if all workers stand still.
+    pub(crate) fn of(worker: &Worker, fiber: Fiber, all_stand_still: bool, take: Take) -> Option<Seen> {
+        // A fiber that may run on another worker has its name for itself.
+        let can_be_named = |fiber| all_stand_still || worker.is_alone() || worker.is_home_of(fiber);
+        let label = |fiber| if can_be_named(fiber) { Label::of(fiber) } else { Label::of_other(fiber) };
         let waiting = |unwinding| {
             let waits = fiber.waits.get();
             // SAFETY: it is blocked, so what it waits for is there.
             let waits = waits.map(|waits| unsafe { waits.as_ref() });
             Doing::Waiting(Waiting {
                 kind: waits.map_or("nothing", |waits| waits.kind()),
-                whom: waits.and_then(Waits::whom).map(Label::of),
+                whom: waits.and_then(Waits::whom).map(label),
                 unwinding,
                 ends: waits.is_some_and(|waits| waits.ends().is_some()),
             })
@@ -149,7 +157,7 @@ impl Seen {
             _ => unsafe { Trace::of(fiber.context.get(), take) },
         };
         Some(Seen {
-            label: Label::of(fiber),
+            label: label(fiber),
             doing,
             level: if mine { worker.level(fiber).0 } else { 0 },
             used: worker.used(fiber),
@@ -220,7 +228,10 @@ pub fn dump() -> Dump {
 fn all_fibers_as_they_are() -> Vec<Seen> {
     let here = Here::expect();
     here.read_clock(Some(here.current()));
-    let mine = |fiber: &Fiber| here.is_alone() || fiber.home.get() == Some(here.pointer());
+    // Of another worker's fibers nothing can be read while that may run them. First what it does, then where: see `Watched`.
+    let started = |fiber: Fiber| !matches!(fiber.state.get(), State::Free | State::Unstarted | State::Ended);
+    let mine =
+        |fiber: &Fiber| here.is_alone() || started(*fiber) && here.is_home_of(*fiber) && !join::has_ended(*fiber);
     let fibers = here.core().records.all().filter(mine);
-    fibers.filter_map(|fiber| Seen::of(&here, fiber, Backtrace::force_capture)).collect()
+    fibers.filter_map(|fiber| Seen::of(&here, fiber, false, Backtrace::force_capture)).collect()
 }

@@ -16,6 +16,7 @@ mod channel_error;
 mod clock;
 mod condvar;
 mod deadlock;
+mod debugger;
 mod dump;
 mod ending;
 mod error;

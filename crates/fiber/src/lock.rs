@@ -59,6 +59,9 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
+    /// Where the word is, for debuggers.
+    pub(crate) const WORD: u64 = std::mem::offset_of!(Lock, word) as u64;
+
     pub(crate) const fn new() -> Lock {
         Lock { word: AtomicUsize::new(FREE), waiting: Gate::new(Queue::new()) }
     }

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize};
 use sys::reservation::{Reservation, page_size};
 
 use crate::arch::Context;
+use crate::debugger::Place;
 use crate::mail::Letter;
 use crate::stack::Stack;
 use crate::task::Task;
@@ -269,6 +270,8 @@ pub(crate) struct Records {
     capacity: u32,
     /// How many there are; the others' memory was not touched yet.
     made: Mutex<u32>,
+    /// Where debuggers find them.
+    place: Place,
 }
 
 impl Records {
@@ -276,7 +279,8 @@ impl Records {
     pub(crate) fn new(capacity: u32) -> std::io::Result<Records> {
         let memory = Reservation::new(capacity as usize * size_of::<Record>())?;
         memory.base().as_ptr().expose_provenance();
-        Ok(Records { memory, capacity, made: Mutex::new(0) })
+        let place = Place::new(memory.base().as_ptr().cast());
+        Ok(Records { memory, capacity, made: Mutex::new(0), place })
     }
 
     /// Some more records, by their numbers. None when there is room for no more.
@@ -289,6 +293,7 @@ impl Records {
         let page = page_size();
         let bytes = |number: u32| (number as usize * size_of::<Record>()).next_multiple_of(page);
         let _ = self.memory.populate(bytes(first)..bytes(end));
+        self.place.made(end);
         (first < end).then_some(first..end)
     }
 

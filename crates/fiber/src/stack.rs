@@ -32,6 +32,10 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
+    /// Where its top and its size with the guard are, for debuggers.
+    pub(crate) const LAYOUT: [u64; 2] =
+        [std::mem::offset_of!(Stack, top) as u64, std::mem::offset_of!(Stack, size) as u64];
+
     /// Its upper end, which is where it begins.
     #[inline(always)]
     pub(crate) fn top(&self) -> *mut u8 {

@@ -123,6 +123,9 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    /// Where the queue is, for debuggers.
+    pub(crate) const READY: u64 = std::mem::offset_of!(Worker, ready) as u64;
+
     pub(crate) fn new(core: &Arc<Core>, index: usize, clock: Clock) -> Worker {
         let config = core.config();
         let alone = core.mails.len() == 1;

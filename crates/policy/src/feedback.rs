@@ -32,6 +32,8 @@
 mod boost;
 mod occupied;
 
+use std::mem::offset_of;
+
 pub use self::boost::{Boost, ParseBoostError};
 
 use self::occupied::Occupied;
@@ -147,6 +149,17 @@ pub struct Feedback {
 }
 
 impl Feedback {
+    /// For debuggers, which have no other description of it: where the table of threads and the number of boosts are; the size of an entry of the table, and
+    /// where in it the level and the boosts are that it was written at.
+    #[doc(hidden)]
+    pub const LAYOUT: [u64; 5] = [
+        offset_of!(Feedback, threads) as u64,
+        offset_of!(Feedback, boosts) as u64,
+        size_of::<Standing>() as u64,
+        offset_of!(Standing, level) as u64,
+        offset_of!(Standing, boosts) as u64,
+    ];
+
     /// A queue of nobody.
     pub fn new(rules: Rules) -> Feedback {
         let levels = rules.levels.clamp(1, Rules::MOST_LEVELS) as usize;
