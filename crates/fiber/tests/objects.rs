@@ -347,3 +347,52 @@ fn a_value_that_could_not_be_made_is_made_by_the_next() {
         assert_eq!(*cell.get_or_init(|| 1), 1);
     });
 }
+
+/// Each object between the fibers of two workers; nothing of it depends on when which of them runs.
+#[test]
+fn what_holds_with_one_worker_holds_with_two() {
+    let config = fiber::Config { workers: 2, ..fiber::Config::default() };
+    for _ in 0..20 {
+        let run = fiber::Runtime::new(config).run(|| {
+            let (mutex, turned) = (fiber::Mutex::new(0), fiber::Condvar::new());
+            let (semaphore, lock, barrier) = (Semaphore::new(2), RwLock::new(0), Barrier::new(4));
+            let (sender, receiver) = channel(1);
+            let (inside, leaders) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let sum = fiber::scope(|scope| {
+                for who in 0..4 {
+                    let sender = sender.clone();
+                    let (mutex, turned, semaphore, lock, barrier, inside, leaders) =
+                        (&mutex, &turned, &semaphore, &lock, &barrier, &inside, &leaders);
+                    scope.spawn(move || {
+                        for round in 0..25 {
+                            let mut turn = turned.wait_while(mutex.lock().unwrap(), |turn| *turn % 4 != who).unwrap();
+                            fiber::yield_now();
+                            *turn += 1;
+                            turned.notify_all();
+                            drop(turn);
+                            {
+                                let _permit = semaphore.acquire();
+                                assert!(inside.fetch_add(1, Relaxed) < 2);
+                                fiber::yield_now();
+                                inside.fetch_sub(1, Relaxed);
+                            }
+                            if (who + round) % 2 == 0 {
+                                *lock.write().unwrap() += 1;
+                            } else {
+                                let before = *lock.read().unwrap();
+                                assert!(before <= *lock.read().unwrap());
+                            }
+                            sender.send(round).unwrap();
+                            leaders.fetch_add(usize::from(barrier.wait().is_leader()), Relaxed);
+                        }
+                    });
+                }
+                drop(sender);
+                receiver.iter().sum::<usize>()
+            });
+            assert_eq!((sum, leaders.into_inner()), (4 * 24 * 25 / 2, 25));
+            assert_eq!((mutex.into_inner().unwrap(), lock.into_inner().unwrap()), (100, 50));
+        });
+        run.unwrap();
+    }
+}
