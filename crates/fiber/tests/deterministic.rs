@@ -1,5 +1,14 @@
 //! Runs whose schedule is drawn from a seed.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed"
+)]
+
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::sync::{Mutex, PoisonError};

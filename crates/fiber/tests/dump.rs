@@ -1,5 +1,14 @@
 //! What all fibers are doing, and where they are.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed"
+)]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,14 @@
 //! What gdb shows of the fibers of a process that has died, and of its core file. Ignored, since it needs gdb.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed"
+)]
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;

@@ -144,34 +144,46 @@ fn who_waits_for_itself_or_in_a_cycle_is_told() {
         while slot.lock().unwrap().is_some() {
             fiber::yield_now();
         }
-        let slots = Arc::new(std::sync::Mutex::new([None::<fiber::JoinHandle<Option<String>>>, None]));
+        let slots = Arc::new(std::sync::Mutex::new([None::<fiber::JoinHandle<()>>, None]));
+        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
         for i in 0..2 {
-            let others = Arc::clone(&slots);
-            let handle = fiber::Builder::new()
-                .name(format!("f{i}"))
-                .spawn(move || {
-                    let other = others.lock().unwrap()[1 - i].take().unwrap();
-                    other.join().err().map(|error| error.to_string())
-                })
-                .unwrap();
-            slots.lock().unwrap()[i] = Some(handle);
+            let (others, told) = (Arc::clone(&slots), Arc::clone(&told));
+            let join = move || {
+                let other = others.lock().unwrap()[1 - i].take().unwrap();
+                let error = other.join().err().map(|error| error.to_string());
+                told.lock().unwrap().push((i, error));
+            };
+            slots.lock().unwrap()[i] = Some(fiber::Builder::new().name(format!("f{i}")).spawn(join).unwrap());
         }
+        while told.lock().unwrap().len() < 2 {
+            fiber::yield_now();
+        }
+        // The one that would have closed the circle is told, and so the other gets the end that it waits for.
+        let told = told.lock().unwrap();
+        let [(1, Some(error)), (0, None)] = &told[..] else { panic!("{told:?}") };
+        assert!(error.contains("`f1`, which waits for fiber") && error.ends_with("`f1`"), "{error}");
     });
 }
 
 #[test]
 fn fibers_that_wait_for_ever_are_a_deadlock() {
-    let error = Runtime::default().run(|| {
-        let slots = Arc::new(std::sync::Mutex::new(None::<fiber::JoinHandle<()>>));
-        let inner = Arc::clone(&slots);
-        let first = fiber::spawn(move || {
-            fiber::yield_now();
-            let other = inner.lock().unwrap().take().unwrap();
-            other.join().unwrap();
+    let run = Runtime::default().run(|| {
+        let slot = Arc::new(std::sync::Mutex::new(None::<fiber::JoinHandle<()>>));
+        let inner = Arc::clone(&slot);
+        let outer = fiber::spawn(move || {
+            fiber::scope(|scope| {
+                scope.spawn(|| {
+                    fiber::yield_now();
+                    let outer = inner.lock().unwrap().take().unwrap();
+                    outer.join().unwrap();
+                });
+            });
         });
-        let _ = first.join();
+        *slot.lock().unwrap() = Some(outer);
+        drop(fiber::Semaphore::new(0).acquire());
     });
-    assert!(matches!(error, Ok(()) | Err(RunError::Deadlock(_))));
+    let Err(RunError::Deadlock(deadlock)) = run else { panic!("{run:?}") };
+    assert!(deadlock.cycles.is_empty() && deadlock.others.len() == 3, "{deadlock}");
 }
 
 #[test]

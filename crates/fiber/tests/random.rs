@@ -2,6 +2,15 @@
 //!
 //! `ROWLOCK_FIBER_SECONDS` says for how long, else two seconds; a program that fails is told by its seed, and `ROWLOCK_FIBER_SEED` runs that one alone.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed"
+)]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
