@@ -47,7 +47,7 @@ pub(crate) fn unwind_unless_panicking(here: &Worker) {
 }
 
 /// Ends the fiber that calls it: it unwinds, as with a panic, but without a message, and [`join`](crate::JoinHandle::join) says that it has
-/// [left](JoinError::Exited). The first fiber takes its runtime with it.
+/// [left](JoinError::Exited). The first fiber takes its runtime with it. Where panics abort, it ends the process.
 pub fn exit() -> ! {
     resume_unwind(Box::new(Exited))
 }
@@ -180,6 +180,10 @@ impl Waits for End {
 
 /// Ends all fibers but those that the workers began with. Returns how many are left for good. For the first worker.
 pub(crate) fn end_all(worker: &Worker) -> usize {
+    let me = worker.current();
+    if me.has_extras() {
+        crate::local::end(me);
+    }
     worker.core().ends();
     worker.core().rounds.begin(worker);
     let left = end_own(worker);

@@ -48,6 +48,7 @@ mod scope;
 mod semaphore;
 mod share;
 mod shared;
+pub mod soundness;
 mod spawn;
 mod stack;
 mod start;

@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -15,12 +17,14 @@ use crate::waits::{Waits, Woken};
 use crate::worker::Here;
 
 /// How many of a scope's fibers there are, and who waits until there are none.
-struct Crew(Gate<State>);
+struct Crew {
+    gate: Gate<State>,
+    /// There was one whose panic nobody has taken notice of. Handles that find this out may be dropped on threads that are no fibers.
+    panicked: AtomicBool,
+}
 
 struct State {
     left: usize,
-    /// One whose panic nobody has taken notice of.
-    panicked: bool,
     waits: Option<Waiting>,
 }
 
@@ -37,7 +41,7 @@ impl Inside for State {
 
 impl Waits for Crew {
     fn leave(&self, fiber: Fiber) -> bool {
-        let waits = self.0.enter(&Here::expect(), |state| state.waits.take());
+        let waits = self.gate.enter(&Here::expect(), |state| state.waits.take());
         waits.is_some_and(|waits| waits.0 == fiber)
     }
 
@@ -52,7 +56,7 @@ impl Crew {
         let mut woken = Woken::Called;
         loop {
             let me = here.current();
-            let wait = self.0.enter(&here, |state| {
+            let wait = self.gate.enter(&here, |state| {
                 let wait = state.left > 0;
                 state.waits = wait.then_some(Waiting(me));
                 wait
@@ -73,7 +77,7 @@ struct Member<'scope>(&'scope Crew);
 impl Drop for Member<'_> {
     fn drop(&mut self) {
         let here = Here::expect();
-        let last = self.0.0.enter(&here, |state| {
+        let last = self.0.gate.enter(&here, |state| {
             state.left -= 1;
             if state.left == 0 { state.waits.take() } else { None }
         });
@@ -116,7 +120,7 @@ impl<T> Drop for Shared<'_, T> {
         if let Some(Err(payload)) = unseen
             && let JoinError::Panicked(_) = ending::reason(payload)
         {
-            self.crew.0.enter(&Here::expect(), |state| state.panicked = true);
+            self.crew.panicked.store(true, Relaxed);
         }
     }
 }
@@ -161,7 +165,7 @@ impl<'scope> Scope<'scope, '_> {
         function: impl FnOnce() -> T + Send + 'scope,
     ) -> Result<ScopedJoinHandle<'scope, T>, SpawnError> {
         let here = Here::expect();
-        self.crew.0.enter(&here, |state| state.left += 1);
+        self.crew.gate.enter(&here, |state| state.left += 1);
         let outcome = Arc::new(Mutex::new(None));
         let shared = |outcome| Shared { outcome, crew: self.crew };
         let job = Job { function: Some(function), outcome: shared(Arc::clone(&outcome)), _member: Member(self.crew) };
@@ -211,7 +215,9 @@ impl<T> ScopedJoinHandle<'_, T> {
 #[allow(clippy::panic, reason = "it is what is documented, as with threads")]
 pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let here = Here::expect();
-    let crew = Crew(Gate::new(State { left: 0, panicked: false, waits: None }));
+    let crew = Crew { gate: Gate::new(State { left: 0, waits: None }), panicked: AtomicBool::new(false) };
+    // It is this runtime's from now on, and no other one's that gets hold of the scope.
+    crew.gate.enter(&here, |_| ());
     let result = {
         // SAFETY: only the lifetime is another. Who has it are the function and the fibers, and all of them are waited for below, whatever happens.
         let crew = unsafe { &*std::ptr::from_ref(&crew) };
@@ -226,7 +232,7 @@ pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'e
         }
         result
     };
-    let panicked = crew.0.enter(&here, |state| state.panicked);
+    let panicked = crew.panicked.load(Relaxed);
     match result {
         Err(payload) => resume_unwind(payload),
         Ok(_) if panicked => panic!("a fiber of a scope panicked"),

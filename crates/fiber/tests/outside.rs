@@ -321,3 +321,59 @@ fn what_threads_send_while_the_runtime_ends_is_run_or_dropped() {
         }
     });
 }
+
+#[test]
+fn a_scope_belongs_to_the_runtime_that_made_it() {
+    with_one_worker_and_with_two(|runtime| {
+        let ended = AtomicUsize::new(0);
+        runtime
+            .run(|| {
+                fiber::scope(|scope| {
+                    thread::scope(|threads| {
+                        // Neither a thread that is no fiber nor the fiber of another runtime can make fibers that borrow from this one.
+                        let elsewhere = [
+                            threads.spawn(|| drop(scope.spawn(|| ()))),
+                            threads.spawn(|| fiber::run(|| drop(scope.spawn(|| ())))),
+                        ];
+                        elsewhere.into_iter().for_each(|thread| assert!(thread.join().is_err()));
+                    });
+                    scope.spawn(|| ended.fetch_add(1, SeqCst));
+                });
+            })
+            .unwrap();
+        assert_eq!(ended.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn handles_of_a_scope_are_joined_and_dropped_on_threads() {
+    with_one_worker_and_with_two(|runtime| {
+        let sum = runtime.run(|| {
+            fiber::scope(|scope| {
+                let (joined, left) = (scope.spawn(|| 42), scope.spawn(|| panic!("nobody asks")));
+                thread::scope(|threads| {
+                    let thread = threads.spawn(move || {
+                        let result = joined.join().unwrap();
+                        assert!(left.join().is_err());
+                        result
+                    });
+                    while !thread.is_finished() {
+                        fiber::yield_now();
+                    }
+                    thread.join().unwrap()
+                })
+            })
+        });
+        assert_eq!(sum.unwrap(), 42);
+    });
+}
+
+#[test]
+fn the_first_fiber_drops_its_values_with_its_runtime() {
+    fiber::fiber_local! { static VALUE: std::cell::RefCell<Option<Counts>> = std::cell::RefCell::new(None); }
+    with_one_worker_and_with_two(|runtime| {
+        let dropped = Dropped::default();
+        runtime.run(|| VALUE.with(|value| *value.borrow_mut() = Some(dropped.thing()))).unwrap();
+        assert_eq!(dropped.count(), 1);
+    });
+}
