@@ -70,6 +70,7 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait`].
+    #[inline]
     #[track_caller]
     pub fn wait_while<'a, T: ?Sized>(
         &self,

@@ -26,21 +26,25 @@ impl Threads for May {
         if matches!(setup.program, Program::Blocked { .. }) { main() } else { Self::join(Self::spawn(main)) }
     }
 
+    #[inline(always)]
     fn spawn(function: impl FnOnce() + Send + 'static) -> Self::Handle {
         // SAFETY: the programs need little stack, and no thread-locals.
         unsafe { coroutine::spawn(function) }
     }
 
+    #[inline(always)]
     fn join(handle: Self::Handle) {
         if let Err(panic) = handle.join() {
             std::panic::resume_unwind(panic)
         }
     }
 
+    #[inline(always)]
     fn yield_now() {
         if coroutine::is_coroutine() { coroutine::yield_now() } else { std::thread::sleep(Duration::from_millis(1)) }
     }
 
+    #[inline(always)]
     fn edit(which: usize, then: impl FnOnce(&mut Words)) {
         if let Ok(mut words) = LOCKS[which].lock() {
             then(&mut words);

@@ -19,9 +19,6 @@ pub(crate) struct Setup {
 pub(crate) trait Threads {
     type Handle: Send + 'static;
 
-    /// What [`run`](Threads::run) does first is part of a program's first time: with others it is done when a process starts, or not ours to judge.
-    const IS_STARTED_FOR_US: bool = false;
-
     /// Runs a function as a thread of this kind, to its end.
     fn run(setup: Setup, main: impl FnOnce() + Send + 'static);
 
@@ -82,10 +79,9 @@ impl Program {
     /// Measures, and prints what came out: a name and a number a line.
     pub(crate) fn carry_out<S: Threads>(self, workers: usize) -> anyhow::Result<()> {
         let setup = Setup { workers, program: self };
-        let started = Instant::now();
+        let began = Instant::now();
         let (sender, results) = std::sync::mpsc::channel();
         S::run(setup, move || {
-            let began = if S::IS_STARTED_FOR_US { started } else { Instant::now() };
             let results = match self {
                 Program::Study { threads, again } => study::<S>(began, threads, again),
                 Program::Operations { times } => Ok(operations::<S>(times)),
@@ -105,7 +101,8 @@ impl Program {
 pub(crate) type Results = Vec<(&'static str, f64)>;
 
 /// The program of the study (Patel, Hidalgo and Ismail, "Thread Scheduling"): half of the threads take one lock and edit what it guards, half the other; each
-/// sixteenth waits for the one before it, and who made them all waits for the others. In microseconds.
+/// sixteenth waits for the one before it, and who made them all waits for the others. In microseconds, the first time with
+/// the start of the runtime.
 fn study<S: Threads>(began: Instant, threads: usize, again: usize) -> anyhow::Result<Results> {
     once::<S>(threads)?;
     let mut results = vec![("cold", began.elapsed().as_secs_f64() * 1e6)];

@@ -57,6 +57,7 @@ impl Threads for Pthreads {
         main();
     }
 
+    #[inline(always)]
     fn spawn(function: impl FnOnce() + Send + 'static) -> pthread_t {
         fn create<F: FnOnce()>(function: F) -> Result<pthread_t, i32> {
             let mut thread = 0;
@@ -76,15 +77,18 @@ impl Threads for Pthreads {
         }
     }
 
+    #[inline(always)]
     fn join(thread: pthread_t) {
         // SAFETY: it is joined once.
         unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
     }
 
+    #[inline(always)]
     fn yield_now() {
         std::thread::yield_now();
     }
 
+    #[inline(always)]
     fn edit(which: usize, edit: impl FnOnce(&mut Words)) {
         LOCKS[which].with(edit);
     }

@@ -16,8 +16,6 @@ static CHANGED: Condvar = Condvar::new();
 impl Threads for Rowlock {
     type Handle = fiber::JoinHandle<()>;
 
-    const IS_STARTED_FOR_US: bool = true;
-
     fn run(setup: Setup, main: impl FnOnce() + Send + 'static) {
         let mut config = Config { workers: setup.workers as u32, ..Config::default() };
         config.rules = match setup.program {
@@ -30,18 +28,22 @@ impl Threads for Rowlock {
         or_stop(Runtime::new(config).run(main));
     }
 
+    #[inline(always)]
     fn spawn(function: impl FnOnce() + Send + 'static) -> Self::Handle {
         fiber::spawn(function)
     }
 
+    #[inline(always)]
     fn join(handle: Self::Handle) {
         or_stop(handle.join());
     }
 
+    #[inline(always)]
     fn yield_now() {
         fiber::yield_now();
     }
 
+    #[inline(always)]
     fn edit(which: usize, edit: impl FnOnce(&mut Words)) {
         let mut words = or_stop(LOCKS[which].lock());
         edit(&mut words);
@@ -57,20 +59,13 @@ impl Threads for Rowlock {
     }
 
     fn pass(times: usize) {
-        static MESSAGES: [(Mutex<Option<usize>>, Condvar); 2] = [const { (Mutex::new(None), Condvar::new()) }; 2];
-        let send = |to: usize, message| {
-            *or_stop(MESSAGES[to].0.lock()) = Some(message);
-            MESSAGES[to].1.notify_one();
-        };
-        let receive = |from: usize| {
-            let (lock, filled) = &MESSAGES[from];
-            or_stop(filled.wait_while(or_stop(lock.lock()), |message| message.is_none())).take()
-        };
-        let other = fiber::spawn(move || (0..times).filter_map(|_| receive(0)).for_each(|message| send(1, message)));
+        let ((messages, incoming), (answers, back)) = (fiber::channel(1), fiber::channel(1));
+        let other = fiber::spawn(move || incoming.iter().for_each(|message: usize| or_stop(answers.send(message))));
         for number in 0..times {
-            send(0, number);
-            receive(1);
+            or_stop(messages.send(number));
+            or_stop(back.recv());
         }
+        drop(messages);
         or_stop(other.join());
     }
 }
