@@ -73,9 +73,9 @@ fn who_gives_up_at_a_barrier_has_not_come() {
         assert_eq!(barrier.wait_timeout(SHORT), Err(TimedOut));
         fiber::scope(|scope| {
             let other = scope.spawn(|| barrier.wait().is_leader());
-            fiber::yield_now();
-            assert!(barrier.wait().is_leader());
-            assert!(!other.join().unwrap());
+            // Either may be the last to come: the other may have used up its running time on its way.
+            let mine = barrier.wait().is_leader();
+            assert_ne!(mine, other.join().unwrap());
         });
         assert!(Barrier::new(0).wait().is_leader());
     });
