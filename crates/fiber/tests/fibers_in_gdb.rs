@@ -42,7 +42,7 @@ fn die_with_fibers() {
         let _ended = fiber::spawn(|| ());
         std::mem::forget(printer);
         std::process::abort()
-    })
+    });
 }
 
 #[test]
