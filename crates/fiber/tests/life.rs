@@ -194,13 +194,21 @@ fn a_million_are_made_and_joined_one_after_the_other() {
 
 #[test]
 fn who_would_wake_by_its_time_while_its_runtime_ends_is_woken_once() {
-    for _ in 0..20 {
-        fiber::run(|| {
-            for _ in 0..3 {
-                fiber::spawn(|| fiber::sleep(Duration::from_micros(300))).detach();
-            }
-            fiber::yield_now();
-            std::thread::sleep(Duration::from_micros(250));
-        });
+    /// The others' time comes while one unwinds.
+    struct TakesTime;
+    impl Drop for TakesTime {
+        fn drop(&mut self) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
+    fiber::run(|| {
+        for _ in 0..4 {
+            let sleeps = || {
+                let _takes = TakesTime;
+                fiber::sleep(Duration::from_millis(3));
+            };
+            fiber::spawn(sleeps).detach();
+        }
+        fiber::yield_now();
+    });
 }
