@@ -26,6 +26,7 @@ mod fresh;
 pub mod fs;
 mod gate;
 mod guarded;
+mod here;
 mod idle;
 mod join;
 mod local;

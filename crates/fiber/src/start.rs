@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::arch;
 use crate::error::{SpawnError, StackError};
+use crate::here::HERE;
 use crate::record::{Fiber, State};
 use crate::stack::{Shadow, Stack};
-use crate::worker::{HERE, Here, Worker};
+use crate::worker::{Here, Worker};
 
 impl Worker {
     /// Where a fiber goes on, or begins. None if it has ended instead, as there is no stack for it.
