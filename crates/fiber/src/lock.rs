@@ -8,6 +8,8 @@
 //! at once would be fairer and slower: once a queue has formed, because a fiber was stopped while it had the lock, whoever gives it back and wants it
 //! again would find it taken by somebody who does not run yet, stop, and so the queue would stay as long as it is, with a switch for each time
 //! that the lock is taken (a *convoy*). So a fiber may be passed by; but only once: who has come in vain waits at the front, and then the lock is handed over.
+//! Eight fibers that take one lock again and again, and yield with it at every five hundredth time, need 20 ns a time so and 210 ns with handing over (medians of 12 interleaved
+//! runs on a busy machine). In one of the twelve it was 200 ns, too: those who have come in vain can keep a queue together for a while.
 //!
 //! # Why nobody is forgotten
 //! Somebody waits, and the word says so by a mark; then giving it back goes through the gate. The mark is set inside the gate by whoever is about to wait, and only
