@@ -9,13 +9,14 @@
 //!   and a fiber goes behind the others if its running time is used up and one of the same level waits, or one of a higher level does anyway. (The real one does not look at the clock at
 //!   each of them, but often enough beside a running time.)
 //! * **Locks** are given back to nobody: the first of the highest level that waits is woken, and may find that another fiber was faster, but only once.
+//!   Whoever has a lock is lent the level of the first that waits for it.
 //! * **Costs** are charged when a fiber is made, goes on after others, or takes a lock; all else is for nothing.
 
 mod carry;
 mod lock;
 mod worker;
 
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, Level, Rules};
 use policy::{Instant, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::fibers::{Burst, Costs, Program};
@@ -266,8 +267,7 @@ impl Fibers {
                 return Some(Deed::Manage(self.costs.lock));
             }
             Next::Take { was_woken } => {
-                let lock = self.lock_of(fiber);
-                if self.locks[lock].take(fiber, was_woken) {
+                if self.takes_lock(fiber, was_woken) {
                     let left = self.fibers[me].burst.critical.unwrap_or(Span::ZERO);
                     self.fibers[me].next = Next::Compute { left, locked: true };
                 } else {
@@ -357,15 +357,31 @@ impl Fibers {
         (fiber - FIRST - 1) as usize % self.locks.len()
     }
 
-    /// A fiber gives its lock back.
+    /// A fiber takes its lock, or waits for it. Whoever has it while somebody waits is lent the level of the first of these; with several workers levels mean
+    /// nothing to the others, and nobody is lent any.
+    fn takes_lock(&mut self, fiber: u32, was_woken: bool) -> bool {
+        let lock = self.lock_of(fiber);
+        let [alone] = &mut self.workers[..] else {
+            return self.locks[lock].take(fiber, was_woken, |_| Level::default());
+        };
+        let level = |fiber: u32| alone.ready.level(ThreadId(fiber));
+        let is_taken = self.locks[lock].take(fiber, was_woken, level);
+        if let Some((owner, first)) = self.locks[lock].owner_and_first()
+            && (was_woken || !is_taken)
+        {
+            let level = level(first);
+            alone.ready.lend(ThreadId(owner), level);
+        }
+        is_taken
+    }
+
+    /// A fiber gives its lock back, and what it was lent for it.
     fn unlock(&mut self, fiber: u32) {
         let lock = self.lock_of(fiber);
-        let (fibers, workers) = (&self.fibers, &self.workers);
-        let level = |fiber: u32| {
-            let home = fibers[fiber as usize].home.unwrap_or_default();
-            workers[home as usize].ready.level(ThreadId(fiber))
-        };
-        if let Some(next) = self.locks[lock].give_back(level) {
+        if let [alone] = &mut self.workers[..] {
+            alone.ready.give_back(ThreadId(fiber));
+        }
+        if let Some(next) = self.locks[lock].give_back() {
             self.wake(next);
         }
     }

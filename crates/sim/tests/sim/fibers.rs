@@ -248,6 +248,8 @@ struct Interpreter {
     running_time: u64,
     /// Level and time used.
     standing: Vec<(usize, u64)>,
+    /// The level that each has been lent.
+    lent: Vec<Option<usize>>,
     asleep: BTreeMap<(u64, u64), usize>,
     demotions: u64,
 }
@@ -255,7 +257,7 @@ struct Interpreter {
 impl Interpreter {
     /// Whether the turn of this fiber is over.
     fn looks_at_the_clock(&mut self, me: usize) -> bool {
-        let (span, level) = (self.now - self.since, self.standing[me].0);
+        let (span, level) = (self.now - self.since, self.level(me));
         self.since = self.now;
         self.looks_around();
         let lowest = self.levels.len() - 1;
@@ -266,7 +268,25 @@ impl Interpreter {
             self.demotions += 1;
             (*at, *used) = ((*at + 1).min(lowest), 0);
         }
-        is_over || self.standing[me].0 != level
+        is_over || self.level(me) != level
+    }
+
+    fn level(&self, fiber: usize) -> usize {
+        let own = self.standing[fiber].0;
+        self.lent[fiber].map_or(own, |lent| own.min(lent))
+    }
+
+    /// Somebody who waits changes its place if its level changes.
+    fn lend(&mut self, fiber: usize, lent: Option<usize>) {
+        let before = self.level(fiber);
+        self.lent[fiber] = lent;
+        let is_here = |other: &usize| *other == fiber;
+        if self.level(fiber) != before
+            && let Some(place) = self.levels[before].iter().position(is_here)
+        {
+            self.levels[before].remove(place);
+            self.queue(fiber);
+        }
     }
 
     fn looks_around(&mut self) {
@@ -277,6 +297,7 @@ impl Interpreter {
             let all: VecDeque<usize> = self.levels.iter_mut().flat_map(|level| level.drain(..)).collect();
             self.levels[0] = all;
             self.standing.iter_mut().for_each(|(level, _)| *level = 0);
+            self.lent.iter_mut().flatten().for_each(|level| *level = 0);
         }
         while let Some(entry) = self.asleep.first_entry()
             && entry.key().0 <= self.now
@@ -287,7 +308,7 @@ impl Interpreter {
     }
 
     fn queue(&mut self, fiber: usize) {
-        let level = self.standing[fiber].0;
+        let level = self.level(fiber);
         self.levels[level].push_back(fiber);
     }
 }
@@ -306,12 +327,13 @@ fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
         levels: vec![VecDeque::new(); of.rules.levels as usize],
         running_time: nanos(of.rules.running_time),
         standing: vec![(0, 0); steps.len()],
+        lent: vec![None; steps.len()],
         asleep: BTreeMap::new(),
         demotions: 0,
     };
     let (mut place, mut could_run) = (vec![0; steps.len()], vec![0; steps.len()]);
     let (mut has_begun, mut has_ended) = (vec![false; steps.len()], vec![false; steps.len()]);
-    let mut joiner = vec![None; steps.len()];
+    let (mut joiner, mut has_slept_for_it) = (vec![None; steps.len()], vec![false; steps.len()]);
     let mut locks = vec![Lock::default(); of.locks as usize];
     let group_of: Vec<(usize, u32)> = std::iter::once((0, 0))
         .chain(of.groups.iter().enumerate().flat_map(|(group, of)| (0..of.fibers).map(move |number| (group, number))))
@@ -343,7 +365,7 @@ fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
             }
             Some(Step::Point) => {
                 let is_over = world.looks_at_the_clock(me);
-                let level = world.standing[me].0;
+                let level = world.level(me);
                 let before_it = if is_over { level + 1 } else { level };
                 let passed = world.levels[..before_it].iter().any(|level| !level.is_empty());
                 if passed {
@@ -361,22 +383,39 @@ fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
                     // Who was woken speaks for those behind it.
                     lock.awake.remove(&me);
                 } else {
-                    if lock.awake.remove(&me) {
+                    let in_vain = lock.awake.remove(&me);
+                    if in_vain {
                         lock.vain.insert(me);
                     }
-                    lock.waiting.push(me);
+                    // The first place from which on all are to come after it.
+                    let is_after = |other: &usize| {
+                        let (mine, its) = (world.level(me), world.level(*other));
+                        its > mine || in_vain && its == mine
+                    };
+                    let mut at = lock.waiting.len();
+                    while at > 0 && is_after(&lock.waiting[at - 1]) {
+                        at -= 1;
+                    }
+                    lock.waiting.insert(at, me);
                     place[me] -= 1;
+                }
+                let comes_back = has_slept_for_it[me];
+                has_slept_for_it[me] = !has_it;
+                if (comes_back || !has_it)
+                    && let (Some(owner), Some(&first)) = (lock.owner, lock.waiting.first())
+                {
+                    let level = world.level(first);
+                    let lent = world.lent[owner].map_or(level, |before| before.min(level));
+                    world.lend(owner, Some(lent));
                 }
                 !has_it
             }
             Some(Step::Give(lock)) => {
                 let lock = &mut locks[lock];
                 lock.owner = None;
-                let rank = |&fiber: &usize| (!lock.vain.contains(&fiber), world.standing[fiber].0);
-                if lock.awake.is_empty()
-                    && let Some(next) = lock.waiting.iter().copied().min_by_key(rank)
-                {
-                    lock.waiting.retain(|&fiber| fiber != next);
+                world.lend(me, None);
+                if lock.awake.is_empty() && !lock.waiting.is_empty() {
+                    let next = lock.waiting.remove(0);
                     if lock.vain.contains(&next) {
                         lock.owner = Some(next);
                     } else {
