@@ -9,17 +9,20 @@
     reason = "a test that cannot go on has failed"
 )]
 
+#[path = "common/calm.rs"]
+mod calm;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Condvar, Deadlock, JoinHandle, Mutex, RunError, Runtime};
+use rowlock_fiber::{Condvar, Deadlock, JoinHandle, Mutex, RunError};
 
 /// What becomes of a run that has a deadlock.
 fn deadlock(first: impl FnOnce()) -> Deadlock {
-    match Runtime::default().run(first) {
+    match calm::runtime().run(first) {
         Err(RunError::Deadlock(deadlock)) => deadlock,
         other => panic!("no deadlock, but {other:?}"),
     }
@@ -138,7 +141,7 @@ fn a_notification_that_came_too_early_is_a_deadlock_without_a_circle() {
 #[test]
 fn nobody_is_taken_to_wait_for_ever_while_one_sleeps() {
     let mutex = Arc::new(Mutex::new(()));
-    fiber::run(move || {
+    calm::run(move || {
         let theirs = Arc::clone(&mutex);
         let sleeper = fiber::spawn(move || {
             let _held = theirs.lock();
@@ -203,7 +206,7 @@ fn where_a_first_fiber_cannot_be_told_the_process_says_why_it_ends() {
     let test = "where_a_first_fiber_cannot_be_told_the_process_says_why_it_ends";
     if is_case(test) {
         let mutex = Mutex::new(());
-        let _ = Runtime::default().run(|| {
+        let _ = calm::runtime().run(|| {
             let _waits = Waits(&mutex);
             panic!("on purpose");
         });

@@ -9,6 +9,9 @@
     reason = "a test that cannot go on has failed"
 )]
 
+#[path = "common/calm.rs"]
+mod calm;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,7 +105,7 @@ fn each_fiber_is_seen_with_what_it_does_and_where_it_is() {
 
 #[test]
 fn fibers_that_were_looked_at_often_go_on_as_if_nobody_had() {
-    fiber::run(|| {
+    calm::run(|| {
         let (mutex, condvar) = (Arc::new(Mutex::new(0)), Arc::new(Condvar::new()));
         let fibers: Vec<_> = (0..20)
             .map(|i| {
@@ -139,7 +142,7 @@ fn a_fiber_whose_stack_is_nearly_full_is_seen_as_well() {
         }
         std::hint::black_box(here);
     }
-    fiber::run(|| {
+    calm::run(|| {
         let begin = || {
             let here = 0u8;
             fill(std::ptr::from_ref(&here).addr());
@@ -156,7 +159,7 @@ fn a_fiber_whose_stack_is_nearly_full_is_seen_as_well() {
 
 #[test]
 fn a_dump_can_be_shown_by_a_fiber() {
-    let shown = fiber::run(|| fiber::spawn(|| fiber::dump().to_string()).join().unwrap());
+    let shown = calm::run(|| fiber::spawn(|| fiber::dump().to_string()).join().unwrap());
     assert!(shown.contains("a_dump_can_be_shown_by_a_fiber"), "{shown}");
 }
 

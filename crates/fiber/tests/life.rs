@@ -1,4 +1,8 @@
 //! How fibers begin and end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "common/calm.rs"]
+mod calm;
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,18 +12,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::{JoinError, RunError, Runtime};
+use rowlock_fiber::{JoinError, RunError};
 
 #[test]
 fn a_result_comes_out_of_join() {
-    assert_eq!(fiber::run(|| fiber::spawn(|| 6 * 7).join().unwrap()), 42);
-    let large = fiber::run(|| fiber::spawn(|| [7u64; 100]).join().unwrap());
+    assert_eq!(calm::run(|| fiber::spawn(|| 6 * 7).join().unwrap()), 42);
+    let large = calm::run(|| fiber::spawn(|| [7u64; 100]).join().unwrap());
     assert_eq!(large, [7; 100]);
 }
 
 #[test]
 fn a_panic_stays_in_its_fiber_and_comes_out_of_join() {
-    fiber::run(|| {
+    calm::run(|| {
         let error = fiber::spawn(|| -> u32 { panic!("so it is") }).join().unwrap_err();
         assert_eq!(error.to_string(), "the fiber panicked: so it is");
         assert!(matches!(fiber::spawn(|| fiber::exit()).join(), Err::<(), _>(JoinError::Exited)));
@@ -28,7 +32,7 @@ fn a_panic_stays_in_its_fiber_and_comes_out_of_join() {
 
 #[test]
 fn fibers_of_one_level_take_turns() {
-    let order = fiber::run(|| {
+    let order = calm::run(|| {
         let order = Arc::new(std::sync::Mutex::new(Vec::new()));
         let fibers: Vec<_> = (0..3)
             .map(|i| {
@@ -56,7 +60,7 @@ fn those_that_are_left_end_with_their_runtime_and_drop_what_they_have() {
         }
     }
     let dropped = Arc::new(AtomicUsize::new(0));
-    fiber::run(|| {
+    calm::run(|| {
         for i in 0..30 {
             let thing = Dropped(Arc::clone(&dropped));
             fiber::spawn(move || {
@@ -81,7 +85,7 @@ fn those_that_are_left_end_with_their_runtime_and_drop_what_they_have() {
 #[test]
 fn a_scope_waits_for_its_fibers_also_when_the_runtime_ends() {
     let ended = AtomicUsize::new(0);
-    fiber::run(|| {
+    calm::run(|| {
         let ended = &ended;
         let inner = move || {
             let mut local = 0;
@@ -133,7 +137,7 @@ fn who_waits_for_itself_or_in_a_cycle_is_told() {
     use std::cell::RefCell;
     use std::rc::Rc;
     let _ = (RefCell::new(0), Rc::new(0));
-    fiber::run(|| {
+    calm::run(|| {
         let slot = Arc::new(std::sync::Mutex::new(None::<fiber::JoinHandle<bool>>));
         let own = Arc::clone(&slot);
         let handle = fiber::spawn(move || {
@@ -167,7 +171,7 @@ fn who_waits_for_itself_or_in_a_cycle_is_told() {
 
 #[test]
 fn fibers_that_wait_for_ever_are_a_deadlock() {
-    let run = Runtime::default().run(|| {
+    let run = calm::runtime().run(|| {
         let slot = Arc::new(std::sync::Mutex::new(None::<fiber::JoinHandle<()>>));
         let inner = Arc::clone(&slot);
         let outer = fiber::spawn(move || {
@@ -188,7 +192,7 @@ fn fibers_that_wait_for_ever_are_a_deadlock() {
 
 #[test]
 fn a_million_are_made_and_joined_one_after_the_other() {
-    let sum = fiber::run(|| (0..1_000_000u64).map(|i| fiber::spawn(move || i).join().unwrap()).sum::<u64>());
+    let sum = calm::run(|| (0..1_000_000u64).map(|i| fiber::spawn(move || i).join().unwrap()).sum::<u64>());
     assert_eq!(sum, 499_999_500_000);
 }
 
@@ -201,7 +205,7 @@ fn who_would_wake_by_its_time_while_its_runtime_ends_is_woken_once() {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-    fiber::run(|| {
+    calm::run(|| {
         for _ in 0..4 {
             let sleeps = || {
                 let _takes = TakesTime;

@@ -1,4 +1,8 @@
 //! Mutexes and condition variables.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "common/calm.rs"]
+mod calm;
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +24,7 @@ impl<F: FnMut()> Drop for AtDrop<F> {
 
 #[test]
 fn one_fiber_at_a_time_is_inside_however_often_they_yield_there() {
-    fiber::run(|| {
+    calm::run(|| {
         let mutex = Arc::new(Mutex::new((0, 0)));
         let fibers: Vec<_> = (0..20)
             .map(|_| {
@@ -44,7 +48,7 @@ fn one_fiber_at_a_time_is_inside_however_often_they_yield_there() {
 
 #[test]
 fn whoever_waits_is_passed_by_once_at_most() {
-    fiber::run(|| {
+    calm::run(|| {
         let mutex = Arc::new(Mutex::new(()));
         let greedy = {
             let mutex = Arc::clone(&mutex);
@@ -75,7 +79,7 @@ fn whoever_waits_is_passed_by_once_at_most() {
 
 #[test]
 fn a_deadline_ends_the_wait_for_a_mutex_and_a_free_one_is_taken_however_late_it_is() {
-    fiber::run(|| {
+    calm::run(|| {
         let mutex = Arc::new(Mutex::new(0));
         let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
         *mutex.lock_until(past).unwrap().unwrap() += 1;
@@ -97,7 +101,7 @@ fn a_deadline_ends_the_wait_for_a_mutex_and_a_free_one_is_taken_however_late_it_
 
 #[test]
 fn a_panic_poisons_what_its_fiber_has() {
-    fiber::run(|| {
+    calm::run(|| {
         let mutex = Arc::new(Mutex::new(1));
         let panics = Arc::clone(&mutex);
         let fiber = fiber::spawn(move || {
@@ -116,7 +120,7 @@ fn a_panic_poisons_what_its_fiber_has() {
 
 #[test]
 fn a_fiber_that_stands_still_while_it_unwinds_poisons_nothing_that_others_have() {
-    fiber::run(|| {
+    calm::run(|| {
         let (inner, outer) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
         let unwinds = {
             let outer = Arc::clone(&outer);
@@ -145,7 +149,7 @@ fn a_fiber_that_stands_still_while_it_unwinds_poisons_nothing_that_others_have()
 
 #[test]
 fn what_is_locked_while_unwinding_is_not_poisoned_by_that() {
-    fiber::run(|| {
+    calm::run(|| {
         let mutex = Mutex::new(0);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _at_drop = AtDrop(|| *mutex.lock().unwrap() += 1);
@@ -158,7 +162,7 @@ fn what_is_locked_while_unwinding_is_not_poisoned_by_that() {
 
 #[test]
 fn whoever_locks_a_mutex_twice_is_told() {
-    fiber::run(|| {
+    calm::run(|| {
         let mutex = Mutex::new(());
         let _guard = mutex.lock().unwrap();
         assert!(matches!(mutex.lock_timeout(Duration::from_millis(1)), Err(TimedOut)));
@@ -178,8 +182,8 @@ fn a_thread_that_runs_no_fibers_is_refused() {
 fn a_mutex_outlives_its_runtime_and_serves_the_next_one() {
     let mutex = Mutex::new(0);
     for i in 0..3 {
-        fiber::run(|| *mutex.lock().unwrap() += 1);
-        assert_eq!(fiber::run(|| *mutex.lock().unwrap()), i + 1);
+        calm::run(|| *mutex.lock().unwrap() += 1);
+        assert_eq!(calm::run(|| *mutex.lock().unwrap()), i + 1);
     }
     assert_eq!(mutex.into_inner().unwrap(), 3);
 }
@@ -187,10 +191,10 @@ fn a_mutex_outlives_its_runtime_and_serves_the_next_one() {
 #[test]
 fn a_mutex_of_another_runtime_is_refused_while_that_runs() {
     let mutex = Mutex::new(0);
-    fiber::run(|| {
+    calm::run(|| {
         *mutex.lock().unwrap() += 1;
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| fiber::run(|| *mutex.lock().unwrap()));
+            let other = scope.spawn(|| calm::run(|| *mutex.lock().unwrap()));
             let refused = other.join().unwrap_err();
             assert!(refused.downcast_ref::<&str>().unwrap().contains("belongs to the runtime"));
         });
@@ -203,14 +207,14 @@ fn a_guard_that_outlives_its_runtime_leaves_the_mutex_locked() {
         static KEPT: RefCell<Option<fiber::MutexGuard<'static, u32>>> = const { RefCell::new(None) };
     }
     static MUTEX: Mutex<u32> = Mutex::new(0);
-    fiber::run(|| KEPT.set(Some(MUTEX.lock().unwrap())));
+    calm::run(|| KEPT.set(Some(MUTEX.lock().unwrap())));
     KEPT.set(None);
-    fiber::run(|| assert!(MUTEX.try_lock().is_err()));
+    calm::run(|| assert!(MUTEX.try_lock().is_err()));
 }
 
 #[test]
 fn notifications_come_one_for_one_in_the_order_of_the_waiters() {
-    fiber::run(|| {
+    calm::run(|| {
         let order = Rc::new(RefCell::new(Vec::new()));
         let pair = (Mutex::new(0), Condvar::new());
         fiber::scope(|scope| {
@@ -242,7 +246,7 @@ unsafe impl<T> Send for AssertSend<T> {}
 
 #[test]
 fn a_wait_ends_at_its_deadline_and_has_the_mutex_again() {
-    fiber::run(|| {
+    calm::run(|| {
         let (mutex, condvar) = (Mutex::new(1), Condvar::new());
         let guard = mutex.lock().unwrap();
         let (mut guard, result) = condvar.wait_timeout(guard, Duration::from_millis(1)).unwrap();
@@ -261,7 +265,7 @@ fn a_wait_ends_at_its_deadline_and_has_the_mutex_again() {
 
 #[test]
 fn two_fibers_take_turns_by_notifying_each_other() {
-    fiber::run(|| {
+    calm::run(|| {
         let (mutex, condvar) = (Mutex::new(0), Condvar::new());
         let play = |mine: u32| {
             let mut turn = mutex.lock().unwrap();
@@ -282,7 +286,7 @@ fn two_fibers_take_turns_by_notifying_each_other() {
 #[test]
 fn a_fiber_that_is_cancelled_as_it_comes_for_a_mutex_leaves_it_to_the_next() {
     static MUTEX: Mutex<u32> = Mutex::new(0);
-    fiber::run(|| {
+    calm::run(|| {
         let guard = MUTEX.lock().unwrap();
         fiber::spawn(|| *MUTEX.lock().unwrap() += 1).detach();
         // It cannot be cancelled, since it panics already.
@@ -294,5 +298,5 @@ fn a_fiber_that_is_cancelled_as_it_comes_for_a_mutex_leaves_it_to_the_next() {
         fiber::yield_now();
         drop(guard);
     });
-    assert_eq!(fiber::run(|| *MUTEX.lock().unwrap()), 11);
+    assert_eq!(calm::run(|| *MUTEX.lock().unwrap()), 11);
 }

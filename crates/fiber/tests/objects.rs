@@ -1,4 +1,8 @@
 //! Semaphores, barriers, reader-writer locks, channels and values that are made once.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "common/calm.rs"]
+mod calm;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicUsize;
@@ -18,7 +22,7 @@ const SHORT: Duration = Duration::from_millis(1);
 
 #[test]
 fn permits_go_to_those_who_wait_in_their_order_and_nobody_comes_in_between() {
-    fiber::run(|| {
+    calm::run(|| {
         let semaphore = Semaphore::new(1);
         let log = Log::default();
         fiber::scope(|scope| {
@@ -68,7 +72,7 @@ fn a_barrier_lets_all_go_at_once_round_after_round_and_one_of_them_leads() {
 
 #[test]
 fn who_gives_up_at_a_barrier_has_not_come() {
-    fiber::run(|| {
+    calm::run(|| {
         let barrier = Barrier::new(2);
         assert_eq!(barrier.wait_timeout(SHORT), Err(TimedOut));
         fiber::scope(|scope| {
@@ -114,7 +118,7 @@ fn many_read_or_one_writes() {
 
 #[test]
 fn readers_and_writers_take_turns() {
-    fiber::run(|| {
+    calm::run(|| {
         let lock = RwLock::new(());
         let log = Log::default();
         fiber::scope(|scope| {
@@ -144,7 +148,7 @@ fn readers_and_writers_take_turns() {
 
 #[test]
 fn a_writer_that_gives_up_lets_those_in_whom_it_kept_out() {
-    fiber::run(|| {
+    calm::run(|| {
         let lock = RwLock::new(());
         fiber::scope(|scope| {
             let _reads = lock.read().unwrap();
@@ -159,7 +163,7 @@ fn a_writer_that_gives_up_lets_those_in_whom_it_kept_out() {
 
 #[test]
 fn a_panic_poisons_what_is_written_and_not_what_is_read() {
-    fiber::run(|| {
+    calm::run(|| {
         let lock = RwLock::new(1);
         let panics = |function: &mut dyn FnMut()| assert!(catch_unwind(AssertUnwindSafe(function)).is_err());
         panics(&mut || {
@@ -218,7 +222,7 @@ fn every_value_comes_once_and_those_of_one_sender_in_its_order() {
 
 #[test]
 fn without_room_a_sender_waits_for_a_receiver() {
-    fiber::run(|| {
+    calm::run(|| {
         let (sender, receiver) = channel(0);
         assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
         assert_eq!(sender.send_timeout(2, SHORT), Err(SendTimeoutError::TimedOut(2)));
@@ -287,7 +291,7 @@ fn a_channel_ends_when_nobody_is_left_at_the_other_side() {
     }
     let dropped = AtomicUsize::new(0);
     let counted = || Counted(&dropped);
-    fiber::run(|| {
+    calm::run(|| {
         fiber::scope(|scope| {
             let (sender, receiver) = channel(1);
             sender.send(Counted(&dropped)).unwrap();
@@ -313,9 +317,9 @@ fn a_channel_ends_when_nobody_is_left_at_the_other_side() {
 #[test]
 fn the_ends_of_a_channel_may_be_dropped_where_there_are_no_fibers() {
     let (sender, receiver) = channel(2);
-    fiber::run(|| sender.send(String::from("left")).unwrap());
+    calm::run(|| sender.send(String::from("left")).unwrap());
     drop(sender);
-    assert_eq!(fiber::run(|| (receiver.recv(), receiver.recv())), (Ok(String::from("left")), Err(RecvError)));
+    assert_eq!(calm::run(|| (receiver.recv(), receiver.recv())), (Ok(String::from("left")), Err(RecvError)));
 }
 
 #[test]
@@ -340,7 +344,7 @@ fn a_value_is_made_once_whoever_waits_for_it() {
 
 #[test]
 fn a_value_that_could_not_be_made_is_made_by_the_next() {
-    fiber::run(|| {
+    calm::run(|| {
         let cell = OnceCell::new();
         let failed = catch_unwind(AssertUnwindSafe(|| _ = cell.get_or_init(|| -> u32 { resume_unwind(Box::new(())) })));
         assert!(failed.is_err() && cell.get().is_none());

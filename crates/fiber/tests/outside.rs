@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "common/calm.rs"]
+mod calm;
+
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, mpsc};
@@ -133,7 +136,7 @@ fn handles_outlive_their_runtime() {
         assert!(matches!(blocked.join(), Err(JoinError::Cancelled)));
         assert_eq!(dropped.count(), 3);
         // In another runtime, too.
-        fiber::run(move || drop(unwanted));
+        calm::run(move || drop(unwanted));
         assert_eq!(dropped.count(), 4);
     });
 }
@@ -148,7 +151,7 @@ fn a_handle_is_joined_and_dropped_in_another_runtime() {
                 let thing = other.thing();
                 let (joined, left) = (fiber::spawn(|| 1), fiber::spawn(move || thing));
                 outlast(thread::spawn(move || {
-                    fiber::run(move || {
+                    calm::run(move || {
                         assert_eq!(joined.join().unwrap(), 1);
                         drop(left);
                     });
@@ -333,7 +336,7 @@ fn a_scope_belongs_to_the_runtime_that_made_it() {
                         // Neither a thread that is no fiber nor the fiber of another runtime can make fibers that borrow from this one.
                         let elsewhere = [
                             threads.spawn(|| drop(scope.spawn(|| ()))),
-                            threads.spawn(|| fiber::run(|| drop(scope.spawn(|| ())))),
+                            threads.spawn(|| calm::run(|| drop(scope.spawn(|| ())))),
                         ];
                         elsewhere.into_iter().for_each(|thread| assert!(thread.join().is_err()));
                     });

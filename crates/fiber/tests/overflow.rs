@@ -1,4 +1,5 @@
 //! What becomes of a process in which a stack overflows, or that touches what it must not: tests in processes of their own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};

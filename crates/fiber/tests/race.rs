@@ -3,6 +3,7 @@
 //! It is a program of its own without a test harness, so that a race detector sees all that orders them even though the standard library is not
 //! instrumented: `./check --full` runs it under one, which is told of stacks by `--cfg rowlock_tsan`. Without that it is a test like others.
 #![allow(unsafe_code)] // Plain memory that fibers take turns at.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;

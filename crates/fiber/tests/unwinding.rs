@@ -1,4 +1,5 @@
 //! What a panic and a debugger see of a fiber's stack.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::backtrace::Backtrace;
 use std::panic::{catch_unwind, panic_any};

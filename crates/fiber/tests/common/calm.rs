@@ -1,0 +1,17 @@
+//! Runtimes whose fibers give up their CPU only where they wait or yield, however slow the machine is: for tests that are about an order.
+#![allow(dead_code, clippy::unwrap_used, reason = "not every test needs both, and one that cannot run has failed")]
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber::{Config, Runtime};
+
+/// One with one worker and one level.
+pub(crate) fn runtime() -> Runtime {
+    let rules = Rules { levels: 1, running_time: Span::from_nanos(u64::MAX >> 1), boost: Boost::Never };
+    Runtime::new(Config { rules, ..Config::default() })
+}
+
+/// Runs a function there.
+pub(crate) fn run<T>(first: impl FnOnce() -> T) -> T {
+    runtime().run(first).unwrap()
+}
