@@ -6,9 +6,8 @@ use policy::feedback::Rules;
 use rowlock_fiber::{Config, Runtime, checkpoint, demotions, spawn};
 
 fn runtime(running_time: Span) -> Runtime {
-    let mut config = Config::default();
-    config.rules = Rules { running_time, ..Rules::default() };
-    Runtime::new(config)
+    let rules = Rules { running_time, ..Rules::default() };
+    Runtime::new(Config { rules, ..Config::default() })
 }
 
 #[test]
@@ -25,7 +24,7 @@ fn a_fiber_that_goes_on_and_on_is_demoted_at_its_checkpoints_and_one_that_has_ti
     assert!(counted.unwrap() >= 3);
     let counted = runtime(Span::from_millis(1 << 30)).run(|| {
         for _ in 0..1000 {
-            spawn(|| checkpoint()).join().unwrap();
+            spawn(checkpoint).join().unwrap();
         }
         demotions()
     });
