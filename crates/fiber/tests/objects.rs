@@ -128,9 +128,9 @@ fn readers_and_writers_take_turns() {
                 scope.spawn(move || {
                     let (mut reads, mut writes) = (None, None);
                     if what == "read" {
-                        reads = Some(lock.read().unwrap())
+                        reads = Some(lock.read().unwrap());
                     } else {
-                        writes = Some(lock.write().unwrap())
+                        writes = Some(lock.write().unwrap());
                     }
                     log.lock().unwrap().push(what);
                     fiber::yield_now();
