@@ -1,10 +1,10 @@
 #![doc = include_str!("../README.md")]
-#![allow(unsafe_code)]
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/fibers.md")]
 struct Guide;
 
+#[allow(unsafe_code)] // Registers and stacks are the processor's.
 mod arch;
 mod barrier;
 mod bell;
@@ -15,23 +15,34 @@ mod channel;
 mod channel_error;
 mod clock;
 mod condvar;
+#[allow(unsafe_code)] // What blocked fibers wait for is asked, which is on their stacks.
 mod deadlock;
+#[allow(unsafe_code)] // A debugger finds things by the names of their symbols.
 mod debugger;
+#[allow(unsafe_code)] // What blocked fibers wait for is asked, and their stacks are looked at.
 mod dump;
+#[allow(unsafe_code)] // A fiber goes to the thread that wakes it.
 mod ending;
 mod error;
 #[doc(hidden)]
 pub mod foreign;
 mod fresh;
 pub mod fs;
+#[allow(unsafe_code)] // Who is inside is alone with what is there.
 mod gate;
+#[allow(unsafe_code)] // Who has a lock is alone with what it guards.
 mod guarded;
+#[allow(unsafe_code)] // A kernel thread points to the worker that it is.
 mod here;
+#[allow(unsafe_code)] // A fiber points to the worker that is its home.
 mod idle;
+#[allow(unsafe_code)] // A fiber's outcome is taken by who has its handle.
 mod join;
 mod local;
 mod lock;
+#[allow(unsafe_code)] // What is on a list of letters is pointed to.
 mod mail;
+#[allow(unsafe_code)] // Its tests make records.
 mod meter;
 mod mutex;
 pub mod net;
@@ -39,27 +50,39 @@ mod once;
 mod outside;
 mod pollable;
 mod pool;
+#[allow(unsafe_code)] // Lists go through the records of fibers.
 mod queue;
 mod reactor;
+#[allow(unsafe_code)] // Records are where they are put, and their owners touch them.
 mod record;
+#[allow(unsafe_code)] // Fibers are made and given back by threads that are none.
 mod remote;
+#[allow(unsafe_code)] // A kernel thread becomes a worker.
 mod runtime;
 mod rwlock;
+#[allow(unsafe_code)] // What fibers borrow is there until the scope has outlasted them.
 mod scope;
 mod semaphore;
 mod share;
+#[allow(unsafe_code)] // What a runtime leaves behind goes with the last handle.
 mod shared;
 pub mod soundness;
+#[allow(unsafe_code)] // What a fiber runs borrows nothing, or a scope says so.
 mod spawn;
+#[allow(unsafe_code)] // Memory is given to be run on.
 mod stack;
+#[allow(unsafe_code)] // A fiber begins on a stack of its own.
 mod start;
 mod sync;
+#[allow(unsafe_code)] // A function and its outcome share a place.
 mod task;
 mod time;
 mod timers;
+#[allow(unsafe_code)] // A stack that was left is looked at.
 mod trace;
 mod unwinding;
 mod waits;
+#[allow(unsafe_code)] // Fibers are left and gone on with.
 mod worker;
 
 pub use barrier::{Barrier, BarrierWaitResult};
