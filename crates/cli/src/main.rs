@@ -31,6 +31,10 @@ fn main() -> ExitCode {
     host::child::run_if_asked();
     // And so is what a program is compared beside.
     launch::serve_if_asked();
+    // And what measures threads.
+    if let Some(code) = paper::threads::child::serve_if_asked() {
+        return code;
+    }
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),

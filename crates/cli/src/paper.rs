@@ -1,6 +1,7 @@
 //! `rowlock paper`: a figure of a paper, run and held against what the paper says.
 
 mod fg;
+pub(crate) mod threads;
 mod today;
 
 use std::path::Path;
@@ -41,10 +42,24 @@ pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
         if let [option, ..] = arguments.changes().words().as_slice() {
             return Err(Stop::Input(anyhow!("{option} is for simulated papers; {name} is measured on this machine")));
         }
+        if !arguments.threads.fibers.is_empty() {
+            return Err(Stop::Input(anyhow!("--fibers is for threads/... papers; {name} sorts")));
+        }
         return fg::run(experiment, arguments);
+    }
+    if let Some(experiment) = lab::threads::Experiment::named(name) {
+        let changes = arguments.changes();
+        if let Some(option) = arguments.measured.given().or(changes.words().first().map(|_| "--scheduler or --waiting"))
+        {
+            return Err(Stop::Input(anyhow!("{option} is not for {name}, which measures threads on this machine")));
+        }
+        return threads::run(experiment, arguments);
     }
     if let Some(option) = arguments.measured.given() {
         return Err(Stop::Input(anyhow!("{option} is for fg/... papers; {name} is simulated")));
+    }
+    if !arguments.threads.fibers.is_empty() {
+        return Err(Stop::Input(anyhow!("--fibers is for threads/... papers; {name} is simulated")));
     }
     if name == lab::today::NAME {
         return today::run(arguments);
@@ -59,7 +74,7 @@ fn list() -> Result<(), Stop> {
         Ok((paper, expected, Plan::new(&scenario, SIM).len()))
     };
     let entries = PAPERS.iter().map(entry).collect::<Result<Vec<_>, Stop>>()?;
-    print(&(text::list(&entries) + &today::list()? + &measured::text::list()))
+    print(&(text::list(&entries) + &today::list()? + &measured::text::list() + &lab::threads::text::list()))
 }
 
 /// Prints the scenario: as its file has it, unless it is changed.

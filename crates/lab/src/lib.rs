@@ -24,6 +24,7 @@ pub mod statistics;
 pub mod summary;
 pub mod suspicion;
 pub mod table;
+pub mod threads;
 pub mod timestamp;
 pub mod today;
 pub mod trace;

@@ -3,6 +3,7 @@
 //! Everything is written to strings, and no text reaches one but by [`svg::escape`].
 
 pub mod axis;
+pub mod bars;
 pub mod course;
 pub mod dots;
 pub mod lines;

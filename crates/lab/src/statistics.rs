@@ -8,6 +8,7 @@ pub mod bootstrap;
 mod distribution;
 pub mod mann_whitney;
 pub mod many;
+pub mod median;
 pub mod modes;
 pub mod outlier;
 pub mod regression;

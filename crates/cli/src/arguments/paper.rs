@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use lab::fg::EXPERIMENTS;
 use lab::paper::PAPERS;
 use lab::paper::changes::Changes;
+use lab::threads::MOST_THREADS;
 use policy::waiting::Rule;
 
 use super::{TextOrJson, all_cpus};
@@ -15,6 +16,8 @@ use crate::sort::size;
 
 /// What holds for measured papers only stands below this.
 const MEASURED: &str = "Of fg/... papers, which sort on this machine";
+/// And for those of the study of threads below this.
+const THREADS: &str = "Of threads/... papers, which make threads on this machine";
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -27,7 +30,7 @@ pub(crate) struct Paper {
     /// Print the scenario file, to be changed and run by `rowlock run`, and run nothing
     #[arg(long)]
     pub(crate) scenario: bool,
-    /// How often every arm is run [default: what the scenario says, and 10 times for fg/...]; bands are meant for 3 and more
+    /// How often every arm is run [default: what the scenario says, 10 times for fg/..., and 11 or 20 for threads/...]; bands are meant for 3 and more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: Option<u32>,
     /// The seed of the first repetition, in place of what the scenario says
@@ -50,6 +53,18 @@ pub(crate) struct Paper {
     pub(crate) workers: NonZeroUsize,
     #[command(flatten)]
     pub(crate) measured: Measured,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+}
+
+/// What holds for the study of user-level threads.
+#[derive(Debug, Args)]
+#[command(next_help_heading = THREADS)]
+pub(crate) struct Threads {
+    /// How many threads the study's program has, in turn, kernel threads as well as fibers [default: 50,100,500,1000,2000, and for threads/table2
+    /// 10000,100000]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_THREADS)))]
+    pub(crate) fibers: Vec<u32>,
 }
 
 /// What holds for papers that are measured.
@@ -125,7 +140,9 @@ impl Measured {
 
 fn papers() -> PossibleValuesParser {
     let measured = EXPERIMENTS.iter().map(|experiment| experiment.name);
-    PossibleValuesParser::new(PAPERS.iter().map(|paper| paper.name).chain([lab::today::NAME]).chain(measured))
+    let threads = lab::threads::EXPERIMENTS.iter().map(|experiment| experiment.name);
+    let simulated = PAPERS.iter().map(|paper| paper.name).chain([lab::today::NAME]);
+    PossibleValuesParser::new(simulated.chain(measured).chain(threads))
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

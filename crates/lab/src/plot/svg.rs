@@ -121,6 +121,12 @@ impl Drawing {
         }
     }
 
+    /// A rectangle from its corner at the top left.
+    pub fn rectangle(&mut self, class: &str, corner: (f64, f64), size: (f64, f64)) {
+        let [x, y, width, height] = [corner.0, corner.1, size.0, size.1].map(number);
+        self.raw(format_args!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>\n"));
+    }
+
     /// A small dot.
     pub fn dot(&mut self, class: &str, at: (f64, f64)) {
         self.raw(format_args!(

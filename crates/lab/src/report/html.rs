@@ -8,6 +8,7 @@ mod judgement;
 mod measured;
 mod page;
 mod plots;
+pub mod study;
 mod table;
 mod tables;
 mod timeline;

@@ -9,4 +9,5 @@ mod page;
 mod paper;
 mod parallel;
 mod pipeline;
+mod threads;
 mod until;

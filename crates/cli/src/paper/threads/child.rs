@@ -1,0 +1,79 @@
+//! The processes that measure: this program, started once more for each run.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, anyhow};
+use lab::threads::order::{Answer, Order};
+use lab::threads::serve::serve;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+
+use crate::output::{print, tell};
+use crate::stop::Stop;
+
+/// The argument that asks this program to be such a process.
+const MEASURE: &str = "__threads";
+
+/// Carries out an order, where this process was started to do so, and says with which code to exit. Belongs at the beginning of `main`.
+pub(crate) fn serve_if_asked() -> Option<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next()? != MEASURE {
+        return None;
+    }
+    let answer = arguments.next().ok_or_else(|| "there is no order".to_owned()).and_then(|order| carry_out(&order));
+    Some(match answer {
+        Ok(answer) => print(&format!("{answer}\n")).map_or_else(Stop::report, |()| ExitCode::SUCCESS),
+        Err(why) => {
+            tell(why);
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// An order and its answer, as JSON.
+fn carry_out(order: &str) -> Result<String, String> {
+    // It does not outlive who asked for it. Where that cannot be, it ends by itself some seconds later.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let order: Order = serde_json::from_str(order).map_err(|why| format!("the order cannot be read: {why}"))?;
+    if order.arm.is_on_one_cpu() {
+        // The one that the kernel has found for it.
+        let mut here = CpuSet::new();
+        here.set(sched_getcpu());
+        sched_setaffinity(None, &here).map_err(|why| format!("cannot stay on one CPU: {why}"))?;
+    }
+    let answer = serve(&order)?;
+    serde_json::to_string(&answer).map_err(|why| format!("the answer cannot be written: {why}"))
+}
+
+/// Where such processes come from.
+pub(super) struct Children {
+    executable: PathBuf,
+}
+
+impl Children {
+    pub(super) fn new() -> Result<Children, Stop> {
+        let executable =
+            std::env::current_exe().context("cannot find this program's own file").map_err(Stop::Failed)?;
+        Ok(Children { executable })
+    }
+
+    /// Starts a process that carries out the order, and waits for its end. What goes wrong in it is told in words.
+    pub(super) fn measure(&self, order: &Order) -> Result<Result<Answer, String>, Stop> {
+        let started = || -> anyhow::Result<_> {
+            let order = serde_json::to_string(order)?;
+            let mut command = Command::new(&self.executable);
+            Ok(command.arg(MEASURE).arg(order).stdin(Stdio::null()).output()?)
+        };
+        let output = started().context("cannot start this program once more, to measure").map_err(Stop::Failed)?;
+        if output.status.success() {
+            let answer = serde_json::from_slice(&output.stdout);
+            return answer
+                .map(Ok)
+                .map_err(|why| Stop::Failed(anyhow!(why).context("a process that measured gave no answer")));
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.trim().lines().next_back().unwrap_or_default();
+        Ok(Err(if said.is_empty() { output.status.to_string() } else { said.to_owned() }))
+    }
+}

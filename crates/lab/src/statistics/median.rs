@@ -1,0 +1,98 @@
+//! A median with an interval that asks nothing of how samples scatter: its ends are two of the samples.
+//!
+//! The true median lies between the `k`-th smallest and the `k`-th largest of `n` samples unless fewer than `k` of them are on one of its sides; each
+//! sample is on either with probability one half, so the chance of that is a binomial sum (Conover, "Practical Nonparametric Statistics", section 3.2).
+
+use serde::{Serialize, Serializer};
+
+use super::{Estimate, six_digits};
+
+/// A median, and how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Median {
+    /// The median.
+    pub median: f64,
+    /// An interval that holds the true one with a chance of 95 % at least. Fewer than six samples have none.
+    pub interval: Option<(f64, f64)>,
+    /// How many samples it is made of.
+    pub samples: usize,
+}
+
+impl Median {
+    /// That of the samples; nothing without any.
+    pub fn of(samples: &[f64]) -> Option<Median> {
+        let mut sorted = samples.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let n = sorted.len();
+        let interval = rank(n).map(|k| (sorted[k - 1], sorted[n - k]));
+        Some(Median { median: super::median(&sorted)?, interval, samples: n })
+    }
+
+    /// The same as drawings and tables take estimates.
+    pub fn estimate(&self) -> Estimate {
+        Estimate { mean: self.median, interval: self.interval, samples: self.samples }
+    }
+}
+
+/// Written as `median`, `low`, `high` and `samples`, to six significant digits.
+impl Serialize for Median {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written {
+            median: f64,
+            low: Option<f64>,
+            high: Option<f64>,
+            samples: usize,
+        }
+        let (low, high) = self.interval.unzip();
+        let (median, low, high) = (six_digits(self.median), low.map(six_digits), high.map(six_digits));
+        Written { median, low, high, samples: self.samples }.serialize(serializer)
+    }
+}
+
+/// The largest `k` of which the interval holds the median with a chance of 95 % at least.
+fn rank(samples: usize) -> Option<usize> {
+    // The chance that fewer than k are on one given side, term by term.
+    let mut term = 0.5_f64.powi(i32::try_from(samples).unwrap_or(i32::MAX));
+    let (mut below, mut k) = (0.0, 0);
+    loop {
+        below += term;
+        if 2.0 * below > 0.05 || term == 0.0 {
+            return (k > 0).then_some(k);
+        }
+        term *= (samples - k) as f64 / (k + 1) as f64;
+        k += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_the_interval_are_those_of_the_table() {
+        // Conover, and any table of the sign test at 5 %, two-sided: the largest number of signs that is significant, and one more.
+        let of = [
+            (5, None),
+            (6, Some(1)),
+            (8, Some(1)),
+            (9, Some(2)),
+            (11, Some(2)),
+            (12, Some(3)),
+            (20, Some(6)),
+            (25, Some(8)),
+            (50, Some(18)),
+        ];
+        for (samples, k) in of {
+            assert_eq!(rank(samples), k, "{samples}");
+        }
+    }
+
+    #[test]
+    fn a_median_of_few_samples_has_no_interval_and_one_of_eleven_leaves_out_the_outermost() {
+        let samples: Vec<f64> = (1..=11).map(f64::from).collect();
+        assert_eq!(Median::of(&samples), Some(Median { median: 6.0, interval: Some((2.0, 10.0)), samples: 11 }));
+        assert_eq!(Median::of(&samples[..2]), Some(Median { median: 1.5, interval: None, samples: 2 }));
+        assert_eq!(Median::of(&[]), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! Threads that want the same few locks, and can lose the CPU with one in hand.
+
+use std::time::Instant;
+
+use super::{Runs, Work, all, leaked, nanoseconds};
+use crate::threads::library::Library;
+
+const THREADS: u32 = 32;
+const TURNS: usize = 300;
+/// In microseconds.
+const OUTSIDE: f64 = 2.0;
+const INSIDE: f64 = 3.0;
+
+/// The program.
+pub struct Locks<L: Library> {
+    work: Work,
+    locks: &'static [L::Lock<u64>; 4],
+    samples: &'static L::Lock<Vec<u64>>,
+    runs: u64,
+}
+
+impl<L: Library> Locks<L> {
+    /// With work of so long.
+    pub fn new(work: Work) -> Locks<L> {
+        let locks = leaked([(); 4].map(|()| L::lock(0)));
+        Locks { work, locks, samples: leaked(L::lock(Vec::new())), runs: 0 }
+    }
+}
+
+impl<L: Library> Runs for Locks<L> {
+    fn run(&mut self, responses: &mut Vec<u64>) -> Result<(), String> {
+        let (work, locks) = (self.work, self.locks);
+        all::<L>(THREADS, self.samples, move |number| {
+            let mut samples = Vec::with_capacity(TURNS);
+            let mut ready = Instant::now();
+            for _ in 0..TURNS {
+                work.take(OUTSIDE);
+                L::with(&locks[number as usize % locks.len()], |count| {
+                    work.take(INSIDE / 2.0);
+                    L::checkpoint();
+                    work.take(INSIDE / 2.0);
+                    *count += 1;
+                });
+                samples.push(nanoseconds(ready));
+                ready = Instant::now();
+                L::yield_now();
+            }
+            samples
+        })?;
+        self.runs += 1;
+        let each = self.runs * u64::from(THREADS) * TURNS as u64 / self.locks.len() as u64;
+        if !self.locks.iter().all(|lock| L::with(lock, |count| *count == each)) {
+            return Err("the counts are wrong: two threads have held a lock at once".to_owned());
+        }
+        L::with(self.samples, |samples| responses.append(samples));
+        Ok(())
+    }
+}

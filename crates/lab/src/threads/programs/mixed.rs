@@ -1,0 +1,55 @@
+//! Threads that rest, and answer when something is due, beside some that compute.
+
+use std::time::{Duration, Instant};
+
+use super::{Runs, Work, all, leaked, nanoseconds};
+use crate::threads::library::Library;
+
+const INTERACTIVE: u32 = 16;
+const BATCH: u32 = 4;
+const ANSWERS: u32 = 50;
+const REST: Duration = Duration::from_millis(1);
+/// In microseconds.
+const ANSWER: f64 = 20.0;
+/// What those who compute do between two checkpoints, and how often: 12 ms each.
+const PIECE: f64 = 5.0;
+const PIECES: u32 = 2400;
+
+/// The program.
+pub struct Mixed<L: Library> {
+    work: Work,
+    samples: &'static L::Lock<Vec<u64>>,
+}
+
+impl<L: Library> Mixed<L> {
+    /// With work of so long.
+    pub fn new(work: Work) -> Mixed<L> {
+        Mixed { work, samples: leaked(L::lock(Vec::new())) }
+    }
+}
+
+impl<L: Library> Runs for Mixed<L> {
+    fn run(&mut self, responses: &mut Vec<u64>) -> Result<(), String> {
+        let work = self.work;
+        all::<L>(INTERACTIVE + BATCH, self.samples, move |number| {
+            if number >= INTERACTIVE {
+                for _ in 0..PIECES {
+                    work.take(PIECE);
+                    L::checkpoint();
+                }
+                return Vec::new();
+            }
+            let mut due = Instant::now();
+            let answer = |_| {
+                L::rest_until(due);
+                work.take(ANSWER);
+                let response = nanoseconds(due);
+                due = Instant::now() + REST;
+                response
+            };
+            (0..ANSWERS).map(answer).collect()
+        })?;
+        L::with(self.samples, |samples| responses.append(samples));
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! The study's test program.
+//!
+//! "This test function will spawn N number of threads. Half of these threads will attempt to claim a lock to edit global memory while the other half do
+//! likewise using another lock and different memory. These threads unlock and exit when they are complete. A few threads join on others in this process.
+//! Lastly, the main thread joins all N threads." How large the memory is and how many are a few the study does not say: 16 words, and every 16th.
+
+use std::hint::black_box;
+
+use super::{Runs, leaked};
+use crate::threads::library::Library;
+
+/// How many words each half edits.
+const WORDS: usize = 16;
+
+/// Every so many-th thread joins the one before it.
+const JOINS: u32 = 16;
+
+type Memory<L> = <L as Library>::Lock<[u64; WORDS]>;
+
+/// The program, with so many threads.
+pub struct Study<L: Library> {
+    threads: u32,
+    halves: &'static [Memory<L>; 2],
+    /// How often it has run.
+    runs: u64,
+}
+
+impl<L: Library> Study<L> {
+    /// One of so many threads.
+    pub fn new(threads: u32) -> Study<L> {
+        Study { threads, halves: leaked([L::lock([0; WORDS]), L::lock([0; WORDS])]), runs: 0 }
+    }
+
+    fn threads(&self) -> Result<(), String> {
+        let halves = self.halves;
+        let mut handles: Vec<Option<L::Handle>> = Vec::with_capacity(self.threads as usize);
+        for number in 0..self.threads {
+            let before = if number % JOINS == JOINS - 1 { handles.last_mut().and_then(Option::take) } else { None };
+            let thread = move || {
+                L::with(&halves[(number % 2) as usize], |words| {
+                    words.iter_mut().for_each(|word| *word += u64::from(number));
+                    black_box(words);
+                });
+                if let Some(before) = before {
+                    // Whose panic would be seen by the sums.
+                    let _ = L::join(before);
+                }
+            };
+            handles.push(Some(L::spawn(thread)?));
+        }
+        handles.into_iter().flatten().try_for_each(L::join)
+    }
+}
+
+impl<L: Library> Runs for Study<L> {
+    fn run(&mut self, _: &mut Vec<u64>) -> Result<(), String> {
+        self.threads()?;
+        self.runs += 1;
+        for (half, memory) in (0..2_u32).zip(self.halves) {
+            let sum = self.runs * sum(half, self.threads);
+            if !L::with(memory, |words| words.iter().all(|word| *word == sum)) {
+                return Err("the sums are wrong: two threads have held a lock at once".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The sum of every other number below `threads`, from the first on.
+fn sum(first: u32, threads: u32) -> u64 {
+    let count = u64::from(threads.saturating_sub(first).div_ceil(2));
+    u64::from(first) * count + count * count.saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_the_numbers() {
+        for threads in 0..40 {
+            for first in 0..2 {
+                assert_eq!(sum(first, threads), (first..threads).step_by(2).map(u64::from).sum::<u64>());
+            }
+        }
+    }
+}
