@@ -58,6 +58,17 @@ impl Series {
         self.staged(|_, copies| average(figure, copies))
     }
 
+    /// What `of` takes from each copy, averaged over them, in every repetition in which some copy has it.
+    pub fn taken(&self, of: impl Fn(&JobOutcome) -> Option<f64>) -> Stages {
+        self.staged(|_, copies| mean(copies.iter().filter_map(&of)))
+    }
+
+    /// The names of the groups of its fibers.
+    pub fn groups(&self) -> Vec<String> {
+        let fibers = self.repetitions.values().flatten().find_map(|job| job.fibers.as_ref());
+        fibers.map_or_else(Vec::new, |fibers| fibers.groups.iter().map(|group| group.group.clone()).collect())
+    }
+
     /// The logarithm of the figure here over that there, in every repetition in which both have it and it is positive.
     pub fn log_ratios(&self, other: &Series, figure: Figure) -> Stages {
         self.staged(|repeat, copies| {
@@ -80,7 +91,11 @@ impl Series {
 }
 
 fn average(figure: Figure, copies: &[JobOutcome]) -> Option<f64> {
-    let values: Vec<f64> = copies.iter().filter_map(|copy| figure.of(copy)).collect();
+    mean(copies.iter().filter_map(|copy| figure.of(copy)))
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 

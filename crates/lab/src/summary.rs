@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use scenario::Scenario;
-use scenario::result::World;
+use scenario::result::{GroupOutcome, JobOutcome, World};
+use scenario::{Scenario, Span};
 use serde::Serialize;
 
 use crate::comparison::Comparisons;
@@ -57,6 +57,43 @@ pub struct Summary {
     pub speedup_p: Option<f64>,
     /// The same, corrected for all comparisons of the report.
     pub speedup_corrected_p: Option<f64>,
+    /// How long fibers took to respond, group by group; empty for jobs without fibers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub responses: Vec<Responses>,
+}
+
+/// How long the fibers of a group took from when they could run to the end of their next burst: percentiles in each run, and of these the means.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Responses {
+    /// The group's name.
+    pub group: String,
+    /// Half were no longer.
+    pub p50_ns: Option<Estimate>,
+    /// Nineteen in twenty were no longer.
+    pub p95_ns: Option<Estimate>,
+    /// Ninety-nine in a hundred were no longer.
+    pub p99_ns: Option<Estimate>,
+    /// The longest.
+    pub worst_ns: Option<Estimate>,
+}
+
+impl Responses {
+    fn of(series: &Series) -> Vec<Responses> {
+        let of_group = |(number, group): (usize, String)| {
+            let mean = |of: fn(&GroupOutcome) -> Option<Span>| {
+                let nanos = |job: &JobOutcome| Some(of(job.fibers.as_ref()?.groups.get(number)?)?.as_nanos() as f64);
+                series.taken(nanos).mean()
+            };
+            Responses {
+                group,
+                p50_ns: mean(|group| group.response_p50_ns),
+                p95_ns: mean(|group| group.response_p95_ns),
+                p99_ns: mean(|group| group.response_p99_ns),
+                worst_ns: mean(|group| group.response_worst_ns),
+            }
+        };
+        series.groups().into_iter().enumerate().map(of_group).collect()
+    }
 }
 
 /// How far the simulator's prediction of a job in an arm is from reality: positive where it predicts more than was
@@ -154,6 +191,7 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
             speedup: baseline.and_then(speedup),
             speedup_p: tested.map(|tested| statistics::six_digits(tested.p)),
             speedup_corrected_p: tested.map(|tested| statistics::six_digits(tested.corrected_p)),
+            responses: Responses::of(series),
         }
     };
     all.iter().map(summarise).collect()

@@ -8,7 +8,7 @@ use scenario::result::World;
 use super::Report;
 use crate::comparison;
 use crate::factor::{self, Factors};
-use crate::summary::{Accuracy, Gap, Summary};
+use crate::summary::{Accuracy, Gap, Responses, Summary};
 use crate::table::Table;
 use crate::verdict::{Agreement, Fastest, Verdict};
 use crate::words;
@@ -172,7 +172,23 @@ fn job_block(report: &Report, job: &str) -> String {
     let label = line_factor(report).map_or("", last_part);
     let header = [label, "world", "completion", "rounds/s", "SSR %", "CPU time", "switches", "speed-up"];
     let rows = summaries().map(|summary| (&summary.factors, summary_cells(report, summary)));
-    format!("\n{job}{copies}\n{}", tables(report, header, 2, rows))
+    let text = format!("\n{job}{copies}\n{}", tables(report, header, 2, rows));
+    if summaries().all(|summary| summary.responses.is_empty()) {
+        return text;
+    }
+    let header = [label, "world", "group", "p50", "p95", "p99", "worst"];
+    let rows = summaries()
+        .flat_map(|summary| summary.responses.iter().map(|of| (&summary.factors, response_cells(summary.world, of))));
+    format!(
+        "{text}\n{job}, from when a fiber could run to the end of its next burst\n{}",
+        tables(report, header, 3, rows)
+    )
+}
+
+fn response_cells(world: World, of: &Responses) -> Vec<Option<String>> {
+    let times = [of.p50_ns, of.p95_ns, of.p99_ns, of.worst_ns];
+    let times = times.map(|estimate| estimate.map(|estimate| words::time(estimate.mean)));
+    [Some(world.name().to_owned()), Some(of.group.clone())].into_iter().chain(times).collect()
 }
 
 fn summary_cells(report: &Report, summary: &Summary) -> Vec<Option<String>> {
