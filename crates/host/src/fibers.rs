@@ -169,7 +169,8 @@ impl Shared {
         Runtime::new(self.config).run(|| {
             self.prepare()?;
             let begun = begin();
-            self.all()?;
+            // A fiber of its own: this one has used up its running time meanwhile, and has gone down.
+            Builder::new().spawn(|| self.all().map_err(|why| why.to_string()))?.join()??;
             Ok((begun, Ended { at: Instant::now(), demotions: fiber::demotions() }))
         })?
     }
@@ -192,7 +193,7 @@ impl Shared {
         handles.into_iter().try_for_each(|handle| Ok(handle.join()?))
     }
 
-    /// What the first fiber does: makes the others, and joins those that no other joins.
+    /// What the program's first fiber does: makes the others, and joins those that no other joins.
     fn all(&'static self) -> Result<(), Refused> {
         let count = self.groups.iter().map(|group| group.program.fibers as usize).sum();
         let mut handles: Vec<Option<JoinHandle<()>>> = Vec::with_capacity(count);
