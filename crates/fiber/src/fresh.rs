@@ -51,7 +51,7 @@ impl Fresh {
         let many = self.many.load(Relaxed);
         self.many.store(many + 1, SeqCst);
         drop(queue);
-        many == 0 && !self.watched.load(Relaxed)
+        many == 0 && !self.watched.load(SeqCst)
     }
 
     /// One from outside.

@@ -9,6 +9,8 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use policy::Span;
+use policy::feedback::{Boost, Rules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Config, JoinError, RunError, Runtime};
 
@@ -16,21 +18,34 @@ fn with(workers: u32) -> Runtime {
     Runtime::new(Config { workers, ..Config::default() })
 }
 
+/// The same, where no fiber ever uses up its running time: so the first one makes all that it makes before one of them runs on its worker and blocks the kernel thread.
+fn patient(workers: u32) -> Runtime {
+    let rules = Rules { levels: 1, running_time: Span::from_millis(1_000_000), boost: Boost::Never };
+    Runtime::new(Config { workers, rules, ..Config::default() })
+}
+
 #[test]
 fn fibers_that_never_come_to_a_safe_point_run_at_the_same_time() {
-    // It opens only when as many kernel threads are there at once, blocked in the kernel.
     for workers in [2, 3] {
-        let barrier = Arc::new(Barrier::new(workers as usize));
-        let leaders = with(workers).run(|| {
+        let meet = move || {
+            // It opens only when as many kernel threads are there at once, blocked in the kernel.
+            let barrier = Arc::new(Barrier::new(workers as usize));
             let fibers: Vec<_> = (0..workers)
                 .map(|_| {
                     let barrier = Arc::clone(&barrier);
                     fiber::spawn(move || barrier.wait().is_leader())
                 })
                 .collect();
-            fibers.into_iter().filter(|_| true).map(|fiber| u32::from(fiber.join().unwrap())).sum::<u32>()
+            fibers.into_iter().map(|fiber| u32::from(fiber.join().unwrap())).sum::<u32>()
+        };
+        let leaders = patient(workers).run(|| {
+            // However long the others have had nothing to do: one that looks out sees it, or is awakened to do so.
+            [0, 0, 1, 20].map(|pause| {
+                fiber::sleep(Duration::from_millis(pause));
+                meet()
+            })
         });
-        assert_eq!(leaders.unwrap(), 1);
+        assert_eq!(leaders.unwrap(), [1; 4]);
     }
 }
 
@@ -264,7 +279,7 @@ fn when_all_workers_wait_for_ever_that_is_a_deadlock() {
 
 #[test]
 fn a_panic_and_an_exit_of_fibers_elsewhere_come_out_of_join() {
-    with(2)
+    patient(2)
         .run(|| {
             let barrier = Arc::new(Barrier::new(2));
             let fibers: Vec<_> = (0..2)
