@@ -14,6 +14,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use policy::ThreadId;
 
 use crate::error::{JoinError, StackError};
+use crate::here::Here;
 use crate::mail::Mail;
 use crate::record::{Fiber, State as Doing};
 use crate::shared::Core;
@@ -48,7 +49,12 @@ pub(crate) fn unwind_unless_panicking(here: &Worker) {
 
 /// Ends the fiber that calls it: it unwinds, as with a panic, but without a message, and [`join`](crate::JoinHandle::join) says that it has
 /// [left](JoinError::Exited). The first fiber takes its runtime with it. Where panics abort, it ends the process.
+///
+/// # Panics
+/// Where no runtime runs.
+#[track_caller]
 pub fn exit() -> ! {
+    Here::expect();
     resume_unwind(Box::new(Exited))
 }
 

@@ -17,6 +17,17 @@ pub enum SpawnError {
     /// The kernel gives no more memory.
     #[error("no memory for another fiber: {0}")]
     Memory(#[source] std::io::Error),
+    /// The kernel gives no address space for the records of as many fibers as there may be.
+    #[error(
+        "no address space for {most} fibers, the most that there may be: set Config::most to fewer, or raise the limit of address space (ulimit -v): {why}"
+    )]
+    Room {
+        /// How many that is.
+        most: u32,
+        /// What the kernel says.
+        #[source]
+        why: std::io::Error,
+    },
     /// The runtime is over.
     #[error("the runtime is over, so there will be no more fibers in it")]
     Over,

@@ -65,7 +65,7 @@ impl Core {
     pub(crate) fn new(config: Config) -> Result<Arc<Core>, SpawnError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let number = NUMBERS.fetch_add(1, Relaxed);
-        let records = Records::new(config.most).map_err(SpawnError::Memory)?;
+        let records = Records::new(config.most).map_err(|why| SpawnError::Room { most: config.most, why })?;
         alive(|alive| alive.insert(number));
         Ok(Arc::new(Core {
             number,

@@ -93,9 +93,6 @@ impl Builder {
         let here = Here::expect();
         let extras = self.extras();
         // SAFETY: the caller's promise; the handle is the first.
-        let handle = unsafe { JoinHandle::new(here.spawn(extras, function)?, here.core_pointer()) };
-        // Not before the handle is there: whoever unwinds from here, as its runtime ends, is to drop it.
-        here.point();
-        Ok(handle)
+        unsafe { Ok(JoinHandle::new(here.spawn(extras, function)?, here.core_pointer())) }
     }
 }

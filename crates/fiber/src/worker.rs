@@ -241,6 +241,7 @@ impl Worker {
         } else {
             self.put_up(fiber);
         }
+        self.point();
         Ok(fiber)
     }
 

@@ -400,3 +400,13 @@ fn what_holds_with_one_worker_holds_with_two() {
         run.unwrap();
     }
 }
+
+#[test]
+fn guards_show_what_they_guard() {
+    let (mutex, lock) = (fiber::Mutex::new(1), fiber::RwLock::new(2));
+    fiber::run(|| {
+        assert_eq!(mutex.lock().unwrap().to_string(), "1");
+        assert_eq!(lock.read().unwrap().to_string(), "2");
+        assert_eq!(lock.write().unwrap().to_string(), "2");
+    });
+}

@@ -194,27 +194,6 @@ fn records_of_handles_that_are_dropped_outside_are_used_again() {
 }
 
 #[test]
-fn records_of_fibers_that_are_made_outside_are_used_again() {
-    for workers in [1, 2] {
-        let most = 1 << 11;
-        let runtime = Runtime::new(Config { workers, most, ..Config::default() });
-        runtime
-            .run(|| {
-                let remote = fiber::remote();
-                let thread = thread::spawn(move || {
-                    for i in 0..4 * most {
-                        // No more than a few at a time.
-                        let handle = remote.spawn(move || i).unwrap();
-                        if i % 64 > 0 { handle.detach() } else { assert_eq!(handle.join().unwrap(), i) }
-                    }
-                });
-                outlast(thread);
-            })
-            .unwrap();
-    }
-}
-
-#[test]
 fn threads_make_fibers_while_the_first_fiber_waits() {
     with_one_worker_and_with_two(|runtime| {
         let many = 500;
@@ -400,4 +379,10 @@ fn the_first_fiber_drops_its_values_with_its_runtime() {
         runtime.run(|| VALUE.with(|value| *value.borrow_mut() = Some(dropped.thing()))).unwrap();
         assert_eq!(dropped.count(), 1);
     });
+}
+
+#[test]
+fn a_thread_that_is_no_fiber_cannot_leave_by_exit_and_is_told_so() {
+    let refused = thread::spawn(|| fiber::exit()).join().unwrap_err();
+    assert!(refused.downcast_ref::<&str>().unwrap().contains("only a fiber"));
 }
