@@ -158,11 +158,12 @@ impl Seen {
         };
         Some(Seen {
             label: label(fiber),
-            doing,
-            level: if mine { worker.level(fiber).0 } else { 0 },
+            // The queue may not know yet of one that has not started, which is at the highest.
+            level: if mine && doing != Doing::Unstarted { worker.level(fiber).0 } else { 0 },
             used: worker.used(fiber),
             stack: stack.map(|stack| StackUse { size: stack.size(), high_water: worker.stacks.high_water(&stack) }),
             backtrace,
+            doing,
         })
     }
 

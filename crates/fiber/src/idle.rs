@@ -38,7 +38,10 @@ impl Worker {
     pub(crate) fn receive(&self) {
         self.mail().take(|fiber: Fiber| {
             match fiber.state.get() {
-                State::Unstarted => self.take_in(fiber),
+                State::Unstarted => {
+                    self.take_in(fiber);
+                    self.make_up_for_one();
+                }
                 state => {
                     debug_assert!(matches!(state, State::Blocked | State::BlockedUnwinding), "{state:?}");
                     fiber.state.set(State::Ready);
@@ -46,6 +49,15 @@ impl Worker {
             }
             self.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
         });
+    }
+
+    /// A thread outside has used up a record that will be this worker's when its fiber has ended: it gets one back for it, if there is one. Else those outside would
+    /// need more and more, while this worker had more and more that nobody needs.
+    fn make_up_for_one(&self) {
+        if let Some(fiber) = self.free.get() {
+            self.free.set(fiber.next.take());
+            self.core().keep(fiber);
+        }
     }
 
     /// The worker that a fiber will start on is this one.

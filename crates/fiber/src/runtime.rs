@@ -124,6 +124,9 @@ impl Runtime {
             Ok(())
         });
         let outcome = started.map(|()| catch_unwind(AssertUnwindSafe(first)));
+        if worker.current().has_extras() {
+            crate::local::end(worker.current());
+        }
         let left = ending::end_all(&worker);
         worker.resign();
         for other in others {

@@ -24,6 +24,7 @@ struct Crew {
 }
 
 struct State {
+    /// How many of them there are.
     left: usize,
     waits: Option<Waiting>,
 }
@@ -101,22 +102,35 @@ impl<F: FnOnce() -> T, T> Job<'_, F, T> {
     fn run(mut self) {
         if let Some(function) = self.function.take() {
             let outcome = catch_unwind(AssertUnwindSafe(function));
-            *self.outcome.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            self.outcome.put(outcome);
         }
     }
 }
 
 /// What came of a fiber, for who joins it.
 struct Shared<'scope, T> {
-    outcome: Arc<Outcome<T>>,
+    /// Until it is dropped.
+    outcome: Option<Arc<Outcome<T>>>,
     crew: &'scope Crew,
+}
+
+impl<T> Shared<'_, T> {
+    fn put(&self, outcome: thread::Result<T>) {
+        if let Some(shared) = &self.outcome {
+            *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        }
+    }
+
+    fn take(&self) -> Option<thread::Result<T>> {
+        self.outcome.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl<T> Drop for Shared<'_, T> {
     fn drop(&mut self) {
-        // The last one drops what nobody has asked for.
-        let Some(outcome) = Arc::get_mut(&mut self.outcome) else { return };
-        let unseen = outcome.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // The last one drops what nobody has asked for. Of two at a time one is the last.
+        let Some(outcome) = self.outcome.take().and_then(Arc::into_inner) else { return };
+        let unseen = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(Err(payload)) = unseen
             && let JoinError::Panicked(_) = ending::reason(payload)
         {
@@ -167,7 +181,7 @@ impl<'scope> Scope<'scope, '_> {
         let here = Here::expect();
         self.crew.gate.enter(&here, |state| state.left += 1);
         let outcome = Arc::new(Mutex::new(None));
-        let shared = |outcome| Shared { outcome, crew: self.crew };
+        let shared = |outcome| Shared { outcome: Some(outcome), crew: self.crew };
         let job = Job { function: Some(function), outcome: shared(Arc::clone(&outcome)), _member: Member(self.crew) };
         // SAFETY: the scope waits until the job is dropped, and with it all that it borrows; its own result borrows nothing.
         let end = unsafe { builder.spawn_unchecked(move || job.run())? };
@@ -183,8 +197,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     pub fn join(self) -> Result<T, JoinError> {
         let ScopedJoinHandle { end, shared } = self;
         end.join()?;
-        let outcome = shared.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match outcome {
+        match shared.take() {
             Some(outcome) => outcome.map_err(ending::reason),
             None => Err(JoinError::Cancelled),
         }
@@ -232,10 +245,9 @@ pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'e
         }
         result
     };
-    let panicked = crew.panicked.load(Relaxed);
     match result {
         Err(payload) => resume_unwind(payload),
-        Ok(_) if panicked => panic!("a fiber of a scope panicked"),
+        Ok(_) if crew.panicked.load(Relaxed) => panic!("a fiber of a scope panicked"),
         Ok(result) => result,
     }
 }

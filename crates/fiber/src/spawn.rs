@@ -93,6 +93,9 @@ impl Builder {
         let here = Here::expect();
         let extras = self.extras();
         // SAFETY: the caller's promise; the handle is the first.
-        unsafe { Ok(JoinHandle::new(here.spawn(extras, function)?, here.core_pointer())) }
+        let handle = unsafe { JoinHandle::new(here.spawn(extras, function)?, here.core_pointer()) };
+        // Not before the handle is there: whoever unwinds from here, as its runtime ends, is to drop it.
+        here.point();
+        Ok(handle)
     }
 }

@@ -41,6 +41,8 @@ impl Worker {
                 fiber.task.refuse_when_run();
             } else {
                 fiber.task.refuse(why);
+                // The next one that has the record has a name and a size of its own.
+                fiber.extras.take();
                 crate::join::ended(Here::expect(), fiber);
             }
         }

@@ -241,7 +241,6 @@ impl Worker {
         } else {
             self.put_up(fiber);
         }
-        self.point();
         Ok(fiber)
     }
 

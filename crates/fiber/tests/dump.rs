@@ -183,3 +183,16 @@ fn levels_and_times_are_those_of_the_feedback_queue() {
     });
     run.unwrap();
 }
+
+#[test]
+fn fibers_that_come_from_outside_meanwhile_do_not_upset_a_dump() {
+    fiber::run(|| {
+        let remote = fiber::remote();
+        let make = move || (0..3000).map(|_| remote.spawn(|| ()).unwrap()).collect::<Vec<_>>();
+        let thread = std::thread::spawn(make);
+        while !thread.is_finished() {
+            assert!(!fiber::dump().fibers.is_empty());
+        }
+        thread.join().unwrap().into_iter().for_each(|handle| handle.join().unwrap());
+    });
+}

@@ -11,8 +11,10 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use policy::Span;
+use policy::feedback::Rules;
 use rowlock_fiber as fiber;
-use rowlock_fiber::{JoinError, RunError};
+use rowlock_fiber::{Config, JoinError, RunError, Runtime};
 
 #[test]
 fn a_result_comes_out_of_join() {
@@ -130,6 +132,71 @@ fn a_scope_waits_for_its_fibers_also_when_the_runtime_ends() {
         fiber::yield_now();
     });
     assert_eq!(ended.load(Relaxed), 3);
+}
+
+/// Counts itself, as long as it is there.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Counted {
+        count.fetch_add(1, Relaxed);
+        Counted(Arc::clone(count))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+#[test]
+fn who_unwinds_while_it_makes_a_fiber_leaves_no_result_behind() {
+    let count = Arc::new(AtomicUsize::new(0));
+    // Whoever makes a fiber lets others run then.
+    let rules = Rules { running_time: Span::from_nanos(1), ..Rules::default() };
+    for _ in 0..20 {
+        let there = Arc::clone(&count);
+        let maker = move || {
+            loop {
+                let count = Arc::clone(&there);
+                fiber::spawn(move || Counted::new(&count)).detach();
+            }
+        };
+        let first = || {
+            fiber::spawn(maker).detach();
+            (0..20).for_each(|_| fiber::yield_now());
+        };
+        Runtime::new(Config { rules, ..Config::default() }).run(first).unwrap();
+        assert_eq!(count.load(Relaxed), 0);
+    }
+}
+
+thread_local! {
+    static COUNT: Arc<AtomicUsize> = Arc::default();
+}
+
+fiber::fiber_local! { static MINE: Counted = COUNT.with(Counted::new); }
+
+#[test]
+fn what_the_first_fiber_has_for_itself_is_dropped_when_it_ends() {
+    fiber::run(|| MINE.with(|_| COUNT.with(|count| assert_eq!(count.load(Relaxed), 1))));
+    COUNT.with(|count| assert_eq!(count.load(Relaxed), 0));
+}
+
+#[test]
+fn a_panic_that_nobody_asks_for_is_told_of_wherever_its_handle_is_dropped() {
+    let scope = || {
+        fiber::scope(|scope| {
+            let handle = scope.spawn(|| -> u32 { panic!("unseen") });
+            while !handle.is_finished() {
+                fiber::yield_now();
+            }
+            std::thread::scope(|threads| threads.spawn(|| drop(handle)).join()).unwrap();
+        });
+    };
+    let payload = catch_unwind(|| fiber::run(scope)).unwrap_err();
+    assert_eq!(payload.downcast_ref(), Some(&"a fiber of a scope panicked"));
 }
 
 #[test]

@@ -194,6 +194,27 @@ fn records_of_handles_that_are_dropped_outside_are_used_again() {
 }
 
 #[test]
+fn records_of_fibers_that_are_made_outside_are_used_again() {
+    for workers in [1, 2] {
+        let most = 1 << 11;
+        let runtime = Runtime::new(Config { workers, most, ..Config::default() });
+        runtime
+            .run(|| {
+                let remote = fiber::remote();
+                let thread = thread::spawn(move || {
+                    for i in 0..4 * most {
+                        // No more than a few at a time.
+                        let handle = remote.spawn(move || i).unwrap();
+                        if i % 64 > 0 { handle.detach() } else { assert_eq!(handle.join().unwrap(), i) }
+                    }
+                });
+                outlast(thread);
+            })
+            .unwrap();
+    }
+}
+
+#[test]
 fn threads_make_fibers_while_the_first_fiber_waits() {
     with_one_worker_and_with_two(|runtime| {
         let many = 500;

@@ -77,6 +77,9 @@ fn a_fiber_that_can_have_no_stack_never_runs_and_its_joiner_is_told_why() {
         told(one.join());
         told(other.join());
         assert_eq!(dropped.load(Relaxed), 2);
+        // Who has the record of either next asks for no such stack.
+        let fibers = [(); 3].map(|()| spawn(|| 7));
+        assert_eq!(fibers.map(|fiber| fiber.join().unwrap()), [7; 3]);
         // And detached ones end as well, while others go on.
         for _ in 0..10 {
             ask(Drops(dropped.clone())).detach();
