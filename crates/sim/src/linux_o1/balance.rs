@@ -181,7 +181,10 @@ impl LinuxO1 {
             if balance.failures > NICE_TRIES + 2 {
                 balance.failures = NICE_TRIES;
             }
-            balance.interval = (balance.interval + 1).min(LONGEST);
+            // It may be longer already, as doubling can go beyond.
+            if balance.interval < LONGEST {
+                balance.interval += 1;
+            }
         }
         (moved, preempts)
     }
