@@ -118,7 +118,8 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
         let looked = evidence.with_patterns(&expected.figure.job, arguments.workers, signals.cancel());
         evidence = looked.map_err(|error| Stop::Failed(error.into()))?;
         // After an interruption those that were seen are shown.
-        let _ = patterns::show(&mut histories, &evidence, &worlds, signals.cancel());
+        let measure = expected.figure.measure;
+        let _ = patterns::show(&mut histories, &evidence, measure, &worlds, signals.cancel());
     }
     let judgement = Judgement::new(paper, &expected, &evidence, &changes, &report);
     let page = report::html::render_judged(&judgement, &manifest, &histories);

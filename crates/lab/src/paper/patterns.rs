@@ -7,6 +7,7 @@ use scenario::result::{Run, World};
 use scenario::{Machine, Setting};
 
 use super::evidence::Evidence;
+use super::expected::Measure;
 use crate::states::rounds::Meetings;
 use crate::states::{Alternation, History, Transition, alternation, transition};
 use crate::world::{Failure, Worlds};
@@ -33,12 +34,13 @@ pub fn find(machine: &Machine, setting: &Setting, seed: u64, job: &str) -> Resul
 }
 
 impl Patterns {
-    fn are_there(&self) -> bool {
-        self.transition.is_some() || self.alternation.is_some()
+    /// Whether there is the one that a measure is about.
+    fn has(&self, measure: Measure) -> bool {
+        if measure.is_of_transitions() { self.transition.is_some() } else { self.alternation.is_some() }
     }
 }
 
-/// Where the run of an arm that is shown has no pattern and another repetition has, that one is shown: the run is simulated once more.
+/// Where the run of an arm that is shown has not the pattern that the measure is about and another repetition has, that one is shown: the run is simulated once more.
 ///
 /// # Errors
 ///
@@ -46,6 +48,7 @@ impl Patterns {
 pub fn show(
     histories: &mut [History],
     evidence: &Evidence<'_>,
+    measure: Measure,
     worlds: &impl Worlds,
     cancel: &AtomicBool,
 ) -> Result<(), Failure> {
@@ -53,7 +56,7 @@ pub fn show(
     for history in histories.iter_mut().filter(|history| history.world == World::Sim) {
         let Some(arm) = (0..arms).find(|arm| *evidence.factors(*arm) == history.factors) else { continue };
         let found = |(&repeat, run): (&u32, &&Run)| {
-            let found = evidence.patterns_of(arm, repeat).is_some_and(Patterns::are_there);
+            let found = evidence.patterns_of(arm, repeat).is_some_and(|found| found.has(measure));
             found.then_some(run.seed)
         };
         let mut with = evidence.runs(arm).iter().filter_map(found).peekable();
