@@ -8,6 +8,7 @@ use std::mem::{MaybeUninit, zeroed};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
+use crate::earlier::Earlier;
 use crate::reservation::{Guard, Reservation, page_size};
 
 /// A text of bounded length, which takes no memory but its own. What is too long is cut off.
@@ -48,7 +49,7 @@ impl fmt::Write for Text {
 pub type Explain = fn(address: usize, text: &mut Text) -> bool;
 
 /// Who explains faults, and what the signal did before.
-static INSTALLED: OnceLock<(Explain, libc::sigaction)> = OnceLock::new();
+static INSTALLED: OnceLock<(Explain, Earlier)> = OnceLock::new();
 
 /// From now on, a fault (SIGSEGV) that `explain` knows of ends the process by SIGABRT, after what it says was written to standard error. All other faults go
 /// where they went before. The first call counts, and further ones do nothing. A thread that has no stack left needs an [`AlternateStack`].
@@ -62,13 +63,7 @@ pub unsafe fn explain(explain: Explain) -> io::Result<()> {
     let mut first = false;
     INSTALLED.get_or_init(|| {
         first = true;
-        // SAFETY: zeros are the default action. Nothing is set here, and there is room for what is.
-        let before = unsafe {
-            let mut before = zeroed();
-            libc::sigaction(libc::SIGSEGV, std::ptr::null(), &raw mut before);
-            before
-        };
-        (explain, before)
+        (explain, Earlier::of(libc::SIGSEGV))
     });
     if !first {
         return Ok(());
@@ -89,7 +84,7 @@ pub unsafe fn explain(explain: Explain) -> io::Result<()> {
 
 /// The handler. It is async-signal-safe: no memory is allocated, no lock taken.
 unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let Some((explain, before)) = INSTALLED.get() else { return };
+    let Some((explain, earlier)) = INSTALLED.get() else { return };
     let mut text = Text::new();
     // SAFETY: the kernel has filled it in.
     let (by_kernel, address) = unsafe { ((*info).si_code > 0, (*info).si_addr().addr()) };
@@ -101,30 +96,14 @@ unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, con
             libc::abort();
         }
     }
-    match before.sa_sigaction {
-        libc::SIG_IGN if !by_kernel => (),
-        libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: the default action runs no code. A fault happens again on return; what was sent is sent again, and comes on return as well.
-            unsafe {
-                libc::signal(signal, libc::SIG_DFL);
-                if !by_kernel {
-                    libc::raise(signal);
-                }
-            }
-        }
-        other if before.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: it was the handler before, of this kind.
-            unsafe {
-                let other: unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
-                    std::mem::transmute(other);
-                other(signal, info, context);
-            }
-        }
-        other => {
-            // SAFETY: as above.
-            unsafe {
-                let other: unsafe extern "C" fn(libc::c_int) = std::mem::transmute(other);
-                other(signal);
+    // SAFETY: the kernel's.
+    let handled = unsafe { earlier.call(signal, info, context) };
+    if !handled && (by_kernel || !earlier.is_ignored()) {
+        // SAFETY: the default action runs no code. A fault happens again on return; what was sent is sent again, and comes on return as well.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            if !by_kernel {
+                libc::raise(signal);
             }
         }
     }

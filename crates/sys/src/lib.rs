@@ -4,6 +4,8 @@ pub mod block_device;
 pub mod cgroups;
 #[allow(unsafe_code)] // The C library is asked for what rustix would ask the kernel.
 pub mod cpus;
+#[allow(unsafe_code)] // A handler that somebody else has installed is called.
+mod earlier;
 #[allow(unsafe_code)] // A mapping is made, to see whether it can be.
 pub mod executable;
 #[allow(unsafe_code)] // What a signal does is set, and what runs then.
