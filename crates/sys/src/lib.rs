@@ -34,6 +34,8 @@ pub mod scheduling;
 pub mod shared_memory;
 #[allow(unsafe_code)] // Sets of signals are the C library's.
 pub mod signals;
+#[allow(unsafe_code)] // The C library starts a thread on memory that it is given, and half ends it.
+pub mod thread_block;
 pub mod traffic;
 #[allow(unsafe_code)] // The C library is told to send a part of a file to the disk.
 pub mod write_back;

@@ -1,0 +1,594 @@
+//! Thread control blocks: what a thread pointer leads to, which is a thread's own memory in the C library and all thread-local variables.
+//!
+//! Code that is interrupted anywhere, in the midst of `malloc` too, can go on later on another kernel thread only if what it knows of "its thread" goes with it.
+//! So it has a block of its own, and the thread pointer is changed along with its stack. Blocks are made by public interfaces alone: the C library starts a
+//! thread, the *donor*, on memory that it is given, and puts the block at the upper end of that. The donor then ends its kernel thread behind the C
+//! library's back. That one goes on believing that the thread is there, so the block stays initialised and listed for ever: a library that is loaded later has
+//! its static thread-local variables initialised there as well.
+//!
+//! Since a donor never ends for the C library, `__libc_single_threaded` stays false, so that `malloc` really locks. That is needed: the code of several blocks
+//! may be in the midst of `malloc` when there is but one kernel thread.
+//!
+//! What a block does not have: a kernel thread of the number that it bears. Mutexes that are robust or inherit priority cannot be used where a block is in
+//! force, since the kernel looks for the thread that owns them, and `pthread_kill` finds nobody. A program whose main thread leaves by `pthread_exit` does not end
+//! by itself any more. And the child of a `fork` has only the block in force there.
+
+use std::ffi::CStr;
+use std::io;
+use std::mem::{MaybeUninit, forget};
+use std::ops::Range;
+use std::ptr::{null_mut, with_exposed_provenance_mut};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI32, AtomicU32};
+
+use crate::reservation::{Reservation, page_size};
+
+/// A thread control block that no kernel thread has by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadBlock {
+    /// What the thread pointer is where this block is in force.
+    pub thread_pointer: usize,
+    /// The upper end of the memory below that nobody uses any more, a multiple of 16: a stack may begin here.
+    pub stack_top: usize,
+}
+
+/// Why there is no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ThreadBlockError {
+    /// Another C library may use a thread's memory when the thread has ended.
+    #[error(
+        "thread control blocks are made with the GNU C library alone; build the program for a target that ends in -gnu"
+    )]
+    CLibrary,
+    /// There is no code for its thread pointer.
+    #[error("thread control blocks are made on x86-64 and aarch64 alone, and this is another processor")]
+    Processor,
+    /// It keeps threads' states by their thread pointers.
+    #[error(
+        "the program is built with the {0} sanitizer, which does not know of thread control blocks without a thread; build it without"
+    )]
+    Sanitizer(&'static str),
+    /// The processor lacks the instruction that changes the thread pointer, or the kernel does not let programs use it.
+    #[error(
+        "a program cannot change its thread pointer here: that takes Linux 5.9 and a processor with FSGSBASE, not turned off by `nofsgsbase`"
+    )]
+    ThreadPointer,
+    /// There is less than [`minimum_stack`] says.
+    #[error(
+        "a thread control block and the stack to prepare it take {needed} bytes, and there are {given}; give it more memory"
+    )]
+    Memory {
+        /// How many bytes there were.
+        given: usize,
+        /// How many it takes.
+        needed: usize,
+    },
+    /// An error of `pthread_create`, by its number.
+    #[error("no thread could be started to make a thread control block: {}", io::Error::from_raw_os_error(*.0))]
+    Start(i32),
+    /// The C library keeps the number somewhere else, or in another way.
+    #[error(
+        "this C library does not keep a thread's number where the kernel clears it; this version of it is not supported"
+    )]
+    Number,
+}
+
+/// The first number that is no kernel thread's: there are at most 2^22 (`PID_MAX_LIMIT`). A futex has 30 bits for a thread, and memory for so many blocks would
+/// be terabytes.
+const FIRST_NUMBER: u32 = 1 << 24;
+
+/// How much of a stack it takes to prepare a block, besides the block and what the C library needs.
+const ROOM: usize = 32 << 10;
+
+/// What blocks have in common.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    /// What is to be added to a thread pointer, wrapping around, to get the address of the thread's number.
+    number: usize,
+    /// How many bytes there must be.
+    needed: usize,
+}
+
+/// Whether blocks can be made here, and if not, why.
+///
+/// # Errors
+/// The reason. It does not change while the process lives.
+pub fn is_possible() -> Result<(), ThreadBlockError> {
+    layout().map(|_| ())
+}
+
+/// How many bytes of memory [`make`] takes at least: the block, and a stack to prepare it on. That goes with the thread-local variables of the program.
+///
+/// # Errors
+/// As [`is_possible`].
+pub fn minimum_stack() -> Result<usize, ThreadBlockError> {
+    layout().map(|layout| layout.needed)
+}
+
+/// Makes a block at the upper end of this memory. `prepare(argument)` runs with its thread-local variables in force, on its memory, with all signals blocked; it
+/// must not panic. Its kernel thread has ended when this returns. One page and more of the memory are touched.
+///
+/// # Errors
+/// As [`is_possible`]; and where no thread can be started, or the memory is too little.
+///
+/// # Safety
+/// The memory is whole pages, the caller's, and writable. It stays so for as long as the process lives, and from `stack_top` on nobody uses it but through the block;
+/// with [`ThreadBlockError::Number`] that is so for all of it. `prepare` may be called with this argument on another thread.
+pub unsafe fn make(
+    memory: Range<*mut u8>,
+    prepare: unsafe extern "C" fn(*mut ()),
+    argument: *mut (),
+) -> Result<ThreadBlock, ThreadBlockError> {
+    let Layout { number, needed } = layout()?;
+    let given = memory.end.addr().saturating_sub(memory.start.addr());
+    if given < needed {
+        return Err(ThreadBlockError::Memory { given, needed });
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { donate(memory, prepare, argument, Some(number)) }.map(|(block, _)| block)
+}
+
+/// What blocks have in common, from a first one.
+fn layout() -> Result<Layout, ThreadBlockError> {
+    static LAYOUT: OnceLock<Result<Layout, ThreadBlockError>> = OnceLock::new();
+    *LAYOUT.get_or_init(|| {
+        if cfg!(not(target_env = "gnu")) {
+            return Err(ThreadBlockError::CLibrary);
+        }
+        if cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64"))) {
+            return Err(ThreadBlockError::Processor);
+        }
+        if cfg!(rowlock_tsan) {
+            return Err(ThreadBlockError::Sanitizer("thread"));
+        }
+        for (function, name) in [(c"__asan_init", "address"), (c"__tsan_init", "thread"), (c"__msan_init", "memory")] {
+            if !symbol(function).is_null() {
+                return Err(ThreadBlockError::Sanitizer(name));
+            }
+        }
+        // HWCAP2_FSGSBASE. On aarch64 every program may change it.
+        // SAFETY: a question.
+        if cfg!(target_arch = "x86_64") && unsafe { libc::getauxval(libc::AT_HWCAP2) } & 2 == 0 {
+            return Err(ThreadBlockError::ThreadPointer);
+        }
+        first()
+    })
+}
+
+/// Makes a first block, which nobody gets, and measures it.
+fn first() -> Result<Layout, ThreadBlockError> {
+    unsafe extern "C" fn nothing(_: *mut ()) {}
+    // SAFETY: a question.
+    let least = usize::try_from(unsafe { libc::sysconf(libc::_SC_THREAD_STACK_MIN) }).unwrap_or(0);
+    let mut told = least.max(ROOM).next_multiple_of(page_size());
+    loop {
+        // The C library refuses what has no room for the block, but takes what has next to none for a stack. So it is told of less than there is.
+        let out_of_memory = |why: io::Error| ThreadBlockError::Start(why.raw_os_error().unwrap_or(libc::ENOMEM));
+        let memory = Reservation::new(told + ROOM).map_err(out_of_memory)?;
+        let base = memory.base().as_ptr();
+        let memory_of_stack = base.wrapping_add(memory.length() - told)..base.wrapping_add(memory.length());
+        let end = memory_of_stack.end.addr();
+        // SAFETY: nobody else knows of the memory, which is given up below where nobody uses it.
+        match unsafe { donate(memory_of_stack, nothing, null_mut(), None) } {
+            Err(ThreadBlockError::Start(libc::EINVAL)) if told < 1 << 30 => told *= 2,
+            Err(why @ ThreadBlockError::Start(_)) => return Err(why),
+            Err(why) => {
+                forget(memory);
+                return Err(why);
+            }
+            Ok((block, number)) => {
+                forget(memory);
+                // What the C library needs besides the block is less than the least stack.
+                let needed = (end - block.stack_top + ROOM).max(least).next_multiple_of(page_size());
+                return Ok(Layout { number, needed });
+            }
+        }
+    }
+}
+
+/// What a donor is given and leaves behind.
+struct Donor {
+    prepare: unsafe extern "C" fn(*mut ()),
+    argument: *mut (),
+    /// The end of its memory.
+    end: usize,
+    /// Where its number is, from its thread pointer, if that is known.
+    number: Option<usize>,
+    block: ThreadBlock,
+    /// Where its number was found, and how often, which may be more.
+    found: [usize; 16],
+    many: usize,
+    /// Its number, once all else is written.
+    thread: AtomicI32,
+}
+
+/// Makes a block and tells where its number is, from its thread pointer.
+///
+/// # Safety
+/// As [`make`]. An error of `pthread_create` leaves the memory as it was.
+unsafe fn donate(
+    memory: Range<*mut u8>,
+    prepare: unsafe extern "C" fn(*mut ()),
+    argument: *mut (),
+    number: Option<usize>,
+) -> Result<(ThreadBlock, usize), ThreadBlockError> {
+    let mut donor = Donor {
+        prepare,
+        argument,
+        end: memory.end.addr(),
+        number,
+        block: ThreadBlock { thread_pointer: 0, stack_top: 0 },
+        found: [0; 16],
+        many: 0,
+        thread: AtomicI32::new(0),
+    };
+    let donor = &raw mut donor;
+    // SAFETY: the memory is the donor's by the caller's promise, and what the donor is given stays until it has ended.
+    unsafe { start(memory, donor)? };
+    // SAFETY: the donor writes its number last.
+    let thread = unsafe { &(*donor).thread };
+    while thread.load(Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    while exists(thread.load(Relaxed)) {
+        std::thread::yield_now();
+    }
+    // SAFETY: who wrote to it is gone.
+    let (block, found, many) = unsafe { ((*donor).block, (*donor).found, (*donor).many) };
+    // SAFETY: they lie in the block, which nobody changes.
+    let mut cleared = found.iter().take(many).filter(|&&address| unsafe { word(address).read_volatile() } == 0);
+    let (Some(&address), None, true) = (cleared.next(), cleared.next(), many <= found.len()) else {
+        return Err(ThreadBlockError::Number);
+    };
+    static NEXT: AtomicU32 = AtomicU32::new(FIRST_NUMBER);
+    // SAFETY: as above.
+    unsafe { word(address).write_volatile(NEXT.fetch_add(1, Relaxed)) };
+    // SAFETY: the block is in force nowhere.
+    unsafe { forget_cpu(block) };
+    Ok((block, address.wrapping_sub(block.thread_pointer)))
+}
+
+/// Starts a donor on this memory.
+///
+/// # Safety
+/// The memory is the donor's, and what it is given stays until it has ended.
+unsafe fn start(memory: Range<*mut u8>, donor: *mut Donor) -> Result<(), ThreadBlockError> {
+    let mut attributes = MaybeUninit::uninit();
+    let mut all = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    let mut thread = MaybeUninit::uninit();
+    let length = memory.end.addr() - memory.start.addr();
+    // The donor has the signals blocked that its maker has, and no handler of the program's shall run there.
+    // SAFETY: what is uninitialised is initialised by the first call that gets it, and there is room for a thread's name.
+    let result = unsafe {
+        let result = libc::pthread_attr_init(attributes.as_mut_ptr());
+        if result != 0 {
+            return Err(ThreadBlockError::Start(result));
+        }
+        let mut result = libc::pthread_attr_setstack(attributes.as_mut_ptr(), memory.start.cast(), length);
+        if result == 0 {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+            result = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, donor.cast());
+            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
+        }
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        result
+    };
+    if result == 0 { Ok(()) } else { Err(ThreadBlockError::Start(result)) }
+}
+
+/// What a donor does.
+extern "C" fn run(donor: *mut libc::c_void) -> *mut libc::c_void {
+    let donor = donor.cast::<Donor>();
+    let local = MaybeUninit::<u128>::uninit();
+    let stack_top = local.as_ptr().addr() & !15;
+    let thread_pointer = thread_pointer();
+    // SAFETY: the maker waits, and reads nothing until it knows the number. The words lie in this thread's stack and block.
+    unsafe {
+        ((*donor).prepare)((*donor).argument);
+        (*donor).block = ThreadBlock { thread_pointer, stack_top };
+        let thread = libc::gettid();
+        let look_at = |address: usize| {
+            if word(address).read_volatile().cast_signed() == thread {
+                if let Some(found) = (*donor).found.get_mut((*donor).many) {
+                    *found = address;
+                }
+                (*donor).many += 1;
+            }
+        };
+        match (*donor).number {
+            Some(number) => look_at(thread_pointer.wrapping_add(number)),
+            None => (stack_top..(*donor).end & !3).step_by(4).for_each(look_at),
+        }
+        (*donor).thread.store(thread, Release);
+    }
+    loop {
+        // Not `pthread_exit`, nor returning: the C library shall not know.
+        // SAFETY: nothing of the stack is needed any more, and thread-local variables are meant to stay.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+}
+
+/// The calling thread's.
+#[cfg(target_arch = "x86_64")]
+fn thread_pointer() -> usize {
+    let pointer;
+    // The first word of a block is its own address, by the processor's ABI.
+    // SAFETY: it is read.
+    unsafe { std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+    pointer
+}
+
+/// The calling thread's.
+#[cfg(target_arch = "aarch64")]
+fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: it is read.
+    unsafe { std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, nomem)) };
+    pointer
+}
+
+/// Not where blocks are made.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn thread_pointer() -> usize {
+    0
+}
+
+/// The word at this address.
+fn word(address: usize) -> *mut u32 {
+    with_exposed_provenance_mut(address)
+}
+
+/// Whether there is such a kernel thread in this process, be it a dying one.
+fn exists(thread: libc::pid_t) -> bool {
+    // SAFETY: signal 0 is none, and is not sent.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0) };
+    result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
+/// What the dynamic linker knows by this name; null if that is nothing.
+fn symbol(name: &CStr) -> *mut libc::c_void {
+    // SAFETY: the call has no preconditions; the name is a C string.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+}
+
+/// Has the C library ask the kernel what CPU a thread runs on where this block is in force, since no kernel keeps the block's number of it up to date any more.
+///
+/// # Safety
+/// The block is in force nowhere.
+unsafe fn forget_cpu(block: ThreadBlock) {
+    let size = symbol(c"__rseq_size").cast::<libc::c_uint>();
+    let offset = symbol(c"__rseq_offset").cast::<isize>();
+    // SAFETY: a C library that has the variables has them as constants of these types.
+    if size.is_null() || offset.is_null() || unsafe { size.read() } == 0 {
+        return;
+    }
+    // RSEQ_CPU_ID_REGISTRATION_FAILED. `cpu_id` is the second word of what is registered.
+    const FAILED: i32 = -2;
+    // SAFETY: as above, and the offset leads into the block.
+    unsafe { word(block.thread_pointer.wrapping_add_signed(offset.read()) + 4).write_volatile(FAILED.cast_unsigned()) };
+}
+
+#[cfg(test)]
+#[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod tests {
+    use std::arch::asm;
+    use std::cell::Cell;
+    use std::collections::BTreeSet;
+    use std::process::Command;
+
+    use super::*;
+
+    unsafe extern "C" fn nothing(_: *mut ()) {}
+
+    /// A block on memory that is never given back; none where that is not possible.
+    fn block_with(prepare: unsafe extern "C" fn(*mut ()), argument: *mut ()) -> Option<ThreadBlock> {
+        if let Err(why) = is_possible() {
+            eprintln!("not tested: {why}");
+            return None;
+        }
+        let memory = Reservation::new(minimum_stack().unwrap()).unwrap();
+        let base = memory.base().as_ptr();
+        let range = base..base.wrapping_add(memory.length());
+        forget(memory);
+        // SAFETY: the memory is nobody else's, and stays.
+        let block = unsafe { make(range.clone(), prepare, argument).unwrap() };
+        let addresses = range.start.addr()..range.end.addr();
+        assert!(addresses.contains(&block.thread_pointer) && addresses.contains(&block.stack_top));
+        assert!(block.stack_top.is_multiple_of(16));
+        Some(block)
+    }
+
+    fn block() -> Option<ThreadBlock> {
+        block_with(nothing, null_mut())
+    }
+
+    /// Calls this where the block is in force. It must not touch thread-local variables of Rust's.
+    fn within(block: ThreadBlock, call: unsafe extern "C" fn(usize) -> usize, argument: usize) -> usize {
+        let result;
+        // SAFETY: the thread pointer is another one during the call alone, which keeps the registers that are named.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            asm!(
+                "wrfsbase r12",
+                "call {call}",
+                "wrfsbase r13",
+                call = in(reg) call,
+                in("r12") block.thread_pointer,
+                in("r13") thread_pointer(),
+                in("rdi") argument,
+                lateout("rax") result,
+                clobber_abi("C"),
+            );
+        }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            asm!(
+                "msr tpidr_el0, x20",
+                "blr {call}",
+                "msr tpidr_el0, x21",
+                call = in(reg) call,
+                in("x20") block.thread_pointer,
+                in("x21") thread_pointer(),
+                inlateout("x0") argument => result,
+                clobber_abi("C"),
+            );
+        }
+        result
+    }
+
+    #[test]
+    fn blocks_differ_and_bear_numbers_of_no_thread() {
+        let Some(first) = block() else { return };
+        let blocks: Vec<ThreadBlock> = std::iter::once(first).chain((0..7).filter_map(|_| block())).collect();
+        let pointers: BTreeSet<usize> = blocks.iter().map(|block| block.thread_pointer).collect();
+        let at = layout().unwrap().number;
+        // SAFETY: there is a number in each block.
+        let number = |block: &ThreadBlock| unsafe { word(block.thread_pointer.wrapping_add(at)).read() };
+        let numbers: BTreeSet<u32> = blocks.iter().map(number).collect();
+        assert_eq!((pointers.len(), numbers.len()), (8, 8));
+        assert!(numbers.iter().all(|&number| (FIRST_NUMBER..1 << 29).contains(&number)));
+    }
+
+    thread_local! { static MARK: Cell<u32> = const { Cell::new(1) } }
+
+    #[test]
+    fn what_prepares_a_block_has_the_thread_local_variables_that_the_block_keeps() {
+        unsafe extern "C" fn prepare(mark: *mut ()) {
+            MARK.with(|own| {
+                assert_eq!(own.replace(7), 1);
+                // SAFETY: the maker waits with room for it.
+                unsafe { mark.cast::<*const Cell<u32>>().write(own) };
+            });
+        }
+        let mut mark: *const Cell<u32> = null_mut();
+        MARK.set(3);
+        if block_with(prepare, (&raw mut mark).cast()).is_none() {
+            return;
+        }
+        // SAFETY: it lies in the block, which stays.
+        assert_eq!((MARK.get(), unsafe { (*mark).get() }), (3, 7));
+        assert!(!MARK.with(|own| std::ptr::eq(own, mark)));
+    }
+
+    #[test]
+    fn signals_are_blocked_where_a_block_is_prepared_and_not_where_it_is_made() {
+        unsafe extern "C" fn prepare(blocked: *mut ()) {
+            // SAFETY: there is room.
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), blocked.cast()) };
+        }
+        let mut masks = [MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed()];
+        if block_with(prepare, masks[0].as_mut_ptr().cast()).is_none() {
+            return;
+        }
+        // SAFETY: there is room.
+        let blocked = unsafe {
+            prepare(masks[1].as_mut_ptr().cast());
+            masks.map(|mask| libc::sigismember(mask.as_ptr(), libc::SIGURG))
+        };
+        assert_eq!(blocked, [1, 0]);
+    }
+
+    /// How many kernel threads this process has.
+    fn threads() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Threads:")).unwrap();
+        line.trim().parse().unwrap()
+    }
+
+    #[test]
+    #[ignore = "started by the test below, in a process where nothing else starts threads"]
+    fn no_kernel_threads_remain_here() {
+        let before = threads();
+        for _ in 0..200 {
+            if block().is_none() {
+                return;
+            }
+        }
+        assert_eq!(threads(), before);
+    }
+
+    #[test]
+    fn no_kernel_threads_remain_of_many_blocks() {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--ignored", "--exact", "thread_block::tests::no_kernel_threads_remain_here"]);
+        let output = again.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    }
+
+    #[test]
+    fn a_recursive_mutex_that_one_block_owns_is_not_anothers() {
+        unsafe extern "C" fn try_lock(mutex: usize) -> usize {
+            // SAFETY: it is one.
+            unsafe { libc::pthread_mutex_trylock(with_exposed_provenance_mut(mutex)) as usize }
+        }
+        unsafe extern "C" fn unlock(mutex: usize) -> usize {
+            // SAFETY: as above.
+            unsafe { libc::pthread_mutex_unlock(with_exposed_provenance_mut(mutex)) as usize }
+        }
+        let (Some(one), Some(other)) = (block(), block()) else { return };
+        let mut mutex = libc::PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+        let mutex = (&raw mut mutex).expose_provenance();
+        let busy = libc::EBUSY as usize;
+        assert_eq!(within(one, try_lock, mutex), 0);
+        assert_eq!((within(other, try_lock, mutex), within(one, try_lock, mutex)), (busy, 0));
+        // SAFETY: as above.
+        assert_eq!(unsafe { try_lock(mutex) }, busy, "nor the kernel thread's");
+        assert_eq!(within(other, unlock, mutex), libc::EPERM as usize);
+        assert_eq!((within(one, unlock, mutex), within(one, unlock, mutex)), (0, 0));
+        assert_eq!((within(other, try_lock, mutex), within(other, unlock, mutex)), (0, 0));
+    }
+
+    #[test]
+    fn where_a_block_is_in_force_the_kernel_is_asked_for_the_cpu() {
+        unsafe extern "C" fn cpu(_: usize) -> usize {
+            // SAFETY: a question.
+            unsafe { libc::sched_getcpu() as usize }
+        }
+        let Some(block) = block() else { return };
+        // SAFETY: the set is this thread's own, and is put back.
+        unsafe {
+            let (mut before, mut one) = (std::mem::zeroed::<libc::cpu_set_t>(), std::mem::zeroed::<libc::cpu_set_t>());
+            let size = size_of::<libc::cpu_set_t>();
+            assert_eq!(libc::sched_getaffinity(0, size, &raw mut before), 0);
+            for number in (0..libc::CPU_SETSIZE as usize).filter(|&number| libc::CPU_ISSET(number, &before)) {
+                libc::CPU_ZERO(&mut one);
+                libc::CPU_SET(number, &mut one);
+                assert_eq!(libc::sched_setaffinity(0, size, &raw const one), 0);
+                assert_eq!(within(block, cpu, 0), number);
+            }
+            libc::sched_setaffinity(0, size, &raw const before);
+        }
+    }
+
+    #[test]
+    fn libraries_can_be_loaded_and_memory_got_where_a_block_is_in_force_and_elsewhere() {
+        unsafe extern "C" fn load(name: usize) -> usize {
+            // SAFETY: it is a C string, and the library is the C library's own. Of the memory nothing is read.
+            unsafe {
+                let memory = libc::malloc(100);
+                let library = libc::dlopen(with_exposed_provenance_mut::<libc::c_char>(name), libc::RTLD_NOW);
+                libc::free(memory);
+                usize::from(!library.is_null() && !memory.is_null())
+            }
+        }
+        let Some(block) = block() else { return };
+        assert_eq!(within(block, load, c"libresolv.so.2".as_ptr().expose_provenance()), 1);
+        // SAFETY: as above.
+        assert_eq!(unsafe { load(c"libanl.so.1".as_ptr().expose_provenance()) }, 1);
+    }
+
+    #[test]
+    fn too_little_memory_is_refused() {
+        let Ok(needed) = minimum_stack() else { return };
+        let memory = Reservation::new(page_size()).unwrap();
+        let base = memory.base().as_ptr();
+        // SAFETY: it is the caller's; nothing is started there.
+        let result = unsafe { make(base..base.wrapping_add(memory.length()), nothing, null_mut()) };
+        assert_eq!(result, Err(ThreadBlockError::Memory { given: page_size(), needed }));
+    }
+}
