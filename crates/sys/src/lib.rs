@@ -36,6 +36,8 @@ pub mod shared_memory;
 pub mod signals;
 #[allow(unsafe_code)] // The C library starts a thread on memory that it is given, and half ends it.
 pub mod thread_block;
+#[allow(unsafe_code)] // What a signal does is set, and what it has interrupted is looked at.
+pub mod tick;
 pub mod traffic;
 #[allow(unsafe_code)] // The C library is told to send a part of a file to the disk.
 pub mod write_back;

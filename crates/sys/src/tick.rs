@@ -1,0 +1,502 @@
+//! A clock's tick for a single kernel thread, which interrupts what runs there, wherever that is: a POSIX timer that sends SIGURG.
+//!
+//! SIGURG is ignored unless somebody wants it, it interrupts no system call that would not be begun again, and debuggers let it pass without stopping. It can
+//! be sent with other meanings, and goes where it went before then.
+
+use std::io;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicI32, AtomicUsize};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crate::earlier::Earlier;
+
+/// The signals that a thread has blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignalMask(u64);
+
+impl SignalMask {
+    /// The calling thread's.
+    pub fn of_this_thread() -> SignalMask {
+        let mut mask = std::mem::MaybeUninit::zeroed();
+        // SAFETY: nothing is set, and there is room for the answer; zeros are one as well.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+            SignalMask::of(mask.as_ptr())
+        }
+    }
+
+    /// That of a set, of which the kernel knows 64 bits, and the C library has room for more.
+    ///
+    /// # Safety
+    /// It points to a set.
+    unsafe fn of(set: *const libc::sigset_t) -> SignalMask {
+        // SAFETY: by the caller's promise; the C library's sets begin with the kernel's.
+        SignalMask(unsafe { set.cast::<u64>().read_unaligned() })
+    }
+}
+
+/// What a tick has interrupted.
+#[derive(Debug)]
+pub struct Interrupted {
+    context: *mut libc::ucontext_t,
+}
+
+impl Interrupted {
+    /// Where its stack ended.
+    pub fn stack_pointer(&self) -> usize {
+        self.registers().stack_pointer
+    }
+
+    /// Whether it waited at a futex, and waits again when the handler returns; or was just about to. A wait with a timeout is not begun again, but ends with `EINTR`.
+    pub fn waits_for_futex(&self) -> bool {
+        const WAITS: [i32; 4] = [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET, libc::FUTEX_LOCK_PI, libc::FUTEX_LOCK_PI2];
+        let registers = self.registers();
+        // The kernel's operations are 32 bits, of which some are flags.
+        let operation = registers.operation as i32 & libc::FUTEX_CMD_MASK;
+        registers.call == libc::SYS_futex as usize && WAITS.contains(&operation) && registers.is_at_system_call()
+    }
+
+    /// Whether it had other signals blocked than these.
+    pub fn blocks_signals_besides(&self, mask: &SignalMask) -> bool {
+        // SAFETY: the kernel has written it.
+        unsafe { SignalMask::of(&raw const (*self.context).uc_sigmask) != *mask }
+    }
+}
+
+/// What matters of the registers.
+struct Registers {
+    stack_pointer: usize,
+    instruction: usize,
+    /// If this is a system call, its number, and its second argument.
+    call: usize,
+    operation: usize,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Interrupted {
+    fn registers(&self) -> Registers {
+        // SAFETY: the kernel has written them.
+        let all = unsafe { &(*self.context).uc_mcontext.gregs };
+        let register = |which: libc::c_int| all[which as usize] as usize;
+        Registers {
+            stack_pointer: register(libc::REG_RSP),
+            instruction: register(libc::REG_RIP),
+            call: register(libc::REG_RAX),
+            operation: register(libc::REG_RSI),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Registers {
+    /// Whether the next instruction is `syscall`.
+    fn is_at_system_call(&self) -> bool {
+        let at = std::ptr::with_exposed_provenance::<u8>(self.instruction);
+        // SAFETY: it is code, which runs next. An instruction that begins with this byte has a second one.
+        unsafe { at.read() == 0x0f && at.add(1).read() == 0x05 }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+impl Interrupted {
+    fn registers(&self) -> Registers {
+        // SAFETY: the kernel has written them.
+        let all = unsafe { &(*self.context).uc_mcontext };
+        Registers {
+            stack_pointer: all.sp as usize,
+            instruction: all.pc as usize,
+            call: all.regs[8] as usize,
+            operation: all.regs[1] as usize,
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+impl Registers {
+    /// Whether the next instruction is `svc #0`.
+    fn is_at_system_call(&self) -> bool {
+        // SAFETY: it is code, which runs next.
+        unsafe { std::ptr::with_exposed_provenance::<u32>(self.instruction).read() == 0xd400_0001 }
+    }
+}
+
+/// What is known nowhere else.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+impl Interrupted {
+    fn registers(&self) -> Registers {
+        Registers { stack_pointer: 0, instruction: 0, call: 0, operation: 0 }
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+impl Registers {
+    fn is_at_system_call(&self) -> bool {
+        let _ = self.instruction;
+        false
+    }
+}
+
+/// What is done at a tick, with the word that its [`Ticker`] has. It runs on the stack of what was interrupted, may be interrupted by a further tick, and leaves
+/// `errno` as it was if it returns. It may leave the stack for another one, and return later, on any thread.
+pub type Handler = unsafe fn(word: usize, interrupted: &Interrupted);
+
+/// Who handles ticks, and what the signal did before.
+static INSTALLED: OnceLock<(Handler, Earlier)> = OnceLock::new();
+
+/// From now on, `handler` is called at each tick, with no signals blocked that were not. The first call counts, and further ones do nothing.
+///
+/// # Errors
+/// None on Linux.
+///
+/// # Safety
+/// `handler` does only what a signal handler may do, at any point of the threads that have tickers.
+pub unsafe fn handle(handler: Handler) -> io::Result<()> {
+    static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if INSTALLED.get().is_some() {
+        return Ok(());
+    }
+    // SAFETY: zeros are the default action, of which the fields that matter are written. No signals are in the set.
+    let action = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = run as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NODEFER;
+        action
+    };
+    // Before the handler, which needs it.
+    INSTALLED.get_or_init(|| (handler, Earlier::of(libc::SIGURG)));
+    // SAFETY: the handler does what a handler may, by the caller's promise.
+    if unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// What the kernel says of a signal that a timer has sent.
+#[repr(C)]
+struct TimerSignal {
+    /// Number, error and code, with room behind them as their type says.
+    head: [libc::c_int; 4],
+    timer: libc::c_int,
+    overrun: libc::c_int,
+    value: libc::sigval,
+}
+
+/// The signal's handler. It is async-signal-safe: no memory is allocated, no lock taken, and `errno` is left alone. Where it comes back from a ticker's handler
+/// it does nothing more, as that may be on another thread.
+unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let Some((handler, earlier)) = INSTALLED.get() else { return };
+    // SAFETY: the kernel has filled it in, for a timer if it says so.
+    let word = unsafe {
+        if (*info).si_code == libc::SI_TIMER {
+            let of_timer = &*info.cast::<TimerSignal>();
+            word_of(of_timer.timer, of_timer.value.sival_ptr.addr())
+        } else {
+            None
+        }
+    };
+    // SAFETY: the handler may be called at any point, by the promise to `handle`, and the other one as it would be.
+    unsafe {
+        match word {
+            Some(word) => handler(word, &Interrupted { context: context.cast() }),
+            None => {
+                earlier.call(signal, info, context);
+            }
+        }
+    }
+}
+
+/// A timer, and its ticker's word.
+struct Slot {
+    timer: AtomicI32,
+    word: AtomicUsize,
+}
+
+/// In place of a timer, whose numbers are not negative: none.
+const FREE: i32 = -1;
+/// As above: one that is not there yet.
+const TAKEN: i32 = -2;
+
+/// By these a timer of ours is told from others, which may send what they like.
+static SLOTS: [Slot; 1024] = [const { Slot { timer: AtomicI32::new(FREE), word: AtomicUsize::new(0) } }; 1024];
+
+/// The word of a timer, if it is one of ours.
+fn word_of(timer: i32, slot: usize) -> Option<usize> {
+    let slot = SLOTS.get(slot)?;
+    // The slot may become another timer's meanwhile.
+    let is_same = || slot.timer.load(Acquire) == timer;
+    let word = is_same().then(|| slot.word.load(Acquire))?;
+    is_same().then_some(word)
+}
+
+/// A timer that interrupts the kernel thread that has made it. It may be set from any thread.
+///
+/// When it has been dropped, a last tick may still be under way on that thread, or begin: what the word leads to must be there until the thread is past it.
+#[derive(Debug)]
+pub struct Ticker {
+    timer: i32,
+    slot: usize,
+}
+
+impl Ticker {
+    /// One for the calling thread, which is not set yet. The [handler](handle) gets the word.
+    ///
+    /// # Errors
+    /// The kernel's, when there are as many timers, or signals under way, as there may be; and `EAGAIN` when there are 1024 tickers.
+    pub fn for_this_thread(word: usize) -> io::Result<Ticker> {
+        let take = |slot: &Slot| slot.timer.compare_exchange(FREE, TAKEN, AcqRel, Acquire).is_ok();
+        let slot = SLOTS.iter().position(take).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))?;
+        let mut timer = 0;
+        // The kernel's own call, since the C library's names of timers are not the kernel's.
+        // SAFETY: zeros are one, of which the fields that matter are written; there is room for the timer's number.
+        let result = unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_value.sival_ptr = std::ptr::without_provenance_mut(slot);
+            event.sigev_signo = libc::SIGURG;
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_notify_thread_id = libc::gettid();
+            libc::syscall(libc::SYS_timer_create, libc::CLOCK_MONOTONIC, &raw const event, &raw mut timer)
+        };
+        if result != 0 {
+            let why = io::Error::last_os_error();
+            SLOTS[slot].timer.store(FREE, Release);
+            return Err(why);
+        }
+        SLOTS[slot].word.store(word, Release);
+        SLOTS[slot].timer.store(timer, Release);
+        Ok(Ticker { timer, slot })
+    }
+
+    /// Ticks after `first`, or at once if that is zero, and then each `interval`, or no more if that is zero. It may be called in a signal's handler, and leaves
+    /// `errno` as it was.
+    pub fn every(&self, first: Duration, interval: Duration) {
+        self.set(first.max(Duration::from_nanos(1)), interval);
+    }
+
+    /// Ticks no more. As [`every`](Ticker::every) otherwise.
+    pub fn stop(&self) {
+        self.set(Duration::ZERO, Duration::ZERO);
+    }
+
+    fn set(&self, first: Duration, interval: Duration) {
+        let time = |time: Duration| libc::timespec {
+            // The kernel knows no times beyond.
+            tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        let times = libc::itimerspec { it_interval: time(interval), it_value: time(first) };
+        // It cannot fail: the timer is there, and the times are times. So `errno` is not set.
+        // SAFETY: the times are read.
+        unsafe { libc::syscall(libc::SYS_timer_settime, self.timer, 0, &raw const times, std::ptr::null_mut::<u8>()) };
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        // SAFETY: the timer is this one's own. It cannot fail.
+        unsafe { libc::syscall(libc::SYS_timer_delete, self.timer) };
+        SLOTS[self.slot].timer.store(FREE, Release);
+    }
+}
+
+#[cfg(test)]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tests {
+    use std::hint::spin_loop;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::thread;
+
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// What the handler has seen on a thread.
+    #[derive(Default)]
+    struct Seen {
+        ticks: AtomicUsize,
+        waits: AtomicUsize,
+        masks: AtomicUsize,
+        stack_pointer: AtomicUsize,
+        /// The mask that is expected, if one is.
+        mask: OnceLock<SignalMask>,
+    }
+
+    unsafe fn see(word: usize, interrupted: &Interrupted) {
+        // SAFETY: the words of these tests are such addresses, of what stays for ever.
+        let seen = unsafe { &*std::ptr::with_exposed_provenance::<Seen>(word) };
+        seen.waits.fetch_add(usize::from(interrupted.waits_for_futex()), SeqCst);
+        let differs = seen.mask.get().is_some_and(|mask| interrupted.blocks_signals_besides(mask));
+        seen.masks.fetch_add(usize::from(differs), SeqCst);
+        seen.stack_pointer.store(interrupted.stack_pointer(), SeqCst);
+        seen.ticks.fetch_add(1, SeqCst);
+    }
+
+    static FOREIGN: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn foreign(signal: libc::c_int) {
+        assert_eq!(signal, libc::SIGURG);
+        FOREIGN.fetch_add(1, SeqCst);
+    }
+
+    /// A ticker for this thread, and what the handler sees. The handler is installed after one that is not ours.
+    fn ticker() -> (Ticker, &'static Seen) {
+        static ONCE: OnceLock<()> = OnceLock::new();
+        ONCE.get_or_init(|| {
+            // SAFETY: both handlers do nothing but count.
+            unsafe {
+                libc::signal(libc::SIGURG, foreign as *const () as usize);
+                handle(see).unwrap();
+            }
+        });
+        let seen = Box::leak(Box::<Seen>::default());
+        (Ticker::for_this_thread((&raw const *seen).expose_provenance()).unwrap(), seen)
+    }
+
+    /// Computes until there have been so many ticks.
+    fn compute_until(seen: &Seen, ticks: usize) {
+        while seen.ticks.load(SeqCst) < ticks {
+            spin_loop();
+        }
+    }
+
+    #[test]
+    fn code_that_computes_is_interrupted_on_its_stack_and_waits_for_nothing() {
+        let (ticker, seen) = ticker();
+        let local = 0_u8;
+        ticker.every(Duration::ZERO, MILLISECOND);
+        compute_until(seen, 3);
+        ticker.stop();
+        assert_eq!(seen.waits.load(SeqCst), 0);
+        let distance = (&raw const local).addr().abs_diff(seen.stack_pointer.load(SeqCst));
+        assert!(distance < 64 << 10, "{distance}");
+    }
+
+    #[test]
+    fn a_ticker_ticks_for_its_own_thread_whoever_sets_it() {
+        let (ticker, seen) = ticker();
+        let local = 0_u8;
+        thread::scope(|scope| {
+            scope.spawn(|| ticker.every(MILLISECOND, MILLISECOND));
+        });
+        compute_until(seen, 1);
+        assert!((&raw const local).addr().abs_diff(seen.stack_pointer.load(SeqCst)) < 64 << 10);
+    }
+
+    #[test]
+    fn a_ticker_that_was_stopped_ticks_no_more() {
+        let (ticker, seen) = ticker();
+        ticker.every(MILLISECOND, MILLISECOND);
+        compute_until(seen, 1);
+        ticker.stop();
+        // What was under way comes at the latest on return from a call.
+        thread::yield_now();
+        let ticks = seen.ticks.load(SeqCst);
+        thread::sleep(20 * MILLISECOND);
+        assert_eq!(seen.ticks.load(SeqCst), ticks);
+        ticker.every(MILLISECOND, Duration::ZERO);
+        compute_until(seen, ticks + 1);
+        thread::sleep(20 * MILLISECOND);
+        assert_eq!(seen.ticks.load(SeqCst), ticks + 1, "once");
+    }
+
+    #[test]
+    fn a_wait_at_a_futex_is_seen_and_goes_on() {
+        let is_over = AtomicI32::new(0);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (ticker, seen) = ticker();
+                ticker.every(MILLISECOND, MILLISECOND);
+                sender.send(seen).unwrap();
+                let mut returns = 0;
+                while is_over.load(SeqCst) == 0 {
+                    let none = std::ptr::null::<libc::timespec>();
+                    let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+                    // SAFETY: the word is there.
+                    let result = unsafe { libc::syscall(libc::SYS_futex, &raw const is_over, wait, 0, none) };
+                    assert!(result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN));
+                    returns += 1;
+                }
+                assert!(returns <= 1, "it goes on by itself");
+            });
+            let seen = receiver.recv().unwrap();
+            while seen.waits.load(SeqCst) < 3 {
+                thread::sleep(MILLISECOND);
+            }
+            is_over.store(1, SeqCst);
+            // SAFETY: the word is there.
+            unsafe {
+                libc::syscall(libc::SYS_futex, &raw const is_over, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+            }
+        });
+    }
+
+    #[test]
+    fn other_waits_are_none_at_a_futex() {
+        let (ticker, seen) = ticker();
+        ticker.every(MILLISECOND, MILLISECOND);
+        while seen.ticks.load(SeqCst) < 3 {
+            // SAFETY: no descriptors are looked at.
+            unsafe { libc::poll(std::ptr::null_mut(), 0, 5) };
+        }
+        assert_eq!(seen.waits.load(SeqCst), 0);
+    }
+
+    /// What another thread blocks is nothing to the others.
+    #[test]
+    fn blocked_signals_are_seen() {
+        thread::spawn(|| {
+            let (ticker, seen) = ticker();
+            seen.mask.set(SignalMask::of_this_thread()).unwrap();
+            ticker.every(MILLISECOND, MILLISECOND);
+            compute_until(seen, 3);
+            assert_eq!(seen.masks.load(SeqCst), 0);
+            // SAFETY: the set is written before it is read.
+            unsafe {
+                let mut set = std::mem::zeroed();
+                libc::sigemptyset(&raw mut set);
+                libc::sigaddset(&raw mut set, libc::SIGUSR1);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            }
+            let ticks = seen.ticks.load(SeqCst);
+            compute_until(seen, ticks + 3);
+            assert!(seen.masks.load(SeqCst) > 0);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn signals_that_are_no_ticks_go_where_they_went_before() {
+        let (_ticker, seen) = ticker();
+        let before = FOREIGN.load(SeqCst);
+        // SAFETY: it is handled by now.
+        unsafe { libc::raise(libc::SIGURG) };
+        assert_eq!((FOREIGN.load(SeqCst) - before, seen.ticks.load(SeqCst)), (1, 0));
+    }
+
+    #[test]
+    fn timers_that_are_not_ours_are_told_from_ours() {
+        let (ticker, _) = ticker();
+        assert!(word_of(ticker.timer, ticker.slot).is_some());
+        assert_eq!(word_of(ticker.timer + 1, ticker.slot), None);
+        assert_eq!(word_of(ticker.timer, SLOTS.len()), None);
+        let (timer, slot) = (ticker.timer, ticker.slot);
+        drop(ticker);
+        assert_eq!(word_of(timer, slot), None);
+    }
+
+    #[test]
+    fn errno_is_left_alone() {
+        let (ticker, seen) = ticker();
+        // SAFETY: this thread's own.
+        unsafe { *libc::__errno_location() = 77 };
+        ticker.every(Duration::MAX, Duration::MAX);
+        ticker.every(MILLISECOND, MILLISECOND);
+        compute_until(seen, 1);
+        ticker.stop();
+        // SAFETY: as above.
+        assert_eq!(unsafe { *libc::__errno_location() }, 77);
+    }
+}
