@@ -3,12 +3,35 @@
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{Context, announce, as_if_called_from, fresh, leave, switch, ticks};
+pub(crate) use x86_64::{
+    announce, as_if_called_from, fresh, leave, leave_block, switch, switch_block, thread_pointer, ticks,
+};
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{Context, announce, as_if_called_from, fresh, leave, switch, ticks};
+pub(crate) use aarch64::{
+    announce, as_if_called_from, fresh, leave, leave_block, switch, switch_block, thread_pointer, ticks,
+};
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("rowlock-fiber switches stacks on x86-64 and aarch64 only: another processor needs a file in src/arch");
+
+/// Where a stack was left: its lowest word in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Context(*mut u8);
+
+impl Context {
+    /// No stack's.
+    pub(crate) const NONE: Context = Context(std::ptr::null_mut());
+}
+
+/// What a stack begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entrance {
+    /// [Fibers](crate::start::begin).
+    Fiber,
+    /// The choice of who runs after a [tick](crate::preempt).
+    Deputy,
+}

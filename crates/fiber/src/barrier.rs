@@ -100,7 +100,10 @@ impl Barrier {
 
     #[track_caller]
     fn outlast(&self, deadline: Option<Instant>) -> Result<BarrierWaitResult, TimedOut> {
-        let here = Here::expect();
+        Here::enter(|here| self.outlast_in(here, deadline))
+    }
+
+    fn outlast_in(&self, here: Here, deadline: Option<Instant>) -> Result<BarrierWaitResult, TimedOut> {
         here.point();
         let me = here.current();
         let is_leader = self.gate.enter(&here, |state| {

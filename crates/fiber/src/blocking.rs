@@ -23,15 +23,14 @@ use crate::worker::Here;
 /// assert_eq!(answer, "from another kernel thread");
 /// ```
 pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -> T {
-    let Some(here) = Here::get() else { return function() };
-    if here.outside.is_out_of_reach(&here) {
+    let is_out_of_reach = |here: Here| here.outside.is_out_of_reach(&here) || here.outside.reactor().is_err();
+    if Here::visit(|here| here.is_none_or(is_out_of_reach)) {
         return function();
     }
-    let Ok(reactor) = here.outside.reactor() else { return function() };
     let outcome = Arc::new(Mutex::new(None));
     let mut refused: Option<Job> = None;
     let theirs = Arc::clone(&outcome);
-    let called = here.outside.calls.call(here, reactor.bell(), |answer| {
+    let submit = |answer| {
         // The answer is dropped behind the result, whatever happens.
         let job = Box::new(move || {
             let _answer = answer;
@@ -40,6 +39,10 @@ pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static
         });
         refused = pool::submit(job).err();
         refused.is_none()
+    };
+    let called = Here::enter(|here| match here.outside.reactor() {
+        Ok(reactor) => here.outside.calls.call(here, reactor.bell(), submit),
+        Err(_) => unreachable!("there is one, which stays"),
     });
     if let Some(job) = refused {
         debug_assert!(!called);

@@ -174,7 +174,11 @@ impl<T> Channel<T> {
     #[inline]
     #[track_caller]
     fn send(&self, value: T, patience: Patience) -> Result<(), (Unsent, T)> {
-        let here = Here::expect();
+        Here::enter(|here| self.send_in(here, value, patience))
+    }
+
+    #[inline(always)]
+    fn send_in(&self, here: Here, value: T, patience: Patience) -> Result<(), (Unsent, T)> {
         here.point();
         let me = here.current();
         let sent = self.gate.enter(&here, |state| {
@@ -217,7 +221,11 @@ impl<T> Channel<T> {
     #[inline]
     #[track_caller]
     fn receive(&self, patience: Patience) -> Result<T, TryRecvError> {
-        let here = Here::expect();
+        Here::enter(|here| self.receive_in(here, patience))
+    }
+
+    #[inline(always)]
+    fn receive_in(&self, here: Here, patience: Patience) -> Result<T, TryRecvError> {
         here.point();
         let me = here.current();
         let received = self.gate.enter(&here, |state| match state.receive(&here) {
@@ -242,13 +250,15 @@ impl<T> Channel<T> {
 
     /// The gate of who drops the last of an end, where those who wait at the other can be told.
     fn tell(&self, how: impl FnOnce(&mut State<T>, &Here)) {
-        if let Some(here) = Here::get().filter(|here| self.gate.is_home(here)) {
-            self.gate.enter(&here, |state| how(state, &here));
-        }
+        Here::visit(|here| {
+            if let Some(here) = here.filter(|here| self.gate.is_home(here)) {
+                self.gate.enter(&here, |state| how(state, &here));
+            }
+        });
     }
 
     fn len(&self) -> usize {
-        self.gate.enter(&Here::expect(), |state| state.buffer.len())
+        Here::enter(|here| self.gate.enter(&here, |state| state.buffer.len()))
     }
 }
 

@@ -142,31 +142,34 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         deadline: Option<Instant>,
     ) -> (MutexGuard<'a, T>, Result<(), TimedOut>) {
-        let here = Here::expect();
-        let me = here.current();
-        self.0.0.enter(&here, |waiting| waiting.push(me));
-        let (guard, woken) = guard.unlocked(here, || here.block(&self.0, deadline));
-        (guard, if woken == Woken::TimedOut { Err(TimedOut) } else { Ok(()) })
+        Here::enter(|here| {
+            let me = here.current();
+            self.0.0.enter(&here, |waiting| waiting.push(me));
+            let (guard, woken) = guard.unlocked(here, || here.block(&self.0, deadline));
+            (guard, if woken == Woken::TimedOut { Err(TimedOut) } else { Ok(()) })
+        })
     }
 
     /// Wakes the fiber that has waited for longest, if there is one.
     #[inline]
     #[track_caller]
     pub fn notify_one(&self) {
-        let here = Here::expect();
-        if let Some(fiber) = self.0.0.enter(&here, Queue::pop) {
-            here.wake(fiber, Woken::Called);
-        }
+        Here::enter(|here| {
+            if let Some(fiber) = self.0.0.enter(&here, Queue::pop) {
+                here.wake(fiber, Woken::Called);
+            }
+        });
     }
 
     /// Wakes all that wait at this moment, in the order in which they came.
     #[track_caller]
     pub fn notify_all(&self) {
-        let here = Here::expect();
-        self.0.0.enter(&here, |waiting| {
-            while let Some(fiber) = waiting.pop() {
-                here.wake(fiber, Woken::Called);
-            }
+        Here::enter(|here| {
+            self.0.0.enter(&here, |waiting| {
+                while let Some(fiber) = waiting.pop() {
+                    here.wake(fiber, Woken::Called);
+                }
+            });
         });
     }
 }

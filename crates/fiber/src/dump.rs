@@ -227,12 +227,16 @@ pub fn dump() -> Dump {
 /// Has a name of its own so that backtraces can be cut there.
 #[inline(never)]
 fn all_fibers_as_they_are() -> Vec<Seen> {
-    let here = Here::expect();
+    Here::enter(|here| all_of(&here))
+}
+
+#[inline(never)]
+fn all_of(here: &Worker) -> Vec<Seen> {
     here.read_clock(Some(here.current()));
     // Of another worker's fibers nothing can be read while that may run them. First what it does, then where: see `Watched`.
     let started = |fiber: Fiber| !matches!(fiber.state.get(), State::Free | State::Unstarted | State::Ended);
     let mine =
         |fiber: &Fiber| here.is_alone() || started(*fiber) && here.is_home_of(*fiber) && !join::has_ended(*fiber);
     let fibers = here.core().records.all().filter(mine);
-    fibers.filter_map(|fiber| Seen::of(&here, fiber, false, Backtrace::force_capture)).collect()
+    fibers.filter_map(|fiber| Seen::of(here, fiber, false, Backtrace::force_capture)).collect()
 }

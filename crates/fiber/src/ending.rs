@@ -11,6 +11,8 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use std::time::{Duration, Instant};
+
 use policy::ThreadId;
 
 use crate::error::{JoinError, StackError};
@@ -42,7 +44,7 @@ pub(crate) fn unwind() -> ! {
 /// The same, where that can be.
 #[cold]
 pub(crate) fn unwind_unless_panicking(here: &Worker) {
-    if !here.unwinding.is_panicking() {
+    if !here.is_panicking() {
         unwind();
     }
 }
@@ -54,7 +56,7 @@ pub(crate) fn unwind_unless_panicking(here: &Worker) {
 /// Where no runtime runs.
 #[track_caller]
 pub fn exit() -> ! {
-    Here::expect();
+    Here::enter(|_| ());
     resume_unwind(Box::new(Exited))
 }
 
@@ -75,6 +77,9 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> JoinError {
 
 /// How often those that are left are told, when they come back or make others.
 const PATIENCE: usize = 64;
+
+/// For so long fibers that can be interrupted anywhere have time to come to a point; then they [go on elsewhere](crate::preempt::exile).
+const GRACE: Duration = Duration::from_millis(100);
 
 /// How many turns fibers are given to end, each time.
 const TURNS: usize = 1 << 12;
@@ -196,7 +201,7 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
     if left > 0 {
         let _ = writeln!(
             std::io::stderr(),
-            "rowlock_fiber: {left} fibers did not end with their runtime, since they wait in the middle of a panic, or again and again{}; their stacks stay",
+            "rowlock_fiber: {left} fibers did not end with their runtime, since they wait in the middle of a panic, or again and again, or come to no point{}; their stacks stay",
             if CAN_UNWIND { "" } else { ", or since panics abort" }
         );
     }
@@ -206,6 +211,7 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
 /// The part that each worker has in this.
 pub(crate) fn end_own(worker: &Worker) -> usize {
     worker.outside.ends();
+    let began = Instant::now();
     loop {
         let mut any = false;
         for fiber in worker.core().records.all() {
@@ -218,6 +224,9 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
         }
         for _ in 0..TURNS {
             worker.yield_now();
+            if worker.has_guests() && began.elapsed() > GRACE {
+                worker.preemption.exiles();
+            }
             if worker.ready(|ready| ready.waiting()) == 0 && worker.core().fresh.many() == 0 && !worker.mail().any() {
                 break;
             }

@@ -2,6 +2,8 @@
 
 use std::any::Any;
 
+pub use sys::thread_block::ThreadBlockError;
+
 use crate::deadlock::Deadlock;
 
 /// Why there is no new fiber.
@@ -31,6 +33,24 @@ pub enum SpawnError {
     /// The runtime is over.
     #[error("the runtime is over, so there will be no more fibers in it")]
     Over,
+    /// It was to be [preemptible](crate::Builder::preemptible), and cannot be here.
+    #[error(transparent)]
+    Preemption(#[from] PreemptionError),
+}
+
+/// Why a fiber cannot be interrupted anywhere.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PreemptionError {
+    /// There are no thread control blocks for fibers.
+    #[error("fibers cannot be preemptible here: {0}")]
+    Block(#[from] ThreadBlockError),
+    /// The kernel gives no timer.
+    #[error("no timer to interrupt fibers by: {0}")]
+    Timer(#[source] std::io::Error),
+    /// There is no stack for what runs when a fiber was interrupted.
+    #[error("no memory to interrupt fibers: {0}")]
+    Stack(#[source] Box<StackError>),
 }
 
 /// Why there is no stack for a fiber.
@@ -54,6 +74,9 @@ pub enum StackError {
     /// The kernel gives no more memory.
     #[error("no memory for a stack: {0}")]
     Memory(#[source] std::io::Error),
+    /// It was to be preemptible, and that cannot be.
+    #[error(transparent)]
+    Preemption(#[from] PreemptionError),
 }
 
 /// Why a runtime's first fiber has no result.

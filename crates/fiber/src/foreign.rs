@@ -22,7 +22,7 @@ impl Id {
 /// The fiber that asks; none on a thread that runs no fibers.
 #[inline(always)]
 pub fn current() -> Option<Id> {
-    Here::get().map(|here| Id::of(here.current()))
+    Here::visit(|here| here.map(|here| Id::of(here.current())))
 }
 
 /// The fiber of a handle.

@@ -14,7 +14,7 @@ use crate::lock::Lock;
 use crate::mutex::Mutex;
 use crate::rwlock::RwLock;
 use crate::share::SharedLock;
-use crate::worker::{Here, Worker};
+use crate::worker::Here;
 
 /// A lock that lets one in at a time, and is told when whoever is inside panics.
 ///
@@ -177,17 +177,17 @@ impl<L: Exclude, T: ?Sized> Guarded<L, T> {
     #[inline(always)]
     pub(crate) fn exclusive(&self, here: Here) -> Exclusive<'_, L, T> {
         self.lock.lock(here);
-        Exclusive::new(self, &here)
+        Exclusive::new(self, here)
     }
 
     pub(crate) fn exclusive_until(&self, here: Here, deadline: Instant) -> Result<Exclusive<'_, L, T>, TimedOut> {
         self.lock.lock_until(here, deadline)?;
-        Ok(Exclusive::new(self, &here))
+        Ok(Exclusive::new(self, here))
     }
 
     #[inline]
     pub(crate) fn try_exclusive(&self, here: Here) -> Option<Exclusive<'_, L, T>> {
-        self.lock.try_lock(here).then(|| Exclusive::new(self, &here))
+        self.lock.try_lock(here).then(|| Exclusive::new(self, here))
     }
 
     /// An error where it is poisoned.
@@ -229,8 +229,11 @@ unsafe impl<L: Exclude + Sync, T: ?Sized + Sync> Sync for Exclusive<'_, L, T> {}
 
 impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
     #[inline(always)]
-    fn new(guarded: &'a Guarded<L, T>, here: &Worker) -> Exclusive<'a, L, T> {
-        Exclusive { guarded, panicking: here.unwinding.is_panicking(), on_this_thread: PhantomData }
+    fn new(guarded: &'a Guarded<L, T>, here: Here) -> Exclusive<'a, L, T> {
+        if here.is_guest() {
+            here.locks(1);
+        }
+        Exclusive { guarded, panicking: here.is_panicking(), on_this_thread: PhantomData }
     }
 
     pub(crate) fn guarded(&self) -> &'a Guarded<L, T> {
@@ -259,12 +262,17 @@ impl<L: Exclude, T: ?Sized> DerefMut for Exclusive<'_, L, T> {
 impl<L: Exclude, T: ?Sized> Drop for Exclusive<'_, L, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        let Some(here) = Here::get() else { return };
-        if here.unwinding.is_panicking() && !self.panicking {
-            self.guarded.lock.poison();
-        }
-        // SAFETY: the guard was made by a lock that succeeded, on the kernel thread that it never left, and is dropped once.
-        unsafe { self.guarded.lock.unlock(here) };
+        Here::visit(|here| {
+            let Some(here) = here else { return };
+            if here.is_panicking() && !self.panicking {
+                self.guarded.lock.poison();
+            }
+            // SAFETY: the guard was made by a lock that succeeded, on the kernel thread that it never left, and is dropped once.
+            unsafe { self.guarded.lock.unlock(here) };
+            if here.is_guest() {
+                here.locks(-1);
+            }
+        });
     }
 }
 
@@ -290,8 +298,10 @@ impl<L: Share, T: ?Sized> Deref for Shared<'_, L, T> {
 impl<L: Share, T: ?Sized> Drop for Shared<'_, L, T> {
     #[inline]
     fn drop(&mut self) {
-        let Some(here) = Here::get() else { return };
-        // SAFETY: the guard was made by a share that succeeded, on the kernel thread that it never left, and is dropped once.
-        unsafe { self.guarded.lock.unshare(here) };
+        Here::visit(|here| {
+            let Some(here) = here else { return };
+            // SAFETY: the guard was made by a share that succeeded, on the kernel thread that it never left, and is dropped once.
+            unsafe { self.guarded.lock.unshare(here) };
+        });
     }
 }

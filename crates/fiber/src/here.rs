@@ -1,10 +1,15 @@
-//! The worker that a fiber runs on.
+//! The worker that a fiber runs on, and how a fiber comes to it.
+//!
+//! Whatever the library does for a fiber happens *inside*: between the call of [`Here::enter`] or [`Here::visit`] and its return. A fiber that is not
+//! preemptible finds its worker in a thread-local, and there is nothing else to it. One that is has thread-locals of its own, in which the worker is only
+//! while the fiber is inside: so nothing has to be asked on the way of the others. See [`guest`](crate::guest).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
+use crate::guest::{self, Inside};
 use crate::worker::Worker;
 
 thread_local! {
@@ -14,16 +19,57 @@ thread_local! {
 
 /// The worker that runs the fiber that asks. Not to be kept beyond what that fiber does.
 #[derive(Clone, Copy)]
-pub(crate) struct Here(NonNull<Worker>, PhantomData<*const ()>);
+pub(crate) struct Here {
+    worker: NonNull<Worker>,
+    /// Whether it is known that a preemptible fiber has entered.
+    is_guest: bool,
+    on_this_thread: PhantomData<*const ()>,
+}
 
 impl Here {
-    /// None on a kernel thread that is no worker.
+    /// # Safety
+    /// It is the worker of this kernel thread.
     #[inline(always)]
-    pub(crate) fn get() -> Option<Here> {
-        HERE.get().map(|worker| Here(worker, PhantomData))
+    pub(crate) unsafe fn of(worker: NonNull<Worker>, is_guest: bool) -> Here {
+        Here { worker, is_guest, on_this_thread: PhantomData }
     }
 
-    /// For what only fibers can do.
+    /// Does something inside, for what only fibers can do. Code of who uses the crate is not to be called there, as it would not be interrupted.
+    ///
+    /// # Panics
+    /// Where no runtime runs.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn enter<R>(then: impl FnOnce(Here) -> R) -> R {
+        match Here::get() {
+            Some(here) => then(here),
+            None => match guest::enter() {
+                Some(inside) => as_guest(inside, then),
+                None => not_here(),
+            },
+        }
+    }
+
+    /// The same for what others may do as well: there is no worker then.
+    #[inline(always)]
+    pub(crate) fn visit<R>(then: impl FnOnce(Option<Here>) -> R) -> R {
+        match Here::get() {
+            Some(here) => then(Some(here)),
+            None => match guest::visit() {
+                Some(inside) => as_guest(inside, |here| then(Some(here))),
+                None => then(None),
+            },
+        }
+    }
+
+    /// The worker, inside. None on a kernel thread that is no worker.
+    #[inline(always)]
+    pub(crate) fn get() -> Option<Here> {
+        // SAFETY: that is what it says.
+        HERE.get().map(|worker| unsafe { Here::of(worker, false) })
+    }
+
+    /// The worker, inside.
     ///
     /// # Panics
     /// Where no runtime runs.
@@ -36,9 +82,36 @@ impl Here {
         }
     }
 
-    pub(crate) fn pointer(self) -> NonNull<Worker> {
-        self.0
+    /// The worker for a fiber that begins, which is inside.
+    #[inline(always)]
+    pub(crate) fn begin() -> Here {
+        match Here::get().or_else(guest::begin) {
+            Some(here) => here,
+            None => not_here(),
+        }
     }
+
+    /// The worker for who only looks, from a signal's handler say, inside or not.
+    #[cold]
+    pub(crate) fn look() -> Option<Here> {
+        Here::get().or_else(guest::look)
+    }
+
+    pub(crate) fn pointer(self) -> NonNull<Worker> {
+        self.worker
+    }
+
+    /// Whether a preemptible fiber has entered, as far as that is known: for whom the way of the others must not ask.
+    #[inline(always)]
+    pub(crate) fn is_guest(self) -> bool {
+        self.is_guest
+    }
+}
+
+/// Does something for a preemptible fiber, which has come inside.
+#[inline(never)]
+fn as_guest<R>(inside: Inside, then: impl FnOnce(Here) -> R) -> R {
+    then(inside.here())
 }
 
 #[cold]
@@ -54,6 +127,6 @@ impl Deref for Here {
     #[inline(always)]
     fn deref(&self) -> &Worker {
         // SAFETY: a worker outlives the fibers that it runs, and one of them asks.
-        unsafe { self.0.as_ref() }
+        unsafe { self.worker.as_ref() }
     }
 }

@@ -219,6 +219,7 @@ impl Worker {
         {
             mail.has_bell(reactor.bell());
         }
+        self.is_asleep(true);
         if mail.lie_down(how, awake) {
             match how {
                 Sleep::AtDescriptors => self.outside.sleep(self, until, || !mail.lies(how)),
@@ -226,5 +227,6 @@ impl Worker {
             }
             mail.get_up(how);
         }
+        self.is_asleep(false);
     }
 }

@@ -134,13 +134,14 @@ impl<T> JoinHandle<T> {
     /// one's end: the handle is gone then, and the fiber detached.
     #[inline(always)]
     pub fn join(self) -> Result<T, JoinError> {
-        let Some(here) = self.inside() else { return self.join_from_outside() };
-        outlast(&here, self.fiber)?;
+        let outlasted = Here::visit(|here| self.inside(here).map(|here| outlast(&here, self.fiber)));
+        let Some(outlasted) = outlasted else { return self.join_from_outside() };
+        outlasted?;
         let fiber = self.fiber;
         std::mem::forget(self);
         // SAFETY: it has ended, and this was its only handle, for this type.
         let outcome = unsafe { fiber.task.take::<T>() };
-        here.release(fiber);
+        Here::visit(|here| here.map(|here| here.release(fiber)));
         result(outcome)
     }
 
@@ -163,8 +164,8 @@ impl<T> JoinHandle<T> {
 
     /// The worker that runs the fiber that asks, if that is in the same runtime.
     #[inline(always)]
-    fn inside(&self) -> Option<Here> {
-        Here::get().filter(|here| here.core_pointer() == self.core)
+    fn inside(&self, here: Option<Here>) -> Option<Here> {
+        here.filter(|here| here.core_pointer() == self.core)
     }
 
     /// Whether it has ended.
@@ -179,14 +180,13 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        match self.inside() {
-            Some(here) => {
-                if swap(&here, &self.fiber.meeting, DETACHED) == ENDED {
-                    // SAFETY: it has run, and this was its only handle.
-                    unsafe { self.fiber.task.drop_outcome() };
-                    here.release(self.fiber);
-                }
+        match Here::visit(|here| self.inside(here).map(|here| swap(&here, &self.fiber.meeting, DETACHED))) {
+            Some(ENDED) => {
+                // SAFETY: it has run, and this was its only handle.
+                unsafe { self.fiber.task.drop_outcome() };
+                Here::visit(|here| here.map(|here| here.release(self.fiber)));
             }
+            Some(_) => (),
             // SAFETY: it is the only handle, and nobody comes to it after this.
             None => unsafe { remote::detach(self.core, self.fiber) },
         }

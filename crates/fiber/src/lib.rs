@@ -32,6 +32,8 @@ pub mod fs;
 mod gate;
 #[allow(unsafe_code)] // Who has a lock is alone with what it guards.
 mod guarded;
+#[allow(unsafe_code)] // A guest is found by its thread-local.
+mod guest;
 #[allow(unsafe_code)] // A kernel thread points to the worker that it is.
 mod here;
 #[allow(unsafe_code)] // A fiber points to the worker that is its home.
@@ -50,6 +52,8 @@ mod once;
 mod outside;
 mod pollable;
 mod pool;
+#[allow(unsafe_code)] // A handler leaves the stack that it is on.
+mod preempt;
 #[allow(unsafe_code)] // Lists go through the records of fibers.
 mod queue;
 mod reactor;
@@ -94,12 +98,13 @@ pub use condvar::Condvar;
 pub use deadlock::Deadlock;
 pub use dump::{Doing, Dump, Label, Seen, StackUse, Waiting, dump};
 pub use ending::exit;
-pub use error::{JoinError, RunError, SpawnError, StackError, TimedOut};
+pub use error::{JoinError, PreemptionError, RunError, SpawnError, StackError, ThreadBlockError, TimedOut};
 pub use join::JoinHandle;
 pub use local::LocalKey;
 pub use mutex::{Mutex, MutexGuard};
 pub use once::OnceCell;
 pub use pollable::Pollable;
+pub use preempt::{Preemptions, preemptions};
 pub use remote::{Remote, remote};
 pub use runtime::{Config, Runtime, run};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -117,7 +122,7 @@ use worker::Here;
 /// Where no runtime runs.
 #[inline(always)]
 pub fn yield_now() {
-    Here::expect().yield_now();
+    Here::enter(|here| here.yield_now());
 }
 
 /// A point at which the fiber gives up its CPU if it has used up its running time, or if one at a higher level has become ready: for long
@@ -127,7 +132,7 @@ pub fn yield_now() {
 /// Where no runtime runs.
 #[inline(always)]
 pub fn checkpoint() {
-    Here::expect().point();
+    Here::enter(|here| here.point());
 }
 
 /// How often a fiber of this runtime has used up its running time, and so has gone down by a level or stayed at the lowest.
@@ -135,5 +140,5 @@ pub fn checkpoint() {
 /// # Panics
 /// Where no runtime runs.
 pub fn demotions() -> u64 {
-    Here::expect().core().demotions()
+    Here::enter(|here| here.core().demotions())
 }

@@ -51,7 +51,7 @@ impl<T: 'static> LocalKey<T> {
     /// # Panics
     /// Where no fiber runs.
     pub fn with<R>(&'static self, then: impl FnOnce(&T) -> R) -> R {
-        let me = Here::expect().current();
+        let me = Here::enter(|here| here.current());
         let key = std::ptr::from_ref(self).addr();
         let find = || {
             me.with_extras(|extras| {

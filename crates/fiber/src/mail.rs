@@ -22,6 +22,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::bell::Bell;
+#[cfg(not(loom))]
+use crate::preempt::Ticks;
 use crate::sync::{AtomicU64, Ordering, fence, futex};
 
 /// No letter.
@@ -59,11 +61,19 @@ pub(crate) trait Letter: Copy {
 pub(crate) struct Mail {
     word: AtomicU64,
     bell: OnceLock<Arc<Bell>>,
+    /// Of a worker that may run for long without looking at its mail: what makes it look.
+    #[cfg(not(loom))]
+    quiet: std::sync::atomic::AtomicPtr<Ticks>,
 }
 
 impl Mail {
     pub(crate) fn new() -> Mail {
-        Mail { word: AtomicU64::new(EMPTY), bell: OnceLock::new() }
+        Mail {
+            word: AtomicU64::new(EMPTY),
+            bell: OnceLock::new(),
+            #[cfg(not(loom))]
+            quiet: std::sync::atomic::AtomicPtr::default(),
+        }
     }
 
     /// Sends a letter. The mail must stay for as long as this takes, even if the letter is taken meanwhile.
@@ -77,6 +87,36 @@ impl Mail {
             }
         }
         self.wake(old);
+        #[cfg(not(loom))]
+        if old == EMPTY {
+            let _ = self.disturb();
+        }
+    }
+
+    /// For the worker itself: it runs somebody who may not look at the mail for long, and its ticks stand still. It is to look at its mail once more after this.
+    #[cfg(not(loom))]
+    pub(crate) fn is_quiet(&self, ticks: &Ticks) {
+        if self.quiet.load(Ordering::Relaxed).is_null() {
+            // SAFETY: the worker has a share of them, and here is another one, for who takes it.
+            unsafe { Arc::increment_strong_count(ticks) };
+            let before = self.quiet.swap(std::ptr::from_ref(ticks).cast_mut(), Ordering::SeqCst);
+            debug_assert!(before.is_null(), "only the worker itself is quiet");
+        }
+    }
+
+    /// The worker does not want to be disturbed any more. False if it did not want to before.
+    #[cfg(not(loom))]
+    pub(crate) fn is_loud(&self) -> Option<Arc<Ticks>> {
+        let ticks = self.quiet.swap(std::ptr::null_mut(), Ordering::SeqCst);
+        // SAFETY: whoever takes them off there has their share.
+        (!ticks.is_null()).then(|| unsafe { Arc::from_raw(ticks) })
+    }
+
+    /// Makes a worker look at its mail that [may not](Mail::is_quiet) for long. False if it is not such.
+    #[cfg(not(loom))]
+    pub(crate) fn disturb(&self) -> bool {
+        fence(Ordering::SeqCst);
+        !self.quiet.load(Ordering::Relaxed).is_null() && self.is_loud().inspect(|ticks| ticks.now()).is_some()
     }
 
     /// Wakes the worker if it sleeps. False if it did not, or somebody else does so.

@@ -65,7 +65,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline(always)]
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        self.0.judged(MutexGuard(self.0.exclusive(Here::expect())))
+        self.0.judged(MutexGuard(Here::enter(|here| self.0.exclusive(here))))
     }
 
     /// Takes the mutex if it is free. Others may run before that, but nobody is waited for.
@@ -75,7 +75,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        let guard = self.0.try_exclusive(Here::expect()).ok_or(TryLockError::WouldBlock)?;
+        let guard = Here::enter(|here| self.0.try_exclusive(here)).ok_or(TryLockError::WouldBlock)?;
         Ok(self.0.judged(MutexGuard(guard))?)
     }
 
@@ -85,7 +85,7 @@ impl<T: ?Sized> Mutex<T> {
     /// When the deadline has passed. A mutex that is free is taken however late it is; where it is poisoned, the inner result is an error.
     #[track_caller]
     pub fn lock_until(&self, deadline: Instant) -> Result<LockResult<MutexGuard<'_, T>>, TimedOut> {
-        let guard = self.0.exclusive_until(Here::expect(), deadline)?;
+        let guard = Here::enter(|here| self.0.exclusive_until(here, deadline))?;
         Ok(self.0.judged(MutexGuard(guard)))
     }
 

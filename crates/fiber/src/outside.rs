@@ -36,7 +36,7 @@ impl Outside {
     /// Whether the fiber that asks must not wait for anything outside: its runtime ends, and nobody will wait for it in turn, but it cannot be called off either, as it
     /// unwinds.
     pub(crate) fn is_out_of_reach(&self, worker: &Worker) -> bool {
-        self.is_ending.get() && worker.unwinding.is_panicking()
+        self.is_ending.get() && worker.is_panicking()
     }
 
     /// Whether a fiber waits for something that comes from outside.

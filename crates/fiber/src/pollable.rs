@@ -70,7 +70,7 @@ impl Timeout {
     /// By when a call that begins now is to end.
     fn deadline(&self) -> Option<Instant> {
         let timeout = self.get()?;
-        Here::get().map_or_else(Instant::now, |here| here.now()).checked_add(timeout)
+        Here::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout)
     }
 }
 
@@ -253,7 +253,5 @@ fn until_ready<T: AsFd, R>(
 
 /// Who is always served at once has to give up its CPU now and then, too.
 pub(crate) fn point() {
-    if let Some(here) = Here::get() {
-        here.point();
-    }
+    Here::visit(|here| here.map(|here| here.point()));
 }

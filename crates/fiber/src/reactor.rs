@@ -238,7 +238,11 @@ impl Waits for Readiness<'_> {
 /// # Errors
 /// [`TimedOut`](io::ErrorKind::TimedOut); and when the kernel refuses to watch over the descriptor.
 pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<()> {
-    let Some(here) = Here::get() else {
+    Here::visit(|here| wait_in(here, fd, direction, deadline))
+}
+
+fn wait_in(here: Option<Here>, fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<()> {
+    let Some(here) = here else {
         return if poll(fd, direction, deadline)? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) };
     };
     if here.outside.is_out_of_reach(&here) {

@@ -20,6 +20,7 @@ use sys::reservation::{Reservation, page_size};
 
 use crate::arch::Context;
 use crate::debugger::Place;
+use crate::guest::Guest;
 use crate::mail::Letter;
 use crate::stack::Stack;
 use crate::task::Task;
@@ -111,6 +112,10 @@ pub(crate) struct Record {
     pub(crate) cancelled: Cell<bool>,
     /// It waits for a lock that it was woken for before, in vain.
     pub(crate) in_vain: Cell<bool>,
+    /// It may be interrupted anywhere: once it has started it is a [guest](crate::guest).
+    pub(crate) is_preemptible: Cell<bool>,
+    /// It was, and is ready.
+    pub(crate) was_interrupted: Cell<bool>,
     /// For how many locks that it has it is lent a level.
     pub(crate) lent: Cell<u16>,
     /// How many ticks it has run before.
@@ -142,6 +147,8 @@ impl Record {
             allowance: Cell::new(0),
             cancelled: Cell::new(false),
             in_vain: Cell::new(false),
+            is_preemptible: Cell::new(false),
+            was_interrupted: Cell::new(false),
             lent: Cell::new(0),
             used: Cell::new(0),
             next: Cell::new(None),
@@ -155,6 +162,12 @@ impl Record {
 }
 
 impl Record {
+    /// What it has besides, while it runs, if it may be interrupted anywhere.
+    #[inline(always)]
+    pub(crate) fn guest(&self) -> Option<&'static Guest> {
+        if self.is_preemptible.get() { self.stack.get().and_then(|stack| stack.guest()) } else { None }
+    }
+
     /// Whether it has a name, a stack of its own size or values of its own.
     #[inline(always)]
     pub(crate) fn has_extras(&self) -> bool {
@@ -181,11 +194,18 @@ impl Record {
     /// # Safety
     /// It is nobody's; and as with [`put`](Task::put).
     #[inline(always)]
-    pub(crate) unsafe fn begin<F: FnOnce() -> T, T>(&self, extras: Option<Box<Extras>>, function: F, meeting: usize) {
+    pub(crate) unsafe fn begin<F: FnOnce() -> T, T>(
+        &self,
+        extras: Option<Box<Extras>>,
+        is_preemptible: bool,
+        function: F,
+        meeting: usize,
+    ) {
         // SAFETY: the caller's promise.
         unsafe { self.task.put(function) };
         self.meeting.store(meeting, Relaxed);
         self.cancelled.set(false);
+        self.is_preemptible.set(is_preemptible);
         self.lent.set(0);
         self.spent.set(0);
         self.used.set(0);

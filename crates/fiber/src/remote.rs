@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::error::SpawnError;
+use crate::error::{PreemptionError, SpawnError};
 use crate::join::{self, DETACHED, ENDED, JoinHandle, NOBODY};
 use crate::record::Fiber;
 use crate::shared::{Core, pointer};
@@ -43,7 +43,7 @@ pub struct Remote {
 /// # Panics
 /// Where no runtime runs.
 pub fn remote() -> Remote {
-    let core = Here::expect().core_pointer();
+    let core = Here::enter(|here| here.core_pointer());
     // SAFETY: the runtime has a share while its fibers run, and this is one more.
     let core = unsafe {
         Arc::increment_strong_count(core.as_ptr());
@@ -74,9 +74,13 @@ impl Remote {
         builder: Builder,
         function: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
+        let is_preemptible = builder.is_preemptible(self.core.config());
+        if is_preemptible {
+            sys::thread_block::is_possible().map_err(PreemptionError::from)?;
+        }
         let extras = builder.extras();
         // SAFETY: it is nobody's; the function borrows nothing, and may go to another kernel thread.
-        let fiber = self.core.bring(false, |fiber| unsafe { fiber.begin(extras, function, NOBODY) })?;
+        let fiber = self.core.bring(false, |fiber| unsafe { fiber.begin(extras, is_preemptible, function, NOBODY) })?;
         // SAFETY: it is the first handle, and this is the type.
         Ok(unsafe { JoinHandle::new(fiber, pointer(&self.core)) })
     }
@@ -116,10 +120,10 @@ pub(crate) fn outlast(core: &Core, fiber: Fiber) -> bool {
         let errand = move || {
             let (_rings, Theirs(fiber)) = (rings, { theirs });
             // It cannot wait for itself: nobody has a handle to it.
-            let _ = join::outlast(&Here::expect(), fiber);
+            let _ = Here::enter(|here| join::outlast(&here, fiber));
         };
         // SAFETY: it is nobody's; the function borrows nothing, and may go to another kernel thread.
-        match core.bring(true, |fiber| unsafe { fiber.begin(None, errand, DETACHED) }) {
+        match core.bring(true, |fiber| unsafe { fiber.begin(None, false, errand, DETACHED) }) {
             Ok(_) => {
                 bell.wait();
                 if !has_ended() {
@@ -150,7 +154,7 @@ pub(crate) unsafe fn detach(core: NonNull<Core>, fiber: Fiber) {
         let brought = shared.bring(true, |fiber| {
             if let Some(errand) = errand.take() {
                 // SAFETY: it is nobody's; the function borrows nothing, and may go to another kernel thread.
-                unsafe { fiber.begin(None, errand, DETACHED) };
+                unsafe { fiber.begin(None, false, errand, DETACHED) };
             }
         });
         // What was not sent must not come here again.

@@ -37,6 +37,9 @@ pub struct Config {
     pub stack_size: usize,
     /// How many fibers there may be at a time.
     pub most: u32,
+    /// Whether fibers that say nothing of it may be interrupted anywhere when their running time is over, and not only at points. The first fiber never is. See
+    /// [`Builder::preemptible`](crate::Builder::preemptible).
+    pub preemptible: bool,
     /// For tests: that who runs next is drawn from a seed, and that the clock of [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines goes on only by what fibers do.
     /// Then a run with the same seed takes the same course, as long as its fibers wait for nothing from outside: see [`explore`](crate::explore).
     pub deterministic: Option<Deterministic>,
@@ -44,7 +47,14 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { rules: Rules::default(), workers: 1, stack_size: 64 << 10, most: 1 << 22, deterministic: None }
+        Config {
+            rules: Rules::default(),
+            workers: 1,
+            stack_size: 64 << 10,
+            most: 1 << 22,
+            preemptible: false,
+            deterministic: None,
+        }
     }
 }
 

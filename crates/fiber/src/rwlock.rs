@@ -60,13 +60,15 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        let here = Here::expect();
-        loop {
-            // Without a deadline it ends in one way only.
-            if let Ok(guard) = self.0.shared(here, None) {
-                return self.0.judged(RwLockReadGuard(guard));
+        let guard = Here::enter(|here| {
+            loop {
+                // Without a deadline it ends in one way only.
+                if let Ok(guard) = self.0.shared(here, None) {
+                    return guard;
+                }
             }
-        }
+        });
+        self.0.judged(RwLockReadGuard(guard))
     }
 
     /// Reads the value if that can be at once. Others may run before that, but nobody is waited for.
@@ -75,7 +77,7 @@ impl<T: ?Sized> RwLock<T> {
     /// When somebody writes or waits to, and when it is poisoned.
     #[track_caller]
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
-        let guard = self.0.try_shared(Here::expect()).ok_or(TryLockError::WouldBlock)?;
+        let guard = Here::enter(|here| self.0.try_shared(here)).ok_or(TryLockError::WouldBlock)?;
         Ok(self.0.judged(RwLockReadGuard(guard))?)
     }
 
@@ -85,7 +87,7 @@ impl<T: ?Sized> RwLock<T> {
     /// When the deadline has passed; where it is poisoned, the inner result is an error.
     #[track_caller]
     pub fn read_until(&self, deadline: Instant) -> Result<LockResult<RwLockReadGuard<'_, T>>, TimedOut> {
-        let guard = self.0.shared(Here::expect(), Some(deadline))?;
+        let guard = Here::enter(|here| self.0.shared(here, Some(deadline)))?;
         Ok(self.0.judged(RwLockReadGuard(guard)))
     }
 
@@ -105,7 +107,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        self.0.judged(RwLockWriteGuard(self.0.exclusive(Here::expect())))
+        self.0.judged(RwLockWriteGuard(Here::enter(|here| self.0.exclusive(here))))
     }
 
     /// Takes the lock to write if nobody reads or writes. Others may run before that, but nobody is waited for.
@@ -114,7 +116,7 @@ impl<T: ?Sized> RwLock<T> {
     /// When somebody reads or writes, and when it is poisoned.
     #[track_caller]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
-        let guard = self.0.try_exclusive(Here::expect()).ok_or(TryLockError::WouldBlock)?;
+        let guard = Here::enter(|here| self.0.try_exclusive(here)).ok_or(TryLockError::WouldBlock)?;
         Ok(self.0.judged(RwLockWriteGuard(guard))?)
     }
 
@@ -124,7 +126,7 @@ impl<T: ?Sized> RwLock<T> {
     /// When the deadline has passed; where it is poisoned, the inner result is an error.
     #[track_caller]
     pub fn write_until(&self, deadline: Instant) -> Result<LockResult<RwLockWriteGuard<'_, T>>, TimedOut> {
-        let guard = self.0.exclusive_until(Here::expect(), deadline)?;
+        let guard = Here::enter(|here| self.0.exclusive_until(here, deadline))?;
         Ok(self.0.judged(RwLockWriteGuard(guard)))
     }
 

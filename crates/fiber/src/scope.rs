@@ -77,15 +77,16 @@ struct Member<'scope>(&'scope Crew);
 
 impl Drop for Member<'_> {
     fn drop(&mut self) {
-        let here = Here::expect();
-        let last = self.0.gate.enter(&here, |state| {
-            state.left -= 1;
-            if state.left == 0 { state.waits.take() } else { None }
+        Here::enter(|here| {
+            let last = self.0.gate.enter(&here, |state| {
+                state.left -= 1;
+                if state.left == 0 { state.waits.take() } else { None }
+            });
+            // From here on the crew may be gone, if it was not waited for yet.
+            if let Some(Waiting(fiber)) = last {
+                here.wake(fiber, Woken::Called);
+            }
         });
-        // From here on the crew may be gone, if it was not waited for yet.
-        if let Some(Waiting(fiber)) = last {
-            here.wake(fiber, Woken::Called);
-        }
     }
 }
 
@@ -178,8 +179,7 @@ impl<'scope> Scope<'scope, '_> {
         builder: Builder,
         function: impl FnOnce() -> T + Send + 'scope,
     ) -> Result<ScopedJoinHandle<'scope, T>, SpawnError> {
-        let here = Here::expect();
-        self.crew.gate.enter(&here, |state| state.left += 1);
+        Here::enter(|here| self.crew.gate.enter(&here, |state| state.left += 1));
         let outcome = Arc::new(Mutex::new(None));
         let shared = |outcome| Shared { outcome: Some(outcome), crew: self.crew };
         let job = Job { function: Some(function), outcome: shared(Arc::clone(&outcome)), _member: Member(self.crew) };
@@ -227,10 +227,9 @@ impl<T> ScopedJoinHandle<'_, T> {
 #[track_caller]
 #[allow(clippy::panic, reason = "it is what is documented, as with threads")]
 pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
-    let here = Here::expect();
     let crew = Crew { gate: Gate::new(State { left: 0, waits: None }), panicked: AtomicBool::new(false) };
     // It is this runtime's from now on, and no other one's that gets hold of the scope.
-    crew.gate.enter(&here, |_| ());
+    Here::enter(|here| crew.gate.enter(&here, |_| ()));
     let result = {
         // SAFETY: only the lifetime is another. Who has it are the function and the fibers, and all of them are waited for below, whatever happens.
         let crew = unsafe { &*std::ptr::from_ref(&crew) };
@@ -239,10 +238,11 @@ pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'e
             // SAFETY: as above.
             function(unsafe { &*std::ptr::from_ref(&scope) })
         }));
-        let woken = crew.outlast(here);
-        if woken == Woken::Cancelled {
-            ending::unwind_unless_panicking(&here);
-        }
+        Here::enter(|here| {
+            if crew.outlast(here) == Woken::Cancelled {
+                ending::unwind_unless_panicking(&here);
+            }
+        });
         result
     };
     match result {

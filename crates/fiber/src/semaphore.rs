@@ -13,7 +13,7 @@ use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::time::after;
 use crate::waits::{Waits, Woken};
-use crate::worker::Here;
+use crate::worker::{Here, Worker};
 
 /// A number of permits. Who wants one while there is none waits, and lets the other fibers run.
 ///
@@ -86,25 +86,28 @@ impl Semaphore {
     /// Takes a permit if there is one. Others may run before that, but nobody is waited for.
     #[track_caller]
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
-        let here = Here::expect();
-        here.point();
-        self.0.enter(&here, State::take).then(|| self.permit())
+        let taken = Here::enter(|here| {
+            here.point();
+            self.0.enter(&here, State::take)
+        });
+        taken.then(|| self.permit())
     }
 
     #[inline]
     #[track_caller]
     fn outlast(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        let here = Here::expect();
-        here.point();
-        let me = here.current();
-        let taken = self.0.enter(&here, |state| {
-            let taken = state.take();
-            if !taken {
-                state.waiting.push(me);
-            }
-            taken
-        });
-        if taken || here.block(self, deadline) != Woken::TimedOut { Ok(()) } else { Err(TimedOut) }
+        Here::enter(|here| {
+            here.point();
+            let me = here.current();
+            let taken = self.0.enter(&here, |state| {
+                let taken = state.take();
+                if !taken {
+                    state.waiting.push(me);
+                }
+                taken
+            });
+            if taken || here.block(self, deadline) != Woken::TimedOut { Ok(()) } else { Err(TimedOut) }
+        })
     }
 
     fn permit(&self) -> Permit<'_> {
@@ -115,8 +118,12 @@ impl Semaphore {
     #[inline]
     #[track_caller]
     pub fn release(&self, permits: usize) {
-        let here = Here::expect();
-        self.0.enter(&here, |state| {
+        Here::enter(|here| self.give(&here, permits));
+    }
+
+    #[inline]
+    fn give(&self, here: &Worker, permits: usize) {
+        self.0.enter(here, |state| {
             let mut left = permits;
             while left > 0
                 && let Some(fiber) = state.waiting.pop()
@@ -131,7 +138,7 @@ impl Semaphore {
     /// How many permits there are at this moment.
     #[track_caller]
     pub fn available(&self) -> usize {
-        self.0.enter(&Here::expect(), |state| state.permits)
+        Here::enter(|here| self.0.enter(&here, |state| state.permits))
     }
 }
 
@@ -178,9 +185,11 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         // Kept until its runtime was over, it is forgotten.
-        if Here::get().is_some_and(|here| self.semaphore.0.is_home(&here)) {
-            self.semaphore.release(1);
-        }
+        Here::visit(|here| {
+            if let Some(here) = here.filter(|here| self.semaphore.0.is_home(here)) {
+                self.semaphore.give(&here, 1);
+            }
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::SpawnError;
 use crate::join::JoinHandle;
 use crate::record::Extras;
+use crate::runtime::Config;
 use crate::worker::Here;
 
 /// A new fiber, which runs the function when its turn comes; its result is for [`JoinHandle::join`].
@@ -41,13 +42,14 @@ pub(crate) fn failed(error: &SpawnError) -> ! {
 pub struct Builder {
     name: Option<Box<str>>,
     stack: Option<usize>,
+    is_preemptible: Option<bool>,
 }
 
 impl Builder {
     /// As [`spawn`] does.
     #[inline(always)]
     pub fn new() -> Builder {
-        Builder { name: None, stack: None }
+        Builder { name: None, stack: None, is_preemptible: None }
     }
 
     /// What it is called in reports.
@@ -59,6 +61,13 @@ impl Builder {
     /// How large its stack is, in bytes; else [`Config::stack_size`](crate::Config::stack_size).
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack = Some(bytes);
+        self
+    }
+
+    /// Whether it may be interrupted anywhere when its running time is over, and not only at points; else as
+    /// [`Config::preemptible`](crate::Config::preemptible) says. It has thread-locals of its own then, which it has from the one before it that had its stack.
+    pub fn preemptible(mut self, is_preemptible: bool) -> Builder {
+        self.is_preemptible = Some(is_preemptible);
         self
     }
 
@@ -78,6 +87,11 @@ impl Builder {
         unsafe { self.spawn_unchecked(function) }
     }
 
+    /// Whether it may be interrupted anywhere, in a runtime that was made so.
+    pub(crate) fn is_preemptible(&self, config: &Config) -> bool {
+        config.deterministic.is_none() && self.is_preemptible.unwrap_or(config.preemptible)
+    }
+
     #[inline(always)]
     pub(crate) fn extras(self) -> Option<Box<Extras>> {
         match (self.name, self.stack) {
@@ -90,12 +104,14 @@ impl Builder {
     /// As with [`Worker::spawn`](crate::worker::Worker::spawn).
     #[inline(always)]
     pub(crate) unsafe fn spawn_unchecked<T>(self, function: impl FnOnce() -> T) -> Result<JoinHandle<T>, SpawnError> {
-        let here = Here::expect();
+        let asked = self.is_preemptible;
         let extras = self.extras();
-        // SAFETY: the caller's promise; the handle is the first.
-        let handle = unsafe { JoinHandle::new(here.spawn(extras, function)?, here.core_pointer()) };
-        // Not before the handle is there: whoever unwinds from here, as its runtime ends, is to drop it.
-        here.point();
-        Ok(handle)
+        Here::enter(|here| {
+            // SAFETY: the caller's promise; the handle is the first.
+            let handle = unsafe { JoinHandle::new(here.spawn(extras, asked, function)?, here.core_pointer()) };
+            // Not before the handle is there: whoever unwinds from here, as its runtime ends, is to drop it.
+            here.point();
+            Ok(handle)
+        })
     }
 }

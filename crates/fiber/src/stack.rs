@@ -3,12 +3,16 @@
 //! A worker has its own, a [class](class::Class) for each size. Each has a guard at its lower end, pages that nobody may touch, so that who overflows it is
 //! stopped there (see [`overflow`]). Memory comes with the first touch, and goes back when many stacks lie free.
 //!
+//! Those of [guests](crate::guest) have a guest and its thread control block above them, which stay there for as long as the process lasts; so do these stacks, then, and workers get them from a place for
+//! all, and bring them back there.
+//!
 //! # When there is no stack
 //! A fiber that cannot have one does not run: its function is dropped, and its joiner is told why. But to drop a function is to run code of its author, which may
 //! wait for others, and needs a stack, too. For that each worker keeps a *last* one, which is nobody's at other times. Where that is in use as well
 //! the function is forgotten instead.
 
 mod class;
+mod guests;
 pub(crate) mod overflow;
 mod sanitizer;
 
@@ -18,8 +22,10 @@ use std::ptr::NonNull;
 use sys::reservation::{Guard, page_size};
 
 use self::class::Class;
+use self::guests::Guests;
 pub(crate) use self::sanitizer::Shadow;
 use crate::error::StackError;
+use crate::guest::Guest;
 use crate::record::Fiber;
 
 /// A stack that somebody has.
@@ -48,6 +54,19 @@ impl Stack {
         Stack { shadow: Shadow::new(), ..self }
     }
 
+    /// The guest whose stack it is.
+    #[inline(always)]
+    pub(crate) fn guest(&self) -> Option<&'static Guest> {
+        // SAFETY: that is where it is, for ever.
+        if is_of_guest(self.size) { Some(unsafe { self.top.cast::<Guest>().as_ref() }) } else { None }
+    }
+
+    /// Whether an address is on it, or in its guard.
+    pub(crate) fn has(&self, address: usize) -> bool {
+        let top = self.top.addr().get();
+        (top - self.size as usize..=top).contains(&address)
+    }
+
     /// How many bytes there are to use.
     pub(crate) fn size(&self) -> usize {
         self.size as usize - page_size()
@@ -71,6 +90,18 @@ fn rounded(bytes: usize) -> u32 {
     (bytes.clamp(1, MOST).next_multiple_of(STEP * page_size()) + page_size()) as u32
 }
 
+/// Whether stacks of this size, guard included, are those of guests: only of these no page boundary is the upper end.
+#[inline(always)]
+fn is_of_guest(size: u32) -> bool {
+    !size.is_multiple_of(1 << 12)
+}
+
+/// A stack's size with its guard, for a fiber that asks for so much.
+#[inline]
+fn size_for(bytes: usize, is_preemptible: bool) -> u32 {
+    if is_preemptible { guests::size(bytes) } else { rounded(bytes) }
+}
+
 /// The stacks of a worker.
 pub(crate) struct Stacks {
     /// What a stack has where its fiber asked for no other size, with its guard.
@@ -87,6 +118,7 @@ pub(crate) struct Stacks {
 struct Classes {
     usual: Class,
     others: Vec<Class>,
+    guests: Guests,
     /// The last stack's memory.
     last: Option<Class>,
 }
@@ -102,7 +134,12 @@ impl Stacks {
         Stacks {
             usual,
             asked,
-            classes: RefCell::new(Classes { usual: Class::new(usual), others: Vec::new(), last: None }),
+            classes: RefCell::new(Classes {
+                usual: Class::new(usual),
+                others: Vec::new(),
+                guests: Guests::default(),
+                last: None,
+            }),
             guard: Cell::new(guard),
             last: Cell::new(None),
             why: Cell::new(None),
@@ -112,6 +149,9 @@ impl Stacks {
     /// A stack for this fiber.
     #[inline(always)]
     pub(crate) fn take(&self, fiber: Fiber) -> Result<Stack, StackError> {
+        if fiber.is_preemptible.get() {
+            return self.classes.borrow_mut().guests.take(fiber.stack_size().unwrap_or(self.asked), &self.guard);
+        }
         if !fiber.has_extras()
             && let Some(stack) = self.classes.borrow_mut().usual.take_warm()
         {
@@ -147,12 +187,20 @@ impl Stacks {
         class.take(&self.guard)
     }
 
+    /// One of the usual size, for no fiber.
+    #[cold]
+    pub(crate) fn take_usual(&self) -> Result<Stack, StackError> {
+        self.classes.borrow_mut().usual.take(&self.guard)
+    }
+
     /// Whether the next fiber may begin on this stack.
     #[inline(always)]
     pub(crate) fn fits(&self, stack: Option<Stack>, next: Fiber) -> bool {
         stack.is_some_and(|stack| {
             let asked = if next.has_extras() { next.stack_size() } else { None };
-            stack.size == asked.map_or(self.usual, rounded)
+            let usual = asked.is_none() && !next.is_preemptible.get();
+            stack.size
+                == if usual { self.usual } else { size_for(asked.unwrap_or(self.asked), next.is_preemptible.get()) }
         })
     }
 
@@ -169,6 +217,9 @@ impl Stacks {
     #[cold]
     fn give_other(&self, stack: Stack) {
         let classes = &mut *self.classes.borrow_mut();
+        if is_of_guest(stack.size) {
+            return classes.guests.give(stack);
+        }
         match classes.others.iter_mut().find(|class| class.size() == stack.size) {
             Some(class) => class.give(stack),
             None => self.last.set(Some(stack)),
@@ -196,7 +247,9 @@ impl Stacks {
     pub(crate) fn high_water(&self, stack: &Stack) -> usize {
         let classes = self.classes.borrow();
         let all = std::iter::once(&classes.usual).chain(&classes.others).chain(&classes.last);
-        all.filter(|class| class.size() == stack.size).find_map(|class| class.used(stack)).unwrap_or(0)
+        all.filter(|class| class.size() == stack.size)
+            .find_map(|class| class.used(stack))
+            .unwrap_or_else(|| guests::used(stack))
     }
 }
 

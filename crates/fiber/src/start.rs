@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::arch;
 use crate::error::{SpawnError, StackError};
 use crate::here::HERE;
+use crate::preempt::exile;
 use crate::record::{Fiber, State};
 use crate::stack::{Shadow, Stack};
 use crate::worker::{Here, Worker};
@@ -14,19 +15,38 @@ impl Worker {
     /// Where a fiber goes on, or begins. None if it has ended instead, as there is no stack for it.
     #[inline(always)]
     pub(crate) fn entrance(&self, fiber: Fiber) -> Option<arch::Context> {
-        if fiber.state.get() == State::Unstarted { self.prepare(fiber) } else { Some(fiber.context.get()) }
+        if fiber.state.get() == State::Unstarted {
+            self.prepare(fiber)
+        } else if !self.has_guests() || !self.is_to_be_exiled(fiber) {
+            Some(fiber.context.get())
+        } else {
+            self.exile(fiber);
+            None
+        }
+    }
+
+    /// A fiber that was interrupted goes on elsewhere, or, where there is no kernel thread for it, never.
+    #[cold]
+    fn exile(&self, fiber: Fiber) {
+        self.loses(fiber);
+        fiber.state.set(State::Running);
+        let _ = exile::send(fiber);
     }
 
     /// Gives a fiber that has not started a stack.
     fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
-        let stack = match self.stacks.take(fiber) {
+        let prepared = if fiber.is_preemptible.get() { self.prepares_for_guests() } else { Ok(()) };
+        let stack = match prepared.map_err(StackError::Preemption).and_then(|()| self.stacks.take(fiber)) {
             Ok(stack) => stack,
             Err(why) => self.refuse(fiber, why)?,
         };
         fiber.stack.set(Some(stack.begun()));
         fiber.home.set(Some(NonNull::from(self)));
+        if let Some(guest) = fiber.guest() {
+            guest.expects(self);
+        }
         // SAFETY: nobody else has the stack.
-        Some(unsafe { arch::fresh(stack.top()) })
+        Some(unsafe { arch::fresh(stack.top(), arch::Entrance::Fiber) })
     }
 
     /// There is no stack for a fiber: it shall drop its function on the last one, or has ended if that is in use.
@@ -79,6 +99,7 @@ impl Worker {
 
     /// This kernel thread is no worker any more.
     pub(crate) fn resign(&self) {
+        self.stops_ticks();
         HERE.set(None);
         self.alternate.take();
     }
@@ -86,16 +107,18 @@ impl Worker {
 
 /// What a stack begins with: runs the fiber that is current, and those that come after it on the same stack.
 pub(crate) unsafe extern "C" fn begin() -> ! {
-    let here = Here::expect();
+    let here = Here::begin();
     loop {
         let me = here.current();
-        // SAFETY: it has just been started, here.
-        unsafe { me.task.run() };
-        if me.meeting.load(Relaxed) == crate::join::DETACHED {
-            crate::join::drop_unwanted(me);
-        }
-        if me.has_extras() {
-            crate::local::end(me);
+        match me.guest() {
+            None => run(me),
+            Some(guest) => {
+                guest.outside(|| run(me));
+                if let Some(exile) = guest.exile.get() {
+                    // SAFETY: nothing is left here.
+                    unsafe { exile::end(exile) }
+                }
+            }
         }
         let stack = me.stack.take();
         here.turn_is_over(None);
@@ -105,8 +128,15 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
         if next.state.get() == State::Unstarted && here.stacks.fits(stack, next) {
             next.stack.set(stack);
             next.home.set(Some(here.pointer()));
-            next.state.set(State::Running);
-            here.current.set(Some(next));
+            if here.has_guests() {
+                if let Some(guest) = next.guest() {
+                    guest.expects(&here);
+                }
+                here.is_next(next, false);
+            } else {
+                next.state.set(State::Running);
+                here.current.set(Some(next));
+            }
             continue;
         }
         // This stack is not free before it is left, so who begins now is given another one first.
@@ -116,10 +146,14 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
                 None => next = here.next(),
             }
         };
-        next.state.set(State::Running);
-        here.current.set(Some(next));
         if let Some(stack) = stack {
             here.stacks.give(stack);
+        }
+        if here.has_guests() {
+            here.is_next(next, false);
+        } else {
+            next.state.set(State::Running);
+            here.current.set(Some(next));
         }
         // SAFETY: as with a change; and nothing is left on this stack.
         unsafe {
@@ -127,7 +161,27 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
             if let Some(stack) = stack {
                 stack.shadow.forget();
             }
-            arch::leave(to)
+            if !here.has_guests() {
+                arch::leave(to)
+            }
+            if stack.is_some_and(|stack| stack.guest().is_some()) {
+                // The next one that begins here may be of another worker.
+                HERE.set(None);
+            }
+            arch::leave_block(to, here.block_of(next))
         }
+    }
+}
+
+/// Runs a fiber's function, and all else that it leaves to be run.
+#[inline(always)]
+fn run(me: Fiber) {
+    // SAFETY: it has just been started, on this stack.
+    unsafe { me.task.run() };
+    if me.meeting.load(Relaxed) == crate::join::DETACHED {
+        crate::join::drop_unwanted(me);
+    }
+    if me.has_extras() {
+        crate::local::end(me);
     }
 }

@@ -25,7 +25,7 @@ impl Waits for Asleep {
 /// # Panics
 /// Where no runtime runs.
 pub fn now() -> Instant {
-    Here::expect().now()
+    Here::enter(|here| here.now())
 }
 
 /// Lets others run until so much time has passed. Blocks the fiber only. One that unwinds because its runtime ends does not wait.
@@ -51,21 +51,19 @@ pub(crate) fn after(time: Duration) -> Instant {
 /// # Panics
 /// Where no runtime runs.
 pub fn sleep_until(time: Instant) {
-    let here = Here::expect();
-    if here.outside.is_out_of_reach(&here) {
-        return;
-    }
-    if here.now() < time {
-        here.block(&Asleep, Some(time));
-    } else {
-        here.yield_now();
-    }
+    Here::enter(|here| {
+        if here.outside.is_out_of_reach(&here) {
+            return;
+        }
+        if here.now() < time {
+            here.block(&Asleep, Some(time));
+        } else {
+            here.yield_now();
+        }
+    });
 }
 
 /// The same for who may be no fiber: its thread sleeps then.
 pub(crate) fn pause(time: Duration) {
-    match Here::get() {
-        Some(_) => sleep(time),
-        None => std::thread::sleep(time),
-    }
+    if Here::visit(|here| here.is_some()) { sleep(time) } else { std::thread::sleep(time) }
 }

@@ -63,7 +63,9 @@ const STOPS: [&str; 4] = ["src/worker.rs", "src/start.rs", "src/arch/", "src/unw
 const BEGINS: (&str, &str) = ("begin", "src/start.rs");
 
 /// What is between that and the fiber's function.
-const CALLS: [&str; 5] = [
+const CALLS: [&str; 7] = [
+    "src/start.rs",
+    "src/guest.rs",
     "src/task.rs",
     "std/src/panicking.rs",
     "std/src/panic.rs",

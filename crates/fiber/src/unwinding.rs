@@ -20,14 +20,9 @@ pub(crate) struct Unwinding {
 }
 
 impl Unwinding {
-    /// Whether the fiber that runs unwinds.
-    #[inline(always)]
-    pub(crate) fn is_panicking(&self) -> bool {
-        std::thread::panicking() && self.is_mine()
-    }
-
+    /// Whether it is the fiber that runs that unwinds, where the kernel thread does.
     #[cold]
-    fn is_mine(&self) -> bool {
+    pub(crate) fn is_mine(&self) -> bool {
         self.stopped.get() == 0 || self.current.get()
     }
 
@@ -48,6 +43,12 @@ mod tests {
     use super::*;
 
     struct AtDrop<F: FnMut()>(F);
+
+    impl Unwinding {
+        fn is_panicking(&self) -> bool {
+            std::thread::panicking() && self.is_mine()
+        }
+    }
 
     impl<F: FnMut()> Drop for AtDrop<F> {
         fn drop(&mut self) {

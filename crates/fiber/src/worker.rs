@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::error::SpawnError;
 use crate::meter::Meter;
 use crate::outside::Outside;
+use crate::preempt::Preemption;
 use crate::reactor::LOOKS;
 use crate::record::{Extras, Fiber, State};
 use crate::shared::{Core, pointer};
@@ -37,8 +38,12 @@ pub(crate) struct Worker {
     runtime: u64,
     /// There is no other worker.
     alone: bool,
-    /// There is no other worker, and the queue alone says who is next.
-    plain: bool,
+    /// There is no other worker, the queue alone says who is next, and there are no guests.
+    plain: Cell<bool>,
+    /// Fibers may be interrupted anywhere, unless they say otherwise.
+    preempts: bool,
+    /// Fibers may have thread control blocks of their own.
+    has_guests: Cell<bool>,
     /// The runtime's number where there is no other worker, else that of none.
     sole: u64,
     /// Draws who is next, in a deterministic runtime.
@@ -69,6 +74,7 @@ pub(crate) struct Worker {
     pub(crate) timers: Timers,
     pub(crate) unwinding: Unwinding,
     pub(crate) outside: Outside,
+    pub(crate) preemption: Preemption,
 }
 
 impl Worker {
@@ -85,7 +91,9 @@ impl Worker {
             index,
             runtime: core.number(),
             alone,
-            plain: alone && config.deterministic.is_none(),
+            plain: Cell::new(alone && config.deterministic.is_none()),
+            preempts: config.preemptible && config.deterministic.is_none(),
+            has_guests: Cell::new(false),
             sole: if alone { core.number() } else { u64::MAX },
             chance: config.deterministic.map(Chance::new),
             current: Cell::new(None),
@@ -108,6 +116,7 @@ impl Worker {
             timers: Timers::new(clock.now()),
             unwinding: Unwinding::default(),
             outside: Outside::default(),
+            preemption: Preemption::default(),
             clock,
         }
     }
@@ -145,6 +154,25 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn is_alone(&self) -> bool {
         self.alone
+    }
+
+    /// Whether fibers may have thread control blocks of their own.
+    #[inline(always)]
+    pub(crate) fn has_guests(&self) -> bool {
+        self.has_guests.get()
+    }
+
+    /// From now on they may.
+    pub(crate) fn will_have_guests(&self) {
+        self.has_guests.set(true);
+        self.plain.set(false);
+    }
+
+    /// Whether the fiber that runs unwinds.
+    #[inline(always)]
+    pub(crate) fn is_panicking(&self) -> bool {
+        // A guest is a thread of its own in this.
+        std::thread::panicking() && (self.current().guest().is_some() || self.unwinding.is_mine())
     }
 
     /// The fiber that runs; none before the first.
@@ -226,11 +254,16 @@ impl Worker {
     pub(crate) unsafe fn spawn<F: FnOnce() -> T, T>(
         &self,
         extras: Option<Box<Extras>>,
+        asked: Option<bool>,
         function: F,
     ) -> Result<Fiber, SpawnError> {
+        let is_preemptible = asked.map_or(self.preempts, |asked| asked && self.chance.is_none());
+        if is_preemptible && !self.has_guests() {
+            self.prepares_for_guests()?;
+        }
         let fiber = self.record()?;
         // SAFETY: the record is nobody's; the rest is the caller's promise.
-        unsafe { fiber.begin(extras, function, crate::join::NOBODY) };
+        unsafe { fiber.begin(extras, is_preemptible, function, crate::join::NOBODY) };
         if self.alone {
             let thread = ThreadId(fiber.number.get());
             self.ready(|ready| {
@@ -262,7 +295,7 @@ impl Worker {
         let erased =
             unsafe { std::mem::transmute::<NonNull<dyn Waits + '_>, NonNull<dyn Waits>>(NonNull::from(waits)) };
         me.waits.set(Some(erased));
-        me.state.set(if self.unwinding.is_panicking() { State::BlockedUnwinding } else { State::Blocked });
+        me.state.set(if self.is_panicking() { State::BlockedUnwinding } else { State::Blocked });
         let timer = deadline.map(|deadline| {
             self.is_due_at(deadline);
             self.timers.add(deadline, me)
@@ -332,9 +365,9 @@ impl Worker {
         self.turn_is_over(Some(me));
         let thread = ThreadId(me.number.get());
         me.state.set(State::Ready);
-        if self.plain {
+        if self.plain.get() {
             let next = self.ready(|ready| ready.make_way(thread));
-            self.change(me, self.core().records.get(next.0));
+            self.change_plainly(me, self.core().records.get(next.0));
         } else {
             self.ready(|ready| ready.queue(thread));
             self.change(me, self.next());
@@ -347,7 +380,7 @@ impl Worker {
     /// Whether a fiber that was cancelled while it was ready can be told now. It is told once.
     #[cold]
     fn is_to_unwind(&self, me: Fiber) -> bool {
-        let can = !self.unwinding.is_panicking();
+        let can = !self.is_panicking();
         me.cancelled.set(!can);
         can
     }
@@ -378,7 +411,7 @@ impl Worker {
     }
 
     /// The highest level at which somebody is ready.
-    fn highest(&self) -> Option<Level> {
+    pub(crate) fn highest(&self) -> Option<Level> {
         let fresh = !self.alone && self.core().fresh.many() > 0;
         if fresh { Some(Level(0)) } else { self.ready(|ready| ready.highest()) }
     }
@@ -413,7 +446,7 @@ impl Worker {
 
     /// Tells the queue of a fiber's time, if that is used up.
     #[cold]
-    fn charge(&self, fiber: Fiber) -> Turn {
+    pub(crate) fn charge(&self, fiber: Fiber) -> Turn {
         let spent = fiber.spent.get();
         if spent < fiber.allowance.get() {
             return Turn::GoesOn;
@@ -503,7 +536,7 @@ impl Worker {
     /// Takes who runs next out of the queue.
     #[inline(always)]
     fn take(&self) -> Option<Fiber> {
-        if self.plain { self.take_ready(Feedback::take) } else { self.take_specially() }
+        if self.plain.get() { self.take_ready(Feedback::take) } else { self.take_specially() }
     }
 
     #[inline(always)]
@@ -519,7 +552,13 @@ impl Worker {
 
     /// Leaves one fiber, which is not in the queue any more or is again, and goes on with another.
     #[inline(always)]
-    fn change(&self, me: Fiber, mut next: Fiber) {
+    pub(crate) fn change(&self, me: Fiber, next: Fiber) {
+        if self.has_guests.get() { self.change_block(me, next) } else { self.change_plainly(me, next) }
+    }
+
+    /// The same where none has a thread control block of its own.
+    #[inline(always)]
+    fn change_plainly(&self, me: Fiber, mut next: Fiber) {
         let to = loop {
             if me == next {
                 me.state.set(State::Running);
@@ -537,6 +576,27 @@ impl Worker {
         }
         // SAFETY: the other was left in this way, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
         unsafe { self.switch(me, next, to) }
+    }
+
+    /// The same where one of the two may have a thread control block of its own.
+    #[inline(never)]
+    fn change_block(&self, me: Fiber, mut next: Fiber) {
+        let to = loop {
+            if me == next {
+                return self.is_next(me, false);
+            }
+            match self.entrance(next) {
+                Some(to) => break to,
+                None => next = self.next(),
+            }
+        };
+        self.is_next(next, false);
+        // SAFETY: as with a change; and the block is the other's.
+        let switch = || unsafe {
+            self.shadow(next).enter();
+            arch::switch_block(me.context.as_ptr(), to, self.block_of(next));
+        };
+        if me.guest().is_none() && std::thread::panicking() { self.unwinding.stop(switch) } else { switch() }
     }
 
     /// # Safety

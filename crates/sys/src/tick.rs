@@ -137,6 +137,12 @@ impl Registers {
     }
 }
 
+/// How many bytes the kernel needs, at most, on a stack that a tick interrupts.
+pub fn frame() -> usize {
+    // SAFETY: a question. Kernels that do not answer it need less than this.
+    (unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize).max(4 << 10)
+}
+
 /// What is done at a tick, with the word that its [`Ticker`] has. It runs on the stack of what was interrupted, may be interrupted by a further tick, and leaves
 /// `errno` as it was if it returns. It may leave the stack for another one, and return later, on any thread.
 pub type Handler = unsafe fn(word: usize, interrupted: &Interrupted);

@@ -5,15 +5,7 @@
 
 use std::arch::{asm, naked_asm};
 
-/// Where a stack was left: its lowest word in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-pub(crate) struct Context(*mut u8);
-
-impl Context {
-    /// No stack's.
-    pub(crate) const NONE: Context = Context(std::ptr::null_mut());
-}
+use super::{Context, Entrance};
 
 /// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
 ///
@@ -49,6 +41,70 @@ pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
     }
 }
 
+/// As [`switch`], to where another thread control block is in force.
+///
+/// # Safety
+/// As with [`switch`]; and the thread pointer is that of the block with which the other stack was left.
+#[inline(always)]
+pub(crate) unsafe fn switch_block(save: *mut Context, to: Context, thread_pointer: usize) {
+    // SAFETY: as with a switch. The compiler may have kept what it computed from the thread pointer: that is so again when this goes on.
+    unsafe {
+        asm!(
+            "adr x9, 2f",
+            "sub sp, sp, #32",
+            "stp x9, x19, [sp]",
+            "str x29, [sp, #16]",
+            "mov x10, sp",
+            "str x10, [x0]",
+            "msr tpidr_el0, x2",
+            "mov sp, x1",
+            "ldr x9, [sp]",
+            "br x9",
+            "2:",
+            "ldr x19, [sp, #8]",
+            "ldr x29, [sp, #16]",
+            "add sp, sp, #32",
+            inout("x0") save => _,
+            inout("x1") to.0 => _,
+            inout("x2") thread_pointer => _,
+            out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _,
+            out("x25") _, out("x26") _, out("x27") _, out("x28") _, out("lr") _,
+            out("v8") _, out("v9") _, out("v10") _, out("v11") _,
+            out("v12") _, out("v13") _, out("v14") _, out("v15") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+/// As [`leave`], to where another thread control block is in force.
+///
+/// # Safety
+/// As with [`switch_block`]; and nothing that is on this stack will be missed.
+#[inline(always)]
+pub(crate) unsafe fn leave_block(to: Context, thread_pointer: usize) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "msr tpidr_el0, {thread_pointer}",
+            "mov sp, {to}",
+            "ldr x9, [sp]",
+            "br x9",
+            to = in(reg) to.0,
+            thread_pointer = in(reg) thread_pointer,
+            options(noreturn)
+        );
+    }
+}
+
+/// The thread pointer.
+#[inline(always)]
+pub(crate) fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: it only reads a register.
+    unsafe { asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
+}
+
 /// Leaves this stack for good.
 ///
 /// # Safety
@@ -61,34 +117,46 @@ pub(crate) unsafe fn leave(to: Context) -> ! {
     }
 }
 
-/// A context that begins with [`begin`](crate::start::begin) on a stack of this top.
+/// A context that begins on a stack of this top.
 ///
 /// # Safety
 /// Below the top, a multiple of 16, is memory that can be written to and that nobody uses.
-pub(crate) unsafe fn fresh(top: *mut u8) -> Context {
+#[inline(always)]
+pub(crate) unsafe fn fresh(top: *mut u8, entrance: Entrance) -> Context {
+    let entry = match entrance {
+        Entrance::Fiber => entry as *const (),
+        Entrance::Deputy => entry_of_the_deputy as *const (),
+    };
     // SAFETY: the caller's promise.
     unsafe {
         let word = top.cast::<usize>().sub(4);
-        word.write(entry as *const () as usize);
+        word.write(entry as usize);
         Context(word.cast())
     }
 }
 
 /// The first function of a stack. Unwinders end here: it has no caller. It does not `bl` what never returns: the processor's stack of return addresses would
 /// be off by one, and whoever made the fiber run would be mispredicted all the way back to where the two are at one again.
-#[unsafe(naked)]
-unsafe extern "C" fn entry() -> ! {
-    naked_asm!(
-        ".cfi_startproc",
-        ".cfi_undefined x30",
-        "adr x30, 2f",
-        "b {begin}",
-        "2:",
-        "brk #1",
-        ".cfi_endproc",
-        begin = sym crate::start::begin
-    )
+macro_rules! entry {
+    ($name:ident, $begin:path) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() -> ! {
+            naked_asm!(
+                ".cfi_startproc",
+                ".cfi_undefined x30",
+                "adr x30, 2f",
+                "b {begin}",
+                "2:",
+                "brk #1",
+                ".cfi_endproc",
+                begin = sym $begin
+            )
+        }
+    };
 }
+
+entry!(entry, crate::start::begin);
+entry!(entry_of_the_deputy, crate::preempt::deputy);
 
 /// Calls a function from where another stack was left: on this stack, but so that to who looks for its callers they are those of the other one. Nothing of that
 /// stack is used, so it may be full.

@@ -9,15 +9,7 @@
 
 use std::arch::{asm, naked_asm, x86_64::_rdtsc};
 
-/// Where a stack was left: its lowest word in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-pub(crate) struct Context(*mut u8);
-
-impl Context {
-    /// No stack's.
-    pub(crate) const NONE: Context = Context(std::ptr::null_mut());
-}
+use super::{Context, Entrance};
 
 /// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
 ///
@@ -48,6 +40,65 @@ pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
     }
 }
 
+/// As [`switch`], to where another thread control block is in force.
+///
+/// # Safety
+/// As with [`switch`]; and the thread pointer is that of the block with which the other stack was left.
+#[inline(always)]
+pub(crate) unsafe fn switch_block(save: *mut Context, to: Context, thread_pointer: usize) {
+    // SAFETY: as with a switch. The compiler may have kept what it computed from the thread pointer: that is so again when this goes on.
+    unsafe {
+        asm!(
+            "push rbp",
+            "push rbx",
+            "lea rax, [rip + 2f]",
+            "push rax",
+            "mov [rdi], rsp",
+            "wrfsbase rdx",
+            "mov rsp, rsi",
+            "pop rax",
+            "jmp rax",
+            "2:",
+            "pop rbx",
+            "pop rbp",
+            inout("rdi") save => _,
+            inout("rsi") to.0 => _,
+            inout("rdx") thread_pointer => _,
+            out("r12") _, out("r13") _, out("r14") _, out("r15") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+/// As [`leave`], to where another thread control block is in force.
+///
+/// # Safety
+/// As with [`switch_block`]; and nothing that is on this stack will be missed.
+#[inline(always)]
+pub(crate) unsafe fn leave_block(to: Context, thread_pointer: usize) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "wrfsbase {thread_pointer}",
+            "mov rsp, {to}",
+            "pop rax",
+            "jmp rax",
+            to = in(reg) to.0,
+            thread_pointer = in(reg) thread_pointer,
+            options(noreturn)
+        );
+    }
+}
+
+/// The thread pointer. For processors and kernels that let programs [have](sys::thread_block::is_possible) it.
+#[inline(always)]
+pub(crate) fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: it only reads a register.
+    unsafe { asm!("rdfsbase {}", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
+}
+
 /// Leaves this stack for good.
 ///
 /// # Safety
@@ -60,35 +111,47 @@ pub(crate) unsafe fn leave(to: Context) -> ! {
     }
 }
 
-/// A context that begins with [`begin`](crate::start::begin) on a stack of this top.
+/// A context that begins on a stack of this top.
 ///
 /// # Safety
 /// Below the top, a multiple of 16, is memory that can be written to and that nobody uses.
-pub(crate) unsafe fn fresh(top: *mut u8) -> Context {
+#[inline(always)]
+pub(crate) unsafe fn fresh(top: *mut u8, entrance: Entrance) -> Context {
+    let entry = match entrance {
+        Entrance::Fiber => entry as *const (),
+        Entrance::Deputy => entry_of_the_deputy as *const (),
+    };
     // SAFETY: the caller's promise.
     unsafe {
         let word = top.cast::<usize>().sub(1);
-        word.write(entry as *const () as usize);
+        word.write(entry as usize);
         Context(word.cast())
     }
 }
 
 /// The first function of a stack. Unwinders end here: it has no caller. It does not `call` what never returns: the processor's stack of return addresses would
 /// be off by one, and whoever made the fiber run would be mispredicted all the way back to where the two are at one again.
-#[unsafe(naked)]
-unsafe extern "C" fn entry() -> ! {
-    naked_asm!(
-        ".cfi_startproc",
-        ".cfi_undefined rip",
-        "lea rax, [rip + 2f]",
-        "push rax",
-        "jmp {begin}",
-        "2:",
-        "ud2",
-        ".cfi_endproc",
-        begin = sym crate::start::begin
-    )
+macro_rules! entry {
+    ($name:ident, $begin:path) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() -> ! {
+            naked_asm!(
+                ".cfi_startproc",
+                ".cfi_undefined rip",
+                "lea rax, [rip + 2f]",
+                "push rax",
+                "jmp {begin}",
+                "2:",
+                "ud2",
+                ".cfi_endproc",
+                begin = sym $begin
+            )
+        }
+    };
 }
+
+entry!(entry, crate::start::begin);
+entry!(entry_of_the_deputy, crate::preempt::deputy);
 
 /// Calls a function from where another stack was left: on this stack, but so that to who looks for its callers they are those of the other one. Nothing of that
 /// stack is used, so it may be full.

@@ -31,6 +31,8 @@ const LARGEST_BYTES: usize = 1 << 28;
 pub(super) struct Class {
     /// Of each stack, with its guard.
     size: u32,
+    /// How many bytes are above each: for a guest and its thread control block.
+    above: u32,
     chunks: Vec<Reservation>,
     /// How many stacks have been made of all chunks but the newest, and of that one.
     before: usize,
@@ -44,8 +46,13 @@ pub(super) struct Class {
 impl Class {
     /// For stacks of this size, guard included, whole pages.
     pub(super) fn new(size: u32) -> Class {
+        Class::below(size, 0)
+    }
+
+    /// For stacks of this size, guard included, each with so much above it for a guest; whole pages together.
+    pub(super) fn below(size: u32, above: u32) -> Class {
         let most = (WARM_BYTES / size as usize).clamp(FEW, WARM);
-        Class { size, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
+        Class { size, above, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
     }
 
     pub(super) fn size(&self) -> u32 {
@@ -67,26 +74,35 @@ impl Class {
     }
 
     fn make(&mut self, guard: &Cell<Guard>) -> Result<Stack, StackError> {
-        let size = self.size as usize;
-        let full = |chunk: &Reservation| chunk.length() / size == self.made;
+        let pitch = self.pitch();
+        let full = |chunk: &Reservation| chunk.length() / pitch == self.made;
         if self.chunks.last().is_none_or(full) {
             let chunk = self.reserve().map_err(StackError::Memory)?;
             self.before += std::mem::take(&mut self.made);
             self.chunks.push(chunk);
         }
         let Some(chunk) = self.chunks.last() else { unreachable!("one was pushed") };
-        let low = self.made * size;
+        let low = self.made * pitch;
         protect(chunk, low, guard)?;
         self.made += 1;
         // SAFETY: at most at the chunk's end.
-        let top = unsafe { chunk.base().add(low + size) };
+        let top = unsafe { chunk.base().add(low + self.size as usize) };
+        if self.above > 0 {
+            // SAFETY: the memory is this stack's, and what is for guests stays for ever.
+            unsafe { super::guests::furnish(chunk.base().add(low + page_size()), top, self.above as usize)? };
+        }
         arch::announce(chunk.base().addr().get() + low + page_size(), top.addr().get());
         Ok(Stack { top, size: self.size, shadow: Shadow::none() })
     }
 
+    /// From one stack to the next.
+    fn pitch(&self) -> usize {
+        (self.size + self.above) as usize
+    }
+
     /// A new chunk; a smaller one where there is no room for a large one.
     fn reserve(&self) -> io::Result<Reservation> {
-        let size = self.size as usize;
+        let size = self.pitch();
         let many = (self.before + self.made).clamp(FIRST, LARGEST).min(LARGEST_BYTES / size).max(1);
         let mut sizes = std::iter::successors(Some(many), |&many| (many > 1).then_some(many / 2));
         let mut result = Err(io::ErrorKind::OutOfMemory.into());
@@ -149,7 +165,8 @@ fn find(chunks: &[Reservation], address: usize) -> Option<(&Reservation, usize)>
 fn discard(chunks: &[Reservation], low: usize, top: NonNull<u8>) -> Option<io::Result<()>> {
     let (chunk, offset) = find(chunks, low)?;
     let end = offset + (top.addr().get() - low);
-    (end <= chunk.length()).then(|| chunk.discard(offset..end))
+    let whole = end / page_size() * page_size();
+    (end <= chunk.length()).then(|| chunk.discard(offset..whole))
 }
 
 /// Makes the lowest page of a stack its guard.

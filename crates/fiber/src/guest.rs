@@ -1,0 +1,211 @@
+//! Fibers that may be interrupted anywhere: *guests* of a worker, each with a thread control block of its own.
+//!
+//! All that belongs to a kernel thread, as the language, the standard library and the C library see it, lies in the thread control block that the thread pointer shows:
+//! thread-locals, `errno`, the allocator's caches, who owns a re-entrant lock, whether it panics. A guest has a block of its own, which is in force while it runs: to all that code
+//! it is a kernel thread. So it may be interrupted wherever a kernel thread may be. See [`soundness`](crate::soundness).
+//!
+//! # Inside and outside
+//! What the library itself does with its worker must not be interrupted by another fiber. A guest is *inside* from when it calls the library until that returns; a tick
+//! that comes meanwhile leaves a note, and who goes outside looks for one. That costs a few stores, and no system call.
+//!
+//! The mark of who is inside is written by the guest alone, on its own kernel thread, and read by a handler that interrupts that thread: each sees
+//! what the other did before, as long as the compiler keeps to the order of the program, which fences tell it to. Going outside, the mark is
+//! taken away first, and the note looked for after that: a tick before finds the mark and leaves the note in time, and one after it finds no mark, and
+//! needs none.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, compiler_fence};
+
+use crate::here::{HERE, Here};
+use crate::preempt::exile::Exile;
+use crate::worker::Worker;
+
+thread_local! {
+    /// In the block of a guest's stack: the guest.
+    static GUEST: Cell<Option<NonNull<Guest>>> = const { Cell::new(None) };
+}
+
+/// What lies above the stack of a fiber that may be interrupted anywhere, below its thread control block. Fibers have it one after another, as they have the stack.
+#[repr(C, align(16))]
+pub(crate) struct Guest {
+    /// What the thread pointer is while it runs.
+    thread_pointer: usize,
+    worker: Cell<Option<NonNull<Worker>>>,
+    /// The library does something for it, or has left it.
+    inside: AtomicBool,
+    /// A tick has come meanwhile.
+    missed: AtomicBool,
+    /// How many locks it has.
+    pub(crate) locks: Cell<u32>,
+    /// It has been given a quantum more because of these.
+    pub(crate) is_favoured: Cell<bool>,
+    /// Its runtime is over, and it runs on a kernel thread of its own.
+    pub(crate) exile: Cell<Option<NonNull<Exile>>>,
+}
+
+impl Guest {
+    /// One that is inside, as nobody runs there yet.
+    pub(crate) fn new(thread_pointer: usize) -> Guest {
+        Guest {
+            thread_pointer,
+            worker: Cell::new(None),
+            inside: AtomicBool::new(true),
+            missed: AtomicBool::new(false),
+            locks: Cell::new(0),
+            is_favoured: Cell::new(false),
+            exile: Cell::new(None),
+        }
+    }
+
+    /// From now on whoever asks in the block that is in force is this guest.
+    pub(crate) fn moves_in(guest: Option<NonNull<Guest>>) {
+        GUEST.set(guest);
+        HERE.set(None);
+        // Whether it panics is asked in a handler's reach, too: what has to be made for that is made now.
+        let _ = std::thread::panicking();
+    }
+
+    #[inline(always)]
+    pub(crate) fn thread_pointer(&self) -> usize {
+        self.thread_pointer
+    }
+
+    /// Another fiber will begin here.
+    pub(crate) fn expects(&self, worker: &Worker) {
+        self.worker.set(Some(NonNull::from(worker)));
+        self.missed.store(false, Relaxed);
+        self.locks.set(0);
+        self.is_favoured.set(false);
+    }
+
+    /// The library is left alone: true if it is not at work already, and so may be interrupted.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        !self.inside.swap(true, Relaxed)
+    }
+
+    /// What has interrupted it is over.
+    pub(crate) fn goes_on(&self) {
+        compiler_fence(SeqCst);
+        self.inside.store(false, Relaxed);
+    }
+
+    /// A tick has come while the library was at work.
+    pub(crate) fn misses(&self) {
+        self.missed.store(true, Relaxed);
+    }
+
+    /// Comes inside.
+    fn come_in(&self) {
+        self.inside.store(true, Relaxed);
+        compiler_fence(SeqCst);
+        if self.exile.get().is_some() {
+            return;
+        }
+        let worker = self.worker.get();
+        HERE.set(worker);
+        // SAFETY: the worker of a guest that is not in exile is there.
+        if let Some(worker) = worker.map(|worker| unsafe { &*worker.as_ptr() }) {
+            worker.wait_for_the_stuck_one();
+        }
+    }
+
+    /// Goes outside.
+    fn go_out(&self) {
+        if self.exile.get().is_some() {
+            return;
+        }
+        // SAFETY: as above.
+        let Some(worker) = self.worker.get().map(|worker| unsafe { &*worker.as_ptr() }) else { return };
+        loop {
+            worker.sees_to_ticks();
+            HERE.set(None);
+            compiler_fence(SeqCst);
+            self.inside.store(false, Relaxed);
+            compiler_fence(SeqCst);
+            if !self.missed.load(Relaxed) {
+                return;
+            }
+            self.come_in();
+            self.missed.store(false, Relaxed);
+            worker.makes_up_for_a_tick();
+        }
+    }
+
+    /// Runs what is the fiber's own, outside, from inside.
+    pub(crate) fn outside(&self, run: impl FnOnce()) {
+        self.go_out();
+        run();
+        self.come_in();
+    }
+}
+
+/// A guest that is inside until this is dropped.
+pub(crate) struct Inside(NonNull<Guest>);
+
+impl Inside {
+    #[inline(always)]
+    pub(crate) fn here(&self) -> Here {
+        match HERE.get() {
+            // SAFETY: it was set as it came inside.
+            Some(worker) => unsafe { Here::of(worker, true) },
+            None => unreachable!("it has come inside"),
+        }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // SAFETY: the guest is who runs here.
+        unsafe { self.0.as_ref() }.go_out();
+    }
+}
+
+/// The guest that asks comes inside. None where no guest asks.
+#[inline(never)]
+pub(crate) fn visit() -> Option<Inside> {
+    let guest = GUEST.get()?;
+    // SAFETY: a guest stays where it is for ever.
+    let this = unsafe { guest.as_ref() };
+    if this.exile.get().is_some() {
+        return None;
+    }
+    this.come_in();
+    if this.exile.get().is_some() {
+        // It was sent away while it waited to come in.
+        HERE.set(None);
+        return None;
+    }
+    Some(Inside(guest))
+}
+
+/// The same for what an exile cannot do: it unwinds, or waits for ever where it unwinds already.
+#[inline(never)]
+pub(crate) fn enter() -> Option<Inside> {
+    let inside = visit();
+    if inside.is_none() && GUEST.get().is_some() {
+        crate::preempt::exile::unwind();
+    }
+    inside
+}
+
+/// The worker of the guest that asks, inside or not.
+pub(crate) fn look() -> Option<Here> {
+    let guest = GUEST.get()?;
+    // SAFETY: a guest stays where it is for ever, and its worker is there as long as it is no exile.
+    let this = unsafe { guest.as_ref() };
+    if this.exile.get().is_some() {
+        return None;
+    }
+    // SAFETY: as above.
+    this.worker.get().map(|worker| unsafe { Here::of(worker, true) })
+}
+
+/// The worker of a guest that begins, inside.
+#[inline(never)]
+pub(crate) fn begin() -> Option<Here> {
+    let here = look()?;
+    HERE.set(Some(here.pointer()));
+    Some(here)
+}

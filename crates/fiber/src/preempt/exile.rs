@@ -1,0 +1,77 @@
+//! What becomes of a guest that never comes to a point, when its runtime ends: it goes on as a kernel thread.
+//!
+//! A fiber that is left is told that its runtime ends where it next waits, and unwinds from there. One in an endless loop never does, and it cannot be
+//! unwound from wherever it happens to be, nor just be left there: it may have a lock that the whole process needs, the allocator's for instance. So a kernel thread is made that
+//! goes on with it, with the least claim to a CPU that there is. That is sound since a guest has a thread control block of its own: which kernel thread
+//! runs it makes no difference to it. If it comes to the library after all it unwinds, and when it has ended the kernel thread does, too. What it would have waited for while it unwinds
+//! does not come; then it waits for ever. Its stack stays.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::mpsc;
+use std::thread::{Builder, park};
+
+use sys::scheduling::{Policy, Thread, set_policy};
+
+use crate::arch::{self, Context};
+use crate::record::Fiber;
+
+/// A kernel thread that goes on with a guest.
+pub(crate) struct Exile {
+    /// Where it was left for the guest.
+    left: Cell<Context>,
+    block: usize,
+}
+
+/// A fiber that goes to another kernel thread.
+struct Sent(Fiber);
+
+// SAFETY: whoever gets it is the only one to touch it from then on.
+unsafe impl Send for Sent {}
+
+/// Sends a guest away that was interrupted. False where there is no kernel thread for it.
+pub(crate) fn send(fiber: Fiber) -> bool {
+    let sent = Sent(fiber);
+    // The guest must not run before it is known that it does there.
+    let (go, gone) = mpsc::channel::<()>();
+    let run = move || {
+        let Sent(fiber) = { sent };
+        if gone.recv().is_err() {
+            return;
+        }
+        // Where that is refused it has its share like any other thread.
+        let _ = set_policy(Thread::current(), Policy::Idle);
+        let Some(guest) = fiber.guest() else { return };
+        let exile = Exile { left: Cell::new(Context::NONE), block: arch::thread_pointer() };
+        guest.exile.set(Some(NonNull::from(&exile)));
+        // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it, and it never goes back.
+        unsafe { arch::switch_block(exile.left.as_ptr(), fiber.context.get(), guest.thread_pointer()) };
+    };
+    match Builder::new().name("rowlock-exile".into()).spawn(run) {
+        Ok(_) => go.send(()).is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// An exile has come to what it cannot do.
+#[cold]
+pub(crate) fn unwind() -> ! {
+    if std::thread::panicking() || !crate::ending::CAN_UNWIND {
+        loop {
+            park();
+        }
+    }
+    crate::ending::unwind()
+}
+
+/// An exile has ended: so does its kernel thread.
+///
+/// # Safety
+/// It is this guest's fiber that asks, and nothing that is on its stack will be missed.
+pub(crate) unsafe fn end(exile: NonNull<Exile>) -> ! {
+    // SAFETY: it stays until it is gone back to, which is now.
+    unsafe {
+        let exile = exile.as_ref();
+        arch::leave_block(exile.left.get(), exile.block)
+    }
+}

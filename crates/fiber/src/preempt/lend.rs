@@ -1,0 +1,100 @@
+//! Lending the kernel thread: who waits in the kernel for what an interrupted guest has lets that one run meanwhile.
+//!
+//! A guest may be interrupted while it has a lock of the C library's or of the standard library's: the allocator's, say. Another guest that wants it, outside of the library,
+//! waits in the kernel until a tick interrupts it in turn; so whoever has the lock comes to run, and gives it back. But there are those whom no tick takes off
+//! their CPU: fibers that are no guests, and the library itself, which takes such locks, too, when it allocates memory. If one of these waits for a futex when a tick comes, then
+//! guests that were interrupted run in its place, one after another, from tick to tick; between two it looks whether it can go on.
+//!
+//! To the library nothing happens meanwhile: the current fiber is who waits. So a guest that runs in its place and comes to the library stops there, and goes
+//! on when its turn comes in the ordinary way. It cannot have what the other waits for: what the library itself locks it gives back inside, where nobody is interrupted; and
+//! who holds a lock of the standard library's and calls this one, which may let others run, has no promise from anybody.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::compiler_fence;
+use std::time::Duration;
+
+use sys::tick::Interrupted;
+
+use super::Ticking;
+use crate::arch::{self, Context};
+use crate::record::Fiber;
+use crate::worker::Worker;
+
+/// For how long who waits looks whether it can go on, before the next one runs in its place.
+const LOOKS: Duration = Duration::from_micros(50);
+
+/// Who runs in whose place.
+pub(super) struct Lending {
+    to: Cell<Option<Fiber>>,
+    /// Where who waits was left, and its block.
+    waits: Cell<Context>,
+    block: Cell<usize>,
+}
+
+impl Default for Lending {
+    fn default() -> Lending {
+        Lending { to: Cell::new(None), waits: Cell::new(Context::NONE), block: Cell::new(0) }
+    }
+}
+
+impl Lending {
+    pub(super) fn to(&self) -> Option<Fiber> {
+        self.to.get()
+    }
+
+    /// Goes back to who waits, from the fiber that runs in its place. Returns when that one's turn has come, or when it is lent to again.
+    ///
+    /// # Safety
+    /// The fiber runs, and is marked as inside.
+    unsafe fn back(&self, from: Fiber) {
+        // SAFETY: it was left as it began to lend, and nobody has gone on there.
+        unsafe { arch::switch_block(from.context.as_ptr(), self.waits.get(), self.block.get()) };
+    }
+}
+
+impl Worker {
+    /// The one that runs waits for a futex, and no tick can take it off: somebody else runs in its place until the next one. In a handler.
+    pub(super) fn lends(&self) {
+        let preemption = &self.preemption;
+        let next = preemption.interrupted(|queue| {
+            let next = queue.pop();
+            next.inspect(|next| queue.push(*next))
+        });
+        let Some((next, guest)) = next.and_then(|next| Some((next, next.guest()?))) else { return };
+        let lending = &preemption.lending;
+        preemption.count(|counts| counts.lent += 1);
+        lending.block.set(arch::thread_pointer());
+        preemption.ticking.set(Ticking::On);
+        preemption.ticks_after(None);
+        compiler_fence(SeqCst);
+        lending.to.set(Some(next));
+        // SAFETY: the guest was interrupted outside, or has stopped as it came inside, and nobody has gone on there. Where it is left is written before anybody asks.
+        unsafe { arch::switch_block(lending.waits.as_ptr(), next.context.get(), guest.thread_pointer()) };
+        lending.to.set(None);
+        compiler_fence(SeqCst);
+        preemption.ticks_after(Some(LOOKS));
+    }
+
+    /// A tick has come while somebody was to run in the place of another: its time is over. In a handler.
+    pub(super) fn takes_back(&self, lent: Fiber, pointer: usize, interrupted: &Interrupted) {
+        let on_its_stack = |stack: crate::stack::Stack| stack.has(interrupted.stack_pointer());
+        let guest = lent.guest().filter(|guest| guest.thread_pointer() == pointer);
+        let Some(guest) = guest.filter(|_| lent.stack.get().is_some_and(on_its_stack)) else { return };
+        // If it is about to come inside it goes back by itself.
+        if guest.is_interrupted() {
+            // SAFETY: just so.
+            unsafe { self.preemption.lending.back(lent) };
+            guest.goes_on();
+        }
+    }
+
+    /// A guest comes inside, where another may be in the middle of something, and waits in the kernel.
+    #[inline]
+    pub(crate) fn wait_for_the_stuck_one(&self) {
+        while let Some(lent) = self.preemption.lending.to() {
+            // SAFETY: nobody else runs while that is so.
+            unsafe { self.preemption.lending.back(lent) };
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Stacks for [guests](crate::guest), each with a thread control block above it.
+//!
+//! A block is known to the C library for as long as the process lasts. So these stacks are everybody's: a worker keeps some at hand, and brings back those that it has too many of, and
+//! all when it is gone.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sys::reservation::{Guard, Reservation, page_size};
+use sys::thread_block::{self, ThreadBlock, ThreadBlockError};
+
+use super::class::Class;
+use super::{MOST, Stack, is_of_guest, rounded};
+use crate::error::{PreemptionError, StackError};
+use crate::guest::Guest;
+
+/// A worker keeps so many of a size at hand.
+const AT_HAND: usize = 64;
+
+/// At least so many bytes are for a block, and for what the kernel saves where it interrupts.
+const LEAST: usize = 3 << 12;
+
+/// How much of that is above a stack: for a guest, its block, and the thread-locals that the program has from the beginning. 0 until it is known.
+static ABOVE: AtomicU32 = AtomicU32::new(0);
+
+/// All stacks for guests that are nobody's, by size.
+static ALL: Mutex<BTreeMap<u32, Class>> = Mutex::new(BTreeMap::new());
+
+// SAFETY: stacks that are nobody's may be anybody's.
+unsafe impl Send for Class {}
+
+fn all() -> MutexGuard<'static, BTreeMap<u32, Class>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From one stack to the next, for so many bytes to use.
+fn pitch(bytes: usize) -> usize {
+    let above = ABOVE.load(Relaxed) as usize;
+    let frame = sys::tick::frame();
+    rounded(bytes) as usize + (above + frame).max(LEAST).next_multiple_of(page_size())
+}
+
+/// A stack's size with its guard, for a guest that asks for so much. Not that of any other kind of stack.
+#[inline(never)]
+pub(super) fn size(bytes: usize) -> u32 {
+    (pitch(bytes) - ABOVE.load(Relaxed) as usize) as u32
+}
+
+/// The stacks for guests that a worker has at hand.
+#[derive(Default)]
+pub(super) struct Guests {
+    sizes: Vec<(u32, Vec<Stack>)>,
+}
+
+impl Guests {
+    /// A stack for so many bytes.
+    #[inline]
+    pub(super) fn take(&mut self, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
+        let size = size(bytes);
+        if let Some((_, stacks)) = self.sizes.iter_mut().find(|(other, _)| *other == size)
+            && let Some(stack) = stacks.pop()
+        {
+            return Ok(stack);
+        }
+        self.fetch(bytes, guard)
+    }
+
+    #[cold]
+    fn fetch(&mut self, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
+        if bytes > MOST {
+            return Err(StackError::TooLarge { asked: bytes, most: MOST });
+        }
+        measure()?;
+        let size = size(bytes);
+        let mut all = all();
+        let class = all.entry(size).or_insert_with(|| Class::below(size, ABOVE.load(Relaxed)));
+        class.take(guard)
+    }
+
+    /// Takes one back: nobody uses it any more by the time at which this worker takes one again, or gives one back.
+    #[inline]
+    pub(super) fn give(&mut self, stack: Stack) {
+        match self.sizes.iter_mut().find(|(size, _)| *size == stack.size) {
+            Some((_, stacks)) => {
+                stacks.push(stack);
+                if stacks.len() > AT_HAND {
+                    // Not the last one, on which somebody may still run.
+                    bring_back(stacks.drain(..AT_HAND / 2));
+                }
+            }
+            None => self.sizes.push((stack.size, vec![stack])),
+        }
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        self.sizes.iter_mut().for_each(|(_, stacks)| bring_back(stacks.drain(..)));
+    }
+}
+
+#[cold]
+fn bring_back(stacks: impl Iterator<Item = Stack>) {
+    let mut all = all();
+    for stack in stacks {
+        if let Some(class) = all.get_mut(&stack.size) {
+            class.give(stack);
+        }
+    }
+}
+
+/// How much of a guest's stack has been used.
+pub(super) fn used(stack: &Stack) -> usize {
+    if !is_of_guest(stack.size) {
+        return 0;
+    }
+    all().get(&stack.size).and_then(|class| class.used(stack)).unwrap_or(0)
+}
+
+/// Sees how much a block takes, once.
+fn measure() -> Result<(), StackError> {
+    if ABOVE.load(Relaxed) > 0 {
+        return Ok(());
+    }
+    let room = thread_block::minimum_stack().map_err(PreemptionError::from)?.next_multiple_of(page_size());
+    let memory = Reservation::new(room).map_err(StackError::Memory)?;
+    let low = memory.base();
+    std::mem::forget(memory);
+    // SAFETY: at the memory's end, which stays for ever, and nobody asks who the guest is.
+    let (end, block) = unsafe { (low.add(room), donate(low, low.add(room), std::ptr::null_mut())?) };
+    let above = end.addr().get() - (block.stack_top - size_of::<Guest>()) / 16 * 16;
+    // A size with a page boundary as its upper end is another kind of stack's.
+    let above = if above.is_multiple_of(1 << 12) { above + 16 } else { above };
+    ABOVE.store(above as u32, Relaxed);
+    Ok(())
+}
+
+/// Makes a thread control block at the end of this memory, for this guest.
+///
+/// # Safety
+/// The memory is writable, nobody uses it, and it stays for ever; and so does the guest, if there is one.
+unsafe fn donate(low: NonNull<u8>, end: NonNull<u8>, guest: *mut Guest) -> Result<ThreadBlock, StackError> {
+    /// On the thread whose block the guest gets.
+    unsafe extern "C" fn move_in(guest: *mut ()) {
+        Guest::moves_in(NonNull::new(guest.cast()));
+    }
+
+    // SAFETY: the caller's promise.
+    let block = unsafe { thread_block::make(low.as_ptr()..end.as_ptr(), move_in, guest.cast()) };
+    Ok(block.map_err(PreemptionError::from)?)
+}
+
+/// Makes a guest with a thread control block, above a stack with this top.
+///
+/// # Safety
+/// The memory from `low` to so many bytes above the top is writable, nobody uses it, and it stays for ever.
+pub(super) unsafe fn furnish(low: NonNull<u8>, top: NonNull<u8>, above: usize) -> Result<(), StackError> {
+    let guest = top.cast::<Guest>();
+    // SAFETY: the caller's promise; the guest is within the memory, and written when the thread that was on it is gone.
+    unsafe {
+        let block = donate(low, top.add(above), guest.as_ptr())?;
+        if block.stack_top < guest.add(1).addr().get() {
+            return Err(PreemptionError::from(ThreadBlockError::Number).into());
+        }
+        guest.write(Guest::new(block.thread_pointer));
+    }
+    Ok(())
+}
