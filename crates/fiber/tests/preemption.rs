@@ -50,7 +50,13 @@ fn a_sleeper_wakes_beside_an_endless_loop() {
 fn a_runtime_ends_while_a_fiber_loops() {
     runtime()
         .run(|| {
-            Builder::new().spawn(|| loop {}).unwrap();
+            Builder::new()
+                .spawn(|| {
+                    loop {
+                        std::hint::spin_loop()
+                    }
+                })
+                .unwrap();
             sleep(Duration::from_millis(1));
         })
         .unwrap();
