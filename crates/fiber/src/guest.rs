@@ -18,6 +18,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, compiler_fence};
 
+use sys::tick::Interrupted;
+
 use crate::here::{HERE, Here};
 use crate::preempt::exile::Exile;
 use crate::worker::Worker;
@@ -86,7 +88,11 @@ impl Guest {
     }
 
     /// What has interrupted it is over.
-    pub(crate) fn goes_on(&self) {
+    pub(crate) fn goes_on_after(&self, interrupted: &Interrupted) {
+        if self.exile.get().is_some() {
+            // It was interrupted on another kernel thread, whose alternate stack is that one's.
+            interrupted.goes_on_without_alternate_stack();
+        }
         compiler_fence(SeqCst);
         self.inside.store(false, Relaxed);
     }

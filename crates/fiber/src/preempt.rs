@@ -236,6 +236,14 @@ impl Worker {
     }
 
     #[cold]
+    fn ticks_slowly(&self) {
+        if let Some(ticks) = self.preemption.ticks() {
+            self.preemption.ticking.set(Ticking::Slowly);
+            ticks.every(SLOW, SLOW);
+        }
+    }
+
+    #[cold]
     fn ticks_on(&self) {
         if let Some(ticks) = self.preemption.ticks() {
             self.preemption.ticking.set(Ticking::On);
@@ -251,8 +259,7 @@ impl Worker {
         let ticking = self.preemption.ticking.get();
         if next.guest().is_none() {
             if ticking == Ticking::Never && self.preemption.interrupted(|queue| !queue.is_empty()) {
-                self.preemption.ticking.set(Ticking::Slowly);
-                ticks.every(SLOW, SLOW);
+                self.ticks_slowly();
             }
             return;
         }
@@ -316,9 +323,12 @@ impl Worker {
             if interrupted.waits_for_futex() {
                 self.lends();
             }
-            let nobody = preemption.interrupted(|queue| queue.is_empty());
-            if preemption.asleep.get() || nobody && me.guest().is_none() {
+            // Who is about to run, if it is a guest, counts on what it was told of the timer.
+            let runs = me.guest().is_none();
+            if preemption.asleep.get() || runs && preemption.interrupted(|queue| queue.is_empty()) {
                 self.ticks_no_more();
+            } else if runs && preemption.ticking.get() == Ticking::On {
+                self.ticks_slowly();
             }
             return;
         };
@@ -344,13 +354,15 @@ impl Worker {
                 arch::switch_block(me.context.as_ptr(), to, preemption.thread_pointer.get());
             }
         }
-        guest.goes_on();
+        guest.goes_on_after(interrupted);
     }
 
     /// Who goes on after a tick, with the current fiber in the queue if it is another.
     fn chooses_after_tick(&self, me: Fiber) -> Fiber {
         let before = self.level(me);
         self.read_clock(Some(me));
+        // The tick may have been set for the very time of one of these, and the processor's clock is not quite as exact.
+        self.expire();
         let over = self.charge(me) == Turn::IsOver || self.level(me) != before;
         let over = over || u64::from(me.spent.get()) * 2 >= u64::from(me.allowance.get());
         let level = self.level(me);

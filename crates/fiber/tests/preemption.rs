@@ -53,7 +53,7 @@ fn a_runtime_ends_while_a_fiber_loops() {
             Builder::new()
                 .spawn(|| {
                     loop {
-                        std::hint::spin_loop()
+                        std::hint::spin_loop();
                     }
                 })
                 .unwrap();

@@ -57,6 +57,13 @@ impl Interrupted {
         registers.call == libc::SYS_futex as usize && WAITS.contains(&operation) && registers.is_at_system_call()
     }
 
+    /// When the handler returns, the thread has no alternate stack for signals. Without this it has the one that was there when the tick came, also if that
+    /// was on another kernel thread.
+    pub fn goes_on_without_alternate_stack(&self) {
+        // SAFETY: the kernel has written it, and reads it when the handler returns; nobody else does meanwhile.
+        unsafe { (*self.context).uc_stack.ss_flags = libc::SS_DISABLE };
+    }
+
     /// Whether it had other signals blocked than these.
     pub fn blocks_signals_besides(&self, mask: &SignalMask) -> bool {
         // SAFETY: the kernel has written it.
@@ -246,13 +253,19 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// One for the calling thread, which is not set yet. The [handler](handle) gets the word.
+    /// One for the calling thread, which is not set yet. The [handler](handle) gets the word. From now on the thread does not block SIGURG.
     ///
     /// # Errors
     /// The kernel's, when there are as many timers, or signals under way, as there may be; and `EAGAIN` when there are 1024 tickers.
     pub fn for_this_thread(word: usize) -> io::Result<Ticker> {
         let take = |slot: &Slot| slot.timer.compare_exchange(FREE, TAKEN, AcqRel, Acquire).is_ok();
         let slot = SLOTS.iter().position(take).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))?;
+        // SAFETY: zeros are a set, to which the signal is added; there is no room for an answer, and none is asked for.
+        unsafe {
+            let mut urgent: libc::sigset_t = std::mem::zeroed();
+            libc::sigaddset(&raw mut urgent, libc::SIGURG);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const urgent, std::ptr::null_mut());
+        }
         let mut timer = 0;
         // The kernel's own call, since the C library's names of timers are not the kernel's.
         // SAFETY: zeros are one, of which the fields that matter are written; there is room for the timer's number.

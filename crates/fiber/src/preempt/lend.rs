@@ -85,7 +85,7 @@ impl Worker {
         if guest.is_interrupted() {
             // SAFETY: just so.
             unsafe { self.preemption.lending.back(lent) };
-            guest.goes_on();
+            guest.goes_on_after(interrupted);
         }
     }
 
