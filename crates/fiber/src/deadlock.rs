@@ -32,7 +32,7 @@ impl Deadlock {
         self.cycles.iter().flatten().chain(&self.others)
     }
 
-    /// How it is between the fibers of a runtime, none of whose workers has anything to do.
+    /// How it is between the fibers of a runtime, none of whose workers has anything to do, nor gets anything while this is seen.
     fn among(worker: &Worker) -> Deadlock {
         let blocked: Vec<_> = worker.core().records.all().filter(|fiber| is_blocked(*fiber)).collect();
         let mut cycles: Vec<Vec<Fiber>> = Vec::new();
@@ -104,12 +104,14 @@ impl std::error::Error for Deadlock {}
 /// How often fibers are told that come back and wait again.
 const PATIENCE: u32 = 64;
 
-/// Tells the first fiber, which ends the runtime; and if that does not help, all.
+/// Tells the first fiber, which ends the runtime; and if that does not help, all. Nothing if somebody can go on by now.
 #[cold]
 #[inline(never)]
 pub(crate) fn nobody_can_go_on(worker: &Worker) {
     let core = worker.core();
-    let deadlock = Deadlock::among(worker);
+    // What fibers wait for is on their stacks, also those of other workers. These are asleep, and nobody else can make them run, until all is seen.
+    let seen = core.while_nobody_comes(|| worker.all_others_sleep().then(|| Deadlock::among(worker)));
+    let Some(deadlock) = seen else { return };
     if core.lasts.load(Relaxed) {
         let _ = writeln!(std::io::stderr(), "{deadlock}");
         std::process::abort();
@@ -136,4 +138,40 @@ fn tell(worker: &Worker, fiber: Fiber) -> bool {
     // First what it does, then where: see `Watched`.
     let is_blocked = fiber.state.get() == State::Blocked;
     is_blocked && worker.is_home_of(fiber) && CAN_UNWIND && worker.call_off(fiber, Woken::Cancelled)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::time::Duration;
+
+    use crate::runtime::{Config, Runtime};
+    use crate::worker::Here;
+
+    #[test]
+    fn what_was_taken_for_a_deadlock_is_none_if_somebody_can_go_on_by_now() {
+        let runtime = Runtime::new(Config { workers: 2, ..Config::default() });
+        let slept = runtime.run(|| {
+            // As another worker does that looked at a moment at which it seemed so.
+            Here::enter(|here| here.core().stuck.store(true, SeqCst));
+            crate::sleep(Duration::from_millis(1));
+        });
+        slept.unwrap();
+    }
+
+    #[test]
+    fn a_fiber_that_came_before_nobody_was_expected_is_no_deadlock() {
+        let runtime = Runtime::default();
+        let brought = runtime.run(|| {
+            let remote = crate::remote();
+            let brought = remote.spawn(|| 42).unwrap();
+            drop(remote);
+            // The worker has looked at its mail just before that.
+            Here::enter(|here| super::nobody_can_go_on(&here));
+            brought.join().unwrap()
+        });
+        assert_eq!(brought.unwrap(), 42);
+    }
 }

@@ -209,6 +209,23 @@ impl Worker {
         all && self.index() == 0
     }
 
+    /// Whether it is so indeed, as the first worker asks, which is awake itself and has nobody who is ready; and for how long it asks [nobody comes](Core::while_nobody_comes).
+    ///
+    /// What a worker has [seen](Worker::all_wait_in_vain) may be over: a thread outside may have brought a fiber since, and one of those at which it looked first may have been
+    /// awakened by one that lay down before it was looked at. So the others must all be asleep, and none may have lain down in the meantime. Then nobody was awake to wake any of them
+    /// after it was looked at: the first who did so would have been awake after that, and asleep when it was looked at itself. They are all asleep
+    /// at the end, and stay so, as only fibers wake them that are brought or run.
+    pub(crate) fn all_others_sleep(&self) -> bool {
+        let core = self.core();
+        let rested = core.rested();
+        // Whoever was expected has brought what it brings before it is so no more, so that is asked first.
+        self.waits_in_vain(self.timers.next())
+            && core.mails.iter().skip(1).all(Mail::sleeps_for_good)
+            && core.fresh.many() == 0
+            && !self.mail().any()
+            && core.rested() == rested
+    }
+
     /// Blocks the kernel thread until there is mail, or something at its descriptors, or to this time; not at all if there is a reason to be `awake`, which is asked when
     /// others know already that this worker sleeps.
     fn sleep(&self, until: Option<Instant>, awake: impl FnOnce() -> bool) {
@@ -220,6 +237,9 @@ impl Worker {
             mail.has_bell(reactor.bell());
         }
         self.is_asleep(true);
+        if how == Sleep::ForGood {
+            self.core().rests();
+        }
         if mail.lie_down(how, awake) {
             match how {
                 Sleep::AtDescriptors => self.outside.sleep(self, until, || !mail.lies(how)),

@@ -31,8 +31,10 @@ pub(crate) struct Core {
     expected: AtomicUsize,
     /// How often a fiber has used up its running time.
     demotions: AtomicU64,
-    /// All fibers wait, and nobody outside will wake one: the first worker is to see to it.
+    /// All fibers seemed to wait, and nobody outside to be able to wake one: the first worker is to see to it.
     pub(crate) stuck: AtomicBool,
+    /// How often a worker has lain down for good.
+    rests: AtomicUsize,
     /// It lasts as long as the process, so nobody can be told that it ends.
     pub(crate) lasts: AtomicBool,
     /// How often all fibers were called off, wherever they wait.
@@ -77,6 +79,7 @@ impl Core {
             expected: AtomicUsize::new(0),
             demotions: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
+            rests: AtomicUsize::new(0),
             lasts: AtomicBool::new(false),
             called_off: AtomicU32::new(0),
             outside: Mutex::new(Outside { ends: false, over: false, free: Vec::new(), unmade: 0..0 }),
@@ -136,6 +139,22 @@ impl Core {
     /// Whether something may come from outside.
     pub(crate) fn expects(&self) -> bool {
         self.expected.load(SeqCst) > 0
+    }
+
+    /// A worker is about to lie down until it is awakened.
+    pub(crate) fn rests(&self) {
+        self.rests.fetch_add(1, SeqCst);
+    }
+
+    /// How often that was said.
+    pub(crate) fn rested(&self) -> usize {
+        self.rests.load(SeqCst)
+    }
+
+    /// Does something while nobody outside brings a fiber, makes one ready, or gives a record back.
+    pub(crate) fn while_nobody_comes<R>(&self, then: impl FnOnce() -> R) -> R {
+        let _outside = self.outside();
+        then()
     }
 
     /// Wakes a worker that has nothing to do, if there is one.
