@@ -204,6 +204,23 @@ impl fmt::Display for Dump {
     }
 }
 
+/// What the fiber that asks is called.
+///
+/// # Panics
+/// Where no runtime runs.
+///
+/// ```
+/// rowlock_fiber::run(|| {
+///     let parser = rowlock_fiber::Builder::new().name("parser");
+///     let label = parser.spawn(rowlock_fiber::current).unwrap().join().unwrap();
+///     assert_eq!(label.name.as_deref(), Some("parser"));
+///     assert_eq!(rowlock_fiber::current().to_string(), "fiber 0");
+/// });
+/// ```
+pub fn current() -> Label {
+    Here::enter(|here| Label::of(here.current()))
+}
+
 /// What all fibers of this runtime are doing, and where they are. They do not notice.
 ///
 /// In a runtime with several workers these are the fibers of the worker that asks.

@@ -96,7 +96,7 @@ pub use channel::{Receiver, Sender, channel, unbounded};
 pub use channel_error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 pub use condvar::Condvar;
 pub use deadlock::Deadlock;
-pub use dump::{Doing, Dump, Label, Seen, StackUse, Waiting, dump};
+pub use dump::{Doing, Dump, Label, Seen, StackUse, Waiting, current, dump};
 pub use ending::exit;
 pub use error::{JoinError, PreemptionError, RunError, SpawnError, StackError, ThreadBlockError, TimedOut};
 pub use join::JoinHandle;

@@ -196,3 +196,28 @@ fn fibers_that_come_from_outside_meanwhile_do_not_upset_a_dump() {
         thread.join().unwrap().into_iter().for_each(|handle| handle.join().unwrap());
     });
 }
+
+#[test]
+fn a_fiber_asks_for_its_own_number_and_name() {
+    for workers in [1, 2] {
+        let config = Config { workers, ..Config::default() };
+        let run = Runtime::new(config).run(|| {
+            assert_eq!(fiber::current().to_string(), "fiber 0");
+            let [first, second] = ["first", "second"].map(|name| {
+                let asks = || {
+                    let before = fiber::current();
+                    fiber::yield_now();
+                    assert_eq!(fiber::current(), before);
+                    before
+                };
+                fiber::Builder::new().name(name).spawn(asks).unwrap()
+            });
+            let (first, second) = (first.join().unwrap(), second.join().unwrap());
+            assert_eq!([first.name.as_deref(), second.name.as_deref()], [Some("first"), Some("second")]);
+            assert!(first.number > 0 && second.number > 0 && first.number != second.number);
+        });
+        run.unwrap();
+    }
+    let refused = std::panic::catch_unwind(fiber::current).unwrap_err();
+    assert!(refused.downcast_ref::<&str>().unwrap().contains("only a fiber"));
+}
