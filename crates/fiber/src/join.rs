@@ -132,6 +132,16 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// When it panicked, [left](crate::exit) or was cancelled; and at once when it is the fiber that asks, or one that waits, maybe through others, for that
     /// one's end: the handle is gone then, and the fiber detached.
+    ///
+    /// A result can be taken once:
+    ///
+    /// ```compile_fail,E0382
+    /// rowlock_fiber::run(|| {
+    ///     let fiber = rowlock_fiber::spawn(|| 42);
+    ///     fiber.join().unwrap();
+    ///     fiber.join().unwrap();
+    /// });
+    /// ```
     #[inline(always)]
     pub fn join(self) -> Result<T, JoinError> {
         let outlasted = Here::visit(|here| self.inside(here).map(|here| outlast(&here, self.fiber)));
