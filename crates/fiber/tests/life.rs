@@ -32,6 +32,61 @@ fn a_panic_stays_in_its_fiber_and_comes_out_of_join() {
     });
 }
 
+/// Does something when it is dropped.
+struct Finally<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Finally<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn a_panic_in_the_destructor_of_a_local_is_what_comes_of_a_fiber_that_had_ended_well() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    calm::run(|| {
+        let theirs = Arc::clone(&dropped);
+        let fiber = fiber::spawn(move || {
+            let _first = Finally(|| theirs.store(1, Relaxed));
+            let _second = Finally(|| panic!("at the end"));
+            42
+        });
+        assert_eq!(fiber.join().unwrap_err().to_string(), "the fiber panicked: at the end");
+        assert_eq!(dropped.load(Relaxed), 1);
+        // Others go on, maybe on the same stack.
+        assert_eq!(fiber::spawn(|| 6 * 7).join().unwrap(), 42);
+    });
+}
+
+#[test]
+fn a_destructor_makes_fibers_and_waits_for_them_in_a_panic_as_well() {
+    calm::run(|| {
+        for panics in [false, true] {
+            let sum = Arc::new(fiber::Mutex::new(0));
+            let theirs = Arc::clone(&sum);
+            let outcome = fiber::spawn(move || {
+                let _adds = Finally(|| {
+                    let fibers: Vec<_> = (1..=3)
+                        .map(|i| {
+                            let sum = Arc::clone(&theirs);
+                            fiber::spawn(move || {
+                                let mut sum = sum.lock().unwrap();
+                                fiber::yield_now();
+                                *sum += i;
+                            })
+                        })
+                        .collect();
+                    fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+                });
+                assert!(!panics, "on purpose");
+            });
+            assert_eq!(outcome.join().is_err(), panics);
+            // It is not poisoned, either: these did not panic.
+            assert_eq!(*sum.lock().unwrap(), 6);
+        }
+    });
+}
+
 #[test]
 fn fibers_of_one_level_take_turns() {
     let order = calm::run(|| {
