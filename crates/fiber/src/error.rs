@@ -11,7 +11,7 @@ use crate::deadlock::Deadlock;
 #[non_exhaustive]
 pub enum SpawnError {
     /// There are as many as the runtime has room for.
-    #[error("there are {most} fibers already, the most that this runtime has room for (see Config::most)")]
+    #[error("no more fibers: the most at a time that this runtime has room for is {most} (see Config::most)")]
     TooMany {
         /// How many that is.
         most: u32,
@@ -19,12 +19,12 @@ pub enum SpawnError {
     /// The kernel gives no more memory.
     #[error("no memory for another fiber: {0}")]
     Memory(#[source] std::io::Error),
-    /// The kernel gives no address space for the records of as many fibers as there may be.
+    /// The kernel gives no address space for the records of fibers, not even of a few.
     #[error(
-        "no address space for {most} fibers, the most that there may be: set Config::most to fewer, or raise the limit of address space (ulimit -v): {why}"
+        "no address space for fibers, not even for {most}: raise the limit of address space (ulimit -v), or set Config::most to fewer: {why}"
     )]
     Room {
-        /// How many that is.
+        /// The fewest for which there was to be some.
         most: u32,
         /// What the kernel says.
         #[source]

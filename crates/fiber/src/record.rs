@@ -20,6 +20,7 @@ use sys::reservation::{Reservation, page_size};
 
 use crate::arch::Context;
 use crate::debugger::Place;
+use crate::error::SpawnError;
 use crate::guest::Guest;
 use crate::mail::Letter;
 use crate::stack::Stack;
@@ -261,6 +262,9 @@ impl Deref for Fiber {
     }
 }
 
+/// There is room for so many at least, unless fewer were asked for: a runtime for fewer would surprise who has asked for many.
+const FEW: u32 = 1 << 12;
+
 /// So many records are made at a time: 64 KiB of them.
 const MORE: u32 = (65_536 / size_of::<Record>()) as u32;
 
@@ -295,12 +299,24 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Room for so many.
-    pub(crate) fn new(capacity: u32) -> std::io::Result<Records> {
-        let memory = Reservation::new(capacity as usize * size_of::<Record>())?;
+    /// Room for so many; where the limit of address space leaves none, for half as many, or a quarter, and so on, with as much again left for stacks and all else.
+    pub(crate) fn new(most: u32) -> Result<Records, SpawnError> {
+        let reserve = |capacity: u32| Reservation::new(capacity as usize * size_of::<Record>());
+        let mut capacity = most;
+        let mut memory = reserve(capacity);
+        while memory.is_err() && capacity / 2 >= FEW {
+            capacity /= 2;
+            memory = reserve(capacity).and_then(|memory| reserve(capacity).map(|_| memory));
+        }
+        let memory = memory.map_err(|why| SpawnError::Room { most: capacity, why })?;
         memory.base().as_ptr().expose_provenance();
         let place = Place::new(memory.base().as_ptr().cast());
         Ok(Records { memory, capacity, made: Mutex::new(0), place })
+    }
+
+    /// How many there is room for.
+    pub(crate) fn most(&self) -> u32 {
+        self.capacity
     }
 
     /// Some more records, by their numbers. None when there is room for no more.

@@ -35,7 +35,8 @@ pub struct Config {
     pub workers: u32,
     /// How large a fiber's stack is, in bytes, where it asks for nothing else.
     pub stack_size: usize,
-    /// How many fibers there may be at a time.
+    /// How many fibers there may be at a time. Address space is set aside for each, 200 bytes; where the process may not have so much, there may be half as many, or a
+    /// quarter, and so on: [`TooMany`](crate::SpawnError::TooMany) tells how many in the end.
     pub most: u32,
     /// Whether fibers that say nothing of it may be interrupted anywhere when their running time is over, and not only at points. The first fiber never is. See
     /// [`Builder::preemptible`](crate::Builder::preemptible).

@@ -67,7 +67,7 @@ impl Core {
     pub(crate) fn new(config: Config) -> Result<Arc<Core>, SpawnError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let number = NUMBERS.fetch_add(1, Relaxed);
-        let records = Records::new(config.most).map_err(|why| SpawnError::Room { most: config.most, why })?;
+        let records = Records::new(config.most)?;
         alive(|alive| alive.insert(number));
         Ok(Arc::new(Core {
             number,
@@ -223,7 +223,7 @@ impl Core {
 
     /// Numbers of new records.
     pub(crate) fn more(&self) -> Result<std::ops::Range<u32>, SpawnError> {
-        self.records.more().ok_or(SpawnError::TooMany { most: self.config.most })
+        self.records.more().ok_or(SpawnError::TooMany { most: self.records.most() })
     }
 
     // The end.
