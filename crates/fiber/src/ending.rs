@@ -201,7 +201,7 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
     if left > 0 {
         let _ = writeln!(
             std::io::stderr(),
-            "rowlock_fiber: {left} fibers did not end with their runtime, since they wait in the middle of a panic, or again and again, or come to no point{}; their stacks stay",
+            "rowlock_fiber: not all fibers ended with their runtime ({left} did not), since they wait in the middle of a panic, or again and again, or come to no point{}; their stacks stay",
             if CAN_UNWIND { "" } else { ", or since panics abort" }
         );
     }
