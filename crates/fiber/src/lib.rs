@@ -11,6 +11,8 @@ mod bell;
 mod blocking;
 mod calls;
 mod chance;
+#[allow(unsafe_code)] // Fibers are left and gone on with.
+mod change;
 mod channel;
 mod channel_error;
 mod clock;
@@ -86,7 +88,7 @@ mod timers;
 mod trace;
 mod unwinding;
 mod waits;
-#[allow(unsafe_code)] // Fibers are left and gone on with.
+#[allow(unsafe_code)] // What a worker points to outlives it, and what is its own is touched by its kernel thread alone.
 mod worker;
 
 pub use barrier::{Barrier, BarrierWaitResult};

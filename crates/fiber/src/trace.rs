@@ -57,7 +57,7 @@ struct Frame<'a> {
 const LOOKS: [&str; 3] = ["as_if_called_from", "all_fibers_as_they_are", "nobody_can_go_on"];
 
 /// Where a fiber stops, whatever it stops for.
-const STOPS: [&str; 4] = ["src/worker.rs", "src/start.rs", "src/arch/", "src/unwinding.rs"];
+const STOPS: [&str; 5] = ["src/worker.rs", "src/change.rs", "src/start.rs", "src/arch/", "src/unwinding.rs"];
 
 /// What a stack begins with, and its place.
 const BEGINS: (&str, &str) = ("begin", "src/start.rs");
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn what_looks_and_what_begins_a_fiber_is_left_out() {
         let text = "   0: std::backtrace::Backtrace::force_capture\n   1: here\n             at ./src/trace.rs:1:2\n   \
-                    2: rowlock_fiber::arch::x86_64::as_if_called_from\n   3: change\n             at ./src/worker.rs:3:4\n   \
-                    4: lock\n             at ./src/lock.rs:5:6\n   5: parse\n             at ./parser.rs:7:8\n   \
-                    6: __rust_try\n   7: run\n             at ./src/task.rs:9:1\n   8: begin\n             at ./src/start.rs:9:1\n   9: entry";
+                    2: rowlock_fiber::arch::x86_64::as_if_called_from\n   3: change\n             at ./src/change.rs:3:4\n   \
+                    4: block\n             at ./src/worker.rs:3:4\n   5: lock\n             at ./src/lock.rs:5:6\n   6: parse\n             at ./parser.rs:7:8\n   \
+                    7: __rust_try\n   8: run\n             at ./src/task.rs:9:1\n   9: begin\n             at ./src/start.rs:9:1\n  10: entry";
         let names: Vec<_> = essence(text).iter().map(|frame| frame.name).collect();
         assert_eq!(names, ["lock", "parse"]);
         assert_eq!(essence("   0: alone\n   1: again").len(), 2);

@@ -1,0 +1,82 @@
+//! Leaving one fiber for another.
+//!
+//! The one that is left calls this and comes back from it when it is gone on with; in between its stack stands still. With its stack goes its thread control block,
+//! where it has [one of its own](crate::guest).
+
+use crate::arch;
+use crate::record::{Fiber, State};
+use crate::stack::Shadow;
+use crate::worker::Worker;
+
+impl Worker {
+    /// Leaves one fiber, which is not in the queue any more or is again, and goes on with another.
+    #[inline(always)]
+    pub(crate) fn change(&self, me: Fiber, next: Fiber) {
+        if self.has_guests() { self.change_block(me, next) } else { self.change_plainly(me, next) }
+    }
+
+    /// The same where none has a thread control block of its own.
+    #[inline(always)]
+    pub(crate) fn change_plainly(&self, me: Fiber, mut next: Fiber) {
+        let to = loop {
+            if me == next {
+                me.state.set(State::Running);
+                return;
+            }
+            match self.entrance(next) {
+                Some(to) => break to,
+                None => next = self.next(),
+            }
+        };
+        next.state.set(State::Running);
+        self.current.set(Some(next));
+        if std::thread::panicking() {
+            return self.switch_panicking(me, next, to);
+        }
+        // SAFETY: the other was left in this way, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
+        unsafe { self.switch(me, next, to) }
+    }
+
+    /// The same where one of the two may have a thread control block of its own.
+    #[inline(never)]
+    fn change_block(&self, me: Fiber, mut next: Fiber) {
+        let to = loop {
+            if me == next {
+                return self.is_next(me, false);
+            }
+            match self.entrance(next) {
+                Some(to) => break to,
+                None => next = self.next(),
+            }
+        };
+        self.is_next(next, false);
+        // SAFETY: as with a change; and the block is the other's.
+        let switch = || unsafe {
+            self.shadow(next).enter();
+            arch::switch_block(me.context.as_ptr(), to, self.block_of(next));
+        };
+        if me.guest().is_none() && std::thread::panicking() { self.unwinding.stop(switch) } else { switch() }
+    }
+
+    /// # Safety
+    /// As with [`arch::switch`].
+    #[inline(always)]
+    unsafe fn switch(&self, me: Fiber, next: Fiber, to: arch::Context) {
+        self.shadow(next).enter();
+        // SAFETY: the caller's promise.
+        unsafe { arch::switch(me.context.as_ptr(), to) };
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn switch_panicking(&self, me: Fiber, next: Fiber, to: arch::Context) {
+        // SAFETY: as with a change.
+        self.unwinding.stop(|| unsafe { self.switch(me, next, to) });
+    }
+
+    /// What the sanitizer knows of the stack of a fiber of this worker.
+    #[inline(always)]
+    pub(crate) fn shadow(&self, fiber: Fiber) -> Shadow {
+        fiber.stack.get().map_or(self.shadow.get(), |stack| stack.shadow)
+    }
+}
