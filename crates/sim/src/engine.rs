@@ -125,7 +125,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
                 self.goes_round()?;
                 self.switch_ends(cpu, from, to);
             }
-            Doing::Running(thread) if self.order.is(key, Event::Alarm) => self.alarm(cpu, thread),
+            Doing::Running(thread) if self.order.is(key, Event::Alarm) => self.alarm(cpu, thread)?,
             Doing::Running(thread) => {
                 // Whoever the run does not wait for could go on for ever without a switch.
                 if !self.crew.threads[thread.index()].is_awaited {
@@ -277,7 +277,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
     }
 
     /// The scheduler wants to look at a CPU.
-    fn alarm(&mut self, cpu: CpuId, thread: ThreadId) {
+    fn alarm(&mut self, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
         self.charge(cpu);
         let picks = self.scheduler.alarmed(cpu, self.now, &self.marks);
         if let Some(another) = picks.another {
@@ -288,9 +288,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
             self.pick_instead_of(cpu, thread, Leaving::Preempted);
         }
         if self.cpus[cpu.index()].doing == Doing::Running(thread) {
+            if S::CAN_STARVE {
+                self.goes_round()?;
+            }
             self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
             self.await_event(cpu, thread);
         }
+        Ok(())
     }
 
     /// Puts the next event of a CPU that runs `thread` into the queue: the end of what the thread does, or the alarm.
@@ -573,6 +577,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
         if std::mem::replace(&mut ending.has_ended, true) {
             return;
         }
+        ending.is_awaited = false;
         let job = ending.job();
         self.crew.jobs[job].threads_left -= 1;
         if self.crew.jobs[job].threads_left == 0 {

@@ -1,5 +1,6 @@
 //! Whether a simulation gets anywhere. A scheduler with unlucky options can switch for ever without letting anybody run, and
-//! rules that yield can hand a CPU to each other for ever; then an error is better than a run without end.
+//! rules that yield can hand a CPU to each other for ever; threads without end can keep all others from theirs. Then an error is better than a
+//! run without end.
 
 use policy::feedback::{Boost, Rules};
 use policy::record::Recorder;
@@ -54,7 +55,7 @@ impl Headway {
         }
     }
 
-    /// A switch, or a turn of a thread that the run does not wait for; returns the moment of the last headway if there have been too many without any.
+    /// A switch, a turn of a thread that the run does not wait for, or a thread that goes on after an alarm; returns the moment of the last headway if there have been too many without any.
     ///
     /// Waiting threads may spin and yield until the one that they wait for has its turn; that is covered by the time that must have
     /// passed too.

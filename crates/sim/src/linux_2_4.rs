@@ -320,6 +320,9 @@ fn share(allocation: Span, nice: i8) -> Span {
 impl Scheduler for Linux24 {
     const LOOKS_WHEN_IDLE: bool = false;
 
+    // The epochs that one CPU begins can refill a thread on another before it is spent, or as it is, again and again.
+    const CAN_STARVE: bool = true;
+
     fn ready(&mut self, thread: ThreadId, why: Why, now: Instant, marks: &mut Marks) {
         match why {
             // `fork` wakes the new process.

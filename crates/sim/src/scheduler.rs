@@ -29,6 +29,9 @@ pub trait Scheduler {
     /// looks when it is marked.
     const LOOKS_WHEN_IDLE: bool = true;
 
+    /// Whether a thread can go on from alarm to alarm for ever beside others that wait for a CPU.
+    const CAN_STARVE: bool = false;
+
     /// Whether a thread can go over to a CPU that it names. Not on a kernel with one queue for all CPUs.
     const MOVES: bool = false;
 

@@ -103,7 +103,7 @@ pub(crate) struct Thread {
     has_waited: bool,
     /// Whether it has spun in its last wait.
     pub(crate) has_spun: bool,
-    /// Whether the run waits for its job.
+    /// Whether the run waits for its job, and it has not done its part of that yet.
     pub(crate) is_awaited: bool,
     /// Whether it has done once what it is there for.
     pub(crate) has_ended: bool,

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use policy::record::Off;
 use policy::{Instant, Span};
 use rowlock_sim::roster::Roster;
-use rowlock_sim::run_watched;
+use rowlock_sim::{Error, run_watched};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 use scenario::{Machine, Scheduler, Setting};
 
@@ -47,6 +47,7 @@ fn by_simulator(machine: &Machine, setting: &Setting, seed: u64) -> Result<(Even
     let mut events = Events::default();
     let run = AssertUnwindSafe(|| run_watched::<Off, _>(machine, setting, seed, &mut events));
     let outcome = match catch_unwind(run) {
+        Ok(Err(Error::NoHeadway { .. })) => None,
         Ok(outcome) => Some(outcome.map_err(|why| why.to_string())?.0),
         Err(payload) if payload.is::<SeenEnough>() => None,
         Err(payload) => resume_unwind(payload),

@@ -5,7 +5,10 @@ use policy::feedback::{Boost, Rules};
 use policy::waiting::{Bound, Rule};
 use policy::wakeup::Scheme;
 use proptest::prelude::*;
-use scenario::{Cfs, Compute, Distribution, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{
+    Attributes, Cfs, Compute, Distribution, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting,
+    Tie,
+};
 
 use crate::compare::difference;
 use crate::settings::{
@@ -170,6 +173,33 @@ fn linux_2_4_at_the_size_of_the_paper_does_what_the_reference_does() {
         agree_at_the_size_of_the_paper(&machine, Granularity::Fine, "2cs+", 2);
         agree_at_the_size_of_the_paper(&machine, Granularity::Medium, "always-block", 3);
     }
+}
+
+/// A case that random ones seldom are: a job without end has two CPUs, another is bound to one of them, and the epochs that the first
+/// begins whenever it is spent on the other keep it from ever being spent on this one.
+#[test]
+fn a_bound_job_that_is_starved_by_epochs_without_end_is_starved_in_both() {
+    let us = Span::from_micros;
+    let linux_2_4 = Linux24 { allocation: 15, penalty: 12, bonus: 3, threshold: 3, tail: false, ..Linux24::default() };
+    let machine = Machine {
+        scheduler: Scheduler::Linux24,
+        tie: Tie::Timeout,
+        step: us(1),
+        context_switch: us(8),
+        tick: us(4),
+        linux_2_4,
+        ..Machine::with_cpus(3)
+    };
+    let endless = Job::new("job0", 2, Kind::Cpu { threads: 1, work: None });
+    let work = Some(Distribution::Exponential { mean: us(276) });
+    let attributes = Attributes { nice: 15, cpus: "1".parse().ok(), ..Attributes::default() };
+    let bound = Job { attributes, ..Job::new("job1", 3, Kind::Cpu { threads: 6, work }) };
+    let setting = Setting { machine: MachineKeys::default(), jobs: vec![endless, bound], keep_running: false };
+    if let Err(text) = difference(&machine, &setting, 146_208) {
+        panic!("{text}");
+    }
+    let error = rowlock_sim::run(&machine, &setting, 146_208).unwrap_err();
+    assert!(matches!(&error, rowlock_sim::Error::NoHeadway { .. }), "{error}");
 }
 
 /// A case that random ones seldom are: in the step in which a switch ends during which a thread's counter ran out, the new

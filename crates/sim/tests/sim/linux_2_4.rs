@@ -2,8 +2,8 @@
 
 use policy::Span;
 use policy::wakeup::Scheme;
-use rowlock_sim::run;
-use scenario::{Accounting, Linux24, Machine, MachineKeys, Scheduler};
+use rowlock_sim::{Error, run};
+use scenario::{Accounting, Attributes, Job, Linux24, Machine, MachineKeys, Scheduler};
 
 use crate::timeline::{assert_timeline, barrier, cpu, setting, timeline};
 
@@ -138,4 +138,15 @@ fn options_that_do_not_matter_alone_do_not_change_a_thread_that_is_alone() {
     ] {
         assert_eq!(run(&changed, &alone, 1).unwrap().jobs, expected.jobs);
     }
+}
+
+#[test]
+fn a_bound_thread_that_is_starved_by_the_epochs_of_another_cpu_is_an_error() {
+    // One hog is alone on CPU 0 and begins an epoch whenever it is spent, which refills the other before or as that is spent. So
+    // that has 200 and 150 for having run there, whenever it is weighed, against the 200 at most of a thread of nice 10.
+    let attributes = Attributes { nice: 10, cpus: "1".parse().ok(), ..Attributes::default() };
+    let bound = Job { attributes, ..cpu("bound", Some(us(1_000))) };
+    let error = run(&machine(2), &setting(vec![cpu("a", None), cpu("b", None), bound]), 1).unwrap_err();
+    assert!(matches!(&error, Error::NoHeadway { job, .. } if job == "bound"), "{error}");
+    assert!(error.to_string().contains("an epoch begins for all"), "{error}");
 }
