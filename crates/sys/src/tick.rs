@@ -4,8 +4,8 @@
 //! be sent with other meanings, and goes where it went before then.
 
 use std::io;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicI32, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -186,29 +186,13 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
     Ok(())
 }
 
-/// What the kernel says of a signal that a timer has sent.
-#[repr(C)]
-struct TimerSignal {
-    /// Number, error and code, with room behind them as their type says.
-    head: [libc::c_int; 4],
-    timer: libc::c_int,
-    overrun: libc::c_int,
-    value: libc::sigval,
-}
-
 /// The signal's handler. It is async-signal-safe: no memory is allocated, no lock taken, and `errno` is left alone. Where it comes back from a ticker's handler
 /// it does nothing more, as that may be on another thread.
 unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some((handler, earlier)) = INSTALLED.get() else { return };
     // SAFETY: the kernel has filled it in, for a timer if it says so.
-    let word = unsafe {
-        if (*info).si_code == libc::SI_TIMER {
-            let of_timer = &*info.cast::<TimerSignal>();
-            word_of(of_timer.timer, of_timer.value.sival_ptr.addr())
-        } else {
-            None
-        }
-    };
+    let word =
+        unsafe { if (*info).si_code == libc::SI_TIMER { word_of((*info).si_value().sival_ptr.addr()) } else { None } };
     // SAFETY: the handler may be called at any point, by the promise to `handle`, and the other one as it would be.
     unsafe {
         match word {
@@ -220,27 +204,31 @@ unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, contex
     }
 }
 
-/// A timer, and its ticker's word.
+/// A ticker's mark, and its word.
 struct Slot {
-    timer: AtomicI32,
+    mark: AtomicUsize,
     word: AtomicUsize,
 }
 
-/// In place of a timer, whose numbers are not negative: none.
-const FREE: i32 = -1;
-/// As above: one that is not there yet.
-const TAKEN: i32 = -2;
+/// In place of a mark: none.
+const FREE: usize = 0;
 
-/// By these a timer of ours is told from others, which may send what they like.
-static SLOTS: [Slot; 1024] = [const { Slot { timer: AtomicI32::new(FREE), word: AtomicUsize::new(0) } }; 1024];
+/// The kernel passes a mark on with the signal. By these our timers are told from others, and from those that are no more.
+static SLOTS: [Slot; 1024] = [const { Slot { mark: AtomicUsize::new(FREE), word: AtomicUsize::new(0) } }; 1024];
 
-/// The word of a timer, if it is one of ours.
-fn word_of(timer: i32, slot: usize) -> Option<usize> {
-    let slot = SLOTS.get(slot)?;
-    // The slot may become another timer's meanwhile.
-    let is_same = || slot.timer.load(Acquire) == timer;
+/// A mark that no ticker had before, for this slot. Others pass on addresses and small numbers; it is neither.
+fn mark_of(slot: usize) -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NEXT.fetch_add(SLOTS.len(), Relaxed) | slot | 1 << (usize::BITS - 1)
+}
+
+/// The word of the ticker that has this mark, if there is one.
+fn word_of(mark: usize) -> Option<usize> {
+    let slot = &SLOTS[mark % SLOTS.len()];
+    // The slot may become another ticker's meanwhile.
+    let is_same = || slot.mark.load(Acquire) == mark;
     let word = is_same().then(|| slot.word.load(Acquire))?;
-    is_same().then_some(word)
+    (is_same() && mark != FREE).then_some(word)
 }
 
 /// A timer that interrupts the kernel thread that has made it. It may be set from any thread.
@@ -248,8 +236,8 @@ fn word_of(timer: i32, slot: usize) -> Option<usize> {
 /// When it has been dropped, a last tick may still be under way on that thread, or begin: what the word leads to must be there until the thread is past it.
 #[derive(Debug)]
 pub struct Ticker {
-    timer: i32,
-    slot: usize,
+    timer: libc::c_int,
+    mark: usize,
 }
 
 impl Ticker {
@@ -258,20 +246,26 @@ impl Ticker {
     /// # Errors
     /// The kernel's, when there are as many timers, or signals under way, as there may be; and `EAGAIN` when there are 1024 tickers.
     pub fn for_this_thread(word: usize) -> io::Result<Ticker> {
-        let take = |slot: &Slot| slot.timer.compare_exchange(FREE, TAKEN, AcqRel, Acquire).is_ok();
-        let slot = SLOTS.iter().position(take).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))?;
+        let take = |slot: usize| {
+            let mark = mark_of(slot);
+            SLOTS[slot].mark.compare_exchange(FREE, mark, AcqRel, Relaxed).is_ok().then_some(mark)
+        };
+        let none = || io::Error::from_raw_os_error(libc::EAGAIN);
+        let mark = (0..SLOTS.len()).find_map(take).ok_or_else(none)?;
+        let slot = &SLOTS[mark % SLOTS.len()];
+        slot.word.store(word, Release);
         // SAFETY: zeros are a set, to which the signal is added; there is no room for an answer, and none is asked for.
         unsafe {
             let mut urgent: libc::sigset_t = std::mem::zeroed();
             libc::sigaddset(&raw mut urgent, libc::SIGURG);
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const urgent, std::ptr::null_mut());
         }
-        let mut timer = 0;
-        // The kernel's own call, since the C library's names of timers are not the kernel's.
+        let mut timer: libc::c_int = 0;
+        // The kernel's own call: it gives a number, where the C library gives a pointer that no other thread may be handed.
         // SAFETY: zeros are one, of which the fields that matter are written; there is room for the timer's number.
         let result = unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_value.sival_ptr = std::ptr::without_provenance_mut(slot);
+            event.sigev_value.sival_ptr = std::ptr::without_provenance_mut(mark);
             event.sigev_signo = libc::SIGURG;
             event.sigev_notify = libc::SIGEV_THREAD_ID;
             event.sigev_notify_thread_id = libc::gettid();
@@ -279,12 +273,10 @@ impl Ticker {
         };
         if result != 0 {
             let why = io::Error::last_os_error();
-            SLOTS[slot].timer.store(FREE, Release);
+            slot.mark.store(FREE, Release);
             return Err(why);
         }
-        SLOTS[slot].word.store(word, Release);
-        SLOTS[slot].timer.store(timer, Release);
-        Ok(Ticker { timer, slot })
+        Ok(Ticker { timer, mark })
     }
 
     /// Ticks after `first`, or at once if that is zero, and then each `interval`, or no more if that is zero. It may be called in a signal's handler, and leaves
@@ -315,7 +307,7 @@ impl Drop for Ticker {
     fn drop(&mut self) {
         // SAFETY: the timer is this one's own. It cannot fail.
         unsafe { libc::syscall(libc::SYS_timer_delete, self.timer) };
-        SLOTS[self.slot].timer.store(FREE, Release);
+        SLOTS[self.mark % SLOTS.len()].mark.store(FREE, Release);
     }
 }
 
@@ -323,6 +315,9 @@ impl Drop for Ticker {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tests {
     use std::hint::spin_loop;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::atomic::AtomicI32;
     use std::sync::atomic::Ordering::SeqCst;
     use std::thread;
 
@@ -419,47 +414,74 @@ mod tests {
         assert_eq!(seen.ticks.load(SeqCst), ticks + 1, "once");
     }
 
+    /// Has this thread interrupted until `is_seen`, or so often that it never will be, or until it has ended. Then `release` lets it end.
+    fn watch<T>(
+        thread: thread::ScopedJoinHandle<'_, T>,
+        seen: &Seen,
+        is_seen: impl Fn() -> bool,
+        release: impl FnOnce(),
+    ) -> T {
+        while !is_seen() && seen.ticks.load(SeqCst) < 10_000 && !thread.is_finished() {
+            thread::sleep(MILLISECOND);
+        }
+        release();
+        thread.join().unwrap()
+    }
+
     #[test]
     fn a_wait_at_a_futex_is_seen_and_goes_on() {
         let is_over = AtomicI32::new(0);
         let (sender, receiver) = std::sync::mpsc::channel();
         thread::scope(|scope| {
-            scope.spawn(|| {
+            let thread = scope.spawn(|| {
                 let (ticker, seen) = ticker();
                 ticker.every(MILLISECOND, MILLISECOND);
                 sender.send(seen).unwrap();
+                let (wait, none) = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, std::ptr::null::<libc::timespec>());
                 let mut returns = 0;
                 while is_over.load(SeqCst) == 0 {
-                    let none = std::ptr::null::<libc::timespec>();
-                    let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
                     // SAFETY: the word is there.
-                    let result = unsafe { libc::syscall(libc::SYS_futex, &raw const is_over, wait, 0, none) };
-                    assert!(result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN));
+                    unsafe { libc::syscall(libc::SYS_futex, &raw const is_over, wait, 0, none) };
                     returns += 1;
                 }
-                assert!(returns <= 1, "it goes on by itself");
+                returns
             });
             let seen = receiver.recv().unwrap();
-            while seen.waits.load(SeqCst) < 3 {
-                thread::sleep(MILLISECOND);
-            }
-            is_over.store(1, SeqCst);
-            // SAFETY: the word is there.
-            unsafe {
-                libc::syscall(libc::SYS_futex, &raw const is_over, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
-            }
+            let release = || {
+                is_over.store(1, SeqCst);
+                // SAFETY: the word is there.
+                unsafe {
+                    libc::syscall(libc::SYS_futex, &raw const is_over, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1)
+                };
+            };
+            let returns = watch(thread, seen, || seen.waits.load(SeqCst) >= 3, release);
+            assert!(seen.waits.load(SeqCst) >= 3);
+            assert!(returns <= 1, "it goes on by itself");
         });
     }
 
     #[test]
-    fn other_waits_are_none_at_a_futex() {
-        let (ticker, seen) = ticker();
-        ticker.every(MILLISECOND, MILLISECOND);
-        while seen.ticks.load(SeqCst) < 3 {
-            // SAFETY: no descriptors are looked at.
-            unsafe { libc::poll(std::ptr::null_mut(), 0, 5) };
-        }
-        assert_eq!(seen.waits.load(SeqCst), 0);
+    fn a_wait_for_something_else_is_none_at_a_futex() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let (ticker, seen) = ticker();
+                sender.send(seen).unwrap();
+                ticker.every(MILLISECOND, MILLISECOND);
+                // The second argument looks like `FUTEX_WAIT`.
+                // SAFETY: the kernel is not to tell whose connection it is.
+                unsafe { libc::accept(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut()) }
+            });
+            let seen = receiver.recv().unwrap();
+            let release = || drop(UnixStream::connect(&path).unwrap());
+            let accepted = watch(thread, seen, || seen.ticks.load(SeqCst) >= 10, release);
+            // SAFETY: it is nobody else's.
+            assert_eq!((accepted >= 0, unsafe { libc::close(accepted) }), (true, 0), "it goes on by itself");
+            assert_eq!(seen.waits.load(SeqCst), 0);
+        });
     }
 
     /// What another thread blocks is nothing to the others.
@@ -496,14 +518,13 @@ mod tests {
     }
 
     #[test]
-    fn timers_that_are_not_ours_are_told_from_ours() {
+    fn a_ticker_is_told_from_others_and_from_what_was_there_before() {
         let (ticker, _) = ticker();
-        assert!(word_of(ticker.timer, ticker.slot).is_some());
-        assert_eq!(word_of(ticker.timer + 1, ticker.slot), None);
-        assert_eq!(word_of(ticker.timer, SLOTS.len()), None);
-        let (timer, slot) = (ticker.timer, ticker.slot);
+        let (mark, slot) = (ticker.mark, ticker.mark % SLOTS.len());
+        assert_eq!(word_of(mark), Some(SLOTS[slot].word.load(SeqCst)));
+        assert_eq!([slot, mark_of(slot), (&raw const ticker).addr()].map(word_of), [None; 3]);
         drop(ticker);
-        assert_eq!(word_of(timer, slot), None);
+        assert_eq!([mark, FREE].map(word_of), [None; 2]);
     }
 
     #[test]
