@@ -296,7 +296,10 @@ fn no_span(key: &Key, node: &Node<'_>, why: ParseSpanError, multiples: Multiples
         ),
         ParseSpanError::NotANumber(text) => (
             format!("{} is not a span of time", quoted(&text)),
-            "write a number and a unit, as in \"20 us\"".to_owned(),
+            format!(
+                "write a number and a unit, as in \"20 us\"{}",
+                if key.value == Value::Period { ", or \"never\"" } else { "" }
+            ),
         ),
         ParseSpanError::Negative => (format!("`{name}` cannot be negative"), example(key)),
         ParseSpanError::TooFine => (format!("`{name}` is finer than one nanosecond"), example(key)),
