@@ -11,6 +11,9 @@ use scenario::Diagnostic;
 /// Nothing is nested deeper than this.
 pub const DEEPEST: usize = 64;
 
+/// Some editors begin a text with it. It says nothing.
+pub const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
@@ -80,7 +83,8 @@ pub struct Document {
 ///
 /// The first thing that is wrong.
 pub fn read(text: &str) -> Result<Document, Box<Diagnostic>> {
-    let mut parser = Parser { text, at: 0, is_in_front: true, comment: None };
+    let at = BYTE_ORDER_MARK.len_utf8() * usize::from(text.starts_with(BYTE_ORDER_MARK));
+    let mut parser = Parser { text, at, is_in_front: true, comment: None };
     let root = parser.value(0)?;
     parser.skip()?;
     match parser.peek() {

@@ -32,7 +32,7 @@ impl Format {
     /// What the content looks like, where that is clear.
     pub fn guess(bytes: &[u8]) -> Option<Format> {
         let text = String::from_utf8_lossy(bytes);
-        let mut rest = text.trim_start();
+        let mut rest = text.strip_prefix(json::BYTE_ORDER_MARK).unwrap_or(&text).trim_start();
         while let Some(comment) = rest.strip_prefix("/*") {
             rest = comment.split_once("*/").map_or("", |(_, rest)| rest).trim_start();
         }

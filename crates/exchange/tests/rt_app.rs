@@ -124,6 +124,18 @@ fn the_first_comment_is_the_title_if_nothing_comes_before_it() {
 }
 
 #[test]
+fn a_byte_order_mark_in_front_changes_nothing() {
+    let marked = format!("\u{feff}{MIXED}");
+    let [plain, marked] = [MIXED, &marked].map(|text| {
+        assert_eq!(Format::guess(text.as_bytes()), Some(Format::RtApp));
+        rt_app::read("mixed.json", text.as_bytes()).unwrap().toml
+    });
+    assert_eq!(plain, marked);
+    // Anywhere else it does.
+    assert_eq!(refused(&format!("{{ \u{feff} }}")).len(), 1);
+}
+
+#[test]
 fn tasks_of_one_name_are_two_jobs() {
     let text = r#"{ "tasks" : { "a" : { "run" : 1, "loop" : 1 }, "a" : { "run" : 2, "loop" : 1 } } }"#;
     let names: Vec<String> = read(text).arms[0].setting.jobs.iter().map(|job| job.name.clone()).collect();
