@@ -92,7 +92,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "S", value_parser = schedulers())]
     pub(crate) scheduler: Option<String>,
     /// How many simulations run at the same time; the results do not depend on it [default: as many as there are CPUs]
-    #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true, value_parser = workers)]
     pub(crate) workers: NonZeroUsize,
 }
 
@@ -337,6 +337,11 @@ impl Worlds {
 /// The CPUs that this program may use, as its affinity and its cgroup's quota leave them.
 pub(crate) fn all_cpus() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// How many simulations may run at the same time.
+fn workers(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "write a whole number, 1 or more")
 }
 
 fn schedulers() -> PossibleValuesParser {

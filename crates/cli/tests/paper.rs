@@ -84,6 +84,19 @@ fn a_paper_is_changed_to_another_scheduler_and_rule() {
 }
 
 #[test]
+fn a_number_of_workers_that_is_none_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [["run", "crew.toml"], ["paper", "barrier/fig2"]] {
+        for none in ["0", "-1", "all"] {
+            let refused = rowlock(folder.path(), &[&arguments[..], &[&*format!("--workers={none}")]].concat());
+            assert_eq!(refused.status.code(), Some(2));
+            let said = text(refused.stderr);
+            assert!(said.contains("a whole number, 1 or more"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn the_number_of_workers_is_not_to_be_seen_in_what_comes_out() {
     const CREW: &str = r#"
         machine = { cpus = 2, scheduler = "rr" }

@@ -49,7 +49,7 @@ pub(crate) struct Paper {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
     /// How many simulations run at the same time; the results do not depend on it [default: as many as there are CPUs]
-    #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true, value_parser = super::workers)]
     pub(crate) workers: NonZeroUsize,
     #[command(flatten)]
     pub(crate) measured: Measured,
