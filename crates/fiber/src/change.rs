@@ -17,16 +17,14 @@ impl Worker {
 
     /// The same where none has a thread control block of its own.
     #[inline(always)]
-    pub(crate) fn change_plainly(&self, me: Fiber, mut next: Fiber) {
-        let to = loop {
-            if me == next {
-                me.state.set(State::Running);
-                return;
-            }
-            match self.entrance(next) {
-                Some(to) => break to,
-                None => next = self.next(),
-            }
+    pub(crate) fn change_plainly(&self, me: Fiber, next: Fiber) {
+        if me == next {
+            me.state.set(State::Running);
+            return;
+        }
+        let Some(to) = self.entrance(next) else {
+            // While somebody else is looked for a first guest may come.
+            return self.change_again(me);
         };
         next.state.set(State::Running);
         self.current.set(Some(next));
@@ -35,6 +33,13 @@ impl Worker {
         }
         // SAFETY: the other was left in this way, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
         unsafe { self.switch(me, next, to) }
+    }
+
+    /// The same, where the one who was to be next has ended instead.
+    #[cold]
+    #[inline(never)]
+    fn change_again(&self, me: Fiber) {
+        self.change(me, self.next());
     }
 
     /// The same where one of the two may have a thread control block of its own.

@@ -62,6 +62,10 @@ impl Worker {
 
     /// The worker that a fiber will start on is this one.
     pub(crate) fn take_in(&self, fiber: Fiber) {
+        if fiber.is_preemptible.get() && !self.has_guests() {
+            // Now, since who goes on with it asks first whether there are guests. Why that cannot be it is told when it would begin.
+            let _ = self.prepares_for_guests();
+        }
         self.ready(|ready| ready.enter(ThreadId(fiber.number.get())));
         fiber.allowance.set(self.meter.whole);
     }

@@ -1,5 +1,6 @@
 //! Fibers that are interrupted anywhere.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use policy::Span;
 use policy::feedback::{Boost, Rules};
-use rowlock_fiber::{Builder, Config, Runtime, preemptions, sleep, spawn};
+use rowlock_fiber::{Builder, Config, Runtime, preemptions, remote, sleep, spawn, yield_now};
 
 fn runtime() -> Runtime {
     let rules = Rules { levels: 4, running_time: Span::from_micros(200), boost: Boost::Every(Span::from_millis(10)) };
@@ -85,6 +86,28 @@ fn memory_is_allocated_everywhere() {
                 assert!(fiber.join().unwrap() > 0);
             }
             eprintln!("{:?}", preemptions());
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_workers_first_one_comes_from_outside() {
+    thread_local! { static MARK: Cell<u32> = const { Cell::new(0) } }
+    runtime()
+        .run(|| {
+            MARK.set(1);
+            let remote = remote();
+            let outside = std::thread::spawn(move || {
+                let look = || {
+                    yield_now();
+                    MARK.get()
+                };
+                remote.spawn(look).unwrap().join().unwrap()
+            });
+            while !outside.is_finished() {
+                sleep(Duration::from_micros(100));
+            }
+            assert_eq!(outside.join().unwrap(), 0, "it has thread-locals of its own");
         })
         .unwrap();
 }
