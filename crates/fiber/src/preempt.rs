@@ -321,7 +321,7 @@ impl Worker {
         });
         let Some(guest) = guest else {
             if interrupted.waits_for_futex() {
-                self.lends();
+                self.lends(interrupted);
             }
             // Who is about to run, if it is a guest, counts on what it was told of the timer.
             let runs = me.guest().is_none();
@@ -336,7 +336,7 @@ impl Worker {
             if preemption.asleep.get() {
                 self.ticks_no_more();
             } else if interrupted.waits_for_futex() {
-                self.lends();
+                self.lends(interrupted);
             } else {
                 preemption.count(|counts| counts.inside += 1);
                 guest.misses();
@@ -349,10 +349,10 @@ impl Worker {
         } else if let Some(deputy) = preemption.deputy.get() {
             // SAFETY: nobody is on the deputy's stack between two ticks; the guest is outside, and what the handler is on is its own stack, where it is
             // gone on with when its turn comes.
-            unsafe {
+            interrupted.meanwhile(|| unsafe {
                 let to = arch::fresh(deputy.top(), arch::Entrance::Deputy);
                 arch::switch_block(me.context.as_ptr(), to, preemption.thread_pointer.get());
-            }
+            });
         }
         guest.goes_on_after(interrupted);
     }

@@ -36,6 +36,16 @@ impl SignalMask {
     }
 }
 
+/// Blocks ticks on the calling thread, or does so no more. It leaves `errno` alone.
+fn allow(how: libc::c_int) {
+    // SAFETY: zeros are a set, to which the signal is added; there is no room for an answer, and none is asked for.
+    unsafe {
+        let mut urgent: libc::sigset_t = std::mem::zeroed();
+        libc::sigaddset(&raw mut urgent, libc::SIGURG);
+        libc::pthread_sigmask(how, &raw const urgent, std::ptr::null_mut());
+    }
+}
+
 /// What a tick has interrupted.
 #[derive(Debug)]
 pub struct Interrupted {
@@ -62,6 +72,14 @@ impl Interrupted {
     pub fn goes_on_without_alternate_stack(&self) {
         // SAFETY: the kernel has written it, and reads it when the handler returns; nobody else does meanwhile.
         unsafe { (*self.context).uc_stack.ss_flags = libc::SS_DISABLE };
+    }
+
+    /// Leaves its stack, and lets ticks come until it is gone on with. Were they let come all the time, a machine that is late could begin one handler upon
+    /// another until the stack is full.
+    pub fn meanwhile(&self, leave: impl FnOnce()) {
+        allow(libc::SIG_UNBLOCK);
+        leave();
+        allow(libc::SIG_BLOCK);
     }
 
     /// Whether it had other signals blocked than these.
@@ -150,14 +168,15 @@ pub fn frame() -> usize {
     (unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize).max(4 << 10)
 }
 
-/// What is done at a tick, with the word that its [`Ticker`] has. It runs on the stack of what was interrupted, may be interrupted by a further tick, and leaves
-/// `errno` as it was if it returns. It may leave the stack for another one, and return later, on any thread.
+/// What is done at a tick, with the word that its [`Ticker`] has. It runs on the stack of what was interrupted, and leaves
+/// `errno` as it was if it returns. No further tick comes while it runs. It may leave the stack for another one [for a while](Interrupted::meanwhile), and return later, on
+/// any thread.
 pub type Handler = unsafe fn(word: usize, interrupted: &Interrupted);
 
 /// Who handles ticks, and what the signal did before.
 static INSTALLED: OnceLock<(Handler, Earlier)> = OnceLock::new();
 
-/// From now on, `handler` is called at each tick, with no signals blocked that were not. The first call counts, and further ones do nothing.
+/// From now on, `handler` is called at each tick, with SIGURG blocked and no other signal that was not. The first call counts, and further ones do nothing.
 ///
 /// # Errors
 /// None on Linux.
@@ -174,7 +193,7 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
     let action = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = run as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NODEFER;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         action
     };
     // Before the handler, which needs it.
@@ -254,12 +273,7 @@ impl Ticker {
         let mark = (0..SLOTS.len()).find_map(take).ok_or_else(none)?;
         let slot = &SLOTS[mark % SLOTS.len()];
         slot.word.store(word, Release);
-        // SAFETY: zeros are a set, to which the signal is added; there is no room for an answer, and none is asked for.
-        unsafe {
-            let mut urgent: libc::sigset_t = std::mem::zeroed();
-            libc::sigaddset(&raw mut urgent, libc::SIGURG);
-            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const urgent, std::ptr::null_mut());
-        }
+        allow(libc::SIG_UNBLOCK);
         let mut timer: libc::c_int = 0;
         // The kernel's own call: it gives a number, where the C library gives a pointer that no other thread may be handed.
         // SAFETY: zeros are one, of which the fields that matter are written; there is room for the timer's number.
@@ -320,6 +334,7 @@ mod tests {
     use std::sync::atomic::AtomicI32;
     use std::sync::atomic::Ordering::SeqCst;
     use std::thread;
+    use std::time::Instant;
 
     use super::*;
 
@@ -334,6 +349,10 @@ mod tests {
         stack_pointer: AtomicUsize,
         /// The mask that is expected, if one is.
         mask: OnceLock<SignalMask>,
+        /// The next tick is to last until further ones are due, and until one of these has come while its stack is left.
+        lasts: AtomicUsize,
+        /// How many came before it was left.
+        further: AtomicUsize,
     }
 
     unsafe fn see(word: usize, interrupted: &Interrupted) {
@@ -343,7 +362,13 @@ mod tests {
         let differs = seen.mask.get().is_some_and(|mask| interrupted.blocks_signals_besides(mask));
         seen.masks.fetch_add(usize::from(differs), SeqCst);
         seen.stack_pointer.store(interrupted.stack_pointer(), SeqCst);
-        seen.ticks.fetch_add(1, SeqCst);
+        let ticks = seen.ticks.fetch_add(1, SeqCst) + 1;
+        if seen.lasts.swap(0, SeqCst) > 0 {
+            let began = Instant::now();
+            while began.elapsed() < 5 * MILLISECOND {}
+            seen.further.store(seen.ticks.load(SeqCst) - ticks, SeqCst);
+            interrupted.meanwhile(|| compute_until(seen, ticks + 1));
+        }
     }
 
     static FOREIGN: AtomicUsize = AtomicUsize::new(0);
@@ -384,6 +409,16 @@ mod tests {
         assert_eq!(seen.waits.load(SeqCst), 0);
         let distance = (&raw const local).addr().abs_diff(seen.stack_pointer.load(SeqCst));
         assert!(distance < 64 << 10, "{distance}");
+    }
+
+    #[test]
+    fn no_tick_comes_while_another_one_is_handled_unless_its_stack_is_left() {
+        let (ticker, seen) = ticker();
+        seen.lasts.store(1, SeqCst);
+        ticker.every(Duration::ZERO, MILLISECOND);
+        compute_until(seen, 3);
+        ticker.stop();
+        assert_eq!(seen.further.load(SeqCst), 0);
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Lending {
 
 impl Worker {
     /// The one that runs waits for a futex, and no tick can take it off: somebody else runs in its place until the next one. In a handler.
-    pub(super) fn lends(&self) {
+    pub(super) fn lends(&self, interrupted: &Interrupted) {
         let preemption = &self.preemption;
         let next = preemption.interrupted(|queue| {
             let next = queue.pop();
@@ -70,7 +70,9 @@ impl Worker {
         compiler_fence(SeqCst);
         lending.to.set(Some(next));
         // SAFETY: the guest was interrupted outside, or has stopped as it came inside, and nobody has gone on there. Where it is left is written before anybody asks.
-        unsafe { arch::switch_block(lending.waits.as_ptr(), next.context.get(), guest.thread_pointer()) };
+        let switch =
+            || unsafe { arch::switch_block(lending.waits.as_ptr(), next.context.get(), guest.thread_pointer()) };
+        interrupted.meanwhile(switch);
         lending.to.set(None);
         compiler_fence(SeqCst);
         preemption.ticks_after(Some(LOOKS));
@@ -84,7 +86,7 @@ impl Worker {
         // If it is about to come inside it goes back by itself.
         if guest.is_interrupted() {
             // SAFETY: just so.
-            unsafe { self.preemption.lending.back(lent) };
+            interrupted.meanwhile(|| unsafe { self.preemption.lending.back(lent) });
             guest.goes_on_after(interrupted);
         }
     }
