@@ -1,16 +1,15 @@
 //! Who is measured, and how a program is run by one of them.
 
 use std::fmt;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
-use sys::process::{RequestsToEnd, end_with_this_thread};
+use anyhow::bail;
 
 use crate::coroutines::May;
+use crate::process::{self, Measured};
 use crate::programs::Program;
 use crate::pthreads::Pthreads;
 use crate::rowlock::Rowlock;
@@ -119,12 +118,7 @@ impl Contender {
     /// # Errors
     /// In words, where that cannot be done here.
     pub(crate) fn build(self) -> Result<(), String> {
-        let Some((_, mut command)) = self.peer() else { return Ok(()) };
-        let compiler = command.get_program().to_string_lossy().into_owned();
-        let output = command.output().map_err(|why| format!("there is no {compiler}: {why}"))?;
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let line = || text.lines().find(|line| line.contains("error")).or(text.lines().last());
-        if output.status.success() { Ok(()) } else { Err(line().unwrap_or("its compiler failed").trim().to_owned()) }
+        self.peer().map_or(Ok(()), |(_, compiler)| process::compile(compiler))
     }
 
     fn command(self, program: Program) -> anyhow::Result<Command> {
@@ -147,35 +141,7 @@ impl Contender {
     ///
     /// # Errors
     /// If it fails.
-    pub(crate) fn run(self, program: Program, patience: Duration) -> anyhow::Result<Vec<(String, f64)>> {
-        let mut command = self.command(program)?;
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        end_with_this_thread(&mut command, RequestsToEnd::Obey);
-        // What is started inherits it.
-        let pinned = if self.on_all { None } else { Some(sys::cpus::pin(sys::cpus::allowed()?[0])?) };
-        let mut child = command.spawn().context("it cannot be started")?;
-        drop(pinned);
-        let began = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            if began.elapsed() > patience {
-                child.kill()?;
-                child.wait()?;
-                bail!("took more than {} s", patience.as_secs());
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
-        let mut said = String::new();
-        child.stderr.take().context("it has no output")?.read_to_string(&mut said)?;
-        ensure!(status.success(), "{status}, {}", said.lines().next().unwrap_or("without a word"));
-        let mut text = String::new();
-        child.stdout.take().context("it has no output")?.read_to_string(&mut text)?;
-        let line = |line: &str| {
-            let (name, value) = line.split_once(' ').with_context(|| format!("it printed `{line}`"))?;
-            Ok((name.to_owned(), value.parse()?))
-        };
-        text.lines().map(line).collect()
+    pub(crate) fn run(self, program: Program, patience: Duration) -> anyhow::Result<Measured> {
+        process::run(self.command(program)?, self.on_all, patience)
     }
 }

@@ -8,8 +8,10 @@
 
 mod contenders;
 mod coroutines;
+mod figures;
 #[path = "../../../wait/benches/waiting/machine.rs"]
 mod machine;
+mod process;
 mod programs;
 mod pthreads;
 #[path = "../../../wait/benches/waiting/random.rs"]
@@ -19,7 +21,7 @@ mod ratio;
 mod report;
 mod rowlock;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
@@ -106,7 +108,7 @@ fn main() -> anyhow::Result<()> {
     println!(
         "{}; {} UTC; {} rounds, seed {}; {}.\n",
         machine::describe(),
-        now(),
+        figures::when(),
         options.rounds,
         options.seed,
         if priority.is_raised() { "this session weighs more than others" } else { "this session weighs as others do" },
@@ -119,17 +121,18 @@ fn main() -> anyhow::Result<()> {
     for round in 0..options.rounds {
         random.shuffle(&mut runs);
         for run in &runs {
-            if figures.has_failed(run.contender, &run.name) {
+            let (contender, program) = (run.contender.to_string(), &run.name);
+            if figures.0.has_failed(&contender, program) {
                 continue;
             }
             match run.contender.run(run.program, Duration::from_secs(options.patience)) {
                 Ok(results) => {
                     if let Some(path) = &options.csv {
-                        write(path, run, round, &results)?;
+                        figures::write(path, (&contender, program), round, &results)?;
                     }
-                    figures.add(run.contender, &run.name, &results);
+                    figures.0.add(&contender, program, &results);
                 }
-                Err(why) => figures.fail(run.contender, &run.name, format!("{why:#}")),
+                Err(why) => figures.0.fail(&contender, program, format!("{why:#}")),
             }
         }
     }
@@ -138,7 +141,7 @@ fn main() -> anyhow::Result<()> {
         _ => Duration::ZERO,
     };
     print(&figures, &contenders, &options);
-    for failure in figures.failures() {
+    for failure in figures.0.failures() {
         println!("* left out: {failure}");
     }
     let share = others.as_secs_f64() / start.elapsed().as_secs_f64() / f64::from(sys::cpus::usable());
@@ -210,31 +213,4 @@ fn print(figures: &Figures, contenders: &[Contender], options: &Options) {
         println!("### Memory, bytes a thread\n\n{}", figures.table(contenders, &columns));
     }
     println!("### What was to be reached\n\n{}", figures.goals(contenders, &options.threads));
-}
-
-/// One figure of one run, as a line of a file.
-#[derive(serde::Serialize)]
-struct Line<'a> {
-    contender: String,
-    program: &'a str,
-    round: u32,
-    figure: &'a str,
-    value: f64,
-}
-
-fn write(path: &Path, run: &Run, round: u32, results: &[(String, f64)]) -> anyhow::Result<()> {
-    let file = std::fs::File::options().append(true).create(true).open(path)?;
-    let is_new = file.metadata()?.len() == 0;
-    let mut writer = csv::WriterBuilder::new().has_headers(is_new).from_writer(file);
-    for (figure, value) in results {
-        let contender = run.contender.to_string();
-        writer.serialize(Line { contender, program: &run.name, round, figure, value: *value })?;
-    }
-    Ok(writer.flush()?)
-}
-
-/// The date and the time of day.
-fn now() -> String {
-    let date = std::process::Command::new("date").args(["--utc", "+%Y-%m-%d %H:%M"]).output();
-    date.map_or_else(|_| "some day".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -1,52 +1,22 @@
 //! Tables of what was measured, and whether it is what was asked for.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::contenders::{Contender, System};
-use crate::ratio::{Ratio, median};
+use crate::figures::{self, short};
+use crate::ratio::Ratio;
 
-/// What was measured, by contender, program and figure: one value for each round in which it came to its end.
+/// What was measured, of contenders.
 #[derive(Default)]
-pub(crate) struct Figures {
-    values: BTreeMap<(String, String, String), Vec<f64>>,
-    /// Programs that did not come to their end, and why.
-    failures: BTreeMap<(String, String), String>,
-}
+pub(crate) struct Figures(pub(crate) figures::Figures);
 
 impl Figures {
-    /// Adds what a round has measured: of several values of one name the middle.
-    pub(crate) fn add(&mut self, contender: Contender, program: &str, results: &[(String, f64)]) {
-        let mut of: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        results.iter().for_each(|(name, value)| of.entry(name).or_default().push(*value));
-        for (name, values) in of {
-            let key = (contender.to_string(), program.to_owned(), name.to_owned());
-            self.values.entry(key).or_default().push(median(&values));
-        }
-    }
-
-    pub(crate) fn fail(&mut self, contender: Contender, program: &str, why: String) {
-        self.failures.insert((contender.to_string(), program.to_owned()), why);
-    }
-
-    pub(crate) fn has_failed(&self, contender: Contender, program: &str) -> bool {
-        self.failures.contains_key(&(contender.to_string(), program.to_owned()))
-    }
-
-    /// All failures, a sentence each.
-    pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
-        self.failures.iter().map(|((contender, program), why)| format!("{contender}, {program}: {why}"))
-    }
-
     fn rounds(&self, contender: Contender, program: &str, name: &str) -> Option<&[f64]> {
-        if self.has_failed(contender, program) {
-            return None;
-        }
-        self.values.get(&(contender.to_string(), program.to_owned(), name.to_owned())).map(Vec::as_slice)
+        self.0.rounds(&contender.to_string(), program, name)
     }
 
-    pub(crate) fn middle(&self, contender: Contender, program: &str, name: &str) -> Option<f64> {
-        self.rounds(contender, program, name).map(median)
+    fn middle(&self, contender: Contender, program: &str, name: &str) -> Option<f64> {
+        self.0.middle(&contender.to_string(), program, name)
     }
 
     /// How many times as long another takes as this one.
@@ -149,16 +119,5 @@ impl Figures {
             }
         }
         if text.is_empty() { text } else { format!("| goal | reached | |\n|---|---|---|\n{text}") }
-    }
-}
-
-/// A number in three digits or four.
-fn short(value: f64) -> String {
-    match value.abs() {
-        size if size < 9.995 => format!("{value:.2}"),
-        size if size < 99.95 => format!("{value:.1}"),
-        size if size < 9_999.5 => format!("{value:.0}"),
-        size if size < 999_500.0 => format!("{:.0}k", value / 1e3),
-        _ => format!("{:.2}M", value / 1e6),
     }
 }

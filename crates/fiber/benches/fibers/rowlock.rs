@@ -17,15 +17,7 @@ impl Threads for Rowlock {
     type Handle = fiber::JoinHandle<()>;
 
     fn run(setup: Setup, main: impl FnOnce() + Send + 'static) {
-        let mut config = Config { workers: setup.workers as u32, ..Config::default() };
-        config.rules = match setup.program {
-            // Two that yield to each other are to be at one level always: else only one of them would run for a while.
-            Program::Operations { .. } => Rules { levels: 1, ..config.rules },
-            // Whoever makes them all is not to be stopped meanwhile.
-            Program::Unstarted { .. } => Rules { running_time: Span::from_millis(1_000), ..config.rules },
-            Program::Study { .. } | Program::Blocked { .. } => config.rules,
-        };
-        or_stop(Runtime::new(config).run(main));
+        or_stop(Runtime::new(config(setup)).run(main));
     }
 
     #[inline(always)]
@@ -70,8 +62,21 @@ impl Threads for Rowlock {
     }
 }
 
+/// What suits a program.
+pub(crate) fn config(setup: Setup) -> Config {
+    let mut config = Config { workers: setup.workers as u32, ..Config::default() };
+    config.rules = match setup.program {
+        // Two that yield to each other are to be at one level always: else only one of them would run for a while.
+        Program::Operations { .. } => Rules { levels: 1, ..config.rules },
+        // Whoever makes them all is not to be stopped meanwhile.
+        Program::Unstarted { .. } => Rules { running_time: Span::from_millis(1_000), ..config.rules },
+        Program::Study { .. } | Program::Blocked { .. } => config.rules,
+    };
+    config
+}
+
 /// What can only come right here.
-fn or_stop<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
+pub(crate) fn or_stop<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
     match result {
         Ok(value) => value,
         Err(why) => stop(&why.to_string()),

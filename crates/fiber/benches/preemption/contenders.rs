@@ -1,0 +1,170 @@
+//! Who is measured, and how a program is run by one of them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::bail;
+use policy::Span;
+
+use crate::computation::computation;
+use crate::endless::{Kernel, Preemptible, alone, late, turns};
+use crate::guests::Guests;
+use crate::process::{self, Measured};
+use crate::programs::Program;
+use crate::rowlock::Rowlock;
+
+/// The argument by which this program is told to carry out one program.
+pub(crate) const HIDDEN: &str = "--carry-out";
+
+/// What makes threads, on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum System {
+    /// Preemptible fibers, with this running time where it matters.
+    Preemptible(Span),
+    /// Fibers that are not, in a runtime without any that are.
+    Fibers,
+    Pthreads,
+    Go,
+    /// Nothing: a loop that runs alone.
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Contender {
+    name: &'static str,
+    pub(crate) system: System,
+}
+
+const fn preemptible(name: &'static str, micros: u64) -> Contender {
+    Contender { name, system: System::Preemptible(Span::from_micros(micros)) }
+}
+
+/// All contenders. Boost.Fiber and the coroutines of `may` never preempt: beside an endless loop nobody there wakes at all.
+pub(crate) const ALL: [Contender; 7] = [
+    preemptible("preemptible-0.1ms", 100),
+    preemptible("preemptible-1ms", 1_000),
+    preemptible("preemptible-10ms", 10_000),
+    Contender { name: "fibers", system: System::Fibers },
+    Contender { name: "pthreads", system: System::Pthreads },
+    Contender { name: "go", system: System::Go },
+    Contender { name: "loop-alone", system: System::Nothing },
+];
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}
+
+impl FromStr for Contender {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Contender, String> {
+        let named = ALL.into_iter().find(|contender| contender.name == text);
+        named.ok_or_else(|| format!("there is no such contender; there are {}", ALL.map(|one| one.name).join(", ")))
+    }
+}
+
+/// What is measured in a process of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// One who sleeps beside so many loops, so many times.
+    Late { loops: usize, times: usize },
+    /// A loop that runs alone for so many milliseconds.
+    Alone { milliseconds: usize },
+    /// The first turns of so many loops.
+    Turns { loops: usize },
+    /// Computation, of so many milliseconds each, so many times.
+    Computation { milliseconds: usize, times: usize },
+    /// What is measured of all kinds of threads.
+    Common(Program),
+}
+
+impl Job {
+    /// As a program's arguments.
+    pub(crate) fn words(self) -> Vec<String> {
+        let (name, numbers) = match self {
+            Job::Common(program) => return program.words(),
+            Job::Late { loops, times } => ("late", vec![loops, times]),
+            Job::Alone { milliseconds } => ("alone", vec![milliseconds]),
+            Job::Turns { loops } => ("turns", vec![loops]),
+            Job::Computation { milliseconds, times } => ("computation", vec![milliseconds, times]),
+        };
+        std::iter::once(name.to_owned()).chain(numbers.iter().map(usize::to_string)).collect()
+    }
+
+    /// From a program's arguments.
+    pub(crate) fn read(words: &[String]) -> anyhow::Result<Job> {
+        let [name, numbers @ ..] = words else { bail!("no program is named") };
+        let numbers: Vec<usize> = numbers.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+        Ok(match (name.as_str(), numbers.as_slice()) {
+            ("late", &[loops, times]) => Job::Late { loops, times },
+            ("alone", &[milliseconds]) => Job::Alone { milliseconds },
+            ("turns", &[loops]) => Job::Turns { loops },
+            ("computation", &[milliseconds, times]) => Job::Computation { milliseconds, times },
+            _ => Job::Common(Program::read(words)?),
+        })
+    }
+}
+
+impl Contender {
+    /// Carries a program out here; prints what was measured.
+    #[allow(clippy::print_stdout, reason = "the figures are what it is for")]
+    pub(crate) fn carry_out(self, job: Job) -> anyhow::Result<()> {
+        let measured = match (self.system, job) {
+            (System::Preemptible(quantum), Job::Late { loops, times }) => late(Preemptible(quantum), loops, times),
+            (System::Pthreads, Job::Late { loops, times }) => late(Kernel, loops, times),
+            (System::Preemptible(quantum), Job::Turns { loops }) => turns(Preemptible(quantum), loops),
+            (System::Pthreads, Job::Turns { loops }) => turns(Kernel, loops),
+            (System::Nothing, Job::Alone { milliseconds }) => alone(milliseconds),
+            (System::Preemptible(_), Job::Computation { milliseconds, times }) => {
+                computation(Duration::from_millis(milliseconds as u64), times)
+            }
+            (System::Preemptible(_), Job::Common(program)) => return program.carry_out::<Guests>(1),
+            (System::Fibers, Job::Common(program)) => return program.carry_out::<Rowlock>(1),
+            _ => bail!("this is not for {self}"),
+        };
+        for (name, value) in measured {
+            println!("{name} {value:.3}");
+        }
+        Ok(())
+    }
+
+    fn program() -> PathBuf {
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("preemption-go")
+    }
+
+    /// Builds its program, if it has one.
+    ///
+    /// # Errors
+    /// In words, where that cannot be done here.
+    pub(crate) fn build(self) -> Result<(), String> {
+        if self.system != System::Go {
+            return Ok(());
+        }
+        let mut compiler = Command::new("go");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/preemption/peers/preemption.go");
+        compiler.args(["build", "-o"]).arg(Contender::program()).arg(source);
+        process::compile(compiler)
+    }
+
+    /// Runs a program in a process of its own, for so long at most.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub(crate) fn run(self, job: Job, patience: Duration) -> anyhow::Result<Measured> {
+        let mut command = match self.system {
+            System::Go => Command::new(Contender::program()),
+            _ => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args([HIDDEN, self.name]);
+                command
+            }
+        };
+        command.args(job.words());
+        process::run(command, false, patience)
+    }
+}

@@ -1,0 +1,54 @@
+//! Preemptible fibers, for the programs that all kinds of threads run.
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber::{Config, Runtime, spawn};
+
+use crate::programs::{Setup, Threads, Words};
+use crate::rowlock::{Rowlock, config, or_stop};
+
+pub(crate) struct Guests;
+
+/// A runtime in which fibers have this running time. Boosts are seldom: after one, who comes back from a sleep is for a while of no higher level than all the others.
+pub(crate) fn runtime(running_time: Span, preemptible: bool) -> Runtime {
+    let rules = Rules { running_time, boost: Boost::Every(Span::from_millis(1_000)), ..Rules::default() };
+    Runtime::new(Config { rules, preemptible, ..Config::default() })
+}
+
+impl Threads for Guests {
+    type Handle = <Rowlock as Threads>::Handle;
+
+    /// The first fiber runs on the kernel thread's own stack, and is not preemptible: so it is not who is measured.
+    fn run(setup: Setup, main: impl FnOnce() + Send + 'static) {
+        let config = Config { preemptible: true, ..config(setup) };
+        or_stop(Runtime::new(config).run(|| or_stop(spawn(main).join())));
+    }
+
+    #[inline(always)]
+    fn spawn(function: impl FnOnce() + Send + 'static) -> Self::Handle {
+        Rowlock::spawn(function)
+    }
+
+    #[inline(always)]
+    fn join(handle: Self::Handle) {
+        Rowlock::join(handle);
+    }
+
+    #[inline(always)]
+    fn yield_now() {
+        Rowlock::yield_now();
+    }
+
+    #[inline(always)]
+    fn edit(which: usize, edit: impl FnOnce(&mut Words)) {
+        Rowlock::edit(which, edit);
+    }
+
+    fn take_turns(me: bool, times: usize) {
+        Rowlock::take_turns(me, times);
+    }
+
+    fn pass(times: usize) {
+        Rowlock::pass(times);
+    }
+}

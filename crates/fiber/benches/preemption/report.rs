@@ -1,0 +1,232 @@
+//! Tables of what was measured, and whether it is what was asked for.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::computation::QUANTA;
+use crate::contenders::{ALL, Contender, System};
+use crate::figures::{Figures, short};
+use crate::process::Measured;
+use crate::ratio::Ratio;
+
+/// Beside so many loops one sleeps.
+pub(crate) const LOOPS: [usize; 2] = [1, 3];
+/// So many loops wait for their first turns.
+pub(crate) const TURNS: [usize; 4] = [2, 4, 8, 16];
+/// Who stands for preemptible fibers where their running time does not matter.
+pub(crate) const USUAL: &str = "preemptible-1ms";
+const PLAIN: &str = "fibers";
+
+pub(crate) fn late(loops: usize) -> String {
+    format!("late, {loops}")
+}
+
+pub(crate) fn turns(loops: usize) -> String {
+    format!("turns, {loops}")
+}
+
+/// What was measured.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) figures: Figures,
+    /// Each wake-up of all rounds, by contender, program and figure.
+    wakes: BTreeMap<(String, String, String), Vec<f64>>,
+}
+
+impl Report {
+    /// Adds what a round has measured.
+    pub(crate) fn add(&mut self, contender: &str, program: &str, results: &Measured) {
+        self.figures.add(contender, program, results);
+        if program.starts_with("late") {
+            for (name, value) in results {
+                let key = (contender.to_owned(), program.to_owned(), name.clone());
+                self.wakes.entry(key).or_default().push(*value);
+            }
+        }
+    }
+
+    /// Wake-ups, the earliest first.
+    fn wakes(&self, contender: Contender, program: &str, name: &str) -> Vec<f64> {
+        let key = (contender.to_string(), program.to_owned(), name.to_owned());
+        let mut all = self.wakes.get(&key).cloned().unwrap_or_default();
+        all.sort_unstable_by(f64::total_cmp);
+        all
+    }
+
+    fn late(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        for loops in LOOPS {
+            for contender in ALL {
+                let program = late(loops);
+                let (late, apart) = (self.wakes(contender, &program, "late"), self.wakes(contender, &program, "apart"));
+                if late.is_empty() && apart.is_empty() {
+                    continue;
+                }
+                let stalls = self.figures.middle(&contender.to_string(), &program, "stalls").unwrap_or(f64::NAN);
+                let at = |share: f64| percentile(&late, share).map_or("-".to_owned(), short);
+                text += &format!(
+                    "| {contender} | {loops} | {} | {} | {} | {} | {} | {} | {stalls:.1} |\n",
+                    late.len(),
+                    at(0.5),
+                    at(0.99),
+                    at(1.0),
+                    apart.len(),
+                    apart.last().map_or("-".to_owned(), |worst| short(*worst)),
+                );
+            }
+        }
+        if text.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "### How late one wakes who sleeps for a millisecond beside endless loops, us\n")?;
+        writeln!(f, "| | loops | wake-ups | median | p99 | worst | beside stalls | their worst | stalls a second |")?;
+        writeln!(f, "|---|---|---|---|---|---|---|---|---|\n{text}")?;
+        if let Some(stalls) = self.figures.middle("loop-alone", "alone", "stalls") {
+            writeln!(f, "A loop alone sees {stalls:.1} stalls a second.")?;
+        }
+        writeln!(f, "Fibers that are not preemptible never wake there; nor do Boost.Fiber's and those of `may`.\n")
+    }
+
+    fn turns(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        for contender in ALL {
+            let of = |loops| {
+                let middle = |name| self.figures.middle(&contender.to_string(), &turns(loops), name);
+                middle("last").map(short).or(middle("apart").map(|value| format!("({})", short(value))))
+            };
+            if TURNS.iter().any(|loops| of(*loops).is_some()) {
+                let cells = TURNS.map(|loops| of(loops).unwrap_or("-".to_owned()));
+                text += &format!("| {contender} | {} |\n", cells.join(" | "));
+            }
+        }
+        if text.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "### From the first loop's first turn to the last one's, us\n")?;
+        let heads = TURNS.map(|loops| format!("{loops} loops"));
+        writeln!(f, "| | {} |\n|---|{}\n{text}", heads.join(" | "), "---|".repeat(TURNS.len()))?;
+        writeln!(f, "In brackets: the CPU stood still in all rounds.\n")
+    }
+
+    /// How much longer one kind of computation takes than another, round by round.
+    fn longer(&self, one: &str, other: &str) -> Option<Ratio> {
+        let rounds = |name| self.figures.rounds(USUAL, "computation", name);
+        Ratio::of(rounds(one)?, rounds(other)?)
+    }
+
+    fn computation(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let middle = |name: &str| self.figures.middle(USUAL, "computation", name);
+        let (Some(one), Some(two)) = (middle("one"), middle("two")) else { return Ok(()) };
+        writeln!(f, "### What it costs to be interrupted\n")?;
+        writeln!(
+            f,
+            "| | ms | more than if not preemptible | taken off | us each time | with an idle timer instead |\n|---|---|---|---|---|---|"
+        )?;
+        writeln!(f, "| one, not preemptible | {} | | | | |", short(one))?;
+        if let (Some(ms), Some(ratio)) = (middle("one preemptible"), self.longer("one preemptible", "one")) {
+            writeln!(f, "| one, preemptible | {} | {} | | | |", short(ms), percent(ratio))?;
+        }
+        writeln!(f, "| two, not preemptible | {} | | | | |", short(two))?;
+        for (quantum, _) in QUANTA {
+            let name = format!("two preemptible, {quantum}");
+            let (Some(ms), Some(ratio)) = (middle(&name), self.longer(&name, "two")) else { continue };
+            let taken = middle(&format!("{name}: taken")).unwrap_or(f64::NAN);
+            let each = if taken > 0.0 { short((ms - two) * 1e3 / taken) } else { "-".to_owned() };
+            let idle = self.longer(&format!("two, idle timer of {quantum}"), "two").map_or("-".to_owned(), percent);
+            let (ms, ratio, taken) = (short(ms), percent(ratio), short(taken));
+            writeln!(f, "| two, preemptible, {quantum} | {ms} | {ratio} | {taken} | {each} | {idle} |")?;
+        }
+        writeln!(f)
+    }
+
+    /// Figures of some programs, a column each.
+    fn table(&self, f: &mut fmt::Formatter<'_>, title: &str, columns: &[(&str, &str, &str)]) -> fmt::Result {
+        let of = |who: &str| columns.iter().map(|(_, job, name)| self.figures.middle(who, job, name)).collect();
+        let rows: [(&str, Vec<Option<f64>>); 2] = [(USUAL, of(USUAL)), (PLAIN, of(PLAIN))];
+        if rows.iter().all(|(_, row)| row.iter().all(Option::is_none)) {
+            return Ok(());
+        }
+        let heads: Vec<&str> = columns.iter().map(|(head, ..)| *head).collect();
+        writeln!(f, "### {title}\n\n| | {} |\n|---|{}", heads.join(" | "), "---|".repeat(columns.len()))?;
+        for (who, row) in rows {
+            let cells: Vec<String> = row.into_iter().map(|cell| cell.map_or("-".to_owned(), short)).collect();
+            writeln!(f, "| {who} | {} |", cells.join(" | "))?;
+        }
+        writeln!(f)
+    }
+
+    /// What was to be reached, and whether it was.
+    fn goals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        let mut say = |what: String, reached: String, met: bool| {
+            text += &format!("| {what} | {reached} | {} |\n", if met { "met" } else { "**missed**" });
+        };
+        for contender in ALL {
+            let System::Preemptible(quantum) = contender.system else { continue };
+            let at_most = quantum.as_nanos() as f64 / 1e3 + 100.0;
+            for loops in LOOPS {
+                if let Some(p99) = percentile(&self.wakes(contender, &late(loops), "late"), 0.99) {
+                    let what = format!("p99 {} us: {contender} beside {loops}", short(at_most));
+                    say(what, short(p99), p99 <= at_most);
+                }
+            }
+        }
+        if let Some(ratio) = self.longer("two preemptible, 1 ms", "two") {
+            say("2.5 %: what ticks of 1 ms cost".to_owned(), percent(ratio), ratio.mean <= 1.025);
+        }
+        if let Some(ratio) = self.longer("one preemptible", "one") {
+            let is_none = ratio.interval.is_none_or(|(low, _)| low <= 1.0) || ratio.mean <= 1.002;
+            say("nothing: what it costs where nobody waits".to_owned(), percent(ratio), is_none);
+        }
+        for (program, name, at_most, what) in [
+            ("operations", "create-join", 80.0, "ns: create and join"),
+            ("blocked", "resident", 9_000.0, "bytes resident: a blocked fiber"),
+            ("unstarted", "resident", 200.0, "bytes resident: one that has not started"),
+        ] {
+            if let Some(value) = self.figures.middle(USUAL, program, name) {
+                say(format!("{at_most:.0} {what}"), short(value), value <= at_most);
+            }
+        }
+        if text.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "### What was to be reached\n\n| goal | reached | |\n|---|---|---|\n{text}")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.late(f)?;
+        self.turns(f)?;
+        self.computation(f)?;
+        let heads =
+            ["create and join", "create 1000, join 1000", "yield", "lock and unlock", "hand-off", "by a channel"];
+        let names = ["create-join", "create-many", "yield", "lock-unlock", "condvar", "channel"];
+        let columns: Vec<_> = heads.into_iter().zip(names).map(|(head, name)| (head, "operations", name)).collect();
+        self.table(f, "Operations, ns", &columns)?;
+        let columns = [
+            ("blocked: resident", "blocked", "resident"),
+            ("address space", "blocked", "virtual"),
+            ("of the machine", "blocked", "machine"),
+            ("not started: resident", "unstarted", "resident"),
+            ("address space", "unstarted", "virtual"),
+        ];
+        self.table(f, "Memory, bytes a fiber", &columns)?;
+        self.goals(f)?;
+        self.figures.failures().try_for_each(|failure| writeln!(f, "* left out: {failure}"))
+    }
+}
+
+/// Of values in order: the one that such a share of them does not exceed.
+fn percentile(values: &[f64], share: f64) -> Option<f64> {
+    let rank = (values.len() as f64 * share).ceil() as usize;
+    values.get(rank.saturating_sub(1)).copied()
+}
+
+/// How much more, with its interval.
+fn percent(ratio: Ratio) -> String {
+    let more = |times: f64| 100.0 * (times - 1.0);
+    let interval =
+        ratio.interval.map_or(String::new(), |(low, high)| format!(" [{:+.2}, {:+.2}]", more(low), more(high)));
+    format!("{:+.2} %{interval}", more(ratio.mean))
+}
