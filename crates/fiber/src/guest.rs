@@ -102,19 +102,24 @@ impl Guest {
         self.missed.store(true, Relaxed);
     }
 
-    /// Comes inside.
-    fn come_in(&self) {
+    /// Comes inside. False for an exile, also if it was sent away just before, or while it waited to come in.
+    fn come_in(&self) -> bool {
         self.inside.store(true, Relaxed);
         compiler_fence(SeqCst);
         if self.exile.get().is_some() {
-            return;
+            return false;
         }
         let worker = self.worker.get();
         HERE.set(worker);
         // SAFETY: the worker of a guest that is not in exile is there.
         if let Some(worker) = worker.map(|worker| unsafe { &*worker.as_ptr() }) {
-            worker.wait_for_the_stuck_one();
+            worker.wait_for_the_stuck_one(self);
         }
+        let is_inside = self.exile.get().is_none();
+        if !is_inside {
+            HERE.set(None);
+        }
+        is_inside
     }
 
     /// Goes outside.
@@ -133,7 +138,10 @@ impl Guest {
             if !self.missed.load(Relaxed) {
                 return;
             }
-            self.come_in();
+            // It may have been interrupted just now, and sent away: its worker has nothing to do with it any more.
+            if !self.come_in() {
+                return;
+            }
             self.missed.store(false, Relaxed);
             worker.makes_up_for_a_tick();
         }
@@ -174,16 +182,8 @@ pub(crate) fn visit() -> Option<Inside> {
     let guest = GUEST.get()?;
     // SAFETY: a guest stays where it is for ever.
     let this = unsafe { guest.as_ref() };
-    if this.exile.get().is_some() {
-        return None;
-    }
-    this.come_in();
-    if this.exile.get().is_some() {
-        // It was sent away while it waited to come in.
-        HERE.set(None);
-        return None;
-    }
-    Some(Inside(guest))
+    let is_exile = this.exile.get().is_some();
+    (!is_exile && this.come_in()).then(|| Inside(guest))
 }
 
 /// The same for what an exile cannot do: it unwinds, or waits for ever where it unwinds already.

@@ -169,6 +169,11 @@ impl Record {
         if self.is_preemptible.get() { self.stack.get().and_then(|stack| stack.guest()) } else { None }
     }
 
+    /// Whether it runs and no worker is its home: it was [sent away](crate::preempt::exile), and nobody else may touch what it has.
+    pub(crate) fn is_exile(&self) -> bool {
+        self.state.get() == State::Running && self.home.get().is_none()
+    }
+
     /// Whether it has a name, a stack of its own size or values of its own.
     #[inline(always)]
     pub(crate) fn has_extras(&self) -> bool {

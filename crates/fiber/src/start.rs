@@ -30,6 +30,8 @@ impl Worker {
     fn exile(&self, fiber: Fiber) {
         self.loses(fiber);
         fiber.state.set(State::Running);
+        // Nobody may ask any more where it is.
+        fiber.home.set(None);
         let _ = exile::send(fiber);
     }
 

@@ -18,6 +18,7 @@ use sys::tick::Interrupted;
 
 use super::Ticking;
 use crate::arch::{self, Context};
+use crate::guest::Guest;
 use crate::record::Fiber;
 use crate::worker::Worker;
 
@@ -56,6 +57,10 @@ impl Lending {
 impl Worker {
     /// The one that runs waits for a futex, and no tick can take it off: somebody else runs in its place until the next one. In a handler.
     pub(super) fn lends(&self, interrupted: &Interrupted) {
+        if interrupted.is_on_alternate_stack() {
+            // There the next signal would be handled over what is left.
+            return;
+        }
         let preemption = &self.preemption;
         let next = preemption.interrupted(|queue| {
             let next = queue.pop();
@@ -93,8 +98,11 @@ impl Worker {
 
     /// A guest comes inside, where another may be in the middle of something, and waits in the kernel.
     #[inline]
-    pub(crate) fn wait_for_the_stuck_one(&self) {
-        while let Some(lent) = self.preemption.lending.to() {
+    pub(crate) fn wait_for_the_stuck_one(&self, guest: &Guest) {
+        // Who comes back in exile does so on another kernel thread, and does not ask this worker for anything.
+        while guest.exile.get().is_none()
+            && let Some(lent) = self.preemption.lending.to()
+        {
             // SAFETY: nobody else runs while that is so.
             unsafe { self.preemption.lending.back(lent) };
         }
