@@ -41,6 +41,9 @@ use crate::record::{Fiber, State};
 use crate::stack::Stack;
 use crate::worker::Worker;
 
+/// A tick takes the kernel some microseconds, on a virtual machine ten: were ticks not much further apart than that, nothing else would be done any more.
+const SHORTEST: Duration = Duration::from_micros(20);
+
 /// How often it is looked whether somebody who runs and is no guest waits for what a guest has that was interrupted.
 const SLOW: Duration = Duration::from_millis(10);
 
@@ -194,7 +197,7 @@ impl Worker {
         // SAFETY: the handler does what its own head says.
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
         let deputy = self.stacks.take_usual().map_err(|why| PreemptionError::Stack(Box::new(why)))?;
-        let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos().max(1));
+        let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(SHORTEST);
         let ticks = Ticks::new(self, interval).map_err(PreemptionError::Timer)?;
         self.preemption.mask.set(Some(SignalMask::of_this_thread()));
         self.preemption.deputy.set(Some(deputy));

@@ -38,8 +38,8 @@ pub struct Config {
     /// How many fibers there may be at a time. Address space is set aside for each, 200 bytes; where the process may not have so much, there may be half as many, or a
     /// quarter, and so on: [`TooMany`](crate::SpawnError::TooMany) tells how many in the end.
     pub most: u32,
-    /// Whether fibers that say nothing of it may be interrupted anywhere when their running time is over, and not only at points. The first fiber never is. See
-    /// [`Builder::preemptible`](crate::Builder::preemptible).
+    /// Whether fibers that say nothing of it may be interrupted anywhere when their running time is over, and not only at points. The first fiber never is. Running times of less
+    /// than 20 us are taken to be that long in this. See [`Builder::preemptible`](crate::Builder::preemptible).
     pub preemptible: bool,
     /// For tests: that who runs next is drawn from a seed, and that the clock of [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines goes on only by what fibers do.
     /// Then a run with the same seed takes the same course, as long as its fibers wait for nothing from outside: see [`explore`](crate::explore).

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use policy::Span;
 use policy::feedback::{Boost, Rules};
-use rowlock_fiber::{Builder, Config, Runtime, preemptions, remote, sleep, spawn, yield_now};
+use rowlock_fiber::{Builder, Config, Doing, Runtime, dump, preemptions, remote, sleep, spawn, yield_now};
 
 fn runtime() -> Runtime {
     let rules = Rules { levels: 4, running_time: Span::from_micros(200), boost: Boost::Every(Span::from_millis(10)) };
@@ -108,6 +108,58 @@ fn a_workers_first_one_comes_from_outside() {
                 sleep(Duration::from_micros(100));
             }
             assert_eq!(outside.join().unwrap(), 0, "it has thread-locals of its own");
+        })
+        .unwrap();
+}
+
+#[test]
+fn nothing_is_looked_at_of_one_that_goes_on_elsewhere() {
+    struct AtEnd(Arc<AtomicBool>);
+
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            let looper = loop {
+                let all = dump().fibers;
+                let looper = all.into_iter().find(|fiber| fiber.label.number == 1 || fiber.label.name.is_some());
+                let looper = looper.unwrap();
+                if looper.doing == Doing::Running {
+                    break looper;
+                }
+                yield_now();
+            };
+            self.0.store(true, Relaxed);
+            assert!(looper.backtrace.is_none(), "{looper}");
+        }
+    }
+
+    let (over, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (loops, at_end) = (Arc::clone(&over), AtEnd(Arc::clone(&seen)));
+    runtime()
+        .run(|| {
+            Builder::new().name("looper").spawn(move || while !loops.load(Relaxed) {}).unwrap();
+            let waits = Builder::new().preemptible(false).spawn(move || {
+                let _at_end = at_end;
+                loop {
+                    sleep(Duration::from_secs(1));
+                }
+            });
+            waits.unwrap();
+            sleep(Duration::from_millis(1));
+        })
+        .unwrap();
+    over.store(true, Relaxed);
+    assert!(seen.load(Relaxed));
+}
+
+#[test]
+fn a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running() {
+    let rules = Rules { levels: 4, running_time: Span::from_nanos(1), boost: Boost::Never };
+    let runtime = Runtime::new(Config { rules, preemptible: true, ..Config::default() });
+    runtime
+        .run(|| {
+            let count = || (0..10_000).map(std::hint::black_box).sum::<u64>();
+            let fibers: Vec<_> = (0..3).map(|_| spawn(count)).collect();
+            assert!(fibers.into_iter().all(|fiber| fiber.join().unwrap() == 49_995_000));
         })
         .unwrap();
 }
