@@ -57,7 +57,19 @@ struct Frame<'a> {
 const LOOKS: [&str; 3] = ["as_if_called_from", "all_fibers_as_they_are", "nobody_can_go_on"];
 
 /// Where a fiber stops, whatever it stops for.
-const STOPS: [&str; 5] = ["src/worker.rs", "src/change.rs", "src/start.rs", "src/arch/", "src/unwinding.rs"];
+const STOPS: [&str; 8] = [
+    "src/worker.rs",
+    "src/change.rs",
+    "src/start.rs",
+    "src/arch/",
+    "src/unwinding.rs",
+    "src/preempt.rs",
+    "src/preempt/",
+    "src/tick.rs",
+];
+
+/// What the kernel or the C library has a signal's handler return to, where it has a name. It is what a fiber was interrupted at that called it, so to speak.
+const RETURNS: [&str; 3] = ["<unknown>", "__restore_rt", "__kernel_rt_sigreturn"];
 
 /// What a stack begins with, and its place.
 const BEGINS: (&str, &str) = ("begin", "src/start.rs");
@@ -90,7 +102,9 @@ fn essence<'a>(text: &'a str) -> Vec<Frame<'a>> {
     }
     let looks = |frame: &Frame<'_>| LOOKS.iter().any(|name| frame.name.contains(name));
     let first = frames.iter().rposition(looks).map_or(0, |last| last + 1);
-    let first = first + frames[first..].iter().take_while(|frame| frame.is_in(&STOPS)).count();
+    let stops = frames[first..].iter().take_while(|frame| frame.is_in(&STOPS)).count();
+    let returns = |frame: &Frame<'_>| frame.place.is_empty() && RETURNS.contains(&frame.name);
+    let first = first + stops + usize::from(stops > 0 && frames.get(first + stops).is_some_and(returns));
     let begins = frames.iter().rposition(|frame| frame.name.ends_with(BEGINS.0) && frame.is_in(&[BEGINS.1]));
     let calls = |frame: &Frame<'_>| frame.is_in(&CALLS) || frame.name.contains("__rust_try");
     let last = begins
@@ -126,6 +140,9 @@ mod tests {
                     7: __rust_try\n   8: run\n             at ./src/task.rs:9:1\n   9: begin\n             at ./src/start.rs:9:1\n  10: entry";
         let names: Vec<_> = essence(text).iter().map(|frame| frame.name).collect();
         assert_eq!(names, ["lock", "parse"]);
+        let text = "   0: as_if_called_from\n   1: is_interrupted\n             at ./src/preempt.rs:1:2\n   2: run\n             at ./src/tick.rs:3:4\n   3: \
+                    <unknown>\n   4: compute\n             at ./parser.rs:5:6";
+        assert_eq!(essence(text).iter().map(|frame| frame.name).collect::<Vec<_>>(), ["compute"]);
         assert_eq!(essence("   0: alone\n   1: again").len(), 2);
     }
 }

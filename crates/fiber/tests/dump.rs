@@ -13,6 +13,8 @@
 mod calm;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use policy::Span;
@@ -101,6 +103,36 @@ fn each_fiber_is_seen_with_what_it_does_and_where_it_is() {
         assert_eq!(fiber::dump().fibers.len(), 1);
     });
     run.unwrap();
+}
+
+#[inline(never)]
+fn computes_deep_inside(over: &AtomicBool) {
+    while !over.load(Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_fiber_that_was_interrupted_is_seen_where_it_was() {
+    let over = Arc::new(AtomicBool::new(false));
+    let loops = Arc::clone(&over);
+    fiber::run(|| {
+        let busy = fiber::Builder::new().name("busy").preemptible(true).spawn(move || computes_deep_inside(&loops));
+        let busy = match busy {
+            Ok(busy) => busy,
+            Err(why) => return eprintln!("left out: {why}"),
+        };
+        fiber::sleep(Duration::from_millis(1));
+        let dump = fiber::dump();
+        over.store(true, Relaxed);
+        let seen = named(&dump, "busy");
+        let trace = trace(seen);
+        assert_eq!(seen.doing, Doing::Ready, "{seen}");
+        assert!(trace.contains("computes_deep_inside"), "{trace}");
+        assert!(!trace.contains("tick") && !trace.contains("preempt"), "{trace}");
+        assert!(seen.stack.unwrap().high_water > 0, "{seen}");
+        busy.join().unwrap();
+    });
 }
 
 #[test]

@@ -147,7 +147,9 @@ impl Class {
     pub(super) fn used(&self, stack: &Stack) -> Option<usize> {
         let size = self.size as usize;
         let (chunk, low) = find(&self.chunks, stack.top.addr().get() - size)?;
-        chunk.used_at_end(low + page_size()..low + size).ok()
+        // The page at a guest's stack's top has its block, too.
+        let end = (low + size).next_multiple_of(page_size());
+        chunk.used_at_end(low + page_size()..end).ok().map(|used| used.saturating_sub(end - low - size))
     }
 
     #[cfg(test)]
