@@ -26,6 +26,16 @@ impl SignalMask {
         }
     }
 
+    /// From now on the calling thread has these blocked.
+    pub fn becomes_this_threads(&self) {
+        // SAFETY: zeros are a set, which begins with the kernel's; no room is asked for.
+        unsafe {
+            let mut mask: libc::sigset_t = std::mem::zeroed();
+            (&raw mut mask).cast::<u64>().write_unaligned(self.0);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
+        }
+    }
+
     /// That of a set, of which the kernel knows 64 bits, and the C library has room for more.
     ///
     /// # Safety
@@ -241,7 +251,10 @@ struct Slot {
 const FREE: usize = 0;
 
 /// The kernel passes a mark on with the signal. By these our timers are told from others, and from those that are no more.
-static SLOTS: [Slot; 1024] = [const { Slot { mark: AtomicUsize::new(FREE), word: AtomicUsize::new(0) } }; 1024];
+static SLOTS: [Slot; MOST] = [const { Slot { mark: AtomicUsize::new(FREE), word: AtomicUsize::new(0) } }; MOST];
+
+/// How many there may be. They take no memory before they are used.
+const MOST: usize = 1 << 14;
 
 /// A mark that no ticker had before, for this slot. Others pass on addresses and small numbers; it is neither.
 fn mark_of(slot: usize) -> usize {
@@ -271,7 +284,7 @@ impl Ticker {
     /// One for the calling thread, which is not set yet. The [handler](handle) gets the word. From now on the thread does not block SIGURG.
     ///
     /// # Errors
-    /// The kernel's, when there are as many timers, or signals under way, as there may be; and `EAGAIN` when there are 1024 tickers.
+    /// The kernel's, when there are as many timers, or signals under way, as there may be; and `EAGAIN` when there are 16384 tickers.
     pub fn for_this_thread(word: usize) -> io::Result<Ticker> {
         let take = |slot: usize| {
             let mark = mark_of(slot);

@@ -251,6 +251,20 @@ fn a_tick_in_a_handler_on_the_alternate_stack_is_seen_as_such() {
 }
 
 #[test]
+fn a_mask_is_put_back() {
+    let before = SignalMask::of_this_thread();
+    // SAFETY: zeros are a set, to which a signal is added; no room is asked for.
+    unsafe {
+        let mut user: libc::sigset_t = std::mem::zeroed();
+        libc::sigaddset(&raw mut user, libc::SIGUSR2);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const user, std::ptr::null_mut());
+    }
+    assert_ne!(SignalMask::of_this_thread(), before);
+    before.becomes_this_threads();
+    assert_eq!(SignalMask::of_this_thread(), before);
+}
+
+#[test]
 fn signals_that_are_no_ticks_go_where_they_went_before() {
     let (_ticker, seen) = ticker();
     let before = FOREIGN.load(SeqCst);
