@@ -34,4 +34,6 @@ pub(crate) enum Entrance {
     Fiber,
     /// The choice of who runs after a [tick](crate::preempt).
     Deputy,
+    /// A kernel thread's [wait](crate::block::thread) for its turn.
+    Wait,
 }

@@ -58,7 +58,7 @@ impl Worker {
         // SAFETY: as with a change; and the block is the other's.
         let switch = || unsafe {
             self.shadow(next).enter();
-            arch::switch_block(me.context.as_ptr(), to, self.block_of(next));
+            self.switch_block(me.context.as_ptr(), to, self.block_of(next));
         };
         if me.guest().is_none() && std::thread::panicking() { self.unwinding.stop(switch) } else { switch() }
     }

@@ -48,6 +48,9 @@ pub enum PreemptionError {
     /// The kernel gives no timer.
     #[error("no timer to interrupt fibers by: {0}")]
     Timer(#[source] std::io::Error),
+    /// There is no kernel thread for one more, or no timer to interrupt it by.
+    #[error("no kernel thread for a preemptible fiber (see Config::preempt_by): {0}")]
+    Thread(#[source] std::io::Error),
     /// There is no stack for what runs when a fiber was interrupted.
     #[error("no memory to interrupt fibers: {0}")]
     Stack(#[source] Box<StackError>),

@@ -1,4 +1,4 @@
-//! Fibers that may be interrupted anywhere: *guests* of a worker, each with a thread control block of its own.
+//! Fibers that may be interrupted anywhere: *guests* of a worker, each with a thread control block of its own, or a [kernel thread](crate::block).
 //!
 //! All that belongs to a kernel thread, as the language, the standard library and the C library see it, lies in the thread control block that the thread pointer shows:
 //! thread-locals, `errno`, the allocator's caches, who owns a re-entrant lock, whether it panics. A guest has a block of its own, which is in force while it runs: to all that code
@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, compiler_fence};
 
 use sys::tick::Interrupted;
 
+use crate::block::Block;
 use crate::here::{HERE, Here};
 use crate::preempt::exile::Exile;
 use crate::worker::Worker;
@@ -29,11 +30,11 @@ thread_local! {
     static GUEST: Cell<Option<NonNull<Guest>>> = const { Cell::new(None) };
 }
 
-/// What lies above the stack of a fiber that may be interrupted anywhere, below its thread control block. Fibers have it one after another, as they have the stack.
+/// What lies above the stack of a fiber that may be interrupted anywhere, below its thread control block if it has no kernel thread. Fibers have it one after another, as they have the stack.
 #[repr(C, align(16))]
 pub(crate) struct Guest {
-    /// What the thread pointer is while it runs.
-    thread_pointer: usize,
+    /// What is in force while it runs.
+    block: Block,
     worker: Cell<Option<NonNull<Worker>>>,
     /// The library does something for it, or has left it.
     inside: AtomicBool,
@@ -44,14 +45,14 @@ pub(crate) struct Guest {
     /// It has been given a quantum more because of these.
     pub(crate) is_favoured: Cell<bool>,
     /// Its runtime is over, and it runs on a kernel thread of its own.
-    pub(crate) exile: Cell<Option<NonNull<Exile>>>,
+    pub(crate) exile: Cell<Option<Exile>>,
 }
 
 impl Guest {
     /// One that is inside, as nobody runs there yet.
-    pub(crate) fn new(thread_pointer: usize) -> Guest {
+    pub(crate) fn new(block: Block) -> Guest {
         Guest {
-            thread_pointer,
+            block,
             worker: Cell::new(None),
             inside: AtomicBool::new(true),
             missed: AtomicBool::new(false),
@@ -70,8 +71,8 @@ impl Guest {
     }
 
     #[inline(always)]
-    pub(crate) fn thread_pointer(&self) -> usize {
-        self.thread_pointer
+    pub(crate) fn block(&self) -> Block {
+        self.block
     }
 
     /// Another fiber will begin here.
@@ -89,7 +90,7 @@ impl Guest {
 
     /// What has interrupted it is over.
     pub(crate) fn goes_on_after(&self, interrupted: &Interrupted) {
-        if self.exile.get().is_some() {
+        if let Some(Exile::Elsewhere(_)) = self.exile.get() {
             // It was interrupted on another kernel thread, whose alternate stack is that one's.
             interrupted.goes_on_without_alternate_stack();
         }

@@ -8,6 +8,8 @@ struct Guide;
 mod arch;
 mod barrier;
 mod bell;
+#[allow(unsafe_code)] // Stacks are left for others, with what belongs to a thread.
+mod block;
 mod blocking;
 mod calls;
 mod chance;
@@ -92,6 +94,7 @@ mod waits;
 mod worker;
 
 pub use barrier::{Barrier, BarrierWaitResult};
+pub use block::PreemptBy;
 pub use blocking::blocking;
 pub use chance::{Among, Deterministic, explore, explore_with};
 pub use channel::{Receiver, Sender, channel, unbounded};

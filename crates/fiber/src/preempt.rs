@@ -20,19 +20,22 @@
 
 pub(crate) mod exile;
 mod lend;
+mod ticks;
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicPtr, compiler_fence, fence};
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use policy::ThreadId;
 use policy::feedback::Turn;
-use sys::tick::{Interrupted, SignalMask, Ticker};
+use sys::tick::{Interrupted, SignalMask};
 
+use self::ticks::Ticking;
+pub(crate) use self::ticks::Ticks;
 use crate::arch;
+use crate::block::thread::KernelThread;
+use crate::block::{Block, Kind};
 use crate::error::PreemptionError;
 use crate::guest::Guest;
 use crate::here::Here;
@@ -43,9 +46,6 @@ use crate::worker::Worker;
 
 /// A tick takes the kernel some microseconds, on a virtual machine ten: were ticks not much further apart than that, nothing else would be done any more.
 const SHORTEST: Duration = Duration::from_micros(20);
-
-/// How often it is looked whether somebody who runs and is no guest waits for what a guest has that was interrupted.
-const SLOW: Duration = Duration::from_millis(10);
 
 /// What the ticks of a runtime have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,60 +63,12 @@ pub struct Preemptions {
     pub lent: u64,
 }
 
-/// When the next tick comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ticking {
-    Never,
-    /// At this time.
-    At(Instant),
-    /// Now and then.
-    Slowly,
-    /// After each running time.
-    On,
-}
-
-/// How a tick finds its worker, and others set one off. It goes with the worker, or with the last one who is about to set one off.
-#[derive(Debug)]
-pub(crate) struct Ticks {
-    worker: AtomicPtr<Worker>,
-    ticker: Option<Ticker>,
-    interval: Duration,
-}
-
-impl Ticks {
-    fn new(worker: &Worker, interval: Duration) -> std::io::Result<Arc<Ticks>> {
-        let mut why = None;
-        let ticks = Arc::new_cyclic(|ticks: &Weak<Ticks>| {
-            let word = ticks.as_ptr().expose_provenance();
-            let ticker = Ticker::for_this_thread(word).inspect_err(|error| why = Some(error.kind()));
-            let worker = AtomicPtr::new(std::ptr::from_ref(worker).cast_mut());
-            Ticks { worker, ticker: ticker.ok(), interval }
-        });
-        why.map_or(Ok(ticks), |why| Err(why.into()))
-    }
-
-    /// Sets one off.
-    pub(crate) fn now(&self) {
-        self.every(Duration::ZERO, self.interval);
-    }
-
-    fn every(&self, first: Duration, interval: Duration) {
-        if let Some(ticker) = &self.ticker {
-            ticker.every(first, interval);
-        }
-    }
-
-    fn stop(&self) {
-        if let Some(ticker) = &self.ticker {
-            ticker.stop();
-        }
-    }
-}
-
 /// What a worker has for its guests.
 pub(crate) struct Preemption {
-    /// Of the kernel thread's own block.
-    pub(crate) thread_pointer: Cell<usize>,
+    /// The worker's own kernel thread.
+    pub(crate) block: Cell<Block>,
+    /// The kernel thread that has the turn, where guests have kernel threads.
+    pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
     mask: Cell<Option<SignalMask>>,
     /// Its own share of them.
     ticks: Cell<Option<NonNull<Ticks>>>,
@@ -135,7 +87,8 @@ pub(crate) struct Preemption {
 impl Default for Preemption {
     fn default() -> Preemption {
         Preemption {
-            thread_pointer: Cell::new(0),
+            block: Cell::new(Block::NONE),
+            runs_on: Cell::new(None),
             mask: Cell::new(None),
             ticks: Cell::new(None),
             ticking: Cell::new(Ticking::Never),
@@ -163,13 +116,6 @@ impl Preemption {
         self.counts.set(counts);
     }
 
-    /// Ticks come from then on, or else after a running time.
-    fn ticks_after(&self, first: Option<Duration>) {
-        if let Some(ticks) = self.ticks() {
-            ticks.every(first.map_or(ticks.interval, |first| first.min(ticks.interval)), ticks.interval);
-        }
-    }
-
     #[inline]
     fn ticks(&self) -> Option<&Ticks> {
         // SAFETY: the worker has a share of them.
@@ -193,118 +139,33 @@ impl Worker {
         if self.preemption.ticks.get().is_some() {
             return Ok(());
         }
-        sys::thread_block::is_possible()?;
+        let kind = self.core().config().preempt_by.kind()?;
         // SAFETY: the handler does what its own head says.
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
-        let deputy = self.stacks.take_usual().map_err(|why| PreemptionError::Stack(Box::new(why)))?;
+        let stack = || self.stacks.take_usual().map_err(|why| PreemptionError::Stack(Box::new(why)));
+        let deputy = stack()?;
+        // A worker's first guest is made ready by a fiber that is none.
+        let block = match kind {
+            Kind::Pointer => Block::Pointer(arch::thread_pointer()),
+            // SAFETY: the stack is taken for that.
+            Kind::Thread => Block::Thread(unsafe { KernelThread::of_worker(stack()?.top()) }),
+        };
         let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(SHORTEST);
-        let ticks = Ticks::new(self, interval).map_err(PreemptionError::Timer)?;
+        let ticks = Ticks::new(Some(self), interval).map_err(PreemptionError::Timer)?;
         self.preemption.mask.set(Some(SignalMask::of_this_thread()));
         self.preemption.deputy.set(Some(deputy));
         self.preemption.ticks.set(NonNull::new(Arc::into_raw(ticks).cast_mut()));
-        // A worker's first guest is made ready by a fiber that is none.
-        self.preemption.thread_pointer.set(arch::thread_pointer());
+        self.preemption.block.set(block);
+        self.preemption.runs_on.set(block.thread());
+        self.stacks.will_have_guests(kind);
         self.will_have_guests();
         Ok(())
     }
 
-    /// No tick comes any more.
-    pub(crate) fn stops_ticks(&self) {
-        if let Some(ticks) = self.preemption.ticks.take() {
-            // SAFETY: it is the worker's share, of which it makes no other use.
-            let ticks = unsafe { Arc::from_raw(ticks.as_ptr()) };
-            drop(self.mail().is_loud());
-            // Whoever sets one off at this moment has done so soon.
-            while Arc::strong_count(&ticks) > 1 {
-                std::thread::yield_now();
-            }
-            ticks.stop();
-            ticks.worker.store(std::ptr::null_mut(), Relaxed);
-        }
-    }
-
-    // When it ticks.
-
-    /// Whether somebody waits whom a guest would keep from running.
-    fn somebody_waits(&self) -> bool {
-        self.ready(|ready| ready.waiting()) > 0 || self.core().fresh.many() > 0 || self.outside.is_awaited()
-    }
-
-    /// A guest goes outside: ticks are to come if somebody waits.
-    #[inline]
-    pub(crate) fn sees_to_ticks(&self) {
-        if self.preemption.ticking.get() != Ticking::On && self.somebody_waits() {
-            self.ticks_on();
-        }
-    }
-
-    #[cold]
-    fn ticks_slowly(&self) {
-        if let Some(ticks) = self.preemption.ticks() {
-            self.preemption.ticking.set(Ticking::Slowly);
-            ticks.every(SLOW, SLOW);
-        }
-    }
-
-    #[cold]
-    fn ticks_on(&self) {
-        if let Some(ticks) = self.preemption.ticks() {
-            self.preemption.ticking.set(Ticking::On);
-            ticks.every(ticks.interval, ticks.interval);
-        }
-    }
-
-    /// This fiber is about to run, and is the [current](Worker::current) one already. `may_stop` says that the time for the timer to stand still has come, if nobody
-    /// waits.
-    pub(crate) fn winds(&self, next: Fiber, may_stop: bool) {
-        let Some(ticks) = self.preemption.ticks() else { return };
-        compiler_fence(SeqCst);
-        let ticking = self.preemption.ticking.get();
-        if next.guest().is_none() {
-            if ticking == Ticking::Never && self.preemption.interrupted(|queue| !queue.is_empty()) {
-                self.ticks_slowly();
-            }
-            return;
-        }
-        if self.somebody_waits() {
-            if ticking != Ticking::On {
-                self.ticks_on();
-            }
-            return;
-        }
-        if ticking == Ticking::On && !may_stop {
-            return;
-        }
-        match self.timers.next() {
-            Some(time) if matches!(ticking, Ticking::At(at) if at <= time) => (),
-            Some(time) => {
-                self.preemption.ticking.set(Ticking::At(time));
-                ticks.every(time.saturating_duration_since(Instant::now()), ticks.interval);
-            }
-            None if ticking != Ticking::Never => {
-                self.preemption.ticking.set(Ticking::Never);
-                ticks.stop();
-            }
-            None => (),
-        }
-        self.mail().is_quiet(ticks);
-        fence(SeqCst);
-        if self.mail().any() || self.core().fresh.many() > 0 {
-            self.ticks_on();
-        }
-    }
-
-    /// The worker waits, since nobody is ready.
-    pub(crate) fn is_asleep(&self, asleep: bool) {
-        self.preemption.asleep.set(asleep);
-        compiler_fence(SeqCst);
-    }
-
-    /// The timer stands still, as far as this worker is concerned. In a handler.
-    fn ticks_no_more(&self) {
-        self.preemption.ticking.set(Ticking::Never);
-        if let Some(ticks) = self.preemption.ticks() {
-            ticks.stop();
+    /// A fiber begins on this guest's stack: it has the signals blocked that the worker has, and no others that the one before it left so.
+    pub(crate) fn gives_its_mask(&self, guest: &Guest) {
+        if let (Block::Thread(_), Some(mask)) = (guest.block(), self.preemption.mask.get()) {
+            mask.becomes_this_threads();
         }
     }
 
@@ -313,14 +174,13 @@ impl Worker {
     /// A tick has come, on this worker's kernel thread. In a handler.
     fn is_interrupted(&self, interrupted: &Interrupted) {
         let preemption = &self.preemption;
-        let pointer = arch::thread_pointer();
+        let block = self.block_in_force();
         if let Some(lent) = preemption.lending.to() {
-            return self.takes_back(lent, pointer, interrupted);
+            return self.takes_back(lent, block, interrupted);
         }
         let Some(me) = self.running() else { return };
         let guest = me.guest().filter(|guest| {
-            guest.thread_pointer() == pointer
-                && me.stack.get().is_some_and(|stack| stack.has(interrupted.stack_pointer()))
+            guest.block() == block && me.stack.get().is_some_and(|stack| stack.has(interrupted.stack_pointer()))
         });
         let Some(guest) = guest else {
             if interrupted.waits_for_futex() {
@@ -346,7 +206,10 @@ impl Worker {
             }
             return;
         }
-        preemption.ticking.set(Ticking::On);
+        // One that was passed on may come late, when the timer stands still.
+        if preemption.ticking.get() != Ticking::On {
+            self.ticks_on();
+        }
         if preemption.mask.get().is_some_and(|mask| interrupted.blocks_signals_besides(&mask)) {
             preemption.count(|counts| counts.masked += 1);
         } else if let Some(deputy) = preemption.deputy.get() {
@@ -354,7 +217,7 @@ impl Worker {
             // gone on with when its turn comes.
             interrupted.meanwhile(|| unsafe {
                 let to = arch::fresh(deputy.top(), arch::Entrance::Deputy);
-                arch::switch_block(me.context.as_ptr(), to, preemption.thread_pointer.get());
+                self.switch_block(me.context.as_ptr(), to, preemption.block.get());
             });
         }
         guest.goes_on_after(interrupted);
@@ -426,7 +289,7 @@ impl Worker {
         // SAFETY: the other was left, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
         unsafe {
             self.shadow(next).enter();
-            arch::leave_block(to, self.block_of(next))
+            self.leave_block(to, self.block_of(next))
         }
     }
 
@@ -438,11 +301,6 @@ impl Worker {
             self.preemption.interrupted(|queue| queue.remove(next));
         }
         self.winds(next, after_tick);
-    }
-
-    /// What the thread pointer is while a fiber of this worker runs.
-    pub(crate) fn block_of(&self, fiber: Fiber) -> usize {
-        fiber.guest().map_or(self.preemption.thread_pointer.get(), Guest::thread_pointer)
     }
 
     /// Sends a guest away that was interrupted, and does not come to any point at which it could be told that its runtime ends. None is left that was not.
@@ -477,7 +335,8 @@ pub(crate) unsafe extern "C" fn deputy() -> ! {
 unsafe fn tick(word: usize, interrupted: &Interrupted) {
     // SAFETY: the timer whose word it is is deleted first, when they go.
     let ticks = unsafe { &*std::ptr::with_exposed_provenance::<Ticks>(word) };
-    if let Some(worker) = NonNull::new(ticks.worker.load(Relaxed)) {
+    // SAFETY: it is the thread's own handler.
+    if let Some(worker) = unsafe { ticks.worker() } {
         // SAFETY: the worker takes itself out before it is gone, on this very kernel thread.
         unsafe { worker.as_ref() }.is_interrupted(interrupted);
     }

@@ -7,6 +7,7 @@ use std::thread::{Builder, JoinHandle};
 
 use policy::feedback::Rules;
 
+use crate::block::PreemptBy;
 use crate::chance::Deterministic;
 use crate::clock::Clock;
 use crate::ending;
@@ -41,6 +42,8 @@ pub struct Config {
     /// Whether fibers that say nothing of it may be interrupted anywhere when their running time is over, and not only at points. The first fiber never is. Running times of less
     /// than 20 us are taken to be that long in this. See [`Builder::preemptible`](crate::Builder::preemptible).
     pub preemptible: bool,
+    /// By what means.
+    pub preempt_by: PreemptBy,
     /// For tests: that who runs next is drawn from a seed, and that the clock of [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines goes on only by what fibers do.
     /// Then a run with the same seed takes the same course, as long as its fibers wait for nothing from outside: see [`explore`](crate::explore).
     pub deterministic: Option<Deterministic>,
@@ -54,6 +57,7 @@ impl Default for Config {
             stack_size: 64 << 10,
             most: 1 << 22,
             preemptible: false,
+            preempt_by: PreemptBy::Auto,
             deterministic: None,
         }
     }

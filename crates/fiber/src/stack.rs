@@ -3,7 +3,7 @@
 //! A worker has its own, a [class](class::Class) for each size. Each has a guard at its lower end, pages that nobody may touch, so that who overflows it is
 //! stopped there (see [`overflow`]). Memory comes with the first touch, and goes back when many stacks lie free.
 //!
-//! Those of [guests](crate::guest) have a guest and its thread control block above them, which stay there for as long as the process lasts; so do these stacks, then, and workers get them from a place for
+//! Those of [guests](crate::guest) have a guest and, where it has no kernel thread, its thread control block above them, which stay there for as long as the process lasts; so do these stacks, then, and workers get them from a place for
 //! all, and bring them back there.
 //!
 //! # When there is no stack
@@ -24,6 +24,7 @@ use sys::reservation::{Guard, page_size};
 use self::class::Class;
 use self::guests::Guests;
 pub(crate) use self::sanitizer::Shadow;
+use crate::block::Kind;
 use crate::error::StackError;
 use crate::guest::Guest;
 use crate::record::Fiber;
@@ -96,12 +97,6 @@ fn is_of_guest(size: u32) -> bool {
     !size.is_multiple_of(1 << 12)
 }
 
-/// A stack's size with its guard, for a fiber that asks for so much.
-#[inline]
-fn size_for(bytes: usize, is_preemptible: bool) -> u32 {
-    if is_preemptible { guests::size(bytes) } else { rounded(bytes) }
-}
-
 /// The stacks of a worker.
 pub(crate) struct Stacks {
     /// What a stack has where its fiber asked for no other size, with its guard.
@@ -137,13 +132,19 @@ impl Stacks {
             classes: RefCell::new(Classes {
                 usual: Class::new(usual),
                 others: Vec::new(),
-                guests: Guests::default(),
+                guests: Guests::new(Kind::Pointer),
                 last: None,
             }),
             guard: Cell::new(guard),
             last: Cell::new(None),
             why: Cell::new(None),
         }
+    }
+
+    /// From now on there are stacks for guests, of this kind. Before there have been none.
+    #[cold]
+    pub(crate) fn will_have_guests(&self, kind: Kind) {
+        self.classes.borrow_mut().guests = Guests::new(kind);
     }
 
     /// A stack for this fiber.
@@ -198,9 +199,12 @@ impl Stacks {
     pub(crate) fn fits(&self, stack: Option<Stack>, next: Fiber) -> bool {
         stack.is_some_and(|stack| {
             let asked = if next.has_extras() { next.stack_size() } else { None };
-            let usual = asked.is_none() && !next.is_preemptible.get();
-            stack.size
-                == if usual { self.usual } else { size_for(asked.unwrap_or(self.asked), next.is_preemptible.get()) }
+            let size = match asked {
+                _ if next.is_preemptible.get() => self.classes.borrow().guests.size(asked.unwrap_or(self.asked)),
+                None => self.usual,
+                Some(asked) => rounded(asked),
+            };
+            stack.size == size
         })
     }
 

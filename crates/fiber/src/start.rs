@@ -115,10 +115,11 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
         match me.guest() {
             None => run(me),
             Some(guest) => {
+                here.gives_its_mask(guest);
                 guest.outside(|| run(me));
                 if let Some(exile) = guest.exile.get() {
                     // SAFETY: nothing is left here.
-                    unsafe { exile::end(exile) }
+                    unsafe { exile::end(guest, exile) }
                 }
             }
         }
@@ -170,7 +171,7 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
                 // The next one that begins here may be of another worker.
                 HERE.set(None);
             }
-            arch::leave_block(to, here.block_of(next))
+            here.leave_block(to, here.block_of(next))
         }
     }
 }

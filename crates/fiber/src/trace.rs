@@ -57,7 +57,8 @@ struct Frame<'a> {
 const LOOKS: [&str; 3] = ["as_if_called_from", "all_fibers_as_they_are", "nobody_can_go_on"];
 
 /// Where a fiber stops, whatever it stops for.
-const STOPS: [&str; 8] = [
+const STOPS: [&str; 9] = [
+    "src/block.rs",
     "src/worker.rs",
     "src/change.rs",
     "src/start.rs",

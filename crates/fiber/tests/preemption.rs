@@ -1,25 +1,53 @@
 //! Fibers that are interrupted anywhere.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use policy::Span;
 use policy::feedback::{Boost, Rules};
-use rowlock_fiber::{Builder, Config, Doing, Runtime, dump, preemptions, remote, sleep, spawn, yield_now};
+use rowlock_fiber::{
+    Builder, Config, Doing, PreemptBy, Runtime, channel, dump, preemptions, remote, sleep, spawn, yield_now,
+};
+use sys::scheduling::Thread;
+use sys::tick::SignalMask;
 
-fn runtime() -> Runtime {
+fn runtime(preempt_by: PreemptBy) -> Runtime {
     let rules = Rules { levels: 4, running_time: Span::from_micros(200), boost: Boost::Every(Span::from_millis(10)) };
-    Runtime::new(Config { rules, preemptible: true, ..Config::default() })
+    Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
 }
 
-#[test]
-fn a_fiber_that_comes_to_no_point_gives_way() {
+/// Each of these tests with what is best here, and with what there is everywhere.
+macro_rules! tests {
+    ($($name:ident,)*) => {
+        mod by_the_best_means {
+            $(#[test] fn $name() { super::$name(super::PreemptBy::Auto) })*
+        }
+        mod by_kernel_threads {
+            $(#[test] fn $name() { super::$name(super::PreemptBy::KernelThreads) })*
+        }
+    };
+}
+
+tests! {
+    a_fiber_that_comes_to_no_point_gives_way,
+    a_sleeper_wakes_beside_an_endless_loop,
+    a_runtime_ends_while_a_fiber_loops,
+    memory_is_allocated_everywhere,
+    a_workers_first_one_comes_from_outside,
+    a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running,
+    nothing_is_looked_at_of_one_that_goes_on_elsewhere,
+    who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has,
+    one_that_was_left_over_unwinds_where_it_comes_to_the_library,
+}
+
+fn a_fiber_that_comes_to_no_point_gives_way(by: PreemptBy) {
     let over = Arc::new(AtomicBool::new(false));
     let loops = Arc::clone(&over);
-    runtime()
+    runtime(by)
         .run(|| {
             let fiber = spawn(move || while !loops.load(Relaxed) {});
             let other = spawn(move || over.store(true, Relaxed));
@@ -29,11 +57,10 @@ fn a_fiber_that_comes_to_no_point_gives_way() {
         .unwrap();
 }
 
-#[test]
-fn a_sleeper_wakes_beside_an_endless_loop() {
+fn a_sleeper_wakes_beside_an_endless_loop(by: PreemptBy) {
     let over = Arc::new(AtomicBool::new(false));
     let loops = Arc::clone(&over);
-    let taken = runtime()
+    let taken = runtime(by)
         .run(|| {
             let fiber = spawn(move || while !loops.load(Relaxed) {});
             for _ in 0..10 {
@@ -47,9 +74,8 @@ fn a_sleeper_wakes_beside_an_endless_loop() {
     assert!(taken >= 10, "{taken}");
 }
 
-#[test]
-fn a_runtime_ends_while_a_fiber_loops() {
-    runtime()
+fn a_runtime_ends_while_a_fiber_loops(by: PreemptBy) {
+    runtime(by)
         .run(|| {
             Builder::new()
                 .spawn(|| {
@@ -63,10 +89,9 @@ fn a_runtime_ends_while_a_fiber_loops() {
         .unwrap();
 }
 
-#[test]
-fn memory_is_allocated_everywhere() {
+fn memory_is_allocated_everywhere(by: PreemptBy) {
     let over = Arc::new(AtomicBool::new(false));
-    runtime()
+    runtime(by)
         .run(|| {
             let work = |byte: u8, over: Arc<AtomicBool>| {
                 move || {
@@ -90,10 +115,9 @@ fn memory_is_allocated_everywhere() {
         .unwrap();
 }
 
-#[test]
-fn a_workers_first_one_comes_from_outside() {
+fn a_workers_first_one_comes_from_outside(by: PreemptBy) {
     thread_local! { static MARK: Cell<u32> = const { Cell::new(0) } }
-    runtime()
+    runtime(by)
         .run(|| {
             MARK.set(1);
             let remote = remote();
@@ -112,8 +136,7 @@ fn a_workers_first_one_comes_from_outside() {
         .unwrap();
 }
 
-#[test]
-fn nothing_is_looked_at_of_one_that_goes_on_elsewhere() {
+fn nothing_is_looked_at_of_one_that_goes_on_elsewhere(by: PreemptBy) {
     struct AtEnd(Arc<AtomicBool>);
 
     impl Drop for AtEnd {
@@ -134,7 +157,7 @@ fn nothing_is_looked_at_of_one_that_goes_on_elsewhere() {
 
     let (over, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (loops, at_end) = (Arc::clone(&over), AtEnd(Arc::clone(&seen)));
-    runtime()
+    runtime(by)
         .run(|| {
             Builder::new().name("looper").spawn(move || while !loops.load(Relaxed) {}).unwrap();
             let waits = Builder::new().preemptible(false).spawn(move || {
@@ -151,15 +174,129 @@ fn nothing_is_looked_at_of_one_that_goes_on_elsewhere() {
     assert!(seen.load(Relaxed));
 }
 
-#[test]
-fn a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running() {
+fn a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running(by: PreemptBy) {
     let rules = Rules { levels: 4, running_time: Span::from_nanos(1), boost: Boost::Never };
-    let runtime = Runtime::new(Config { rules, preemptible: true, ..Config::default() });
+    let runtime = Runtime::new(Config { rules, preemptible: true, preempt_by: by, ..Config::default() });
     runtime
         .run(|| {
             let count = || (0..10_000).map(std::hint::black_box).sum::<u64>();
             let fibers: Vec<_> = (0..3).map(|_| spawn(count)).collect();
             assert!(fibers.into_iter().all(|fiber| fiber.join().unwrap() == 49_995_000));
+        })
+        .unwrap();
+}
+
+fn who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has(by: PreemptBy) {
+    let lock = Arc::new(Mutex::new(()));
+    let waits = Arc::new(AtomicBool::new(false));
+    let lent = runtime(by)
+        .run(|| {
+            let (theirs, is_waited_for) = (Arc::clone(&lock), Arc::clone(&waits));
+            let owner = spawn(move || {
+                let _guard = theirs.lock().unwrap();
+                while !is_waited_for.load(Relaxed) {}
+                // It goes on only in the other's place.
+                (0..100_000).for_each(|_| std::hint::spin_loop());
+            });
+            let waiter = Builder::new().preemptible(false).spawn(move || {
+                while lock.try_lock().is_ok() {
+                    yield_now();
+                }
+                waits.store(true, Relaxed);
+                drop(lock.lock().unwrap());
+            });
+            waiter.unwrap().join().unwrap();
+            owner.join().unwrap();
+            preemptions().lent
+        })
+        .unwrap();
+    assert!(lent > 0);
+}
+
+fn one_that_was_left_over_unwinds_where_it_comes_to_the_library(by: PreemptBy) {
+    struct Tells(Arc<AtomicBool>);
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    let [over, begun, unwound] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    runtime(by)
+        .run(|| {
+            let tells = Tells(Arc::clone(&unwound));
+            let (over, begins) = (Arc::clone(&over), Arc::clone(&begun));
+            spawn(move || {
+                let _tells = tells;
+                begins.store(true, Relaxed);
+                while !over.load(Relaxed) {}
+                yield_now();
+                unreachable!("there is no library for it any more");
+            });
+            while !begun.load(Relaxed) {
+                yield_now();
+            }
+        })
+        .unwrap();
+    assert!(!unwound.load(Relaxed));
+    over.store(true, Relaxed);
+    while !unwound.load(Relaxed) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+#[allow(unsafe_code)] // Signals are blocked by the C library.
+fn signals_that_one_left_blocked_are_not_so_for_the_next_on_its_kernel_thread() {
+    runtime(PreemptBy::KernelThreads)
+        .run(|| {
+            let before = spawn(SignalMask::of_this_thread).join().unwrap();
+            let block = || {
+                // SAFETY: zeros are a set, to which a signal is added, and no room is asked for.
+                unsafe {
+                    let mut user: libc::sigset_t = std::mem::zeroed();
+                    libc::sigaddset(&raw mut user, libc::SIGUSR1);
+                    libc::pthread_sigmask(libc::SIG_BLOCK, &raw const user, std::ptr::null_mut());
+                }
+                (Thread::current(), SignalMask::of_this_thread())
+            };
+            let (thread, blocked) = spawn(block).join().unwrap();
+            let next = spawn(|| (Thread::current(), SignalMask::of_this_thread())).join().unwrap();
+            assert_ne!(blocked, before);
+            assert_eq!(next, (thread, before));
+        })
+        .unwrap();
+}
+
+#[test]
+fn each_has_a_kernel_thread_of_its_own_and_they_run_one_at_a_time() {
+    let over = Arc::new(AtomicBool::new(false));
+    let runs = |thread: &Thread| {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.number())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('R')
+    };
+    runtime(PreemptBy::KernelThreads)
+        .run(|| {
+            let (sender, begun) = channel(4);
+            let fibers: Vec<_> = (0..4)
+                .map(|_| {
+                    let (sender, over) = (sender.clone(), Arc::clone(&over));
+                    spawn(move || {
+                        let thread = Thread::current();
+                        sender.send(thread).unwrap();
+                        while !over.load(Relaxed) {}
+                        assert_eq!(Thread::current(), thread);
+                    })
+                })
+                .collect();
+            let mut threads: Vec<_> = (0..4).map(|_| begun.recv().unwrap()).collect();
+            // Whoever has handed over may take a little while to fall asleep.
+            while threads.iter().any(runs) {}
+            over.store(true, Relaxed);
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            threads.push(Thread::current());
+            threads.sort_unstable_by_key(|thread| thread.number());
+            threads.dedup();
+            assert_eq!(threads.len(), 5);
         })
         .unwrap();
 }

@@ -120,6 +120,7 @@ pub(crate) unsafe fn fresh(top: *mut u8, entrance: Entrance) -> Context {
     let entry = match entrance {
         Entrance::Fiber => entry as *const (),
         Entrance::Deputy => entry_of_the_deputy as *const (),
+        Entrance::Wait => entry_of_a_wait as *const (),
     };
     // SAFETY: the caller's promise.
     unsafe {
@@ -152,6 +153,7 @@ macro_rules! entry {
 
 entry!(entry, crate::start::begin);
 entry!(entry_of_the_deputy, crate::preempt::deputy);
+entry!(entry_of_a_wait, crate::block::wait);
 
 /// Calls a function from where another stack was left: on this stack, but so that to who looks for its callers they are those of the other one. Nothing of that
 /// stack is used, so it may be full.

@@ -2,8 +2,8 @@
 //!
 //! A fiber that is left is told that its runtime ends where it next waits, and unwinds from there. One in an endless loop never does, and it cannot be
 //! unwound from wherever it happens to be, nor just be left there: it may have a lock that the whole process needs, the allocator's for instance. So a kernel thread is made that
-//! goes on with it, with the least claim to a CPU that there is. That is sound since a guest has a thread control block of its own: which kernel thread
-//! runs it makes no difference to it. If it comes to the library after all it unwinds, and when it has ended the kernel thread does, too. What it would have waited for while it unwinds
+//! goes on with it, with the least claim to a CPU that there is; or its own does, where it has one. That is sound since a guest has a thread control block of its own: which
+//! kernel thread runs it makes no difference to it. If it comes to the library after all it unwinds, and when it has ended the kernel thread does, too. What it would have waited for while it unwinds
 //! does not come; then it waits for ever. Its stack stays.
 
 use std::cell::Cell;
@@ -14,13 +14,24 @@ use std::thread::{Builder, park};
 use sys::scheduling::{Policy, Thread, set_policy};
 
 use crate::arch::{self, Context};
+use crate::block::Block;
+use crate::guest::Guest;
 use crate::record::Fiber;
 
+/// Where a guest is that was sent away.
+#[derive(Clone, Copy)]
+pub(crate) enum Exile {
+    /// On a kernel thread that was made for it.
+    Elsewhere(NonNull<Host>),
+    /// On its own kernel thread.
+    AtHome,
+}
+
 /// A kernel thread that goes on with a guest.
-pub(crate) struct Exile {
+pub(crate) struct Host {
     /// Where it was left for the guest.
     left: Cell<Context>,
-    block: usize,
+    thread_pointer: usize,
 }
 
 /// A fiber that goes to another kernel thread.
@@ -31,6 +42,16 @@ unsafe impl Send for Sent {}
 
 /// Sends a guest away that was interrupted. False where there is no kernel thread for it.
 pub(crate) fn send(fiber: Fiber) -> bool {
+    let Some(guest) = fiber.guest() else { return false };
+    let thread_pointer = match guest.block() {
+        Block::Pointer(thread_pointer) => thread_pointer,
+        Block::Thread(thread) => {
+            guest.exile.set(Some(Exile::AtHome));
+            // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it.
+            unsafe { thread.goes_away(fiber.context.get()) };
+            return true;
+        }
+    };
     let sent = Sent(fiber);
     // The guest must not run before it is known that it does there.
     let (go, gone) = mpsc::channel::<()>();
@@ -42,10 +63,10 @@ pub(crate) fn send(fiber: Fiber) -> bool {
         // Where that is refused it has its share like any other thread.
         let _ = set_policy(Thread::current(), Policy::Idle);
         let Some(guest) = fiber.guest() else { return };
-        let exile = Exile { left: Cell::new(Context::NONE), block: arch::thread_pointer() };
-        guest.exile.set(Some(NonNull::from(&exile)));
+        let host = Host { left: Cell::new(Context::NONE), thread_pointer: arch::thread_pointer() };
+        guest.exile.set(Some(Exile::Elsewhere(NonNull::from(&host))));
         // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it, and it never goes back.
-        unsafe { arch::switch_block(exile.left.as_ptr(), fiber.context.get(), guest.thread_pointer()) };
+        unsafe { arch::switch_block(host.left.as_ptr(), fiber.context.get(), thread_pointer) };
     };
     match Builder::new().name("rowlock-exile".into()).spawn(run) {
         Ok(_) => go.send(()).is_ok(),
@@ -64,14 +85,17 @@ pub(crate) fn unwind() -> ! {
     crate::ending::unwind()
 }
 
-/// An exile has ended: so does its kernel thread.
+/// An exile has ended: so does its kernel thread, or it waits for ever where it was its own.
 ///
 /// # Safety
 /// It is this guest's fiber that asks, and nothing that is on its stack will be missed.
-pub(crate) unsafe fn end(exile: NonNull<Exile>) -> ! {
-    // SAFETY: it stays until it is gone back to, which is now.
+pub(crate) unsafe fn end(guest: &Guest, exile: Exile) -> ! {
+    // SAFETY: the host stays until it is gone back to, which is now; and a thread at home is the calling one.
     unsafe {
-        let exile = exile.as_ref();
-        arch::leave_block(exile.left.get(), exile.block)
+        match (exile, guest.block()) {
+            (Exile::Elsewhere(host), _) => arch::leave_block(host.as_ref().left.get(), host.as_ref().thread_pointer),
+            (Exile::AtHome, Block::Thread(thread)) => thread.ends(),
+            (Exile::AtHome, Block::Pointer(_)) => unreachable!("it was sent to another kernel thread"),
+        }
     }
 }

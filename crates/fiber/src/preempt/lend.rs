@@ -17,7 +17,8 @@ use std::time::Duration;
 use sys::tick::Interrupted;
 
 use super::Ticking;
-use crate::arch::{self, Context};
+use crate::arch::Context;
+use crate::block::Block;
 use crate::guest::Guest;
 use crate::record::Fiber;
 use crate::worker::Worker;
@@ -30,12 +31,12 @@ pub(super) struct Lending {
     to: Cell<Option<Fiber>>,
     /// Where who waits was left, and its block.
     waits: Cell<Context>,
-    block: Cell<usize>,
+    block: Cell<Block>,
 }
 
 impl Default for Lending {
     fn default() -> Lending {
-        Lending { to: Cell::new(None), waits: Cell::new(Context::NONE), block: Cell::new(0) }
+        Lending { to: Cell::new(None), waits: Cell::new(Context::NONE), block: Cell::new(Block::NONE) }
     }
 }
 
@@ -43,18 +44,19 @@ impl Lending {
     pub(super) fn to(&self) -> Option<Fiber> {
         self.to.get()
     }
+}
 
+impl Worker {
     /// Goes back to who waits, from the fiber that runs in its place. Returns when that one's turn has come, or when it is lent to again.
     ///
     /// # Safety
     /// The fiber runs, and is marked as inside.
-    unsafe fn back(&self, from: Fiber) {
+    unsafe fn goes_back(&self, from: Fiber) {
+        let lending = &self.preemption.lending;
         // SAFETY: it was left as it began to lend, and nobody has gone on there.
-        unsafe { arch::switch_block(from.context.as_ptr(), self.waits.get(), self.block.get()) };
+        unsafe { self.switch_block(from.context.as_ptr(), lending.waits.get(), lending.block.get()) };
     }
-}
 
-impl Worker {
     /// The one that runs waits for a futex, and no tick can take it off: somebody else runs in its place until the next one. In a handler.
     pub(super) fn lends(&self, interrupted: &Interrupted) {
         if interrupted.is_on_alternate_stack() {
@@ -69,29 +71,27 @@ impl Worker {
         let Some((next, guest)) = next.and_then(|next| Some((next, next.guest()?))) else { return };
         let lending = &preemption.lending;
         preemption.count(|counts| counts.lent += 1);
-        lending.block.set(arch::thread_pointer());
-        preemption.ticking.set(Ticking::On);
-        preemption.ticks_after(None);
+        lending.block.set(self.block_in_force());
+        preemption.will_tick(Ticking::On);
         compiler_fence(SeqCst);
         lending.to.set(Some(next));
         // SAFETY: the guest was interrupted outside, or has stopped as it came inside, and nobody has gone on there. Where it is left is written before anybody asks.
-        let switch =
-            || unsafe { arch::switch_block(lending.waits.as_ptr(), next.context.get(), guest.thread_pointer()) };
+        let switch = || unsafe { self.switch_block(lending.waits.as_ptr(), next.context.get(), guest.block()) };
         interrupted.meanwhile(switch);
         lending.to.set(None);
         compiler_fence(SeqCst);
-        preemption.ticks_after(Some(LOOKS));
+        preemption.will_tick_after(LOOKS);
     }
 
     /// A tick has come while somebody was to run in the place of another: its time is over. In a handler.
-    pub(super) fn takes_back(&self, lent: Fiber, pointer: usize, interrupted: &Interrupted) {
+    pub(super) fn takes_back(&self, lent: Fiber, block: Block, interrupted: &Interrupted) {
         let on_its_stack = |stack: crate::stack::Stack| stack.has(interrupted.stack_pointer());
-        let guest = lent.guest().filter(|guest| guest.thread_pointer() == pointer);
+        let guest = lent.guest().filter(|guest| guest.block() == block);
         let Some(guest) = guest.filter(|_| lent.stack.get().is_some_and(on_its_stack)) else { return };
         // If it is about to come inside it goes back by itself.
         if guest.is_interrupted() {
             // SAFETY: just so.
-            interrupted.meanwhile(|| unsafe { self.preemption.lending.back(lent) });
+            interrupted.meanwhile(|| unsafe { self.goes_back(lent) });
             guest.goes_on_after(interrupted);
         }
     }
@@ -104,7 +104,7 @@ impl Worker {
             && let Some(lent) = self.preemption.lending.to()
         {
             // SAFETY: nobody else runs while that is so.
-            unsafe { self.preemption.lending.back(lent) };
+            unsafe { self.goes_back(lent) };
         }
     }
 }

@@ -11,6 +11,7 @@ use sys::reservation::{Guard, Reservation, page_size};
 
 use super::{Shadow, Stack};
 use crate::arch;
+use crate::block::Kind;
 use crate::error::StackError;
 
 /// At most so many stay warm,
@@ -33,6 +34,8 @@ pub(super) struct Class {
     size: u32,
     /// How many bytes are above each: for a guest and its thread control block.
     above: u32,
+    /// Of these.
+    kind: Kind,
     chunks: Vec<Reservation>,
     /// How many stacks have been made of all chunks but the newest, and of that one.
     before: usize,
@@ -46,13 +49,13 @@ pub(super) struct Class {
 impl Class {
     /// For stacks of this size, guard included, whole pages.
     pub(super) fn new(size: u32) -> Class {
-        Class::below(size, 0)
+        Class::below(size, 0, Kind::Pointer)
     }
 
-    /// For stacks of this size, guard included, each with so much above it for a guest; whole pages together.
-    pub(super) fn below(size: u32, above: u32) -> Class {
+    /// For stacks of this size, guard included, each with so much above it for a guest of this kind; whole pages together.
+    pub(super) fn below(size: u32, above: u32, kind: Kind) -> Class {
         let most = (WARM_BYTES / size as usize).clamp(FEW, WARM);
-        Class { size, above, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
+        Class { size, above, kind, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
     }
 
     pub(super) fn size(&self) -> u32 {
@@ -89,7 +92,9 @@ impl Class {
         let top = unsafe { chunk.base().add(low + self.size as usize) };
         if self.above > 0 {
             // SAFETY: the memory is this stack's, and what is for guests stays for ever.
-            unsafe { super::guests::furnish(chunk.base().add(low + page_size()), top, self.above as usize)? };
+            let low = unsafe { chunk.base().add(low + page_size()) };
+            // SAFETY: as above.
+            unsafe { super::guests::furnish(self.kind, low, top, self.above as usize)? };
         }
         arch::announce(chunk.base().addr().get() + low + page_size(), top.addr().get());
         Ok(Stack { top, size: self.size, shadow: Shadow::none() })

@@ -1,6 +1,6 @@
-//! Stacks for [guests](crate::guest), each with a thread control block above it.
+//! Stacks for [guests](crate::guest), each with a thread control block above it, or with a kernel thread.
 //!
-//! A block is known to the C library for as long as the process lasts. So these stacks are everybody's: a worker keeps some at hand, and brings back those that it has too many of, and
+//! A block is known to the C library for as long as the process lasts, and a kernel thread that has been made stays. So these stacks are everybody's: a worker keeps some at hand, and brings back those that it has too many of, and
 //! all when it is gone.
 
 use std::cell::Cell;
@@ -15,6 +15,8 @@ use sys::thread_block::{self, ThreadBlock, ThreadBlockError};
 
 use super::class::Class;
 use super::{MOST, Stack, is_of_guest, rounded};
+use crate::block::thread::KernelThread;
+use crate::block::{Block, Kind};
 use crate::error::{PreemptionError, StackError};
 use crate::guest::Guest;
 
@@ -24,43 +26,59 @@ const AT_HAND: usize = 64;
 /// At least so many bytes are for a block, and for what the kernel saves where it interrupts.
 const LEAST: usize = 3 << 12;
 
-/// How much of that is above a stack: for a guest, its block, and the thread-locals that the program has from the beginning. 0 until it is known.
+/// How much of that is above a stack where blocks are: for a guest, its block, and the thread-locals that the program has from the beginning. 0 until it is known.
 static ABOVE: AtomicU32 = AtomicU32::new(0);
 
-/// All stacks for guests that are nobody's, by size.
-static ALL: Mutex<BTreeMap<u32, Class>> = Mutex::new(BTreeMap::new());
+/// All stacks for guests that are nobody's, by kind and size.
+static ALL: Mutex<BTreeMap<(Kind, u32), Class>> = Mutex::new(BTreeMap::new());
 
 // SAFETY: stacks that are nobody's may be anybody's.
 unsafe impl Send for Class {}
 
-fn all() -> MutexGuard<'static, BTreeMap<u32, Class>> {
+fn all() -> MutexGuard<'static, BTreeMap<(Kind, u32), Class>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How much is above a stack of this kind.
+fn above(kind: Kind) -> u32 {
+    match kind {
+        Kind::Pointer => ABOVE.load(Relaxed),
+        Kind::Thread => size_of::<Guest>() as u32,
+    }
+}
+
 /// From one stack to the next, for so many bytes to use.
-fn pitch(bytes: usize) -> usize {
-    let above = ABOVE.load(Relaxed) as usize;
+fn pitch(bytes: usize, above: usize) -> usize {
     let frame = sys::tick::frame();
     rounded(bytes) as usize + (above + frame).max(LEAST).next_multiple_of(page_size())
 }
 
-/// A stack's size with its guard, for a guest that asks for so much. Not that of any other kind of stack.
 #[inline(never)]
-pub(super) fn size(bytes: usize) -> u32 {
-    (pitch(bytes) - ABOVE.load(Relaxed) as usize) as u32
+fn size(bytes: usize, kind: Kind) -> u32 {
+    let above = above(kind) as usize;
+    (pitch(bytes, above) - above) as u32
 }
 
 /// The stacks for guests that a worker has at hand.
-#[derive(Default)]
 pub(super) struct Guests {
+    kind: Kind,
     sizes: Vec<(u32, Vec<Stack>)>,
 }
 
 impl Guests {
+    pub(super) fn new(kind: Kind) -> Guests {
+        Guests { kind, sizes: Vec::new() }
+    }
+
+    /// A stack's size with its guard, for a guest that asks for so much. Not that of any other kind of stack.
+    pub(super) fn size(&self, bytes: usize) -> u32 {
+        size(bytes, self.kind)
+    }
+
     /// A stack for so many bytes.
     #[inline]
     pub(super) fn take(&mut self, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
-        let size = size(bytes);
+        let size = self.size(bytes);
         if let Some((_, stacks)) = self.sizes.iter_mut().find(|(other, _)| *other == size)
             && let Some(stack) = stacks.pop()
         {
@@ -74,10 +92,12 @@ impl Guests {
         if bytes > MOST {
             return Err(StackError::TooLarge { asked: bytes, most: MOST });
         }
-        measure()?;
-        let size = size(bytes);
+        if self.kind == Kind::Pointer {
+            measure()?;
+        }
+        let size = self.size(bytes);
         let mut all = all();
-        let class = all.entry(size).or_insert_with(|| Class::below(size, ABOVE.load(Relaxed)));
+        let class = all.entry((self.kind, size)).or_insert_with(|| Class::below(size, above(self.kind), self.kind));
         class.take(guard)
     }
 
@@ -89,7 +109,7 @@ impl Guests {
                 stacks.push(stack);
                 if stacks.len() > AT_HAND {
                     // Not the last one, on which somebody may still run.
-                    bring_back(stacks.drain(..AT_HAND / 2));
+                    bring_back(self.kind, stacks.drain(..AT_HAND / 2));
                 }
             }
             None => self.sizes.push((stack.size, vec![stack])),
@@ -99,15 +119,15 @@ impl Guests {
 
 impl Drop for Guests {
     fn drop(&mut self) {
-        self.sizes.iter_mut().for_each(|(_, stacks)| bring_back(stacks.drain(..)));
+        self.sizes.iter_mut().for_each(|(_, stacks)| bring_back(self.kind, stacks.drain(..)));
     }
 }
 
 #[cold]
-fn bring_back(stacks: impl Iterator<Item = Stack>) {
+fn bring_back(kind: Kind, stacks: impl Iterator<Item = Stack>) {
     let mut all = all();
     for stack in stacks {
-        if let Some(class) = all.get_mut(&stack.size) {
+        if let Some(class) = all.get_mut(&(kind, stack.size)) {
             class.give(stack);
         }
     }
@@ -118,7 +138,7 @@ pub(super) fn used(stack: &Stack) -> usize {
     if !is_of_guest(stack.size) {
         return 0;
     }
-    all().get(&stack.size).and_then(|class| class.used(stack)).unwrap_or(0)
+    all().values().filter(|class| class.size() == stack.size).find_map(|class| class.used(stack)).unwrap_or(0)
 }
 
 /// Sees how much a block takes, once.
@@ -154,19 +174,25 @@ unsafe fn donate(low: NonNull<u8>, end: NonNull<u8>, guest: *mut Guest) -> Resul
     Ok(block.map_err(PreemptionError::from)?)
 }
 
-/// Makes a guest with a thread control block, above a stack with this top.
+/// Makes a guest of this kind above a stack with this top, with its thread control block or its kernel thread.
 ///
 /// # Safety
 /// The memory from `low` to so many bytes above the top is writable, nobody uses it, and it stays for ever.
-pub(super) unsafe fn furnish(low: NonNull<u8>, top: NonNull<u8>, above: usize) -> Result<(), StackError> {
+pub(super) unsafe fn furnish(kind: Kind, low: NonNull<u8>, top: NonNull<u8>, above: usize) -> Result<(), StackError> {
     let guest = top.cast::<Guest>();
+    if kind == Kind::Thread {
+        let thread = KernelThread::start(guest).map_err(PreemptionError::Thread)?;
+        // SAFETY: there is room, by the caller's promise; the thread does not look there before a fiber begins.
+        unsafe { guest.write(Guest::new(Block::Thread(thread))) };
+        return Ok(());
+    }
     // SAFETY: the caller's promise; the guest is within the memory, and written when the thread that was on it is gone.
     unsafe {
         let block = donate(low, top.add(above), guest.as_ptr())?;
         if block.stack_top < guest.add(1).addr().get() {
             return Err(PreemptionError::from(ThreadBlockError::Number).into());
         }
-        guest.write(Guest::new(block.thread_pointer));
+        guest.write(Guest::new(Block::Pointer(block.thread_pointer)));
     }
     Ok(())
 }

@@ -1,0 +1,135 @@
+//! What a [guest](crate::guest) has of its own, as a kernel thread has it, and how one goes there.
+//!
+//! To all code that runs there it is the thread: its thread-local variables are found by it. It is one of two things:
+//!
+//! * A thread control block alone. To go there is to change the thread pointer, on the worker's kernel thread, which goes from one block to the next.
+//! * A kernel thread with all that it has, where there can be no block without one. It waits in the kernel for its turn, so that of the worker's kernel threads, its own
+//!   and its guests', exactly one runs at a time: to go there is to [hand over](thread::KernelThread) the turn.
+//!
+//! A fiber that is no guest is in the block of its worker's own kernel thread.
+
+pub(crate) mod thread;
+
+use self::thread::{KernelThread, Turn};
+use crate::arch::{self, Context};
+use crate::error::PreemptionError;
+use crate::guest::Guest;
+use crate::record::Fiber;
+use crate::worker::Worker;
+
+/// What preemptible fibers have of their own, so that they can be interrupted anywhere; see [`Config::preempt_by`](crate::Config::preempt_by).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PreemptBy {
+    /// Thread control blocks where these can be made, and kernel threads elsewhere.
+    #[default]
+    Auto,
+    /// Each a thread control block. One worker's fibers share its kernel thread, and to go from one to another takes nanoseconds. That takes the GNU C library, and a
+    /// processor and a kernel that let programs change the thread pointer.
+    ThreadBlocks,
+    /// Each a kernel thread, of which one runs at a time for each worker. That takes nothing but Linux, and to go from one to another takes microseconds. Each
+    /// fiber that has started has a kernel thread and a timer, of which a process may have some 16000; they stay, for later fibers. A kernel thread keeps the
+    /// CPUs, the nice value and the policy of the thread that has made it. With a policy of real time on a single CPU, what others send does not
+    /// interrupt a fiber that comes to no point, since the worker's own thread, which is the one that they know, does not come to run there.
+    KernelThreads,
+}
+
+/// What it comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Pointer,
+    Thread,
+}
+
+impl PreemptBy {
+    /// What it comes to here.
+    pub(crate) fn kind(self) -> Result<Kind, PreemptionError> {
+        use sys::thread_block::{ThreadBlockError, is_possible};
+        match (self, is_possible()) {
+            // That sanitizer handles signals when it sees fit, and so not in an endless loop; and it would have to hear of each turn.
+            (_, Err(why @ ThreadBlockError::Sanitizer("thread"))) => Err(why.into()),
+            (PreemptBy::ThreadBlocks, Err(why)) => Err(why.into()),
+            (PreemptBy::KernelThreads, _) | (PreemptBy::Auto, Err(_)) => Ok(Kind::Thread),
+            (PreemptBy::Auto | PreemptBy::ThreadBlocks, Ok(())) => Ok(Kind::Pointer),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Block {
+    /// A block, by the thread pointer.
+    Pointer(usize),
+    Thread(&'static KernelThread),
+}
+
+impl Block {
+    /// Nobody's.
+    pub(crate) const NONE: Block = Block::Pointer(0);
+
+    pub(crate) fn thread(self) -> Option<&'static KernelThread> {
+        match self {
+            Block::Pointer(_) => None,
+            Block::Thread(thread) => Some(thread),
+        }
+    }
+}
+
+impl Worker {
+    /// The block that a fiber of this worker is in.
+    #[inline(always)]
+    pub(crate) fn block_of(&self, fiber: Fiber) -> Block {
+        fiber.guest().map_or(self.preemption.block.get(), Guest::block)
+    }
+
+    /// The one that is in force. For who runs as this worker.
+    pub(crate) fn block_in_force(&self) -> Block {
+        self.preemption.runs_on.get().map_or_else(|| Block::Pointer(arch::thread_pointer()), Block::Thread)
+    }
+
+    /// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
+    ///
+    /// # Safety
+    /// As with [`arch::switch`]; and the block is the one with which the other stack was left, or is to begin.
+    #[inline(always)]
+    pub(crate) unsafe fn switch_block(&self, save: *mut Context, to: Context, block: Block) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match block {
+                Block::Pointer(pointer) => arch::switch_block(save, to, pointer),
+                Block::Thread(next) => arch::switch(save, self.way_to(to, next)),
+            }
+        }
+    }
+
+    /// The same for good.
+    ///
+    /// # Safety
+    /// As with [`Worker::switch_block`]; and nothing that is on this stack will be missed.
+    #[inline(always)]
+    pub(crate) unsafe fn leave_block(&self, to: Context, block: Block) -> ! {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match block {
+                Block::Pointer(pointer) => arch::leave_block(to, pointer),
+                Block::Thread(next) => arch::leave(self.way_to(to, next)),
+            }
+        }
+    }
+
+    /// Where this kernel thread is to go on so that the next one goes on there: there itself, if that is this one.
+    fn way_to(&self, to: Context, next: &'static KernelThread) -> Context {
+        match self.preemption.runs_on.get() {
+            Some(own) if own != next => own.will_hand_over(next, Turn::of(self, to)),
+            _ => to,
+        }
+    }
+}
+
+/// What the stack begins with on which a worker's own kernel thread waits for its turn.
+pub(crate) unsafe extern "C" fn wait() -> ! {
+    let here = crate::here::Here::expect();
+    let Some(own) = here.preemption.runs_on.get() else { unreachable!("it is to hand over its turn") };
+    // SAFETY: it is this kernel thread, on its own stack.
+    unsafe { own.waits() }
+}

@@ -1,0 +1,265 @@
+//! When ticks come, and to which kernel thread.
+//!
+//! The timer is that of the worker's own kernel thread. Where guests have [kernel threads](crate::block::thread) each of these has one, and the timer of the thread that has the
+//! turn is the one that is set. Others know of the worker's own only, and may set that off at any time; if its thread has not the turn it passes the tick on to the
+//! one that has. Should that one be just about to give it away nobody is interrupted, and the next tick is passed on.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::{AtomicPtr, compiler_fence, fence};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use sys::tick::Ticker;
+
+use super::Preemption;
+use crate::block::thread::KernelThread;
+use crate::record::Fiber;
+use crate::worker::Worker;
+
+/// How often it is looked whether somebody who runs and is no guest waits for what a guest has that was interrupted.
+const SLOW: Duration = Duration::from_millis(10);
+
+/// When the next tick comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ticking {
+    Never,
+    /// At this time.
+    At(Instant),
+    /// Now and then.
+    Slowly,
+    /// After each running time.
+    On,
+}
+
+/// How a tick finds its worker, and others set one off. It goes with the worker, or with the last one who is about to set one off.
+#[derive(Debug)]
+pub(crate) struct Ticks {
+    /// The worker that runs on the kernel thread. Of a guest's kernel thread only while it has the turn.
+    worker: AtomicPtr<Worker>,
+    /// The guest's kernel thread that has, or had last, the turn that is the worker's own: ticks are passed on to it.
+    elsewhere: AtomicPtr<KernelThread>,
+    ticker: Option<Ticker>,
+    interval: Duration,
+}
+
+impl Ticks {
+    /// Those of the calling thread's, as this worker for the time being.
+    pub(super) fn new(worker: Option<&Worker>, interval: Duration) -> std::io::Result<Arc<Ticks>> {
+        let mut why = None;
+        let ticks = Arc::new_cyclic(|ticks: &Weak<Ticks>| {
+            let word = ticks.as_ptr().expose_provenance();
+            let ticker = Ticker::for_this_thread(word).inspect_err(|error| why = Some(error.kind()));
+            let worker = AtomicPtr::new(address_of(worker));
+            Ticks { worker, elsewhere: AtomicPtr::default(), ticker: ticker.ok(), interval }
+        });
+        why.map_or(Ok(ticks), |why| Err(why.into()))
+    }
+
+    /// Those of the calling thread's, which is a guest's.
+    pub(crate) fn of_a_guests_thread() -> std::io::Result<Arc<Ticks>> {
+        Ticks::new(None, Duration::ZERO)
+    }
+
+    /// The worker whose turn the kernel thread has is this one from now on, and will be interrupted. For that thread itself.
+    fn are_for(&self, worker: &Worker) {
+        self.worker.store(address_of(Some(worker)), Release);
+    }
+
+    /// The kernel thread is nobody's any more, or a guest's that has not the turn. For that thread itself.
+    pub(crate) fn are_for_nobody(&self) {
+        self.worker.store(std::ptr::null_mut(), Release);
+        self.stop();
+    }
+
+    /// Whom to interrupt, on the kernel thread whose ticks these are, which a tick has come to. In a handler.
+    ///
+    /// # Safety
+    /// That thread calls it.
+    pub(super) unsafe fn worker(&self) -> Option<NonNull<Worker>> {
+        if let Some(thread) = NonNull::new(self.elsewhere.load(Acquire)) {
+            // SAFETY: kernel threads that take turns stay for ever.
+            if let Some(theirs) = unsafe { thread.as_ref() }.ticks() {
+                theirs.every(Duration::ZERO, self.interval);
+            }
+            return None;
+        }
+        let worker = NonNull::new(self.worker.load(Acquire));
+        if worker.is_none() {
+            // It was passed on when the turn was over.
+            self.stop();
+        }
+        worker
+    }
+
+    /// From now on they are passed on to this thread, or not any more. The latter is for the worker's own thread itself.
+    fn go_to(&self, thread: Option<&'static KernelThread>) {
+        self.elsewhere
+            .store(thread.map_or(std::ptr::null_mut(), |thread| std::ptr::from_ref(thread).cast_mut()), Release);
+    }
+
+    /// Sets one off.
+    pub(crate) fn now(&self) {
+        self.every(Duration::ZERO, self.interval);
+    }
+
+    fn every(&self, first: Duration, interval: Duration) {
+        if let Some(ticker) = &self.ticker {
+            ticker.every(first, interval);
+        }
+    }
+
+    fn stop(&self) {
+        if let Some(ticker) = &self.ticker {
+            ticker.stop();
+        }
+    }
+}
+
+fn address_of(worker: Option<&Worker>) -> *mut Worker {
+    worker.map_or(std::ptr::null_mut(), |worker| std::ptr::from_ref(worker).cast_mut())
+}
+
+impl Preemption {
+    /// It ticks so from now on: by the timer of the kernel thread that has the turn, while that of the worker's own stands still if it is another.
+    pub(super) fn will_tick(&self, ticking: Ticking) {
+        let Some((ticks, interval)) = self.timer() else { return };
+        self.ticking.set(ticking);
+        match ticking {
+            Ticking::Never => ticks.stop(),
+            Ticking::At(time) => ticks.every(time.saturating_duration_since(Instant::now()), interval),
+            Ticking::Slowly => ticks.every(SLOW, SLOW),
+            Ticking::On => ticks.every(interval, interval),
+        }
+    }
+
+    /// Ticks come after this time, if a running time is not shorter, and then after each running time.
+    pub(super) fn will_tick_after(&self, first: Duration) {
+        if let Some((ticks, interval)) = self.timer() {
+            self.ticking.set(Ticking::On);
+            ticks.every(first.min(interval), interval);
+        }
+    }
+
+    /// The timer of the kernel thread that has the turn, and a running time. That of the worker's own thread stands still if it is another.
+    fn timer(&self) -> Option<(&Ticks, Duration)> {
+        let own = self.ticks()?;
+        let theirs = self.runs_on.get().and_then(KernelThread::ticks).inspect(|_| own.stop());
+        Some((theirs.unwrap_or(own), own.interval))
+    }
+}
+
+impl Worker {
+    /// The calling kernel thread has the turn, as this worker: it is the one that is interrupted.
+    pub(crate) fn goes_on_at(&self, thread: &'static KernelThread) {
+        let preemption = &self.preemption;
+        preemption.runs_on.set(Some(thread));
+        compiler_fence(SeqCst);
+        let theirs = thread.ticks();
+        if let Some(ticks) = preemption.ticks() {
+            ticks.go_to(theirs.and(Some(thread)));
+        }
+        if let Some(ticks) = theirs {
+            ticks.are_for(self);
+        }
+        preemption.will_tick(preemption.ticking.get());
+        if preemption.ticking.get() != Ticking::On {
+            // Somebody may have set off the timer of the worker's own thread, which has just been stopped.
+            self.looks_for_mail();
+        }
+    }
+
+    /// The calling kernel thread, which is the worker's own, is about to hand over to another one.
+    pub(crate) fn goes_on_elsewhere(&self, next: &'static KernelThread) {
+        if let Some(ticks) = self.preemption.ticks() {
+            ticks.go_to(Some(next));
+        }
+    }
+
+    /// No tick comes any more.
+    pub(crate) fn stops_ticks(&self) {
+        if let Some(ticks) = self.preemption.ticks.take() {
+            // SAFETY: it is the worker's share, of which it makes no other use.
+            let ticks = unsafe { Arc::from_raw(ticks.as_ptr()) };
+            drop(self.mail().is_loud());
+            // Whoever sets one off at this moment has done so soon.
+            while Arc::strong_count(&ticks) > 1 {
+                std::thread::yield_now();
+            }
+            ticks.are_for_nobody();
+        }
+    }
+
+    /// Whether somebody waits whom a guest would keep from running.
+    fn somebody_waits(&self) -> bool {
+        self.ready(|ready| ready.waiting()) > 0 || self.core().fresh.many() > 0 || self.outside.is_awaited()
+    }
+
+    /// A guest goes outside: ticks are to come if somebody waits.
+    #[inline]
+    pub(crate) fn sees_to_ticks(&self) {
+        if self.preemption.ticking.get() != Ticking::On && self.somebody_waits() {
+            self.ticks_on();
+        }
+    }
+
+    #[cold]
+    pub(super) fn ticks_slowly(&self) {
+        self.preemption.will_tick(Ticking::Slowly);
+    }
+
+    #[cold]
+    pub(super) fn ticks_on(&self) {
+        self.preemption.will_tick(Ticking::On);
+    }
+
+    /// This fiber is about to run, and is the [current](Worker::current) one already. `may_stop` says that the time for the timer to stand still has come, if nobody
+    /// waits.
+    pub(crate) fn winds(&self, next: Fiber, may_stop: bool) {
+        let Some(ticks) = self.preemption.ticks() else { return };
+        compiler_fence(SeqCst);
+        let ticking = self.preemption.ticking.get();
+        if next.guest().is_none() {
+            if ticking == Ticking::Never && self.preemption.interrupted(|queue| !queue.is_empty()) {
+                self.ticks_slowly();
+            }
+            return;
+        }
+        if self.somebody_waits() {
+            if ticking != Ticking::On {
+                self.ticks_on();
+            }
+            return;
+        }
+        if ticking == Ticking::On && !may_stop {
+            return;
+        }
+        match self.timers.next() {
+            Some(time) if matches!(ticking, Ticking::At(at) if at <= time) => (),
+            Some(time) => self.preemption.will_tick(Ticking::At(time)),
+            None if ticking != Ticking::Never => self.preemption.will_tick(Ticking::Never),
+            None => (),
+        }
+        self.mail().is_quiet(ticks);
+        self.looks_for_mail();
+    }
+
+    /// Ticks come if others have something for the worker: who sends what from now on sees that its timer stands still, and sets it off.
+    fn looks_for_mail(&self) {
+        fence(SeqCst);
+        if self.mail().any() || self.core().fresh.many() > 0 {
+            self.ticks_on();
+        }
+    }
+
+    /// The worker waits, since nobody is ready.
+    pub(crate) fn is_asleep(&self, asleep: bool) {
+        self.preemption.asleep.set(asleep);
+        compiler_fence(SeqCst);
+    }
+
+    /// The timer stands still, as far as this worker is concerned. In a handler.
+    pub(super) fn ticks_no_more(&self) {
+        self.preemption.will_tick(Ticking::Never);
+    }
+}
