@@ -35,11 +35,14 @@ thread_local! {
 pub(crate) struct Guest {
     /// What is in force while it runs.
     block: Block,
+    /// None where it is in exile.
     worker: Cell<Option<NonNull<Worker>>>,
     /// The library does something for it, or has left it.
     inside: AtomicBool,
     /// A tick has come meanwhile.
     missed: AtomicBool,
+    /// It was interrupted outside, and is ready.
+    pub(crate) was_interrupted: Cell<bool>,
     /// How many locks it has.
     pub(crate) locks: Cell<u32>,
     /// It has been given a quantum more because of these.
@@ -56,6 +59,7 @@ impl Guest {
             worker: Cell::new(None),
             inside: AtomicBool::new(true),
             missed: AtomicBool::new(false),
+            was_interrupted: Cell::new(false),
             locks: Cell::new(0),
             is_favoured: Cell::new(false),
             exile: Cell::new(None),
@@ -103,110 +107,127 @@ impl Guest {
         self.missed.store(true, Relaxed);
     }
 
-    /// Comes inside. False for an exile, also if it was sent away just before, or while it waited to come in.
-    fn come_in(&self) -> bool {
-        self.inside.store(true, Relaxed);
-        compiler_fence(SeqCst);
-        if self.exile.get().is_some() {
-            return false;
-        }
-        let worker = self.worker.get();
-        HERE.set(worker);
-        // SAFETY: the worker of a guest that is not in exile is there.
-        if let Some(worker) = worker.map(|worker| unsafe { &*worker.as_ptr() }) {
-            worker.wait_for_the_stuck_one(self);
-        }
-        let is_inside = self.exile.get().is_none();
-        if !is_inside {
-            HERE.set(None);
-        }
-        is_inside
+    /// It is sent away, and has no worker any more.
+    pub(crate) fn goes_into_exile(&self, exile: Exile) {
+        self.exile.set(Some(exile));
+        self.worker.set(None);
     }
 
-    /// Goes outside.
-    fn go_out(&self) {
-        if self.exile.get().is_some() {
-            return;
-        }
-        // SAFETY: as above.
-        let Some(worker) = self.worker.get().map(|worker| unsafe { &*worker.as_ptr() }) else { return };
-        loop {
-            worker.sees_to_ticks();
+    /// Comes inside, and gets its worker. An exile has none.
+    #[inline(always)]
+    fn come_in(&self) -> Option<NonNull<Worker>> {
+        self.inside.store(true, Relaxed);
+        compiler_fence(SeqCst);
+        // Not before that: until then it may be interrupted, and sent away.
+        let worker = self.worker.get()?;
+        HERE.set(Some(worker));
+        // SAFETY: the worker of a guest that is not in exile is there.
+        if unsafe { worker.as_ref() }.has_a_stuck_one() { self.come_in_late(worker) } else { Some(worker) }
+    }
+
+    /// Comes inside when the one in whose place it runs has gone on.
+    #[cold]
+    #[inline(never)]
+    fn come_in_late(&self, worker: NonNull<Worker>) -> Option<NonNull<Worker>> {
+        // SAFETY: as above. As soon as it is sent away the worker is not looked at any more.
+        unsafe { worker.as_ref() }.wait_for_the_stuck_one(self);
+        let worker = self.worker.get();
+        if worker.is_none() {
             HERE.set(None);
-            compiler_fence(SeqCst);
-            self.inside.store(false, Relaxed);
-            compiler_fence(SeqCst);
-            if !self.missed.load(Relaxed) {
-                return;
-            }
-            // It may have been interrupted just now, and sent away: its worker has nothing to do with it any more.
-            if !self.come_in() {
-                return;
-            }
+        }
+        worker
+    }
+
+    /// Goes outside, from this worker.
+    #[inline(always)]
+    fn go_out(&self, worker: NonNull<Worker>) {
+        if self.leaves(worker) {
+            self.make_up_for_ticks();
+        }
+    }
+
+    /// Goes outside. True if a tick came while it was inside.
+    #[inline(always)]
+    fn leaves(&self, worker: NonNull<Worker>) -> bool {
+        // SAFETY: it is the worker of the guest, which is inside and so not in exile.
+        unsafe { worker.as_ref() }.sees_to_ticks();
+        HERE.set(None);
+        compiler_fence(SeqCst);
+        self.inside.store(false, Relaxed);
+        compiler_fence(SeqCst);
+        self.missed.load(Relaxed)
+    }
+
+    /// Comes in again for what a tick would have done that came while it was inside.
+    #[cold]
+    #[inline(never)]
+    fn make_up_for_ticks(&self) {
+        while let Some(worker) = self.come_in() {
             self.missed.store(false, Relaxed);
-            worker.makes_up_for_a_tick();
+            // SAFETY: it has just come in.
+            unsafe { worker.as_ref() }.makes_up_for_a_tick();
+            if !self.leaves(worker) {
+                return;
+            }
         }
     }
 
     /// Runs what is the fiber's own, outside, from inside.
+    #[inline(always)]
     pub(crate) fn outside(&self, run: impl FnOnce()) {
-        self.go_out();
+        if let Some(worker) = self.worker.get() {
+            self.go_out(worker);
+        }
         run();
         self.come_in();
     }
 }
 
 /// A guest that is inside until this is dropped.
-pub(crate) struct Inside(NonNull<Guest>);
+pub(crate) struct Inside {
+    guest: NonNull<Guest>,
+    worker: NonNull<Worker>,
+}
 
 impl Inside {
     #[inline(always)]
     pub(crate) fn here(&self) -> Here {
-        match HERE.get() {
-            // SAFETY: it was set as it came inside.
-            Some(worker) => unsafe { Here::of(worker, true) },
-            None => unreachable!("it has come inside"),
-        }
+        // SAFETY: it is that of the guest that runs here.
+        unsafe { Here::of(self.worker, true) }
     }
 }
 
 impl Drop for Inside {
+    #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the guest is who runs here.
-        unsafe { self.0.as_ref() }.go_out();
+        unsafe { self.guest.as_ref() }.go_out(self.worker);
     }
 }
 
-/// The guest that asks comes inside. None where no guest asks.
-#[inline(never)]
+/// The guest that asks comes inside. None where no guest asks, or one that is in exile.
+#[inline(always)]
 pub(crate) fn visit() -> Option<Inside> {
     let guest = GUEST.get()?;
     // SAFETY: a guest stays where it is for ever.
-    let this = unsafe { guest.as_ref() };
-    let is_exile = this.exile.get().is_some();
-    (!is_exile && this.come_in()).then(|| Inside(guest))
+    let worker = unsafe { guest.as_ref() }.come_in()?;
+    Some(Inside { guest, worker })
 }
 
-/// The same for what an exile cannot do: it unwinds, or waits for ever where it unwinds already.
+/// None has come inside for what an exile cannot do: one unwinds, or waits for ever where it unwinds already.
+#[cold]
 #[inline(never)]
-pub(crate) fn enter() -> Option<Inside> {
-    let inside = visit();
-    if inside.is_none() && GUEST.get().is_some() {
+pub(crate) fn is_refused() {
+    if GUEST.get().is_some() {
         crate::preempt::exile::unwind();
     }
-    inside
 }
 
 /// The worker of the guest that asks, inside or not.
 pub(crate) fn look() -> Option<Here> {
     let guest = GUEST.get()?;
-    // SAFETY: a guest stays where it is for ever, and its worker is there as long as it is no exile.
-    let this = unsafe { guest.as_ref() };
-    if this.exile.get().is_some() {
-        return None;
-    }
-    // SAFETY: as above.
-    this.worker.get().map(|worker| unsafe { Here::of(worker, true) })
+    // SAFETY: a guest stays where it is for ever, and its worker is there as long as it has one.
+    unsafe { guest.as_ref().worker.get().map(|worker| Here::of(worker, true)) }
 }
 
 /// The worker of a guest that begins, inside.

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::guest::{self, Inside};
+use crate::guest;
 use crate::worker::Worker;
 
 thread_local! {
@@ -43,10 +43,7 @@ impl Here {
     pub(crate) fn enter<R>(then: impl FnOnce(Here) -> R) -> R {
         match Here::get() {
             Some(here) => then(here),
-            None => match guest::enter() {
-                Some(inside) => as_guest(inside, then),
-                None => not_here(),
-            },
+            None => enter_as_guest(then),
         }
     }
 
@@ -55,10 +52,7 @@ impl Here {
     pub(crate) fn visit<R>(then: impl FnOnce(Option<Here>) -> R) -> R {
         match Here::get() {
             Some(here) => then(Some(here)),
-            None => match guest::visit() {
-                Some(inside) => as_guest(inside, |here| then(Some(here))),
-                None => then(None),
-            },
+            None => visit_as_guest(then),
         }
     }
 
@@ -108,10 +102,26 @@ impl Here {
     }
 }
 
-/// Does something for a preemptible fiber, which has come inside.
+/// Does something for whoever finds no worker: for a preemptible fiber.
 #[inline(never)]
-fn as_guest<R>(inside: Inside, then: impl FnOnce(Here) -> R) -> R {
-    then(inside.here())
+#[track_caller]
+fn enter_as_guest<R>(then: impl FnOnce(Here) -> R) -> R {
+    match guest::visit() {
+        Some(inside) => then(inside.here()),
+        None => {
+            guest::is_refused();
+            not_here()
+        }
+    }
+}
+
+/// The same for what others may do as well.
+#[inline(never)]
+fn visit_as_guest<R>(then: impl FnOnce(Option<Here>) -> R) -> R {
+    match guest::visit() {
+        Some(inside) => then(Some(inside.here())),
+        None => then(None),
+    }
 }
 
 #[cold]

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::ending;
 use crate::error::JoinError;
+use crate::guest;
 use crate::record::{Fiber, State};
 use crate::remote;
 use crate::shared::Core;
@@ -144,14 +145,34 @@ impl<T> JoinHandle<T> {
     /// ```
     #[inline(always)]
     pub fn join(self) -> Result<T, JoinError> {
-        let outlasted = Here::visit(|here| self.inside(here).map(|here| outlast(&here, self.fiber)));
-        let Some(outlasted) = outlasted else { return self.join_from_outside() };
-        outlasted?;
+        match Here::get() {
+            Some(here) if here.core_pointer() == self.core => self.join_inside(here),
+            Some(_) => self.join_from_outside(),
+            None => self.join_as_guest(),
+        }
+    }
+
+    /// The same for who has found no worker, a preemptible fiber for one.
+    #[inline(never)]
+    fn join_as_guest(self) -> Result<T, JoinError> {
+        match guest::visit() {
+            Some(inside) if inside.here().core_pointer() == self.core => self.join_inside(inside.here()),
+            inside => {
+                drop(inside);
+                self.join_from_outside()
+            }
+        }
+    }
+
+    /// The same inside, of a fiber of the same runtime.
+    #[inline(always)]
+    fn join_inside(self, here: Here) -> Result<T, JoinError> {
+        outlast(&here, self.fiber)?;
         let fiber = self.fiber;
         std::mem::forget(self);
         // SAFETY: it has ended, and this was its only handle, for this type.
         let outcome = unsafe { fiber.task.take::<T>() };
-        Here::visit(|here| here.map(|here| here.release(fiber)));
+        here.release(fiber);
         result(outcome)
     }
 

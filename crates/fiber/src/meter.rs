@@ -40,8 +40,9 @@ pub(crate) struct Meter {
     /// How many turns are in the window.
     turns: Cell<usize>,
     window: [Cell<Option<Fiber>>; WINDOW],
-    /// The window's number; those who are in it [know](crate::record::Record::window) it, so an end finds out at a glance that it is in none.
-    number: Cell<u16>,
+    /// The window's number; those who are in it [know](crate::record::Record::window) it, so an end finds out at a glance that it is in none. As numbers come again
+    /// it looks in vain now and then.
+    number: Cell<u8>,
     /// [`QUICK`] in ticks; with zero no turn is.
     quick: u64,
     /// How many points may still go by.

@@ -294,10 +294,11 @@ impl Worker {
     }
 
     /// The other fiber is the current one, and what has to be seen to before it runs is.
+    #[inline(always)]
     pub(crate) fn is_next(&self, next: Fiber, after_tick: bool) {
         next.state.set(State::Running);
         self.current.set(Some(next));
-        if next.was_interrupted.replace(false) {
+        if next.guest().is_some_and(|guest| guest.was_interrupted.replace(false)) {
             self.preemption.interrupted(|queue| queue.remove(next));
         }
         self.winds(next, after_tick);
@@ -305,12 +306,14 @@ impl Worker {
 
     /// Sends a guest away that was interrupted, and does not come to any point at which it could be told that its runtime ends. None is left that was not.
     pub(crate) fn is_to_be_exiled(&self, fiber: Fiber) -> bool {
-        self.preemption.exiles.get() && fiber.was_interrupted.get()
+        self.preemption.exiles.get() && fiber.guest().is_some_and(|guest| guest.was_interrupted.get())
     }
 
     /// The fiber is no longer among those that were interrupted here.
     pub(crate) fn loses(&self, fiber: Fiber) {
-        fiber.was_interrupted.set(false);
+        if let Some(guest) = fiber.guest() {
+            guest.was_interrupted.set(false);
+        }
         self.preemption.interrupted(|queue| queue.remove(fiber));
     }
 }
@@ -322,7 +325,9 @@ pub(crate) unsafe extern "C" fn deputy() -> ! {
     let next = here.chooses_after_tick(me);
     if next != me {
         here.preemption.count(|counts| counts.taken += 1);
-        me.was_interrupted.set(true);
+        if let Some(guest) = me.guest() {
+            guest.was_interrupted.set(true);
+        }
         here.preemption.interrupted(|queue| queue.push(me));
     }
     here.goes_to(next)

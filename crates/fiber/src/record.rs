@@ -104,7 +104,9 @@ pub(crate) struct Record {
     /// Why it was woken last.
     pub(crate) woken: Cell<Woken>,
     /// The last window of the meter that has it.
-    pub(crate) window: Cell<u16>,
+    pub(crate) window: Cell<u8>,
+    /// It may be interrupted anywhere: once it has started it is a [guest](crate::guest).
+    pub(crate) is_preemptible: Cell<bool>,
     /// How many ticks it has run that the queue has not been told of.
     pub(crate) spent: Cell<u32>,
     /// With how many it has used up its running time.
@@ -113,10 +115,6 @@ pub(crate) struct Record {
     pub(crate) cancelled: Cell<bool>,
     /// It waits for a lock that it was woken for before, in vain.
     pub(crate) in_vain: Cell<bool>,
-    /// It may be interrupted anywhere: once it has started it is a [guest](crate::guest).
-    pub(crate) is_preemptible: Cell<bool>,
-    /// It was, and is ready.
-    pub(crate) was_interrupted: Cell<bool>,
     /// For how many locks that it has it is lent a level.
     pub(crate) lent: Cell<u16>,
     /// How many ticks it has run before.
@@ -144,12 +142,11 @@ impl Record {
             state: Watched(AtomicU8::new(State::Free as u8)),
             woken: Cell::new(Woken::Called),
             window: Cell::new(0),
+            is_preemptible: Cell::new(false),
             spent: Cell::new(0),
             allowance: Cell::new(0),
             cancelled: Cell::new(false),
             in_vain: Cell::new(false),
-            is_preemptible: Cell::new(false),
-            was_interrupted: Cell::new(false),
             lent: Cell::new(0),
             used: Cell::new(0),
             next: Cell::new(None),

@@ -106,12 +106,16 @@ impl Builder {
     pub(crate) unsafe fn spawn_unchecked<T>(self, function: impl FnOnce() -> T) -> Result<JoinHandle<T>, SpawnError> {
         let asked = self.is_preemptible;
         let extras = self.extras();
-        Here::enter(|here| {
-            // SAFETY: the caller's promise; the handle is the first.
-            let handle = unsafe { JoinHandle::new(here.spawn(extras, asked, function)?, here.core_pointer()) };
+        // What comes of it is small enough for registers: else it went through memory in the way of the others, too.
+        let made = Here::enter(|here| {
+            // SAFETY: the caller's promise.
+            let fiber = unsafe { here.spawn(extras, asked, function) }.map_err(Box::new)?;
+            // SAFETY: as above, and the handle is the first.
+            let handle = unsafe { JoinHandle::new(fiber, here.core_pointer()) };
             // Not before the handle is there: whoever unwinds from here, as its runtime ends, is to drop it.
             here.point();
             Ok(handle)
-        })
+        });
+        made.map_err(|why: Box<SpawnError>| *why)
     }
 }

@@ -151,7 +151,9 @@ impl Stacks {
     #[inline(always)]
     pub(crate) fn take(&self, fiber: Fiber) -> Result<Stack, StackError> {
         if fiber.is_preemptible.get() {
-            return self.classes.borrow_mut().guests.take(fiber.stack_size().unwrap_or(self.asked), &self.guard);
+            let asked = if fiber.has_extras() { fiber.stack_size() } else { None };
+            let size = asked.map_or(self.usual, rounded);
+            return self.classes.borrow_mut().guests.take(size, asked.unwrap_or(self.asked), &self.guard);
         }
         if !fiber.has_extras()
             && let Some(stack) = self.classes.borrow_mut().usual.take_warm()
@@ -199,12 +201,8 @@ impl Stacks {
     pub(crate) fn fits(&self, stack: Option<Stack>, next: Fiber) -> bool {
         stack.is_some_and(|stack| {
             let asked = if next.has_extras() { next.stack_size() } else { None };
-            let size = match asked {
-                _ if next.is_preemptible.get() => self.classes.borrow().guests.size(asked.unwrap_or(self.asked)),
-                None => self.usual,
-                Some(asked) => rounded(asked),
-            };
-            stack.size == size
+            let size = asked.map_or(self.usual, rounded);
+            stack.size == if next.is_preemptible.get() { self.classes.borrow().guests.size(size) } else { size }
         })
     }
 
@@ -213,17 +211,21 @@ impl Stacks {
     pub(crate) fn give(&self, stack: Stack) {
         if stack.size == self.usual {
             self.classes.borrow_mut().usual.give(stack);
+        } else if is_of_guest(stack.size) {
+            self.give_guests(stack);
         } else {
             self.give_other(stack);
         }
     }
 
+    #[inline(never)]
+    fn give_guests(&self, stack: Stack) {
+        self.classes.borrow_mut().guests.give(stack);
+    }
+
     #[cold]
     fn give_other(&self, stack: Stack) {
         let classes = &mut *self.classes.borrow_mut();
-        if is_of_guest(stack.size) {
-            return classes.guests.give(stack);
-        }
         match classes.others.iter_mut().find(|class| class.size() == stack.size) {
             Some(class) => class.give(stack),
             None => self.last.set(Some(stack)),

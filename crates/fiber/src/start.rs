@@ -37,7 +37,8 @@ impl Worker {
 
     /// Gives a fiber that has not started a stack.
     fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
-        let prepared = if fiber.is_preemptible.get() { self.prepares_for_guests() } else { Ok(()) };
+        let is_first = fiber.is_preemptible.get() && !self.has_guests();
+        let prepared = if is_first { self.prepares_for_guests() } else { Ok(()) };
         let stack = match prepared.map_err(StackError::Preemption).and_then(|()| self.stacks.take(fiber)) {
             Ok(stack) => stack,
             Err(why) => self.refuse(fiber, why)?,

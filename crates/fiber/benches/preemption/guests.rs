@@ -20,7 +20,10 @@ impl Threads for Guests {
 
     /// The first fiber runs on the kernel thread's own stack, and is not preemptible: so it is not who is measured.
     fn run(setup: Setup, main: impl FnOnce() + Send + 'static) {
-        let config = Config { preemptible: true, ..config(setup) };
+        let config = config(setup);
+        // With shorter ones it would be ticks that are measured.
+        let running_time = config.rules.running_time.max(Span::from_millis(1));
+        let config = Config { preemptible: true, rules: Rules { running_time, ..config.rules }, ..config };
         or_stop(Runtime::new(config).run(|| or_stop(spawn(main).join())));
     }
 

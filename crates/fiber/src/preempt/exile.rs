@@ -46,7 +46,7 @@ pub(crate) fn send(fiber: Fiber) -> bool {
     let thread_pointer = match guest.block() {
         Block::Pointer(thread_pointer) => thread_pointer,
         Block::Thread(thread) => {
-            guest.exile.set(Some(Exile::AtHome));
+            guest.goes_into_exile(Exile::AtHome);
             // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it.
             unsafe { thread.goes_away(fiber.context.get()) };
             return true;
@@ -64,7 +64,7 @@ pub(crate) fn send(fiber: Fiber) -> bool {
         let _ = set_policy(Thread::current(), Policy::Idle);
         let Some(guest) = fiber.guest() else { return };
         let host = Host { left: Cell::new(Context::NONE), thread_pointer: arch::thread_pointer() };
-        guest.exile.set(Some(Exile::Elsewhere(NonNull::from(&host))));
+        guest.goes_into_exile(Exile::Elsewhere(NonNull::from(&host)));
         // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it, and it never goes back.
         unsafe { arch::switch_block(host.left.as_ptr(), fiber.context.get(), thread_pointer) };
     };

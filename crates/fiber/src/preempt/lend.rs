@@ -96,8 +96,14 @@ impl Worker {
         }
     }
 
+    /// Whether somebody is in the middle of something inside and waits in the kernel, while a guest runs in its place.
+    #[inline(always)]
+    pub(crate) fn has_a_stuck_one(&self) -> bool {
+        self.preemption.lending.to().is_some()
+    }
+
     /// A guest comes inside, where another may be in the middle of something, and waits in the kernel.
-    #[inline]
+    #[cold]
     pub(crate) fn wait_for_the_stuck_one(&self, guest: &Guest) {
         // Who comes back in exile does so on another kernel thread, and does not ask this worker for anything.
         while guest.exile.get().is_none()

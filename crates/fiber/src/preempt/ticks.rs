@@ -196,7 +196,7 @@ impl Worker {
     }
 
     /// A guest goes outside: ticks are to come if somebody waits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sees_to_ticks(&self) {
         if self.preemption.ticking.get() != Ticking::On && self.somebody_waits() {
             self.ticks_on();
@@ -215,9 +215,17 @@ impl Worker {
 
     /// This fiber is about to run, and is the [current](Worker::current) one already. `may_stop` says that the time for the timer to stand still has come, if nobody
     /// waits.
+    #[inline(always)]
     pub(crate) fn winds(&self, next: Fiber, may_stop: bool) {
-        let Some(ticks) = self.preemption.ticks() else { return };
         compiler_fence(SeqCst);
+        if may_stop || self.preemption.ticking.get() != Ticking::On {
+            self.winds_up(next);
+        }
+    }
+
+    #[inline(never)]
+    fn winds_up(&self, next: Fiber) {
+        let Some(ticks) = self.preemption.ticks() else { return };
         let ticking = self.preemption.ticking.get();
         if next.guest().is_none() {
             if ticking == Ticking::Never && self.preemption.interrupted(|queue| !queue.is_empty()) {
@@ -229,9 +237,6 @@ impl Worker {
             if ticking != Ticking::On {
                 self.ticks_on();
             }
-            return;
-        }
-        if ticking == Ticking::On && !may_stop {
             return;
         }
         match self.timers.next() {

@@ -92,9 +92,12 @@ impl Class {
         let top = unsafe { chunk.base().add(low + self.size as usize) };
         if self.above > 0 {
             // SAFETY: the memory is this stack's, and what is for guests stays for ever.
-            let low = unsafe { chunk.base().add(low + page_size()) };
+            let lowest = unsafe { chunk.base().add(low + page_size()) };
             // SAFETY: as above.
-            unsafe { super::guests::furnish(self.kind, low, top, self.above as usize)? };
+            unsafe { super::guests::furnish(self.kind, lowest, top, self.above as usize)? };
+            // Whoever made the block was deeper down there than most guests ever are. An error means that memory is locked: then it stays.
+            let whole = (low + self.size as usize) / page_size() * page_size();
+            let _ = chunk.discard(low + page_size()..whole);
         }
         arch::announce(chunk.base().addr().get() + low + page_size(), top.addr().get());
         Ok(Stack { top, size: self.size, shadow: Shadow::none() })

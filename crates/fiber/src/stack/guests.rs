@@ -14,7 +14,7 @@ use sys::reservation::{Guard, Reservation, page_size};
 use sys::thread_block::{self, ThreadBlock, ThreadBlockError};
 
 use super::class::Class;
-use super::{MOST, Stack, is_of_guest, rounded};
+use super::{MOST, Stack, is_of_guest};
 use crate::block::thread::KernelThread;
 use crate::block::{Block, Kind};
 use crate::error::{PreemptionError, StackError};
@@ -47,55 +47,51 @@ fn above(kind: Kind) -> u32 {
     }
 }
 
-/// From one stack to the next, for so many bytes to use.
-fn pitch(bytes: usize, above: usize) -> usize {
-    let frame = sys::tick::frame();
-    rounded(bytes) as usize + (above + frame).max(LEAST).next_multiple_of(page_size())
-}
-
-#[inline(never)]
-fn size(bytes: usize, kind: Kind) -> u32 {
-    let above = above(kind) as usize;
-    (pitch(bytes, above) - above) as u32
-}
-
 /// The stacks for guests that a worker has at hand.
 pub(super) struct Guests {
     kind: Kind,
+    /// How much longer these are than other stacks, for what the kernel saves where it interrupts. 0 until it is known.
+    longer: u32,
     sizes: Vec<(u32, Vec<Stack>)>,
 }
 
 impl Guests {
     pub(super) fn new(kind: Kind) -> Guests {
-        Guests { kind, sizes: Vec::new() }
+        Guests { kind, longer: 0, sizes: Vec::new() }
     }
 
-    /// A stack's size with its guard, for a guest that asks for so much. Not that of any other kind of stack.
-    pub(super) fn size(&self, bytes: usize) -> u32 {
-        size(bytes, self.kind)
+    /// A stack's size with its guard, where that of another kind of stack were this one. Not that of any other kind of stack; 0 as long as there have been none.
+    #[inline(always)]
+    pub(super) fn size(&self, other: u32) -> u32 {
+        if self.longer == 0 { 0 } else { other + self.longer }
     }
 
-    /// A stack for so many bytes.
+    /// A stack for so many bytes, where another kind of stack had this size.
     #[inline]
-    pub(super) fn take(&mut self, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
-        let size = self.size(bytes);
+    pub(super) fn take(&mut self, other: u32, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
+        let size = self.size(other);
         if let Some((_, stacks)) = self.sizes.iter_mut().find(|(other, _)| *other == size)
             && let Some(stack) = stacks.pop()
         {
             return Ok(stack);
         }
-        self.fetch(bytes, guard)
+        self.fetch(other, bytes, guard)
     }
 
     #[cold]
-    fn fetch(&mut self, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
+    fn fetch(&mut self, other: u32, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
         if bytes > MOST {
             return Err(StackError::TooLarge { asked: bytes, most: MOST });
         }
-        if self.kind == Kind::Pointer {
-            measure()?;
+        if self.longer == 0 {
+            if self.kind == Kind::Pointer {
+                measure()?;
+            }
+            let above = above(self.kind) as usize;
+            let room = (above + sys::tick::frame()).max(LEAST).next_multiple_of(page_size());
+            self.longer = (room - above) as u32;
         }
-        let size = self.size(bytes);
+        let size = self.size(other);
         let mut all = all();
         let class = all.entry((self.kind, size)).or_insert_with(|| Class::below(size, above(self.kind), self.kind));
         class.take(guard)
