@@ -17,12 +17,16 @@
 //!
 //! The links are written before the exchange, which releases them, and read after the worker's own exchange, which acquires: each sender's is in the
 //! release sequence of those before it. The model below tries all this.
+//!
+//! A worker that does not sleep looks at its mail at the points of the fibers that it runs. One that runs a fiber without points for long is [made to look](quiet).
+
+pub(crate) mod quiet;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use self::quiet::{Quiet, SetOff};
 use crate::bell::Bell;
-#[cfg(not(loom))]
 use crate::preempt::Ticks;
 use crate::sync::{AtomicU64, Ordering, fence, futex};
 
@@ -58,22 +62,15 @@ pub(crate) trait Letter: Copy {
 }
 
 /// A worker's mail; see the module.
-pub(crate) struct Mail {
+pub(crate) struct Mail<T = Ticks> {
     word: AtomicU64,
     bell: OnceLock<Arc<Bell>>,
-    /// Of a worker that may run for long without looking at its mail: what makes it look.
-    #[cfg(not(loom))]
-    quiet: std::sync::atomic::AtomicPtr<Ticks>,
+    pub(crate) quiet: Quiet<T>,
 }
 
-impl Mail {
-    pub(crate) fn new() -> Mail {
-        Mail {
-            word: AtomicU64::new(EMPTY),
-            bell: OnceLock::new(),
-            #[cfg(not(loom))]
-            quiet: std::sync::atomic::AtomicPtr::default(),
-        }
+impl<T: SetOff> Mail<T> {
+    pub(crate) fn new() -> Mail<T> {
+        Mail { word: AtomicU64::new(EMPTY), bell: OnceLock::new(), quiet: Quiet::new() }
     }
 
     /// Sends a letter. The mail must stay for as long as this takes, even if the letter is taken meanwhile.
@@ -87,36 +84,9 @@ impl Mail {
             }
         }
         self.wake(old);
-        #[cfg(not(loom))]
         if old == EMPTY {
-            let _ = self.disturb();
+            let _ = self.quiet.disturb();
         }
-    }
-
-    /// For the worker itself: it runs somebody who may not look at the mail for long, and its ticks stand still. It is to look at its mail once more after this.
-    #[cfg(not(loom))]
-    pub(crate) fn is_quiet(&self, ticks: &Ticks) {
-        if self.quiet.load(Ordering::Relaxed).is_null() {
-            // SAFETY: the worker has a share of them, and here is another one, for who takes it.
-            unsafe { Arc::increment_strong_count(ticks) };
-            let before = self.quiet.swap(std::ptr::from_ref(ticks).cast_mut(), Ordering::SeqCst);
-            debug_assert!(before.is_null(), "only the worker itself is quiet");
-        }
-    }
-
-    /// The worker does not want to be disturbed any more. False if it did not want to before.
-    #[cfg(not(loom))]
-    pub(crate) fn is_loud(&self) -> Option<Arc<Ticks>> {
-        let ticks = self.quiet.swap(std::ptr::null_mut(), Ordering::SeqCst);
-        // SAFETY: whoever takes them off there has their share.
-        (!ticks.is_null()).then(|| unsafe { Arc::from_raw(ticks) })
-    }
-
-    /// Makes a worker look at its mail that [may not](Mail::is_quiet) for long. False if it is not such.
-    #[cfg(not(loom))]
-    pub(crate) fn disturb(&self) -> bool {
-        fence(Ordering::SeqCst);
-        !self.quiet.load(Ordering::Relaxed).is_null() && self.is_loud().inspect(|ticks| ticks.now()).is_some()
     }
 
     /// Wakes the worker if it sleeps. False if it did not, or somebody else does so.

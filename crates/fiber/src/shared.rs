@@ -160,7 +160,7 @@ impl Core {
     /// Wakes a worker that has nothing to do, if there is one.
     pub(crate) fn nudge_one(&self) {
         fence(SeqCst);
-        let _ = self.mails.iter().any(Mail::nudge) || self.mails.iter().any(Mail::disturb);
+        let _ = self.mails.iter().any(Mail::nudge) || self.mails.iter().any(|mail| mail.quiet.disturb());
     }
 
     /// All workers are to call off what their fibers wait for.

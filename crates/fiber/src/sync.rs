@@ -1,11 +1,11 @@
 //! The one place that chooses between the machine and loom, for what is modelled: a worker's [mail](crate::mail).
 
-pub(crate) use self::world::{AtomicU64, fence, futex};
+pub(crate) use self::world::{AtomicPtr, AtomicU64, fence, futex};
 pub(crate) use std::sync::atomic::Ordering;
 
 #[cfg(not(loom))]
 mod world {
-    pub(crate) use std::sync::atomic::{AtomicU64, fence};
+    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, fence};
 
     /// Sleeping on the low half of a word.
     pub(crate) mod futex {
@@ -34,7 +34,7 @@ mod world {
 
 #[cfg(loom)]
 mod world {
-    pub(crate) use loom::sync::atomic::{AtomicU64, fence};
+    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, fence};
 
     /// The kernel's side: comparing and falling asleep are one step, as are waking and everything before it.
     pub(crate) mod futex {

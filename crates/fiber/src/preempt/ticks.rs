@@ -14,6 +14,7 @@ use sys::tick::Ticker;
 
 use super::Preemption;
 use crate::block::thread::KernelThread;
+use crate::mail::quiet::SetOff;
 use crate::record::Fiber;
 use crate::worker::Worker;
 
@@ -98,11 +99,6 @@ impl Ticks {
             .store(thread.map_or(std::ptr::null_mut(), |thread| std::ptr::from_ref(thread).cast_mut()), Release);
     }
 
-    /// Sets one off.
-    pub(crate) fn now(&self) {
-        self.every(Duration::ZERO, self.interval);
-    }
-
     fn every(&self, first: Duration, interval: Duration) {
         if let Some(ticker) = &self.ticker {
             ticker.every(first, interval);
@@ -113,6 +109,12 @@ impl Ticks {
         if let Some(ticker) = &self.ticker {
             ticker.stop();
         }
+    }
+}
+
+impl SetOff for Ticks {
+    fn now(&self) {
+        self.every(Duration::ZERO, self.interval);
     }
 }
 
@@ -181,7 +183,7 @@ impl Worker {
         if let Some(ticks) = self.preemption.ticks.take() {
             // SAFETY: it is the worker's share, of which it makes no other use.
             let ticks = unsafe { Arc::from_raw(ticks.as_ptr()) };
-            drop(self.mail().is_loud());
+            drop(self.mail().quiet.take());
             // Whoever sets one off at this moment has done so soon.
             while Arc::strong_count(&ticks) > 1 {
                 std::thread::yield_now();
@@ -245,7 +247,8 @@ impl Worker {
             None if ticking != Ticking::Never => self.preemption.will_tick(Ticking::Never),
             None => (),
         }
-        self.mail().is_quiet(ticks);
+        // SAFETY: the worker has a share of them.
+        unsafe { self.mail().quiet.set(ticks) };
         self.looks_for_mail();
     }
 

@@ -1,0 +1,175 @@
+//! A guest and the ticks that come meanwhile: all that can happen, step by step, with a tick before any step and any number of them.
+//!
+//! A handler runs to its end before its thread goes on, but for the moments in which it lets further ticks come; so a state is where the guest stands, its marks, and what its worker is about.
+//! There are few enough to go through all of them.
+
+use std::collections::BTreeSet;
+
+/// What the guest does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    /// Its own things, or it calls the library.
+    Own,
+    /// Looks whether it is in exile, before it comes inside.
+    Visits,
+    /// Comes inside: marks itself.
+    Marks,
+    /// Has marked itself, and looks whether it is in exile, and then whether it runs in the place of another.
+    Enters,
+    /// Has the library do something for it.
+    Works,
+    /// Goes outside: takes the mark away.
+    Unmarks,
+    /// Looks whether a tick has left a note.
+    Looks,
+    /// Makes up for a tick, inside.
+    MakesUp,
+}
+
+/// Everything there is to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct State {
+    next: Next,
+    /// If it enters, it does so to make up for a tick.
+    makes_up: bool,
+    inside: bool,
+    missed: bool,
+    /// A tick has come that nobody has answered by choosing who goes on.
+    owes: bool,
+    /// It runs in the place of another.
+    lent: bool,
+    exile: bool,
+}
+
+const BEGIN: State = State {
+    next: Next::Own,
+    makes_up: false,
+    inside: false,
+    missed: false,
+    owes: false,
+    lent: false,
+    exile: false,
+};
+
+/// What could be otherwise than it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Otherwise {
+    Nothing,
+    /// The note is looked for before the mark is taken away.
+    LooksFirst,
+    /// Who comes inside to make up for a tick does not look whether it is in exile.
+    MakesUpInExile,
+    /// Who has waited to come inside does not look again whether it is in exile.
+    EntersFromExile,
+    /// Who runs in the place of another comes inside.
+    EntersLent,
+}
+
+impl State {
+    /// It was left where it is, and goes on: in its turn, in the place of another, or in exile.
+    fn goes_on(self, mut each: impl FnMut(State)) {
+        let here = State { lent: false, ..self };
+        each(here);
+        each(State { lent: true, ..here });
+        each(State { exile: true, ..here });
+    }
+
+    /// What a tick makes of it.
+    fn ticks(self, mut each: impl FnMut(State)) {
+        if self.exile {
+            return;
+        }
+        if self.inside {
+            // Where it runs in another's place the handler leaves no note: it goes back by itself.
+            return each(if self.lent { self } else { State { missed: true, owes: true, ..self } });
+        }
+        assert!(
+            matches!(self.next, Next::Own | Next::Visits | Next::Marks | Next::Looks | Next::MakesUp),
+            "the library is interrupted: {self:?}"
+        );
+        // Somebody is chosen, unless it goes back to whom it runs in the place of. Before and after, a further tick finds the mark.
+        for note in [false, true] {
+            let left = State { inside: true, missed: self.missed || note && !self.lent, owes: false, ..self };
+            left.goes_on(|state| each(State { inside: false, ..state }));
+        }
+    }
+
+    /// The library does something for it on its worker.
+    fn is_at_work(&self) {
+        assert!(self.inside && !self.lent && !self.exile, "it must not be here: {self:?}");
+    }
+
+    /// What its next step makes of it.
+    fn steps(self, otherwise: Otherwise, mut each: impl FnMut(State)) {
+        let to = |next| State { next, ..self };
+        match self.next {
+            Next::Own => {
+                assert!(!self.inside || self.exile, "it can never be interrupted again: {self:?}");
+                assert!(!self.owes, "a tick is forgotten: {self:?}");
+                each(self);
+                each(State { makes_up: false, ..to(Next::Visits) });
+            }
+            Next::Visits => each(to(if self.exile { Next::Own } else { Next::Marks })),
+            Next::Marks => each(State { inside: true, ..to(Next::Enters) }),
+            Next::Enters if self.exile && !(self.makes_up && otherwise == Otherwise::MakesUpInExile) => {
+                each(to(Next::Own));
+            }
+            Next::Enters if self.lent && otherwise != Otherwise::EntersLent => self.goes_on(|state| {
+                // In exile it does not ask whether its worker lends any more.
+                let works = otherwise == Otherwise::EntersFromExile && state.exile;
+                each(if works { State { next: Next::Works, ..state } } else { state });
+            }),
+            Next::Enters => each(to(if self.makes_up { Next::MakesUp } else { Next::Works })),
+            Next::Works => {
+                self.is_at_work();
+                each(self);
+                let looks_first = otherwise == Otherwise::LooksFirst && !self.missed;
+                each(State { makes_up: looks_first, ..to(Next::Unmarks) });
+            }
+            Next::Unmarks => {
+                let next = if otherwise == Otherwise::LooksFirst && self.makes_up { Next::Own } else { Next::Looks };
+                each(State { inside: false, makes_up: false, ..to(next) });
+            }
+            Next::Looks if self.missed => each(State { makes_up: true, ..to(Next::Marks) }),
+            Next::Looks => each(to(Next::Own)),
+            Next::MakesUp => {
+                self.is_at_work();
+                each(State { missed: false, owes: false, makes_up: false, ..to(Next::Unmarks) });
+            }
+        }
+    }
+}
+
+/// Goes through everything that can happen; how many states there are.
+fn explore(otherwise: Otherwise) -> usize {
+    let (mut seen, mut ahead) = (BTreeSet::from([BEGIN]), vec![BEGIN]);
+    while let Some(state) = ahead.pop() {
+        let mut see = |next: State| {
+            if seen.insert(next) {
+                ahead.push(next);
+            }
+        };
+        state.steps(otherwise, &mut see);
+        state.ticks(&mut see);
+    }
+    seen.len()
+}
+
+#[test]
+fn nobody_is_interrupted_inside_and_no_tick_is_forgotten() {
+    assert!(explore(Otherwise::Nothing) > 50);
+}
+
+#[test]
+fn it_would_be_seen_if_it_were_otherwise() {
+    use Otherwise::{EntersFromExile, EntersLent, LooksFirst, MakesUpInExile};
+    for (otherwise, why) in [
+        (LooksFirst, "a tick is forgotten"),
+        (MakesUpInExile, "it must not be here"),
+        (EntersFromExile, "it must not be here"),
+        (EntersLent, "it must not be here"),
+    ] {
+        let panic = std::panic::catch_unwind(|| explore(otherwise)).unwrap_err();
+        assert!(panic.downcast_ref::<String>().unwrap().contains(why));
+    }
+}
