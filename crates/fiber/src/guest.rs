@@ -11,7 +11,7 @@
 //! The mark of who is inside is written by the guest alone, on its own kernel thread, and read by a handler that interrupts that thread: each sees
 //! what the other did before, as long as the compiler keeps to the order of the program, which fences tell it to. Going outside, the mark is
 //! taken away first, and the note looked for after that: a tick before finds the mark and leaves the note in time, and one after it finds no mark, and
-//! needs none.
+//! needs none. The model goes through all of it.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -237,3 +237,6 @@ pub(crate) fn begin() -> Option<Here> {
     HERE.set(Some(here.pointer()));
     Some(here)
 }
+
+#[cfg(test)]
+mod model;
