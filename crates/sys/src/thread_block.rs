@@ -259,7 +259,8 @@ unsafe fn start(memory: Range<*mut u8>, donor: *mut Donor) -> Result<(), ThreadB
     let mut before = MaybeUninit::uninit();
     let mut thread = MaybeUninit::uninit();
     let length = memory.end.addr() - memory.start.addr();
-    // The donor has the signals blocked that its maker has, and no handler of the program's shall run there.
+    // The donor has the signals blocked that its maker has, and no handler of the program's shall run there. But ticks must come, and the donor blocks these itself:
+    // what the C library waits for meanwhile may be had by code that a tick has interrupted.
     // SAFETY: what is uninitialised is initialised by the first call that gets it, and there is room for a thread's name.
     let result = unsafe {
         let result = libc::pthread_attr_init(attributes.as_mut_ptr());
@@ -269,7 +270,8 @@ unsafe fn start(memory: Range<*mut u8>, donor: *mut Donor) -> Result<(), ThreadB
         let mut result = libc::pthread_attr_setstack(attributes.as_mut_ptr(), memory.start.cast(), length);
         if result == 0 {
             libc::sigfillset(all.as_mut_ptr());
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+            libc::sigdelset(all.as_mut_ptr(), libc::SIGURG);
+            libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
             result = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, donor.cast());
             libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
         }
@@ -281,6 +283,7 @@ unsafe fn start(memory: Range<*mut u8>, donor: *mut Donor) -> Result<(), ThreadB
 
 /// What a donor does.
 extern "C" fn run(donor: *mut libc::c_void) -> *mut libc::c_void {
+    crate::tick::allow(libc::SIG_BLOCK);
     let donor = donor.cast::<Donor>();
     let local = MaybeUninit::<u128>::uninit();
     let stack_top = local.as_ptr().addr() & !15;

@@ -47,7 +47,7 @@ impl SignalMask {
 }
 
 /// Blocks ticks on the calling thread, or does so no more. It leaves `errno` alone.
-fn allow(how: libc::c_int) {
+pub(crate) fn allow(how: libc::c_int) {
     // SAFETY: zeros are a set, to which the signal is added; there is no room for an answer, and none is asked for.
     unsafe {
         let mut urgent: libc::sigset_t = std::mem::zeroed();
