@@ -183,8 +183,8 @@ impl Worker {
             guest.block() == block && me.stack.get().is_some_and(|stack| stack.has(interrupted.stack_pointer()))
         });
         let Some(guest) = guest else {
-            if interrupted.waits_for_futex() {
-                self.lends(interrupted);
+            if interrupted.waits_for_futex() && self.lends(interrupted) {
+                return;
             }
             // Who is about to run, if it is a guest, counts on what it was told of the timer.
             let runs = me.guest().is_none();

@@ -57,18 +57,19 @@ impl Worker {
         unsafe { self.switch_block(from.context.as_ptr(), lending.waits.get(), lending.block.get()) };
     }
 
-    /// The one that runs waits for a futex, and no tick can take it off: somebody else runs in its place until the next one. In a handler.
-    pub(super) fn lends(&self, interrupted: &Interrupted) {
+    /// The one that runs waits for a futex, and no tick can take it off: somebody else runs in its place until the next one. False if there is
+    /// nobody. In a handler.
+    pub(super) fn lends(&self, interrupted: &Interrupted) -> bool {
         if interrupted.is_on_alternate_stack() {
             // There the next signal would be handled over what is left.
-            return;
+            return false;
         }
         let preemption = &self.preemption;
         let next = preemption.interrupted(|queue| {
             let next = queue.pop();
             next.inspect(|next| queue.push(*next))
         });
-        let Some((next, guest)) = next.and_then(|next| Some((next, next.guest()?))) else { return };
+        let Some((next, guest)) = next.and_then(|next| Some((next, next.guest()?))) else { return false };
         let lending = &preemption.lending;
         preemption.count(|counts| counts.lent += 1);
         lending.block.set(self.block_in_force());
@@ -81,6 +82,7 @@ impl Worker {
         lending.to.set(None);
         compiler_fence(SeqCst);
         preemption.will_tick_after(LOOKS);
+        true
     }
 
     /// A tick has come while somebody was to run in the place of another: its time is over. In a handler.
