@@ -73,6 +73,8 @@ pub unsafe fn explain(explain: Explain) -> io::Result<()> {
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = handle as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // An alternate stack has no room for a tick besides.
+        libc::sigaddset(&raw mut action.sa_mask, libc::SIGURG);
         action
     };
     // SAFETY: the handler does what a handler may, by the caller's promise.
