@@ -1,7 +1,8 @@
 //! A clock's tick for a single kernel thread, which interrupts what runs there, wherever that is: a POSIX timer that sends SIGURG.
 //!
 //! SIGURG is ignored unless somebody wants it, it interrupts no system call that would not be begun again, and debuggers let it pass without stopping. It can
-//! be sent with other meanings, and goes where it went before then.
+//! be sent with other meanings, and goes where it went before then. So does each tick, since the kernel does not say whether another signal of the kind came with it: whoever handles SIGURG
+//! looks at what there is, and may find nothing.
 
 use std::io;
 use std::sync::atomic::AtomicUsize;
@@ -233,7 +234,11 @@ unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, contex
     // SAFETY: the handler may be called at any point, by the promise to `handle`, and the other one as it would be.
     unsafe {
         match word {
-            Some(word) => handler(word, &Interrupted { context: context.cast() }),
+            Some(word) => {
+                // The kernel keeps one signal of a kind: another one may have come before the tick was handled.
+                earlier.call(signal, info, context);
+                handler(word, &Interrupted { context: context.cast() });
+            }
             None => {
                 earlier.call(signal, info, context);
             }
