@@ -153,6 +153,9 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
         if let Some(stack) = stack {
             here.stacks.give(stack);
         }
+        // That may have waited for the allocator, while others ran in the place of this one.
+        let was_interrupted = next.guest().is_some_and(|guest| guest.was_interrupted.get());
+        let to = if was_interrupted { next.context.get() } else { to };
         if here.has_guests() {
             here.is_next(next, false);
         } else {
