@@ -1,0 +1,142 @@
+//! How a case is run: in a process of its own, as what many fibers do at once.
+
+use std::any::type_name_of_val;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber::{Builder, Config, Runtime, preemptions, spawn, yield_now};
+
+/// Tells a process which case it is.
+const CASE: &str = "ROWLOCK_ADVERSARY_CASE";
+
+/// No case takes so long unless it hangs.
+const FOR_EVER: Duration = Duration::from_secs(120);
+
+/// Fibers that are interrupted, and others, of which one is the first.
+pub(crate) const GUESTS: u64 = 8;
+pub(crate) const ALL: u64 = GUESTS + 3;
+
+/// A case is not over before a worker's fibers have been interrupted so often.
+const ENOUGH: u64 = 300;
+
+/// Runs the test that calls this in a process of its own, and expects it to succeed there.
+pub(crate) fn alone(body: impl FnOnce()) {
+    if let Some(output) = elsewhere(body) {
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{}", told(&output));
+    }
+}
+
+/// The same for what is no success by itself: what became of the process. None in that process itself.
+pub(crate) fn elsewhere<F: FnOnce()>(body: F) -> Option<Output> {
+    let name = type_name_of_val(&body);
+    let name = name.strip_suffix("::{{closure}}").unwrap_or(name);
+    let (_, name) = name.split_once("::").expect("a test is in a module");
+    if std::env::var_os(CASE).is_some_and(|case| case == name) {
+        std::thread::spawn(watch);
+        body();
+        return None;
+    }
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again.args([name, "--exact", "--include-ignored", "--nocapture"]).env(CASE, name).stdin(Stdio::null());
+    Some(again.output().unwrap())
+}
+
+/// What a process has said in the end.
+pub(crate) fn told(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{}\n{out}\n{err}", output.status)
+}
+
+/// Ends a case that hangs.
+fn watch() {
+    std::thread::sleep(FOR_EVER + length());
+    eprintln!("the case hangs");
+    std::process::abort();
+}
+
+/// For how long a case lasts at least.
+pub(crate) fn length() -> Duration {
+    let seconds = std::env::var("ROWLOCK_ADVERSARY_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs_f64(seconds.unwrap_or(0.0))
+}
+
+/// A runtime whose preemptible fibers are interrupted about as often as can be.
+pub(crate) fn hasty(workers: u32) -> Runtime {
+    let rules = Rules { levels: 3, running_time: Span::from_micros(50), boost: Boost::Every(Span::from_millis(5)) };
+    Runtime::new(Config { rules, workers, preemptible: true, stack_size: 256 << 10, ..Config::default() })
+}
+
+/// Says that all is over, at the latest when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// What fibers do again and again: it is called with who does it, of [`ALL`], and how often that one has done it. The first [`GUESTS`] of them are interrupted anywhere. It
+/// comes to no point.
+pub(crate) fn hazard(round: impl Fn(u64, u64) + Send + Sync + 'static) {
+    hazard_until(round, || true);
+}
+
+/// The same, until this has come true as well, as the first fiber sees.
+pub(crate) fn hazard_until(round: impl Fn(u64, u64) + Send + Sync + 'static, enough: impl Fn() -> bool) {
+    hazard_with(&[1, 2], round, enough);
+}
+
+/// The same, with so many workers, one number after the other.
+pub(crate) fn hazard_with(
+    workers: &[u32],
+    round: impl Fn(u64, u64) + Send + Sync + 'static,
+    enough: impl Fn() -> bool,
+) {
+    let round: Arc<dyn Fn(u64, u64) + Send + Sync> = Arc::new(round);
+    for &number in workers {
+        hasty(number).run(|| hazard_here(&round, length() / workers.len() as u32, &enough)).unwrap();
+    }
+}
+
+fn hazard_here(round: &Arc<dyn Fn(u64, u64) + Send + Sync>, length: Duration, enough: &dyn Fn() -> bool) {
+    let (over, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let work = |who: u64| {
+        let (round, over, taken) = (Arc::clone(round), Arc::clone(&over), Arc::clone(&taken));
+        move || {
+            let _over = Over(&over);
+            let mut rounds = 0;
+            while !over.load(Relaxed) {
+                round(who, rounds);
+                rounds += 1;
+                if who >= GUESTS {
+                    yield_now();
+                } else if rounds % 4 == 0 {
+                    // They may all be on a worker that is not the first fiber's.
+                    taken.fetch_max(preemptions().taken, Relaxed);
+                }
+            }
+            rounds
+        }
+    };
+    let began = Instant::now();
+    let guests: Vec<_> = (0..GUESTS).map(|who| spawn(work(who))).collect();
+    let others = (GUESTS..ALL - 1).map(|who| Builder::new().preemptible(false).spawn(work(who)).unwrap());
+    let fibers: Vec<_> = guests.into_iter().chain(others).collect();
+    let mut rounds = 0;
+    {
+        let _over = Over(&over);
+        while !over.load(Relaxed) && (taken.load(Relaxed) < ENOUGH || began.elapsed() < length || !enough()) {
+            round(ALL - 1, rounds);
+            rounds += 1;
+            yield_now();
+        }
+    }
+    let rounds: Vec<u64> = fibers.into_iter().map(|fiber| fiber.join().unwrap()).chain([rounds]).collect();
+    println!("{rounds:?} rounds, {:?}", preemptions());
+}
