@@ -37,8 +37,8 @@ pub(crate) struct Worker {
     runtime: u64,
     /// There is no other worker.
     alone: bool,
-    /// There is no other worker, the queue alone says who is next, and there are no guests.
-    plain: Cell<bool>,
+    /// There is no other worker, and the queue alone says who is next.
+    plain: bool,
     /// Fibers may be interrupted anywhere, unless they say otherwise.
     preempts: bool,
     /// Fibers may have thread control blocks of their own.
@@ -90,7 +90,7 @@ impl Worker {
             index,
             runtime: core.number(),
             alone,
-            plain: Cell::new(alone && config.deterministic.is_none()),
+            plain: alone && config.deterministic.is_none(),
             preempts: config.preemptible && config.deterministic.is_none(),
             has_guests: Cell::new(false),
             sole: if alone { core.number() } else { u64::MAX },
@@ -164,7 +164,6 @@ impl Worker {
     /// From now on they may.
     pub(crate) fn will_have_guests(&self) {
         self.has_guests.set(true);
-        self.plain.set(false);
     }
 
     /// Whether the fiber that runs unwinds.
@@ -364,9 +363,9 @@ impl Worker {
         self.turn_is_over(Some(me));
         let thread = ThreadId(me.number.get());
         me.state.set(State::Ready);
-        if self.plain.get() {
+        if self.plain {
             let next = self.ready(|ready| ready.make_way(thread));
-            self.change_plainly(me, self.core().records.get(next.0));
+            self.change(me, self.core().records.get(next.0));
         } else {
             self.ready(|ready| ready.queue(thread));
             self.change(me, self.next());
@@ -535,7 +534,7 @@ impl Worker {
     /// Takes who runs next out of the queue.
     #[inline(always)]
     fn take(&self) -> Option<Fiber> {
-        if self.plain.get() { self.take_ready(Feedback::take) } else { self.take_specially() }
+        if self.plain { self.take_ready(Feedback::take) } else { self.take_specially() }
     }
 
     #[inline(always)]
