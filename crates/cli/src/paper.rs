@@ -42,8 +42,8 @@ pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
         if let [option, ..] = arguments.changes().words().as_slice() {
             return Err(Stop::Input(anyhow!("{option} is for simulated papers; {name} is measured on this machine")));
         }
-        if !arguments.threads.fibers.is_empty() {
-            return Err(Stop::Input(anyhow!("--fibers is for threads/... papers; {name} sorts")));
+        if let Some(option) = arguments.threads.given() {
+            return Err(Stop::Input(anyhow!("{option} is for threads/... papers; {name} sorts")));
         }
         return fg::run(experiment, arguments);
     }
@@ -58,8 +58,8 @@ pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     if let Some(option) = arguments.measured.given() {
         return Err(Stop::Input(anyhow!("{option} is for fg/... papers; {name} is simulated")));
     }
-    if !arguments.threads.fibers.is_empty() {
-        return Err(Stop::Input(anyhow!("--fibers is for threads/... papers; {name} is simulated")));
+    if let Some(option) = arguments.threads.given() {
+        return Err(Stop::Input(anyhow!("{option} is for threads/... papers; {name} is simulated")));
     }
     if name == lab::today::NAME {
         return today::run(arguments);

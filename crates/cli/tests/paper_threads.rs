@@ -61,6 +61,23 @@ fn all_nine_configurations_are_run_and_the_claims_judged() {
 }
 
 #[test]
+fn preemptible_fibers_take_the_place_of_the_others_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = paper(
+        folder.path(),
+        &["threads/configs", "--preemptive", "--fibers", "10", "--repeat", "1", "--format", "json", "--out", "out"],
+    );
+    let table = json(&output);
+    assert_eq!(table["settings"]["preemptible"], true);
+    for rows in ["rows", "simulated"] {
+        let rows = table[rows].as_array().unwrap();
+        assert_eq!(rows.len(), 9, "{}", table["notes"]);
+        assert!(rows.iter().all(|row| row["arm"].as_str().unwrap().starts_with("preemptible ")), "{rows:?}");
+    }
+    assert!(fs::read_to_string(folder.path().join("out/study.toml")).unwrap().contains("preemptible = true"));
+}
+
+#[test]
 fn each_workload_has_response_times_under_each_configuration_and_of_posix_threads() {
     let folder = tempfile::tempdir().unwrap();
     let output = paper(folder.path(), &["threads/workloads", "--repeat", "1", "--format", "json", "--out", "out"]);
@@ -95,6 +112,7 @@ fn options_that_do_not_fit_are_refused() {
     for (arguments, why) in [
         (&["barrier/fig4", "--fibers", "5"][..], "--fibers is for threads/... papers"),
         (&["fg/table3", "--fibers", "5"], "--fibers is for threads/... papers"),
+        (&["barrier/fig4", "--preemptive"], "--preemptive is for threads/... papers"),
         (&["threads/table2", "--size", "1MiB"], "--size is not for threads/table2"),
         (&["threads/table2", "--scheduler", "cfs"], "--scheduler"),
         (&["threads/table2", "--scenario"], "is measured"),

@@ -23,7 +23,7 @@ use crate::units::span;
 use crate::work::{Rate, Rod};
 
 thread_local! {
-    /// What the fibers of a worker compute with, one after the other.
+    /// What the fibers of a worker compute with, one after the other; those that are preemptible have one each.
     static ROD: RefCell<Rod> = RefCell::new(Rod::new());
 }
 
@@ -130,7 +130,7 @@ impl Shared {
         let groups = groups.collect();
         Ok(Shared {
             job: order.job.clone(),
-            config: Config { rules, workers: of.workers, ..Config::default() },
+            config: Config { rules, workers: of.workers, preemptible: of.preemptible, ..Config::default() },
             rate,
             groups,
             locks: (0..of.locks).map(|_| Mutex::new(())).collect(),

@@ -85,6 +85,7 @@ pub(crate) struct Fibers {
     /// As it is written in a scenario.
     pub(crate) boost: String,
     pub(crate) locks: u32,
+    pub(crate) preemptible: bool,
 }
 
 /// A stage of a pipeline.

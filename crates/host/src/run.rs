@@ -254,6 +254,7 @@ impl Host {
                     running_time: of.rules.running_time,
                     boost: of.rules.boost.to_string(),
                     locks: of.locks,
+                    preemptible: of.preemptible,
                 }),
             };
             Order {

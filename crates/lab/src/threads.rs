@@ -105,10 +105,11 @@ impl Experiment {
         self.name.replace('/', "-")
     }
 
-    /// Which threads are compared.
-    pub fn arms(&self) -> Vec<Arm> {
+    /// Which threads are compared; with preemptible fibers in place of the others, if so.
+    pub fn arms(&self, preemptible: bool) -> Vec<Arm> {
         let posix = [System::Pthreads, System::PthreadsOnOneCpu].map(|system| Arm { system, configuration: None });
-        let fibers = |configuration| Arm { system: System::Fibers, configuration: Some(configuration) };
+        let system = if preemptible { System::PreemptibleFibers } else { System::Fibers };
+        let fibers = |configuration| Arm { system, configuration: Some(configuration) };
         match self.subject {
             Subject::Systems => posix.into_iter().chain([fibers(Configuration::DEFAULT)]).collect(),
             Subject::Configurations => CONFIGURATIONS.map(fibers).to_vec(),
@@ -148,8 +149,10 @@ mod tests {
     fn every_experiment_compares_different_things() {
         for experiment in EXPERIMENTS {
             assert_eq!(Experiment::named(experiment.name), Some(&experiment));
-            let names: BTreeSet<String> = experiment.arms().iter().map(Arm::name).collect();
-            assert_eq!(names.len(), experiment.arms().len());
+            let arms = [false, true].map(|preemptible| experiment.arms(preemptible));
+            let names: BTreeSet<String> = arms.iter().flatten().map(Arm::name).collect();
+            let of_the_kernel = arms[0].iter().filter(|arm| arm.is_of_the_kernel()).count();
+            assert_eq!(names.len(), 2 * arms[0].len() - of_the_kernel);
         }
     }
 

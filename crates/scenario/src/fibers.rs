@@ -18,6 +18,8 @@ pub struct Fibers {
     pub rules: Rules,
     /// How many locks there are, at least one: fiber number i of the job takes number i modulo this.
     pub locks: u32,
+    /// Whether a fiber is taken off its worker wherever it is, when its running time is over and another waits; else only where it comes to a point.
+    pub preemptible: bool,
     /// What the library takes for it, in the simulator.
     pub costs: Costs,
 }

@@ -150,7 +150,7 @@ fn write_pipeline(pipeline: &Pipeline, out: &mut String) -> fmt::Result {
 }
 
 fn write_fibers(fibers: &Fibers, out: &mut String) -> fmt::Result {
-    let Fibers { groups, workers, rules, locks, costs: Costs { create, switch, lock } } = fibers;
+    let Fibers { groups, workers, rules, locks, preemptible, costs: Costs { create, switch, lock } } = fibers;
     writeln!(out, "{} = [", job::GROUPS.name)?;
     for Group { name, fibers, bursts, compute, critical, checkpoint, think, join_every } in groups {
         write!(out, "    {{ {} = {}, {} = {fibers}", group::NAME.name, quote(name), group::FIBERS.name)?;
@@ -177,6 +177,7 @@ fn write_fibers(fibers: &Fibers, out: &mut String) -> fmt::Result {
     if groups.iter().any(|group| group.critical.is_some()) {
         line(out, &job::LOCKS, locks)?;
     }
+    line(out, &job::PREEMPTIBLE, preemptible)?;
     line(out, &job::CREATE_COST, quote(create))?;
     line(out, &job::SWITCH_COST, quote(switch))?;
     line(out, &job::LOCK_COST, quote(lock))

@@ -191,10 +191,11 @@ fn fibers() -> impl Strategy<Value = Kind> {
         let [create, switch, lock] = <[u64; 3]>::from(costs).map(Span::from_nanos);
         Costs { create, switch, lock }
     });
-    (vec(group(), 1..4), 1..9_u32, rules, 1..99_u32, costs).prop_map(|(mut groups, workers, rules, locks, costs)| {
+    let counts = (1..9_u32, 1..99_u32, any::<bool>());
+    (vec(group(), 1..4), counts, rules, costs).prop_map(|(mut groups, (workers, locks, preemptible), rules, costs)| {
         groups.iter_mut().enumerate().for_each(|(number, group)| group.name = format!("group{number}"));
         let locks = if groups.iter().any(|group| group.critical.is_some()) { locks } else { 1 };
-        Kind::Fibers(Fibers { groups, workers, rules, locks, costs })
+        Kind::Fibers(Fibers { groups, workers, rules, locks, preemptible, costs })
     })
 }
 

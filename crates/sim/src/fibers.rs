@@ -8,6 +8,9 @@
 //!   stops and at *points*: when one makes another, wants a lock, or has computed up to a checkpoint. There it sees whether it is time for a boost and whose sleep is over,
 //!   and a fiber goes behind the others if its running time is used up and one of the same level waits, or one of a higher level does anyway. (The real one does not look at the clock at
 //!   each of them, but often enough beside a running time.)
+//! * **Preemption.** A fiber of a job that is `preemptible` comes to a point also when its running time is over and when a sleep is, wherever it is. That is for nothing. (The real
+//!   one is interrupted by a timer, up to half a running time earlier or later, which takes the kernel some microseconds; and who has a lock then goes on for
+//!   a running time more, once.)
 //! * **Locks** are given back to nobody: the first of the highest level that waits is woken, and may find that another fiber was faster, but only once.
 //!   Whoever has a lock is lent the level of the first that waits for it.
 //! * **Costs** are charged when a fiber is made, goes on after others, or takes a lock; all else is for nothing.
@@ -97,6 +100,7 @@ struct Fiber {
 pub(crate) struct Fibers {
     programs: Vec<Program>,
     costs: Costs,
+    preemptible: bool,
     seed: u64,
     step: Span,
     fibers: Vec<Fiber>,
@@ -129,6 +133,7 @@ impl Fibers {
         let mut fibers = Fibers {
             programs: job.groups.iter().map(program).collect(),
             costs: Costs { create: floor(create), switch: floor(switch), lock: floor(lock) },
+            preemptible: job.preemptible,
             seed,
             step,
             fibers: Vec::with_capacity(job.fibers() as usize + 1),
@@ -244,7 +249,11 @@ impl Fibers {
             }
             Next::Compute { left, locked } => {
                 let program = &self.programs[self.fibers[me].group as usize];
-                let piece = program.checkpoint.map_or(left, |every| every.min(left));
+                let mut piece = program.checkpoint.map_or(left, |every| every.min(left));
+                if self.preemptible {
+                    let tick = self.workers[worker].until_tick(now, fiber).floor_to(self.step).max(self.step);
+                    piece = piece.min(tick);
+                }
                 self.fibers[me].next = Next::Computed { left: left - piece, locked };
                 return Some(Deed::Compute(piece));
             }

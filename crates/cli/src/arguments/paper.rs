@@ -65,6 +65,9 @@ pub(crate) struct Threads {
     /// 10000,100000]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_THREADS)))]
     pub(crate) fibers: Vec<u32>,
+    /// Fibers are preemptible: they may be interrupted anywhere when their running time is over
+    #[arg(long)]
+    pub(crate) preemptive: bool,
 }
 
 /// What holds for papers that are measured.
@@ -119,6 +122,15 @@ impl Paper {
     /// What takes the place of what the paper has.
     pub(crate) fn changes(&self) -> Changes {
         Changes { scheduler: super::scheduler_named(self.scheduler.as_deref()), waiting: self.waiting }
+    }
+}
+
+impl Threads {
+    /// The first option that was given, which other papers do not know.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        [("--fibers", !self.fibers.is_empty()), ("--preemptive", self.preemptive)]
+            .into_iter()
+            .find_map(|(name, is_given)| is_given.then_some(name))
     }
 }
 

@@ -76,7 +76,13 @@ fn simulate(
     signals: &Signals,
 ) -> Result<(), Stop> {
     let worlds = TwoWorlds::new(None, arguments.workers);
-    let simulated = simulated::simulate(experiment, &report.settings.threads, &worlds, signals.cancel());
+    let simulated = simulated::simulate(
+        experiment,
+        &report.settings.threads,
+        report.settings.preemptible,
+        &worlds,
+        signals.cancel(),
+    );
     let (rows, scenarios) = simulated.map_err(|why| match why {
         Failure::Cancelled => Stop::Interrupted(signals.number()),
         why => crate::run::refused(why),
@@ -96,6 +102,7 @@ fn settings(experiment: &Experiment, arguments: &Paper) -> Result<Settings, Stop
         rowlock_version: env!("CARGO_PKG_VERSION").to_owned(),
         machine: host::Machine::here().map_err(|why| Stop::Failed(why.into()))?,
         threads: if threads.is_empty() { experiment.threads() } else { threads },
+        preemptible: arguments.threads.preemptive,
         repeat: arguments.repeat.unwrap_or(experiment.repeat),
         seed: arguments.seed.unwrap_or(1),
         rounds_per_us: has_work.then(work::rounds_per_us),
@@ -110,8 +117,9 @@ fn cells(experiment: &Experiment, settings: &Settings) -> (Vec<Cell>, Vec<String
         let numbers = if program == Program::Study { settings.threads.as_slice() } else { &[0] };
         for &threads in numbers {
             let fits = |arm: &Arm| !arm.is_of_the_kernel() || threads <= limit;
-            cells.extend(experiment.arms().into_iter().filter(fits).map(|arm| Cell { program, threads, arm }));
-            if experiment.arms().iter().any(|arm| !fits(arm)) {
+            let arms = experiment.arms(settings.preemptible);
+            cells.extend(arms.iter().copied().filter(fits).map(|arm| Cell { program, threads, arm }));
+            if arms.iter().any(|arm| !fits(arm)) {
                 notes.push(format!(
                     "pthreads with {threads} threads are left out: this machine has room for {limit} beside what else is running (the kernel's limits of processes, \
                      process numbers and memory maps, two of which each thread's stack takes)"

@@ -18,6 +18,7 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("fibers_run_under_every_kind_of_queue", every_kind_of_queue),
     ("fibers_that_keep_running_are_counted_once", keeps_running),
     ("fibers_run_on_several_workers", several_workers),
+    ("a_preemptible_fiber_that_comes_to_no_point_lets_others_run", preemptible),
 ];
 
 fn micros(mean: u64) -> Distribution {
@@ -38,7 +39,7 @@ fn group(name: &str, fibers: u32, bursts: u32, compute: Distribution) -> Group {
 }
 
 fn fibers(groups: Vec<Group>) -> Fibers {
-    Fibers { groups, workers: 1, rules: Rules::default(), locks: 2, costs: Costs::default() }
+    Fibers { groups, workers: 1, rules: Rules::default(), locks: 2, preemptible: false, costs: Costs::default() }
 }
 
 /// Some that answer and sleep, and some that compute, with locks that are given up in the middle.
@@ -113,4 +114,18 @@ fn several_workers() {
     let jobs = vec![Job::new("fibers", 2, Kind::Fibers(Fibers { workers: 2, ..mixed() }))];
     let outcome = host().run(&setting(jobs), 1, &AtomicBool::new(false)).unwrap().outcome;
     assert!(outcome.jobs.iter().all(|job| job.rounds == Some(46)), "{outcome:?}");
+}
+
+fn preemptible() {
+    let exactly = |micros| Distribution::exactly(Span::from_micros(micros));
+    let groups = vec![group("long", 1, 1, exactly(100_000)), group("short", 1, 1, exactly(5))];
+    let worst = |preemptible| {
+        let of = run(Fibers { preemptible, ..fibers(groups.clone()) }).fibers.unwrap();
+        [0, 1].map(|number: usize| of.groups[number].response_worst_ns)
+    };
+    let [long, short] = worst(true);
+    assert!(short < long, "{short:?} {long:?}");
+    // Where it is not it has to wait for the other one's end.
+    let [long, short] = worst(false);
+    assert!(short > long, "{short:?} {long:?}");
 }

@@ -14,6 +14,8 @@ pub enum System {
     PthreadsOnOneCpu,
     /// Rowlock's, on one kernel thread.
     Fibers,
+    /// The same, preemptible.
+    PreemptibleFibers,
 }
 
 /// Levels and running time of a feedback queue.
@@ -87,12 +89,14 @@ impl Arm {
             (System::PthreadsOnOneCpu, _) => "pthreads, one CPU".to_owned(),
             (System::Fibers, None) => "fibers".to_owned(),
             (System::Fibers, Some(configuration)) => format!("fibers {}", configuration.name()),
+            (System::PreemptibleFibers, None) => "preemptible".to_owned(),
+            (System::PreemptibleFibers, Some(configuration)) => format!("preemptible {}", configuration.name()),
         }
     }
 
     /// Whether the kernel schedules each of its threads.
     pub fn is_of_the_kernel(&self) -> bool {
-        self.system != System::Fibers
+        matches!(self.system, System::Pthreads | System::PthreadsOnOneCpu)
     }
 
     /// Whether all is to be on one CPU.

@@ -79,8 +79,9 @@ struct Times(Vec<(u32, Vec<Vec<f64>>)>);
 
 impl Times {
     fn new(runs: &[Observation], threads: &[u32], at: Temperature) -> Times {
-        let arms =
-            CONFIGURATIONS.map(|configuration| Arm { system: System::Fibers, configuration: Some(configuration) });
+        // All are of the same one.
+        let system = runs.first().map_or(System::Fibers, |run| run.cell.arm.system);
+        let arms = CONFIGURATIONS.map(|configuration| Arm { system, configuration: Some(configuration) });
         let of = |&threads: &u32| {
             let mut rounds = by_round(runs, &arms, threads, at);
             rounds.iter_mut().flatten().for_each(|time| *time = time.ln());

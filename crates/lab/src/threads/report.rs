@@ -21,6 +21,8 @@ pub struct Settings {
     pub machine: host::Machine,
     /// How many threads the study's program had, in turn.
     pub threads: Vec<u32>,
+    /// Whether fibers were preemptible.
+    pub preemptible: bool,
     /// How often each was run.
     pub repeat: u32,
     /// The seed of the order of the runs.
@@ -67,7 +69,7 @@ impl Report {
         complete: bool,
         notes: Vec<String>,
     ) -> Report {
-        let (arms, threads) = (experiment.arms(), &settings.threads);
+        let (arms, threads) = (experiment.arms(settings.preemptible), &settings.threads);
         let study = experiment.programs().contains(&Program::Study);
         let systems = experiment.subject == super::Subject::Systems;
         Report {

@@ -15,8 +15,9 @@ pub fn serve(order: &Order) -> Result<Answer, String> {
     let started = Instant::now();
     match order.arm.system {
         System::Pthreads | System::PthreadsOnOneCpu => measure::<Pthreads>(order, started),
-        System::Fibers => {
-            let mut config = fiber::Config::default();
+        System::Fibers | System::PreemptibleFibers => {
+            let preemptible = order.arm.system == System::PreemptibleFibers;
+            let mut config = fiber::Config { preemptible, ..fiber::Config::default() };
             if let Some(configuration) = order.arm.configuration {
                 config.rules = configuration.rules();
             }
@@ -59,7 +60,10 @@ mod tests {
     #[test]
     fn every_program_does_what_it_should_with_threads_of_every_kind() {
         for program in [Program::Study, Program::Yields, Program::Locks, Program::Mixed] {
-            for (system, configuration) in [(System::Pthreads, None), (System::Fibers, Some(Configuration::DEFAULT))] {
+            let default = Some(Configuration::DEFAULT);
+            for (system, configuration) in
+                [(System::Pthreads, None), (System::Fibers, default), (System::PreemptibleFibers, default)]
+            {
                 let order =
                     Order { program, arm: Arm { system, configuration }, threads: 40, warm: 1, rounds_per_us: 1.0 };
                 let answer = serve(&order).unwrap();

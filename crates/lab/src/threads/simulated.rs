@@ -6,7 +6,7 @@ use scenario::result::{GroupOutcome, Outcome, World};
 use serde::Serialize;
 
 use super::Experiment;
-use super::arms::{Arm, Configuration, System};
+use super::arms::{Arm, Configuration};
 use super::order::{Program, Responses};
 use crate::world::{Failure, Worlds};
 
@@ -37,28 +37,30 @@ pub struct Simulated {
     pub responses: Option<Responses>,
 }
 
-/// Every program of an experiment under each of its configurations.
+/// Every program of an experiment under each of its configurations, of preemptible fibers if so.
 ///
 /// # Errors
 /// [`Failure`]: a simulation failed, or all was cancelled.
 pub fn simulate(
     experiment: &Experiment,
     threads: &[u32],
+    preemptible: bool,
     worlds: &impl Worlds,
     cancel: &AtomicBool,
 ) -> Result<(Vec<Simulated>, Vec<Written>), Failure> {
-    let configurations: Vec<Configuration> = experiment.arms().iter().filter_map(|arm| arm.configuration).collect();
+    let arms = experiment.arms(preemptible).into_iter().filter(|arm| !arm.is_of_the_kernel());
+    let (arms, configurations): (Vec<Arm>, Vec<Configuration>) =
+        arms.filter_map(|arm| Some((arm, arm.configuration?))).unzip();
     let (mut rows, mut written) = (Vec::new(), Vec::new());
     for &program in experiment.programs() {
         let numbers = if program == Program::Study { threads } else { &[0] };
-        let of_it = scenario(program, numbers, &configurations);
+        let of_it = scenario(program, numbers, &configurations, preemptible);
         // That it cannot be read would be a defect of rowlock.
         let read = scenario::read(&of_it.file, of_it.text.as_bytes());
-        let arms = read.map_err(|why| Failure::Failed(why.to_string().into()))?.arms;
-        let cells = numbers.iter().flat_map(|threads| configurations.iter().map(move |of| (*threads, *of)));
-        for (arm, (threads, configuration)) in arms.iter().zip(cells) {
-            let outcome = worlds.run(World::Sim, &arm.setting, 1, cancel)?.outcome;
-            let arm = Arm { system: System::Fibers, configuration: Some(configuration) };
+        let settings = read.map_err(|why| Failure::Failed(why.to_string().into()))?.arms;
+        let cells = numbers.iter().flat_map(|threads| arms.iter().map(move |arm| (*threads, *arm)));
+        for (of, (threads, arm)) in settings.iter().zip(cells) {
+            let outcome = worlds.run(World::Sim, &of.setting, 1, cancel)?.outcome;
             rows.extend(row(program, threads, arm, &outcome));
         }
         written.push(of_it);
@@ -67,7 +69,7 @@ pub fn simulate(
 }
 
 /// The scenario of a program, with a sweep over the numbers of threads, where it has one, and over the configurations.
-fn scenario(program: Program, threads: &[u32], configurations: &[Configuration]) -> Written {
+fn scenario(program: Program, threads: &[u32], configurations: &[Configuration], preemptible: bool) -> Written {
     let template = match program {
         Program::Study => include_str!("../../papers/threads/study.toml"),
         Program::Yields => include_str!("../../papers/threads/yields.toml"),
@@ -82,6 +84,9 @@ fn scenario(program: Program, threads: &[u32], configurations: &[Configuration])
     let pairs: Vec<String> =
         configurations.iter().map(|of| format!("[{}, \"{} us\"]", of.levels, of.running_time_us)).collect();
     let both = format!("\"job.{name}.levels, job.{name}.running_time\" = [{}]\n", pairs.join(", "));
+    let kind = "kind = \"fibers\"\n";
+    let job = if preemptible { format!("{kind}preemptible = true\n") } else { kind.to_owned() };
+    let template = template.replace(kind, &job);
     Written { file: format!("{name}.toml"), text: format!("{template}\n[experiment.sweep]\n{fibers}{both}") }
 }
 
@@ -123,8 +128,8 @@ mod tests {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         for experiment in EXPERIMENTS {
             let threads = if experiment.threads().is_empty() { vec![] } else { vec![50, 100] };
-            let (rows, written) = simulate(&experiment, &threads, &worlds, &AtomicBool::new(false)).unwrap();
-            let configurations = experiment.arms().iter().filter(|arm| arm.configuration.is_some()).count();
+            let (rows, written) = simulate(&experiment, &threads, false, &worlds, &AtomicBool::new(false)).unwrap();
+            let configurations = experiment.arms(false).iter().filter(|arm| arm.configuration.is_some()).count();
             let cells = if threads.is_empty() { experiment.programs().len() } else { threads.len() };
             assert_eq!((rows.len(), written.len()), (configurations * cells, experiment.programs().len()));
             assert!(
@@ -138,7 +143,7 @@ mod tests {
     fn the_simulator_says_that_levels_are_nothing_to_the_studys_program_and_something_to_others() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         let rows = |name: &str, threads: &[u32]| {
-            simulate(Experiment::named(name).unwrap(), threads, &worlds, &AtomicBool::new(false)).unwrap().0
+            simulate(Experiment::named(name).unwrap(), threads, false, &worlds, &AtomicBool::new(false)).unwrap().0
         };
         let study = rows("threads/configs", &[1000, 2000]);
         let (few, many) = study.split_at(CONFIGURATIONS.len());
@@ -152,5 +157,20 @@ mod tests {
             rows("threads/workloads", &[]).into_iter().filter(|row| row.program == Program::Mixed).collect();
         assert!(mixed.iter().all(|row| row.demotions > Some(0)), "{mixed:?}");
         assert!(mixed.iter().any(|row| row.responses != mixed[0].responses), "{mixed:?}");
+    }
+
+    #[test]
+    fn preemptible_fibers_are_simulated_as_such_and_answer_sooner_beside_others_that_compute() {
+        let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
+        let p50 = |preemptible| {
+            let experiment = Experiment::named("threads/workloads").unwrap();
+            let (rows, written) = simulate(experiment, &[], preemptible, &worlds, &AtomicBool::new(false)).unwrap();
+            assert!(written.iter().all(|of| of.text.contains("preemptible = true") == preemptible));
+            assert!(rows.iter().all(|row| row.arm.starts_with(if preemptible { "preemptible " } else { "fibers " })));
+            let mixed = rows.into_iter().filter(|row| row.program == Program::Mixed);
+            // Half of them are interrupted by nothing: a fiber that computes gives way to them at once, and not at its next checkpoint.
+            mixed.map(|row| row.responses.unwrap().p50).sum::<f64>()
+        };
+        assert!(p50(true) < p50(false));
     }
 }

@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn factors_are_of_pairs_of_one_round_and_medians_of_all_runs() {
-        let arms = Experiment::named("threads/table2").unwrap().arms();
+        let arms = Experiment::named("threads/table2").unwrap().arms(false);
         let [posix, _, fibers] = arms[..] else { panic!("{arms:?}") };
         let times = [(0, 400.0, 4.0), (1, 900.0, 3.0)];
         let mut runs: Vec<Observation> = Vec::new();

@@ -58,14 +58,15 @@ pub fn list() -> String {
 
 /// What was run, on what, in words.
 pub(crate) fn method(report: &Report) -> String {
-    let Settings { machine, repeat, .. } = &report.settings;
+    let Settings { machine, repeat, preemptible, .. } = &report.settings;
     format!(
         "{}, {} CPU{}, Linux {}. Each run is a process of its own, {repeat} of each in interleaved rounds. Kernel threads have stacks of 8 MiB and the standard \
-         library's locks; fibers have one kernel thread, and what is on one CPU stays on it.",
+         library's locks; fibers have one kernel thread{}, and what is on one CPU stays on it.",
         machine.cpu_model,
         machine.cpus,
         if machine.cpus == 1 { "" } else { "s" },
         machine.kernel,
+        if *preemptible { " and may be interrupted anywhere when their running time is over" } else { "" },
     )
 }
 

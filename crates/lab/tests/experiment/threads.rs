@@ -18,7 +18,7 @@ fn report(name: &str, threads: &[u32], rounds: u32) -> Report {
     for round in 0..rounds {
         for &program in experiment.programs() {
             let numbers = if program == Program::Study { threads } else { &[0] };
-            for (number, &arm) in (0_u32..).zip(&experiment.arms()) {
+            for (number, &arm) in (0_u32..).zip(&experiment.arms(false)) {
                 for &threads in numbers {
                     let cold_us = f64::from((threads + 1) * (number + 3) + round * (number + 2) % 5);
                     let responses = Responses { p50: 1.5, p95: cold_us, p99: cold_us * 2.0, worst: cold_us * 40.0 };
@@ -44,6 +44,7 @@ fn report(name: &str, threads: &[u32], rounds: u32) -> Report {
         rowlock_version: "1".to_owned(),
         machine,
         threads: threads.to_vec(),
+        preemptible: false,
         repeat: rounds,
         seed: 1,
         rounds_per_us: Some(900.0),
@@ -59,7 +60,7 @@ fn simulated(experiment: &Experiment, threads: &[u32]) -> Vec<Simulated> {
     for &program in experiment.programs() {
         let numbers = if program == Program::Study { threads } else { &[0] };
         for &threads in numbers {
-            for arm in experiment.arms().iter().filter(|arm| !arm.is_of_the_kernel()) {
+            for arm in experiment.arms(false).iter().filter(|arm| !arm.is_of_the_kernel()) {
                 let responses = Responses { p50: 1.0, p95: 2.0, p99: 3.0, worst: 4000.0 };
                 rows.push(Simulated {
                     program,

@@ -181,6 +181,14 @@ pub const LOCKS: Key = key(
     "2",
     "how many locks there are: the fiber of number i in the job takes the one of number i modulo this",
 );
+/// `preemptible`
+pub const PREEMPTIBLE: Key = key(
+    "preemptible",
+    Value::Flag,
+    Default::Is("false"),
+    "true",
+    "whether a fiber whose running time is over lets others run wherever it is, and not only at a point",
+);
 /// `create_cost`
 pub const CREATE_COST: Key = key(
     "create_cost",
@@ -219,7 +227,8 @@ pub const COMMAND: &[Key] = &[ARGV, SPREAD, CPU_TIME];
 /// What `pipeline` reads besides.
 pub const PIPELINE: &[Key] = &[STAGES, BUFFERS, PASSES, STRUCTURE, THREAD, PRIORITY, QUEUEING];
 /// What `fibers` reads besides.
-pub const FIBERS: &[Key] = &[GROUPS, WORKERS, LEVELS, RUNNING_TIME, BOOST, LOCKS, CREATE_COST, SWITCH_COST, LOCK_COST];
+pub const FIBERS: &[Key] =
+    &[GROUPS, WORKERS, LEVELS, RUNNING_TIME, BOOST, LOCKS, PREEMPTIBLE, CREATE_COST, SWITCH_COST, LOCK_COST];
 /// The keys of each kind, besides the common ones.
 pub const OF_KINDS: [(&str, &[Key]); 6] = [
     (Kind::NAMES[0], BARRIER),

@@ -23,6 +23,7 @@ pub(super) fn fibers(table: &Table<'_, '_>, report: &mut Report) -> Option<Fiber
         boost: table.read(&job::BOOST, report, value::period).unwrap_or(defaults.boost),
     };
     let locks = table.read(&job::LOCKS, report, value::count).unwrap_or(1);
+    let preemptible = table.read(&job::PREEMPTIBLE, report, value::flag).unwrap_or(false);
     let mut cost = |key, default: Span| table.read(key, report, value::span).unwrap_or(default);
     let usual = Costs::default();
     let costs = Costs {
@@ -30,7 +31,7 @@ pub(super) fn fibers(table: &Table<'_, '_>, report: &mut Report) -> Option<Fiber
         switch: cost(&job::SWITCH_COST, usual.switch),
         lock: cost(&job::LOCK_COST, usual.lock),
     };
-    let fibers = Fibers { groups: groups?, workers, rules, locks, costs };
+    let fibers = Fibers { groups: groups?, workers, rules, locks, preemptible, costs };
     let place = node.map_or(table.header.clone(), toml::Spanned::span);
     if fibers.fibers() > keys::MOST_THREADS {
         let message = format!("{} has more than {} fibers", table.what, keys::MOST_THREADS);

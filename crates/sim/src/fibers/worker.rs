@@ -75,6 +75,14 @@ impl Worker {
         self.sleepers.first().map(|(until, ..)| *until)
     }
 
+    /// How long it is until a fiber that runs and is preemptible is interrupted: its running time is over then, or somebody's sleep.
+    pub(super) fn until_tick(&self, now: Instant, fiber: u32) -> Span {
+        let left = self.ready.left(ThreadId(fiber));
+        let running_time = self.since.unwrap_or(now) + left;
+        let next = self.until().map_or(running_time, |sleep| sleep.min(running_time));
+        if next > now { next.since(now) } else { Span::ZERO }
+    }
+
     /// Looks at the clock, and charges the fiber that runs for the time since it last did.
     pub(super) fn charge(&mut self, now: Instant, fiber: u32) -> Charged {
         let fiber = ThreadId(fiber);

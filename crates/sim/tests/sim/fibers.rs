@@ -38,7 +38,7 @@ fn group(name: &str, fibers: u32, compute: u64) -> Group {
 fn fibers(groups: Vec<Group>) -> Fibers {
     let rules = Rules { levels: 10, running_time: us(10), boost: Boost::Never };
     let costs = Costs { create: Span::ZERO, switch: Span::ZERO, lock: Span::ZERO };
-    Fibers { groups, workers: 1, rules, locks: 1, costs }
+    Fibers { groups, workers: 1, rules, locks: 1, preemptible: false, costs }
 }
 
 fn job(fibers: Fibers) -> Job {
@@ -79,6 +79,27 @@ fn a_fiber_that_has_used_up_its_running_time_is_passed_at_its_next_checkpoint() 
     assert_eq!((job.completion_ns, worst(&of)), (Some(us(35)), vec![35, 17]));
     // At 12, and at the lowest level at 29.
     assert_eq!(of.demotions, Some(2));
+}
+
+#[test]
+fn a_preemptible_fiber_without_checkpoints_lets_others_run_when_its_running_time_is_over() {
+    let with = |preemptible| {
+        let of = fibers(vec![group("long", 1, 30), group("short", 1, 5)]);
+        let (job, of) = outcome(&free(1), Fibers { preemptible, ..of });
+        (job.completion_ns, worst(&of), of.demotions)
+    };
+    assert_eq!(with(false), (Some(us(35)), vec![30, 35], Some(0)));
+    // It goes down at 10, when the other one has its turn up to 15, and at 25.
+    assert_eq!(with(true), (Some(us(35)), vec![35, 15], Some(2)));
+}
+
+#[test]
+fn a_preemptible_fiber_gives_way_to_who_has_slept_and_is_of_a_higher_level() {
+    let sleeper = Group { bursts: 2, think: Some(exactly(50)), ..group("sleeper", 1, 5) };
+    let of = fibers(vec![sleeper, group("long", 1, 100)]);
+    let (job, of) = outcome(&free(1), Fibers { preemptible: true, ..of });
+    // From 5 on only the long one is there; it is interrupted at 55 for the other's 5 us.
+    assert_eq!((job.completion_ns, worst(&of)), (Some(us(110)), vec![5, 110]));
 }
 
 #[test]
@@ -503,8 +524,9 @@ fn any_fibers() -> impl Strategy<Value = Fibers> {
     });
     let cost = || (0..500_u64).prop_map(Span::from_nanos);
     let costs = (cost(), cost(), cost()).prop_map(|(create, switch, lock)| Costs { create, switch, lock });
-    (proptest::collection::vec(any_group(), 1..4), rules, 1..4_u32, costs)
-        .prop_map(|(groups, rules, locks, costs)| Fibers { groups, workers: 1, rules, locks, costs })
+    (proptest::collection::vec(any_group(), 1..4), rules, 1..4_u32, costs).prop_map(|(groups, rules, locks, costs)| {
+        Fibers { groups, workers: 1, rules, locks, preemptible: false, costs }
+    })
 }
 
 proptest! {
@@ -517,10 +539,16 @@ proptest! {
     }
 
     #[test]
-    fn all_bursts_are_computed_whoever_runs_them(of in any_fibers(), workers in 1..4_u32, cpus in 1..4_u32, seed in 0..1_000_u64) {
+    fn all_bursts_are_computed_whoever_runs_them(
+        of in any_fibers(),
+        preemptible in any::<bool>(),
+        workers in 1..4_u32,
+        cpus in 1..4_u32,
+        seed in 0..1_000_u64,
+    ) {
         for scheduler in crate::timeline::time_sharing() {
             let machine = Machine { scheduler, ..Machine::with_cpus(cpus) };
-            let of = Fibers { workers, ..of.clone() };
+            let of = Fibers { workers, preemptible, ..of.clone() };
             let steps = written_out(&of, seed);
             let work = steps.iter().flatten().map(|step| if let Step::Work(span) = step { *span } else { 0 }).sum();
             let bursts = of.bursts();
