@@ -55,12 +55,16 @@ impl Worker {
             }
         };
         self.is_next(next, false);
+        let guest = me.guest();
+        if let Some(guest) = guest {
+            guest.is_favoured.set(false);
+        }
         // SAFETY: as with a change; and the block is the other's.
         let switch = || unsafe {
             self.shadow(next).enter();
             self.switch_block(me.context.as_ptr(), to, self.block_of(next));
         };
-        if me.guest().is_none() && std::thread::panicking() { self.unwinding.stop(switch) } else { switch() }
+        if guest.is_none() && std::thread::panicking() { self.unwinding.stop(switch) } else { switch() }
     }
 
     /// # Safety

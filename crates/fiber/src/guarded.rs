@@ -5,6 +5,7 @@
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError};
 use std::time::Instant;
@@ -239,6 +240,27 @@ impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
     pub(crate) fn guarded(&self) -> &'a Guarded<L, T> {
         self.guarded
     }
+
+    /// Gives it back, where the fiber is inside already.
+    #[inline(always)]
+    pub(crate) fn give_back(self, here: Here) -> &'a Guarded<L, T> {
+        let this = ManuallyDrop::new(self);
+        this.unlock(here);
+        this.guarded
+    }
+
+    /// Whoever calls it forgets the guard.
+    #[inline(always)]
+    fn unlock(&self, here: Here) {
+        if here.is_panicking() && !self.panicking {
+            self.guarded.lock.poison();
+        }
+        // SAFETY: the guard was made by a lock that succeeded, on the kernel thread that it never left, and is given back once.
+        unsafe { self.guarded.lock.unlock(here) };
+        if here.is_guest() {
+            here.locks(-1);
+        }
+    }
 }
 
 impl<L: Exclude, T: ?Sized> Deref for Exclusive<'_, L, T> {
@@ -263,14 +285,8 @@ impl<L: Exclude, T: ?Sized> Drop for Exclusive<'_, L, T> {
     #[inline(always)]
     fn drop(&mut self) {
         Here::visit(|here| {
-            let Some(here) = here else { return };
-            if here.is_panicking() && !self.panicking {
-                self.guarded.lock.poison();
-            }
-            // SAFETY: the guard was made by a lock that succeeded, on the kernel thread that it never left, and is dropped once.
-            unsafe { self.guarded.lock.unlock(here) };
-            if here.is_guest() {
-                here.locks(-1);
+            if let Some(here) = here {
+                self.unlock(here);
             }
         });
     }

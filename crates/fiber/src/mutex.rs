@@ -167,8 +167,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// Gives the mutex back for as long as `meanwhile` takes, and then waits for it again.
     #[inline]
     pub(crate) fn unlocked<R>(self, here: Here, meanwhile: impl FnOnce() -> R) -> (MutexGuard<'a, T>, R) {
-        let guarded = self.0.guarded();
-        drop(self);
+        let guarded = self.0.give_back(here);
         let result = meanwhile();
         (MutexGuard(guarded.exclusive(here)), result)
     }

@@ -12,7 +12,8 @@
 //! stands still and then looks at its mail, and who sends looks at that afterwards, so one of both sees the other.
 //!
 //! A guest's turn so ends with a tick: after at least half of its running time, and at most one and a half. One that has locked something has its turn a second time before it
-//! gives way, once, and gives way when it has unlocked.
+//! gives way, to those of its level and to those of a higher one alike, and gives way when it has unlocked. So who waits for such a one waits for one running time more, and for
+//! another one if that one has given way and locks something when its turn ends again: not for as long as a lock is kept, or a guard that was forgotten counts as one.
 //!
 //! # What a handler may do
 //! It interrupts anything, so it touches nothing that the compiler or the C library has for the thread: no thread-locals, no memory, no lock, no panic. It finds its
@@ -183,14 +184,15 @@ impl Worker {
             guest.block() == block && me.stack.get().is_some_and(|stack| stack.has(interrupted.stack_pointer()))
         });
         let Some(guest) = guest else {
-            if interrupted.waits_for_futex() && self.lends(interrupted) {
+            let waits = interrupted.waits_for_futex();
+            if waits && self.lends(interrupted) {
                 return;
             }
             // Who is about to run, if it is a guest, counts on what it was told of the timer.
             let runs = me.guest().is_none();
             if preemption.asleep.get() || runs && preemption.interrupted(|queue| queue.is_empty()) {
                 self.ticks_no_more();
-            } else if runs && preemption.ticking.get() == Ticking::On {
+            } else if runs && !waits && preemption.ticking.get() == Ticking::On {
                 self.ticks_slowly();
             }
             return;
@@ -230,18 +232,20 @@ impl Worker {
         // The tick may have been set for the very time of one of these, and the processor's clock is not quite as exact.
         self.expire();
         let over = self.charge(me) == Turn::IsOver || self.level(me) != before;
-        let over = over || u64::from(me.spent.get()) * 2 >= u64::from(me.allowance.get());
+        let was_favoured = me.guest().is_some_and(|guest| guest.is_favoured.replace(false));
+        let over = over || was_favoured || u64::from(me.spent.get()) * 2 >= u64::from(me.allowance.get());
         let level = self.level(me);
         let gives_way = self.highest().is_some_and(|highest| over && highest <= level || highest < level);
         if !gives_way {
             return me;
         }
-        if let Some(guest) = me.guest() {
-            if guest.locks.get() > 0 && !guest.is_favoured.replace(true) {
-                self.preemption.count(|counts| counts.favoured += 1);
-                return me;
-            }
-            guest.is_favoured.set(false);
+        if let Some(guest) = me.guest()
+            && guest.locks.get() > 0
+            && !was_favoured
+        {
+            guest.is_favoured.set(true);
+            self.preemption.count(|counts| counts.favoured += 1);
+            return me;
         }
         self.turn_is_over(Some(me));
         me.state.set(State::Ready);
@@ -322,13 +326,16 @@ impl Worker {
 pub(crate) unsafe extern "C" fn deputy() -> ! {
     let here = Here::expect();
     let me = here.current();
+    // Before anything else is done, for which the library may have to wait for what this one has.
+    if let Some(guest) = me.guest() {
+        guest.was_interrupted.set(true);
+    }
+    here.preemption.interrupted(|queue| queue.push(me));
     let next = here.chooses_after_tick(me);
-    if next != me {
+    if next == me {
+        here.loses(me);
+    } else {
         here.preemption.count(|counts| counts.taken += 1);
-        if let Some(guest) = me.guest() {
-            guest.was_interrupted.set(true);
-        }
-        here.preemption.interrupted(|queue| queue.push(me));
     }
     here.goes_to(next)
 }

@@ -28,11 +28,10 @@ impl Worker {
     /// A fiber that was interrupted goes on elsewhere, or, where there is no kernel thread for it, never.
     #[cold]
     fn exile(&self, fiber: Fiber) {
-        self.loses(fiber);
         fiber.state.set(State::Running);
         // Nobody may ask any more where it is.
         fiber.home.set(None);
-        let _ = exile::send(fiber);
+        exile::send(fiber, || self.loses(fiber));
     }
 
     /// Gives a fiber that has not started a stack.

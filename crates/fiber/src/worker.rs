@@ -349,10 +349,15 @@ impl Worker {
         self.ready(|ready| ready.give_back(ThreadId(fiber.number.get())));
     }
 
-    /// Another fiber has been made ready that may be of a higher level than the one that runs, which is to give up its CPU soon if it is.
+    /// Another fiber has been made ready that may be of a higher level than the one that runs, which is to give up its CPU soon if it is: at its
+    /// next point, or, if it can be interrupted anywhere, as soon as it goes outside.
     pub(crate) fn is_outranked_by(&self, other: Fiber) {
-        if self.level(other) < self.level(self.current()) {
+        let me = self.current();
+        if self.level(other) < self.level(me) {
             self.meter.soon();
+            if let Some(guest) = me.guest() {
+                guest.misses();
+            }
         }
     }
 

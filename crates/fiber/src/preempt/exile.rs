@@ -8,7 +8,9 @@
 
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::mpsc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread::{Builder, park};
 
 use sys::scheduling::{Policy, Thread, set_policy};
@@ -40,25 +42,27 @@ struct Sent(Fiber);
 // SAFETY: whoever gets it is the only one to touch it from then on.
 unsafe impl Send for Sent {}
 
-/// Sends a guest away that was interrupted. False where there is no kernel thread for it.
-pub(crate) fn send(fiber: Fiber) -> bool {
-    let Some(guest) = fiber.guest() else { return false };
+/// Sends a guest away that was interrupted, if there is a kernel thread for it. Its worker lets go of it no sooner than it is asked to: what makes a kernel thread
+/// may have to wait for what this one has.
+pub(crate) fn send(fiber: Fiber, lets_go: impl FnOnce()) {
+    let Some(guest) = fiber.guest() else { return lets_go() };
     let thread_pointer = match guest.block() {
         Block::Pointer(thread_pointer) => thread_pointer,
         Block::Thread(thread) => {
+            lets_go();
             guest.goes_into_exile(Exile::AtHome);
             // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it.
             unsafe { thread.goes_away(fiber.context.get()) };
-            return true;
+            return;
         }
     };
     let sent = Sent(fiber);
-    // The guest must not run before it is known that it does there.
-    let (go, gone) = mpsc::channel::<()>();
+    let go = Arc::new(AtomicBool::new(false));
+    let gone = Arc::clone(&go);
     let run = move || {
         let Sent(fiber) = { sent };
-        if gone.recv().is_err() {
-            return;
+        while !gone.load(Acquire) {
+            park();
         }
         // Where that is refused it has its share like any other thread.
         let _ = set_policy(Thread::current(), Policy::Idle);
@@ -68,9 +72,11 @@ pub(crate) fn send(fiber: Fiber) -> bool {
         // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it, and it never goes back.
         unsafe { arch::switch_block(host.left.as_ptr(), fiber.context.get(), thread_pointer) };
     };
-    match Builder::new().name("rowlock-exile".into()).spawn(run) {
-        Ok(_) => go.send(()).is_ok(),
-        Err(_) => false,
+    let thread = Builder::new().name("rowlock-exile".into()).spawn(run);
+    lets_go();
+    if let Ok(thread) = thread {
+        go.store(true, Release);
+        thread.thread().unpark();
     }
 }
 

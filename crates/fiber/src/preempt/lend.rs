@@ -3,7 +3,8 @@
 //! A guest may be interrupted while it has a lock of the C library's or of the standard library's: the allocator's, say. Another guest that wants it, outside of the library,
 //! waits in the kernel until a tick interrupts it in turn; so whoever has the lock comes to run, and gives it back. But there are those whom no tick takes off
 //! their CPU: fibers that are no guests, and the library itself, which takes such locks, too, when it allocates memory. If one of these waits for a futex when a tick comes, then
-//! guests that were interrupted run in its place, one after another, from tick to tick; between two it looks whether it can go on.
+//! guests that were interrupted run in its place, one after another, from tick to tick; between two it looks whether it can go on. So it waits for as many running times as there are
+//! such guests, for each that who has the lock needs to give it back, whatever the levels.
 //!
 //! To the library nothing happens meanwhile: the current fiber is who waits. So a guest that runs in its place and comes to the library stops there, and goes
 //! on when its turn comes in the ordinary way. It cannot have what the other waits for: what the library itself locks it gives back inside, where nobody is interrupted; and

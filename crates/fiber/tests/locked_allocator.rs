@@ -1,0 +1,168 @@
+//! A global allocator with a lock of the standard library's, which fibers have that are interrupted while they allocate: the library must have it all the same, wherever it
+//! allocates itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(unsafe_code, reason = "an allocator is what is tested with")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber::{Builder, Config, Runtime, Semaphore, preemptions, scope, sleep, sleep_until, spawn};
+
+struct Locked(Mutex<()>);
+
+#[global_allocator]
+static ALLOCATOR: Locked = Locked(Mutex::new(()));
+
+/// Memory of this size takes several running times to get, and the lock is kept for so long.
+const SLOW: usize = 4242;
+
+const RUNNING_TIME: Span = Span::from_micros(200);
+
+/// What has not ended by then never will.
+const FOR_EVER: Duration = Duration::from_secs(15);
+
+impl Locked {
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// SAFETY: it is the system's, one at a time.
+unsafe impl GlobalAlloc for Locked {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _guard = self.lock();
+        if layout.size() == SLOW {
+            compute(4);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        let _guard = self.lock();
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// Computes for so many running times.
+fn compute(turns: u32) {
+    let end = Instant::now() + Duration::from_nanos(RUNNING_TIME.as_nanos()) * turns;
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+/// Most of the time it has the lock, but not always.
+fn allocate() {
+    drop(black_box(Vec::<u8>::with_capacity(SLOW)));
+    compute(1);
+}
+
+/// Runs a program; ends the process if that does not come to an end.
+fn run(program: impl FnOnce()) {
+    let over = Arc::new(());
+    let runs = Arc::downgrade(&over);
+    std::thread::spawn(move || {
+        std::thread::sleep(FOR_EVER);
+        if runs.strong_count() > 0 {
+            std::process::abort();
+        }
+    });
+    let rules = Rules { levels: 4, running_time: RUNNING_TIME, boost: Boost::Every(Span::from_millis(10)) };
+    Runtime::new(Config { rules, preemptible: true, ..Config::default() }).run(program).unwrap();
+}
+
+/// Lets so many fibers do this again and again while a function runs.
+fn beside(many: usize, others: impl Fn() + Sync, then: impl FnOnce()) {
+    let over = AtomicBool::new(false);
+    scope(|scope| {
+        for _ in 0..many {
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    others();
+                }
+            });
+        }
+        then();
+        over.store(true, Relaxed);
+    });
+}
+
+#[test]
+fn memory_is_had_for_new_fibers_and_their_stacks() {
+    run(|| {
+        beside(3, allocate, || {
+            for size in 1..20 {
+                sleep(Duration::from_millis(1));
+                let function = || drop(black_box(vec![1_u8; 100]));
+                let builder = Builder::new().name("of a size of its own").stack_size(size << 16);
+                builder.spawn(function).unwrap().join().unwrap();
+            }
+        });
+        assert!(preemptions().lent > 0);
+    });
+}
+
+#[test]
+#[cfg(target_env = "gnu")]
+fn thread_control_blocks_are_had_while_others_have_a_lock_that_the_c_library_needs_for_them() {
+    /// Has the allocator's lock for long, to give back the pages of many pieces, which lie in the memory of the kernel thread that has made them.
+    fn trim() {
+        // SAFETY: it has no preconditions.
+        unsafe { libc::malloc_trim(0) };
+        compute(1);
+    }
+
+    run(|| {
+        let pieces: Vec<Vec<u8>> = (0..4_000).map(|_| Vec::with_capacity(3 << 12)).collect();
+        let kept: Vec<_> = pieces.into_iter().enumerate().filter(|(index, _)| index % 2 == 0).collect();
+        let over = Arc::new(Semaphore::new(0));
+        beside(1, trim, || {
+            for _ in 0..40 {
+                // Each keeps its stack, so the next one has none yet. Nothing else is allocated for it.
+                let over = Arc::clone(&over);
+                spawn(move || drop(over.acquire())).detach();
+                sleep(Duration::from_millis(1));
+            }
+        });
+        over.release(1);
+        drop(kept);
+    });
+}
+
+#[test]
+fn memory_is_had_by_a_tick_that_wakes_many_at_once() {
+    for _ in 0..20 {
+        run(|| {
+            let time = Instant::now() + Duration::from_millis(10);
+            let sleeper = || Builder::new().preemptible(false).spawn(move || sleep_until(time)).unwrap();
+            let sleepers: Vec<_> = (0..300).map(|_| sleeper()).collect();
+            beside(1, allocate, || sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap()));
+        });
+    }
+}
+
+#[test]
+fn memory_is_had_for_kernel_threads_when_the_runtime_ends() {
+    for _ in 0..5 {
+        let over = Arc::new(AtomicBool::new(false));
+        run(|| {
+            let over = Arc::clone(&over);
+            let allocates = move || {
+                while !over.load(Relaxed) {
+                    allocate();
+                }
+            };
+            spawn(allocates).detach();
+            sleep(Duration::from_millis(1));
+        });
+        over.store(true, Relaxed);
+    }
+}
