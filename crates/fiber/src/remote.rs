@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::error::{PreemptionError, SpawnError};
+use crate::error::SpawnError;
 use crate::join::{self, DETACHED, ENDED, JoinHandle, NOBODY};
 use crate::record::Fiber;
 use crate::shared::{Core, pointer};
@@ -76,7 +76,7 @@ impl Remote {
     ) -> Result<JoinHandle<T>, SpawnError> {
         let is_preemptible = builder.is_preemptible(self.core.config());
         if is_preemptible {
-            sys::thread_block::is_possible().map_err(PreemptionError::from)?;
+            self.core.config().preempt_by.kind()?;
         }
         let extras = builder.extras();
         // SAFETY: it is nobody's; the function borrows nothing, and may go to another kernel thread.

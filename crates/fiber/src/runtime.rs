@@ -12,6 +12,7 @@ use crate::chance::Deterministic;
 use crate::clock::Clock;
 use crate::ending;
 use crate::error::{JoinError, RunError};
+use crate::guest;
 use crate::record::Fiber;
 use crate::shared::Core;
 use crate::worker::{Here, Worker};
@@ -98,7 +99,7 @@ impl Runtime {
     /// The thread lasts as long as the process. No fiber unwinds into functions that cannot be unwound.
     #[doc(hidden)]
     pub unsafe fn adopt(&self) -> Result<(), RunError> {
-        if Here::get().is_some() {
+        if is_inside() {
             return Err(RunError::Inside);
         }
         let core = Core::new(Config { workers: 1, deterministic: None, ..self.config })?;
@@ -121,7 +122,7 @@ impl Runtime {
     /// # Panics
     /// With the function's panic.
     pub fn run<T>(&self, first: impl FnOnce() -> T) -> Result<T, RunError> {
-        if Here::get().is_some() {
+        if is_inside() {
             return Err(RunError::Inside);
         }
         if self.config.deterministic.is_some() && self.config.workers > 1 {
@@ -165,6 +166,15 @@ impl Runtime {
             },
         }
     }
+}
+
+/// Whether it is a fiber that asks. One whose runtime is over unwinds, as wherever it comes to the library.
+fn is_inside() -> bool {
+    let is_fiber = Here::visit(|here| here.is_some());
+    if !is_fiber {
+        guest::is_refused();
+    }
+    is_fiber
 }
 
 /// Makes one more worker, on a kernel thread of its own.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber::{
-    Builder, Config, Doing, PreemptBy, Runtime, channel, dump, preemptions, remote, sleep, spawn, yield_now,
+    Builder, Config, Doing, PreemptBy, RunError, Runtime, channel, dump, preemptions, remote, sleep, spawn, yield_now,
 };
 use sys::scheduling::Thread;
 use sys::tick::SignalMask;
@@ -41,6 +41,7 @@ tests! {
     a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running,
     nothing_is_looked_at_of_one_that_goes_on_elsewhere,
     who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has,
+    a_runtime_is_refused_within_another_one,
     one_that_was_left_over_unwinds_where_it_comes_to_the_library,
 }
 
@@ -211,6 +212,12 @@ fn who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has(by: Preem
         })
         .unwrap();
     assert!(lent > 0);
+}
+
+fn a_runtime_is_refused_within_another_one(by: PreemptBy) {
+    let within = || matches!(Runtime::default().run(|| ()), Err(RunError::Inside));
+    let refused = runtime(by).run(|| spawn(within).join().unwrap()).unwrap();
+    assert!(refused);
 }
 
 fn one_that_was_left_over_unwinds_where_it_comes_to_the_library(by: PreemptBy) {
