@@ -184,7 +184,7 @@ impl Worker {
             guest.block() == block && me.stack.get().is_some_and(|stack| stack.has(interrupted.stack_pointer()))
         });
         let Some(guest) = guest else {
-            let waits = interrupted.waits_for_futex();
+            let waits = lend::is_due(interrupted);
             if waits && self.lends(interrupted) {
                 return;
             }
@@ -200,7 +200,7 @@ impl Worker {
         if !guest.is_interrupted() {
             if preemption.asleep.get() {
                 self.ticks_no_more();
-            } else if interrupted.waits_for_futex() {
+            } else if lend::is_due(interrupted) {
                 self.lends(interrupted);
             } else {
                 preemption.count(|counts| counts.inside += 1);

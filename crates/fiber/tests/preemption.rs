@@ -41,6 +41,7 @@ tests! {
     a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running,
     nothing_is_looked_at_of_one_that_goes_on_elsewhere,
     who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has,
+    who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_is_about_to_do,
     a_runtime_is_refused_within_another_one,
     one_that_was_left_over_unwinds_where_it_comes_to_the_library,
 }
@@ -208,6 +209,32 @@ fn who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has(by: Preem
             });
             waiter.unwrap().join().unwrap();
             owner.join().unwrap();
+            preemptions().lent
+        })
+        .unwrap();
+    assert!(lent > 0);
+}
+
+fn who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_is_about_to_do(by: PreemptBy) {
+    let [begun, looks, done] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    let lent = runtime(by)
+        .run(|| {
+            let theirs = [&begun, &looks, &done].map(Arc::clone);
+            let fiber = spawn(move || {
+                let [begun, looks, done] = theirs;
+                begun.store(true, Relaxed);
+                while !looks.load(Relaxed) {}
+                // It goes on only in the other's place.
+                done.store(true, Relaxed);
+            });
+            while !begun.load(Relaxed) {
+                yield_now();
+            }
+            looks.store(true, Relaxed);
+            while !done.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            fiber.join().unwrap();
             preemptions().lent
         })
         .unwrap();

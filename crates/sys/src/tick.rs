@@ -78,6 +78,11 @@ impl Interrupted {
         registers.call == libc::SYS_futex as usize && WAITS.contains(&operation) && registers.is_at_system_call()
     }
 
+    /// Whether it has just let other kernel threads run, by `sched_yield`, as code does that looks again and again for what another thread is about to do.
+    pub fn has_yielded(&self) -> bool {
+        self.registers().is_behind_a_yield()
+    }
+
     /// Whether it was on its thread's alternate stack for signals: in a handler of one. The kernel takes that stack to be free as soon as it is left.
     pub fn is_on_alternate_stack(&self) -> bool {
         // SAFETY: the kernel has written it.
@@ -112,7 +117,7 @@ impl Interrupted {
 struct Registers {
     stack_pointer: usize,
     instruction: usize,
-    /// If this is a system call, its number, and its second argument.
+    /// If this is a system call, its number, and its second argument. Behind one, on x86-64, its result.
     call: usize,
     operation: usize,
 }
@@ -140,6 +145,16 @@ impl Registers {
         // SAFETY: it is code, which runs next. An instruction that begins with this byte has a second one.
         unsafe { at.read() == 0x0f && at.add(1).read() == 0x05 }
     }
+
+    /// Whether the last instructions were a `syscall` of `sched_yield`, with its number, which is not in a register any more.
+    fn is_behind_a_yield(&self) -> bool {
+        // mov eax, number; syscall
+        const CODE: [u8; 7] = [0xb8, libc::SYS_sched_yield as u8, 0, 0, 0, 0x0f, 0x05];
+        let is_on_one_page = self.instruction % 4096 >= CODE.len();
+        let at = std::ptr::with_exposed_provenance::<[u8; 7]>(self.instruction.wrapping_sub(CODE.len()));
+        // SAFETY: it is on the page of the code that runs next.
+        self.call == 0 && is_on_one_page && unsafe { at.read() } == CODE
+    }
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -163,6 +178,13 @@ impl Registers {
         // SAFETY: it is code, which runs next.
         unsafe { std::ptr::with_exposed_provenance::<u32>(self.instruction).read() == 0xd400_0001 }
     }
+
+    /// Whether the last instruction was such a one, of `sched_yield`.
+    fn is_behind_a_yield(&self) -> bool {
+        let is_on_one_page = self.instruction % 4096 >= 4;
+        let before = Registers { instruction: self.instruction.wrapping_sub(4), ..*self };
+        self.call == libc::SYS_sched_yield as usize && is_on_one_page && before.is_at_system_call()
+    }
 }
 
 /// What is known nowhere else.
@@ -177,6 +199,10 @@ impl Interrupted {
 impl Registers {
     fn is_at_system_call(&self) -> bool {
         let _ = self.instruction;
+        false
+    }
+
+    fn is_behind_a_yield(&self) -> bool {
         false
     }
 }

@@ -6,6 +6,9 @@
 //! guests that were interrupted run in its place, one after another, from tick to tick; between two it looks whether it can go on. So it waits for as many running times as there are
 //! such guests, for each that who has the lock needs to give it back, whatever the levels.
 //!
+//! Some do not wait in the kernel, but look again and again, and let other kernel threads run in between (`sched_yield`): who takes from a channel of the standard library's that
+//! somebody is in the middle of sending to, for one. Where a tick finds somebody in that, it is the same. Who looks again and again and does nothing else is not found out, and looks for ever.
+//!
 //! To the library nothing happens meanwhile: the current fiber is who waits. So a guest that runs in its place and comes to the library stops there, and goes
 //! on when its turn comes in the ordinary way. It cannot have what the other waits for: what the library itself locks it gives back inside, where nobody is interrupted; and
 //! who holds a lock of the standard library's and calls this one, which may let others run, has no promise from anybody.
@@ -47,6 +50,11 @@ impl Lending {
     }
 }
 
+/// Whether somebody else is to run in the place of who does this.
+pub(super) fn is_due(interrupted: &Interrupted) -> bool {
+    interrupted.waits_for_futex() || interrupted.has_yielded()
+}
+
 impl Worker {
     /// Goes back to who waits, from the fiber that runs in its place. Returns when that one's turn has come, or when it is lent to again.
     ///
@@ -58,7 +66,7 @@ impl Worker {
         unsafe { self.switch_block(from.context.as_ptr(), lending.waits.get(), lending.block.get()) };
     }
 
-    /// The one that runs waits for a futex, and no tick can take it off: somebody else runs in its place until the next one. False if there is
+    /// The one that runs waits for somebody else, and no tick can take it off: somebody else runs in its place until the next one. False if there is
     /// nobody. In a handler.
     pub(super) fn lends(&self, interrupted: &Interrupted) -> bool {
         if interrupted.is_on_alternate_stack() {

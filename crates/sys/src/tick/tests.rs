@@ -17,6 +17,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 #[derive(Default)]
 struct Seen {
     ticks: AtomicUsize,
+    yields: AtomicUsize,
     waits: AtomicUsize,
     masks: AtomicUsize,
     stack_pointer: AtomicUsize,
@@ -33,6 +34,7 @@ unsafe fn see(word: usize, interrupted: &Interrupted) {
     // SAFETY: the words of these tests are such addresses, of what stays for ever.
     let seen = unsafe { &*std::ptr::with_exposed_provenance::<Seen>(word) };
     seen.waits.fetch_add(usize::from(interrupted.waits_for_futex()), SeqCst);
+    seen.yields.fetch_add(usize::from(interrupted.has_yielded()), SeqCst);
     let differs = seen.mask.get().is_some_and(|mask| interrupted.blocks_signals_besides(mask));
     seen.masks.fetch_add(usize::from(differs), SeqCst);
     seen.on_alternate_stack.fetch_add(usize::from(interrupted.is_on_alternate_stack()), SeqCst);
@@ -195,6 +197,22 @@ fn a_wait_for_something_else_is_none_at_a_futex() {
         assert_eq!((accepted >= 0, unsafe { libc::close(accepted) }), (true, 0), "it goes on by itself");
         assert_eq!(seen.waits.load(SeqCst), 0);
     });
+}
+
+#[test]
+fn who_lets_others_run_is_seen() {
+    thread::spawn(|| {
+        let (ticker, seen) = ticker();
+        ticker.every(MILLISECOND, MILLISECOND);
+        compute_until(seen, 3);
+        assert_eq!(seen.yields.load(SeqCst), 0);
+        while seen.yields.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        assert_eq!(seen.waits.load(SeqCst), 0);
+    })
+    .join()
+    .unwrap();
 }
 
 /// What another thread blocks is nothing to the others.
