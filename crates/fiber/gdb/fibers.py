@@ -87,7 +87,7 @@ class Fiber:
             if "::kind" not in name:
                 continue
             if "lock::Lock" in name:
-                holder = memory(data + self.layout.lock_word, "Q") & ~3
+                holder = memory(data + self.layout.lock_word, "Q") & ~7
                 return "a mutex" + (" held by " + Fiber(self.layout, holder).label() if holder else "")
             if "join::End" in name:
                 return "the end of " + Fiber(self.layout, memory(data, "Q")).label()

@@ -1,1 +1,3 @@
 #![doc = include_str!("soundness.md")]
+
+pub mod interruption;

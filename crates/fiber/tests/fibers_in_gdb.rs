@@ -12,6 +12,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Builder, Mutex};
@@ -30,6 +31,13 @@ fn parse_the_input(mutex: &Mutex<u64>) {
 }
 
 #[inline(never)]
+fn compute_for_ever() {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+#[inline(never)]
 fn die_with_fibers() {
     fiber::run(|| {
         let mutex = Arc::new(Mutex::new(0));
@@ -38,6 +46,8 @@ fn die_with_fibers() {
         let parser = Builder::new().name("parser").spawn(move || parse_the_input(&theirs));
         let printer = Builder::new().name("printer").spawn(move || drop(parser.map(fiber::JoinHandle::join)));
         fiber::yield_now();
+        let _busy = Builder::new().name("busy").preemptible(true).spawn(compute_for_ever);
+        fiber::sleep(Duration::from_millis(1));
         let _late = Builder::new().name("late").spawn(|| ());
         let _ended = fiber::spawn(|| ());
         std::mem::forget(printer);
@@ -87,13 +97,14 @@ fn gdb_lists_fibers_and_shows_where_they_are_in_a_process_and_in_its_core_file()
             rest.split_once(to).unwrap_or_else(|| panic!("no {to} in {said}")).0
         };
         let list: Vec<_> = part("[fibers]\n", "[one]").lines().collect();
-        assert_eq!(list.len(), 5, "{said}");
+        assert_eq!(list.len(), 6, "{said}");
         for (line, start) in list.iter().zip([
-            "fiber 0: runs; level 0, ",
+            "fiber 0: runs; level ",
             "fiber 1 `parser`: waits for a mutex held by fiber 0; level 0, ",
             "fiber 2 `printer`: waits for the end of fiber 1 `parser`; level 0, ",
-            "fiber 3 `late`: has not started; level 0, ",
-            "fiber 4: has not started; level 0, ",
+            "fiber 3 `busy`: is ready; level ",
+            "fiber 4 `late`: has not started; level 0, ",
+            "fiber 5: has not started; level 0, ",
         ]) {
             assert!(line.starts_with(start), "{line}\n{said}");
         }
@@ -103,7 +114,9 @@ fn gdb_lists_fibers_and_shows_where_they_are_in_a_process_and_in_its_core_file()
         let all = part("[all]\n", "[end]");
         let (parser, printer) = all.split_once("fiber 2 `printer`").unwrap();
         assert!(parser.contains("parse_the_input") && !printer.contains("parse_the_input"), "{said}");
-        assert!(printer.contains("join"), "{said}");
+        let (printer, busy) = printer.split_once("fiber 3 `busy`").unwrap();
+        assert!(printer.contains("join") && !printer.contains("compute_for_ever"), "{said}");
+        assert!(busy.contains("<signal handler called>") && busy.contains("compute_for_ever"), "{said}");
         assert!(!said.contains("corrupt stack") && !said.contains("Python Exception"), "{said}");
     }
     std::fs::remove_dir_all(&folder).unwrap();

@@ -10,7 +10,8 @@
 //! may be in the midst of `malloc` when there is but one kernel thread.
 //!
 //! What a block does not have: a kernel thread of the number that it bears. Mutexes that are robust or inherit priority cannot be used where a block is in
-//! force, since the kernel looks for the thread that owns them, and `pthread_kill` finds nobody. A program whose main thread leaves by `pthread_exit` does not end
+//! force, since the kernel looks for the thread that owns them, and `pthread_kill` finds nobody. `setuid` and its kin, which have each thread handle a signal and then ask its block whether it
+//! has, may never return, as such a thread may have been in another block. A program whose main thread leaves by `pthread_exit` does not end
 //! by itself any more. And the child of a `fork` has only the block in force there.
 
 use std::ffi::CStr;

@@ -10,8 +10,6 @@ use std::collections::BTreeSet;
 enum Next {
     /// Its own things, or it calls the library.
     Own,
-    /// Looks whether it is in exile, before it comes inside.
-    Visits,
     /// Comes inside: marks itself.
     Marks,
     /// Has marked itself, and looks whether it is in exile, and then whether it runs in the place of another.
@@ -76,10 +74,7 @@ impl State {
             // Where it runs in another's place the handler leaves no note: it goes back by itself.
             return each(if self.lent { self } else { State { missed: true, owes: true, ..self } });
         }
-        assert!(
-            matches!(self.next, Next::Own | Next::Visits | Next::Marks | Next::Looks),
-            "interrupted inside: {self:?}"
-        );
+        assert!(matches!(self.next, Next::Own | Next::Marks | Next::Looks), "interrupted inside: {self:?}");
         // Somebody is chosen, or it goes back to whom it runs in the place of. Further ticks before and after that find the mark, and may leave a note.
         for note in [false, true] {
             let left = State { inside: true, missed: self.missed || note && !self.lent, owes: false, ..self };
@@ -99,9 +94,8 @@ impl State {
             Next::Own => {
                 assert!(!self.inside || self.exile, "never interrupted again: {self:?}");
                 assert!(!self.owes, "forgotten: {self:?}");
-                each(to(Next::Visits));
+                each(to(Next::Marks));
             }
-            Next::Visits => each(to(if self.exile { Next::Own } else { Next::Marks })),
             Next::Marks => each(State { inside: true, ..to(Next::Enters) }),
             Next::Enters if self.exile && !(self.makes_up && otherwise == Otherwise::MakesUpInExile) => {
                 each(State { makes_up: false, ..to(Next::Own) });
