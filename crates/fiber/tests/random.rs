@@ -1,4 +1,5 @@
-//! Random programs of fibers under random schedules: what each adds up to is known beforehand, all that they make is dropped, and who waits for ever is reported.
+//! Random programs of fibers, under random schedules and with fibers that are interrupted anywhere: what each adds up to is known beforehand, all that they make is
+//! dropped, and who waits for ever is reported.
 //!
 //! `ROWLOCK_FIBER_SECONDS` says for how long, else two seconds; a program that fails is told by its seed, and `ROWLOCK_FIBER_SEED` runs that one alone.
 
@@ -17,6 +18,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use policy::Span;
+use policy::feedback::{Boost, Rules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Among, Condvar, Config, Deterministic, JoinError, JoinHandle, Mutex, RunError, Runtime};
 
@@ -224,8 +227,33 @@ fn execute(program: &Program, world: &Arc<World>, thing: Thing) -> Thing {
     }
 }
 
+/// How fibers come to run.
+#[derive(Clone, Copy)]
+enum Schedule {
+    Drawn,
+    /// By one worker or two, as often interrupted as can be.
+    Hasty,
+}
+
+impl Schedule {
+    fn config(self, random: &mut Random) -> Config {
+        let draw = random.below(2);
+        match self {
+            Schedule::Drawn => {
+                let among = if draw == 0 { Among::Highest } else { Among::All };
+                Config { deterministic: Some(Deterministic { seed: random.0, among }), ..Config::default() }
+            }
+            Schedule::Hasty => {
+                let running_time = Span::from_micros(20);
+                let rules = Rules { levels: 3, running_time, boost: Boost::Every(Span::from_millis(1)) };
+                Config { rules, workers: 1 + draw as u32, preemptible: true, ..Config::default() }
+            }
+        }
+    }
+}
+
 /// Runs one program under one schedule. True if it stopped for ever, as it may if its mutexes are taken in any order.
-fn run(seed: u64) -> bool {
+fn run(seed: u64, schedule: Schedule) -> bool {
     let mut random = Random(seed);
     let crossing = random.below(3) == 0;
     let program = Program { end: End::Returns, ..Program::random(&mut random, 3, crossing) };
@@ -236,9 +264,7 @@ fn run(seed: u64) -> bool {
         turnstiles: std::array::from_fn(|_| (Mutex::new(0), Condvar::new())),
         things: AtomicI64::new(0),
     });
-    let among = if random.below(2) == 0 { Among::Highest } else { Among::All };
-    let deterministic = Some(Deterministic { seed, among });
-    let outcome = Runtime::new(Config { deterministic, ..Config::default() }).run(|| {
+    let outcome = Runtime::new(schedule.config(&mut random)).run(|| {
         drop(execute(&program, &world, Thing::new(&world)));
         for ((mutex, condvar), all) in world.turnstiles.iter().zip(sums.meets) {
             let mut come = mutex.lock().unwrap_or_else(PoisonError::into_inner);
@@ -269,11 +295,11 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-#[test]
-fn random_programs_add_up_and_leave_nothing_or_are_reported_as_deadlocks() {
+/// Runs programs for some time: how many, and how many of them stopped for ever.
+fn run_many(schedule: Schedule) -> Option<(u64, u64)> {
     if let Some(seed) = setting("ROWLOCK_FIBER_SEED") {
-        run(seed);
-        return;
+        run(seed, schedule);
+        return None;
     }
     let length = Duration::from_secs(setting("ROWLOCK_FIBER_SECONDS").unwrap_or(2));
     let (began, first) = (Instant::now(), u64::from(std::process::id()) << 32);
@@ -281,12 +307,23 @@ fn random_programs_add_up_and_leave_nothing_or_are_reported_as_deadlocks() {
     let (mut programs, mut deadlocks) = (0, 0);
     while programs < 200 || began.elapsed() < length {
         let seed = first + programs;
-        match catch_unwind(AssertUnwindSafe(|| run(seed))) {
+        match catch_unwind(AssertUnwindSafe(|| run(seed, schedule))) {
             Ok(stopped) => deadlocks += u64::from(stopped),
             Err(_) => panic!("ROWLOCK_FIBER_SEED={seed} fails: see above"),
         }
         programs += 1;
     }
     println!("{programs} programs, {deadlocks} of them deadlocks");
+    Some((programs, deadlocks))
+}
+
+#[test]
+fn random_programs_add_up_and_leave_nothing_or_are_reported_as_deadlocks() {
+    let Some((programs, deadlocks)) = run_many(Schedule::Drawn) else { return };
     assert!(deadlocks > 0 && deadlocks < programs / 2, "{deadlocks} of {programs}");
+}
+
+#[test]
+fn random_programs_that_are_interrupted_anywhere_add_up_and_leave_nothing() {
+    run_many(Schedule::Hasty);
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use policy::Span;
 use policy::feedback::{Boost, Rules};
-use rowlock_fiber::{Builder, Config, Runtime, preemptions, spawn, yield_now};
+use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, spawn, yield_now};
 
 /// Tells a process which case it is.
 const CASE: &str = "ROWLOCK_ADVERSARY_CASE";
@@ -66,10 +66,16 @@ pub(crate) fn length() -> Duration {
     Duration::from_secs_f64(seconds.unwrap_or(0.0))
 }
 
+/// What preemptible fibers have of their own.
+pub(crate) fn means() -> PreemptBy {
+    if std::env::var_os("ROWLOCK_ADVERSARY_THREADS").is_some() { PreemptBy::KernelThreads } else { PreemptBy::Auto }
+}
+
 /// A runtime whose preemptible fibers are interrupted about as often as can be.
 pub(crate) fn hasty(workers: u32) -> Runtime {
     let rules = Rules { levels: 3, running_time: Span::from_micros(50), boost: Boost::Every(Span::from_millis(5)) };
-    Runtime::new(Config { rules, workers, preemptible: true, stack_size: 256 << 10, ..Config::default() })
+    let preempt_by = means();
+    Runtime::new(Config { rules, workers, preemptible: true, preempt_by, stack_size: 256 << 10, ..Config::default() })
 }
 
 /// Says that all is over, at the latest when it is dropped.

@@ -1,15 +1,16 @@
 //! Runtimes that end while fibers come to no point.
 
 use std::hint::black_box;
+use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Builder, preemptions, scope, sleep, spawn, yield_now};
+use rowlock_fiber::{Builder, Config, Runtime, preemptions, scope, sleep, spawn, yield_now};
 
-use crate::case::{alone, hasty};
+use crate::case::{alone, elsewhere, hasty, means, told};
 
 /// Runtimes of one worker and of two end while four fibers do this, again and again; and what comes after that works. What they do counts once that it has begun.
 fn ends_while(does: impl Fn(u64, &AtomicU64) + Clone + Send + 'static) {
@@ -114,7 +115,7 @@ fn they_panic_again_and_again() {
 fn they_have_scopes_whose_fibers_borrow_from_them() {
     alone(|| {
         ends_while(|who, begun| {
-            let mut borrowed = [who; 8];
+            let mut borrowed = [who; 2];
             scope(|scope| {
                 for place in &mut borrowed {
                     scope.spawn(move || {
@@ -147,6 +148,60 @@ fn they_come_to_a_point_very_late() {
             unreachable!("it unwinds");
         });
     });
+}
+
+#[test]
+fn they_have_the_smallest_stacks() {
+    alone(|| {
+        // How much there has to be for a fiber to begin.
+        let config = |stack_size| Config { preemptible: true, preempt_by: means(), stack_size, ..Config::default() };
+        let begins = |size: &usize| Runtime::new(config(*size)).run(|| spawn(|| ()).join().is_ok()).unwrap();
+        let stack_size = (1..).map(|pages| pages << 14).find(begins).unwrap();
+        println!("{stack_size} bytes");
+        for _ in 0..4 {
+            let begun = Arc::new(AtomicU64::new(0));
+            Runtime::new(config(stack_size))
+                .run(|| {
+                    for _ in 0..20 {
+                        let begun = Arc::clone(&begun);
+                        let work = move || {
+                            begun.fetch_add(1, Relaxed);
+                            loop {
+                                drop(black_box(Box::new(1)));
+                            }
+                        };
+                        spawn(work).detach();
+                    }
+                    while begun.load(Relaxed) < 20 {
+                        sleep(std::time::Duration::from_micros(500));
+                    }
+                })
+                .unwrap();
+        }
+    });
+}
+
+#[test]
+fn one_overflows_its_stack_while_others_are_interrupted() {
+    #[inline(never)]
+    fn dive(depth: u64) -> u64 {
+        let here = [depth; 16];
+        if black_box(depth) == u64::MAX { 0 } else { dive(depth + 1) + black_box(&here)[7] }
+    }
+
+    let output = elsewhere(|| {
+        hasty(2)
+            .run(|| {
+                (0..4).for_each(|who| spawn(move || while black_box(vec![who; 10])[0] == who {}).detach());
+                let diver = Builder::new().name("diver").spawn(|| dive(0)).unwrap();
+                diver.join().unwrap();
+            })
+            .unwrap();
+    });
+    let Some(output) = output else { return };
+    let said = told(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
+    assert!(said.contains("`diver` has overflowed its stack"), "{said}");
 }
 
 #[test]
