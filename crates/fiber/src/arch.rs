@@ -4,14 +4,14 @@
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
-    announce, as_if_called_from, fresh, leave, leave_block, switch, switch_block, thread_pointer, ticks,
+    announce, as_if_called_from, call_in_block, fresh, leave, leave_block, switch, switch_block, thread_pointer, ticks,
 };
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{
-    announce, as_if_called_from, fresh, leave, leave_block, switch, switch_block, thread_pointer, ticks,
+    announce, as_if_called_from, call_in_block, fresh, leave, leave_block, switch, switch_block, thread_pointer, ticks,
 };
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -87,6 +87,29 @@ impl Worker {
         self.preemption.runs_on.get().map_or_else(|| Block::Pointer(arch::thread_pointer()), Block::Thread)
     }
 
+    /// Does something in the block of the worker's own kernel thread, so that what the C library keeps for a thread that allocates memory is not kept in a guest's. For who is
+    /// inside. It must not panic.
+    pub(crate) fn in_own_block<R>(&self, call: impl FnOnce() -> R) -> R {
+        unsafe extern "C" fn run(call: *mut ()) {
+            // SAFETY: that is what is passed on below.
+            unsafe { (*call.cast::<&mut dyn FnMut()>())() }
+        }
+        let Block::Pointer(own) = self.preemption.block.get() else { return call() };
+        if own == arch::thread_pointer() {
+            return call();
+        }
+        let (mut call, mut result) = (Some(call), None);
+        let mut once = || result = call.take().map(|call| call());
+        let mut once: &mut dyn FnMut() = &mut once;
+        // SAFETY: it was noted before there was a guest, and nobody else runs in it while one does: who is no guest was left where the library was called, or waits in the kernel, and then a guest that runs in
+        // its place does not come inside.
+        unsafe { arch::call_in_block(own, run, (&raw mut once).cast()) };
+        match result {
+            Some(result) => result,
+            None => unreachable!("it was called"),
+        }
+    }
+
     /// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
     ///
     /// # Safety

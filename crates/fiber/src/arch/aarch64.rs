@@ -96,6 +96,27 @@ pub(crate) unsafe fn leave_block(to: Context, thread_pointer: usize) -> ! {
     }
 }
 
+/// Calls a function where another thread control block is in force.
+///
+/// # Safety
+/// The thread pointer is that of a block in which nobody else runs meanwhile. The function takes the data, and does not unwind.
+#[inline(never)]
+pub(crate) unsafe fn call_in_block(thread_pointer: usize, function: unsafe extern "C" fn(*mut ()), data: *mut ()) {
+    // SAFETY: the block is another one during the call alone; the rest is the caller's promise.
+    unsafe {
+        asm!(
+            "msr tpidr_el0, x20",
+            "blr {function}",
+            "msr tpidr_el0, x21",
+            function = in(reg) function,
+            in("x20") thread_pointer,
+            in("x21") self::thread_pointer(),
+            in("x0") data,
+            clobber_abi("C"),
+        );
+    }
+}
+
 /// The thread pointer.
 #[inline(always)]
 pub(crate) fn thread_pointer() -> usize {

@@ -90,6 +90,27 @@ pub(crate) unsafe fn leave_block(to: Context, thread_pointer: usize) -> ! {
     }
 }
 
+/// Calls a function where another thread control block is in force.
+///
+/// # Safety
+/// The thread pointer is that of a block in which nobody else runs meanwhile. The function takes the data, and does not unwind.
+#[inline(never)]
+pub(crate) unsafe fn call_in_block(thread_pointer: usize, function: unsafe extern "C" fn(*mut ()), data: *mut ()) {
+    // SAFETY: the block is another one during the call alone; the rest is the caller's promise.
+    unsafe {
+        asm!(
+            "wrfsbase r12",
+            "call {function}",
+            "wrfsbase r13",
+            function = in(reg) function,
+            in("r12") thread_pointer,
+            in("r13") self::thread_pointer(),
+            in("rdi") data,
+            clobber_abi("C"),
+        );
+    }
+}
+
 /// The thread pointer. For processors and kernels that let programs [have](sys::thread_block::is_possible) it.
 #[inline(always)]
 pub(crate) fn thread_pointer() -> usize {

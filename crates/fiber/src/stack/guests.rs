@@ -19,6 +19,7 @@ use crate::block::thread::KernelThread;
 use crate::block::{Block, Kind};
 use crate::error::{PreemptionError, StackError};
 use crate::guest::Guest;
+use crate::here::Here;
 
 /// A worker keeps so many of a size at hand.
 const AT_HAND: usize = 64;
@@ -75,7 +76,10 @@ impl Guests {
         {
             return Ok(stack);
         }
-        self.fetch(other, bytes, guard)
+        match Here::get() {
+            Some(here) => here.in_own_block(|| self.fetch(other, bytes, guard)),
+            None => self.fetch(other, bytes, guard),
+        }
     }
 
     #[cold]
