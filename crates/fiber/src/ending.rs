@@ -38,6 +38,9 @@ pub(crate) struct NoStack(pub(crate) StackError);
 /// Unwinds the fiber, whose runtime ends.
 #[cold]
 pub(crate) fn unwind() -> ! {
+    if let Some(me) = Here::look().and_then(|here| here.running()) {
+        me.was_told.set(true);
+    }
     resume_unwind(Box::new(Cancelled))
 }
 
@@ -78,8 +81,17 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> JoinError {
 /// How often those that are left are told, when they come back or make others.
 const PATIENCE: usize = 64;
 
-/// For so long fibers that can be interrupted anywhere have time to come to a point; then they [go on elsewhere](crate::preempt::exile).
+/// Fibers that can be interrupted anywhere have so much time of the CPU to come to a point; then they [go on elsewhere](crate::preempt::exile).
 const GRACE: Duration = Duration::from_millis(100);
+
+/// They do so in any case after so long: there may be no CPU for them, or other kernel threads' time is theirs.
+const PATIENT_GRACE: Duration = Duration::from_secs(2);
+
+/// How much time of the CPU this kernel thread has had.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
 
 /// How many turns fibers are given to end, each time.
 const TURNS: usize = 1 << 12;
@@ -211,7 +223,7 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
 /// The part that each worker has in this.
 pub(crate) fn end_own(worker: &Worker) -> usize {
     worker.outside.ends();
-    let began = Instant::now();
+    let (began, had) = (Instant::now(), cpu_time());
     loop {
         let mut any = false;
         for fiber in worker.core().records.all() {
@@ -224,7 +236,7 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
         }
         for _ in 0..TURNS {
             worker.yield_now();
-            if worker.has_guests() && began.elapsed() > GRACE {
+            if worker.has_guests() && (cpu_time() > had + GRACE || began.elapsed() > PATIENT_GRACE) {
                 worker.preemption.exiles();
             }
             if worker.ready(|ready| ready.waiting()) == 0 && worker.core().fresh.many() == 0 && !worker.mail().any() {

@@ -48,6 +48,9 @@ use crate::worker::Worker;
 /// A tick takes the kernel some microseconds, on a virtual machine ten: were ticks not much further apart than that, nothing else would be done any more.
 const SHORTEST: Duration = Duration::from_micros(20);
 
+/// The same where a kernel thread hands its turn over to another, which may have to wait for a CPU.
+const SHORTEST_TURN: Duration = Duration::from_micros(500);
+
 /// What the ticks of a runtime have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -151,7 +154,8 @@ impl Worker {
             // SAFETY: the stack is taken for that.
             Kind::Thread => Block::Thread(unsafe { KernelThread::of_worker(stack()?.top()) }),
         };
-        let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(SHORTEST);
+        let shortest = if kind == Kind::Pointer { SHORTEST } else { SHORTEST_TURN };
+        let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
         let ticks = Ticks::new(Some(self), interval).map_err(PreemptionError::Timer)?;
         self.preemption.mask.set(Some(SignalMask::of_this_thread()));
         self.preemption.deputy.set(Some(deputy));

@@ -105,6 +105,8 @@ pub(crate) struct Record {
     pub(crate) woken: Cell<Woken>,
     /// The last window of the meter that has it.
     pub(crate) window: Cell<u8>,
+    /// It was told that its runtime ends, and unwinds, or has caught that.
+    pub(crate) was_told: Cell<bool>,
     /// It may be interrupted anywhere: once it has started it is a [guest](crate::guest).
     pub(crate) is_preemptible: Cell<bool>,
     /// How many ticks it has run that the queue has not been told of.
@@ -142,6 +144,7 @@ impl Record {
             state: Watched(AtomicU8::new(State::Free as u8)),
             woken: Cell::new(Woken::Called),
             window: Cell::new(0),
+            was_told: Cell::new(false),
             is_preemptible: Cell::new(false),
             spent: Cell::new(0),
             allowance: Cell::new(0),
@@ -208,6 +211,7 @@ impl Record {
         unsafe { self.task.put(function) };
         self.meeting.store(meeting, Relaxed);
         self.cancelled.set(false);
+        self.was_told.set(false);
         self.is_preemptible.set(is_preemptible);
         self.lent.set(0);
         self.spent.set(0);

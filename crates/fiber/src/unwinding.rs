@@ -6,7 +6,7 @@
 //!
 //! That is exact as long as at most one fiber of a worker unwinds at a time. Where one panics while another stands still in the middle of unwinding, its own panic
 //! is not seen until it has stopped and come back after the other's: a mutex may then not be poisoned that should be. It is never poisoned by a fiber that
-//! does not unwind.
+//! does not unwind. When a runtime ends many may unwind at a time; so those that were told by it count as unwinding for as long as the kernel thread is panicking.
 
 use std::cell::Cell;
 

@@ -170,7 +170,8 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn is_panicking(&self) -> bool {
         // A guest is a thread of its own in this.
-        std::thread::panicking() && (self.current().guest().is_some() || self.unwinding.is_mine())
+        std::thread::panicking()
+            && (self.unwinding.is_mine() || self.current().guest().is_some() || self.current().was_told.get())
     }
 
     /// The fiber that runs; none before the first.
