@@ -6,7 +6,7 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
-use std::sync::atomic::{AtomicPtr, compiler_fence, fence};
+use std::sync::atomic::{AtomicPtr, compiler_fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -165,9 +165,9 @@ impl Worker {
             ticks.are_for(self);
         }
         preemption.will_tick(preemption.ticking.get());
-        if preemption.ticking.get() != Ticking::On {
+        if theirs.is_some() && preemption.ticking.get() != Ticking::On {
             // Somebody may have set off the timer of the worker's own thread, which has just been stopped.
-            self.looks_for_mail();
+            self.is_quiet();
         }
     }
 
@@ -227,7 +227,6 @@ impl Worker {
 
     #[inline(never)]
     fn winds_up(&self, next: Fiber) {
-        let Some(ticks) = self.preemption.ticks() else { return };
         let ticking = self.preemption.ticking.get();
         if next.guest().is_none() {
             if ticking == Ticking::Never && self.preemption.interrupted(|queue| !queue.is_empty()) {
@@ -247,14 +246,15 @@ impl Worker {
             None if ticking != Ticking::Never => self.preemption.will_tick(Ticking::Never),
             None => (),
         }
-        // SAFETY: the worker has a share of them.
-        unsafe { self.mail().quiet.set(ticks) };
-        self.looks_for_mail();
+        self.is_quiet();
     }
 
-    /// Ticks come if others have something for the worker: who sends what from now on sees that its timer stands still, and sets it off.
-    fn looks_for_mail(&self) {
-        fence(SeqCst);
+    /// The timer stands still, unless others have something for the worker. Who sends it something from now on sees that, and sets the timer off.
+    fn is_quiet(&self) {
+        if let Some(ticks) = self.preemption.ticks() {
+            // SAFETY: the worker has a share of them.
+            unsafe { self.mail().quiet.set(ticks) };
+        }
         if self.mail().any() || self.core().fresh.many() > 0 {
             self.ticks_on();
         }
