@@ -94,6 +94,33 @@ fn a_boost_brings_all_up_in_order_whether_they_wait_or_not() {
 }
 
 #[test]
+fn one_at_the_bottom_has_a_running_time_with_each_boost_however_many_come_at_the_top() {
+    let mut queue = queue(1);
+    for _ in 0..3 {
+        queue.take();
+        queue.ran(A, us(100));
+        queue.queue(A);
+    }
+    let (mut turns, mut next) = (Vec::new(), 1);
+    for round in 0..50 {
+        // Before each turn one more has come, which is gone after its own.
+        queue.enter(ThreadId(next));
+        queue.queue(ThreadId(next));
+        next += 1;
+        if round % 10 == 9 {
+            queue.boost();
+        }
+        if queue.take() == Some(A) {
+            turns.push(round);
+            queue.ran(A, us(100));
+            queue.queue(A);
+        }
+    }
+    // After those who were at the top when it came there: one more each time, since it has had a turn itself.
+    assert_eq!(turns, [10, 21, 32, 43]);
+}
+
+#[test]
 fn time_beyond_the_running_time_is_forgiven() {
     let mut queue = queue(1);
     queue.take();
