@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use policy::ThreadId;
 use policy::feedback::Turn;
-use sys::tick::{Interrupted, SignalMask};
+use sys::tick::{Interrupted, SignalMask, Slack};
 
 use self::ticks::Ticking;
 pub(crate) use self::ticks::Ticks;
@@ -74,6 +74,8 @@ pub(crate) struct Preemption {
     /// The kernel thread that has the turn, where guests have kernel threads.
     pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
     mask: Cell<Option<SignalMask>>,
+    /// What the worker's own kernel thread had before, if it has less meanwhile.
+    slack: Cell<Option<Slack>>,
     /// Its own share of them.
     ticks: Cell<Option<NonNull<Ticks>>>,
     ticking: Cell<Ticking>,
@@ -94,6 +96,7 @@ impl Default for Preemption {
             block: Cell::new(Block::NONE),
             runs_on: Cell::new(None),
             mask: Cell::new(None),
+            slack: Cell::new(None),
             ticks: Cell::new(None),
             ticking: Cell::new(Ticking::Never),
             deputy: Cell::new(None),
@@ -158,6 +161,12 @@ impl Worker {
         let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
         let ticks = Ticks::new(Some(self), interval).map_err(PreemptionError::Timer)?;
         self.preemption.mask.set(Some(SignalMask::of_this_thread()));
+        let slack = Slack::of_this_thread();
+        if slack.at_intervals_of(interval) != slack {
+            // Guests' kernel threads are started from here, and have it from the beginning.
+            slack.at_intervals_of(interval).becomes_this_threads();
+            self.preemption.slack.set(Some(slack));
+        }
         self.preemption.deputy.set(Some(deputy));
         self.preemption.ticks.set(NonNull::new(Arc::into_raw(ticks).cast_mut()));
         self.preemption.block.set(block);

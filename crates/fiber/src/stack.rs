@@ -86,6 +86,11 @@ const STEP: usize = 4;
 /// The largest stack, in bytes.
 const MOST: usize = 1 << 30;
 
+/// The smallest stack, in bytes, without its guard.
+fn smallest() -> usize {
+    STEP * page_size()
+}
+
 /// A stack's size with its guard, for so many bytes to use.
 fn rounded(bytes: usize) -> u32 {
     (bytes.clamp(1, MOST).next_multiple_of(STEP * page_size()) + page_size()) as u32
@@ -153,6 +158,7 @@ impl Stacks {
         if fiber.is_preemptible.get() {
             let asked = if fiber.has_extras() { fiber.stack_size() } else { None };
             let size = asked.map_or(self.usual, rounded);
+            self.keep_a_last_one();
             return self.classes.borrow_mut().guests.take(size, asked.unwrap_or(self.asked), &self.guard);
         }
         if !fiber.has_extras()
@@ -163,16 +169,22 @@ impl Stacks {
         self.take_size(fiber.stack_size())
     }
 
-    /// A stack of this size, if one was asked for.
-    #[cold]
-    #[inline(never)]
-    fn take_size(&self, asked: Option<usize>) -> Result<Stack, StackError> {
+    /// Makes the last stack, if it was not made yet.
+    fn keep_a_last_one(&self) {
         let classes = &mut *self.classes.borrow_mut();
         if classes.last.is_none() {
             // One that no fiber asks for: it is a page more than a multiple.
             let class = classes.last.insert(Class::new(self.usual + page_size() as u32));
             self.last.set(class.take(&self.guard).ok());
         }
+    }
+
+    /// A stack of this size, if one was asked for.
+    #[cold]
+    #[inline(never)]
+    fn take_size(&self, asked: Option<usize>) -> Result<Stack, StackError> {
+        self.keep_a_last_one();
+        let classes = &mut *self.classes.borrow_mut();
         let asked = asked.unwrap_or(self.asked);
         if asked > MOST {
             return Err(StackError::TooLarge { asked, most: MOST });

@@ -10,10 +10,11 @@ use std::time::Duration;
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber::{
-    Builder, Config, Doing, PreemptBy, RunError, Runtime, channel, dump, preemptions, remote, sleep, spawn, yield_now,
+    Builder, Config, Doing, JoinError, PreemptBy, RunError, Runtime, StackError, channel, dump, preemptions, remote,
+    sleep, spawn, yield_now,
 };
 use sys::scheduling::Thread;
-use sys::tick::SignalMask;
+use sys::tick::{SignalMask, Slack};
 
 fn runtime(preempt_by: PreemptBy) -> Runtime {
     let rules = Rules { levels: 4, running_time: Span::from_micros(200), boost: Boost::Every(Span::from_millis(10)) };
@@ -44,6 +45,9 @@ tests! {
     who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_is_about_to_do,
     a_runtime_is_refused_within_another_one,
     one_that_was_left_over_unwinds_where_it_comes_to_the_library,
+    the_smallest_stack_suffices_to_begin,
+    one_that_cannot_have_its_stack_drops_its_function,
+    who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kernel_is_punctual,
 }
 
 fn a_fiber_that_comes_to_no_point_gives_way(by: PreemptBy) {
@@ -333,4 +337,33 @@ fn each_has_a_kernel_thread_of_its_own_and_they_run_one_at_a_time() {
             assert_eq!(threads.len(), 5);
         })
         .unwrap();
+}
+
+fn the_smallest_stack_suffices_to_begin(by: PreemptBy) {
+    let config = Config { preemptible: true, preempt_by: by, stack_size: 1, ..Config::default() };
+    assert_eq!(Runtime::new(config).run(|| spawn(|| 7).join().unwrap()).unwrap(), 7);
+}
+
+fn one_that_cannot_have_its_stack_drops_its_function(by: PreemptBy) {
+    let thing = Arc::new(());
+    let theirs = Arc::clone(&thing);
+    runtime(by)
+        .run(|| {
+            let refused = Builder::new().stack_size(usize::MAX).spawn(move || drop(theirs)).unwrap();
+            assert!(matches!(refused.join(), Err(JoinError::NoStack(StackError::TooLarge { .. }))));
+        })
+        .unwrap();
+    assert_eq!(Arc::strong_count(&thing), 1);
+}
+
+fn who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kernel_is_punctual(preempt_by: PreemptBy) {
+    let before = Slack::of_this_thread();
+    let rules = Rules { levels: 4, running_time: Span::from_micros(40), boost: Boost::Every(Span::from_millis(10)) };
+    Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
+        .run(|| {
+            let sleepers = [(); 4].map(|()| spawn(|| std::thread::sleep(Duration::from_millis(1))));
+            sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        })
+        .unwrap();
+    assert_eq!(Slack::of_this_thread(), before);
 }

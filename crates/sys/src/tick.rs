@@ -5,6 +5,7 @@
 //! looks at what there is, and may find nothing.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -44,6 +45,34 @@ impl SignalMask {
     unsafe fn of(set: *const libc::sigset_t) -> SignalMask {
         // SAFETY: by the caller's promise; the C library's sets begin with the kernel's.
         SignalMask(unsafe { set.cast::<u64>().read_unaligned() })
+    }
+}
+
+/// How much later than asked for the kernel may wake a thread whose time has come: its timer slack, 50 us mostly.
+///
+/// A sleep that a signal interrupts has what the kernel says left of it, and that includes the slack. So each interruption makes it longer by as much, and it never
+/// ends if they come more often than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slack(Duration);
+
+impl Slack {
+    /// The calling thread's.
+    pub fn of_this_thread() -> Slack {
+        // The kernel does not refuse. Threads under a real-time policy have none.
+        Slack(rustix::thread::current_timer_slack().map_or(Duration::ZERO, Duration::from_nanos))
+    }
+
+    /// The calling thread has as much from now on, and so have threads and processes that it starts. None becomes a nanosecond.
+    pub fn becomes_this_threads(&self) {
+        let nanoseconds = u64::try_from(self.0.as_nanos()).ok().and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
+        // Where it is forbidden sleeps are as late as they were.
+        let _ = rustix::thread::set_current_timer_slack(Some(nanoseconds));
+    }
+
+    /// So much if it is more, so that interruptions after each `interval` do not make a sleep longer by more than an eighth.
+    #[must_use]
+    pub fn at_intervals_of(self, interval: Duration) -> Slack {
+        Slack(self.0.min(interval / 8))
     }
 }
 

@@ -189,6 +189,9 @@ impl Worker {
                 std::thread::yield_now();
             }
             ticks.are_for_nobody();
+            if let Some(slack) = self.preemption.slack.take() {
+                slack.becomes_this_threads();
+            }
         }
     }
 

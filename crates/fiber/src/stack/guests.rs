@@ -14,7 +14,7 @@ use sys::reservation::{Guard, Reservation, page_size};
 use sys::thread_block::{self, ThreadBlock, ThreadBlockError};
 
 use super::class::Class;
-use super::{MOST, Stack, is_of_guest};
+use super::{MOST, Stack, is_of_guest, smallest};
 use crate::block::thread::KernelThread;
 use crate::block::{Block, Kind};
 use crate::error::{PreemptionError, StackError};
@@ -88,12 +88,11 @@ impl Guests {
             return Err(StackError::TooLarge { asked: bytes, most: MOST });
         }
         if self.longer == 0 {
-            if self.kind == Kind::Pointer {
-                measure()?;
-            }
+            let needed = if self.kind == Kind::Pointer { measure()? } else { 0 };
             let above = above(self.kind) as usize;
-            let room = (above + sys::tick::frame()).max(LEAST).next_multiple_of(page_size());
-            self.longer = (room - above) as u32;
+            // On the smallest there has to be room for the thread that a block is made with.
+            let least = (above + sys::tick::frame()).max(LEAST).max(needed.saturating_sub(smallest()));
+            self.longer = (least.next_multiple_of(page_size()) - above) as u32;
         }
         let size = self.size(other);
         let mut all = all();
@@ -141,12 +140,12 @@ pub(super) fn used(stack: &Stack) -> usize {
     all().values().filter(|class| class.size() == stack.size).find_map(|class| class.used(stack)).unwrap_or(0)
 }
 
-/// Sees how much a block takes, once.
-fn measure() -> Result<(), StackError> {
-    if ABOVE.load(Relaxed) > 0 {
-        return Ok(());
-    }
+/// Sees how much a block takes, once. Returns how much memory it takes to make one.
+fn measure() -> Result<usize, StackError> {
     let room = thread_block::minimum_stack().map_err(PreemptionError::from)?.next_multiple_of(page_size());
+    if ABOVE.load(Relaxed) > 0 {
+        return Ok(room);
+    }
     let memory = Reservation::new(room).map_err(StackError::Memory)?;
     let low = memory.base();
     std::mem::forget(memory);
@@ -156,7 +155,7 @@ fn measure() -> Result<(), StackError> {
     // A size with a page boundary as its upper end is another kind of stack's.
     let above = if above.is_multiple_of(1 << 12) { above + 16 } else { above };
     ABOVE.store(above as u32, Relaxed);
-    Ok(())
+    Ok(room)
 }
 
 /// Makes a thread control block at the end of this memory, for this guest.

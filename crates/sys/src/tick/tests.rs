@@ -129,6 +129,24 @@ fn a_ticker_that_was_stopped_ticks_no_more() {
     assert_eq!(seen.ticks.load(SeqCst), ticks + 1, "once");
 }
 
+#[test]
+fn a_thread_is_as_punctual_as_it_is_told_to_be_and_no_less_than_before() {
+    thread::spawn(|| {
+        let before = Slack::of_this_thread();
+        let Slack(time) = before;
+        assert_eq!(before.at_intervals_of(16 * time), before);
+        let cut = before.at_intervals_of(4 * time);
+        cut.becomes_this_threads();
+        assert_eq!(Slack::of_this_thread(), Slack(time / 2));
+        before.becomes_this_threads();
+        assert_eq!(Slack::of_this_thread(), before);
+        before.at_intervals_of(Duration::ZERO).becomes_this_threads();
+        assert_eq!(Slack::of_this_thread(), Slack(Duration::from_nanos(1)));
+    })
+    .join()
+    .unwrap();
+}
+
 /// Has this thread interrupted until `is_seen`, or so often that it never will be, or until it has ended. Then `release` lets it end.
 fn watch<T>(
     thread: thread::ScopedJoinHandle<'_, T>,
