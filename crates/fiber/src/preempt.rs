@@ -51,6 +51,9 @@ const SHORTEST: Duration = Duration::from_micros(20);
 /// The same where a kernel thread hands its turn over to another, which may have to wait for a CPU.
 const SHORTEST_TURN: Duration = Duration::from_micros(500);
 
+/// How large the stacks are on which the library is at work for a worker: its allocator may be any, and a tick may interrupt it there.
+const ROOM: usize = 64 << 10;
+
 /// What the ticks of a runtime have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -61,7 +64,7 @@ pub struct Preemptions {
     pub favoured: u64,
     /// How many ticks came while the library did something for a fiber: it gave way when that was done, if it had to.
     pub inside: u64,
-    /// How many came while a fiber blocked signals, in the handler of one say: it went on.
+    /// How many came while a fiber blocked signals, in the handler of one say, or where the handler was installed anew for an alternate stack: it went on.
     pub masked: u64,
     /// How often a fiber ran in the place of one that waited in the kernel for what it had.
     pub lent: u64,
@@ -149,17 +152,20 @@ impl Worker {
         let kind = self.core().config().preempt_by.kind()?;
         // SAFETY: the handler does what its own head says.
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
-        let stack = || self.stacks.take_usual().map_err(|why| PreemptionError::Stack(Box::new(why)));
+        let shortest = if kind == Kind::Pointer { SHORTEST } else { SHORTEST_TURN };
+        let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
+        let ticks = Ticks::new(Some(self), interval).map_err(PreemptionError::Timer)?;
+        let stack = || self.stacks.take_of(ROOM).map_err(|why| PreemptionError::Stack(Box::new(why)));
         let deputy = stack()?;
         // A worker's first guest is made ready by a fiber that is none.
         let block = match kind {
             Kind::Pointer => Block::Pointer(arch::thread_pointer()),
-            // SAFETY: the stack is taken for that.
-            Kind::Thread => Block::Thread(unsafe { KernelThread::of_worker(stack()?.top()) }),
+            Kind::Thread => {
+                let stack = stack().inspect_err(|_| self.stacks.give(deputy))?;
+                // SAFETY: the stack is taken for that.
+                Block::Thread(unsafe { KernelThread::of_worker(stack.top()) })
+            }
         };
-        let shortest = if kind == Kind::Pointer { SHORTEST } else { SHORTEST_TURN };
-        let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
-        let ticks = Ticks::new(Some(self), interval).map_err(PreemptionError::Timer)?;
         self.preemption.mask.set(Some(SignalMask::of_this_thread()));
         let slack = Slack::of_this_thread();
         if slack.at_intervals_of(interval) != slack {
@@ -210,6 +216,9 @@ impl Worker {
             }
             return;
         };
+        if interrupted.is_on_alternate_stack() {
+            return preemption.count(|counts| counts.masked += 1);
+        }
         if !guest.is_interrupted() {
             if preemption.asleep.get() {
                 self.ticks_no_more();

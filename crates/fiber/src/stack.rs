@@ -170,13 +170,20 @@ impl Stacks {
     }
 
     /// Makes the last stack, if it was not made yet.
+    #[inline(always)]
     fn keep_a_last_one(&self) {
-        let classes = &mut *self.classes.borrow_mut();
-        if classes.last.is_none() {
-            // One that no fiber asks for: it is a page more than a multiple.
-            let class = classes.last.insert(Class::new(self.usual + page_size() as u32));
-            self.last.set(class.take(&self.guard).ok());
+        if self.classes.borrow().last.is_none() {
+            self.make_the_last_one();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_the_last_one(&self) {
+        // One that no fiber asks for: it is a page more than a multiple.
+        let mut class = Class::new(self.usual + page_size() as u32);
+        self.last.set(class.take(&self.guard).ok());
+        self.classes.borrow_mut().last = Some(class);
     }
 
     /// A stack of this size, if one was asked for.
@@ -202,10 +209,10 @@ impl Stacks {
         class.take(&self.guard)
     }
 
-    /// One of the usual size, for no fiber.
+    /// One of at least so many bytes, for no fiber.
     #[cold]
-    pub(crate) fn take_usual(&self) -> Result<Stack, StackError> {
-        self.classes.borrow_mut().usual.take(&self.guard)
+    pub(crate) fn take_of(&self, bytes: usize) -> Result<Stack, StackError> {
+        self.take_size(Some(bytes.max(self.asked)))
     }
 
     /// Whether the next fiber may begin on this stack.

@@ -112,12 +112,14 @@ impl Interrupted {
         self.registers().is_behind_a_yield()
     }
 
-    /// Whether it was on its thread's alternate stack for signals: in a handler of one. The kernel takes that stack to be free as soon as it is left.
+    /// Whether this is handled on the thread's alternate stack for signals, which the kernel takes to be free as soon as it is left: a handler was interrupted there, or somebody has
+    /// installed ours again so that it begins there, as runtimes of other languages do.
     pub fn is_on_alternate_stack(&self) -> bool {
         // SAFETY: the kernel has written it.
         let stack = unsafe { &(*self.context).uc_stack };
         let low = stack.ss_sp.addr();
-        stack.ss_flags & libc::SS_DISABLE == 0 && (low..low + stack.ss_size).contains(&self.stack_pointer())
+        // The context is where the handler began.
+        stack.ss_flags & libc::SS_DISABLE == 0 && (low..low + stack.ss_size).contains(&self.context.addr())
     }
 
     /// When the handler returns, the thread has no alternate stack for signals. Without this it has the one that was there when the tick came, also if that
@@ -250,10 +252,18 @@ pub type Handler = unsafe fn(word: usize, interrupted: &Interrupted);
 /// Who handles ticks, and what the signal did before.
 static INSTALLED: OnceLock<(Handler, Earlier)> = OnceLock::new();
 
+/// How often this process has come from a fork since its tickers' handler was installed. A child has no timers, and its own may have the numbers of its parent's.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// In the child of a fork.
+extern "C" fn is_a_child() {
+    FORKS.fetch_add(1, Relaxed);
+}
+
 /// From now on, `handler` is called at each tick, with SIGURG blocked and no other signal that was not. The first call counts, and further ones do nothing.
 ///
 /// # Errors
-/// None on Linux.
+/// Where there is no memory.
 ///
 /// # Safety
 /// `handler` does only what a signal handler may do, at any point of the threads that have tickers.
@@ -270,6 +280,10 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         action
     };
+    // SAFETY: what is called in a child does next to nothing. An error means that there is no memory.
+    if unsafe { libc::pthread_atfork(None, None, Some(is_a_child)) } != 0 {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
     // Before the handler, which needs it.
     INSTALLED.get_or_init(|| (handler, Earlier::of(libc::SIGURG)));
     // SAFETY: the handler does what a handler may, by the caller's promise.
@@ -331,13 +345,15 @@ fn word_of(mark: usize) -> Option<usize> {
     (is_same() && mark != FREE).then_some(word)
 }
 
-/// A timer that interrupts the kernel thread that has made it. It may be set from any thread.
+/// A timer that interrupts the kernel thread that has made it. It may be set from any thread. In the child of a fork it does nothing.
 ///
 /// When it has been dropped, a last tick may still be under way on that thread, or begin: what the word leads to must be there until the thread is past it.
 #[derive(Debug)]
 pub struct Ticker {
     timer: libc::c_int,
     mark: usize,
+    /// In the process after so many.
+    forks: usize,
 }
 
 impl Ticker {
@@ -371,7 +387,7 @@ impl Ticker {
             slot.mark.store(FREE, Release);
             return Err(why);
         }
-        Ok(Ticker { timer, mark })
+        Ok(Ticker { timer, mark, forks: FORKS.load(Relaxed) })
     }
 
     /// Ticks after `first`, or at once if that is zero, and then each `interval`, or no more if that is zero. It may be called in a signal's handler, and leaves
@@ -385,7 +401,15 @@ impl Ticker {
         self.set(Duration::ZERO, Duration::ZERO);
     }
 
+    /// Whether the timer is there: not in the child of a fork.
+    fn is_there(&self) -> bool {
+        self.forks == FORKS.load(Relaxed)
+    }
+
     fn set(&self, first: Duration, interval: Duration) {
+        if !self.is_there() {
+            return;
+        }
         let time = |time: Duration| libc::timespec {
             // The kernel knows no times beyond.
             tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
@@ -400,8 +424,10 @@ impl Ticker {
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        // SAFETY: the timer is this one's own. It cannot fail.
-        unsafe { libc::syscall(libc::SYS_timer_delete, self.timer) };
+        if self.is_there() {
+            // SAFETY: the timer is this one's own. It cannot fail.
+            unsafe { libc::syscall(libc::SYS_timer_delete, self.timer) };
+        }
         SLOTS[self.mark % SLOTS.len()].mark.store(FREE, Release);
     }
 }

@@ -7,12 +7,14 @@
 //! does not come; then it waits for ever. Its stack stays.
 
 use std::cell::Cell;
+use std::io::{Write, stderr};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread::{Builder, park};
 
+use sys::futex::{self, Scope};
 use sys::scheduling::{Policy, Thread, set_policy};
 
 use crate::arch::{self, Context};
@@ -42,8 +44,26 @@ struct Sent(Fiber);
 // SAFETY: whoever gets it is the only one to touch it from then on.
 unsafe impl Send for Sent {}
 
+/// Something that is so from some time on.
+#[derive(Default)]
+struct Event(AtomicU32);
+
+impl Event {
+    fn comes(&self) {
+        self.0.store(1, Release);
+        futex::wake(&self.0, 1, Scope::Process);
+    }
+
+    /// Waits for it, as a worker has to that [lends](super::lend) meanwhile: at a futex, and for as long as it takes.
+    fn wait(&self) {
+        while self.0.load(Acquire) == 0 {
+            futex::wait(&self.0, 0, None, Scope::Process);
+        }
+    }
+}
+
 /// Sends a guest away that was interrupted, if there is a kernel thread for it. Its worker lets go of it no sooner than it is asked to: what makes a kernel thread
-/// may have to wait for what this one has.
+/// may have to wait for what this one has, and so may the thread itself when it begins.
 pub(crate) fn send(fiber: Fiber, lets_go: impl FnOnce()) {
     let Some(guest) = fiber.guest() else { return lets_go() };
     let thread_pointer = match guest.block() {
@@ -57,13 +77,14 @@ pub(crate) fn send(fiber: Fiber, lets_go: impl FnOnce()) {
         }
     };
     let sent = Sent(fiber);
-    let go = Arc::new(AtomicBool::new(false));
-    let gone = Arc::clone(&go);
+    let events = Arc::new((Event::default(), Event::default()));
+    let theirs = Arc::clone(&events);
     let run = move || {
         let Sent(fiber) = { sent };
-        while !gone.load(Acquire) {
-            park();
-        }
+        let (is_ready, is_let_go) = &*theirs;
+        // From here on nothing is done for which this one would have to wait.
+        is_ready.comes();
+        is_let_go.wait();
         // Where that is refused it has its share like any other thread.
         let _ = set_policy(Thread::current(), Policy::Idle);
         let Some(guest) = fiber.guest() else { return };
@@ -72,11 +93,20 @@ pub(crate) fn send(fiber: Fiber, lets_go: impl FnOnce()) {
         // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it, and it never goes back.
         unsafe { arch::switch_block(host.left.as_ptr(), fiber.context.get(), thread_pointer) };
     };
-    let thread = Builder::new().name("rowlock-exile".into()).spawn(run);
-    lets_go();
-    if let Ok(thread) = thread {
-        go.store(true, Release);
-        thread.thread().unpark();
+    let (is_ready, is_let_go) = &*events;
+    match Builder::new().name("rowlock-exile".into()).spawn(run) {
+        Ok(_) => {
+            is_ready.wait();
+            lets_go();
+            is_let_go.comes();
+        }
+        Err(why) => {
+            let _ = writeln!(
+                stderr(),
+                "rowlock_fiber: a fiber that comes to no point stands still with all that it has locked, since there is no kernel thread to go on with it: {why}"
+            );
+            lets_go();
+        }
     }
 }
 

@@ -100,6 +100,9 @@ impl Worker {
         let on_its_stack = |stack: crate::stack::Stack| stack.has(interrupted.stack_pointer());
         let guest = lent.guest().filter(|guest| guest.block() == block);
         let Some(guest) = guest.filter(|_| lent.stack.get().is_some_and(on_its_stack)) else { return };
+        if interrupted.is_on_alternate_stack() {
+            return;
+        }
         // If it is about to come inside it goes back by itself.
         if guest.is_interrupted() {
             // SAFETY: just so.

@@ -8,11 +8,12 @@ use std::io;
 use std::ptr::NonNull;
 
 use sys::reservation::{Guard, Reservation, page_size};
+use sys::thread_block::ThreadBlockError;
 
 use super::{Shadow, Stack};
 use crate::arch;
 use crate::block::Kind;
-use crate::error::StackError;
+use crate::error::{PreemptionError, StackError};
 
 /// At most so many stay warm,
 const WARM: usize = 1 << 10;
@@ -94,7 +95,14 @@ impl Class {
             // SAFETY: the memory is this stack's, and what is for guests stays for ever.
             let lowest = unsafe { chunk.base().add(low + page_size()) };
             // SAFETY: as above.
-            unsafe { super::guests::furnish(self.kind, lowest, top, self.above as usize)? };
+            let furnished = unsafe { super::guests::furnish(self.kind, lowest, top, self.above as usize) };
+            if let Err(why) = furnished {
+                if !matches!(why, StackError::Preemption(PreemptionError::Block(ThreadBlockError::Number))) {
+                    // Nobody knows of the memory: it is for the next one that asks.
+                    self.made -= 1;
+                }
+                return Err(why);
+            }
             // Whoever made the block was deeper down there than most guests ever are. An error means that memory is locked: then it stays.
             let whole = (low + self.size as usize) / page_size() * page_size();
             let _ = chunk.discard(low + page_size()..whole);

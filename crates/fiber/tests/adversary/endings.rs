@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Builder, Config, Runtime, preemptions, scope, sleep, spawn, yield_now};
+use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, scope, sleep, spawn, yield_now};
 
 use crate::case::{alone, elsewhere, hasty, means, told};
 
@@ -243,4 +243,39 @@ fn others_wait_in_the_kernel_for_what_they_have() {
                 .unwrap();
         }
     });
+}
+
+#[test]
+fn there_is_no_kernel_thread_for_who_loops() {
+    if means() == PreemptBy::KernelThreads {
+        return eprintln!("left out: each has one of its own");
+    }
+    let output = elsewhere(|| {
+        hasty(1)
+            .run(|| {
+                let begun = Arc::new(AtomicU64::new(0));
+                let theirs = Arc::clone(&begun);
+                let work = move || {
+                    theirs.fetch_add(1, Relaxed);
+                    loop {
+                        std::hint::spin_loop();
+                    }
+                };
+                spawn(work).detach();
+                while begun.load(Relaxed) == 0 {
+                    sleep(std::time::Duration::from_micros(500));
+                }
+                // Room for what is small, but not for a thread's stack.
+                let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+                let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+                let limit = pages * 4096 + (1 << 20);
+                let limits = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+                // SAFETY: the limits are read.
+                assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limits) }, 0);
+            })
+            .unwrap();
+    });
+    let Some(output) = output else { return };
+    let said = told(&output);
+    assert!(output.status.success() && said.contains("there is no kernel thread to go on with it"), "{said}");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::thread;
 
-use rowlock_fiber::{PreemptBy, preemptions, spawn};
+use rowlock_fiber::{PreemptBy, preemptions, spawn, yield_now};
 
 use crate::case::{ALL, alone, hasty, hazard, hazard_until, hazard_with, means};
 
@@ -215,5 +215,55 @@ fn handlers_that_may_be_interrupted_themselves_are() {
             unsafe { libc::raise(libc::SIGUSR2) };
             work(who, round);
         });
+    });
+}
+
+#[test]
+fn nobody_is_interrupted_where_somebody_has_our_handler_begin_on_an_alternate_stack() {
+    /// What runtimes of other languages do with all handlers, or undoes it.
+    fn change(flags: libc::c_int) {
+        // SAFETY: the handler stays the one that there is.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            assert_eq!(libc::sigaction(libc::SIGURG, std::ptr::null(), &raw mut action), 0);
+            action.sa_flags ^= flags;
+            assert_eq!(libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()), 0);
+        }
+    }
+    alone(|| {
+        let over = Arc::new(AtomicBool::new(false));
+        let loops = |over: Arc<AtomicBool>| {
+            move || {
+                for round in 0.. {
+                    let began = std::time::Instant::now();
+                    while began.elapsed() < std::time::Duration::from_millis(1) {
+                        work(3, round);
+                    }
+                    if over.load(Relaxed) {
+                        return;
+                    }
+                    yield_now();
+                }
+            }
+        };
+        hasty(1)
+            .run(|| {
+                let fibers = [(); 4].map(|()| spawn(loops(Arc::clone(&over))));
+                let until = |enough: &dyn Fn() -> bool| {
+                    while !enough() {
+                        yield_now();
+                    }
+                };
+                until(&|| preemptions().taken > 20);
+                change(libc::SA_ONSTACK);
+                let before = preemptions();
+                until(&|| preemptions().masked > before.masked + 20);
+                assert_eq!(preemptions().taken, before.taken);
+                change(libc::SA_ONSTACK);
+                until(&|| preemptions().taken > before.taken + 20);
+                over.store(true, Relaxed);
+                fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            })
+            .unwrap();
     });
 }

@@ -147,6 +147,40 @@ fn a_thread_is_as_punctual_as_it_is_told_to_be_and_no_less_than_before() {
     .unwrap();
 }
 
+#[test]
+fn the_child_of_a_fork_leaves_its_own_timers_alone() {
+    let (ticker, _) = ticker();
+    // SAFETY: the child makes system calls and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        ticker.every(Duration::from_secs(3_600), Duration::ZERO);
+        // SAFETY: there is room for the answers; zeros are an event's fields that do not matter.
+        let left = unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_NONE;
+            let mut timers = [0_i32; 64];
+            let mut left = 0;
+            // One of them has the number that the parent's has.
+            for timer in &mut timers {
+                libc::syscall(libc::SYS_timer_create, libc::CLOCK_MONOTONIC, &raw const event, &raw mut *timer);
+            }
+            ticker.every(Duration::from_secs(3_600), Duration::ZERO);
+            for timer in timers {
+                let mut times: libc::itimerspec = std::mem::zeroed();
+                libc::syscall(libc::SYS_timer_gettime, timer, &raw mut times);
+                left += times.it_value.tv_sec;
+            }
+            left
+        };
+        // SAFETY: the process ends.
+        unsafe { libc::_exit(i32::from(left != 0)) };
+    }
+    let mut status = 0;
+    // SAFETY: there is room for the status.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+}
+
 /// Has this thread interrupted until `is_seen`, or so often that it never will be, or until it has ended. Then `release` lets it end.
 fn watch<T>(
     thread: thread::ScopedJoinHandle<'_, T>,
