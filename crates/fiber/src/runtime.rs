@@ -41,7 +41,7 @@ pub struct Config {
     /// quarter, and so on: [`TooMany`](crate::SpawnError::TooMany) tells how many in the end.
     pub most: u32,
     /// Whether fibers that say nothing of it may be interrupted anywhere when their running time is over, and not only at points. The first fiber never is. Running times of less
-    /// than 20 us are taken to be that long in this. See [`Builder::preemptible`](crate::Builder::preemptible).
+    /// than 20 us, or than 500 us where each fiber has a [kernel thread](PreemptBy::KernelThreads), are taken to be that long in this. See [`Builder::preemptible`](crate::Builder::preemptible).
     pub preemptible: bool,
     /// By what means.
     pub preempt_by: PreemptBy,
