@@ -59,14 +59,14 @@ pub struct Group {
     pub checkpoint: Option<Span>,
     /// How long it sleeps between two bursts. Without it, it yields.
     pub think: Option<Distribution>,
-    /// Every so manieth joins its predecessor in the group when it is through with its bursts.
+    /// Every N-th joins its predecessor in the group, when its own bursts are over.
     pub join_every: Option<u32>,
 }
 
 /// Bursts of a group are all timed if they are as long as this on the average: then reading a clock is nothing beside them.
 const LONG: f64 = 5_000.0;
 
-/// Of shorter ones, those of every so manieth fiber.
+/// Of shorter ones, those of every N-th fiber.
 const SAMPLED: u32 = 16;
 
 impl Fibers {
@@ -138,9 +138,9 @@ pub struct Program {
     pub checkpoint: Option<Span>,
     /// What the sleep after it is drawn by.
     pub think: Option<Law>,
-    /// Every so manieth joins its predecessor.
+    /// Every N-th joins its predecessor.
     pub join_every: Option<u32>,
-    /// The bursts of every so manieth are timed.
+    /// The bursts of every N-th are timed.
     pub timed_every: u32,
 }
 

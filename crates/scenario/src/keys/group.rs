@@ -46,7 +46,7 @@ pub const JOIN_EVERY: Key = key(
     count(1, MOST_THREADS),
     Default::Is("none"),
     "16",
-    "every so manieth of them joins the one before it when it is through with its bursts",
+    "every N-th of them joins the one before it, when its own bursts are over",
 );
 
 /// All of them.
