@@ -1,11 +1,12 @@
 //! Lending the kernel thread: who waits in the kernel for what an interrupted guest has lets that one run meanwhile.
 //!
-//! A guest may be interrupted while it has a lock of the C library's or of the standard library's: the allocator's, say. Another guest that wants it, outside of the library,
-//! waits in the kernel until a tick interrupts it in turn; so whoever has the lock comes to run, and gives it back. The library does not know that it has one, so it comes to run as its level says. Where there is always
-//! somebody at a higher one, that is after each boost, once all who were ready before it at the highest level have had a turn: a boost puts those of lower levels behind. Without boosts it is never. But there are those whom no tick takes off
-//! their CPU: fibers that are no guests, and the library itself, which takes such locks, too, when it allocates memory. If one of these waits for a futex when a tick comes, then
-//! guests that were interrupted run in its place, one after another, from tick to tick; between two it looks whether it can go on. So it waits for as many running times as there are
-//! such guests, for each that who has the lock needs to give it back, whatever the levels.
+//! A guest may be interrupted while it has a lock of the C library's or of the standard library's: the allocator's, say. Another guest that wants it, outside
+//! of the library, waits in the kernel until a tick interrupts it in turn; so whoever has the lock comes to run, and gives it back. The library does not know
+//! that it has one, so it comes to run as its level says. Where there is always somebody at a higher one, that is after each boost, once all who were ready
+//! before it at the highest level have had a turn: a boost puts those of lower levels behind. Without boosts it is never. But there are those whom no tick
+//! takes off their CPU: fibers that are no guests, and the library itself, which takes such locks, too, when it allocates memory. If one of these waits for a
+//! futex when a tick comes, then guests that were interrupted run in its place, one after another, from tick to tick; between two it looks whether it can go
+//! on. So it waits for as many running times as there are such guests, for each that who has the lock needs to give it back, whatever the levels.
 //!
 //! Some do not wait in the kernel, but look again and again, and let other kernel threads run in between (`sched_yield`): who takes from a channel of the standard library's that
 //! somebody is in the middle of sending to, for one. Where a tick finds somebody in that, it is the same. Who looks again and again and does nothing else is not found out, and looks for ever.
