@@ -84,7 +84,7 @@ const PATIENCE: usize = 64;
 /// Fibers that can be interrupted anywhere have so much time of the CPU to come to a point; then they [go on elsewhere](crate::preempt::exile).
 const GRACE: Duration = Duration::from_millis(100);
 
-/// They do so in any case after so long: there may be no CPU for them, or other kernel threads' time is theirs.
+/// They do so in any case after so long: there may be no CPU for them.
 const PATIENT_GRACE: Duration = Duration::from_secs(2);
 
 /// How much time of the CPU this kernel thread has had.
@@ -224,6 +224,8 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
 pub(crate) fn end_own(worker: &Worker) -> usize {
     worker.outside.ends();
     let (began, had) = (Instant::now(), cpu_time());
+    // Guests that have kernel threads do not use up the time of this one.
+    let patient_grace = if worker.preemption.block.get().thread().is_some() { 5 * GRACE } else { PATIENT_GRACE };
     loop {
         let mut any = false;
         for fiber in worker.core().records.all() {
@@ -235,8 +237,8 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
             worker.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
         }
         for _ in 0..TURNS {
-            worker.yield_now();
-            if worker.has_guests() && (cpu_time() > had + GRACE || began.elapsed() > PATIENT_GRACE) {
+            worker.lets_others_run();
+            if worker.has_guests() && (cpu_time() > had + GRACE || began.elapsed() > patient_grace) {
                 worker.preemption.exiles();
             }
             if worker.ready(|ready| ready.waiting()) == 0 && worker.core().fresh.many() == 0 && !worker.mail().any() {

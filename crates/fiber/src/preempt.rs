@@ -51,6 +51,9 @@ const SHORTEST: Duration = Duration::from_micros(20);
 /// The same where a kernel thread hands its turn over to another, which may have to wait for a CPU.
 const SHORTEST_TURN: Duration = Duration::from_micros(500);
 
+/// When ticks have found signals blocked for so long, one after another, it is taken for granted that they remain so.
+const FOR_GOOD: Duration = Duration::from_secs(1);
+
 /// How large the stacks are on which the library is at work for a worker: its allocator may be any, and a tick may interrupt it there.
 const ROOM: usize = 64 << 10;
 
@@ -76,7 +79,10 @@ pub(crate) struct Preemption {
     pub(crate) block: Cell<Block>,
     /// The kernel thread that has the turn, where guests have kernel threads.
     pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
+    /// The signals that the worker's own kernel thread has blocked.
     mask: Cell<Option<SignalMask>>,
+    /// How many ticks in a row have found others blocked.
+    masked: Cell<u32>,
     /// What the worker's own kernel thread had before, if it has less meanwhile.
     slack: Cell<Option<Slack>>,
     /// Its own share of them.
@@ -99,6 +105,7 @@ impl Default for Preemption {
             block: Cell::new(Block::NONE),
             runs_on: Cell::new(None),
             mask: Cell::new(None),
+            masked: Cell::new(0),
             slack: Cell::new(None),
             ticks: Cell::new(None),
             ticking: Cell::new(Ticking::Never),
@@ -234,7 +241,12 @@ impl Worker {
         if preemption.ticking.get() != Ticking::On {
             self.ticks_on();
         }
-        if preemption.mask.get().is_some_and(|mask| interrupted.blocks_signals_besides(&mask)) {
+        if let Some(mask) = self.is_to_keep_its_mask(guest, interrupted) {
+            if lend::is_due(interrupted) {
+                // They have the mask of the worker, and this one has its own when it goes on.
+                mask.with_ticks().becomes_this_threads();
+                self.lends(interrupted);
+            }
             preemption.count(|counts| counts.masked += 1);
         } else if let Some(deputy) = preemption.deputy.get() {
             // SAFETY: nobody is on the deputy's stack between two ticks; the guest is outside, and what the handler is on is its own stack, where it is
@@ -245,6 +257,24 @@ impl Worker {
             });
         }
         guest.goes_on_after(interrupted);
+    }
+
+    /// The worker's mask, if a guest that runs on its kernel thread has other signals blocked: who comes next would have them blocked, too. That is so in a handler, and where the
+    /// C library must not be disturbed. Who keeps them blocked for long has changed the worker's mask for good. In a handler.
+    fn is_to_keep_its_mask(&self, guest: &Guest, interrupted: &Interrupted) -> Option<SignalMask> {
+        let preemption = &self.preemption;
+        let mask = preemption.mask.get().filter(|_| matches!(guest.block(), Block::Pointer(_)))?;
+        if interrupted.mask() == mask {
+            preemption.masked.set(0);
+            return None;
+        }
+        preemption.masked.set(preemption.masked.get() + 1);
+        if preemption.ticks().is_some_and(|ticks| ticks.take(preemption.masked.get()) < FOR_GOOD) {
+            return Some(mask);
+        }
+        preemption.masked.set(0);
+        preemption.mask.set(Some(interrupted.mask()));
+        None
     }
 
     /// Who goes on after a tick, with the current fiber in the queue if it is another.

@@ -238,10 +238,13 @@ pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'e
             // SAFETY: as above.
             function(unsafe { &*std::ptr::from_ref(&scope) })
         }));
-        Here::enter(|here| {
-            if crew.outlast(here) == Woken::Cancelled {
-                ending::unwind_unless_panicking(&here);
+        Here::visit(|here| match here {
+            Some(here) => {
+                if crew.outlast(here) == Woken::Cancelled {
+                    ending::unwind_unless_panicking(&here);
+                }
             }
+            None => crate::preempt::exile::wait_for_ever(),
         });
         result
     };

@@ -3,6 +3,8 @@
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
+use policy::ThreadId;
+
 use crate::arch;
 use crate::error::{SpawnError, StackError};
 use crate::here::HERE;
@@ -12,7 +14,7 @@ use crate::stack::{Shadow, Stack};
 use crate::worker::{Here, Worker};
 
 impl Worker {
-    /// Where a fiber goes on, or begins. None if it has ended instead, as there is no stack for it.
+    /// Where a fiber goes on, or begins. None if it has ended instead, as there is no stack for it, or if who goes on is to be chosen again.
     #[inline(always)]
     pub(crate) fn entrance(&self, fiber: Fiber) -> Option<arch::Context> {
         if fiber.state.get() == State::Unstarted {
@@ -38,6 +40,11 @@ impl Worker {
     fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
         let is_first = fiber.is_preemptible.get() && !self.has_guests();
         let prepared = if is_first { self.prepares_for_guests() } else { Ok(()) };
+        if is_first && prepared.is_ok() {
+            // Whoever goes on with it has found no guests before: now it is asked again.
+            self.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
+            return None;
+        }
         let stack = match prepared.map_err(StackError::Preemption).and_then(|()| self.stacks.take(fiber)) {
             Ok(stack) => stack,
             Err(why) => self.refuse(fiber, why)?,

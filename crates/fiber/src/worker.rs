@@ -381,6 +381,17 @@ impl Worker {
         }
     }
 
+    /// Lets another one run, if there is one, whatever its level.
+    #[cold]
+    pub(crate) fn lets_others_run(&self) {
+        let me = self.current();
+        self.turn_is_over(Some(me));
+        let Some(next) = self.take() else { return };
+        me.state.set(State::Ready);
+        self.ready(|ready| ready.queue(ThreadId(me.number.get())));
+        self.change(me, next);
+    }
+
     /// Whether a fiber that was cancelled while it was ready can be told now. It is told once.
     #[cold]
     fn is_to_unwind(&self, me: Fiber) -> bool {

@@ -2,16 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::cell::Cell;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber::{
     Builder, Config, Doing, JoinError, PreemptBy, RunError, Runtime, StackError, channel, dump, preemptions, remote,
-    sleep, spawn, yield_now,
+    scope, sleep, spawn, yield_now,
 };
 use sys::scheduling::Thread;
 use sys::tick::{SignalMask, Slack};
@@ -48,6 +48,8 @@ tests! {
     the_smallest_stack_suffices_to_begin,
     one_that_cannot_have_its_stack_drops_its_function,
     who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kernel_is_punctual,
+    who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow,
+    one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends,
 }
 
 fn a_fiber_that_comes_to_no_point_gives_way(by: PreemptBy) {
@@ -366,4 +368,68 @@ fn who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kern
         })
         .unwrap();
     assert_eq!(Slack::of_this_thread(), before);
+}
+
+/// Says that it was dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+fn who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow(by: PreemptBy) {
+    let [begun, done, dropped] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    let (begins, does, drops) = (Arc::clone(&begun), Arc::clone(&done), Arc::clone(&dropped));
+    runtime(by)
+        .run(|| {
+            let parent = move || {
+                let mut borrowed = (0_u64, Dropped(drops));
+                scope(|scope| {
+                    scope.spawn(|| {
+                        loop {
+                            borrowed.0 = std::hint::black_box(borrowed.0 + 1);
+                        }
+                    });
+                    begins.store(true, Relaxed);
+                    // As long as a runtime has patience with it.
+                    let began = Instant::now();
+                    while began.elapsed() < Duration::from_millis(2_100) {}
+                    does.store(true, Relaxed);
+                });
+            };
+            spawn(parent).detach();
+            while !begun.load(Relaxed) {
+                sleep(Duration::from_millis(1));
+            }
+        })
+        .unwrap();
+    while !done.load(Relaxed) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!dropped.load(Relaxed), "its fiber writes to what was dropped");
+}
+
+fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(preempt_by: PreemptBy) {
+    let rules = Rules { levels: 20, running_time: Span::from_millis(5), boost: Boost::Never };
+    let rounds = Arc::new(AtomicU64::new(0));
+    let theirs = Arc::clone(&rounds);
+    Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
+        .run(|| {
+            spawn(move || {
+                loop {
+                    theirs.fetch_add(1, Relaxed);
+                }
+            })
+            .detach();
+            // By now it has come down by some levels.
+            sleep(Duration::from_millis(60));
+        })
+        .unwrap();
+    let by_then = rounds.load(Relaxed);
+    while rounds.load(Relaxed) == by_then {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -38,6 +38,12 @@ impl SignalMask {
         }
     }
 
+    /// These, and ticks.
+    #[must_use]
+    pub fn with_ticks(self) -> SignalMask {
+        SignalMask(self.0 | 1 << (libc::SIGURG - 1))
+    }
+
     /// That of a set, of which the kernel knows 64 bits, and the C library has room for more.
     ///
     /// # Safety
@@ -137,10 +143,10 @@ impl Interrupted {
         allow(libc::SIG_BLOCK);
     }
 
-    /// Whether it had other signals blocked than these.
-    pub fn blocks_signals_besides(&self, mask: &SignalMask) -> bool {
+    /// The signals that it had blocked.
+    pub fn mask(&self) -> SignalMask {
         // SAFETY: the kernel has written it.
-        unsafe { SignalMask::of(&raw const (*self.context).uc_sigmask) != *mask }
+        unsafe { SignalMask::of(&raw const (*self.context).uc_sigmask) }
     }
 }
 

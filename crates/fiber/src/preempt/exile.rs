@@ -4,7 +4,7 @@
 //! unwound from wherever it happens to be, nor just be left there: it may have a lock that the whole process needs, the allocator's for instance. So a kernel thread is made that
 //! goes on with it, with the least claim to a CPU that there is; or its own does, where it has one. That is sound since a guest has a thread control block of its own: which
 //! kernel thread runs it makes no difference to it. If it comes to the library after all it unwinds, and when it has ended the kernel thread does, too. What it would have waited for while it unwinds
-//! does not come; then it waits for ever. Its stack stays.
+//! does not come; then it waits for ever, as it does where a scope ends, whose fibers borrow from it. Its stack stays.
 
 use std::cell::Cell;
 use std::io::{Write, stderr};
@@ -114,11 +114,17 @@ pub(crate) fn send(fiber: Fiber, lets_go: impl FnOnce()) {
 #[cold]
 pub(crate) fn unwind() -> ! {
     if std::thread::panicking() || !crate::ending::CAN_UNWIND {
-        loop {
-            park();
-        }
+        wait_for_ever();
     }
     crate::ending::unwind()
+}
+
+/// An exile has come to where it must not go on before others have ended, of which it does not hear any more: those who borrow from it.
+#[cold]
+pub(crate) fn wait_for_ever() -> ! {
+    loop {
+        park();
+    }
 }
 
 /// An exile has ended: so does its kernel thread, or it waits for ever where it was its own.

@@ -99,6 +99,11 @@ impl Ticks {
             .store(thread.map_or(std::ptr::null_mut(), |thread| std::ptr::from_ref(thread).cast_mut()), Release);
     }
 
+    /// How long it takes until there were so many.
+    pub(super) fn take(&self, many: u32) -> Duration {
+        self.interval * many
+    }
+
     fn every(&self, first: Duration, interval: Duration) {
         if let Some(ticker) = &self.ticker {
             ticker.every(first, interval);

@@ -167,7 +167,7 @@ fn backtraces_show_ones_own_stack() {
                 let backtrace = looks_back(depth);
                 if round % 64 == 0 {
                     let text = backtrace.to_string();
-                    assert_eq!(text.matches("libraries::looks_back").count() as u64, depth + 1, "{text}");
+                    assert_eq!(text.matches("looks_back").count() as u64, depth + 1, "{text}");
                     if let Some(shown) = SHOWN.get(who as usize) {
                         shown.fetch_add(1, Relaxed);
                     }

@@ -1,8 +1,8 @@
 //! This crate itself: everything that fibers call, from fibers that are interrupted anywhere, and from others beside them.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use rowlock_fiber as fiber;
@@ -150,5 +150,45 @@ fn who_is_looked_at_while_it_is_interrupted_is_as_it_was() {
                 busy(who, round);
             }
         });
+    });
+}
+
+#[test]
+fn the_first_one_is_preemptible_though_there_was_no_timer_when_it_was_made() {
+    /// How many signals may be under way, of which each timer is one; what it was before.
+    fn limit(now: libc::rlim_t) -> libc::rlim_t {
+        let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: there is room for the answer, and the limits are read.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_SIGPENDING, &raw mut limits), 0);
+            let before = std::mem::replace(&mut limits.rlim_cur, now);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_SIGPENDING, &raw const limits), 0);
+            before
+        }
+    }
+    alone(|| {
+        let over = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&over);
+        hasty(1)
+            .run(|| {
+                let remote = fiber::remote();
+                let before = limit(0);
+                let loops = move || {
+                    while !theirs.load(Relaxed) {}
+                    spawn(|| 7).join().unwrap()
+                };
+                let limits = move || {
+                    limit(before);
+                    yield_now();
+                };
+                let limits = Builder::new().preemptible(false).spawn(limits).unwrap();
+                // Who is made by a fiber is refused at once. This one is not, and comes after the other.
+                let loops = std::thread::spawn(move || remote.spawn(loops).unwrap()).join().unwrap();
+                limits.join().unwrap();
+                sleep(Duration::from_millis(1));
+                over.store(true, Relaxed);
+                assert_eq!(loops.join().unwrap(), 7);
+            })
+            .unwrap();
     });
 }

@@ -35,7 +35,7 @@ unsafe fn see(word: usize, interrupted: &Interrupted) {
     let seen = unsafe { &*std::ptr::with_exposed_provenance::<Seen>(word) };
     seen.waits.fetch_add(usize::from(interrupted.waits_for_futex()), SeqCst);
     seen.yields.fetch_add(usize::from(interrupted.has_yielded()), SeqCst);
-    let differs = seen.mask.get().is_some_and(|mask| interrupted.blocks_signals_besides(mask));
+    let differs = seen.mask.get().is_some_and(|mask| interrupted.mask() != *mask);
     seen.masks.fetch_add(usize::from(differs), SeqCst);
     seen.on_alternate_stack.fetch_add(usize::from(interrupted.is_on_alternate_stack()), SeqCst);
     seen.stack_pointer.store(interrupted.stack_pointer(), SeqCst);
