@@ -413,7 +413,7 @@ fn who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow(by: Pr
 }
 
 fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(preempt_by: PreemptBy) {
-    let rules = Rules { levels: 20, running_time: Span::from_millis(5), boost: Boost::Never };
+    let rules = Rules { levels: 2, running_time: Span::from_millis(1_000), boost: Boost::Never };
     let rounds = Arc::new(AtomicU64::new(0));
     let theirs = Arc::clone(&rounds);
     Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
@@ -424,8 +424,8 @@ fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(preempt_by: Preemp
                 }
             })
             .detach();
-            // By now it has come down by some levels.
-            sleep(Duration::from_millis(60));
+            // By then it has come down, and this one has not.
+            sleep(Duration::from_millis(1_200));
         })
         .unwrap();
     let by_then = rounds.load(Relaxed);
