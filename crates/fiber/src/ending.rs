@@ -18,6 +18,7 @@ use policy::ThreadId;
 use crate::error::{JoinError, StackError};
 use crate::here::Here;
 use crate::mail::Mail;
+use crate::preempt::Exiles;
 use crate::record::{Fiber, State as Doing};
 use crate::shared::Core;
 use crate::waits::{Waits, Woken};
@@ -81,10 +82,11 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> JoinError {
 /// How often those that are left are told, when they come back or make others.
 const PATIENCE: usize = 64;
 
-/// Fibers that can be interrupted anywhere have so much time of the CPU to come to a point; then they [go on elsewhere](crate::preempt::exile).
-const GRACE: Duration = Duration::from_millis(100);
+/// A worker has had so much time of the CPU before fibers that can be interrupted anywhere [go on elsewhere](crate::preempt::exile), if they come to no point; and each one of them has had as
+/// much from then on.
+pub(crate) const GRACE: Duration = Duration::from_millis(50);
 
-/// They do so in any case after so long: there may be no CPU for them.
+/// They all do so when none has ended for so long: there may be too many of them, or no CPU.
 const PATIENT_GRACE: Duration = Duration::from_secs(2);
 
 /// How much time of the CPU this kernel thread has had.
@@ -223,9 +225,11 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
 /// The part that each worker has in this.
 pub(crate) fn end_own(worker: &Worker) -> usize {
     worker.outside.ends();
-    let (began, had) = (Instant::now(), cpu_time());
+    let now = || (worker.preemption.ended(), Instant::now());
+    let (mut ended, mut since) = now();
+    let (began, had) = (since, cpu_time());
     // Guests that have kernel threads do not use up the time of this one.
-    let patient_grace = if worker.preemption.block.get().thread().is_some() { 5 * GRACE } else { PATIENT_GRACE };
+    let some_grace = if worker.preemption.block.get().thread().is_some() { 5 * GRACE } else { PATIENT_GRACE };
     loop {
         let mut any = false;
         for fiber in worker.core().records.all() {
@@ -238,8 +242,15 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
         }
         for _ in 0..TURNS {
             worker.lets_others_run();
-            if worker.has_guests() && (cpu_time() > had + GRACE || began.elapsed() > patient_grace) {
-                worker.preemption.exiles();
+            if worker.has_guests() {
+                if cpu_time() > had + GRACE || began.elapsed() > some_grace {
+                    worker.preemption.exiles(Exiles::WhoHadTime);
+                }
+                if worker.preemption.ended() > ended {
+                    (ended, since) = now();
+                } else if since.elapsed() > PATIENT_GRACE {
+                    worker.preemption.exiles(Exiles::All);
+                }
             }
             if worker.ready(|ready| ready.waiting()) == 0 && worker.core().fresh.many() == 0 && !worker.mail().any() {
                 break;

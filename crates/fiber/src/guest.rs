@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, compiler_fence};
+use std::time::Duration;
 
 use sys::tick::Interrupted;
 
@@ -47,6 +48,8 @@ pub(crate) struct Guest {
     pub(crate) locks: Cell<u32>,
     /// It has been given a quantum more because of these.
     pub(crate) is_favoured: Cell<bool>,
+    /// Until it has used so much time it may come to a point, as its runtime ends.
+    pub(crate) until: Cell<Option<Duration>>,
     /// Its runtime is over, and it runs on a kernel thread of its own.
     pub(crate) exile: Cell<Option<Exile>>,
 }
@@ -62,6 +65,7 @@ impl Guest {
             was_interrupted: Cell::new(false),
             locks: Cell::new(0),
             is_favoured: Cell::new(false),
+            until: Cell::new(None),
             exile: Cell::new(None),
         }
     }
@@ -85,6 +89,7 @@ impl Guest {
         self.missed.store(false, Relaxed);
         self.locks.set(0);
         self.is_favoured.set(false);
+        self.until.set(None);
     }
 
     /// The library is left alone: true if it is not at work already, and so may be interrupted.

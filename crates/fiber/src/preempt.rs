@@ -73,6 +73,15 @@ pub struct Preemptions {
     pub lent: u64,
 }
 
+/// Which of those that were interrupted [go on elsewhere](exile), as their runtime ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exiles {
+    Nobody,
+    /// Those that have had some time from then on.
+    WhoHadTime,
+    All,
+}
+
 /// What a worker has for its guests.
 pub(crate) struct Preemption {
     /// The worker's own kernel thread.
@@ -94,8 +103,10 @@ pub(crate) struct Preemption {
     lending: lend::Lending,
     /// Nobody is ready, and the worker waits.
     asleep: Cell<bool>,
-    /// Those that were interrupted go on elsewhere.
-    exiles: Cell<bool>,
+    /// Who goes on elsewhere.
+    exiles: Cell<Exiles>,
+    /// How many guests have ended here.
+    ended: Cell<u64>,
     counts: Cell<Preemptions>,
 }
 
@@ -113,7 +124,8 @@ impl Default for Preemption {
             interrupted: UnsafeCell::new(Queue::new()),
             lending: lend::Lending::default(),
             asleep: Cell::new(false),
-            exiles: Cell::new(false),
+            exiles: Cell::new(Exiles::Nobody),
+            ended: Cell::new(0),
             counts: Cell::new(Preemptions::default()),
         }
     }
@@ -143,9 +155,20 @@ impl Preemption {
         self.counts.get()
     }
 
-    /// From now on those that were interrupted go on elsewhere.
-    pub(crate) fn exiles(&self) {
-        self.exiles.set(true);
+    /// How many guests have ended here.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.get()
+    }
+
+    /// There is one more.
+    #[inline]
+    pub(crate) fn ends(&self) {
+        self.ended.set(self.ended.get() + 1);
+    }
+
+    /// From now on these go on elsewhere, or more.
+    pub(crate) fn exiles(&self, who: Exiles) {
+        self.exiles.set(self.exiles.get().max(who));
     }
 }
 
@@ -360,9 +383,16 @@ impl Worker {
         self.winds(next, after_tick);
     }
 
-    /// Sends a guest away that was interrupted, and does not come to any point at which it could be told that its runtime ends. None is left that was not.
+    /// Whether a guest is sent away that was interrupted, and does not come to any point at which it could be told that its runtime ends. None is left that was not.
     pub(crate) fn is_to_be_exiled(&self, fiber: Fiber) -> bool {
-        self.preemption.exiles.get() && fiber.guest().is_some_and(|guest| guest.was_interrupted.get())
+        let exiles = self.preemption.exiles.get();
+        let Some(guest) = fiber.guest().filter(|guest| exiles > Exiles::Nobody && guest.was_interrupted.get()) else {
+            return false;
+        };
+        let used = self.used(fiber);
+        let until = guest.until.get().unwrap_or(used + crate::ending::GRACE);
+        guest.until.set(Some(until));
+        used > until || exiles == Exiles::All
     }
 
     /// The fiber is no longer among those that were interrupted here.

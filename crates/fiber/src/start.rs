@@ -128,6 +128,7 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
                     // SAFETY: nothing is left here.
                     unsafe { exile::end(guest, exile) }
                 }
+                here.preemption.ends();
             }
         }
         let stack = me.stack.take();

@@ -50,6 +50,7 @@ tests! {
     who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kernel_is_punctual,
     who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow,
     one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends,
+    many_that_take_their_time_all_end_with_their_runtime,
 }
 
 fn a_fiber_that_comes_to_no_point_gives_way(by: PreemptBy) {
@@ -432,4 +433,32 @@ fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(preempt_by: Preemp
     while rounds.load(Relaxed) == by_then {
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+fn many_that_take_their_time_all_end_with_their_runtime(by: PreemptBy) {
+    const MANY: u64 = 200;
+    struct Slow(Arc<AtomicU64>);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            assert_ne!((0..300_000_u64).map(std::hint::black_box).sum::<u64>(), 0);
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    let ended = Arc::new(AtomicU64::new(0));
+    runtime(by)
+        .run(|| {
+            for _ in 0..MANY {
+                let slow = Slow(Arc::clone(&ended));
+                let waits = move || {
+                    let _slow = slow;
+                    sleep(Duration::from_secs(1_000));
+                };
+                spawn(waits).detach();
+            }
+            // All have begun.
+            sleep(Duration::from_millis(1));
+            yield_now();
+        })
+        .unwrap();
+    assert_eq!(ended.load(Relaxed), MANY);
 }
