@@ -106,7 +106,8 @@ fn each_fiber_is_seen_with_what_it_does_and_where_it_is() {
 }
 
 #[inline(never)]
-fn computes_deep_inside(over: &AtomicBool) {
+fn computes_deep_inside(begun: &AtomicBool, over: &AtomicBool) {
+    begun.store(true, Relaxed);
     while !over.load(Relaxed) {
         std::hint::spin_loop();
     }
@@ -114,15 +115,18 @@ fn computes_deep_inside(over: &AtomicBool) {
 
 #[test]
 fn a_fiber_that_was_interrupted_is_seen_where_it_was() {
-    let over = Arc::new(AtomicBool::new(false));
-    let loops = Arc::clone(&over);
+    let [begun, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let loops = (Arc::clone(&begun), Arc::clone(&over));
     fiber::run(|| {
-        let busy = fiber::Builder::new().name("busy").preemptible(true).spawn(move || computes_deep_inside(&loops));
+        let computes = move || computes_deep_inside(&loops.0, &loops.1);
+        let busy = fiber::Builder::new().name("busy").preemptible(true).spawn(computes);
         let busy = match busy {
             Ok(busy) => busy,
             Err(why) => return eprintln!("left out: {why}"),
         };
-        fiber::sleep(Duration::from_millis(1));
+        while !begun.load(Relaxed) {
+            fiber::sleep(Duration::from_millis(1));
+        }
         let dump = fiber::dump();
         over.store(true, Relaxed);
         let seen = named(&dump, "busy");

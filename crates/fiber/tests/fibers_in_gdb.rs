@@ -12,10 +12,14 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use policy::Span;
+use policy::feedback::{Boost, Rules};
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Builder, Mutex};
+use rowlock_fiber::{Builder, Config, Mutex, Runtime};
 
 /// Tells this program that it is the one to be looked at.
 const CASE: &str = "ROWLOCK_FIBER_CASE";
@@ -31,7 +35,8 @@ fn parse_the_input(mutex: &Mutex<u64>) {
 }
 
 #[inline(never)]
-fn compute_for_ever() {
+fn compute_for_ever(begun: &AtomicBool) {
+    begun.store(true, Relaxed);
     loop {
         std::hint::spin_loop();
     }
@@ -39,15 +44,21 @@ fn compute_for_ever() {
 
 #[inline(never)]
 fn die_with_fibers() {
-    fiber::run(|| {
+    // Long enough for this fiber to get to its end before it is to give way, wherever else the machine is busy.
+    let rules = Rules { levels: 2, running_time: Span::from_millis(1_000), boost: Boost::Never };
+    let _ = Runtime::new(Config { rules, ..Config::default() }).run(|| {
         let mutex = Arc::new(Mutex::new(0));
         let _held = mutex.lock();
         let theirs = Arc::clone(&mutex);
         let parser = Builder::new().name("parser").spawn(move || parse_the_input(&theirs));
         let printer = Builder::new().name("printer").spawn(move || drop(parser.map(fiber::JoinHandle::join)));
         fiber::yield_now();
-        let _busy = Builder::new().name("busy").preemptible(true).spawn(compute_for_ever);
-        fiber::sleep(Duration::from_millis(1));
+        let begun = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&begun);
+        let _busy = Builder::new().name("busy").preemptible(true).spawn(move || compute_for_ever(&theirs));
+        while !begun.load(Relaxed) {
+            fiber::sleep(Duration::from_millis(1));
+        }
         let _late = Builder::new().name("late").spawn(|| ());
         let _ended = fiber::spawn(|| ());
         std::mem::forget(printer);
