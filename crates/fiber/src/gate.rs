@@ -89,8 +89,12 @@ impl<S: Inside> Gate<S> {
     #[cold]
     #[inline(never)]
     fn come_in(&self, here: &Worker) {
-        while !self.is_home(here) {
-            let home = self.home.load(Relaxed);
+        loop {
+            // Once for both questions: in between, another worker of this runtime may make it the home.
+            let home = self.home.load(Acquire);
+            if home == here.runtime() {
+                break;
+            }
             let free = home == NOBODY || home != TRANSIT && !crate::shared::is_alive(home);
             if free && self.home.compare_exchange(home, TRANSIT, Acquire, Relaxed).is_ok() {
                 // Nobody is inside: those of the old home are no more, and the others wait outside.

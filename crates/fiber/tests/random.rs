@@ -327,10 +327,9 @@ fn random_programs_add_up_and_leave_nothing_or_are_reported_as_deadlocks() {
 fn random_programs_that_are_interrupted_anywhere_add_up_and_leave_nothing() {
     // Symbols of a debug build take longer to look up than a runtime that ends waits for those who compute, where they are interrupted all the time.
     let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if std::thread::current().name().is_some() {
-            usual(info);
-        }
+    std::panic::set_hook(Box::new(move |info| match std::thread::current().name() {
+        Some(_) => usual(info),
+        None => eprintln!("{info}"),
     }));
     run_many(Schedule::Hasty);
 }

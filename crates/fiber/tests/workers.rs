@@ -315,3 +315,35 @@ fn a_scope_borrows_across_workers() {
     });
     assert_eq!(sum.unwrap(), 20 * 49_995_000);
 }
+
+#[test]
+fn workers_that_come_first_to_an_object_at_a_time_both_come_in() {
+    const OBJECTS: usize = 50_000;
+    let come = AtomicUsize::new(0);
+    let objects: Vec<_> = (0..OBJECTS).map(|_| fiber::Mutex::new(0_u32)).collect();
+    /// Who fails keeps nobody waiting.
+    struct Ends<'a>(&'a AtomicUsize);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(3 * OBJECTS, SeqCst);
+        }
+    }
+    let use_all = || {
+        let _ends = Ends(&come);
+        for (index, object) in objects.iter().enumerate() {
+            come.fetch_add(1, SeqCst);
+            while come.load(SeqCst) < 2 * (index + 1) {
+                thread::yield_now();
+            }
+            *object.lock().unwrap() += 1;
+        }
+    };
+    let run = patient(2).run(|| {
+        fiber::scope(|scope| {
+            let fibers = [scope.spawn(use_all), scope.spawn(use_all)];
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
+    });
+    run.unwrap();
+    assert!(objects.into_iter().all(|object| object.into_inner().unwrap() == 2));
+}
