@@ -184,7 +184,7 @@ mod tests {
             // SAFETY: each number comes once.
             #[allow(unsafe_code)]
             let fibers = numbers.map(|number| unsafe { records.make(number) }).collect();
-            let meter = Meter::new(&Clock::real(), Span::from_micros(100));
+            let meter = Meter::new(&Clock::Real { multiplier: (1 << 24) / 3 }, Span::from_micros(100));
             meter.restart(0);
             World { meter, fibers, _records: records, now: 0, charged: HashMap::new(), readings: 0 }
         }

@@ -28,7 +28,8 @@ fn a_million_fibers_one_after_the_other_take_no_more_memory() {
         let before = resident();
         (0..100).for_each(|_| some());
         let after = resident();
-        assert!(after < before + (1 << 20), "{before} {after}");
+        // Some kernels count pages by CPU, and add them up late. A page for each fiber would be 4 GB.
+        assert!(after < before + (8 << 20), "{before} {after}");
     });
 }
 

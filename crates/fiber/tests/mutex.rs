@@ -7,6 +7,8 @@ mod calm;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -85,14 +87,19 @@ fn a_deadline_ends_the_wait_for_a_mutex_and_a_free_one_is_taken_however_late_it_
         *mutex.lock_until(past).unwrap().unwrap() += 1;
         let guard = mutex.lock().unwrap();
         let waits = Arc::clone(&mutex);
+        let in_vain = Arc::new(AtomicBool::new(false));
+        let was_in_vain = Arc::clone(&in_vain);
         fiber::spawn(move || {
             assert!(matches!(waits.try_lock(), Err(TryLockError::WouldBlock)));
             assert!(matches!(waits.lock_until(past), Err(TimedOut)));
             assert!(matches!(waits.lock_timeout(Duration::from_millis(2)), Err(TimedOut)));
+            was_in_vain.store(true, Relaxed);
             *waits.lock_timeout(Duration::MAX).unwrap().unwrap() += 1;
         })
         .detach();
-        fiber::sleep(Duration::from_millis(10));
+        while !in_vain.load(Relaxed) {
+            fiber::sleep(Duration::from_millis(1));
+        }
         drop(guard);
         fiber::yield_now();
         assert_eq!(*mutex.lock().unwrap(), 2);

@@ -1,5 +1,6 @@
 //! What becomes of a process in which a stack overflows, or that touches what it must not: tests in processes of their own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(unsafe_code, reason = "a signal is sent, and handled")]
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -58,6 +59,34 @@ fn a_fiber_without_a_name_that_overflows_is_told_by_its_number() {
     };
     let words = "fiber 1 has overflowed its stack of 32 KiB: ";
     ends("a_fiber_without_a_name_that_overflows_is_told_by_its_number", body, ABORTED, words);
+}
+
+#[test]
+fn a_fiber_without_room_for_a_handler_of_a_signal_is_told_of_as_well() {
+    /// Goes down to where less is left than the kernel saves for a handler.
+    #[inline(never)]
+    fn dive_and_raise(top: usize, size: usize) {
+        let here = std::hint::black_box(0_u8);
+        if top - std::ptr::from_ref(&here).addr() < size - (3 << 10) {
+            dive_and_raise(top, size);
+        } else {
+            // SAFETY: it is handled.
+            unsafe { libc::raise(libc::SIGUSR1) };
+        }
+        std::hint::black_box(here);
+    }
+    extern "C" fn does_nothing(_: libc::c_int) {}
+    let body = || {
+        let begin = || {
+            let here = 0_u8;
+            dive_and_raise(std::ptr::from_ref(&here).addr(), 64 << 10);
+        };
+        // SAFETY: it does nothing.
+        unsafe { libc::signal(libc::SIGUSR1, does_nothing as *const () as usize) };
+        run(|| Builder::new().name("parser").stack_size(64 << 10).spawn(begin).unwrap().join().unwrap());
+    };
+    let words = " `parser` has overflowed its stack of 64 KiB: ";
+    ends("a_fiber_without_room_for_a_handler_of_a_signal_is_told_of_as_well", body, ABORTED, words);
 }
 
 #[test]

@@ -10,6 +10,13 @@ use std::time::{Duration, Instant};
 
 use rowlock_fiber as fiber;
 use rowlock_fiber::net::{TcpListener, TcpStream, UdpSocket, UnixListener, UnixStream};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// As many descriptors as the process may have: what it has at first is too few on many machines.
+fn allow_many_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+}
 
 /// Gives everybody who comes back what they say.
 fn echo(listener: TcpListener) {
@@ -21,6 +28,7 @@ fn echo(listener: TcpListener) {
 
 #[test]
 fn a_thousand_connections_are_served_by_one_kernel_thread() {
+    allow_many_descriptors();
     fiber::run(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -184,6 +192,7 @@ fn datagrams_come_whole_and_with_their_sender() {
 
 #[test]
 fn a_listener_at_a_path_whose_queue_is_full_keeps_others_waiting_and_refuses_nobody() {
+    allow_many_descriptors();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     fiber::run(|| {

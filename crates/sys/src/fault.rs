@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use crate::earlier::Earlier;
 use crate::reservation::{Guard, Reservation, page_size};
+use crate::tick::{self, Interrupted};
 
 /// A text of bounded length, which takes no memory but its own. What is too long is cut off.
 pub struct Text {
@@ -89,8 +90,11 @@ unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, con
     let Some((explain, earlier)) = INSTALLED.get() else { return };
     let mut text = Text::new();
     // SAFETY: the kernel has filled it in.
-    let (by_kernel, address) = unsafe { ((*info).si_code > 0, (*info).si_addr().addr()) };
-    if by_kernel && explain(address, &mut text) {
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
+    let by_kernel = code > 0;
+    let mut explains = |address| explain(address, &mut text);
+    let tells_no_address = code == SI_KERNEL && address == 0;
+    if by_kernel && (explains(address) || tells_no_address && below(&Interrupted::at(context)).any(explains)) {
         let text = text.as_bytes();
         // SAFETY: the text is there; both may be called in handlers. If it cannot be written nobody can be told.
         unsafe {
@@ -110,6 +114,19 @@ unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, con
         }
     }
 }
+
+/// Where the kernel would have written to for another signal's handler: if it cannot, that is a fault as well, for which it tells no address.
+fn below(interrupted: &Interrupted) -> impl Iterator<Item = usize> {
+    let end = interrupted.stack_pointer();
+    let most = tick::frame() + RED_ZONE;
+    (0..most).step_by(page_size()).chain([most]).map(move |below| end.saturating_sub(below))
+}
+
+/// What the kernel gives as the reason for a fault of which it tells no address.
+const SI_KERNEL: libc::c_int = 0x80;
+
+/// So much below the stack pointer code may use, and the kernel leaves alone.
+const RED_ZONE: usize = 128;
 
 /// A stack for handlers of the thread that made it, for as long as this is there.
 #[derive(Debug)]

@@ -99,6 +99,11 @@ pub struct Interrupted {
 }
 
 impl Interrupted {
+    /// What a signal has interrupted whose handler was given this.
+    pub(crate) fn at(context: *mut libc::c_void) -> Interrupted {
+        Interrupted { context: context.cast() }
+    }
+
     /// Where its stack ended.
     pub fn stack_pointer(&self) -> usize {
         self.registers().stack_pointer
@@ -312,7 +317,7 @@ unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, contex
             Some(word) => {
                 // The kernel keeps one signal of a kind: another one may have come before the tick was handled.
                 earlier.call(signal, info, context);
-                handler(word, &Interrupted { context: context.cast() });
+                handler(word, &Interrupted::at(context));
             }
             None => {
                 earlier.call(signal, info, context);

@@ -16,6 +16,8 @@ static void *wants(void *argument)
 int main(void)
 {
     my_pthread_t one, other;
+    /* No turn is over but at a yield. */
+    my_pthread_configure(50, 1800000000);
     my_pthread_create(&one, NULL, wants, NULL);
     my_pthread_create(&other, NULL, wants, &other);
     my_pthread_join(one, NULL);

@@ -15,7 +15,7 @@ use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, spawn, yie
 const CASE: &str = "ROWLOCK_ADVERSARY_CASE";
 
 /// No case takes so long unless it hangs.
-const FOR_EVER: Duration = Duration::from_secs(300);
+const FOR_EVER: Duration = Duration::from_secs(1_800);
 
 /// Fibers that are interrupted, and others, of which one is the first.
 pub(crate) const GUESTS: u64 = 8;

@@ -1,8 +1,10 @@
 //! Standard output and standard error.
 
 use std::io::Write;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
-use crate::case::{alone, elsewhere, hazard, told};
+use crate::case::{alone, elsewhere, hazard, hazard_until, told};
 
 /// A line that whoever prints it is known by.
 fn line(who: u64, round: u64) -> String {
@@ -22,11 +24,14 @@ fn is_whole(line: &str) -> bool {
 
 #[test]
 fn lines_that_are_printed_are_whole() {
+    static LINES: AtomicU64 = AtomicU64::new(0);
     let output = elsewhere(|| {
-        hazard(|who, round| {
+        let print = |who, round| {
             println!("{}", line(who, round));
             eprintln!("{}", line(who, round));
-        });
+            LINES.fetch_add(1, Relaxed);
+        };
+        hazard_until(print, || LINES.load(Relaxed) > 200);
     });
     let Some(output) = output else { return };
     assert!(output.status.success(), "{}", told(&output));

@@ -295,7 +295,9 @@ fn nobody_is_interrupted_where_somebody_has_our_handler_begin_on_an_alternate_st
     }
     alone(|| {
         let over = Arc::new(AtomicBool::new(false));
-        let loops = |over: Arc<AtomicBool>| {
+        let turns: Arc<[AtomicU64; 4]> = Arc::default();
+        let loops = |who: usize| {
+            let (over, turns) = (Arc::clone(&over), Arc::clone(&turns));
             move || {
                 for round in 0.. {
                     let began = std::time::Instant::now();
@@ -306,12 +308,13 @@ fn nobody_is_interrupted_where_somebody_has_our_handler_begin_on_an_alternate_st
                         return;
                     }
                     yield_now();
+                    turns[who].fetch_add(1, Relaxed);
                 }
             }
         };
         hasty(1)
             .run(|| {
-                let fibers = [(); 4].map(|()| spawn(loops(Arc::clone(&over))));
+                let fibers = [0, 1, 2, 3].map(|who| spawn(loops(who)));
                 let until = |enough: &dyn Fn() -> bool| {
                     while !enough() {
                         yield_now();
@@ -319,6 +322,10 @@ fn nobody_is_interrupted_where_somebody_has_our_handler_begin_on_an_alternate_st
                 };
                 until(&|| preemptions().taken > 20);
                 change(libc::SA_ONSTACK);
+                // Those to whom a tick came just before that, while they yielded, give way when they come back.
+                let turns = || [0, 1, 2, 3].map(|who| turns[who].load(Relaxed));
+                let began = turns();
+                until(&|| turns().iter().zip(began).all(|(now, began)| *now >= began + 2));
                 let before = preemptions();
                 until(&|| preemptions().masked > before.masked + 20);
                 assert_eq!(preemptions().taken, before.taken);
