@@ -144,7 +144,7 @@ fn an_interrupted_trace_leaves_no_file_and_what_was_measured_is_kept() {
     };
     let waiting = Instant::now();
     while !has_begun() {
-        assert!(waiting.elapsed() < Duration::from_secs(120), "no trace was begun");
+        assert!(waiting.elapsed() < Duration::from_secs(900), "no trace was begun");
         thread::sleep(Duration::from_millis(1));
     }
     let sent = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().unwrap();

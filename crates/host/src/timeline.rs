@@ -129,9 +129,11 @@ mod tests {
         sampler.look();
         drop(finish);
         sleeper.join().unwrap();
-        // The second look came too early.
+        // The second look came too early, unless the machine stood still.
         let samples = sampler.into_samples();
-        let [StateSample { job: JobId(3), runnable: 1, sleeping: 1, .. }] = samples[..] else { panic!("{samples:?}") };
+        let is_right =
+            |sample: &StateSample| matches!(sample, StateSample { job: JobId(3), runnable: 1, sleeping: 1, .. });
+        assert!(!samples.is_empty() && samples.iter().all(is_right), "{samples:?}");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl<'a> Program<'a> {
     /// So many ranks, which have two minutes.
     fn command(&self, ranks: u32, run: Run) -> Command {
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", "120"]);
+        command.args(["--kill-after=5", "900"]);
         if run == Run::Crowded {
             command.args(["taskset", "--cpu-list", &sys::cpus::allowed().unwrap()[0].to_string()]);
         }

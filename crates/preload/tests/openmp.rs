@@ -18,7 +18,7 @@ use account::{Book, Environment, Reason, Subject, Waits};
 use tempfile::TempDir;
 
 /// A run that takes as long hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Compilers, and the run-time libraries of their programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -80,8 +80,8 @@ mod tests {
 
     #[test]
     fn deadlines_are_those_of_the_monotonic_clock() {
-        let before = clock_gettime(ClockId::Monotonic);
         let earliest = Instant::now();
+        let before = clock_gettime(ClockId::Monotonic);
         let in_an_hour = at(before.tv_sec + 3_600, before.tv_nsec).ok().unwrap();
         let latest = Instant::now();
         assert!(in_an_hour <= latest + Duration::from_secs(3_600));

@@ -352,7 +352,8 @@ mod tests {
         let mut sum = Statistics::default();
         counters.add_to(&mut sum);
         assert_eq!(barrier.statistics(), Statistics { waits: 200, ..Statistics::default() });
-        assert!(sum.blocks <= 100 && sum.block_time.is_zero() == (sum.blocks == 0), "{sum:?}");
+        // Who is woken late, for the round before, sleeps once more.
+        assert!(sum.blocks <= 200 && sum.block_time.is_zero() == (sum.blocks == 0), "{sum:?}");
     }
 
     #[test]

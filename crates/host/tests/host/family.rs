@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const VARIABLE: &str = "ROWLOCK_TEST_FAMILY";
 
 /// Everything may take long on a busy machine. It is the bound of a failure, not part of any proof.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 /// A mark that no other test has.
 pub(crate) struct Family(String);

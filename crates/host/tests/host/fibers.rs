@@ -118,7 +118,7 @@ fn several_workers() {
 
 fn preemptible() {
     let exactly = |micros| Distribution::exactly(Span::from_micros(micros));
-    let groups = vec![group("long", 1, 1, exactly(100_000)), group("short", 1, 1, exactly(5))];
+    let groups = vec![group("long", 1, 1, exactly(100_000)), group("short", 1, 1, exactly(20_000))];
     let worst = |preemptible| {
         let of = run(Fibers { preemptible, ..fibers(groups.clone()) }).fibers.unwrap();
         [0, 1].map(|number: usize| of.groups[number].response_worst_ns)

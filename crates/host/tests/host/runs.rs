@@ -303,7 +303,8 @@ fn copies_are_jobs_of_their_own() {
 
 fn jobs_that_keep_running_are_counted_once() {
     // Only the first execution of the command has much to do.
-    let folder = std::env::temp_dir().join(format!("rowlock-once-{}", std::process::id()));
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("once");
     // The short ones would end long before the long one.
     let jobs = vec![
         job("long", barrier(2, 20_000, Rule::AlwaysBlock)),
@@ -340,7 +341,7 @@ fn a_command_is_measured_with_all_that_it_started() {
         host.measure_command(&argv, &AtomicBool::new(false)).unwrap()
     };
     // The work is done by two children of the command.
-    let little = measure("true");
+    let little = [(); 3].map(|()| measure("true")).into_iter().min().unwrap();
     let much = measure(&format!("sh -c '{COUNT}' & sh -c '{COUNT}' & wait"));
     assert!(much > little + little, "{much} after {little}");
     let outcome = run_alone(shell("exit 0")).unwrap();

@@ -19,7 +19,7 @@ use crate::inputs::{inputs, made};
 use crate::library;
 
 /// When a run counts as hanging. Nothing takes nearly as long.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

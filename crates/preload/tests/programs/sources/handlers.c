@@ -68,12 +68,14 @@ int main(void) {
     printf("signals %ld, taken %ld\n", signals, taken);
 
     /* Who sleeps at a semaphore wakes up for a signal, and says so. */
-    struct itimerspec in_a_while = {.it_value = {.tv_nsec = 20000000}};
+    /* Again and again, as the first signal may come before it sleeps. */
+    struct itimerspec in_a_while = {.it_value = {.tv_nsec = 20000000}, .it_interval = {.tv_nsec = 20000000}};
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
     timer_t timer;
     CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
     CHECK(timer_settime(timer, 0, &in_a_while, NULL) == 0);
     CHECK(sem_wait(&reply) < 0 && errno == EINTR);
+    CHECK(timer_delete(timer) == 0);
 
     OK(pthread_barrier_init(&barrier, NULL, 2));
     pthread_t threads[3];
