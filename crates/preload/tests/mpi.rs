@@ -57,7 +57,7 @@ impl<'a> Program<'a> {
         self.folder.path().join("program")
     }
 
-    /// So many ranks, which have two minutes.
+    /// So many ranks, which are ended when nobody would wait for them any longer.
     fn command(&self, ranks: u32, run: Run) -> Command {
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", "900"]);
