@@ -14,6 +14,9 @@
 //! has, may never return, as such a thread may have been in another block. A program whose main thread leaves by `pthread_exit` does not end
 //! by itself any more. And the child of a `fork` has only the block in force there.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod sanitizer;
+
 use std::ffi::CStr;
 use std::io;
 use std::mem::{MaybeUninit, forget};
@@ -143,10 +146,9 @@ fn layout() -> Result<Layout, ThreadBlockError> {
         if cfg!(rowlock_tsan) {
             return Err(ThreadBlockError::Sanitizer("thread"));
         }
-        for (function, name) in [(c"__asan_init", "address"), (c"__tsan_init", "thread"), (c"__msan_init", "memory")] {
-            if !symbol(function).is_null() {
-                return Err(ThreadBlockError::Sanitizer(name));
-            }
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if let Some(name) = sanitizer::name() {
+            return Err(ThreadBlockError::Sanitizer(name));
         }
         // HWCAP2_FSGSBASE. On aarch64 every program may change it.
         // SAFETY: a question.
