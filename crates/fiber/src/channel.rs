@@ -13,8 +13,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicUsize, fence};
 use std::time::{Duration, Instant};
 
 use crate::channel_error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
@@ -250,6 +250,8 @@ impl<T> Channel<T> {
 
     /// The gate of who drops the last of an end, where those who wait at the other can be told.
     fn tell(&self, how: impl FnOnce(&mut State<T>, &Here)) {
+        // Either there is a home, or whoever makes its runtime that sees that this end is gone.
+        fence(SeqCst);
         Here::visit(|here| {
             if let Some(here) = here.filter(|here| self.gate.is_home(here)) {
                 self.gate.enter(&here, |state| how(state, &here));

@@ -123,8 +123,9 @@ impl Seen {
     /// A fiber of this worker, which asks; or of any if all workers stand still.
     pub(crate) fn of(worker: &Worker, fiber: Fiber, all_stand_still: bool, take: Take) -> Option<Seen> {
         // A fiber that may run on another worker, or in exile, has its name for itself.
-        let can_be_named =
-            |fiber: Fiber| !fiber.is_exile() && (all_stand_still || worker.is_alone() || worker.is_home_of(fiber));
+        // So has one that has not started: its record says where the one before it was at home.
+        let is_here = |fiber: Fiber| fiber.state.get() != State::Unstarted && worker.is_home_of(fiber);
+        let can_be_named = |fiber: Fiber| !fiber.is_exile() && (all_stand_still || worker.is_alone() || is_here(fiber));
         let label = |fiber| if can_be_named(fiber) { Label::of(fiber) } else { Label::of_other(fiber) };
         let waiting = |unwinding| {
             let waits = fiber.waits.get();

@@ -20,8 +20,8 @@
 //! is forgotten when the next home comes.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 
 use crate::worker::Worker;
 
@@ -101,7 +101,9 @@ impl<S: Inside> Gate<S> {
                 self.busy.store(true, Relaxed);
                 // SAFETY: as said.
                 unsafe { &mut *self.state.get() }.forget_fibers();
-                return self.home.store(here.runtime(), Release);
+                self.home.store(here.runtime(), Release);
+                // Who has changed what is looked at inside, and sees no home yet, tells nobody of it: so that is seen.
+                return fence(SeqCst);
             }
             assert!(
                 free || home == TRANSIT,

@@ -169,14 +169,15 @@ impl Worker {
                 drop(lookout);
                 if found {
                     // Another one is to look out instead.
-                    if fresh.many() > 0 {
+                    if fresh.needs_one() {
                         self.core().nudge_one();
                     }
                     return;
                 }
             }
             self.sleep(until, || fresh.needs_one() || self.all_wait_in_vain(until));
-            if !fresh.needs_one() || fresh.is_urgent() {
+            // Fibers of its own may have become ready at what it slept at.
+            if self.ready(|ready| ready.waiting()) > 0 || !fresh.needs_one() || fresh.is_urgent() {
                 return;
             }
         }

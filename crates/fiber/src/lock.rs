@@ -211,12 +211,15 @@ impl Lock {
         }
         let next = self.waiting.enter(&here, |waiting| {
             let next = waiting.pop();
-            let poisoned = self.word.load(Relaxed) & POISONED;
             let word = match next {
                 Some(next) if next.in_vain.get() => next.address() | if waiting.is_empty() { 0 } else { WAITED_FOR },
                 _ => FREE,
             };
-            self.word.store(word | poisoned, Release);
+            // Meanwhile somebody may say that it is not poisoned any more.
+            let mut now = self.word.load(Relaxed);
+            while let Err(other) = self.word.compare_exchange_weak(now, word | now & POISONED, Release, Relaxed) {
+                now = other;
+            }
             next
         });
         if let Some(next) = next {
