@@ -14,6 +14,10 @@
 //! inside before is seen there: the end of a runtime is declared under a lock, under which it is then found out. Two runtimes may both find a gate without a home, or with one that
 //! is over: the exchange decides, and who loses is refused.
 //!
+//! What is looked at inside may be changed outside, as the number of a channel's senders is. Who changes it goes inside to tell, if there is a home for it. Where the home is
+//! just being made the two do not wait for each other: so who makes it looks after that, who changes something looks for a home after that, and there is a fence in between on both sides, of which
+//! one is first. So either the change is seen inside, or the home is seen.
+//!
 //! # Why what waits inside is there
 //! A state lists fibers of its home only, and a fiber is on the list only while it is blocked in a call that borrows the object. So an object cannot be dropped, or moved, as long as anybody waits at it.
 //! A fiber that is left for good when its runtime ends, in the middle of a call, borrows for ever; its record goes with the runtime, though, and so the list
@@ -102,7 +106,7 @@ impl<S: Inside> Gate<S> {
                 // SAFETY: as said.
                 unsafe { &mut *self.state.get() }.forget_fibers();
                 self.home.store(here.runtime(), Release);
-                // Who has changed what is looked at inside, and sees no home yet, tells nobody of it: so that is seen.
+                // As the module says.
                 return fence(SeqCst);
             }
             assert!(

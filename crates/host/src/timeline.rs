@@ -125,15 +125,16 @@ mod tests {
             std::thread::yield_now();
         }
         let mut sampler = Sampler::new([(JobId(3), std::process::id(), &threads[..])].into_iter());
-        sampler.look();
-        sampler.look();
+        const LOOKS: usize = 10_000;
+        (0..LOOKS).for_each(|_| sampler.look());
         drop(finish);
         sleeper.join().unwrap();
-        // The second look came too early, unless the machine stood still.
         let samples = sampler.into_samples();
         let is_right =
             |sample: &StateSample| matches!(sample, StateSample { job: JobId(3), runnable: 1, sleeping: 1, .. });
-        assert!(!samples.is_empty() && samples.iter().all(is_right), "{samples:?}");
+        assert!(samples.iter().all(is_right), "{samples:?}");
+        // The first look does not come too early, and most of the others do.
+        assert!((1..LOOKS / 2).contains(&samples.len()), "{}", samples.len());
     }
 
     #[test]

@@ -201,7 +201,7 @@ fn junctions_that_wait_for_each_other_are_named() {
 
 #[test]
 fn what_a_junction_does_is_its_work_and_what_it_waits_for_is_not() {
-    let report = Program::<()>::new("busy")
+    let mut report = Program::<()>::new("busy")
         .pipeline(Pipeline::new("in").buffers(2, 0).rounds(10).io("read", |_, _| Ok(Flow::Convey)).meets("joint"))
         .pipeline(Pipeline::new("out").buffers(2, 0).meets("joint").io("write", |_, _| Ok(Flow::Convey)))
         .junction("joint", |ports| {
@@ -220,7 +220,8 @@ fn what_a_junction_does_is_its_work_and_what_it_waits_for_is_not() {
     let busy: u64 = junction.iter().map(|stage| stage.busy_ns).sum();
     let waited: u64 = junction.iter().map(|stage| stage.starved_ns + stage.blocked_ns).sum();
     assert!(busy >= 20_000_000 && busy + waited <= report.clock_ns, "{report:?}");
-    // Where the machine is busy, another stage may seem to have been so for longer.
+    // What the machine did meanwhile to the others, who have nothing to do, does not count.
+    report.stages.iter_mut().filter(|stage| stage.name != "joint").for_each(|stage| stage.busy_ns = 0);
     let text = report.verdict().to_string();
-    assert!(text.contains("at least") && text.contains("by stage '"), "{text}");
+    assert!(text.contains("at least") && text.contains("by stage 'joint' ("), "{text}");
 }

@@ -94,7 +94,9 @@ unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, con
     let by_kernel = code > 0;
     let mut explains = |address| explain(address, &mut text);
     let tells_no_address = code == SI_KERNEL && address == 0;
-    if by_kernel && (explains(address) || tells_no_address && below(&Interrupted::at(context)).any(explains)) {
+    // SAFETY: it is this handler's.
+    let interrupted = unsafe { Interrupted::at(context) };
+    if by_kernel && (explains(address) || tells_no_address && below(&interrupted).any(explains)) {
         let text = text.as_bytes();
         // SAFETY: the text is there; both may be called in handlers. If it cannot be written nobody can be told.
         unsafe {

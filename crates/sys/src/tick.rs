@@ -100,7 +100,10 @@ pub struct Interrupted {
 
 impl Interrupted {
     /// What a signal has interrupted whose handler was given this.
-    pub(crate) fn at(context: *mut libc::c_void) -> Interrupted {
+    ///
+    /// # Safety
+    /// It was, and does not return before this is gone.
+    pub(crate) unsafe fn at(context: *mut libc::c_void) -> Interrupted {
         Interrupted { context: context.cast() }
     }
 

@@ -3,33 +3,30 @@
 //! What each of them begins with is looked up where the program is linked, by a reference that may remain open: the linkers of Rust's programs do not tell the dynamic linker of
 //! what lies in the program itself, so that one cannot be asked.
 
+/// Reads an address from the table of addresses, in which there is a zero for what is not there.
 #[cfg(target_arch = "x86_64")]
-macro_rules! is_linked {
-    ($name:literal) => {{
-        let address: usize;
-        // SAFETY: it reads the table of addresses, in which there is a zero for what is not there.
-        unsafe {
-            std::arch::asm!(
-                concat!(".weak ", $name),
-                concat!("mov {}, qword ptr [rip + ", $name, "@GOTPCREL]"),
-                out(reg) address,
-                options(nostack, readonly, preserves_flags),
-            );
-        }
-        address != 0
-    }};
+macro_rules! read_address {
+    ($name:literal) => {
+        concat!("mov {0}, qword ptr [rip + ", $name, "@GOTPCREL]")
+    };
 }
 
+/// Reads an address from the table of addresses, in which there is a zero for what is not there.
 #[cfg(target_arch = "aarch64")]
+macro_rules! read_address {
+    ($name:literal) => {
+        concat!("adrp {0}, :got:", $name, "\n", "ldr {0}, [{0}, :got_lo12:", $name, "]")
+    };
+}
+
 macro_rules! is_linked {
     ($name:literal) => {{
         let address: usize;
-        // SAFETY: it reads the table of addresses, in which there is a zero for what is not there.
+        // SAFETY: it only reads that table.
         unsafe {
             std::arch::asm!(
                 concat!(".weak ", $name),
-                concat!("adrp {0}, :got:", $name),
-                concat!("ldr {0}, [{0}, :got_lo12:", $name, "]"),
+                read_address!($name),
                 out(reg) address,
                 options(nostack, readonly, preserves_flags),
             );

@@ -67,8 +67,7 @@ int main(void) {
     OK(pthread_join(thread, NULL));
     printf("signals %ld, taken %ld\n", signals, taken);
 
-    /* Who sleeps at a semaphore wakes up for a signal, and says so. */
-    /* Again and again, as the first signal may come before it sleeps. */
+    /* Who sleeps at a semaphore wakes up for a signal, and says so. There are several, as the first may come before it sleeps. */
     struct itimerspec in_a_while = {.it_value = {.tv_nsec = 20000000}, .it_interval = {.tv_nsec = 20000000}};
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
     timer_t timer;
