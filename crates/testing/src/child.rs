@@ -42,7 +42,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 ///
 /// # Panics
 /// If the child cannot be started, or if it takes longer than [`LIMIT`]. It is killed then, with
-/// all its descendants, after the message has shown what they were waiting for.
+/// all its descendants, and the message shows what they were waiting for.
 #[track_caller]
 pub fn run(command: &mut Command) -> Output {
     Child::start(command).wait()
@@ -94,6 +94,13 @@ impl Child {
         Child { child, command: format!("{command:?}"), stdout, stderr, limit: LIMIT }
     }
 
+    /// Sets the limit, which is [`LIMIT`] otherwise.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Duration) -> Child {
+        self.limit = limit;
+        self
+    }
+
     /// Its process, for whatever this type does not offer.
     pub fn process(&mut self) -> &mut std::process::Child {
         &mut self.child
@@ -118,32 +125,41 @@ impl Child {
     /// # Panics
     /// As [`run`].
     #[track_caller]
-    pub fn wait(mut self) -> Output {
+    pub fn wait(self) -> Output {
+        let output = self.finish();
+        let in_time = output.killed.is_none();
+        output.expect(in_time, "a child that ends in time")
+    }
+
+    /// Waits for its end, or kills it when its time is up.
+    ///
+    /// # Panics
+    /// Never for what the child does.
+    pub fn finish(mut self) -> Output {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + self.limit;
+        let mut killed = None;
         while !ends_until(&self.child, deadline) {
             if Instant::now() >= deadline {
-                let state = processes::describe_tree(self.id());
+                killed = Some(processes::describe_tree(self.id()));
                 processes::kill_tree(self.id());
-                let status = self.child.wait().expect("the end of a child");
-                let output = self.output(status);
-                panic!("the child took longer than {:?} and was killed\n{state}{output}", self.limit);
+                break;
             }
         }
         let status = self.child.wait().expect("the end of a child");
-        self.output(status)
+        let (stdout, stderr) = (self.read_stdout(), text(&mut self.stderr));
+        Output { command: std::mem::take(&mut self.command), status, killed, stdout, stderr }
     }
 
-    fn output(&mut self, status: ExitStatus) -> Output {
+    fn read_stdout(&mut self) -> String {
         let mut stdout = text(&mut self.stdout);
         if let Some(mut pipe) = self.child.stdout.take() {
-            // The child has ended. Descendants may hold the pipe, which the limit of the runner ends.
+            // Descendants may still hold the pipe; the limit of the runner ends that.
             let mut rest = Vec::new();
             let _ = pipe.read_to_end(&mut rest);
             stdout.push_str(&String::from_utf8_lossy(&rest));
         }
-        let stderr = text(&mut self.stderr);
-        Output { command: std::mem::take(&mut self.command), status, stdout, stderr }
+        stdout
     }
 }
 
@@ -183,6 +199,8 @@ pub struct Output {
     pub command: String,
     /// How it ended.
     pub status: ExitStatus,
+    /// If it was killed because its time was up, the processes and the places they waited in.
+    pub killed: Option<String>,
     /// Its standard output.
     pub stdout: String,
     /// Its standard error.
@@ -237,8 +255,11 @@ impl Output {
 
 impl fmt::Display for Output {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Output { command, status, stdout, stderr } = self;
+        let Output { command, status, killed, stdout, stderr } = self;
         writeln!(formatter, "command: {command}\n{status}")?;
+        if let Some(state) = killed {
+            writeln!(formatter, "killed because its time was up; before that:\n{}", state.trim_end())?;
+        }
         for (name, text) in [("standard output", stdout), ("standard error", stderr)] {
             if text.is_empty() {
                 writeln!(formatter, "--- {name} is empty")?;

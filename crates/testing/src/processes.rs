@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
 /// The children of a process, of all its threads.
 pub fn children(pid: u32) -> Vec<u32> {
@@ -30,6 +31,26 @@ pub fn kill_tree(pid: u32) {
             // It may have ended.
             let _ = kill_process(pid, Signal::KILL);
         }
+    }
+}
+
+/// Waits until the calling process has no children, those that it adopted included. Kills those
+/// that are left after this time and returns their description, which is empty otherwise.
+pub fn wait_for_orphans(limit: Duration) -> String {
+    let deadline = Instant::now() + limit;
+    loop {
+        // Reaps what has ended.
+        while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
+        let left = children(std::process::id());
+        if left.is_empty() {
+            return String::new();
+        }
+        if Instant::now() >= deadline {
+            let text = left.iter().map(|pid| describe_tree(*pid)).collect();
+            left.into_iter().for_each(kill_tree);
+            return text;
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
