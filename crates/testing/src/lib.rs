@@ -6,6 +6,7 @@ pub mod child;
 mod isolated;
 pub mod processes;
 mod seeds;
+pub mod stamps;
 
 pub use child::{Child, Output, command, run};
 pub use isolated::{TEST, isolated};

@@ -18,11 +18,11 @@ use serde_json::Value;
 use testing::{Child, Output, TEST, command, processes};
 
 const USAGE: &str = "\
-usage: run-tests [--limit SECONDS] [--jobs N] [--times N] [--ignored] [--filter TEXT]... [-- ARGUMENTS]
+usage: run-tests [OPTIONS] [-- ARGUMENTS]
   --limit SECONDS  how long a test may take (600)
   --jobs N         how many tests run at a time (as many as there are CPUs)
-  --times N        how often each test runs (1)
   --ignored        run the ignored tests only
+  --stable         list what passed, in order and without times
   --filter TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
   ARGUMENTS        passed on to `cargo test --no-run`, for instance `--release -p rowlock-sim`";
 
@@ -32,8 +32,8 @@ const SLOW: Duration = Duration::from_secs(30);
 struct Options {
     limit: Duration,
     jobs: usize,
-    times: usize,
     ignored: bool,
+    stable: bool,
     filters: Vec<String>,
     cargo: Vec<String>,
 }
@@ -42,14 +42,14 @@ impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Options> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let limit = Duration::from_secs(600);
-        let mut options = Options { limit, jobs, times: 1, ignored: false, filters: vec![], cargo: vec![] };
+        let mut options = Options { limit, jobs, ignored: false, stable: false, filters: vec![], cargo: vec![] };
         while let Some(argument) = arguments.next() {
             let mut number = || arguments.next()?.parse::<u32>().ok().filter(|number| *number > 0);
             match argument.as_str() {
                 "--limit" => options.limit = Duration::from_secs(number()?.into()),
                 "--jobs" => options.jobs = number()? as usize,
-                "--times" => options.times = number()? as usize,
                 "--ignored" => options.ignored = true,
+                "--stable" => options.stable = true,
                 "--filter" => options.filters.push(arguments.next()?),
                 "--" => options.cargo.extend(arguments.by_ref()),
                 _ => return None,
@@ -131,7 +131,7 @@ impl Test<'_> {
 
 #[derive(Default)]
 struct Report {
-    passed: usize,
+    passed: Vec<String>,
     failed: Vec<String>,
     slow: Vec<(Duration, String)>,
 }
@@ -147,7 +147,7 @@ fn run_all(tests: Vec<Test>, jobs: usize, limit: Duration, report: &Mutex<Report
             let time = began.elapsed();
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             if output.status.success() && output.stdout.contains("1 passed") {
-                report.passed += 1;
+                report.passed.push(test.full_name());
             } else {
                 println!("FAILED {} after {time:.1?}\n{output}", test.full_name());
                 report.failed.push(test.full_name());
@@ -171,12 +171,12 @@ fn main() -> ExitCode {
         let ignored = program.list(&["--ignored"]);
         for name in program.list(&[]) {
             let test = Test { program, name };
-            if !options.selects(&test.full_name()) || ignored.contains(&test.name) != options.ignored {
-                skipped += 1;
-                continue;
+            let selected = options.selects(&test.full_name()) && ignored.contains(&test.name) == options.ignored;
+            match selected {
+                false => skipped += 1,
+                true if test.needs_the_machine() => alone.push(test),
+                true => together.push(test),
             }
-            let group = if test.needs_the_machine() { &mut alone } else { &mut together };
-            group.extend((0..options.times).map(|_| Test { program, name: test.name.clone() }));
         }
     }
     println!("{} tests of {} programs, {} at a time", together.len() + alone.len(), programs.len(), options.jobs);
@@ -186,12 +186,15 @@ fn main() -> ExitCode {
     let left = processes::wait_for_orphans(Duration::from_secs(60));
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.slow.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
-    println!("slowest:");
-    for (time, name) in report.slow.iter().take(5) {
-        println!(
-            "  {time:6.1?} {name}{}",
-            if *time > SLOW { "  (over 30 s: a defect on a quiet machine)" } else { "" }
-        );
+    if options.stable {
+        report.passed.sort();
+        report.passed.iter().for_each(|name| println!("passed {name}"));
+    } else {
+        println!("slowest:");
+        for (time, name) in report.slow.iter().take(5) {
+            let remark = if *time > SLOW { "  (over 30 s: a defect on a quiet machine)" } else { "" };
+            println!("  {time:6.1?} {name}{remark}");
+        }
     }
     for name in &report.failed {
         println!("FAILED {name}");
@@ -199,6 +202,6 @@ fn main() -> ExitCode {
     if !left.is_empty() {
         println!("left behind by tests:\n{left}");
     }
-    println!("\n{} passed, {} failed, {skipped} skipped", report.passed, report.failed.len());
+    println!("\n{} passed, {} failed, {skipped} skipped", report.passed.len(), report.failed.len());
     if report.failed.is_empty() && left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
