@@ -15,8 +15,8 @@ use std::{fs, io};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Files outside the packages that every step depends on.
-const SHARED: [&str; 5] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "check", "crates/testing"];
+/// Files outside the packages that every step depends on; its own script is another.
+const SHARED: [&str; 4] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "crates/testing"];
 
 /// Prefixes of the environment variables that count as input.
 const VARIABLES: [&str; 8] =
@@ -56,7 +56,8 @@ pub fn hash_inputs(root: &Path, folders: &BTreeSet<String>, command: &[String]) 
     let mut variables: Vec<(String, String)> = std::env::vars().filter(|(name, _)| is_input(name)).collect();
     variables.sort();
     let _ = writeln!(text, "{variables:?}");
-    let folders = folders.iter().map(String::as_str).chain(SHARED.into_iter().filter(|path| root.join(path).exists()));
+    let others = SHARED.into_iter().chain(command.first().map(String::as_str));
+    let folders = folders.iter().map(String::as_str).chain(others.filter(|path| root.join(path).starts_with(root)));
     let arguments: Vec<&str> = ["ls-files", "-z", "--"].into_iter().chain(folders).collect();
     let files = output(root, "git", &arguments)?;
     let mut hash = Sha256::new();
@@ -164,6 +165,17 @@ mod tests {
         assert_ne!(hash(&folder, "false"), before, "the command is an input");
         fs::write(folder.path().join("package/tracked"), "one byte more or lest").unwrap();
         assert_ne!(hash(&folder, "true"), before);
+    }
+
+    #[test]
+    fn the_script_of_a_step_is_an_input() {
+        let folder = repository();
+        let script = folder.path().join("script");
+        fs::write(&script, "true").unwrap();
+        output(folder.path(), "git", &["add", "script"]).unwrap();
+        let before = hash(&folder, "script");
+        fs::write(&script, "false").unwrap();
+        assert_ne!(hash(&folder, "script"), before);
     }
 
     #[test]
