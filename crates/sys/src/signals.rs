@@ -163,6 +163,11 @@ pub fn real_time() -> std::ops::RangeInclusive<i32> {
 }
 
 fn set(numbers: &[i32]) -> io::Result<libc::sigset_t> {
+    #[cfg(rowlock_canary = "a-set-of-signals-is-too-small")]
+    // SAFETY: none, which is what the sanitizer must find.
+    unsafe {
+        libc::sigemptyset(Box::new(0_u64).as_mut() as *mut u64 as *mut libc::sigset_t);
+    }
     let mut set = MaybeUninit::uninit();
     // SAFETY: there is room for a set, and it is one once it was emptied.
     let mut set = unsafe {
