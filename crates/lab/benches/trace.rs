@@ -9,7 +9,6 @@ use std::io::{Write, sink};
 use std::time::Instant;
 
 use policy::Span;
-use policy::record::Off;
 use rowlock_lab::trace::end_of_simulation;
 use rowlock_lab::trace::file::TraceFile;
 use rowlock_lab::trace::simulated::Simulated;
@@ -43,7 +42,7 @@ fn blocking() -> Vec<Job> {
 
 fn traced(machine: &Machine, setting: &Setting, to: impl Write) -> Outcome {
     let mut watch = Simulated::new(to, setting, CPUS);
-    let (outcome, _) = sim::run_watched::<Off, _>(machine, setting, 1, &mut watch).unwrap();
+    let outcome = sim::run_watched(machine, setting, 1, &mut watch).unwrap();
     watch.finish(end_of_simulation(setting, machine.step, 1, &outcome)).unwrap();
     outcome
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use policy::priority::Kind as StageKind;
-use policy::record::Off;
 use policy::table::WAITING;
 use policy::waiting::Rule;
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
@@ -70,7 +69,7 @@ impl<W: Watch> Watch for Ledger<W> {
 fn traced(machine: &Machine, setting: &Setting, seed: u64) -> (Outcome, Trace, Ledger<()>) {
     let watch = Simulated::new(Vec::new(), setting, machine.cpus);
     let mut ledger = Ledger::new(machine.cpus, watch);
-    let (outcome, _) = sim::run_watched::<Off, _>(machine, setting, seed, &mut ledger).unwrap();
+    let outcome = sim::run_watched(machine, setting, seed, &mut ledger).unwrap();
     let end = end_of_simulation(setting, machine.step, seed, &outcome);
     for cpu in 0..machine.cpus {
         ledger.account(end, CpuId(cpu), Doing::Idle);

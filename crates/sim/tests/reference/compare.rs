@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use policy::record::Off;
 use policy::{Instant, Span};
 use rowlock_sim::roster::Roster;
 use rowlock_sim::{Error, run_watched};
@@ -45,10 +44,10 @@ pub(crate) fn difference(machine: &Machine, setting: &Setting, seed: u64) -> Res
 /// What the simulator makes of a setting; no outcome where it did not come to an end.
 fn by_simulator(machine: &Machine, setting: &Setting, seed: u64) -> Result<(Events, Option<Outcome>), String> {
     let mut events = Events::default();
-    let run = AssertUnwindSafe(|| run_watched::<Off, _>(machine, setting, seed, &mut events));
+    let run = AssertUnwindSafe(|| run_watched(machine, setting, seed, &mut events));
     let outcome = match catch_unwind(run) {
         Ok(Err(Error::NoHeadway { .. })) => None,
-        Ok(outcome) => Some(outcome.map_err(|why| why.to_string())?.0),
+        Ok(outcome) => Some(outcome.map_err(|why| why.to_string())?),
         Err(payload) if payload.is::<SeenEnough>() => None,
         Err(payload) => resume_unwind(payload),
     };
