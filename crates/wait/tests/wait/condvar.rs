@@ -1,8 +1,4 @@
 //! The condition variable with real threads, by every waiting rule.
-#![cfg(not(loom))]
-
-#[path = "common/costs.rs"]
-mod costs;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

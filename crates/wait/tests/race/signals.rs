@@ -1,13 +1,5 @@
 //! What was done before a signal is seen by whom it lets go: with plain memory, which nothing but the signals orders.
-//!
-//! It is a program of its own without a test harness and joins its threads one by one, so that a race detector sees all that
-//! orders them even though the standard library is not instrumented: `./check --full` runs it under one. `ROWLOCK_STRESS`
-//! multiplies the rounds.
-#![allow(unsafe_code)] // Plain memory that threads take turns at.
-#![cfg(not(loom))]
-
-#[path = "common/costs.rs"]
-mod costs;
+#![allow(unsafe_code, reason = "threads take turns at plain memory")]
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU32;
@@ -52,7 +44,7 @@ fn leak<T>(of: T) -> &'static T {
 fn run<const N: usize>(threads: [Box<dyn FnOnce() + Send>; N]) {
     for thread in threads.map(thread::spawn) {
         if thread.join().is_err() {
-            std::process::exit(1);
+            panic!("a thread has failed");
         }
     }
 }
@@ -148,11 +140,11 @@ fn take_turns_by_a_word(waiting: Waiting, rounds: u64) {
     turns.are(2 * rounds);
 }
 
-fn main() {
-    let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
+#[test]
+fn a_waiter_sees_what_was_done_before_it_was_signalled() {
     for entry in WAITING {
         // A rule that never gives up its CPU makes little headway with more threads than CPUs.
-        let rounds = stress * if matches!(entry.example, Rule::AlwaysSpin | Rule::OwnerRunning) { 20 } else { 500 };
+        let rounds = if matches!(entry.example, Rule::AlwaysSpin | Rule::OwnerRunning) { 20 } else { 500 };
         let waiting = by(entry.example).with_cpus(2);
         // What is found out once in a process is found out before there are threads: a race detector does not see how the
         // standard library lets the others know.

@@ -1,6 +1,5 @@
 //! Looking out for signals to somebody else's condition variable, under loom: that of loom's own. A lost signal is a deadlock, which loom
 //! reports.
-#![cfg(loom)]
 
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;

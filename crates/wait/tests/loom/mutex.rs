@@ -2,7 +2,6 @@
 //!
 //! A lost wakeup is a deadlock, which loom reports; two owners at a time, or a missing happens-before edge between one and the
 //! next, is an access to a cell that races, which it reports too.
-#![cfg(loom)]
 
 use std::time::Duration;
 

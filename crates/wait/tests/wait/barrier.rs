@@ -1,8 +1,4 @@
 //! Every waiting rule with real threads.
-#![cfg(not(loom))]
-
-#[path = "common/costs.rs"]
-mod costs;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use rowlock_wait::{Barrier, Mutex};
 
-use crate::Test;
-use crate::crew::{by, work};
+use super::crew::{by, work};
+use super::tests;
 use crate::team::rules_that_block;
 
-pub(crate) const TESTS: &[Test] = &[
-    ("forks_disturb_no_wait", forks),
-    ("the_child_of_a_fork_can_use_what_nobody_waited_at", child_of_a_fork),
-    ("who_takes_the_number_of_a_thread_that_has_ended_completes_the_round", replaced),
-    ("a_panic_between_arriving_and_completing_keeps_nobody_waiting", panics_after_its_arrival),
-    ("a_panic_in_a_completion_lets_the_others_go", panics_in_a_completion),
-    ("a_panic_with_a_lock_gives_it_back_to_those_who_wait", panics_with_a_lock),
-];
+tests! {
+    forks_disturb_no_wait => forks,
+    the_child_of_a_fork_can_use_what_nobody_waited_at => child_of_a_fork,
+    who_takes_the_number_of_a_thread_that_has_ended_completes_the_round => replaced,
+    a_panic_between_arriving_and_completing_keeps_nobody_waiting => panics_after_its_arrival,
+    a_panic_in_a_completion_lets_the_others_go => panics_in_a_completion,
+    a_panic_with_a_lock_gives_it_back_to_those_who_wait => panics_with_a_lock,
+}
 
 /// Forks, has the child do something, and waits for its end.
 fn fork(child: impl FnOnce() -> bool) -> bool {

@@ -1,6 +1,5 @@
 //! The lock whose owner may die, under loom: see `loom.rs`.
-#![cfg(loom)]
-#![allow(unsafe_code)] // Plain memory that the lock guards.
+#![allow(unsafe_code, reason = "the lock guards plain memory")]
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

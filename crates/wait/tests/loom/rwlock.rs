@@ -2,7 +2,6 @@
 //!
 //! A lost wakeup is a deadlock, which loom reports; a reader beside a writer, or a missing happens-before edge, is an access to
 //! a cell that races, which it reports too.
-#![cfg(loom)]
 
 use std::time::Duration;
 

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use rowlock_wait::{Event, Reset, Semaphore, TimedOut};
 
-use crate::Test;
-use crate::crew::{by, own_number, work};
+use super::crew::{by, own_number, work};
+use super::tests;
 use crate::team::rules_that_block;
 
-pub(crate) const TESTS: &[Test] = &[
-    ("a_storm_of_signals_disturbs_no_wait", || storm(0)),
-    ("a_storm_of_signals_that_restart_calls_disturbs_no_wait", || storm(libc::SA_RESTART)),
-    ("a_signal_ends_no_wait", || ends_no_wait(0)),
-    ("a_signal_that_restarts_calls_ends_no_wait", || ends_no_wait(libc::SA_RESTART)),
-];
+tests! {
+    a_storm_of_signals_disturbs_no_wait => || storm(0),
+    a_storm_of_signals_that_restart_calls_disturbs_no_wait => || storm(libc::SA_RESTART),
+    a_signal_ends_no_wait => || ends_no_wait(0),
+    a_signal_that_restarts_calls_ends_no_wait => || ends_no_wait(libc::SA_RESTART),
+}
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 

@@ -3,7 +3,6 @@
 //!
 //! A lost wakeup is a deadlock, which loom reports; a missing happens-before edge is an access to a cell that races, which
 //! it reports too.
-#![cfg(loom)]
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

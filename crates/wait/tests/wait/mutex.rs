@@ -1,8 +1,4 @@
 //! The mutex with real threads, by every waiting rule.
-#![cfg(not(loom))]
-
-#[path = "common/costs.rs"]
-mod costs;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

@@ -1,12 +1,4 @@
 //! What was done under a lock is seen by who has it next: with plain memory, which nothing but the locks orders.
-//!
-//! It is a program of its own without a test harness and joins its threads one by one, so that a race detector sees all that
-//! orders them even though the standard library is not instrumented: `./check --full` runs it under one. `ROWLOCK_STRESS`
-//! multiplies the rounds.
-#![cfg(not(loom))]
-
-#[path = "common/costs.rs"]
-mod costs;
 
 use std::thread;
 use std::time::Duration;
@@ -28,7 +20,7 @@ fn leak<T>(of: T) -> &'static T {
 fn run(work: impl Fn(usize) + Copy + Send + 'static) {
     for thread in [0, 1, 2].map(|number| thread::spawn(move || work(number))) {
         if thread.join().is_err() {
-            std::process::exit(1);
+            panic!("a thread has failed");
         }
     }
 }
@@ -72,11 +64,11 @@ fn pass_round_by_a_condition_variable(waiting: Waiting, rounds: u64) {
     assert_eq!(*turn.lock() as u64, THREADS as u64 * rounds);
 }
 
-fn main() {
-    let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
+#[test]
+fn the_next_owner_of_a_lock_sees_what_was_done_under_it() {
     for entry in WAITING {
         let never_blocks = matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield);
-        let rounds = stress * if never_blocks { 20 } else { 500 };
+        let rounds = if never_blocks { 20 } else { 500 };
         let waiting = by(entry.example).with_cpus(2);
         // What is found out once in a process is found out before there are threads: a race detector does not see how the
         // standard library lets the others know.

@@ -1,13 +1,5 @@
 //! What every party did before a round is seen by all after it: with plain memory, which nothing but the barrier orders.
-//!
-//! It is a program of its own without a test harness and joins its threads one by one, so that a race detector sees all that
-//! orders them even though the standard library is not instrumented: `./check --full` runs it under one. `ROWLOCK_STRESS`
-//! multiplies the rounds.
-#![allow(unsafe_code)] // Plain memory that threads take turns at.
-#![cfg(not(loom))]
-
-#[path = "common/costs.rs"]
-mod costs;
+#![allow(unsafe_code, reason = "threads take turns at plain memory")]
 
 use std::cell::UnsafeCell;
 use std::time::Duration;
@@ -41,11 +33,11 @@ fn meet(board: &Board, barrier: &Barrier, number: u32, rounds: u64) {
     }
 }
 
-fn main() {
-    let stress = std::env::var("ROWLOCK_STRESS").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
+#[test]
+fn each_party_sees_what_the_others_did_before_the_round() {
     for entry in WAITING {
         // A rule that never gives up its CPU makes little headway with more threads than CPUs.
-        let rounds = stress * if entry.example == Rule::AlwaysSpin { 20 } else { 500 };
+        let rounds = if entry.example == Rule::AlwaysSpin { 20 } else { 500 };
         // What is found out once in a process is found out before there are threads: a race detector does not see how the
         // standard library lets the others know.
         let waiting = by(entry.example).with_cpus(2);
@@ -56,7 +48,7 @@ fn main() {
         let threads = [0, 1, 2].map(|number| std::thread::spawn(move || meet(board, barrier, number, rounds)));
         for thread in threads {
             if thread.join().is_err() {
-                std::process::exit(1);
+                panic!("a thread has failed");
             }
         }
     }

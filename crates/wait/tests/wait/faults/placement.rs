@@ -2,25 +2,21 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use sys::cgroups::Hierarchy;
 
-use crate::crew::work;
+use super::crew::work;
+use super::{skip, tests};
 use crate::team::rules_that_block;
-use crate::{Test, skip};
 
-const QUOTA: &str = "a_quota_that_changes_stops_no_team";
-
-pub(crate) const TESTS: &[Test] = &[
-    ("sixty_four_threads_get_ahead_on_two_cpus", || many(2)),
-    ("sixty_four_threads_get_ahead_on_one_cpu", || many(1)),
-    ("threads_that_are_moved_from_outside_get_ahead", moved_from_outside),
-    ("threads_that_move_themselves_get_ahead", moved_from_inside),
-    (QUOTA, quota_changes),
-];
+tests! {
+    sixty_four_threads_get_ahead_on_two_cpus => || many(2),
+    sixty_four_threads_get_ahead_on_one_cpu => || many(1),
+    threads_that_are_moved_from_outside_get_ahead => moved_from_outside,
+    threads_that_move_themselves_get_ahead => moved_from_inside,
+}
 
 fn set(cpus: &[u32]) -> CpuSet {
     let mut set = CpuSet::new();
@@ -109,19 +105,20 @@ impl Drop for Group {
     }
 }
 
-/// Runs a test's process to its end; that of quotas in a group of its own, which is gone afterwards.
-pub(crate) fn outside(name: &str, command: &mut Command) -> io::Result<ExitStatus> {
-    if name != QUOTA {
-        return command.status();
+#[test]
+fn a_quota_that_changes_stops_no_team() {
+    const NAME: &str = "faults::placement::a_quota_that_changes_stops_no_team";
+    if std::env::var_os(GROUP).is_some() {
+        return quota_changes();
     }
-    let group = match group() {
-        Ok(group) => group,
-        Err(why) => {
-            skip(QUOTA, why);
-            return Command::new("true").status();
+    match group() {
+        Ok(group) => {
+            let mut command = testing::command(std::env::current_exe().unwrap());
+            command.args([NAME, "--exact"]).env(GROUP, &group.0);
+            testing::run(&mut command).succeeds().prints("1 passed");
         }
-    };
-    command.env(GROUP, &group.0).status()
+        Err(why) => skip(NAME, why),
+    }
 }
 
 /// A new group below that of this process, whose quota can be set.

@@ -2,16 +2,16 @@
 
 use rustix::process::setpriority_process;
 
-use crate::crew::work;
-use crate::placement::confine;
+use super::crew::work;
+use super::placement::confine;
+use super::{skip, tests};
 use crate::team::rules_that_block;
-use crate::{Test, skip};
 
-pub(crate) const TESTS: &[Test] = &[
-    ("a_real_time_waiter_lets_an_ordinary_sibling_run_on_its_cpu", real_time_on_one_cpu),
-    ("real_time_and_ordinary_threads_get_ahead_on_two_cpus", || real_time(2)),
-    ("threads_of_all_nice_values_get_ahead_on_one_cpu", nice),
-];
+tests! {
+    a_real_time_waiter_lets_an_ordinary_sibling_run_on_its_cpu => real_time_on_one_cpu,
+    real_time_and_ordinary_threads_get_ahead_on_two_cpus => || real_time(2),
+    threads_of_all_nice_values_get_ahead_on_one_cpu => nice,
+}
 
 /// Gives the calling thread a real-time priority.
 fn become_real_time() -> std::io::Result<()> {

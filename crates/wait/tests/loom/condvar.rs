@@ -1,7 +1,6 @@
 //! The condition variable under loom: all interleavings up to a bound on preemptions, all values a load may return.
 //!
 //! A lost wakeup is a deadlock, which loom reports. In the models all threads share one bell.
-#![cfg(loom)]
 
 use std::time::Duration;
 

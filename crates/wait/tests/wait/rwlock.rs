@@ -1,8 +1,4 @@
 //! The reader-writer lock with real threads, by every waiting rule.
-#![cfg(not(loom))]
-
-#[path = "common/costs.rs"]
-mod costs;
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
