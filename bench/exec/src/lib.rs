@@ -1,1 +1,1 @@
-//! Shared parts of the benchmarks of this package.
+//! This package has benchmarks only.

@@ -1,7 +1,7 @@
 //! How much faster unmodified programs are with `rowlock exec`: programs in C that do nothing but compute and meet, by pthread barriers,
 //! OpenMP and MPI, alone and beside hogs. Each tells how long its rounds took; runs with rowlock and without alternate.
 //!
-//! `cargo bench -p rowlock-cli --bench exec -- [NAME...]` runs the cells whose names have one of these in them, or all. Programs for which
+//! `cargo bench -p rowlock-bench-exec --bench exec -- [NAME...]` runs the cells whose names have one of these in them, or all. Programs for which
 //! there is no compiler or launcher are left out, and said to be. A cell takes some seconds, and all a quarter of an hour; the machine should do
 //! nothing else meanwhile.
 #![allow(clippy::print_stdout, reason = "the figures are what it is for")]
@@ -46,6 +46,7 @@ const MOST_ROUNDS: f64 = 1e7;
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
+    let rowlock = build()?;
     let folder = tempfile::tempdir()?;
     let cells = cells(folder.path())?;
     let hog = folder.path().join("barrier-cc");
@@ -58,13 +59,25 @@ fn main() -> anyhow::Result<()> {
     for cell in cells.iter().filter(wanted) {
         let rounds = rounds(cell, arguments.seconds)?;
         for &hogs in &arguments.hogs {
-            println!(
-                "{}",
-                measure(cell, rounds, &hogs_of(&hog, hogs)?, arguments.pairs).with_context(|| cell.name.clone())?
-            );
+            let hogs = hogs_of(&hog, hogs)?;
+            let line = measure(&rowlock, cell, rounds, &hogs, arguments.pairs).with_context(|| cell.name.clone())?;
+            println!("{line}");
         }
     }
     Ok(())
+}
+
+/// Builds the command, optimised, and returns its path.
+fn build() -> anyhow::Result<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--release", "--package", "rowlock-cli", "--message-format", "json"]);
+    // In the root's own folder of builds, whatever this benchmark's is.
+    let output = cargo.current_dir(&root).stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "rowlock cannot be built: {}", output.status);
+    let messages = String::from_utf8(output.stdout)?;
+    let path = messages.split(r#""executable":""#).skip(1).filter_map(|rest| rest.split('"').next()).last();
+    Ok(path.context("cargo names no executable")?.to_owned())
 }
 
 /// All cells that can be measured here.
@@ -190,12 +203,12 @@ impl Drop for Hogs {
 }
 
 /// A line of the table.
-fn measure(cell: &Cell, rounds: u64, hogs: &Hogs, pairs: u32) -> anyhow::Result<String> {
+fn measure(rowlock: &str, cell: &Cell, rounds: u64, hogs: &Hogs, pairs: u32) -> anyhow::Result<String> {
     let mut times = Vec::new();
     // The first pair does not count.
     for pair in 0..=pairs {
         let without = || told(&mut run(&[], cell, rounds));
-        let with = || told(&mut run(&[env!("CARGO_BIN_EXE_rowlock"), "exec", "--"], cell, rounds));
+        let with = || told(&mut run(&[rowlock, "exec", "--"], cell, rounds));
         let (without, with) = if pair % 2 == 0 {
             let without = without()?;
             (without, with()?)

@@ -17,7 +17,7 @@ mod machine;
 mod random;
 #[path = "../../../pipeline/benches/pipelines/ratio.rs"]
 mod ratio;
-#[path = "../../examples/records/records.rs"]
+#[path = "../../../../crates/sort/examples/records/records.rs"]
 mod records;
 mod report;
 

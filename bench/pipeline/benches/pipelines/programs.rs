@@ -157,7 +157,7 @@ fn hold(contest: &Contest, options: &Options, random: &mut Random) -> anyhow::Re
 fn build() -> anyhow::Result<PathBuf> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--quiet", "--release", "--examples"]);
-    command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/pipeline/Cargo.toml"));
     // Where this program was built, there they are.
     let program = std::env::current_exe()?;
     let release = program.ancestors().nth(2).context("this program lies in no folder of builds")?;
@@ -182,7 +182,7 @@ struct Inputs {
 impl Inputs {
     fn make(folder: &Path, share: f64) -> anyhow::Result<Inputs> {
         let mut texts = Vec::new();
-        for entry in WalkDir::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).sort_by_file_name() {
+        for entry in WalkDir::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates")).sort_by_file_name() {
             let path = entry?.into_path();
             if path.extension().is_some_and(|ending| ending == "rs" || ending == "md" || ending == "toml") {
                 texts.push(fs::read(path)?);
