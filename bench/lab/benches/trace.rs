@@ -1,4 +1,4 @@
-//! Events per second of the simulator with a trace being written: `cargo bench -p rowlock-lab --bench trace`.
+//! Events per second of the simulator with a trace being written: `cargo bench -p rowlock-bench-lab --bench trace`.
 //!
 //! 32 CPUs and 200 CPU-bound threads under round robin, as in the benchmark of the engine, and a crowd of barrier jobs that block,
 //! where most of what happens is phases and wakings. Each is run without a trace, with one that nobody keeps, and with one in a

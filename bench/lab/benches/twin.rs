@@ -1,4 +1,4 @@
-//! How far the simulated twin of this machine is from the machine: `cargo bench -p rowlock-lab --bench twin`, some five minutes; with
+//! How far the simulated twin of this machine is from the machine: `cargo bench -p rowlock-bench-lab --bench twin`, some five minutes; with
 //! `-- 1` one pass.
 //!
 //! Fifteen settings, five kinds of job under three loads: alone, with one thread for each CPU; crowded, with two; and beside as many

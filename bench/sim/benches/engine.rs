@@ -1,4 +1,4 @@
-//! Events per second of the engine on one core, by scheduler: `cargo bench -p rowlock-sim`, with names of schedulers behind `--` for some
+//! Events per second of the engine on one core, by scheduler: `cargo bench -p rowlock-bench-sim`, with names of schedulers behind `--` for some
 //! of them only.
 //!
 //! CPU-bound threads on CPUs that switch again and again. As many more threads as there are CPUs have a random first computation of less

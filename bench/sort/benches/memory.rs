@@ -1,4 +1,4 @@
-//! What a record costs in memory, step by step: `cargo bench -p rowlock-sort --bench memory [-- MILLIONS [RUNS]]`.
+//! What a record costs in memory, step by step: `cargo bench -p rowlock-bench-sort --bench memory [-- MILLIONS [RUNS]]`.
 //!
 //! For records of several kinds, as many as a chunk may have: finding them, taking their prefixes, sorting the entries, settling ties, and copying the records in their order. The
 //! ways to do a step run one after the other, and that a few times over; what is printed is the median of nanoseconds per record, and in brackets the least.

@@ -1,4 +1,4 @@
-//! Fibers, measured against other threads: `cargo bench -p rowlock-fiber --bench fibers [-- OPTIONS]`, `-- --help` for the options.
+//! Fibers, measured against other threads: `cargo bench -p rowlock-bench-fiber --bench fibers [-- OPTIONS]`, `-- --help` for the options.
 //!
 //! A *contender* is what makes threads, on one CPU or on all; a *program* is what is measured, the same for all of them. Each run is a process of its own. In a
 //! round every contender runs every program once, in random order; ratios are taken within a round.

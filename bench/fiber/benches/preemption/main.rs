@@ -1,4 +1,4 @@
-//! Preemptible fibers: `cargo bench -p rowlock-fiber --bench preemption [-- OPTIONS]`, `-- --help` for the options.
+//! Preemptible fibers: `cargo bench -p rowlock-bench-fiber --bench preemption [-- OPTIONS]`, `-- --help` for the options.
 //!
 //! How late who sleeps wakes beside endless loops, and how long loops wait for their first turn; what it costs those who compute; and what the operations and the memory of
 //! preemptible fibers are beside those of others. All is on one CPU. Each run is a process of its own, and in a round everybody runs

@@ -1,4 +1,4 @@
-//! Pipelines, measured against each other: `cargo bench -p rowlock-pipeline --bench pipelines [-- OPTIONS]`, `-- --help` for the options.
+//! Pipelines, measured against each other: `cargo bench -p rowlock-bench-pipeline --bench pipelines [-- OPTIONS]`, `-- --help` for the options.
 //!
 //! A *cell* is a load, alone or beside hogs (processes that compute all the time); an *arm* is a way to run it. A *run* is a process of its
 //! own that takes all items through the pipeline, checks their order, and says how long it took. All arms of a cell run one after

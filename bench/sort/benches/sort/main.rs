@@ -1,4 +1,4 @@
-//! Sorts of what is larger than memory, measured against each other: `cargo bench -p rowlock-sort --bench sort [-- OPTIONS]`, `-- --help`
+//! Sorts of what is larger than memory, measured against each other: `cargo bench -p rowlock-bench-sort --bench sort [-- OPTIONS]`, `-- --help`
 //! for the options.
 //!
 //! Each run is a process that sorts the same file within a control group of the same memory, the kernel's copies of files counted; before it, these copies

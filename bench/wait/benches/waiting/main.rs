@@ -1,4 +1,4 @@
-//! Ways to wait, measured against each other: `cargo bench -p rowlock-wait --bench waiting [-- OPTIONS]`, `-- --help` for
+//! Ways to wait, measured against each other: `cargo bench -p rowlock-bench-wait --bench waiting [-- OPTIONS]`, `-- --help` for
 //! the options.
 //!
 //! A *cell* is a number of threads, a number of hogs beside them (processes that compute all the time) and an amount of work
