@@ -1,7 +1,7 @@
 //! Tests that run in a process of their own: one that is killed, has no rights, or sees a small disk.
 
 use std::env;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,8 @@ const READY: &str = "ready to be killed";
 
 /// Waits for the end: the process is killed, or its parent is gone.
 pub(crate) fn wait_to_be_killed() -> ! {
-    println!("\n{READY}");
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "\n{READY}").unwrap();
     let _ = std::io::stdin().read(&mut [0]);
     std::process::exit(1);
 }
