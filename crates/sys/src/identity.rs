@@ -81,7 +81,7 @@ fn stat(pid: u32) -> Option<Stat> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
 
     use super::*;
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_process_has_ended_before_and_after_it_is_waited_for() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut child = testing::command("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let identity = of(child.id());
         assert!(identity.lives());
         child.kill().unwrap();

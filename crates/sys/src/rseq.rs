@@ -45,17 +45,8 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "started by the test below, in another environment"]
-    fn nothing_is_registered_here() {
-        assert_ne!(rseq(), Rseq::Registered);
-    }
-
-    #[test]
     fn a_c_library_that_is_told_not_to_register_does_not() {
-        let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["--ignored", "--exact", "rseq::tests::nothing_is_registered_here"]);
-        let output = again.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0").output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+        let start = |mut command: Command| testing::passes(command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0"));
+        testing::isolated_by(start, || assert_ne!(rseq(), Rseq::Registered));
     }
 }

@@ -219,6 +219,7 @@ mod tests {
     fn a_child_has_its_signals_as_they_were() {
         alone(|| {
             let held = HeldBack::new(&[libc::SIGUSR1]).unwrap();
+            // The shell must start as this thread is: with the signal blocked.
             let mut command = Command::new("sh");
             command.args(["-c", "kill -USR1 $$; exit 7"]);
             assert_eq!(command.status().unwrap().code(), Some(7), "held back in the child as well");

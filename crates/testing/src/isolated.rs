@@ -1,11 +1,15 @@
 //! Tests that need a process to themselves.
 
 use std::env;
+use std::process::Command;
 
 use crate::child;
 
 /// The environment variable that names the only test of a process.
 pub const TEST: &str = "ROWLOCK_TEST";
+
+/// The environment variable that names the test whose process [`isolated_by`] has started.
+const STARTED: &str = "ROWLOCK_TEST_STARTED";
 
 /// Runs the body of a test in a process of its own: this test program again, for this test alone.
 ///
@@ -24,14 +28,44 @@ pub fn isolated<Body: FnOnce()>(body: Body) {
     run_alone(name);
 }
 
+/// Runs the body of a test in a process that `start` starts with the command it is given.
+///
+/// It is for tests that need another environment, user or file system, or that kill the process:
+/// `start` changes the command and expects an end of it, [`passes`] in most cases. The process is
+/// always a new one. To be called directly in a test function, with a closure as the body.
+#[track_caller]
+pub fn isolated_by<Body: FnOnce()>(start: impl FnOnce(Command), body: Body) {
+    let name = crate::test_name_of(&body);
+    if env::var(STARTED).is_ok_and(|only| only == name) {
+        return body();
+    }
+    let mut command = test_alone(name);
+    command.env(STARTED, name);
+    start(command);
+}
+
+/// Runs the command of a test and expects that this one test passes.
+///
+/// # Panics
+/// If it does not; the message has the output of the process.
+#[track_caller]
+pub fn passes(command: &mut Command) {
+    let output = child::run(command).succeeds();
+    let ran = output.stdout.contains("1 passed");
+    output.expect(ran, "a process that runs this one test");
+}
+
 #[track_caller]
 fn run_alone(name: &str) {
+    passes(&mut test_alone(name));
+}
+
+#[track_caller]
+fn test_alone(name: &str) -> Command {
     let program = env::current_exe().expect("the path of this program");
     let mut command = child::command(program);
     command.args([name, "--exact", "--include-ignored", "--nocapture"]).env(TEST, name);
-    let output = child::run(&mut command).succeeds();
-    let ran = output.stdout.contains("1 passed");
-    output.expect(ran, "a process that runs this one test");
+    command
 }
 
 #[cfg(test)]
@@ -44,6 +78,20 @@ mod tests {
             let name = "isolated::tests::the_body_runs_in_a_process_that_has_no_other_test";
             assert_eq!(env::var(TEST).unwrap(), name);
         });
+    }
+
+    #[test]
+    fn the_body_runs_in_the_process_that_was_prepared_for_it() {
+        let start = |mut command: Command| passes(command.env("PREPARED", "yes"));
+        isolated_by(start, || assert_eq!(env::var("PREPARED").unwrap(), "yes"));
+    }
+
+    #[test]
+    fn a_body_that_fails_in_its_prepared_process_is_reported_with_its_output() {
+        let start = |mut command: Command| {
+            child::run(&mut command).exits(101).complains("the body was run");
+        };
+        isolated_by(start, || panic!("the body was run"));
     }
 
     #[test]

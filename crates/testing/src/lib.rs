@@ -9,7 +9,7 @@ mod seeds;
 pub mod stamps;
 
 pub use child::{Child, Output, command, run};
-pub use isolated::{TEST, isolated};
+pub use isolated::{TEST, isolated, isolated_by, passes};
 pub use seeds::for_each_seed;
 
 /// The test function that a closure was written in, as the harness names it.

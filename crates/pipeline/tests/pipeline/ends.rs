@@ -150,15 +150,13 @@ fn files() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// A thread that was joined is still listed for a moment, until the kernel has taken it down.
-fn are_back(before: &BTreeSet<String>) -> bool {
-    (0..2000).any(|_| {
-        let is_back = tasks().is_subset(before);
-        if !is_back {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        is_back
-    })
+/// Waits until these are the only threads: one that was joined is still listed for a moment.
+///
+/// A thread that stays makes the test hang, which the limit for tests reports.
+fn wait_until_only(before: &BTreeSet<String>) {
+    while !tasks().is_subset(before) {
+        std::thread::yield_now();
+    }
 }
 
 fn failed(outcome: std::result::Result<Report, Error>, what: &str) -> Box<Failure> {
@@ -170,44 +168,47 @@ fn failed(outcome: std::result::Result<Report, Error>, what: &str) -> Box<Failur
 
 #[test]
 fn however_a_run_ends_nothing_is_left_behind() {
-    // The panics that are made here are no news.
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if !panic.payload_as_str().is_some_and(|message| message.starts_with("alas")) {
-            usual(panic);
-        }
-    }));
-    let (tasks, files) = (tasks(), files());
-    let events = [
-        Event::Nothing,
-        Event::Error(When::Init),
-        Event::Error(When::Round(0)),
-        Event::Error(When::Round(7)),
-        Event::Error(When::Cleanup),
-        Event::Panic(When::Init),
-        Event::Panic(When::Round(7)),
-        Event::Panic(When::Cleanup),
-        Event::Cancel(0),
-        Event::Cancel(7),
-        Event::Slow,
-        Event::EndsEarly(0),
-        Event::EndsEarly(7),
-        Event::EndsEarlyWithNothing(7),
-    ];
-    for structure in STRUCTURES {
-        for (position, name) in NAMES.into_iter().enumerate() {
-            for event in events {
-                for rounds in [0, 1, 20] {
-                    let what = format!("{event:?} at {name} of {rounds} rounds, {structure:?}");
-                    let (outcome, balance) = run(position, event, rounds, structure);
-                    check(&what, structure, position, event, rounds, outcome, &balance);
+    // Threads, open files and the panic hook are those of the process.
+    testing::isolated(|| {
+        // The panics that are made here are no news.
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !panic.payload_as_str().is_some_and(|message| message.starts_with("alas")) {
+                usual(panic);
+            }
+        }));
+        let (tasks, files) = (tasks(), files());
+        let events = [
+            Event::Nothing,
+            Event::Error(When::Init),
+            Event::Error(When::Round(0)),
+            Event::Error(When::Round(7)),
+            Event::Error(When::Cleanup),
+            Event::Panic(When::Init),
+            Event::Panic(When::Round(7)),
+            Event::Panic(When::Cleanup),
+            Event::Cancel(0),
+            Event::Cancel(7),
+            Event::Slow,
+            Event::EndsEarly(0),
+            Event::EndsEarly(7),
+            Event::EndsEarlyWithNothing(7),
+        ];
+        for structure in STRUCTURES {
+            for (position, name) in NAMES.into_iter().enumerate() {
+                for event in events {
+                    for rounds in [0, 1, 20] {
+                        let what = format!("{event:?} at {name} of {rounds} rounds, {structure:?}");
+                        let (outcome, balance) = run(position, event, rounds, structure);
+                        check(&what, structure, position, event, rounds, outcome, &balance);
+                    }
                 }
             }
         }
-    }
-    let _ = std::panic::take_hook();
-    assert!(are_back(&tasks), "threads are left");
-    assert_eq!(self::files(), files);
+        let _ = std::panic::take_hook();
+        wait_until_only(&tasks);
+        assert_eq!(self::files(), files);
+    });
 }
 
 fn check(

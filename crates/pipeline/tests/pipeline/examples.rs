@@ -25,13 +25,12 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     if NAMES.iter().all(|name| is_new(&examples.join(name)) == Some(true)) {
         return examples;
     }
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = testing::command(env!("CARGO"));
     command.args(["build", "--quiet", "--locked", "--examples", "--package", env!("CARGO_PKG_NAME")]);
     command.args((profile.file_name().unwrap() == "release").then_some("--release"));
     command.arg("--target-dir").arg(profile.parent().unwrap());
     command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-    let status = command.status().unwrap();
-    assert!(status.success(), "{command:?}: {status}");
+    testing::run(&mut command).succeeds();
     examples
 });
 
@@ -47,9 +46,7 @@ fn is_new(example: &Path) -> Option<bool> {
 }
 
 fn example(name: &str) -> Command {
-    let mut command = Command::new(EXAMPLES.join(name));
-    command.env_remove("ROWLOCK_PIPELINE").stdin(Stdio::null());
-    command
+    testing::command(EXAMPLES.join(name))
 }
 
 fn said(output: &Output) -> String {
@@ -235,7 +232,7 @@ fn a_missing_file_is_named_and_the_others_are_compressed() {
     let folder = folder_with(&[("there", b"text")]);
     let path = |name: &str| folder.path().join(name);
     let output = example("compress").args([path("missing"), path("there")]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("missing: No such file"), "{}", said(&output));
     assert_eq!(names(folder.path()), ["there", "there.gz"]);
 }
@@ -245,7 +242,7 @@ fn a_file_that_is_there_is_replaced_only_if_wanted() {
     let folder = folder_with(&[("text", b"new"), ("text.gz", b"old")]);
     let path = |name: &str| folder.path().join(name);
     let output = example("compress").arg(path("text")).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("--force"), "{}", said(&output));
     assert_eq!(fs::read(path("text.gz")).unwrap(), b"old");
     printed(&example("compress").arg("--force").arg(path("text")).output().unwrap());
@@ -261,7 +258,7 @@ fn a_file_is_not_replaced_by_what_it_is_compressed_to() {
         let mut command = example("compress");
         command.arg("--force").arg("--output").arg(folder.path().join(target)).arg(folder.path().join("text"));
         let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains("it is what is to be compressed"), "{}", said(&output));
     }
     assert_eq!(fs::read(folder.path().join("text")).unwrap(), b"precious");
@@ -275,7 +272,7 @@ fn a_full_target_is_an_error() {
     let to_output = example("compress").arg("--stdout").arg(&input).stdout(full()).output().unwrap();
     let to_file = example("compress").arg("--output=/dev/full").arg(&input).output().unwrap();
     for output in [to_output, to_file] {
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains("cannot write: No space left on device"), "{}", said(&output));
     }
     assert!(Path::new("/dev/full").exists(), "a device is no file to be replaced");
@@ -287,10 +284,10 @@ fn a_target_that_cannot_be_written_to_its_end_is_not_left_behind() {
     // No file may be larger than 64 KiB, and who tries is told so instead of being ended.
     let script = r#"trap "" XFSZ; ulimit -f 128; exec "$@""#;
     let program = example("compress").get_program().to_owned();
-    let mut command = Command::new("sh");
+    let mut command = testing::command("sh");
     command.args(["-c", script, "sh"]).arg(program).arg(folder.path().join("noise"));
     let output = command.env_remove("ROWLOCK_PIPELINE").output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("cannot write: File too large"), "{}", said(&output));
     assert_eq!(names(folder.path()), ["noise"]);
 }
@@ -317,7 +314,7 @@ fn a_target_is_not_left_behind_by_who_is_told_to_end() {
 #[test]
 fn who_was_started_to_ignore_hangups_is_not_ended_by_one() {
     let program = example("compress").get_program().to_owned();
-    let mut command = Command::new("sh");
+    let mut command = testing::command("sh");
     command.args(["-c", r#"trap "" HUP; exec "$@""#, "sh"]).arg(program).env_remove("ROWLOCK_PIPELINE");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -388,7 +385,7 @@ fn what_cannot_be_counted_is_named_and_the_rest_is_counted() {
     let folder = folder_with(&[("there", b"three small words")]);
     let paths = [folder.path().join("missing"), folder.path().join("there")];
     let output = example("word-count").args(paths).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("missing"), "{}", said(&output));
     assert_eq!(output.stdout, b"3\n");
 }
@@ -438,7 +435,7 @@ fn what_has_no_checksum_is_named_and_the_others_have_theirs() {
     let mut paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.path().join(name)).collect();
     paths.insert(3, folder.path().join("missing"));
     let output = example("checksum").args(&paths).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("missing"), "{}", said(&output));
     assert_eq!(String::from_utf8(output.stdout).unwrap(), lines(folder.path(), &files));
 }
@@ -495,7 +492,7 @@ fn all_say_what_limited_them() {
 
 /// The output of a tool of the system.
 fn tool(command: &str, folder: &Path) -> String {
-    let output = Command::new("sh").args(["-c", command]).current_dir(folder).env("LC_ALL", "C").output().unwrap();
+    let output = testing::command("sh").args(["-c", command]).current_dir(folder).env("LC_ALL", "C").output().unwrap();
     assert!(output.status.success(), "{command}: {}", said(&output));
     String::from_utf8(output.stdout).unwrap()
 }

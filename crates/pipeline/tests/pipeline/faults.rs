@@ -1,6 +1,5 @@
 //! What a program's own types may do wrong: panic when they are made or dropped; and threads that cannot be had. A run ends all the same.
 
-use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Command;
 use std::sync::atomic::AtomicI64;
@@ -104,34 +103,27 @@ fn a_junction_that_says_the_run_is_ending_when_it_is_not_has_failed() {
     assert_eq!(failure.stage.as_deref(), Some("joint"));
 }
 
-/// Threads whose stacks do not fit into what this process may have: the first ones begin, and then there is none any more.
-#[test]
-#[ignore = "limits its process, so the test below runs it in one of its own"]
-fn with_little_room_for_threads() {
-    let alive = AtomicI64::new(0);
-    let mut pipeline = Pipeline::new("many").buffers(2, 0);
-    for index in 0..8 {
-        pipeline = pipeline.stage(&format!("stage{index}"), Kind::Io, Counted::new(&alive));
-    }
-    // A stack is a quarter of a GiB here.
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let used = pages.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 4096;
-    let limit = Some(used + (1 << 30));
-    let limits = rustix::process::Rlimit { current: limit, maximum: limit };
-    rustix::process::setrlimit(rustix::process::Resource::As, limits).unwrap();
-    let outcome = pipeline.run();
-    let Err(Error::Failed(failure)) = outcome else { panic!("{outcome:?}") };
-    assert!(matches!(failure.cause, Cause::Thread(_)), "{failure}");
-    assert!(failure.stage.as_deref().is_some_and(|stage| stage.starts_with("stage")), "{failure}");
-    assert_eq!(failure.report.pipelines[0].buffers_back, 2);
-    assert_eq!(alive.into_inner(), 0);
-}
-
+/// Threads whose stacks do not fit into the room that this process has: the first ones begin, and then none can.
 #[test]
 fn a_thread_that_cannot_be_started_ends_the_run() {
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "faults::with_little_room_for_threads", "--ignored", "--test-threads", "1"]);
-    let outcome = command.env("RUST_MIN_STACK", (1_u64 << 28).to_string()).output().unwrap();
-    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stdout));
-    assert!(String::from_utf8_lossy(&outcome.stdout).contains("1 passed"));
+    let large_stacks = |mut command: Command| testing::passes(command.env("RUST_MIN_STACK", (1_u64 << 28).to_string()));
+    testing::isolated_by(large_stacks, || {
+        let alive = AtomicI64::new(0);
+        let mut pipeline = Pipeline::new("many").buffers(2, 0);
+        for index in 0..8 {
+            pipeline = pipeline.stage(&format!("stage{index}"), Kind::Io, Counted::new(&alive));
+        }
+        // A stack is a quarter of a GiB here.
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let used = pages.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 4096;
+        let limit = Some(used + (1 << 30));
+        let limits = rustix::process::Rlimit { current: limit, maximum: limit };
+        rustix::process::setrlimit(rustix::process::Resource::As, limits).unwrap();
+        let outcome = pipeline.run();
+        let Err(Error::Failed(failure)) = outcome else { panic!("{outcome:?}") };
+        assert!(matches!(failure.cause, Cause::Thread(_)), "{failure}");
+        assert!(failure.stage.as_deref().is_some_and(|stage| stage.starts_with("stage")), "{failure}");
+        assert_eq!(failure.report.pipelines[0].buffers_back, 2);
+        assert_eq!(alive.into_inner(), 0);
+    });
 }

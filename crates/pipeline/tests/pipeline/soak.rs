@@ -245,6 +245,7 @@ fn soak(seed: u64) {
 }
 
 #[test]
+#[expect(clippy::redundant_closure, reason = "the closure names the test that its seeds replay")]
 fn random_pipelines_lose_nothing() {
-    testing::for_each_seed(100, soak);
+    testing::for_each_seed(100, |seed| soak(seed));
 }

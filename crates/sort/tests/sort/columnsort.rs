@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Cursor, Read};
 use std::os::unix::fs::FileExt;
+use std::process::Command;
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -91,34 +92,34 @@ fn random(random: &mut Xoshiro256PlusPlus, count: usize, size: usize, key: usize
 
 #[test]
 fn any_records_come_out_as_std_sorts_them() {
-    let seed = std::env::var("ROWLOCK_SEED").map_or(1, |seed| seed.parse().unwrap());
-    println!("ROWLOCK_SEED={seed}");
-    let mut source = Xoshiro256PlusPlus::seed_from_u64(seed);
-    for number in 0..40 {
-        let size = 2 + (source.next_u32() % 40) as usize;
-        let count = match number % 6 {
-            0 => source.next_u32() % 4,
-            1 => source.next_u32() % 100,
-            _ => source.next_u32() % 3000,
-        } as usize;
-        let key = 1 + source.next_u32() as usize % (size - 1).min(16);
-        let most = [0, 1, 20, u8::MAX][source.next_u32() as usize % 4];
-        let mut records = random(&mut source, count, size, key, most);
-        let order = Order::new(Format::Fixed(size), vec![bytes_at(0, key)]).unwrap();
-        let mut rows: Vec<&[u8]> = records.chunks_exact(size).collect();
-        match source.next_u32() % 4 {
-            0 => rows.sort_by(|left, right| order.compare(left, right)),
-            1 => rows.sort_by(|left, right| order.compare(right, left)),
-            _ => {}
+    testing::for_each_seed(1, |seed| {
+        let mut source = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for number in 0..40 {
+            let size = 2 + (source.next_u32() % 40) as usize;
+            let count = match number % 6 {
+                0 => source.next_u32() % 4,
+                1 => source.next_u32() % 100,
+                _ => source.next_u32() % 3000,
+            } as usize;
+            let key = 1 + source.next_u32() as usize % (size - 1).min(16);
+            let most = [0, 1, 20, u8::MAX][source.next_u32() as usize % 4];
+            let mut records = random(&mut source, count, size, key, most);
+            let order = Order::new(Format::Fixed(size), vec![bytes_at(0, key)]).unwrap();
+            let mut rows: Vec<&[u8]> = records.chunks_exact(size).collect();
+            match source.next_u32() % 4 {
+                0 => rows.sort_by(|left, right| order.compare(left, right)),
+                1 => rows.sort_by(|left, right| order.compare(right, left)),
+                _ => {}
+            }
+            records = rows.concat();
+            // From what makes many columns to what makes one.
+            let memory = 100 << (source.next_u32() % 4);
+            let is_unique = source.next_u32().is_multiple_of(4);
+            let what =
+                format!("case {number}: {count} records of {size}, keys of {key} up to {most}, {memory} % of memory");
+            Case { what, size, keys: vec![bytes_at(0, key)], records, memory, is_unique }.check();
         }
-        records = rows.concat();
-        // From what makes many columns to what makes one.
-        let memory = 100 << (source.next_u32() % 4);
-        let is_unique = source.next_u32().is_multiple_of(4);
-        let what =
-            format!("case {number}: {count} records of {size}, keys of {key} up to {most}, {memory} % of memory");
-        Case { what, size, keys: vec![bytes_at(0, key)], records, memory, is_unique }.check();
-    }
+    });
 }
 
 #[test]
@@ -190,31 +191,22 @@ fn what_comes_through_a_pipe_and_goes_into_one_is_sorted() {
 
 #[test]
 fn doubled_input_and_output_change_nothing() {
-    // The structure is the environment's, so it is another process that has it.
-    const ASKED: &str = "ROWLOCK_SORT_TEST_DOUBLED";
-    if std::env::var_os(ASKED).is_none() {
-        let me = std::env::current_exe().unwrap();
-        let child = std::process::Command::new(me)
-            .args(["--exact", "columnsort::doubled_input_and_output_change_nothing"])
-            .env(ASKED, "1")
-            .env("ROWLOCK_PIPELINE", "double=io fork=read*2 fork=write*2")
-            .output()
-            .unwrap();
-        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
-        return;
-    }
-    let mut source = Xoshiro256PlusPlus::seed_from_u64(6);
-    let records = random(&mut source, 9000, 13, 2, 50);
-    let keys = vec![bytes_at(0, 2)];
-    let case = Case { what: "doubled".to_owned(), size: 13, keys, records, memory: 120, is_unique: false };
-    let (outcome, sorted) = through_files(&case.sort(Variant::IoBound), &case.records);
-    assert!(sorted == case.expected());
-    for report in &outcome.reports {
-        for name in ["read", "write"] {
-            let stage = report.stage(name).unwrap();
-            assert!(stage.repeated > 0 && stage.repeated == stage.calls, "{name}: {stage:?}");
+    let structure = "double=io fork=read*2 fork=write*2";
+    let start = |mut command: Command| testing::passes(command.env("ROWLOCK_PIPELINE", structure));
+    testing::isolated_by(start, || {
+        let mut source = Xoshiro256PlusPlus::seed_from_u64(6);
+        let records = random(&mut source, 9000, 13, 2, 50);
+        let keys = vec![bytes_at(0, 2)];
+        let case = Case { what: "doubled".to_owned(), size: 13, keys, records, memory: 120, is_unique: false };
+        let (outcome, sorted) = through_files(&case.sort(Variant::IoBound), &case.records);
+        assert!(sorted == case.expected());
+        for report in &outcome.reports {
+            for name in ["read", "write"] {
+                let stage = report.stage(name).unwrap();
+                assert!(stage.repeated > 0 && stage.repeated == stage.calls, "{name}: {stage:?}");
+            }
         }
-    }
+    });
 }
 
 #[test]

@@ -6,11 +6,12 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::faulty::{FaultyReader, FaultyWriter};
-use crate::myself::{self, Inside, NOBODY};
+use crate::myself::{self, NOBODY};
 use rowlock_sort::file::spill::Spill;
 use rowlock_sort::file::{ALIGNMENT, Access};
 use rowlock_sort::{Format, Input, Order, Output, Sort, SortError};
@@ -297,21 +298,22 @@ fn a_target_that_cannot_be_is_an_error_that_says_why() {
 
 #[test]
 fn what_may_not_be_written_is_an_error_before_anything_is_done() {
-    let test = "files::what_may_not_be_written_is_an_error_before_anything_is_done";
-    let Some(Inside(folder)) = myself::inside() else { return myself::as_nobody(test) };
-    let target = folder.join("out");
-    fs::write(&target, "before").unwrap();
-    fs::set_permissions(&target, PermissionsExt::from_mode(0o444)).unwrap();
-    assert!(said(Output::create(&target)).ends_with("out: Permission denied (os error 13)"));
-    fs::set_permissions(&target, PermissionsExt::from_mode(0o644)).unwrap();
-    fs::set_permissions(&folder, PermissionsExt::from_mode(0o555)).unwrap();
-    let why = said(Output::create(&target));
-    assert!(why.ends_with(&format!("folder {}: Permission denied (os error 13)", folder.display())), "{why}");
-    let why = said(Spill::create(&folder));
-    assert!(why.starts_with("cannot make a temporary file in") && why.contains("Permission denied"), "{why}");
-    fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
-    assert_eq!(fs::read_to_string(&target).unwrap(), "before");
-    assert_eq!(names(&folder).len(), 1);
+    testing::isolated_by(myself::as_nobody, || {
+        let folder = myself::folder();
+        let target = folder.join("out");
+        fs::write(&target, "before").unwrap();
+        fs::set_permissions(&target, PermissionsExt::from_mode(0o444)).unwrap();
+        assert!(said(Output::create(&target)).ends_with("out: Permission denied (os error 13)"));
+        fs::set_permissions(&target, PermissionsExt::from_mode(0o644)).unwrap();
+        fs::set_permissions(&folder, PermissionsExt::from_mode(0o555)).unwrap();
+        let why = said(Output::create(&target));
+        assert!(why.ends_with(&format!("folder {}: Permission denied (os error 13)", folder.display())), "{why}");
+        let why = said(Spill::create(&folder));
+        assert!(why.starts_with("cannot make a temporary file in") && why.contains("Permission denied"), "{why}");
+        fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "before");
+        assert_eq!(names(&folder).len(), 1);
+    });
 }
 
 #[test]
@@ -394,8 +396,22 @@ fn a_folder_for_temporary_files_that_is_not_there_is_said_to_be_so() {
 
 #[test]
 fn what_was_killed_leaves_nothing_for_longer_than_until_the_next_start() {
-    let test = "files::what_was_killed_leaves_nothing_for_longer_than_until_the_next_start";
-    if let Some(Inside(folder)) = myself::inside() {
+    let start = |test: Command| {
+        let folder = tempdir().unwrap();
+        fs::write(folder.path().join("out"), "before").unwrap();
+        myself::kill_when_ready(test, folder.path());
+        // What a process leaves that is killed after it has linked its file, and before that has its name.
+        fs::write(folder.path().join(".rowlock-sort-1-0-0"), "whole").unwrap();
+        Output::create(&folder.path().join("another")).unwrap();
+        assert_eq!(names(folder.path()), BTreeSet::from(["out".to_owned()]));
+        assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), "before");
+
+        fs::write(folder.path().join(".rowlock-sort-1-0-0"), "whole").unwrap();
+        Spill::create(folder.path()).unwrap();
+        assert_eq!(names(folder.path()).len(), 1);
+    };
+    testing::isolated_by(start, || {
+        let folder = myself::folder();
         let output = Output::create(&folder.join("out")).unwrap();
         let spill = Spill::create(&folder).unwrap();
         for place in [0, 4096] {
@@ -403,108 +419,102 @@ fn what_was_killed_leaves_nothing_for_longer_than_until_the_next_start() {
             spill.write_at(place, &bytes(4096)).unwrap();
         }
         myself::wait_to_be_killed();
-    }
-    let folder = tempdir().unwrap();
-    fs::write(folder.path().join("out"), "before").unwrap();
-    myself::kill_when_ready(test, folder.path());
-    // What a process leaves that is killed after it has linked its file, and before that has its name.
-    fs::write(folder.path().join(".rowlock-sort-1-0-0"), "whole").unwrap();
-    Output::create(&folder.path().join("another")).unwrap();
-    assert_eq!(names(folder.path()), BTreeSet::from(["out".to_owned()]));
-    assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), "before");
-
-    fs::write(folder.path().join(".rowlock-sort-1-0-0"), "whole").unwrap();
-    Spill::create(folder.path()).unwrap();
-    assert_eq!(names(folder.path()).len(), 1);
+    });
 }
 
 #[test]
 fn a_full_disk_is_said_to_be_full_and_the_target_stays_as_it_was() {
-    let test = "files::a_full_disk_is_said_to_be_full_and_the_target_stays_as_it_was";
-    let Some(Inside(folder)) = myself::inside() else { return myself::on_a_small_disk(test, "size=1m") };
-    let target = folder.join("out");
-    fs::write(&target, "before").unwrap();
-    let piece = bytes(256 << 10);
-    let fill = |write: &dyn Fn(u64) -> io::Result<()>| {
-        let whys: Vec<String> =
-            (0..8).filter_map(|number| write(number * (256 << 10)).err()).map(|why| why.to_string()).collect();
-        whys.into_iter().next().unwrap()
-    };
+    testing::isolated_by(myself::on_a_small_disk("size=1m"), || {
+        let folder = myself::folder();
+        let target = folder.join("out");
+        fs::write(&target, "before").unwrap();
+        let piece = bytes(256 << 10);
+        let fill = |write: &dyn Fn(u64) -> io::Result<()>| {
+            let whys: Vec<String> =
+                (0..8).filter_map(|number| write(number * (256 << 10)).err()).map(|why| why.to_string()).collect();
+            whys.into_iter().next().unwrap()
+        };
 
-    let output = Output::create(&target).unwrap();
-    assert_eq!(output.access(), Access::Memory);
-    let why = said(output.expect(2 << 20));
-    assert!(why.starts_with(&format!("cannot write {}: its file system has room for 10", target.display())), "{why}");
-    assert!(why.ends_with(" KiB, and 2.0 MiB are needed"), "{why}");
-    let why = fill(&|place| output.write_at(place, &piece));
-    assert!(why.starts_with("its file system is full: No space left on device (os error 28); "), "{why}");
-    assert!(why.ends_with(" KiB of 2.0 MiB were written"), "{why}");
-    drop(output);
+        let output = Output::create(&target).unwrap();
+        assert_eq!(output.access(), Access::Memory);
+        let why = said(output.expect(2 << 20));
+        assert!(
+            why.starts_with(&format!("cannot write {}: its file system has room for 10", target.display())),
+            "{why}"
+        );
+        assert!(why.ends_with(" KiB, and 2.0 MiB are needed"), "{why}");
+        let why = fill(&|place| output.write_at(place, &piece));
+        assert!(why.starts_with("its file system is full: No space left on device (os error 28); "), "{why}");
+        assert!(why.ends_with(" KiB of 2.0 MiB were written"), "{why}");
+        drop(output);
 
-    let spill = Spill::create(&folder).unwrap();
-    let why = said(spill.expect(2 << 20));
-    assert!(why.ends_with(" KiB, and 2.0 MiB are needed; --tmp names another folder"), "{why}");
-    let why = fill(&|place| spill.write_at(place, &piece));
-    assert!(why.starts_with("its file system is full: "), "{why}");
-    drop(spill);
+        let spill = Spill::create(&folder).unwrap();
+        let why = said(spill.expect(2 << 20));
+        assert!(why.ends_with(" KiB, and 2.0 MiB are needed; --tmp names another folder"), "{why}");
+        let why = fill(&|place| spill.write_at(place, &piece));
+        assert!(why.starts_with("its file system is full: "), "{why}");
+        drop(spill);
 
-    assert_eq!(fs::read_to_string(&target).unwrap(), "before");
-    assert_eq!(names(&folder).len(), 1);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "before");
+        assert_eq!(names(&folder).len(), 1);
 
-    // And a whole sort, with its temporary files there, and with its target there.
-    let elsewhere = tempdir().unwrap();
-    let lines = || Input::stream("lines", io::Cursor::new(b"a line of text\n".repeat(300_000)));
-    let sort = Sort::new(Order::new(Format::Lines, Vec::new()).unwrap()).memory(2 << 20);
-    let why =
-        said(sort.clone().temporary(&folder).run(lines(), Output::create(&elsewhere.path().join("out")).unwrap()));
-    assert!(why.contains("its file system is full") && why.contains(&folder.display().to_string()), "{why}");
-    assert_eq!(names(elsewhere.path()).len(), 0);
-    let sort = sort.temporary(elsewhere.path());
-    fs::write(elsewhere.path().join("in"), b"a line of text\n".repeat(300_000)).unwrap();
-    let input = Input::open(&elsewhere.path().join("in")).unwrap();
-    let why = said(sort.run(input, Output::create(&target).unwrap()));
-    assert!(why.starts_with(&format!("cannot write {}: its file system has room for", target.display())), "{why}");
-    let why = said(sort.run(lines(), Output::create(&target).unwrap()));
-    assert!(why.starts_with(&format!("cannot write {}: its file system is full", target.display())), "{why}");
-    assert_eq!(fs::read_to_string(&target).unwrap(), "before");
-    assert_eq!(names(&folder).len(), 1);
+        // And a whole sort, with its temporary files there, and with its target there.
+        let elsewhere = tempdir().unwrap();
+        let lines = || Input::stream("lines", io::Cursor::new(b"a line of text\n".repeat(300_000)));
+        let sort = Sort::new(Order::new(Format::Lines, Vec::new()).unwrap()).memory(2 << 20);
+        let why =
+            said(sort.clone().temporary(&folder).run(lines(), Output::create(&elsewhere.path().join("out")).unwrap()));
+        assert!(why.contains("its file system is full") && why.contains(&folder.display().to_string()), "{why}");
+        assert_eq!(names(elsewhere.path()).len(), 0);
+        let sort = sort.temporary(elsewhere.path());
+        fs::write(elsewhere.path().join("in"), b"a line of text\n".repeat(300_000)).unwrap();
+        let input = Input::open(&elsewhere.path().join("in")).unwrap();
+        let why = said(sort.run(input, Output::create(&target).unwrap()));
+        assert!(why.starts_with(&format!("cannot write {}: its file system has room for", target.display())), "{why}");
+        let why = said(sort.run(lines(), Output::create(&target).unwrap()));
+        assert!(why.starts_with(&format!("cannot write {}: its file system is full", target.display())), "{why}");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "before");
+        assert_eq!(names(&folder).len(), 1);
+    });
 }
 
 #[test]
 fn room_that_was_freed_is_written_to_again() {
-    let test = "files::room_that_was_freed_is_written_to_again";
-    let Some(Inside(folder)) = myself::inside() else { return myself::on_a_small_disk(test, "size=80m") };
-    let spill = Spill::create(&folder).unwrap();
-    let output = Output::create(&folder.join("out")).unwrap();
-    let piece = bytes(4 << 20);
-    for place in (0..64 << 20).step_by(4 << 20) {
-        spill.write_at(place, &piece).unwrap();
-    }
-    // There is room for as much only if what is freed comes back, and whoever needs it waits for that.
-    spill.free(0, 64 << 20);
-    for place in (0..64 << 20).step_by(4 << 20) {
-        output.write_at(place, &piece).unwrap();
-    }
-    output.finish(64 << 20).unwrap();
+    testing::isolated_by(myself::on_a_small_disk("size=80m"), || {
+        let folder = myself::folder();
+        let spill = Spill::create(&folder).unwrap();
+        let output = Output::create(&folder.join("out")).unwrap();
+        let piece = bytes(4 << 20);
+        for place in (0..64 << 20).step_by(4 << 20) {
+            spill.write_at(place, &piece).unwrap();
+        }
+        // There is room for as much only if what is freed comes back, and whoever needs it waits for that.
+        spill.free(0, 64 << 20);
+        for place in (0..64 << 20).step_by(4 << 20) {
+            output.write_at(place, &piece).unwrap();
+        }
+        output.finish(64 << 20).unwrap();
+    });
 }
 
 #[test]
 fn a_disk_that_may_only_be_read_is_an_error_at_once() {
-    let test = "files::a_disk_that_may_only_be_read_is_an_error_at_once";
-    let Some(Inside(folder)) = myself::inside() else { return myself::on_a_small_disk(test, "ro") };
-    let why = said(Output::create(&folder.join("out")));
-    assert!(why.ends_with("Read-only file system (os error 30)"), "{why}");
-    assert!(Spill::create(&folder).is_err());
+    testing::isolated_by(myself::on_a_small_disk("ro"), || {
+        let folder = myself::folder();
+        let why = said(Output::create(&folder.join("out")));
+        assert!(why.ends_with("Read-only file system (os error 30)"), "{why}");
+        assert!(Spill::create(&folder).is_err());
+    });
 }
 
 #[test]
 fn what_is_mounted_cannot_be_replaced_and_that_is_said_at_once() {
-    let test = "files::what_is_mounted_cannot_be_replaced_and_that_is_said_at_once";
-    let Some(Inside(folder)) = myself::inside() else { return myself::on_a_small_disk(test, "size=1m") };
-    let [target, other] = ["out", "other"].map(|name| folder.join(name));
-    fs::write(&target, "before").unwrap();
-    fs::write(&other, "other").unwrap();
-    let mounted = std::process::Command::new("mount").arg("--bind").args([&other, &target]).status().unwrap();
-    assert!(mounted.success());
-    assert!(said(Output::create(&target)).ends_with("it is mounted there, so it cannot be replaced"));
+    testing::isolated_by(myself::on_a_small_disk("size=1m"), || {
+        let folder = myself::folder();
+        let [target, other] = ["out", "other"].map(|name| folder.join(name));
+        fs::write(&target, "before").unwrap();
+        fs::write(&other, "other").unwrap();
+        testing::run(testing::command("mount").arg("--bind").args([&other, &target])).succeeds();
+        assert!(said(Output::create(&target)).ends_with("it is mounted there, so it cannot be replaced"));
+    });
 }

@@ -1,6 +1,7 @@
 //! The merge sort with so little memory that everything there is to it happens.
 
 use std::io::Cursor;
+use std::process::Command;
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -155,25 +156,18 @@ fn memory_that_cannot_be_had_is_said_to_be_too_much() {
 
 #[test]
 fn buffers_of_another_size_are_refused_and_nothing_is_read_by_halves() {
-    // The structure is the environment's, so it is another process that has it.
-    const ASKED: &str = "ROWLOCK_SORT_TEST_BLOCK";
-    let name = "merge::buffers_of_another_size_are_refused_and_nothing_is_read_by_halves";
-    if std::env::var_os(ASKED).is_none() {
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", name]).env(ASKED, "1").env("ROWLOCK_PIPELINE", "block=1000");
-        let output = child.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let from = folder.path().join("records");
-    std::fs::write(&from, records(10_000, 7)).unwrap();
-    for algorithm in [Algorithm::Merge, Algorithm::Columnsort(Variant::IoBound)] {
-        let inputs = [Input::open(&from).unwrap(), Input::stream("a test", Cursor::new(records(10_000, 7)))];
-        for input in inputs {
-            let sort = Sort::new(by_the_first_four()).memory(1 << 20).temporary(folder.path()).algorithm(algorithm);
-            let error = sort.run(input, Output::stream("nowhere", std::io::sink())).unwrap_err();
-            assert!(matches!(error, SortError::Unsupported(_)), "{error}");
+    let start = |mut command: Command| testing::passes(command.env("ROWLOCK_PIPELINE", "block=1000"));
+    testing::isolated_by(start, || {
+        let folder = tempfile::tempdir().unwrap();
+        let from = folder.path().join("records");
+        std::fs::write(&from, records(10_000, 7)).unwrap();
+        for algorithm in [Algorithm::Merge, Algorithm::Columnsort(Variant::IoBound)] {
+            let inputs = [Input::open(&from).unwrap(), Input::stream("a test", Cursor::new(records(10_000, 7)))];
+            for input in inputs {
+                let sort = Sort::new(by_the_first_four()).memory(1 << 20).temporary(folder.path()).algorithm(algorithm);
+                let error = sort.run(input, Output::stream("nowhere", std::io::sink())).unwrap_err();
+                assert!(matches!(error, SortError::Unsupported(_)), "{error}");
+            }
         }
-    }
+    });
 }

@@ -1,7 +1,6 @@
 use std::arch::asm;
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use super::*;
 
@@ -125,24 +124,17 @@ fn threads() -> usize {
 }
 
 #[test]
-#[ignore = "started by the test below, in a process where nothing else starts threads"]
-fn no_kernel_threads_remain_here() {
-    let before = threads();
-    for _ in 0..200 {
-        if block().is_none() {
-            return;
-        }
-    }
-    assert_eq!(threads(), before);
-}
-
-#[test]
 fn no_kernel_threads_remain_of_many_blocks() {
-    let mut again = Command::new(std::env::current_exe().unwrap());
-    again.args(["--ignored", "--exact", "thread_block::tests::no_kernel_threads_remain_here"]);
-    let output = again.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    // No other test starts threads in this process.
+    testing::isolated(|| {
+        let before = threads();
+        for _ in 0..200 {
+            if block().is_none() {
+                return;
+            }
+        }
+        assert_eq!(threads(), before);
+    });
 }
 
 #[test]
@@ -205,9 +197,9 @@ fn a_library_that_is_loaded_later_has_its_thread_local_variables_in_blocks_as_we
     for (model, loads) in [("initial-exec", one), ("global-dynamic", other)] {
         let (source, library) = (folder.path().join("next.c"), folder.path().join(format!("lib{model}.so")));
         std::fs::write(&source, "__thread unsigned long own = 41; unsigned long next(void) { return ++own; }").unwrap();
-        let mut compile = Command::new("cc");
+        let mut compile = testing::command("cc");
         compile.args(["-shared", "-fPIC", &format!("-ftls-model={model}"), "-o"]).args([&library, &source]);
-        assert!(compile.status().unwrap().success());
+        testing::run(&mut compile).succeeds();
         let path = std::ffi::CString::new(library.into_os_string().into_encoded_bytes()).unwrap();
         let handle = within(loads, load, path.as_ptr().expose_provenance());
         // SAFETY: the name is a C string, and the handle null or the library's.
