@@ -119,10 +119,10 @@ impl ScriptedClock {
     /// Sends a signal to each ticker that is due: to that of the calling thread last, which may not go on here for a while.
     fn tick(&self) {
         // SAFETY: it has no preconditions.
-        let this = unsafe { libc::gettid() };
+        let is_own = |slot: &Slot| slot.alarm.thread.load(Relaxed) == unsafe { libc::gettid() };
         let mut own = None;
         for slot in SLOTS[..END.load(SeqCst)].iter().filter(|slot| self.takes_due(slot)) {
-            if slot.alarm.thread.load(Relaxed) == this { own = Some(slot) } else { send(slot) }
+            if is_own(slot) { own = Some(slot) } else { send(slot) }
         }
         if let Some(own) = own {
             send(own);
