@@ -60,6 +60,7 @@ tests! {
     one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends,
     many_that_take_their_time_all_end_with_their_runtime,
     where_none_ends_all_go_on_elsewhere_before_each_has_had_its_time,
+    turns_last_for_a_tick_when_a_runtime_ends_however_long_running_times_are,
 }
 
 fn a_fiber_that_comes_to_no_point_gives_way(by: PreemptBy) {
@@ -576,4 +577,34 @@ fn where_none_ends_all_go_on_elsewhere_before_each_has_had_its_time(by: PreemptB
         })
         .unwrap();
     assert_eq!(turns.each_ref().map(|turns| turns.load(Relaxed)), [1 + PATIENCE / MANY as u64; MANY]);
+}
+
+fn turns_last_for_a_tick_when_a_runtime_ends_however_long_running_times_are(by: PreemptBy) {
+    struct Loops(ScriptedClock, Arc<AtomicU64>);
+    impl Drop for Loops {
+        fn drop(&mut self) {
+            while !scripted::is_elsewhere() {
+                self.1.fetch_add(1, Relaxed);
+                self.0.advance(TURN);
+            }
+        }
+    }
+    let rules = Rules { levels: 1, running_time: Span::from_millis(1_000_000), boost: Boost::Never };
+    let scripted = scripted::with(by, rules);
+    let turns: [Arc<AtomicU64>; 2] = Default::default();
+    scripted
+        .run(|| {
+            for turns in &turns {
+                let loops = Loops(scripted.clock.clone(), Arc::clone(turns));
+                let waits = move || {
+                    let _loops = loops;
+                    sleep(Duration::from_secs(1_000));
+                };
+                spawn(waits).detach();
+            }
+            // Both have begun.
+            yield_now();
+        })
+        .unwrap();
+    assert_eq!(turns.each_ref().map(|turns| turns.load(Relaxed)), [GRACE; 2]);
 }
