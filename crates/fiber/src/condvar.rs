@@ -155,7 +155,9 @@ impl Condvar {
     #[track_caller]
     pub fn notify_one(&self) {
         Here::enter(|here| {
-            if let Some(fiber) = self.0.0.enter(&here, Queue::pop) {
+            if let Some(fiber) = self.0.0.enter(&here, Queue::pop)
+                && !cfg!(rowlock_canary = "a-notification-is-lost")
+            {
                 here.wake(fiber, Woken::Called);
             }
         });

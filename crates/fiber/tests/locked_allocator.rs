@@ -19,7 +19,7 @@ use rowlock_fiber::{
 };
 use sys::scheduling::Thread;
 
-#[path = "common/scripted.rs"]
+#[path = "fiber/scripted.rs"]
 mod scripted;
 
 use scripted::TURN;

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rowlock_fiber::{current, spawn, yield_now};
 
-#[path = "common/calm.rs"]
+#[path = "fiber/calm.rs"]
 mod calm;
 
 struct Counting;

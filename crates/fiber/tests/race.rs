@@ -1,8 +1,8 @@
 //! Fibers that share plain memory, which only their turns, their joins and the ends of their runtimes order.
 //!
-//! It is a program of its own without a test harness, so that a race detector sees all that orders them even though the standard library is not
-//! instrumented: `./check --full` runs it under one, which is told of stacks by `--cfg rowlock_tsan`. Without that it is a test like others.
-#![allow(unsafe_code)] // Plain memory that fibers take turns at.
+//! It is a program of its own, for the thread sanitizer, which is told of stacks by
+//! `--cfg rowlock_tsan`; without it this is a test like others.
+#![allow(unsafe_code, reason = "fibers take turns at plain memory")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::cell::UnsafeCell;
@@ -84,7 +84,8 @@ fn joins(workers: u32) {
     Runtime::new(Config { workers, ..Config::default() }).run(body).unwrap();
 }
 
-fn main() {
+#[test]
+fn what_orders_fibers_orders_their_memory() {
     // Runtimes follow each other, on this thread and on others, and their stacks lie where those of earlier ones lay.
     for _ in 0..3 {
         let all = || {

@@ -7,7 +7,6 @@ use std::thread;
 use std::time::Duration;
 
 use host::Host;
-use policy::record::Off;
 use scenario::result::World;
 use scenario::{Kind, Machine, Scenario, Setting, Span};
 
@@ -108,7 +107,7 @@ impl TwoWorlds {
                 let (machine, setting) = (self.simulated(setting)?, setting.clone());
                 let simulation = move || {
                     let mut watch = Simulated::new(writer, &setting, machine.cpus);
-                    let (outcome, _) = sim::run_watched::<Off, _>(&machine, &setting, seed, &mut watch)?;
+                    let outcome = sim::run_watched(&machine, &setting, seed, &mut watch)?;
                     Ok(watch.finish(trace::end_of_simulation(&setting, machine.step, seed, &outcome)).map(|_| 0))
                 };
                 simulate(simulation, cancel)?
@@ -132,7 +131,7 @@ impl TwoWorlds {
         let (machine, setting) = (self.simulated(setting)?, setting.clone());
         let simulation = move || {
             let mut watch = Ftrace::new(&setting, machine.cpus);
-            let (outcome, _) = sim::run_watched::<Off, _>(&machine, &setting, seed, &mut watch)?;
+            let outcome = sim::run_watched(&machine, &setting, seed, &mut watch)?;
             Ok(watch.finish(trace::end_of_simulation(&setting, machine.step, seed, &outcome)))
         };
         simulate(simulation, cancel)
@@ -179,7 +178,7 @@ impl Worlds for TwoWorlds {
         let (machine, setting) = (self.simulated(setting)?, setting.clone());
         let watched = move || {
             let mut observer = Observer::new(&setting, machine.cpus);
-            let (outcome, _) = sim::run_watched::<Off, _>(&machine, &setting, seed, &mut observer)?;
+            let outcome = sim::run_watched(&machine, &setting, seed, &mut observer)?;
             Ok((outcome, observer.into_seen()))
         };
         let (outcome, states) = simulate(watched, cancel)?;

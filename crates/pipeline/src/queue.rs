@@ -108,7 +108,11 @@ impl<T, R> Queue<T, R> {
         }
         let first = state.taken;
         for _ in 0..most {
-            let Some(mut entry) = state.entries.pop_front() else { break };
+            let first = match cfg!(rowlock_canary = "a-queue-gives-the-last-first") {
+                true => state.entries.pop_back(),
+                false => state.entries.pop_front(),
+            };
+            let Some(mut entry) = first else { break };
             if state.numbers {
                 entry.number = state.taken;
             }
@@ -152,7 +156,11 @@ impl<T, R> Queue<T, R> {
 
 impl<T, R> State<T, R> {
     fn append(&mut self, entries: &mut VecDeque<Box<Entry<T>>>, called: &mut Vec<R>) -> usize {
-        let wanted = if self.is_closed { 0 } else { entries.len().min(self.resting.len()) };
+        let wanted = if self.is_closed || cfg!(rowlock_canary = "a-queue-calls-no-taker") {
+            0
+        } else {
+            entries.len().min(self.resting.len())
+        };
         self.entries.append(entries);
         called.extend(self.resting.drain(self.resting.len() - wanted..));
         self.entries.len()

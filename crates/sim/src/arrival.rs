@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::scheduler::{Scheduler, Why};
 use crate::watch::Watch;
 
-impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
+impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W> {
     /// Makes the threads of all jobs that are there ready, in random order, and puts down when the others come.
     pub(crate) fn begins(&mut self, seed: u64) {
         for job in 0..self.crew.jobs.len() {

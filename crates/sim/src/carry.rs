@@ -32,7 +32,7 @@ use crate::team::{Activity, Place, Task};
 use crate::watch::{Begins, Leaving, Watch};
 use crate::winner::Key;
 
-impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
+impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W> {
     /// The nice values and the overseer of a job that has stages, before it runs.
     pub(crate) fn prepare_pipeline(&mut self, job: usize) {
         self.renice_all(job);

@@ -8,7 +8,7 @@ use crate::team::{Activity, Place};
 use crate::watch::Doing;
 
 /// Panics with what does not hold; that is a defect of the engine or of a scheduler, never of the input.
-pub(crate) fn after_event<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
+pub(crate) fn after_event<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, S, R, W>) {
     every_thread_is_in_one_place(engine);
     no_cpu_idles_beside_work(engine);
     cpu_time_adds_up(engine);
@@ -16,7 +16,7 @@ pub(crate) fn after_event<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
     locks_are_in_order(engine);
 }
 
-fn every_thread_is_in_one_place<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
+fn every_thread_is_in_one_place<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, S, R, W>) {
     let mut on_cpus = 0;
     for (cpu, state) in crate::cpu_ids(engine.cpus.len()).zip(&engine.cpus) {
         let holds = match state.doing {
@@ -43,20 +43,20 @@ fn every_thread_is_in_one_place<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>
     );
 }
 
-fn no_cpu_idles_beside_work<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
+fn no_cpu_idles_beside_work<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, S, R, W>) {
     for (cpu, state) in crate::cpu_ids(engine.cpus.len()).zip(&engine.cpus) {
         let idles = state.doing == Doing::Idle && engine.scheduler.has_work_for(cpu, engine.now);
         assert!(!idles, "CPU {cpu} idles at {} beside a thread that it would run", engine.now);
     }
 }
 
-fn cpu_time_adds_up<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
+fn cpu_time_adds_up<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, S, R, W>) {
     let not_yet_charged: Span = engine.cpus.iter().map(|cpu| engine.now.since(cpu.charged)).sum();
     let elapsed = engine.now.since(Instant::ZERO).scaled(1000 * engine.cpus.len() as u64);
     assert_eq!(engine.time.total() + not_yet_charged, elapsed, "time of all CPUs at {}", engine.now);
 }
 
-fn load_is_counted<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
+fn load_is_counted<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, S, R, W>) {
     let is_away = |place| matches!(place, Place::Blocked | Place::Gone);
     for (job, of) in engine.crew.jobs.iter().enumerate() {
         let blocked = engine.crew.threads[of.threads.clone()].iter().filter(|thread| thread.place == Place::Blocked);
@@ -65,7 +65,7 @@ fn load_is_counted<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
     }
 }
 
-fn locks_are_in_order<S: Scheduler, R, W>(engine: &Engine<'_, S, R, W>) {
+fn locks_are_in_order<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, S, R, W>) {
     let spins_with_a_cpu = |thread: ThreadId| {
         let thread = &engine.crew.threads[thread.index()];
         matches!((thread.activity, thread.place), (Activity::Spin { .. }, Place::Running(_)))

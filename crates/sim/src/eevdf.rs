@@ -145,7 +145,10 @@ impl Eevdf {
         entity.vruntime += virtually;
         entity.last_ran = now;
         queue.advances(entity, virtually);
-        let request_is_over = entity.vruntime >= entity.deadline;
+        let request_is_over = match cfg!(rowlock_canary = "a-request-ends-late") {
+            true => entity.vruntime > entity.deadline,
+            false => entity.vruntime >= entity.deadline,
+        };
         if request_is_over {
             entity.deadline = entity.vruntime + entity.virtually(entity.slice);
         }

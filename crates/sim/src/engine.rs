@@ -30,7 +30,7 @@ pub(crate) struct Cpu {
 }
 
 /// One run.
-pub(crate) struct Engine<'a, S, R, W> {
+pub(crate) struct Engine<'a, S, R, W: ?Sized> {
     machine: &'a Machine,
     pub(crate) keep_running: bool,
     pub(crate) now: Instant,
@@ -55,7 +55,7 @@ pub(crate) struct Engine<'a, S, R, W> {
     pub(crate) headway: Headway,
 }
 
-impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
+impl<'a, S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'a, S, R, W> {
     pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S, watch: &'a mut W) -> Self {
         let crew = Crew::new(machine, setting, seed);
         let cpus = machine.cpus as usize;
@@ -161,7 +161,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch> Engine<'a, S, R, W> {
 }
 
 /// CPUs: what they run, and the way from one thread to the next.
-impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
+impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W> {
     /// A thread is the scheduler's.
     pub(crate) fn ready(&mut self, thread: ThreadId, why: Why) {
         self.is_ready(thread, why);
@@ -345,7 +345,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
 }
 
 /// Threads: what they do with a CPU, and the barrier. The lock has a module of its own.
-impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
+impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W> {
     /// A thread gets its CPU.
     fn dispatch(&mut self, cpu: CpuId, thread: ThreadId) {
         self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);

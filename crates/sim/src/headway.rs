@@ -89,7 +89,7 @@ impl Headway {
     }
 }
 
-impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
+impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W> {
     /// Something happens that may be all that ever does, once all jobs are there.
     #[inline]
     pub(crate) fn goes_round(&mut self) -> Result<(), Error> {

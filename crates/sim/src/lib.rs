@@ -31,7 +31,7 @@ pub mod watch;
 mod winner;
 
 use policy::feedback::{Boost, Rules};
-use policy::record::{Off, Recorder};
+use policy::record::{Log, Off, Recorder};
 use policy::{CpuId, CpuSet, Span};
 use scenario::result::Outcome;
 use scenario::{Kind, Machine, Scheduler, Setting};
@@ -130,16 +130,31 @@ pub enum Error {
 ///
 /// See [`Error`]; a setting without commands that a real machine would finish is simulated without one.
 pub fn run(machine: &Machine, setting: &Setting, seed: u64) -> Result<Outcome, Error> {
-    run_watched::<Off, ()>(machine, setting, seed, &mut ()).map(|(outcome, _)| outcome)
+    simulate::<Off, ()>(machine, setting, seed, &mut ()).map(|(outcome, _)| outcome)
 }
 
-/// [`run`], with a recorder for each job (copies counted one by one) that takes down what its waiting rule is asked and
-/// what it decides, and with somebody who looks on.
+/// As [`run`], and tells `watch` what happens.
 ///
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_watched<R: Recorder + Default, W: Watch>(
+pub fn run_watched(machine: &Machine, setting: &Setting, seed: u64, watch: &mut dyn Watch) -> Result<Outcome, Error> {
+    simulate::<Off, _>(machine, setting, seed, watch).map(|(outcome, _)| outcome)
+}
+
+/// As [`run`], and records for each job (copies counted one by one) what its waiting rule is asked
+/// and what it decides.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_recorded(machine: &Machine, setting: &Setting, seed: u64) -> Result<(Outcome, Vec<Log>), Error> {
+    simulate(machine, setting, seed, &mut ())
+}
+
+/// The engine is compiled here, three times for each scheduler, and not once more for each type
+/// that watches in another crate.
+fn simulate<R: Recorder + Default, W: Watch + ?Sized>(
     machine: &Machine,
     setting: &Setting,
     seed: u64,

@@ -120,7 +120,7 @@ impl Lock {
     }
 }
 
-impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
+impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W> {
     /// A computation of a thread of a lock job has ended: it had the lock, or now wants it.
     pub(crate) fn comes_to_lock(&mut self, cpu: CpuId, thread: ThreadId, rounds: u64) {
         let job = self.crew.threads[thread.index()].job();

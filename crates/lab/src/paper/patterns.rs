@@ -2,7 +2,6 @@
 
 use std::sync::atomic::AtomicBool;
 
-use policy::record::Off;
 use scenario::result::{Run, World};
 use scenario::{Machine, Setting};
 
@@ -28,7 +27,7 @@ pub struct Patterns {
 /// As [`sim::run`].
 pub fn find(machine: &Machine, setting: &Setting, seed: u64, job: &str) -> Result<Patterns, sim::Error> {
     let Some(mut meetings) = Meetings::of(setting, machine.cpus, job) else { return Ok(Patterns::default()) };
-    sim::run_watched::<Off, Meetings>(machine, setting, seed, &mut meetings)?;
+    sim::run_watched(machine, setting, seed, &mut meetings)?;
     let rounds = meetings.into_rounds();
     Ok(Patterns { transition: transition::find(&rounds), alternation: alternation::find(&rounds) })
 }

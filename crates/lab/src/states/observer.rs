@@ -225,7 +225,6 @@ impl Watch for Observer {
 mod tests {
     use super::*;
     use crate::states::Course;
-    use policy::record::Off;
     use proptest::prelude::*;
     use scenario::{Cfs, Compute, Distribution, Machine, MachineKeys, Scheduler, Span};
 
@@ -241,7 +240,7 @@ mod tests {
 
     fn observed(setting: &Setting, machine: &Machine) -> (Seen, scenario::result::Outcome) {
         let mut observer = Observer::new(setting, machine.cpus);
-        let (outcome, _) = sim::run_watched::<Off, Observer>(machine, setting, 7, &mut observer).unwrap();
+        let outcome = sim::run_watched(machine, setting, 7, &mut observer).unwrap();
         (observer.into_seen(), outcome)
     }
 

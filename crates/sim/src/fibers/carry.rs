@@ -11,7 +11,7 @@ use crate::watch::{Begins, Leaving, Watch};
 
 use super::Deed;
 
-impl<S: Scheduler, R: Recorder + Default, W: Watch> Engine<'_, S, R, W> {
+impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W> {
     /// A thread of a job of fibers has a CPU and does what comes next.
     pub(crate) fn runs_fibers(&mut self, cpu: CpuId, thread: ThreadId) {
         let now = self.now;

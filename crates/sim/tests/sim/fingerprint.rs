@@ -4,7 +4,6 @@
 
 use std::fmt::Write;
 
-use policy::record::Off;
 use policy::wakeup::Scheme;
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use rowlock_sim::run_watched;
@@ -119,7 +118,7 @@ fn fingerprints_are_those_of_the_golden_file() {
         for (setting_name, setting) in settings(machine.scheduler) {
             let of = |seed| {
                 let mut fingerprint = Fingerprint(0xcbf2_9ce4_8422_2325);
-                let (outcome, _) = run_watched::<Off, _>(&machine, &setting, seed, &mut fingerprint).unwrap();
+                let outcome = run_watched(&machine, &setting, seed, &mut fingerprint).unwrap();
                 format!("{:016x} {:6}", fingerprint.0, outcome.machine.events.unwrap())
             };
             writeln!(text, "{machine_name:28} {setting_name:24} {}  {}", of(1), of(2)).unwrap();

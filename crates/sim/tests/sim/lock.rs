@@ -1,13 +1,13 @@
 //! The lock: small cases by hand, and what holds whatever the rule and the scheduler.
 
-use policy::record::{Entry, Log, Off, Recorder, replay};
+use policy::record::{Entry, Recorder, replay};
 use policy::table::WAITING;
 use policy::waiting::Decision;
 use policy::{CpuId, Instant, Span, ThreadId};
 use proptest::prelude::*;
 use proptest::sample::select;
-use rowlock_sim::run_watched;
 use rowlock_sim::watch::{Doing, Watch};
+use rowlock_sim::{run_recorded, run_watched};
 use scenario::draw::Stream;
 use scenario::{Distribution, Job, Kind, Machine, Scheduler, Setting};
 
@@ -185,7 +185,7 @@ proptest! {
         let mut jobs = vec![Job::new("bank", 1, kind.clone())];
         jobs.extend((0..crowd).map(|number| cpu(&format!("x{number}"), None)));
         let mut watch = Exclusion::default();
-        let (outcome, _) = run_watched::<Off, _>(&machine, &setting(jobs), seed, &mut watch).unwrap();
+        let outcome = run_watched(&machine, &setting(jobs), seed, &mut watch).unwrap();
         let Kind::Lock { threads, rounds, .. } = kind else { panic!("no lock") };
         let turns = u64::from(threads) * rounds;
         prop_assert_eq!((watch.turns, watch.owner), (turns, None));
@@ -204,7 +204,7 @@ fn recorded(machine: &Machine, waiting: &str) -> Vec<Entry> {
         (Distribution::Normal { mean: us(10), sd: us(4) }, Distribution::Normal { mean: us(5), sd: us(2) });
     let kind = Kind::Lock { threads: 5, compute, critical, rounds: 100, waiting: waiting.parse().unwrap() };
     let setting = setting(vec![Job::new("bank", 1, kind), cpu("x", None)]);
-    let (outcome, records) = run_watched::<Log, ()>(machine, &setting, 1, &mut ()).unwrap();
+    let (outcome, records) = run_recorded(machine, &setting, 1).unwrap();
     assert_eq!(outcome.jobs[0].rounds, Some(500), "{waiting}");
     records[0].entries()
 }

@@ -173,7 +173,7 @@ impl Watch for Begun {
 /// When computations begin on a CPU, in microseconds.
 fn begun(line: Pipeline) -> Vec<u64> {
     let mut begun = Begun::default();
-    rowlock_sim::run_watched::<policy::record::Off, _>(&free(1), &setting(vec![job(line)]), 1, &mut begun).unwrap();
+    rowlock_sim::run_watched(&free(1), &setting(vec![job(line)]), 1, &mut begun).unwrap();
     begun.0
 }
 

@@ -1,10 +1,10 @@
 //! Every policy of the table runs here, and its record replays.
 
 use policy::Span;
-use policy::record::{Entry, Log, Recorder, replay};
+use policy::record::{Entry, Recorder, replay};
 use policy::table::WAITING;
 use policy::waiting::{Decision, Observation, Rule};
-use rowlock_sim::run_watched;
+use rowlock_sim::run_recorded;
 use scenario::{Compute, Distribution, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
 
 use crate::timeline::{cpu, time_sharing};
@@ -24,7 +24,7 @@ fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
             let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
             let tick = Span::from_micros(400);
             let machine = Machine { scheduler, tick, timeslice: 1, ..Machine::with_cpus(3) };
-            let (outcome, records) = run_watched::<Log, ()>(&machine, &setting, 1, &mut ()).unwrap();
+            let (outcome, records) = run_recorded(&machine, &setting, 1).unwrap();
             assert_eq!(outcome.jobs[0].rounds, Some(200), "{} under {}", entry.form, scheduler.name());
             for record in &records[..2] {
                 let entries = record.entries();
@@ -49,7 +49,7 @@ fn run_beside(endless: u32, rule: &str) -> (Vec<Entry>, Option<Span>) {
     let crowd = Job::new("crowd", 1, Kind::Cpu { threads: endless, work: None });
     let jobs = vec![Job::new("crew", 1, kind), crowd];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
-    let (outcome, records) = run_watched::<Log, ()>(&Machine::with_cpus(2), &setting, 1, &mut ()).unwrap();
+    let (outcome, records) = run_recorded(&Machine::with_cpus(2), &setting, 1).unwrap();
     (records[0].entries(), outcome.jobs[0].delivered_work_ns)
 }
 
@@ -85,7 +85,7 @@ fn crowded(scheduler: Scheduler) -> Vec<Entry> {
     let jobs = vec![Job::new("crew", 1, kind), cpu("x", None), cpu("y", None)];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
     let machine = Machine { scheduler, context_switch: Span::from_micros(2), ..Machine::with_cpus(2) };
-    let (outcome, records) = run_watched::<Log, ()>(&machine, &setting, 1, &mut ()).unwrap();
+    let (outcome, records) = run_recorded(&machine, &setting, 1).unwrap();
     assert_eq!(outcome.jobs[0].rounds, Some(20_000));
     let entries = records[0].entries();
     assert_eq!(replay(Rule::Adaptive, machine.costs(), &entries), []);

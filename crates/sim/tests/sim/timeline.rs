@@ -1,7 +1,6 @@
 //! What the CPUs did, as text with timestamps; and settings small enough to follow by hand.
 
 use policy::feedback::{Boost, Rules};
-use policy::record::Off;
 use policy::{CpuId, Instant, Span, ThreadId};
 use rowlock_sim::run_watched;
 use rowlock_sim::watch::{Doing, Leaving, Watch};
@@ -50,7 +49,7 @@ pub(crate) fn setting(jobs: Vec<Job>) -> Setting {
 pub(crate) fn timeline(machine: &Machine, setting: &Setting, names: &str, order: &str) -> (String, Outcome) {
     let order: Vec<u32> = order.chars().map(|name| names.find(name).unwrap() as u32).collect();
     let mut watch = Log { names: names.chars().collect(), text: String::new() };
-    let (outcome, _) = run_watched::<Off, Log>(machine, setting, seed_for(&order), &mut watch).unwrap();
+    let outcome = run_watched(machine, setting, seed_for(&order), &mut watch).unwrap();
     (watch.text, outcome)
 }
 

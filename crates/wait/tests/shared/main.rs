@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod barrier;
-#[path = "../common/child.rs"]
+
 mod child;
 mod memory;
 mod others;

@@ -1,0 +1,216 @@
+//! Fibers, measured against other threads: `cargo bench -p rowlock-bench-fiber --bench fibers [-- OPTIONS]`, `-- --help` for the options.
+//!
+//! A *contender* is what makes threads, on one CPU or on all; a *program* is what is measured, the same for all of them. Each run is a process of its own. In a
+//! round every contender runs every program once, in random order; ratios are taken within a round.
+//!
+//! What is printed goes into docs/RESULTS.md.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the figures are what it is for")]
+
+mod contenders;
+mod coroutines;
+mod figures;
+#[path = "../../../wait/benches/waiting/machine.rs"]
+mod machine;
+mod process;
+mod programs;
+mod pthreads;
+#[path = "../../../wait/benches/waiting/random.rs"]
+mod random;
+#[path = "../../../pipeline/benches/pipelines/ratio.rs"]
+mod ratio;
+mod report;
+mod rowlock;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use sys::process::descendants_usage;
+
+use crate::contenders::{ALL, Contender, HIDDEN, System};
+use crate::programs::Program;
+use crate::random::Random;
+use crate::report::Figures;
+
+/// Fibers, and other threads.
+///
+/// Runs are interleaved, since the machine changes from minute to minute. Leave it alone meanwhile.
+#[derive(Debug, Parser)]
+#[command(name = "fibers")]
+struct Options {
+    /// Only these: the program of the study, each operation by itself, memory
+    #[arg(value_enum)]
+    what: Vec<What>,
+    /// Only these contenders, as in rowlock,go
+    #[arg(long, value_delimiter = ',')]
+    contenders: Vec<Contender>,
+    /// Only contenders on one CPU, or only those on all
+    #[arg(long, value_enum)]
+    cpus: Option<Cpus>,
+    /// How many threads the program of the study has
+    #[arg(long, value_delimiter = ',', default_value = "50,100,500,1000,2000,10000,100000")]
+    threads: Vec<usize>,
+    /// How often every contender runs every program
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Operations are repeated only so much less often, and memory is that of so many threads less, for a quick look
+    #[arg(long, default_value_t = 1.0, value_parser = share)]
+    share: f64,
+    /// A run that takes more seconds is given up, and its program is left out for that contender
+    #[arg(long, default_value_t = 20)]
+    patience: u64,
+    /// Orders the runs
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Adds the raw runs to this file, as comma-separated values
+    #[arg(long, value_name = "FILE.csv")]
+    csv: Option<PathBuf>,
+    /// What cargo says to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    Study,
+    Operations,
+    Memory,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Cpus {
+    One,
+    All,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|why: std::num::ParseFloatError| why.to_string())?;
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err("a share is above 0 and at most 1".to_owned()) }
+}
+
+/// A program of a contender, under the name by which its figures are kept.
+struct Run {
+    contender: Contender,
+    name: String,
+    program: Program,
+}
+
+fn main() -> anyhow::Result<()> {
+    let words: Vec<String> = std::env::args().collect();
+    if let [_, hidden, contender, program @ ..] = words.as_slice()
+        && hidden == HIDDEN
+    {
+        let contender: Contender = contender.parse().map_err(anyhow::Error::msg)?;
+        return contender.carry_out(Program::read(program)?);
+    }
+    let options = Options::parse();
+    let priority = machine::Priority::raise();
+    println!(
+        "{}; {} UTC; {} rounds, seed {}; {}.\n",
+        machine::describe(),
+        figures::when(),
+        options.rounds,
+        options.seed,
+        if priority.is_raised() { "this session weighs more than others" } else { "this session weighs as others do" },
+    );
+    let contenders = contenders(&options);
+    let mut runs: Vec<Run> = contenders.iter().flat_map(|&contender| programs(contender, &options)).collect();
+    let mut figures = Figures::default();
+    let mut random = Random::new(options.seed);
+    let (start, busy, own) = (Instant::now(), machine::busy(), descendants_usage());
+    for round in 0..options.rounds {
+        random.shuffle(&mut runs);
+        for run in &runs {
+            let (contender, program) = (run.contender.to_string(), &run.name);
+            if figures.0.has_failed(&contender, program) {
+                continue;
+            }
+            match run.contender.run(run.program, Duration::from_secs(options.patience)) {
+                Ok(results) => {
+                    if let Some(path) = &options.csv {
+                        figures::write(path, (&contender, program), round, &results)?;
+                    }
+                    figures.0.add(&contender, program, &results);
+                }
+                Err(why) => figures.0.fail(&contender, program, format!("{why:#}")),
+            }
+        }
+    }
+    let others = match (busy, machine::busy()) {
+        (Some(before), Some(after)) => (after - before).saturating_sub(descendants_usage().since(own).cpu),
+        _ => Duration::ZERO,
+    };
+    print(&figures, &contenders, &options);
+    for failure in figures.0.failures() {
+        println!("* left out: {failure}");
+    }
+    let share = others.as_secs_f64() / start.elapsed().as_secs_f64() / f64::from(sys::cpus::usable());
+    println!("* other programs took {:.1} % of the machine", 100.0 * share);
+    Ok(())
+}
+
+/// Those that are wanted, and that can be had here.
+fn contenders(options: &Options) -> Vec<Contender> {
+    let is_wanted = |contender: &Contender| {
+        (options.contenders.is_empty() || options.contenders.contains(contender))
+            && options.cpus.is_none_or(|cpus| contender.on_all == (cpus == Cpus::All))
+    };
+    let is_here = |contender: &Contender| {
+        contender.build().map_err(|why| println!("Left out: {contender}, since {why}. See .ci/setup-fiber.\n")).is_ok()
+    };
+    ALL.into_iter().filter(is_wanted).filter(is_here).collect()
+}
+
+/// What a contender runs in each round.
+fn programs(contender: Contender, options: &Options) -> Vec<Run> {
+    let is_wanted = |what| options.what.is_empty() || options.what.contains(&what);
+    let run = |name: &str, program| Run { contender, name: name.to_owned(), program };
+    let share = |of: usize| ((of as f64 * options.share) as usize).max(10);
+    let mut runs = Vec::new();
+    if is_wanted(What::Study) {
+        runs.extend(options.threads.iter().map(|&threads| {
+            let again = if threads > 2000 { 3 } else { 9 };
+            run(&format!("study {threads}"), Program::Study { threads, again })
+        }));
+    }
+    if is_wanted(What::Operations) {
+        runs.push(run("operations", Program::Operations { times: share(100_000 / contender.slowness()) }));
+    }
+    if is_wanted(What::Memory) {
+        // There can be no more than some 30 000 kernel threads, and more coroutines of `may` do not come to their end.
+        let is_many = !matches!(contender.system, System::Pthreads | System::May);
+        let threads = share(if is_many { 100_000 } else { 10_000 });
+        runs.push(run("blocked", Program::Blocked { threads }));
+        // Those of others begin at once, or after a while.
+        if !contender.on_all && matches!(contender.system, System::Rowlock | System::Boost | System::BoostPooled) {
+            runs.push(run("unstarted", Program::Unstarted { threads }));
+        }
+    }
+    runs
+}
+
+fn print(figures: &Figures, contenders: &[Contender], options: &Options) {
+    let is_wanted = |what| options.what.is_empty() || options.what.contains(&what);
+    if is_wanted(What::Study) {
+        println!("### The program of the study\n\n{}", figures.study(contenders, &options.threads));
+    }
+    if is_wanted(What::Operations) {
+        let operations = ["create-join", "create-many", "yield", "lock-unlock", "condvar", "channel"];
+        let heads =
+            ["create and join", "create 1000, join 1000", "yield", "lock and unlock", "hand-off", "by a channel"];
+        let columns: Vec<_> =
+            heads.into_iter().zip(operations).map(|(head, name)| (head, "operations", name)).collect();
+        println!("### Operations, ns\n\n{}", figures.table(contenders, &columns));
+    }
+    if is_wanted(What::Memory) {
+        let columns = [
+            ("blocked: resident", "blocked", "resident"),
+            ("address space", "blocked", "virtual"),
+            ("of the machine", "blocked", "machine"),
+            ("not started: resident", "unstarted", "resident"),
+            ("address space", "unstarted", "virtual"),
+        ];
+        println!("### Memory, bytes a thread\n\n{}", figures.table(contenders, &columns));
+    }
+    println!("### What was to be reached\n\n{}", figures.goals(contenders, &options.threads));
+}

@@ -1,0 +1,186 @@
+//! Preemptible fibers: `cargo bench -p rowlock-bench-fiber --bench preemption [-- OPTIONS]`, `-- --help` for the options.
+//!
+//! How late who sleeps wakes beside endless loops, and how long loops wait for their first turn; what it costs those who compute; and what the operations and the memory of
+//! preemptible fibers are beside those of others. All is on one CPU. Each run is a process of its own, and in a round everybody runs
+//! everything once, in random order; ratios are taken within a round.
+//!
+//! What is printed goes into docs/RESULTS.md.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the figures are what it is for")]
+
+mod computation;
+mod contenders;
+mod endless;
+#[path = "../fibers/figures.rs"]
+mod figures;
+mod guests;
+#[path = "../../../wait/benches/waiting/machine.rs"]
+mod machine;
+#[path = "../fibers/process.rs"]
+mod process;
+#[path = "../fibers/programs.rs"]
+mod programs;
+#[path = "../../../wait/benches/waiting/random.rs"]
+mod random;
+#[path = "../../../pipeline/benches/pipelines/ratio.rs"]
+mod ratio;
+mod report;
+#[path = "../fibers/rowlock.rs"]
+mod rowlock;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use sys::process::descendants_usage;
+
+use crate::contenders::{ALL, Contender, HIDDEN, Job, System};
+use crate::programs::Program;
+use crate::random::Random;
+use crate::report::Report;
+
+/// Preemptible fibers, and others who preempt.
+///
+/// Runs are interleaved, since the machine changes from minute to minute. Leave it alone meanwhile.
+#[derive(Debug, Parser)]
+#[command(name = "preemption")]
+struct Options {
+    /// Only these: how late one wakes, first turns, computation, each operation by itself, memory
+    #[arg(value_enum)]
+    what: Vec<What>,
+    /// Only these contenders, as in preemptible-1ms,go
+    #[arg(long, value_delimiter = ',')]
+    contenders: Vec<Contender>,
+    /// How often everybody runs everything
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// All is repeated only so much less often, and memory is that of so many fibers less, for a quick look
+    #[arg(long, default_value_t = 1.0, value_parser = share)]
+    share: f64,
+    /// A run that takes more seconds is given up, and its program is left out for that contender
+    #[arg(long, default_value_t = 30)]
+    patience: u64,
+    /// Orders the runs
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Adds the raw runs to this file, as comma-separated values
+    #[arg(long, value_name = "FILE.csv")]
+    csv: Option<PathBuf>,
+    /// What cargo says to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    Late,
+    Turns,
+    Computation,
+    Operations,
+    Memory,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|why: std::num::ParseFloatError| why.to_string())?;
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err("a share is above 0 and at most 1".to_owned()) }
+}
+
+/// A program of a contender, under the name by which its figures are kept.
+struct Run {
+    contender: Contender,
+    name: String,
+    job: Job,
+}
+
+fn main() -> anyhow::Result<()> {
+    let words: Vec<String> = std::env::args().collect();
+    if let [_, hidden, contender, job @ ..] = words.as_slice()
+        && hidden == HIDDEN
+    {
+        let contender: Contender = contender.parse().map_err(anyhow::Error::msg)?;
+        return contender.carry_out(Job::read(job)?);
+    }
+    let options = Options::parse();
+    let priority = machine::Priority::raise();
+    println!(
+        "{}; {} UTC; {} rounds, seed {}; {}.\n",
+        machine::describe(),
+        figures::when(),
+        options.rounds,
+        options.seed,
+        if priority.is_raised() { "this session weighs more than others" } else { "this session weighs as others do" },
+    );
+    let mut runs: Vec<Run> =
+        contenders(&options).into_iter().flat_map(|contender| programs(contender, &options)).collect();
+    let mut report = Report::default();
+    let mut random = Random::new(options.seed);
+    let (start, busy, own) = (Instant::now(), machine::busy(), descendants_usage());
+    for round in 0..options.rounds {
+        random.shuffle(&mut runs);
+        for Run { contender, name, job } in &runs {
+            let who = (contender.to_string(), name.as_str());
+            if report.figures.has_failed(&who.0, name) {
+                continue;
+            }
+            match contender.run(*job, Duration::from_secs(options.patience)) {
+                Ok(results) => {
+                    if let Some(path) = &options.csv {
+                        figures::write(path, (&who.0, name), round, &results)?;
+                    }
+                    report.add(&who.0, name, &results);
+                }
+                Err(why) => report.figures.fail(&who.0, name, format!("{why:#}")),
+            }
+        }
+    }
+    let others = match (busy, machine::busy()) {
+        (Some(before), Some(after)) => (after - before).saturating_sub(descendants_usage().since(own).cpu),
+        _ => Duration::ZERO,
+    };
+    print!("{report}");
+    let share = others.as_secs_f64() / start.elapsed().as_secs_f64() / f64::from(sys::cpus::usable());
+    println!("* other programs took {:.1} % of the machine", 100.0 * share);
+    Ok(())
+}
+
+/// Those that are wanted, and that can be had here.
+fn contenders(options: &Options) -> Vec<Contender> {
+    let is_wanted = |contender: &Contender| options.contenders.is_empty() || options.contenders.contains(contender);
+    let is_here = |contender: &Contender| {
+        contender.build().map_err(|why| println!("Left out: {contender}, since {why}. See .ci/setup-fiber.\n")).is_ok()
+    };
+    ALL.into_iter().filter(is_wanted).filter(is_here).collect()
+}
+
+/// What a contender runs in each round.
+fn programs(contender: Contender, options: &Options) -> Vec<Run> {
+    let is_wanted = |what| options.what.is_empty() || options.what.contains(&what);
+    let run = |name: &str, job| Run { contender, name: name.to_owned(), job };
+    let share = |of: usize| ((of as f64 * options.share) as usize).max(10);
+    let preempts = !matches!(contender.system, System::Fibers | System::Nothing);
+    // Those whose running time nobody chooses stand for all.
+    let is_usual = matches!(contender.system, System::Fibers) || contender.to_string() == report::USUAL;
+    let mut runs = Vec::new();
+    if is_wanted(What::Late) && preempts {
+        runs.extend(report::LOOPS.map(|loops| run(&report::late(loops), Job::Late { loops, times: share(200) })));
+    }
+    if is_wanted(What::Late) && contender.system == System::Nothing {
+        runs.push(run("alone", Job::Alone { milliseconds: share(1000) }));
+    }
+    if is_wanted(What::Turns) && preempts {
+        runs.extend(report::TURNS.map(|loops| run(&report::turns(loops), Job::Turns { loops })));
+    }
+    if is_wanted(What::Computation) && contender.to_string() == report::USUAL {
+        let job = Job::Computation { milliseconds: share(60), times: (6.0 * options.share).ceil() as usize };
+        runs.push(run("computation", job));
+    }
+    if is_wanted(What::Operations) && is_usual {
+        runs.push(run("operations", Job::Common(Program::Operations { times: share(100_000) })));
+    }
+    if is_wanted(What::Memory) && is_usual {
+        // Each takes some mappings of address space, of which the kernel lets a process have 65 530.
+        let threads = share(20_000);
+        runs.push(run("blocked", Job::Common(Program::Blocked { threads })));
+        runs.push(run("unstarted", Job::Common(Program::Unstarted { threads })));
+    }
+    runs
+}

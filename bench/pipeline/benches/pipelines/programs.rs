@@ -1,0 +1,259 @@
+//! The examples against the tools a person would use: compressing against pigz, counting words against wc, checksums against sha256sum.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use sys::process::{RequestsToEnd, descendants_usage, end_with_this_thread};
+use walkdir::WalkDir;
+
+use crate::Options;
+use crate::random::Random;
+use crate::ratio::{Ratio, median};
+
+/// How long the file is that is compressed, and how long all are together whose checksums are taken.
+const LENGTH: f64 = 200e6;
+
+/// How many small files there are.
+const FILES: f64 = 10_000.0;
+
+/// How often a program is looked at for how much memory it has.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Programs that do the same. The last one is that which the others are compared with.
+struct Contest {
+    name: String,
+    /// Each with its name and its command line.
+    programs: Vec<(&'static str, Vec<String>)>,
+    /// A file that they all make, whose size is told.
+    makes: Option<PathBuf>,
+}
+
+/// One run of one program.
+struct Run {
+    seconds: f64,
+    cpu: f64,
+    /// The most memory that it had, in MB; of a row of programs, that of the shell.
+    memory: f64,
+    /// Of what it made, in bytes.
+    size: u64,
+}
+
+/// Measures and prints all that is wanted.
+pub(crate) fn measure(options: &Options, wanted: impl Fn(&str) -> bool, random: &mut Random) -> anyhow::Result<()> {
+    const NAMES: [&str; 3] = ["compress", "words", "checksums"];
+    if !NAMES.into_iter().any(&wanted) {
+        return Ok(());
+    }
+    let examples = build()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let inputs = Inputs::make(folder.path(), options.share)?;
+    println!(
+        "## programs\n\n{:.0} MB of source text in one file and in four, and {} files of it, {:.0} MB\n",
+        inputs.length as f64 / 1e6,
+        inputs.count,
+        inputs.small as f64 / 1e6
+    );
+    println!(
+        "| | program | seconds | least to greatest | CPU seconds | peak memory | size | time to the last |\n|---|---|---|---|---|---|---|---|"
+    );
+    for contest in contests(options, &examples, &inputs).iter().filter(|contest| wanted(&contest.name)) {
+        hold(contest, options, random)?;
+    }
+    println!("\n* compress, asked for at most 1 at equal level, with bounded memory\n");
+    Ok(())
+}
+
+/// All there is to compare.
+fn contests(options: &Options, examples: &Path, inputs: &Inputs) -> Vec<Contest> {
+    let example = |name: &str, arguments: &[&str]| -> Vec<String> {
+        let program = examples.join(name).display().to_string();
+        std::iter::once(program.as_str()).chain(arguments.iter().copied()).map(str::to_owned).collect()
+    };
+    let shell = |script: &str, folder: &str| ["sh", "-c", script, "sh", folder].map(str::to_owned).to_vec();
+    let one = inputs.one.display().to_string();
+    let (four, many) = (inputs.four.display().to_string(), inputs.many.display().to_string());
+    let mut contests = Vec::new();
+    for level in &options.levels {
+        let pigz = ["pigz", "--keep", "--force", &format!("-{level}"), &one].map(str::to_owned).to_vec();
+        contests.push(Contest {
+            name: format!("compress, level {level}"),
+            programs: vec![
+                ("rowlock", example("compress", &["--force", &format!("--level={level}"), &one])),
+                ("pigz", pigz),
+            ],
+            makes: Some(inputs.one.with_extension("gz")),
+        });
+    }
+    let mut contest = |name: &str, programs| contests.push(Contest { name: name.to_owned(), programs, makes: None });
+    let wc = "find \"$1\" -type f -print0 | LC_ALL=C wc -w --files0-from=-";
+    contest(
+        "words, small files",
+        vec![("rowlock", example("word-count", &["--each", &many])), ("find, wc -w", shell(wc, &many))],
+    );
+    for (name, folder) in [("checksums, small files", &many), ("checksums, large files", &four)] {
+        let alone = "find \"$1\" -type f -print0 | xargs -0 sha256sum";
+        let parallel = "find \"$1\" -type f -print0 | xargs -0 -n $(( $(find \"$1\" -type f | wc -l) / 20 + 1 )) -P \"$(nproc)\" sha256sum";
+        contest(
+            name,
+            vec![
+                ("rowlock", example("checksum", &[folder])),
+                ("find, xargs -P", shell(parallel, folder)),
+                ("find, sha256sum", shell(alone, folder)),
+            ],
+        );
+    }
+    contests
+}
+
+/// Runs the programs, interleaved, and prints a line for each.
+fn hold(contest: &Contest, options: &Options, random: &mut Random) -> anyhow::Result<()> {
+    let mut runs: Vec<Vec<Run>> = contest.programs.iter().map(|_| Vec::new()).collect();
+    // The first repetition fills the cache and does not count.
+    for repetition in 0..=options.runs {
+        let mut order: Vec<usize> = (0..runs.len()).collect();
+        random.shuffle(&mut order);
+        for place in order {
+            let (name, words) = &contest.programs[place];
+            let run = match run(words, contest.makes.as_deref()) {
+                Err(why) if repetition == 0 => {
+                    println!("\nLeft out: {}, since {name} cannot be run: {why:#}\n", contest.name);
+                    return Ok(());
+                }
+                run => run.with_context(|| words.join(" "))?,
+            };
+            if repetition > 0 {
+                runs[place].push(run);
+            }
+        }
+    }
+    let times = |place: usize| runs[place].iter().map(|run| run.seconds).collect::<Vec<_>>();
+    for (place, (name, _)) in contest.programs.iter().enumerate() {
+        let of = |value: fn(&Run) -> f64| runs[place].iter().map(value).collect::<Vec<_>>();
+        let size = match contest.makes {
+            Some(_) => format!("{:.2} MB", median(&of(|run| run.size as f64)) / 1e6),
+            None => "-".to_owned(),
+        };
+        println!(
+            "| {} | {name} | {:.3} | {:.3} to {:.3} | {:.2} | {:.1} MB | {size} | {} |",
+            contest.name,
+            median(&times(place)),
+            times(place).into_iter().fold(f64::INFINITY, f64::min),
+            times(place).into_iter().fold(0.0, f64::max),
+            median(&of(|run| run.cpu)),
+            of(|run| run.memory).into_iter().fold(0.0, f64::max),
+            Ratio::of(&times(place), &times(runs.len() - 1)).map_or("-".to_owned(), |ratio| ratio.to_string()),
+        );
+    }
+    Ok(())
+}
+
+/// Builds the examples, as they are measured: optimised. Returns where they are.
+fn build() -> anyhow::Result<PathBuf> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--release", "--examples"]);
+    command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/pipeline/Cargo.toml"));
+    // Where this program was built, there they are.
+    let program = std::env::current_exe()?;
+    let release = program.ancestors().nth(2).context("this program lies in no folder of builds")?;
+    let target = release.parent().context("this program lies in no folder of builds")?;
+    let status = command.arg("--target-dir").arg(target).status()?;
+    ensure!(status.success(), "the examples cannot be built: {status}");
+    Ok(release.join("examples"))
+}
+
+/// What the programs read: this workspace's own texts, again and again. None remembers them for so long.
+struct Inputs {
+    one: PathBuf,
+    four: PathBuf,
+    many: PathBuf,
+    /// Of the large ones, in bytes.
+    length: usize,
+    /// How many small ones there are, and how long all of them are.
+    count: usize,
+    small: usize,
+}
+
+impl Inputs {
+    fn make(folder: &Path, share: f64) -> anyhow::Result<Inputs> {
+        let mut texts = Vec::new();
+        for entry in WalkDir::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates")).sort_by_file_name() {
+            let path = entry?.into_path();
+            if path.extension().is_some_and(|ending| ending == "rs" || ending == "md" || ending == "toml") {
+                texts.push(fs::read(path)?);
+            }
+        }
+        let all = texts.concat();
+        let [one, four, many] = ["one", "four", "many"].map(|name| folder.join(name));
+        let length = (LENGTH * share) as usize;
+        write(&one, &all, length)?;
+        fs::create_dir(&four)?;
+        for number in 0..4 {
+            write(&four.join(number.to_string()), &all, length / 4)?;
+        }
+        fs::create_dir(&many)?;
+        let (count, mut small) = ((FILES * share).max(1.0) as usize, 0);
+        for (number, text) in (0..count).zip(texts.iter().cycle()) {
+            let folder = many.join((number / 500).to_string());
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join(number.to_string()), text)?;
+            small += text.len();
+        }
+        rustix::fs::sync();
+        Ok(Inputs { one, four, many, length, count, small })
+    }
+}
+
+/// Writes a file of so many bytes.
+fn write(path: &Path, text: &[u8], length: usize) -> anyhow::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    let mut rest = length;
+    while rest > 0 {
+        let part = rest.min(text.len());
+        file.write_all(&text[..part])?;
+        rest -= part;
+    }
+    Ok(file.flush()?)
+}
+
+/// Runs it to its end.
+fn run(words: &[String], makes: Option<&Path>) -> anyhow::Result<Run> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null());
+    end_with_this_thread(&mut command, RequestsToEnd::Obey);
+    let before = descendants_usage();
+    let start = Instant::now();
+    let mut child = command.spawn()?;
+    let status_file = format!("/proc/{}/status", child.id());
+    let mut memory: f64 = 0.0;
+    let done = AtomicBool::new(false);
+    let (status, seconds) = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                memory = memory.max(peak_memory(&status_file).unwrap_or(0.0));
+                thread::sleep(LOOK);
+            }
+        });
+        let status = child.wait();
+        let seconds = start.elapsed().as_secs_f64();
+        done.store(true, Relaxed);
+        (status, seconds)
+    });
+    let status = status?;
+    ensure!(status.success(), "{status}");
+    let cpu = descendants_usage().since(before).cpu.as_secs_f64();
+    let size = makes.map(fs::metadata).transpose()?.map_or(0, |made| made.len());
+    Ok(Run { seconds, cpu, memory, size })
+}
+
+/// The most memory that a process has had so far, in MB.
+fn peak_memory(status: &str) -> Option<f64> {
+    let text = fs::read_to_string(status).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0 / 1e6)
+}

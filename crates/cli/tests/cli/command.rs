@@ -1,0 +1,355 @@
+//! The command as its users meet it: arguments and files in, output, messages and exit codes out.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Two arms in a simulated machine, done in a moment.
+const CREW: &str = r#"title = "A crew"
+
+[machine]
+cpus = 2
+scheduler = "rr"
+
+[[job]]
+name = "crew"
+kind = "barrier"
+threads = 3
+compute = { mean = "50 us", sd = "5 us" }
+rounds = 20
+waiting = "cs"
+
+[experiment]
+repeat = 2
+compare = "job.crew.waiting"
+sweep = { "job.crew.waiting" = ["always-block", "2cs+"] }
+"#;
+
+/// A folder of its own to run in.
+struct Place(tempfile::TempDir);
+
+/// What a command did.
+struct Done {
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn with(content: impl AsRef<[u8]>) -> Place {
+        let place = Place::new();
+        fs::write(place.path("crew.toml"), content).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
+        // One cache for all tests, so that the machine is calibrated once, and none of the user's own.
+        command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
+        command.current_dir(self.0.path()).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn rowlock(&self, arguments: &[&str]) -> Done {
+        let output = self.command(arguments).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Done { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// What is there beside the scenario.
+    fn left_behind(&self) -> Vec<String> {
+        let names = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name != "crew.toml").collect()
+    }
+}
+
+impl Done {
+    #[track_caller]
+    fn exits(self, code: i32) -> Done {
+        assert_eq!(self.status.code(), Some(code), "{}{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_in_every_format_and_another_seed_gives_others() {
+    let place = Place::with(CREW);
+    for format in ["text", "json", "csv"] {
+        let run = |seed| {
+            place.rowlock(&["run", "crew.toml", "--out", "out", "--format", format, "--seed", seed]).exits(0).stdout
+        };
+        let first = run("1");
+        assert_eq!(first, run("1"), "{format}");
+        assert_ne!(first, run("2"), "{format}");
+    }
+}
+
+#[test]
+fn a_run_leaves_its_results_in_a_new_folder_in_rowlock_out() {
+    let place = Place::with(CREW);
+    for _ in 0..2 {
+        place.rowlock(&["run", "crew.toml"]).exits(0);
+    }
+    let folders: Vec<_> = fs::read_dir(place.path("rowlock-out")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(folders.len(), 2, "{folders:?}");
+    for folder in folders {
+        assert!(folder.file_name().unwrap().to_string_lossy().starts_with("crew-2"), "{folder:?}");
+        let manifest = json(&folder.join("manifest.json"));
+        assert_eq!((&manifest["ending"], &manifest["runs"]), (&"complete".into(), &4.into()));
+        assert_eq!(json(&folder.join("report.json"))["runs"].as_array().unwrap().len(), 4);
+        assert_eq!(fs::read_to_string(folder.join("runs.csv")).unwrap().lines().count(), 5);
+    }
+    assert_eq!(place.left_behind(), ["rowlock-out"]);
+}
+
+#[test]
+fn what_is_asked_for_stands_in_the_place_of_what_the_scenario_says() {
+    let place = Place::with(CREW);
+    let arguments = ["run", "crew.toml", "--repeat", "3", "--seed", "7", "--scheduler", "eevdf", "--format", "json"];
+    let report: Value = serde_json::from_str(&place.rowlock(&arguments).exits(0).stdout).unwrap();
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 6);
+    for run in runs {
+        assert_eq!(run["machine"]["scheduler"], "eevdf");
+        assert_eq!(run["seed"].as_u64().unwrap(), 7 + run["repeat"].as_u64().unwrap());
+    }
+}
+
+#[test]
+fn bad_scenarios_are_refused_with_file_and_line_and_nothing_is_left_behind() {
+    let changed = |from: &str, to: &str| {
+        assert!(CREW.contains(from), "{from}");
+        CREW.replace(from, to).into_bytes()
+    };
+    let cases: [(Vec<u8>, &str, &str); 10] = [
+        (changed("rounds = 20", "round = 20"), "crew.toml:12", "rounds"),
+        (changed("\"50 us\"", "50"), "crew.toml:11", "50 us"),
+        (changed("\"50 us\"", "\"50 uss\""), "crew.toml:11", "uss"),
+        (changed("threads = 3", "threads = 0"), "crew.toml:10", "threads"),
+        (changed("cpus = 2", "cpus = -2"), "crew.toml:4", "cpus"),
+        (changed("\"rr\"", "\"lottery\""), "crew.toml:5", "eevdf"),
+        (changed("[\"always-block\"", "[\"always-blok\""), "crew.toml:18", "always-block"),
+        (changed("\"2cs+\"]", "\"often\"]"), "crew.toml:18", "often"),
+        (changed("[[job]]", "[[job"), "crew.toml:7", "]"),
+        (b"\x7fELF\x02\x01\x01\0\xff\xfe".to_vec(), "crew.toml", ""),
+    ];
+    for (content, place_in_file, hint) in cases {
+        let place = Place::with(&content);
+        for command in ["run", "check"] {
+            let done = place.rowlock(&[command, "crew.toml"]).exits(2);
+            assert!(done.stderr.contains(place_in_file) && done.stderr.contains(hint), "{hint}: {}", done.stderr);
+            assert_eq!(done.stdout, "");
+            assert!(!done.stderr.contains("panicked"), "{}", done.stderr);
+        }
+        assert!(place.left_behind().is_empty(), "{:?}", place.left_behind());
+    }
+}
+
+#[test]
+fn bad_arguments_are_refused_and_name_what_was_wrong() {
+    let place = Place::with(CREW);
+    for (arguments, message) in [
+        (&["run", "missing.toml"][..], "missing.toml"),
+        (&["run", "."], "cannot read ."),
+        (&["check", "/dev/zero"], "/dev/zero"),
+        (&["run", "crew.toml", "--repeat", "0"], "--repeat"),
+        (&["run", "crew.toml", "--repeat", "4000000000"], "--repeat"),
+        (&["run", "crew.toml", "--seed", "-1"], "-1"),
+        (&["run", "crew.toml", "--world", "mars"], "mars"),
+        (&["run", "crew.toml", "--scheduler", "lottery"], "eevdf"),
+        (&["run", "crew.toml", "--out", "crew.toml/out"], "crew.toml/out"),
+        (&["run", "crew.toml", "--out", "/proc/rowlock"], "/proc/rowlock"),
+        (&["run"], "FILE"),
+        (&["row"], "row"),
+    ] {
+        let done = place.rowlock(arguments).exits(2);
+        assert!(done.stderr.contains(message), "{arguments:?}: {}", done.stderr);
+        assert_eq!(done.stdout, "");
+    }
+    assert!(place.left_behind().is_empty(), "{:?}", place.left_behind());
+}
+
+#[test]
+fn a_scheduler_that_the_scenario_sweeps_cannot_be_asked_for_too() {
+    let place = Place::with(CREW.replace("sweep = {", "sweep = { \"machine.scheduler\" = [\"rr\", \"eevdf\"],"));
+    let done = place.rowlock(&["run", "crew.toml", "--scheduler", "rr"]).exits(2);
+    assert!(done.stderr.contains("machine.scheduler"), "{}", done.stderr);
+}
+
+fn with_command(argv: &str) -> Place {
+    let command = format!("[[job]]\nname = \"tool\"\nkind = \"command\"\nargv = {argv}\n\n[experiment]");
+    Place::with(CREW.replace("[experiment]", &command))
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_refused_before_anything_runs() {
+    for world in ["sim", "host"] {
+        let place = with_command("[\"rowlock-no-such-command\"]");
+        let done = place.rowlock(&["run", "crew.toml", "--world", world]).exits(2);
+        assert!(done.stderr.contains("rowlock-no-such-command") && done.stderr.contains("tool"), "{}", done.stderr);
+        assert!(place.left_behind().is_empty(), "{:?}", place.left_behind());
+    }
+}
+
+#[test]
+fn a_command_that_dies_fails_the_run_and_its_last_words_are_told() {
+    let place = with_command("[\"sh\", \"-c\", \"echo the oar broke >&2; exit 7\"]");
+    let done = place.rowlock(&["run", "crew.toml", "--world", "host", "--out", "out"]).exits(1);
+    assert!(done.stderr.contains("the oar broke") && done.stderr.contains('7'), "{}", done.stderr);
+    assert_eq!(json(&place.path("out/manifest.json"))["ending"], "failed");
+}
+
+#[test]
+fn both_worlds_run_a_scenario_about_this_machine_and_are_compared() {
+    let place = Place::with(CREW.replace("cpus = 2\nscheduler = \"rr\"", "like = \"host\""));
+    let done = place.rowlock(&["run", "crew.toml", "--format", "json", "--out", "out"]).exits(0);
+    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(report["runs"].as_array().unwrap().len(), 8);
+    assert_eq!(report["gaps"].as_array().unwrap().len(), 2);
+    assert!(report["gaps"][0]["completion_percent"]["mean"].is_number());
+    assert!(report["verdicts"][0]["agreement"].is_string());
+    let manifest = json(&place.path("out/manifest.json"));
+    assert!(manifest["calibration"]["wake"].is_object() && manifest["machine"].is_object(), "{manifest}");
+}
+
+/// Sends a signal to a run without an end once it has made its first run, and waits for it.
+fn interrupted_by(signal: &str) -> (Place, Done) {
+    let place = Place::with(CREW);
+    let child = place.command(&["run", "crew.toml", "--repeat", "100000", "--out", "out"]).spawn().unwrap();
+    let began = Instant::now();
+    while fs::read_to_string(place.path("out/runs.csv")).unwrap_or_default().lines().count() < 2 {
+        assert!(began.elapsed() < Duration::from_secs(600), "no run was made");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap();
+    assert!(sent.success());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (place, Done { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) })
+}
+
+#[test]
+fn an_interrupted_run_keeps_and_reports_what_it_has_and_says_so_by_its_exit_code() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let (place, done) = interrupted_by(signal);
+        let done = done.exits(code);
+        assert!(done.stdout.contains("Incomplete: ") && done.stderr.contains("interrupted"), "{}", done.stderr);
+        let (report, manifest) = (json(&place.path("out/report.json")), json(&place.path("out/manifest.json")));
+        assert_eq!((&report["complete"], &manifest["ending"]), (&false.into(), &"interrupted".into()));
+        let runs = report["runs"].as_array().unwrap().len();
+        assert!(runs > 0);
+        assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 1 + runs);
+    }
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_error() {
+    let place = Place::with(CREW);
+    for arguments in [&["policies"][..], &["run", "crew.toml"], &["check", "crew.toml"]] {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let output = place.command(arguments).stdout(writer).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = Place::new().command(&["policies"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("standard output"));
+}
+
+#[test]
+fn messages_that_nobody_can_take_are_no_error_of_their_own() {
+    let place = Place::with(CREW);
+    let status = |arguments: &[&str]| {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        place.command(arguments).stdout(Stdio::null()).stderr(full).status().unwrap().code()
+    };
+    assert_eq!(status(&["run", "crew.toml"]), Some(0));
+    assert_eq!(status(&["run", "missing.toml"]), Some(2));
+}
+
+#[test]
+fn the_policies_are_those_of_the_table() {
+    let place = Place::new();
+    let text = place.rowlock(&["policies"]).exits(0).stdout;
+    let json: Value = serde_json::from_str(&place.rowlock(&["policies", "--format", "json"]).exits(0).stdout).unwrap();
+    let listed: Vec<&str> =
+        json["policies"].as_array().unwrap().iter().map(|of| of["form"].as_str().unwrap()).collect();
+    let schemes = policy::table::WAKEUP.iter().map(|policy| policy.form);
+    let rules = policy::table::PRIORITY.iter().map(|policy| policy.form);
+    let waiting = policy::table::WAITING.iter().map(|policy| policy.form);
+    let schedulers = policy::table::SCHEDULER.iter().map(|policy| policy.form);
+    assert_eq!(listed, waiting.chain(schemes).chain(schedulers).chain(rules).collect::<Vec<_>>());
+    assert!(policy::table::PRIORITY.iter().all(|policy| text.contains(policy.meaning)), "{text}");
+    assert!(policy::table::WAKEUP.iter().all(|policy| text.contains(policy.meaning)), "{text}");
+    assert!(policy::table::WAITING.iter().all(|policy| text.contains(policy.meaning)), "{text}");
+}
+
+#[test]
+fn the_calibration_is_printed_for_people_and_for_programs() {
+    let place = Place::new();
+    let text = place.rowlock(&["calibrate"]).exits(0).stdout;
+    assert!(text.contains("context switch") && text.contains("CPU"), "{text}");
+    let json: Value = serde_json::from_str(&place.rowlock(&["calibrate", "--format", "json"]).exits(0).stdout).unwrap();
+    assert!(json["schema_version"] == 1 && json["switch"]["median_ns"].is_number(), "{json}");
+}
+
+#[test]
+fn the_doctor_examines_this_machine_for_people_and_for_programs() {
+    let place = Place::new();
+    let text = place.rowlock(&["doctor"]).exits(0).stdout;
+    let json: Value = serde_json::from_str(&place.rowlock(&["doctor", "--format", "json"]).exits(0).stdout).unwrap();
+    assert_eq!(json["schema_version"], 1);
+    let findings = json["findings"].as_array().unwrap();
+    assert!(!findings.is_empty());
+    let mut last = "";
+    for finding in findings {
+        let word = |key: &str| finding[key].as_str().unwrap_or_else(|| panic!("{key}: {finding}"));
+        // Its line begins with the state, and stands below the heading of its capability.
+        let line = |line: &&str| line.split_whitespace().take(2).eq([word("state"), word("name")]);
+        assert_eq!(text.lines().filter(line).count(), 1, "{finding}\n{text}");
+        if word("capability") != last {
+            last = word("capability");
+            assert!(text.lines().any(|line| line.starts_with(&format!("{last}: "))), "{last}\n{text}");
+        }
+        assert!(["no", "partly", "unknown", "yes"].contains(&word("state")) && !word("seen").is_empty(), "{finding}");
+        assert_eq!(finding["costs"].as_array().unwrap().is_empty(), word("state") == "yes", "{finding}");
+    }
+    assert_eq!(place.left_behind(), [] as [&str; 0]);
+}
+
+#[test]
+fn the_scenarios_of_the_repository_are_valid() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.filter(|path| path.extension().is_some_and(|ending| ending == "toml")).collect();
+    assert!(!files.is_empty());
+    for file in files {
+        let done = Place::new().rowlock(&["check", file.to_str().unwrap()]).exits(0);
+        assert!(done.stdout.contains("valid"), "{}", done.stdout);
+    }
+}

@@ -1,0 +1,220 @@
+//! Files of other tools, in and out: the commands as their users meet them, docs/exchange.md, and the way from a scenario through a
+//! simulation and its trace back to the scenario.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use exchange::sched;
+use lab::two_worlds::TwoWorlds;
+use scenario::draw::Stream;
+use scenario::{Scenario, Scheduler, Setting};
+
+const DOCUMENT: &str = include_str!("../../../../docs/exchange.md");
+
+/// A folder of its own, and the command in it.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn with(name: &str, content: &str) -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        fs::write(place.path(name), content).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Exit code, standard output, standard error.
+    fn rowlock(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
+        let output = command.args(arguments).current_dir(self.0.path()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+}
+
+/// The document's blocks of this language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    DOCUMENT.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+fn read(text: &str) -> Scenario {
+    scenario::read("s.toml", text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The trace of a simulation of the scenario's only arm, under this scheduler.
+fn traced(scenario: &Scenario, scheduler: Scheduler) -> String {
+    let mut setting: Setting = scenario.arms[0].setting.clone();
+    setting.machine.scheduler = Some(scheduler);
+    let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
+    worlds.ftrace(&setting, scenario.experiment.seed, &AtomicBool::new(false)).unwrap_or_else(|_| panic!("no trace"))
+}
+
+#[test]
+fn the_document_shows_what_the_command_prints() {
+    let place = Place::with("crew.json", blocks("json")[0]);
+    let (code, stdout, stderr) = place.rowlock(&["import", "crew.json"]);
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), blocks("toml")[0], ""));
+    fs::write(place.path("beat.json"), blocks("json")[1]).unwrap();
+    let (code, stdout, stderr) = place.rowlock(&["import", "beat.json"]);
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(2), "", blocks("text")[0]));
+}
+
+#[test]
+fn a_file_that_says_nothing_of_itself_is_asked_about() {
+    let place = Place::with("some.txt", "hello\n");
+    let (code, _, stderr) = place.rowlock(&["import", "some.txt"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("say what it is by --from rt-app or sched"), "{stderr}");
+    let (code, _, stderr) = place.rowlock(&["import", "some.txt", "--from", "sched"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("there is no scheduling event in some.txt"), "{stderr}");
+    let (code, _, stderr) = place.rowlock(&["import", "none.txt"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("cannot read none.txt"), "{stderr}");
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let text = blocks("json")[0];
+    let place = Place::with("crew.json", text);
+    let (code, _, stderr) = place.rowlock(&["import", "crew.json", "--out", "./crew.json"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("is what is read: name another file"), "{stderr}");
+    assert_eq!(fs::read_to_string(place.path("crew.json")).unwrap(), text);
+}
+
+#[test]
+fn a_scenario_goes_to_rt_app_and_comes_back() {
+    let place = Place::with("crew.json", blocks("json")[0]);
+    assert_eq!(place.rowlock(&["import", "crew.json", "--out", "a.toml"]).0, Some(0));
+    assert_eq!(place.rowlock(&["export", "a.toml", "--to", "rt-app", "--out", "b.json"]).0, Some(0));
+    assert_eq!(place.rowlock(&["import", "b.json", "--out", "b.toml"]).0, Some(0));
+    let scenario = |name| read(&fs::read_to_string(place.path(name)).unwrap());
+    assert_eq!(scenario("b.toml"), scenario("a.toml"));
+    let spins = read(&fs::read_to_string(place.path("a.toml")).unwrap()).to_toml().replace("always-block", "2cs+");
+    fs::write(place.path("a.toml"), spins).unwrap();
+    let (code, stdout, stderr) = place.rowlock(&["export", "a.toml", "--to", "rt-app"]);
+    assert_eq!((code, stdout.as_str()), (Some(2), ""));
+    assert!(stderr.contains("it waits by `2cs+`, and rt-app blocks at once"), "{stderr}");
+}
+
+/// Of this kind every scenario comes back as it was.
+const EXACT: &str = r#"
+[machine]
+cpus = 3
+
+[[job]]
+name = "crowd"
+kind = "cpu"
+threads = 4
+work = "5 ms"
+
+[[job]]
+name = "nicer"
+kind = "cpu"
+copies = 2
+threads = 2
+work = "1.2345 ms"
+nice = 3
+
+[[job]]
+name = "walker"
+kind = "pipeline"
+copies = 3
+buffers = 1
+rounds = 7
+stages = [{ name = "run", kind = "communicate", compute = "0.3 ms", device = "0.4 ms" }]
+
+[[job]]
+name = "once"
+kind = "pipeline"
+buffers = 1
+rounds = 1
+stages = [{ name = "run", kind = "communicate", compute = "33 us", device = "1 ms" }]
+"#;
+
+#[test]
+fn a_simulation_and_its_trace_lead_back_to_the_scenario() {
+    let scenario = read(EXACT);
+    for scheduler in Scheduler::ALL {
+        let trace = traced(&scenario, scheduler);
+        let imported = sched::read("trace", trace.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(imported.scenario.arms[0].setting, scenario.arms[0].setting, "{}", scheduler.name());
+        assert_eq!(imported.notes, [""; 0], "{}", scheduler.name());
+    }
+}
+
+#[test]
+fn any_scenario_of_constant_times_comes_back() {
+    for seed in 0..40 {
+        let mut stream = Stream::named(seed, "scenarios", 0);
+        let mut text = format!("machine.cpus = {}\n", 1 + stream.below(4));
+        for number in 0..1 + stream.below(5) {
+            let (threads, span) = (1 + stream.below(3), 10_000 + stream.below(2_000_000));
+            // A pause that is shorter than a switch ends with the switch.
+            let (rounds, pause) = (1 + stream.below(12), 6_000 + stream.below(2_000_000));
+            let nice = 3 * stream.below(3);
+            text += &format!("[[job]]\nname = \"j{number}\"\ncopies = {}\nnice = {nice}\n", 1 + stream.below(3));
+            text += &format!("arrival = \"{} us\"\n", 50 * stream.below(30));
+            text += &if stream.below(2) == 0 {
+                format!("kind = \"cpu\"\nthreads = {threads}\nwork = \"{span} ns\"\n")
+            } else {
+                let times = format!("compute = \"{span} ns\", device = \"{pause} ns\"");
+                let stages = format!("[{{ name = \"run\", kind = \"communicate\", {times} }}]");
+                format!("kind = \"pipeline\"\nbuffers = 1\nrounds = {rounds}\nstages = {stages}\n")
+            };
+        }
+        let scenario = read(&text);
+        let scheduler = Scheduler::ALL[seed as usize % Scheduler::ALL.len()];
+        let trace = traced(&scenario, scheduler);
+        let imported = sched::read("trace", trace.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(imported.scenario.arms[0].setting, scenario.arms[0].setting, "{}\n{text}", scheduler.name());
+    }
+}
+
+/// Lengths that are drawn.
+const DRAWN: &str = r#"
+[machine]
+cpus = 2
+
+[[job]]
+name = "crowd"
+kind = "cpu"
+threads = 3
+work = { distribution = "uniform", from = "1 ms", to = "2 ms" }
+
+[[job]]
+name = "walker"
+kind = "pipeline"
+copies = 2
+buffers = 1
+rounds = 20
+stages = [{ name = "run", kind = "communicate", compute = { distribution = "empirical", values = ["10 us", "70 us"] }, device = { distribution = "exponential", mean = "1 s" } }]
+"#;
+
+#[test]
+fn distributions_come_back_as_what_was_drawn() {
+    let scenario = read(DRAWN);
+    let imported = |scheduler| sched::read("trace", traced(&scenario, scheduler).as_bytes()).unwrap();
+    let first = imported(Scheduler::Rr);
+    // Draws are the same whatever the scheduler; so is what comes of them.
+    for scheduler in Scheduler::ALL {
+        assert_eq!(imported(scheduler).toml, first.toml, "{}", scheduler.name());
+    }
+    let job = |number: usize| first.toml.split("[[job]]\n").nth(number).unwrap();
+    let count = |text: &str, key: &str| {
+        let list = text.split_once(key).unwrap().1.split_once("= [").unwrap().1.split_once(']').unwrap().0;
+        list.split(", ").map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(job(1).contains("threads = 3\n") && count(job(1), "work").len() == 3, "{}", job(1));
+    assert!(job(2).contains("copies = 2\n") && job(2).contains("rounds = 20\n"), "{}", job(2));
+    assert_eq!(count(job(2), "compute"), ["\"10 us\"", "\"70 us\""]);
+    let weights: u32 = count(job(2), "weights").iter().map(|weight| weight.parse::<u32>().unwrap()).sum();
+    assert_eq!((weights, count(job(2), "device").len()), (40, 40));
+}

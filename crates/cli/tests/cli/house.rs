@@ -1,0 +1,156 @@
+//! The house rules: what ARCHITECTURE.md and CONTRIBUTING.md say of the tree, held against the tree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.as_ref().display()))
+}
+
+/// All files below a folder with one of these endings, build output and hidden folders left out.
+fn files(below: &Path, endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(below).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with('.') || name.starts_with("target") || name == "rowlock-out" {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(files(&path, endings));
+        } else if endings.iter().any(|ending| name.ends_with(ending)) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The names of the crates, which are those of their folders.
+fn crates() -> BTreeSet<String> {
+    let folders = std::fs::read_dir(root().join("crates")).unwrap();
+    folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn manifest(name: &str) -> toml::Table {
+    read(root().join("crates").join(name).join("Cargo.toml")).parse().unwrap()
+}
+
+/// The table of edges in ARCHITECTURE.md: crate to what it may use.
+fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
+    let text = read(root().join("ARCHITECTURE.md"));
+    let table = text.split("| crate | what it is | may use |").nth(1).expect("the table of edges");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+        (names(cells[0]).remove(0), names(cells[2]).into_iter().collect())
+    })
+    .collect()
+}
+
+/// Which of our crates a manifest names, in any of its tables of dependencies.
+fn actual_edges(name: &str) -> BTreeSet<String> {
+    let mut used = BTreeSet::new();
+    let mut tables = vec![manifest(name)];
+    while let Some(table) = tables.pop() {
+        for (key, value) in table {
+            let toml::Value::Table(inner) = value else { continue };
+            if key.ends_with("dependencies") {
+                // Tests of any crate may start children and be given seeds.
+                let is_for_tests = |name: &String| key == "dev-dependencies" && name == "testing";
+                // By whatever name it is called: ours are packages `rowlock-NAME`, renamed to NAME in the workspace.
+                let package = |(alias, value): (&String, &toml::Value)| {
+                    let package = value.get("package").and_then(toml::Value::as_str).unwrap_or(alias);
+                    package.strip_prefix("rowlock-").unwrap_or(package).to_owned()
+                };
+                used.extend(
+                    inner
+                        .iter()
+                        .map(package)
+                        .filter(|package| crates().contains(package))
+                        .filter(|package| !is_for_tests(package)),
+                );
+            } else {
+                tables.push(inner);
+            }
+        }
+    }
+    used
+}
+
+#[test]
+fn crates_use_only_what_the_architecture_allows() {
+    let allowed = allowed_edges();
+    assert_eq!(allowed.keys().cloned().collect::<BTreeSet<_>>(), crates(), "the table and the folders");
+    for (name, may_use) in &allowed {
+        let beyond: Vec<String> = actual_edges(name).difference(may_use).cloned().collect();
+        assert!(beyond.is_empty(), "`{name}` uses {beyond:?}, which the table in ARCHITECTURE.md does not allow");
+    }
+}
+
+#[test]
+fn the_two_worlds_do_not_see_each_other() {
+    let edges = allowed_edges();
+    let reaches = |from: &str| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
+        while let Some(name) = next.pop() {
+            if seen.insert(name.clone()) {
+                next.extend(edges[&name].iter().cloned());
+            }
+        }
+        seen
+    };
+    for of_the_host in ["host", "wait", "sys"] {
+        assert!(!reaches("sim").contains(of_the_host), "sim reaches {of_the_host}");
+        assert!(!reaches(of_the_host).contains("sim"), "{of_the_host} reaches sim");
+    }
+}
+
+#[test]
+fn only_what_needs_it_may_be_unsafe() {
+    let may = ["account", "fiber", "fiber-c", "preload", "sys", "wait", "wait-c"];
+    for name in crates().into_iter().filter(|name| !may.contains(&name.as_str())) {
+        let source = root().join("crates").join(&name).join("src");
+        let entry = ["lib.rs", "main.rs"].map(|file| source.join(file)).into_iter().find(|file| file.exists()).unwrap();
+        assert!(read(&entry).contains("#![forbid(unsafe_code)]"), "{name} does not forbid unsafe code");
+    }
+}
+
+#[test]
+fn every_crate_inherits_lints_and_licence() {
+    for name in crates() {
+        let manifest = manifest(&name);
+        assert_eq!(manifest["lints"]["workspace"].as_bool(), Some(true), "{name}: lints");
+        for key in ["license", "version", "edition", "rust-version"] {
+            let inherited = manifest["package"][key].get("workspace").and_then(toml::Value::as_bool);
+            assert_eq!(inherited, Some(true), "{name}: {key}");
+        }
+    }
+}
+
+#[test]
+fn no_file_is_longer_than_600_lines() {
+    for file in files(&root(), &[".rs"]) {
+        let lines = read(&file).lines().count();
+        assert!(lines <= 600, "{} has {lines} lines and is asking to be two", file.display());
+    }
+}
+
+#[test]
+fn links_in_the_documents_lead_somewhere() {
+    for file in files(&root(), &[".md"]) {
+        let text = read(&file);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap();
+            if path.is_empty() || target.contains("://") || target.contains("::") {
+                continue;
+            }
+            let there = file.parent().unwrap().join(path);
+            assert!(there.exists(), "{} links to {target}, which is not there", file.display());
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `rowlock paper` as its users meet it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn rowlock(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rowlock")).current_dir(folder).args(arguments).output().unwrap()
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn the_list_names_every_paper_with_what_it_shows_its_size_and_how_long_it_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = rowlock(folder.path(), &["paper", "list"]);
+    assert!(done.status.success());
+    let list = text(done.stdout);
+    let names = "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 six wakeup wakeup-pair today";
+    let names: Vec<String> = names.split(' ').map(|name| format!("barrier/{name}")).collect();
+    for name in &names {
+        assert!(list.contains(&format!("{name}  Tsafrir and Feitelson, section")), "{list}");
+    }
+    assert_eq!(list.matches(" runs; about ").count(), names.len(), "{list}");
+}
+
+#[test]
+fn a_papers_scenario_can_be_printed_checked_and_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = rowlock(folder.path(), &["paper", "barrier/fig5", "--scenario"]);
+    assert!(done.status.success());
+    fs::write(folder.path().join("fig5.toml"), done.stdout).unwrap();
+    let checked = rowlock(folder.path(), &["check", "fig5.toml"]);
+    assert!(text(checked.stdout).contains("valid; 96 arms of 2 jobs"));
+}
+
+#[test]
+fn an_unknown_name_is_an_input_error_that_names_the_nearest() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, tip) in [(&["paper", "barrier/fgi5"][..], "barrier/fig5"), (&["paper", "wakeup"], "barrier/wakeup")]
+    {
+        let done = rowlock(folder.path(), arguments);
+        assert_eq!(done.status.code(), Some(2));
+        let message = text(done.stderr);
+        assert!(message.contains(tip), "{message}");
+    }
+    assert_eq!(rowlock(folder.path(), &["paper"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_paper_leaves_its_results_and_its_exit_code_says_whether_its_bands_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["paper", "barrier/fig4", "--repeat", "1", "--out", "out", "--format", "json"];
+    let done = rowlock(folder.path(), &arguments);
+    let judgement: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(judgement["paper"], "barrier/fig4");
+    let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    for band in judgement["bands"].as_array().unwrap() {
+        assert!(page.contains(band["what"].as_str().unwrap()), "the page has all bands");
+    }
+    // One run has a transition point or not: a rare event, and a matter of its seed.
+    assert_eq!(judgement["transitions"].as_array().unwrap().len(), 1);
+    assert_eq!(done.status.code(), Some(if judgement["holds"] == true { 0 } else { 1 }));
+    let report = fs::read(folder.path().join("out/report.json")).unwrap();
+    assert_eq!(judgement["report"], serde_json::from_slice::<serde_json::Value>(&report).unwrap());
+}
+
+#[test]
+fn a_paper_is_changed_to_another_scheduler_and_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    let changed = ["--scheduler", "linux-2.4", "--waiting", "2cs+"];
+    let done = rowlock(folder.path(), &[&["paper", "barrier/fig2", "--scenario"][..], &changed].concat());
+    assert_eq!(done.status.code(), Some(0), "{}", text(done.stderr));
+    let scenario = text(done.stdout);
+    assert!(scenario.contains("scheduler = \"linux-2.4\"") && scenario.contains("waiting = \"2cs+\""), "{scenario}");
+
+    // What is measured on this machine has that machine's scheduler.
+    let refused = rowlock(folder.path(), &[&["paper", "fg/table3"][..], &changed].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(refused.stderr).contains("--scheduler linux-2.4 is for simulated papers"));
+}
+
+#[test]
+fn a_number_of_workers_that_is_none_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [["run", "crew.toml"], ["paper", "barrier/fig2"]] {
+        for none in ["0", "-1", "all"] {
+            let refused = rowlock(folder.path(), &[&arguments[..], &[&*format!("--workers={none}")]].concat());
+            assert_eq!(refused.status.code(), Some(2));
+            let said = text(refused.stderr);
+            assert!(said.contains("a whole number, 1 or more"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn the_number_of_workers_is_not_to_be_seen_in_what_comes_out() {
+    const CREW: &str = r#"
+        machine = { cpus = 2, scheduler = "rr" }
+        job = [{ name = "crew", kind = "barrier", threads = 3, granularity = "medium", rounds = 20, waiting = "cs" }]
+        experiment = { repeat = 20, sweep = { "job.crew.waiting" = ["always-block", "2cs+"] } }
+    "#;
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("crew.toml"), CREW).unwrap();
+    let run = |workers| {
+        let arguments = ["run", "crew.toml", "--out", "out", "--format", "json", "--workers", workers];
+        let done = rowlock(folder.path(), &arguments);
+        assert!(done.status.success());
+        (done.stdout, fs::read(folder.path().join("out/runs.csv")).unwrap())
+    };
+    let alone = run("1");
+    for workers in ["2", "7"] {
+        assert!(run(workers) == alone, "{workers} workers");
+    }
+}

@@ -1,0 +1,157 @@
+//! `rowlock paper fg/...` as its users meet it, on files so small that nothing is to be learnt from their times.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
+    fs::create_dir_all(folder.join("tmp")).unwrap();
+    command.current_dir(folder).arg("paper").args(arguments);
+    command
+}
+
+/// Measures in small.
+fn measure(folder: &Path, arguments: &[&str]) -> Output {
+    let small = ["--size", "200kB", "--memory", "16MiB", "--tmp", "tmp", "--evict", "files"];
+    command(folder, &[arguments, &small].concat()).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).unwrap().next().is_none()
+}
+
+/// The control groups of a process that were made to throttle the disk.
+fn groups_of(process: u32, below: &Path) -> Vec<String> {
+    let name = format!("rowlock-disk-{process}-");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(below).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let is_of_it = entry.file_name().to_string_lossy().starts_with(&name);
+            found.extend(is_of_it.then(|| entry.path().display().to_string()));
+            found.extend(groups_of(process, &entry.path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_table_has_a_row_for_each_rule_and_another_table_of_the_same_folder_runs_only_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = || {
+        let text = fs::read_to_string(folder.path().join("out/runs.csv")).unwrap();
+        text.lines().skip(1).map(|line| line.split(',').take(3).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    };
+    let options = ["--repeat", "2", "--rate", "none", "--out", "out", "--append", "--format", "json"];
+    let table = json(&measure(folder.path(), &[&["fg/table3"], &options[..]].concat()));
+    let rows = table["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6);
+    for (row, (variant, arm)) in rows.iter().zip(
+        ["compute-bound", "io-bound"]
+            .into_iter()
+            .flat_map(|variant| ["default", "nice-down-io", "nice-up-io"].map(|arm| (variant, arm))),
+    ) {
+        assert_eq!((&row["variant"], &row["arm"], &row["observations"]), (&variant.into(), &arm.into(), &2.into()));
+        assert_eq!(row["against"].is_null(), arm == "default");
+        assert!(row["paper"]["clock_s"].is_f64() && row["clock_s"]["mean"].as_f64().unwrap() > 0.0);
+    }
+    assert_eq!((&table["complete"], &table["settings"]["size"]), (&true.into(), &200_000.into()));
+    let predicted = table["predictions"].as_array().unwrap();
+    assert_eq!(predicted.len(), 6, "{}", table["notes"]);
+    assert!(folder.path().join("out/compute-bound-pass-1.toml").exists());
+    assert!(is_empty(&folder.path().join("tmp")));
+    let first = runs();
+    assert_eq!(first.len(), 12);
+
+    // Two rules of two variants, twice; the runs by no rule are there.
+    let table = json(&measure(folder.path(), &[&["fg/table4"], &options[..]].concat()));
+    let arms = |rows: &Value| rows.as_array().unwrap().len();
+    assert_eq!(arms(&table["rows"]), 10);
+    let second = runs();
+    assert_eq!(second[..12], first[..]);
+    assert_eq!(second.len(), 12 + 2 * 2 * 4);
+    assert!(second[12..].iter().all(|run| !run.contains(" default ") && !run.contains("nice")), "{second:?}");
+
+    // All is there, so nothing is run; and other sizes do not go together.
+    let table = json(&measure(folder.path(), &[&["fg/table5"], &options[..]].concat()));
+    assert_eq!((runs().len(), arms(&table["balances"]), arms(&table["rows"])), (28, 2, 14));
+    let refused =
+        command(folder.path(), &["fg/table3", "--size", "1MiB", "--out", "out", "--append"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("pooled only"), "{refused:?}");
+}
+
+#[test]
+fn whoever_is_interrupted_keeps_the_runs_and_leaves_neither_files_nor_a_slow_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = ["--size", "200kB", "--memory", "16MiB", "--tmp", "tmp", "--evict", "files", "--rate", "1GB"];
+    let arguments = [&["fg/table3", "--repeat", "1000", "--out", "out"][..], &small].concat();
+    let mut child = command(folder.path(), &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let process = child.id();
+    let runs = || fs::read_to_string(folder.path().join("out/runs.csv")).unwrap_or_default().lines().count();
+    // However long that takes, it has its first run some time, or fails.
+    while runs() < 2 && child.try_wait().unwrap().is_none() {
+        sleep(Duration::from_millis(5));
+    }
+    let _ = kill_process(Pid::from_raw(process.cast_signed()).unwrap(), Signal::TERM);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(is_empty(&folder.path().join("tmp")));
+    assert_eq!(groups_of(process, Path::new("/sys/fs/cgroup")), Vec::<String>::new());
+    if ["limit the disk", "limit disks", "block device"].iter().any(|why| said.contains(why)) {
+        // There is no right to throttle here, which was said.
+        assert_eq!(output.status.code(), Some(1));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(143), "{said}");
+    let report: Value = serde_json::from_slice(&fs::read(folder.path().join("out/report.json")).unwrap()).unwrap();
+    assert_eq!((&report["complete"], report["rows"].as_array().unwrap().is_empty()), (&false.into(), false));
+    assert_eq!(report["settings"]["rate"], 1_000_000_000);
+}
+
+#[test]
+fn kernels_are_compared_in_the_simulator_and_threads_with_workers_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = json(&measure(
+        folder.path(),
+        &["fg/table2", "--repeat", "1", "--rate", "none", "--format", "json", "--out", "out"],
+    ));
+    let simulated = table["simulated"].as_array().unwrap();
+    let schedulers: Vec<&str> = simulated.iter().map(|row| row["scheduler"].as_str().unwrap()).collect();
+    assert_eq!(schedulers, ["linux-2.4", "linux-o1", "cfs", "eevdf", "linux-2.4", "linux-o1", "cfs", "eevdf"]);
+    assert_eq!(simulated[3]["paper"]["clock_s"], 12.61);
+    assert!(simulated[1..4].iter().all(|row| row["times_as_long"]["mean"].is_f64()));
+    let arms: Vec<&str> = table["rows"].as_array().unwrap().iter().map(|row| row["arm"].as_str().unwrap()).collect();
+    assert_eq!(arms, ["threads", "workers", "threads", "workers"]);
+    for file in ["compute-bound-linux-2.4.toml", "io-bound-eevdf.toml"] {
+        assert!(folder.path().join("out").join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, why) in [
+        (&["barrier/fig4", "--size", "1MiB"][..], "--size is for fg/... papers"),
+        (&["fg/table3", "--scenario"], "written into its folder"),
+        (&["fg/table3", "--append"], "--out"),
+        (&["fg/table3", "--size", "99"], "there has to be one"),
+        (&["fg/table3", "--rate", "fast"], "--rate"),
+        (&["fg/table3", "--tmp", "nowhere"], "--tmp names another place"),
+    ] {
+        let output = command(folder.path(), arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    }
+}

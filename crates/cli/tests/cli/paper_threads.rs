@@ -1,0 +1,126 @@
+//! `rowlock paper threads/...` as its users meet it, with so few runs that nothing is to be learnt from their times.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn paper(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
+    command.current_dir(folder).arg("paper").args(arguments).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn rows(file: &Path) -> usize {
+    fs::read_to_string(file).unwrap().lines().count() - 1
+}
+
+#[test]
+fn posix_threads_and_fibers_stand_beside_each_other_and_what_the_study_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = paper(
+        folder.path(),
+        &["threads/table2", "--fibers", "50,7", "--repeat", "2", "--format", "json", "--out", "out"],
+    );
+    let table = json(&output);
+    let rows_of = table["rows"].as_array().unwrap();
+    let arms = ["pthreads", "pthreads, one CPU", "fibers 10/100"];
+    let expected: Vec<(u64, &str)> = [7, 50].into_iter().flat_map(|threads| arms.map(|arm| (threads, arm))).collect();
+    let found: Vec<(u64, &str)> =
+        rows_of.iter().map(|row| (row["threads"].as_u64().unwrap(), row["arm"].as_str().unwrap())).collect();
+    assert_eq!(found, expected);
+    for row in rows_of {
+        assert!(row["cold_us"]["median"].as_f64().unwrap() > 0.0 && row["warm_us"]["samples"] == 2, "{row}");
+        assert_eq!(row["demotions"].is_u64(), row["arm"] == "fibers 10/100");
+    }
+    assert_eq!((&rows_of[3]["study_us"], &rows_of[4]["study_us"]), (&3510.0.into(), &Value::Null));
+    // Two rivals, two temperatures, two numbers of threads.
+    assert_eq!(table["factors"].as_array().unwrap().len(), 8);
+    assert_eq!((&table["complete"], rows(&folder.path().join("out/runs.csv"))), (&true.into(), 12));
+    assert!(fs::read_to_string(folder.path().join("out/report.html")).unwrap().contains("<svg"));
+}
+
+#[test]
+fn all_nine_configurations_are_run_and_the_claims_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = paper(folder.path(), &["threads/configs", "--fibers", "10,1000", "--repeat", "1", "--out", "out"]);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    for configuration in ["10/50", "10/100", "10/150", "50/50", "50/100", "50/150", "100/50", "100/100", "100/150"] {
+        assert!(said.lines().any(|line| line.trim_start().starts_with(&format!("fibers {configuration} "))), "{said}");
+    }
+    // One run decides nothing, of first runs as of others.
+    assert_eq!(said.matches("UNDECIDED").count(), 6, "{said}");
+    assert_eq!(rows(&folder.path().join("out/runs.csv")), 18);
+}
+
+#[test]
+fn preemptible_fibers_take_the_place_of_the_others_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = paper(
+        folder.path(),
+        &["threads/configs", "--preemptive", "--fibers", "10", "--repeat", "1", "--format", "json", "--out", "out"],
+    );
+    let table = json(&output);
+    assert_eq!(table["settings"]["preemptible"], true);
+    for rows in ["rows", "simulated"] {
+        let rows = table[rows].as_array().unwrap();
+        assert_eq!(rows.len(), 9, "{}", table["notes"]);
+        assert!(rows.iter().all(|row| row["arm"].as_str().unwrap().starts_with("preemptible ")), "{rows:?}");
+    }
+    assert!(fs::read_to_string(folder.path().join("out/study.toml")).unwrap().contains("preemptible = true"));
+}
+
+#[test]
+fn each_workload_has_response_times_under_each_configuration_and_of_posix_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = paper(folder.path(), &["threads/workloads", "--repeat", "1", "--format", "json", "--out", "out"]);
+    let table = json(&output);
+    let responses = table["responses"].as_array().unwrap();
+    assert_eq!(responses.len(), 3 * 11, "{}", table["notes"]);
+    for row in responses {
+        let at = |name: &str| row[name]["median"].as_f64().unwrap();
+        assert!(
+            at("p50_us") <= at("p95_us") && at("p95_us") <= at("p99_us") && at("p99_us") <= at("worst_us"),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn more_kernel_threads_than_there_can_be_are_left_out_and_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let maps: u32 = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    if maps > 200_000 {
+        return;
+    }
+    let arguments = ["threads/table2", "--fibers", "100000", "--repeat", "1", "--format", "json", "--out", "out"];
+    let table = json(&paper(folder.path(), &arguments));
+    assert_eq!(table["rows"].as_array().unwrap().len(), 1);
+    assert!(table["notes"][0].as_str().unwrap().starts_with("pthreads with 100000 threads are left out"), "{table}");
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, why) in [
+        (&["barrier/fig4", "--fibers", "5"][..], "--fibers is for threads/... papers"),
+        (&["fg/table3", "--fibers", "5"], "--fibers is for threads/... papers"),
+        (&["barrier/fig4", "--preemptive"], "--preemptive is for threads/... papers"),
+        (&["threads/table2", "--size", "1MiB"], "--size is not for threads/table2"),
+        (&["threads/table2", "--scheduler", "cfs"], "--scheduler"),
+        (&["threads/table2", "--scenario"], "is measured"),
+        (&["threads/workloads", "--fibers", "5"], "their own number"),
+        (&["threads/table2", "--fibers", "0"], "--fibers"),
+    ] {
+        let output = paper(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    }
+}

@@ -1,0 +1,138 @@
+//! `rowlock sort` as its users meet it: files and pipes in and out, reports, messages, exit codes, and all that can go wrong.
+
+mod faults;
+mod gnu;
+mod guide;
+mod kills;
+mod memory;
+mod place;
+mod signals;
+
+use std::fs;
+
+use serde_json::Value;
+
+use self::place::{Place, records};
+
+#[test]
+fn lines_are_sorted_from_files_and_pipes_to_files_and_pipes() {
+    let place = Place::new();
+    fs::write(place.path("in"), "b\nc\n\na").unwrap();
+    place.rowlock(&["in", "out"]).exits(0);
+    assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "\na\nb\nc\n");
+    assert_eq!(place.rowlock(&["in", "-"]).exits(0).stdout, b"\na\nb\nc\n");
+    assert_eq!(place.fed(b"b\na\n", &["-", "-"]).exits(0).stdout, b"a\nb\n");
+    place.fed(b"b\na\n", &["-", "out"]).exits(0);
+    assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "a\nb\n");
+    // A file that is somebody's standard input is read from where that stands.
+    let done = place.shell("{ read skipped; rowlock sort - - --quiet; } < in");
+    assert_eq!(done.exits(0).stdout, b"\na\nc\n");
+    assert_eq!(place.shell("rowlock sort - - --quiet < in").exits(0).stdout, b"\na\nb\nc\n");
+    assert_eq!(place.left(), ["in", "out"]);
+}
+
+#[test]
+fn a_file_can_be_sorted_into_itself() {
+    let place = Place::new();
+    let bytes = records(30_000, 1);
+    fs::write(place.path("file"), &bytes).unwrap();
+    place.rowlock(&["file", "file", "--record", "20", "--key", "0:4", "--memory", "512KiB", "--verify"]).exits(0);
+    let mut expected: Vec<[u8; 20]> = bytes.as_chunks().0.to_vec();
+    expected.sort_by_key(|record| record[..4].to_vec());
+    assert!(fs::read(place.path("file")).unwrap() == expected.concat());
+    assert_eq!(place.left(), ["file"]);
+}
+
+#[test]
+fn keys_directions_and_uniqueness_are_as_asked_for() {
+    let place = Place::new();
+    let sorted = |arguments: &[&str]| {
+        let done = place.fed(b"a 10\nb 9\nc -1.5\nd 9\n", &[&["-", "-", "--quiet"], arguments].concat()).exits(0);
+        String::from_utf8(done.stdout).unwrap()
+    };
+    assert_eq!(sorted(&["--key", "2:decimal"]), "c -1.5\nb 9\nd 9\na 10\n");
+    assert_eq!(sorted(&["--key", "2:decimal:descending"]), "a 10\nb 9\nd 9\nc -1.5\n");
+    assert_eq!(sorted(&["--key", "2:decimal", "--reverse"]), "a 10\nb 9\nd 9\nc -1.5\n");
+    assert_eq!(sorted(&["--key", "2:decimal:descending", "--reverse"]), "c -1.5\nb 9\nd 9\na 10\n");
+    assert_eq!(sorted(&["--key", "2:decimal", "--unique"]), "c -1.5\nb 9\na 10\n");
+    assert_eq!(sorted(&["--key", "2:decimal", "--key", "0:1:descending"]), "c -1.5\nd 9\nb 9\na 10\n");
+    assert_eq!(sorted(&["--reverse"]), "d 9\nc -1.5\nb 9\na 10\n");
+}
+
+#[test]
+fn what_was_done_is_told_to_people_and_to_programs() {
+    let place = Place::new();
+    fs::write(place.path("in"), records(10_000, 2)).unwrap();
+    let arguments = ["in", "out", "--record", "20", "--memory", "256KiB", "--verify"];
+    let done = place.rowlock(&arguments).exits(0);
+    assert!(done.stdout.is_empty());
+    assert!(
+        done.stderr.starts_with("sorted 10000 records: 200 kB in ") && done.stderr.contains("verified"),
+        "{}",
+        done.stderr
+    );
+    let quiet = place.rowlock(&[&arguments[..], &["--quiet"]].concat()).exits(0);
+    assert!(quiet.stdout.is_empty() && quiet.stderr.is_empty(), "{}", quiet.stderr);
+    let done = place.rowlock(&[&arguments[..], &["--format", "json"]].concat()).exits(0);
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((&report["schema_version"], &report["algorithm"]), (&1.into(), &"merge".into()));
+    assert_eq!(
+        (&report["records"], &report["bytes"], &report["memory_bytes"]),
+        (&10_000.into(), &200_000.into(), &262_144.into())
+    );
+    assert!(report["runs"].as_u64().unwrap() > 1 && report["passes"] == 1 && report["verified"] == true, "{report}");
+    assert!(report["phases"][0]["elapsed_ns"].is_u64() && done.stderr.is_empty(), "{report}");
+}
+
+#[test]
+fn bad_arguments_are_refused_and_name_what_was_wrong() {
+    let place = Place::new();
+    fs::write(place.path("in"), "b\na\n").unwrap();
+    for (arguments, message) in [
+        (&["in"][..], "<OUT>"),
+        (&["in", "out", "--record", "0"], "at least one byte"),
+        (&["in", "out", "--record", "x"], "number of bytes"),
+        (&["in", "out", "--record", "5", "--lines"], "--lines"),
+        (&["in", "out", "--key", "0:4:decimall"], "decimal"),
+        (&["in", "out", "--key", "x"], "`x`"),
+        (&["in", "out", "--record", "10", "--key", "8:4"], "8:4"),
+        (&["in", "out", "--memory", "512M"], "512MiB"),
+        (&["in", "out", "--memory", "1KiB"], "1024 bytes"),
+        (&["in", "out", "--tmp", "nowhere"], "nowhere"),
+        (&["in", "out", "--tmp", "in"], "in is no folder"),
+        (&["in", "out", "--algorithm", "quicksort"], "columnsort"),
+        (&["in", "out", "--algorithm", "columnsort"], "--record"),
+        (&["in", "out", "--variant", "io-bound"], "columnsort"),
+        (&["in", "-", "--format", "json"], "OUT"),
+        (&["in", "-", "--verify"], "verify"),
+        (&["missing", "out"], "missing"),
+        (&[".", "out"], "."),
+        (&["in", "missing/out"], "missing"),
+        (&["in", "."], "."),
+        (&["in", "out", "--uniqe"], "--unique"),
+    ] {
+        let done = place.rowlock(arguments).exits(2);
+        assert!(done.stderr.contains(message), "{arguments:?}: {}", done.stderr);
+        assert!(done.stdout.is_empty(), "{arguments:?}");
+        assert_eq!(place.left(), ["in"], "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_structure_of_its_pipelines_can_be_set_and_wrong_ones_are_told() {
+    let place = Place::new();
+    fs::write(place.path("in"), records(20_000, 3)).unwrap();
+    let run = |structure: &str| {
+        let mut command = place.command(&["in", "out", "--record", "20", "--key", "0:4", "--memory", "256KiB"]);
+        place.done(command.env("ROWLOCK_PIPELINE", structure).env("ROWLOCK_PIPELINE_REPORT", place.path("report")))
+    };
+    run("priority=nice-down-io").exits(0);
+    let reports = pipeline::Report::read(&fs::read_to_string(place.path("report")).unwrap()).unwrap();
+    assert!(reports.len() > 1 && reports.iter().all(|report| report.structure.contains("nice-down-io")), "{reports:?}");
+    fs::remove_file(place.path("report")).unwrap();
+    fs::remove_file(place.path("out")).unwrap();
+    let done = run("fork=reed*2");
+    assert!(done.stderr.contains("reed") && done.stderr.contains("read"), "{}", done.stderr);
+    done.exits(1);
+    assert_eq!(place.left(), ["in"]);
+}

@@ -1,0 +1,34 @@
+//! docs/sort.md is held against the command: what it shows is what happens, and what there is is in it.
+
+use super::place::Place;
+
+const GUIDE: &str = include_str!("../../../../../docs/sort.md");
+
+#[test]
+fn what_the_guide_shows_is_what_happens() {
+    let place = Place::new();
+    let mut shown = 0;
+    for block in GUIDE.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+        for part in block.split("$ ").skip(1) {
+            let (line, expected) = part.split_once('\n').unwrap();
+            let done = place.shell(&format!("exec 2>&1; {line}"));
+            assert_eq!(String::from_utf8_lossy(&done.stdout), expected, "$ {line}");
+            shown += 1;
+        }
+    }
+    assert!(shown > 10, "{shown}");
+}
+
+#[test]
+fn every_option_is_in_the_guide() {
+    let help = Place::new().rowlock(&["--help"]).exits(0).stdout;
+    let help = String::from_utf8(help).unwrap();
+    let options = help
+        .split_whitespace()
+        .filter(|word| word.starts_with("--"))
+        .map(|word| word.trim_end_matches(['.', ',', ';']));
+    // Each command has this one.
+    for option in options.filter(|option| *option != "--help") {
+        assert!(GUIDE.contains(&format!("`{option}")), "docs/sort.md lacks {option}");
+    }
+}

@@ -1,0 +1,87 @@
+//! SIGKILL at any moment: the target is as it was, or whole, and the next start leaves nothing of the one that was killed.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use super::place::{Done, Place, names, records};
+
+const RECORDS: u32 = 60_000;
+
+/// With so much memory there are several runs.
+const HOW: [&str; 6] = ["--record", "20", "--key", "0:4", "--memory", "512KiB"];
+
+/// What the sort reads and writes in all, and a little more: 4 times the records, and what the program reads to start.
+const TRAFFIC: u64 = RECORDS as u64 * 20 * 5;
+
+#[test]
+fn a_target_is_as_it_was_or_whole_wherever_the_sort_is_killed() {
+    kill(10, 1);
+}
+
+#[test]
+#[ignore = "takes a minute; ./check --full runs it"]
+fn two_hundred_kills_leave_the_target_as_it_was_or_whole() {
+    kill(200, 2);
+}
+
+/// Kills so many sorts, at places that are drawn from the seed.
+fn kill(times: u64, seed: u64) {
+    let place = Place::new();
+    let bytes = records(RECORDS, 7);
+    let mut expected: Vec<[u8; 20]> = bytes.as_chunks().0.to_vec();
+    expected.sort_by_key(|record| record[..4].to_vec());
+    let expected = expected.concat();
+    fs::write(place.path("in"), &bytes).unwrap();
+    // Multiples of the golden ratio are everywhere between 0 and 1, the more evenly the more there are.
+    let share = |number: u64| ((number + seed * 1000) as f64 * 0.618_033_988_749_895).fract();
+    let mut killed = 0;
+    for number in 0..times {
+        fs::write(place.path("out"), "as it was").unwrap();
+        let child = match number % 2 {
+            0 => kill_as_it_is_fed(&place, &bytes[..(share(number) * bytes.len() as f64) as usize]),
+            _ => kill_after_traffic(&place, (share(number) * TRAFFIC as f64) as u64),
+        };
+        let done = Done::of(child);
+        killed += u32::from(done.status.code().is_none());
+        let out = fs::read(place.path("out")).unwrap();
+        assert!(out == b"as it was" || out == expected, "kill {number} of seed {seed} left {} bytes", out.len());
+        assert!(out == expected || !done.status.success(), "kill {number} of seed {seed}: it said that it was done");
+
+        place.rowlock(&[&["in", "out"], &HOW[..]].concat()).exits(0);
+        assert_eq!(names(place.temporary()), [""; 0], "after kill {number} of seed {seed}");
+        assert_eq!(place.left(), ["in", "out"], "after kill {number} of seed {seed}");
+        assert!(fs::read(place.path("out")).unwrap() == expected);
+    }
+    // Those that are fed and never told that it is all are always alive.
+    assert!(u64::from(killed) >= times / 2, "{killed} of {times}");
+}
+
+/// A sort that is killed when it was given so many bytes, all but a pipe's content of which it has read.
+fn kill_as_it_is_fed(place: &Place, bytes: &[u8]) -> Child {
+    let mut child = place.command(&[&["-", "out"], &HOW[..]].concat()).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    child.kill().unwrap();
+    child
+}
+
+/// A sort that is killed when it has read and written that much, or has ended by then.
+fn kill_after_traffic(place: &Place, traffic: u64) -> Child {
+    let mut child = place.command(&[&["in", "out"], &HOW[..]].concat()).spawn().unwrap();
+    while child.try_wait().unwrap().is_none() && traffic_of(&child) < traffic {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    child.kill().unwrap();
+    child
+}
+
+/// How many bytes it has read and written, by whatever way.
+fn traffic_of(child: &Child) -> u64 {
+    let counted = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
+    let numbers = counted.lines().filter_map(|line| {
+        let (name, number) = line.split_once(": ")?;
+        if matches!(name, "rchar" | "wchar") { number.parse::<u64>().ok() } else { None }
+    });
+    numbers.sum()
+}

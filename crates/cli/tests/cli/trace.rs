@@ -1,0 +1,181 @@
+//! `rowlock run --trace`: files as they were asked for, whole or not at all.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lab::trace::reader::{self, Trace};
+
+/// Two arms on two simulated CPUs.
+const CREW: &str = r#"title = "A crew"
+
+[machine]
+cpus = 2
+scheduler = "rr"
+
+[[job]]
+name = "crew"
+kind = "barrier"
+threads = 3
+compute = { mean = "50 us", sd = "5 us" }
+rounds = 20
+
+[experiment]
+repeat = 1
+compare = "job.crew.waiting"
+sweep = { "job.crew.waiting" = ["always-block", "2cs+"] }
+"#;
+
+/// A folder of its own to run in.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn with(content: &str) -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        fs::write(place.path("crew.toml"), content).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
+        command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
+        command.current_dir(self.0.path()).args(["run", "crew.toml", "--out", "out"]).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs and returns what it told people.
+    #[track_caller]
+    fn run(&self, code: i32, arguments: &[&str]) -> String {
+        told(self.command(arguments).output().unwrap(), code)
+    }
+
+    fn trace(&self, name: &str) -> Trace {
+        reader::read(&fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    /// What is there beside the scenario and the results.
+    fn files(&self) -> Vec<String> {
+        let names = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.filter(|name| name != "crew.toml" && name != "out").collect();
+        names.sort();
+        names
+    }
+}
+
+#[track_caller]
+fn told(output: Output, code: i32) -> String {
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    stderr
+}
+
+#[test]
+fn a_trace_is_of_one_more_run_of_the_first_arm_and_the_same_for_the_same_seed() {
+    let place = Place::with(CREW);
+    let told = place.run(0, &["--trace", "a.pftrace"]);
+    assert!(told.contains("first arm, crew.waiting = always-block") && told.contains("a.pftrace"), "{told}");
+    assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 3, "it does not count");
+    let trace = place.trace("a.pftrace");
+    assert!(trace.processes.values().any(|name| name == "crew"), "{:?}", trace.processes);
+    let names: Vec<_> = trace.marks.iter().map(|mark| mark.name.as_str()).collect();
+    assert!(names.contains(&"block") && !names.contains(&"spin") && names.contains(&"round 20"), "{names:?}");
+
+    place.run(0, &["--trace", "b.pftrace"]);
+    place.run(0, &["--trace", "c.pftrace", "--seed", "2"]);
+    let [a, b, c] = ["a", "b", "c"].map(|name| fs::read(place.path(&format!("{name}.pftrace"))).unwrap());
+    assert_eq!(a, b);
+    assert_ne!(a, c);
+    assert_eq!(place.files(), ["a.pftrace", "b.pftrace", "c.pftrace"]);
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_refused_before_anything_runs() {
+    let place = Place::with(CREW);
+    fs::create_dir(place.path("folder")).unwrap();
+    for path in ["nowhere/x.pftrace", "folder", "/dev/full"] {
+        let told = place.run(2, &["--trace", path]);
+        assert!(told.contains("cannot write the trace") && told.contains(path), "{told}");
+    }
+    assert_eq!(place.files(), ["folder"]);
+    assert!(!place.path("out").exists());
+}
+
+#[test]
+fn a_machine_of_more_cpus_than_perfetto_takes_is_refused_before_anything_runs() {
+    let place = Place::with(&CREW.replace("cpus = 2", "cpus = 1025"));
+    assert!(place.run(2, &["--trace", "x.pftrace"]).contains("1024"));
+    assert_eq!(place.files(), [""; 0]);
+}
+
+#[test]
+fn a_disk_that_is_full_in_the_middle_of_a_trace_is_an_error_and_leaves_no_trace() {
+    let place = Place::with(&CREW.replace("rounds = 20", "rounds = 6000"));
+    // A limit of a megabyte on the size of files, which the results do not reach and the trace does.
+    let rowlock = place.command(&["--trace", "x.pftrace"]);
+    let mut shell = Command::new("sh");
+    let limited = "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"";
+    shell.args(["-c", limited]).arg(rowlock.get_program()).args(rowlock.get_args());
+    let output = shell.current_dir(place.path("")).stdout(Stdio::null()).output().unwrap();
+    let told = told(output, 1);
+    assert!(told.contains("cannot write the trace x.pftrace"), "{told}");
+    assert_eq!(place.files(), [""; 0]);
+    assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 3, "results are kept");
+}
+
+#[test]
+fn an_interrupted_trace_leaves_no_file_and_what_was_measured_is_kept() {
+    // The first arm, the one that is traced, is the longer one by far.
+    let long = CREW.replace("rounds = 20", "rounds = 300_000");
+    let place = Place::with(&long.replace("[\"always-block\", \"2cs+\"]", "[\"always-block\"]"));
+    let child = place.command(&["--trace", "x.pftrace"]).spawn().unwrap();
+    let has_begun = || {
+        let mut files = fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap());
+        files.any(|file| {
+            file.file_name().to_string_lossy().ends_with("x.pftrace") && file.metadata().is_ok_and(|it| it.len() > 0)
+        })
+    };
+    let waiting = Instant::now();
+    while !has_begun() {
+        assert!(waiting.elapsed() < Duration::from_secs(900), "no trace was begun");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let sent = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().unwrap();
+    assert!(sent.success());
+    let told = told(child.wait_with_output().unwrap(), 130);
+    assert!(told.contains("there is no trace x.pftrace"), "{told}");
+    assert_eq!(place.files(), [""; 0]);
+    assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn both_worlds_have_a_trace_each_of_the_same_threads() {
+    let here = CREW.replace("cpus = 2\nscheduler = \"rr\"", "like = \"host\"");
+    let place = Place::with(&here);
+    let told = place.run(0, &["--trace", "x.pftrace"]);
+    assert!(told.contains("sim world") && told.contains("host world"), "{told}");
+    assert_eq!(place.files(), ["x.host.pftrace", "x.sim.pftrace"]);
+    let [host, sim] = ["x.host.pftrace", "x.sim.pftrace"].map(|name| place.trace(name));
+    let crew = |trace: &Trace| {
+        let names = trace.threads.values().map(|(_, name)| name.clone());
+        names.filter(|name| name.starts_with("crew/")).collect::<Vec<_>>()
+    };
+    assert_eq!(crew(&host), crew(&sim));
+    // The same rounds, and on the host, as it was observed, every thread at something from beginning to end.
+    for trace in [&host, &sim] {
+        assert!(trace.marks.iter().any(|mark| mark.name == "round 20"));
+        assert!(!trace.marks.iter().any(|mark| mark.name == "round 21"));
+        let count = |kind| trace.marks.iter().filter(|mark| mark.kind == kind).count();
+        assert_eq!(count(1), count(2), "slices that begin end");
+        assert_eq!(trace.marks.iter().filter(|mark| mark.name == "ends").count(), 3);
+        for switches in trace.switches.values() {
+            assert!(switches.is_sorted_by_key(|switch| switch.at));
+        }
+    }
+}

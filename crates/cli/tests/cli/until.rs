@@ -1,0 +1,60 @@
+//! `rowlock run --until` as its users meet it.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const CREW: &str = r#"
+machine = { cpus = 2, scheduler = "rr" }
+job = [{ name = "crew", kind = "barrier", threads = 3, compute = { mean = "50 us", sd = "20 us" }, rounds = 20, waiting = "cs" }]
+experiment.repeat = 3
+"#;
+
+fn run(folder: &tempfile::TempDir, arguments: &[&str]) -> Output {
+    fs::write(folder.path().join("crew.toml"), CREW).unwrap();
+    let always = ["run", "crew.toml", "--out", "out", "--format", "json"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
+    command.current_dir(folder.path()).args([&always[..], arguments].concat()).output().unwrap()
+}
+
+fn report(folder: &tempfile::TempDir, arguments: &[&str]) -> Value {
+    let done = run(folder, arguments);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+#[test]
+fn a_run_goes_on_until_it_is_precise_and_no_further_than_it_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let easy = report(&folder, &["--until", "90 %"]);
+    assert_eq!((&easy["repeat"], &easy["precision"]["reached"]), (&10.into(), &true.into()));
+
+    let hard = report(&folder, &["--until", "3 %", "--repeat", "5"]);
+    let repeat = hard["repeat"].as_u64().unwrap();
+    assert!(repeat > 5 && hard["precision"]["reached"] == true, "{}", hard["precision"]);
+    assert_eq!((&hard["precision"]["first_stage"], &hard["precision"]["percent"]), (&5.into(), &3.0.into()));
+    assert_eq!(hard["runs"].as_array().unwrap().len() as u64, repeat);
+
+    let hopeless = report(&folder, &["--until", "0.001 %", "--at-most", "12"]);
+    assert_eq!((&hopeless["repeat"], &hopeless["precision"]["reached"]), (&12.into(), &false.into()));
+}
+
+#[test]
+fn what_cannot_be_decided_by_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, message) in [
+        (&["--until", "2"][..], "percent"),
+        (&["--until", "-2 %"], "at least 0.001 %"),
+        (&["--until", "2 %", "--repeat", "1"], "no scatter"),
+        (&["--until", "2 %", "--repeat", "9", "--at-most", "8"], "--at-most"),
+        (&["--until", "2 %", "--at-most", "2000000"], "1000000 runs"),
+        (&["--at-most", "8"], "--until"),
+    ] {
+        let done = run(&folder, arguments);
+        let stderr = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(message) && done.stdout.is_empty(), "{stderr}");
+    }
+    assert!(!folder.path().join("out").exists());
+}

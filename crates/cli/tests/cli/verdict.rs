@@ -1,0 +1,111 @@
+//! `rowlock pipeline verdict` as its users meet it, with a shell script in the place of a program built on the crate.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// What a program tells of a run of one second on two CPUs, in which one stage was busy all the time.
+const REPORT: &str = r#"{"schema_version":1,"program":"fake","structure":"buffers=8","clock_ns":1000000000,"cpus":2,"workers":2,
+"user_ns":1000000000,"system_ns":0,"failure":null,"machine":{"device":"vda","device_busy_ns":20000000,"read_bytes":0,"written_bytes":0,
+"pressure_cpu":3,"pressure_io":0},"pipelines":[{"name":"fake","buffers":8,"buffers_back":8,"block":65536,"rounds":100}],"stages":[
+{"name":"work","pipeline":"fake","kind":"compute","place":"workers","can_fork":true,"copies":1,"is_ordered":true,"is_fused":false,"calls":100,
+"repeated":0,"bytes":6553600,"busy_ns":990000000,"starved_ns":0,"blocked_ns":10000000,"waiting_for_worker_ns":0,"user_ns":990000000,"system_ns":0,
+"depths":[0,100],"grants":[{"wish":"nice=-5","outcome":{"refused":{"why":"not permitted","needs":"CAP_SYS_NICE"}}}]}]}"#;
+
+/// A folder with a program in it that tells of a run, and then does what it is told.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn with(tells: &str, does: &str) -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        let tells = tells.replace('\n', "");
+        let script = format!("#!/bin/sh\necho '{tells}' >> \"$ROWLOCK_PIPELINE_REPORT\"\n{does}\n");
+        fs::write(place.path("program"), script).unwrap();
+        fs::set_permissions(place.path("program"), fs::Permissions::from_mode(0o755)).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn verdict(&self, options: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
+        command.args(["pipeline", "verdict"]).args(options).stdin(Stdio::null()).env("TMPDIR", self.0.path());
+        command.arg("--").arg(self.path("program")).arg("argument").output().unwrap()
+    }
+
+    /// What lies in the folder.
+    fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+#[test]
+fn the_verdict_goes_to_standard_error_and_the_programs_output_stays_its_own() {
+    let place = Place::with(REPORT, "echo \"$1\"");
+    let output = place.verdict(&[]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stdout, b"argument\n");
+    let text = stderr(&output);
+    assert!(text.starts_with("fake: 1.00 s, limited by stage 'work': at work 99 % of the time; "), "{text}");
+    assert!(text.contains("1.01 times its floor, which stage 'work' sets\n"), "{text}");
+    assert!(text.contains("\nwork   compute  worker  99 %"), "{text}");
+    assert!(text.ends_with("work: nice=-5: not permitted; it takes CAP_SYS_NICE\n"), "{text}");
+    assert_eq!(place.files(), ["program"], "nothing is left behind");
+}
+
+#[test]
+fn the_same_is_written_for_programs_with_what_the_device_can_do() {
+    let place = Place::with(REPORT, "");
+    let (json, folder) = (place.path("verdict.json"), place.0.path().to_str().unwrap());
+    let output = place.verdict(&["--json", json.to_str().unwrap(), "--device", folder]);
+    assert!(output.status.success(), "{output:?}");
+    let written: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    assert_eq!(written["schema_version"], 1);
+    assert!(written["bandwidth"]["read"].as_u64().unwrap() > 0, "{written}");
+    let run = &written["runs"][0];
+    assert_eq!(run["verdict"]["limit"]["stage"], "work");
+    assert_eq!(run["report"]["stages"][0]["busy_ns"], 990_000_000);
+    assert_eq!(run["verdict"]["floors"].as_array().unwrap().len(), 3);
+    assert!(stderr(&output).contains("at least    0 ns by the device vda"), "{}", stderr(&output));
+    assert_eq!(place.files(), ["program", "verdict.json"]);
+}
+
+#[test]
+fn it_ends_as_the_program_does() {
+    let place = Place::with(REPORT, "exit 7");
+    let output = place.verdict(&[]);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(stderr(&output).contains("limited by"), "what is known is told all the same: {output:?}");
+    let place = Place::with(REPORT, "kill -TERM $$");
+    assert_eq!(place.verdict(&[]).status.signal(), Some(15));
+    assert_eq!(place.files(), ["program"]);
+}
+
+#[test]
+fn a_program_that_tells_nothing_or_nonsense_is_an_error_that_says_so() {
+    let output = Place::with("", "").verdict(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("is it built on the crate rowlock-pipeline"), "{output:?}");
+    let output = Place::with("{\"schema_version\":1}", "").verdict(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("the program's report is none that this rowlock reads"), "{output:?}");
+    let output = Place::with(REPORT, "").verdict(&["--device", "/nonexistent"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot measure the device below /nonexistent"), "{output:?}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
+    let missing = command.args(["pipeline", "verdict", "--", "/nonexistent/program"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(127), "{missing:?}");
+}

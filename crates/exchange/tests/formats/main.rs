@@ -1,0 +1,5 @@
+//! The integration tests of `exchange`, in one program.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod rt_app;
+mod sched;

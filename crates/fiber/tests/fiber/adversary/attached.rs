@@ -1,0 +1,36 @@
+//! A debugger that comes and goes.
+
+use std::process::Command;
+
+use crate::adversary::case::{alone, hazard};
+
+#[test]
+#[ignore = "needs gdb, which .ci/setup-fiber installs on Debian"]
+fn a_program_goes_on_when_a_debugger_has_looked_at_it() {
+    alone(|| {
+        let me = std::process::id();
+        // SAFETY: any process may trace this one.
+        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::MAX) };
+        let debugger = std::thread::spawn(move || {
+            for _ in 0..3 {
+                let mut gdb = Command::new("gdb");
+                gdb.args(["--batch", "--nx", "-iex", "set debuginfod enabled off", "-p", &me.to_string()]);
+                gdb.args(["-ex", "thread apply all bt 5", "-ex", "detach"]);
+                let output = gdb.output().unwrap();
+                let said = String::from_utf8_lossy(&output.stdout);
+                assert!(
+                    output.status.success() && said.contains("detached"),
+                    "{}",
+                    crate::adversary::case::told(&output)
+                );
+            }
+        });
+        while !debugger.is_finished() {
+            hazard(|who, round| {
+                let all: Vec<Vec<u64>> = (0..20).map(|i| vec![who << 32 | round; 1 + i * 7]).collect();
+                assert!(all.iter().flatten().all(|each| *each == who << 32 | round));
+            });
+        }
+        debugger.join().unwrap();
+    });
+}

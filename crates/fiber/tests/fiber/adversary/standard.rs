@@ -1,0 +1,168 @@
+//! What the standard library has for threads: their locals, locks, and ways to wait.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Barrier, Condvar, Mutex, Once, OnceLock, RwLock, mpsc};
+use std::time::Duration;
+
+use rowlock_fiber::{Builder, spawn};
+
+use crate::adversary::case::{GUESTS, alone, hasty, hazard};
+
+thread_local! {
+    static OWN: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    static PLAIN: Cell<u64> = const { Cell::new(0) };
+    static MADE: RefCell<Made> = RefCell::new(Made::new());
+}
+
+static MANY_MADE: AtomicUsize = AtomicUsize::new(0);
+
+/// A thread-local of a type that is dropped, and so has to be made.
+struct Made(Vec<String>);
+
+impl Made {
+    fn new() -> Made {
+        MANY_MADE.fetch_add(1, Relaxed);
+        Made(Vec::new())
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        MANY_MADE.fetch_sub(1, Relaxed);
+    }
+}
+
+#[test]
+fn thread_locals_are_ones_own() {
+    alone(|| {
+        hazard(|who, round| {
+            PLAIN.set(who << 32 | round);
+            MADE.with_borrow_mut(|made| made.0 = vec![who.to_string(); 3]);
+            OWN.with_borrow_mut(|own| {
+                own.clear();
+                for i in 0..100 {
+                    own.push(who << 32 | i);
+                    assert_eq!(PLAIN.get(), who << 32 | round);
+                }
+            });
+            let right = |(value, i): (&u64, u64)| *value == who << 32 | i;
+            assert!(OWN.with_borrow(|own| own.len() == 100 && own.iter().zip(0..).all(right)));
+            assert!(MADE.with_borrow(|made| made.0.iter().all(|text| *text == who.to_string())));
+        });
+        let many = MANY_MADE.load(Relaxed);
+        assert!(many >= GUESTS as usize, "each had one, and {many} were made");
+    });
+}
+
+#[test]
+fn locks_let_one_in_at_a_time() {
+    alone(|| {
+        let (pair, both) = (Arc::new(Mutex::new((0_u64, 0_u64))), Arc::new(RwLock::new((0_u64, vec![0_u64; 20]))));
+        hazard(move |_, round| {
+            {
+                let mut pair = pair.lock().unwrap();
+                let one = pair.0;
+                (0..50).for_each(|_| pair.0 += 1);
+                assert_eq!((pair.0, pair.1), (one + 50, one));
+                pair.1 += 50;
+            }
+            if round % 4 == 0 {
+                let mut both = both.write().unwrap();
+                both.0 += 1;
+                let to = both.0;
+                both.1.iter_mut().for_each(|each| *each = to);
+            } else {
+                let both = both.read().unwrap();
+                assert!(both.1.iter().all(|each| *each == both.0));
+            }
+        });
+    });
+}
+
+/// What is made once.
+struct Single {
+    once: Once,
+    many: AtomicUsize,
+    cell: OnceLock<Vec<u64>>,
+}
+
+#[test]
+fn what_is_made_once_is_made_once() {
+    alone(|| {
+        let new = || Single { once: Once::new(), many: AtomicUsize::new(0), cell: OnceLock::new() };
+        let all: Arc<Vec<Single>> = Arc::new((0..5_000).map(|_| new()).collect());
+        hazard(move |who, round| {
+            let single = &all[round as usize % all.len()];
+            single.once.call_once(|| {
+                (0..20).for_each(|_| drop(std::hint::black_box(vec![who; 10])));
+                single.many.fetch_add(1, Relaxed);
+            });
+            assert_eq!(single.many.load(Relaxed), 1);
+            let first = single.cell.get_or_init(|| vec![who; 30]);
+            assert!(first.len() == 30 && first.iter().all(|each| *each == first[0]));
+        });
+    });
+}
+
+#[test]
+fn channels_of_the_standard_library_bring_everything_once() {
+    alone(|| {
+        // Who waits for one does so in the kernel, until it is interrupted.
+        const MESSAGES: u64 = 200;
+        for workers in [1, 2] {
+            let sums: Vec<_> = hasty(workers)
+                .run(|| {
+                    let fibers: Vec<_> = (0..6)
+                        .flat_map(|pair| {
+                            // The last pair's receiver cannot be interrupted, and waits in the kernel.
+                            let is_preemptible = pair < 5;
+                            let (sender, receiver) = mpsc::sync_channel::<Box<u64>>(pair);
+                            let sends = spawn(move || {
+                                (0..MESSAGES).for_each(|i| sender.send(Box::new(i)).unwrap());
+                                MESSAGES * (MESSAGES - 1) / 2
+                            });
+                            let receives = move || receiver.iter().map(|value| *value).sum();
+                            [sends, Builder::new().preemptible(is_preemptible).spawn(receives).unwrap()]
+                        })
+                        .collect();
+                    fibers.into_iter().map(|fiber| fiber.join().unwrap()).collect()
+                })
+                .unwrap();
+            assert_eq!(sums, [MESSAGES * (MESSAGES - 1) / 2; 12]);
+        }
+    });
+}
+
+#[test]
+fn condition_variables_and_barriers_bring_guests_together() {
+    alone(|| {
+        const TIMES: u64 = 200;
+        for workers in [1, 2] {
+            let meeting = Arc::new((Mutex::new(0_u64), Condvar::new(), Barrier::new(GUESTS as usize)));
+            let work = |who: u64, meeting: Arc<(Mutex<u64>, Condvar, Barrier)>| {
+                move || {
+                    for time in 0..TIMES {
+                        let (turn, moved, barrier) = &*meeting;
+                        let mut turn = turn.lock().unwrap();
+                        while *turn != time * GUESTS + who {
+                            turn = moved.wait_timeout(turn, Duration::from_secs(1_000)).unwrap().0;
+                        }
+                        *turn += 1;
+                        drop(turn);
+                        moved.notify_all();
+                        barrier.wait();
+                    }
+                }
+            };
+            hasty(workers)
+                .run(|| {
+                    let fibers: Vec<_> = (0..GUESTS).map(|who| spawn(work(who, Arc::clone(&meeting)))).collect();
+                    fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+                })
+                .unwrap();
+            assert_eq!(*meeting.0.lock().unwrap(), TIMES * GUESTS);
+        }
+    });
+}

@@ -1,0 +1,63 @@
+//! Kernel threads that fibers make, wait for, and are woken by.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::adversary::case::{alone, hazard};
+
+#[test]
+fn threads_are_made_and_joined() {
+    alone(|| {
+        hazard(|who, round| {
+            let here = thread::current().id();
+            let thread = thread::spawn(move || (vec![who; 100], thread::current().id()));
+            let (theirs, there) = thread.join().unwrap();
+            assert!(theirs.len() == 100 && theirs.iter().all(|each| *each == who));
+            assert!(here != there && here == thread::current().id());
+            if round % 8 == 0 {
+                let mut sums = [0; 2];
+                thread::scope(|scope| {
+                    sums.iter_mut().for_each(|sum| drop(scope.spawn(|| *sum = (0..100).sum::<u64>())));
+                });
+                assert_eq!(sums, [4950; 2]);
+            }
+        });
+    });
+}
+
+#[test]
+fn who_is_parked_is_woken_by_a_thread() {
+    alone(|| {
+        hazard(|_, _| {
+            let (me, woken) = (thread::current(), Arc::new(AtomicBool::new(false)));
+            let theirs = Arc::clone(&woken);
+            let thread = thread::spawn(move || {
+                theirs.store(true, SeqCst);
+                me.unpark();
+            });
+            while !woken.load(SeqCst) {
+                thread::park();
+            }
+            thread.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn who_sleeps_in_the_kernel_sleeps_long_enough() {
+    alone(|| {
+        hazard(|who, _| {
+            let time = Duration::from_micros(20 * (who + 1));
+            let began = Instant::now();
+            thread::sleep(time);
+            assert!(began.elapsed() >= time);
+            let end = Instant::now() + Duration::from_micros(100);
+            while Instant::now() < end {}
+            thread::park_timeout(Duration::from_micros(10));
+            thread::yield_now();
+        });
+    });
+}

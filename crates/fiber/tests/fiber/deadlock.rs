@@ -1,0 +1,235 @@
+//! Fibers of which none can ever go on.
+
+use crate::calm;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use rowlock_fiber as fiber;
+use rowlock_fiber::{Condvar, Deadlock, JoinHandle, Mutex, RunError};
+
+/// What becomes of a run that has a deadlock.
+fn deadlock(first: impl FnOnce()) -> Deadlock {
+    match calm::runtime().run(first) {
+        Err(RunError::Deadlock(deadlock)) => deadlock,
+        other => panic!("no deadlock, but {other:?}"),
+    }
+}
+
+/// The first line: below there are backtraces if the surroundings ask for them.
+fn line(deadlock: &Deadlock) -> String {
+    let line = deadlock.to_string().lines().next().unwrap_or_default().to_owned();
+    line.strip_prefix("all fibers wait, and nobody can wake them: ").map(str::to_owned).unwrap_or(line)
+}
+
+fn named(name: &str, function: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    fiber::Builder::new().name(name).spawn(function).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Has one mutex and wants another.
+fn cross(one: &Mutex<()>, another: &Mutex<()>) {
+    let _one = one.lock();
+    fiber::yield_now();
+    let _another = another.lock();
+}
+
+fn mutexes(many: usize) -> Arc<Vec<Mutex<()>>> {
+    Arc::new((0..many).map(|_| Mutex::new(())).collect())
+}
+
+/// So many fibers in a circle, each of which has a mutex and wants the next one's.
+fn circle(many: usize) -> Deadlock {
+    let mutexes = mutexes(many);
+    deadlock(move || {
+        let fibers = (0..many).map(|i| {
+            let mutexes = Arc::clone(&mutexes);
+            named(&format!("f{i}"), move || cross(&mutexes[i], &mutexes[(i + 1) % many]))
+        });
+        let fibers: Vec<_> = fibers.collect();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    })
+}
+
+/// Waits for a notification that nobody gives.
+fn wait_for_nobody(mutex: &Mutex<()>) {
+    drop(Condvar::new().wait(mutex.lock().unwrap_or_else(PoisonError::into_inner)));
+}
+
+#[test]
+fn two_that_want_each_others_mutex_are_named_and_who_waits_for_them() {
+    let deadlock = circle(2);
+    assert_eq!(
+        line(&deadlock),
+        "fiber 1 `f0` waits for a mutex held by fiber 2 `f1`, which waits for a mutex held by fiber 1 `f0`; \
+         fiber 0 waits for the end of fiber 1 `f0`"
+    );
+    let [cycle] = &deadlock.cycles[..] else { panic!("{deadlock:?}") };
+    let numbers: Vec<_> = cycle.iter().map(|fiber| fiber.label.number).collect();
+    assert_eq!(numbers, [1, 2]);
+    let [other] = &deadlock.others[..] else { panic!("{deadlock:?}") };
+    assert_eq!((other.label.number, &other.label.name), (0, &None));
+}
+
+#[test]
+fn three_in_a_circle_are_named() {
+    let deadlock = circle(3);
+    assert_eq!(deadlock.cycles[0].len(), 3);
+    assert!(line(&deadlock).contains(
+        "fiber 1 `f0` waits for a mutex held by fiber 2 `f1`, which waits for a mutex held by fiber 3 `f2`, \
+         which waits for a mutex held by fiber 1 `f0`"
+    ));
+}
+
+#[test]
+fn a_circle_of_a_mutex_and_a_join_is_named() {
+    let mutex = Arc::new(Mutex::new(()));
+    let deadlock = deadlock(move || {
+        let parser = Arc::clone(&mutex);
+        let held = mutex.lock();
+        named("parser", move || drop(parser.lock())).join().unwrap();
+        drop(held);
+    });
+    assert_eq!(
+        line(&deadlock),
+        "fiber 0 waits for the end of fiber 1 `parser`, which waits for a mutex held by fiber 0"
+    );
+    assert!(deadlock.others.is_empty());
+}
+
+#[test]
+fn two_circles_are_told_one_after_the_other() {
+    let mutexes = mutexes(4);
+    let deadlock = deadlock(move || {
+        for (i, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+            let mutexes = Arc::clone(&mutexes);
+            named(name, move || cross(&mutexes[i], &mutexes[i ^ 1])).detach();
+        }
+        wait_for_nobody(&Mutex::new(()));
+    });
+    assert_eq!(deadlock.cycles.len(), 2);
+    assert_eq!(
+        line(&deadlock),
+        "fiber 1 `a` waits for a mutex held by fiber 2 `b`, which waits for a mutex held by fiber 1 `a`; \
+         fiber 3 `c` waits for a mutex held by fiber 4 `d`, which waits for a mutex held by fiber 3 `c`; \
+         fiber 0 waits for a condition variable"
+    );
+}
+
+#[test]
+fn a_notification_that_came_too_early_is_a_deadlock_without_a_circle() {
+    let deadlock = deadlock(|| {
+        let (mutex, condvar) = (Mutex::new(()), Condvar::new());
+        condvar.notify_one();
+        drop(condvar.wait(mutex.lock().unwrap()));
+    });
+    assert!(deadlock.cycles.is_empty());
+    assert_eq!(line(&deadlock), "fiber 0 waits for a condition variable");
+}
+
+#[test]
+fn nobody_is_taken_to_wait_for_ever_while_one_sleeps() {
+    let mutex = Arc::new(Mutex::new(()));
+    calm::run(move || {
+        let theirs = Arc::clone(&mutex);
+        let sleeper = fiber::spawn(move || {
+            let _held = theirs.lock();
+            fiber::sleep(Duration::from_millis(1));
+        });
+        fiber::yield_now();
+        drop(mutex.lock());
+        sleeper.join().unwrap();
+    });
+}
+
+#[test]
+fn fibers_of_a_scope_that_wait_for_ever_end_with_it() {
+    let mutexes = mutexes(2);
+    let deadlock = deadlock(|| {
+        fiber::scope(|scope| {
+            for i in 0..2 {
+                let mutexes = &mutexes;
+                scope.spawn(move || cross(&mutexes[i], &mutexes[1 - i]));
+            }
+        });
+    });
+    assert_eq!(deadlock.cycles[0].len(), 2);
+    assert!(line(&deadlock).ends_with("fiber 0 waits for the end of a scope's fibers"), "{deadlock}");
+}
+
+#[test]
+fn who_waits_again_and_again_is_told_again() {
+    let deadlock = deadlock(|| {
+        let mutex = Mutex::new(());
+        for _ in 0..3 {
+            assert!(catch_unwind(AssertUnwindSafe(|| wait_for_nobody(&mutex))).is_err());
+        }
+        wait_for_nobody(&mutex);
+    });
+    assert_eq!(line(&deadlock), "fiber 0 waits for a condition variable");
+}
+
+/// Tells a test in another process that it is that one.
+const CASE: &str = "ROWLOCK_FIBER_CASE";
+
+/// This test, in a process of its own.
+fn alone(test: &str, backtrace: bool) -> std::process::Output {
+    let mut command = Command::new(std::env::current_exe().unwrap_or_else(|error| panic!("{error}")));
+    command.args([test, "--exact", "--nocapture"]).env(CASE, test);
+    command.env("RUST_BACKTRACE", if backtrace { "1" } else { "0" });
+    command.output().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn is_case(test: &str) -> bool {
+    std::env::var(CASE).is_ok_and(|case| case == test)
+}
+
+#[test]
+fn where_a_first_fiber_cannot_be_told_the_process_says_why_it_ends() {
+    struct Waits<'a>(&'a Mutex<()>);
+    impl Drop for Waits<'_> {
+        fn drop(&mut self) {
+            wait_for_nobody(self.0);
+        }
+    }
+    let test = "deadlock::where_a_first_fiber_cannot_be_told_the_process_says_why_it_ends";
+    if is_case(test) {
+        let mutex = Mutex::new(());
+        let _ = calm::runtime().run(|| {
+            let _waits = Waits(&mutex);
+            panic!("on purpose");
+        });
+        return;
+    }
+    let output = alone(test, false);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(6), "{said}");
+    assert!(said.contains("fiber 0 waits for a condition variable in the middle of a panic"), "{said}");
+}
+
+#[inline(never)]
+fn deep_inside(mutex: &Mutex<()>) {
+    wait_for_nobody(mutex);
+    std::hint::black_box(());
+}
+
+#[test]
+fn each_of_them_is_shown_with_its_backtrace_if_the_surroundings_ask_for_it() {
+    let test = "deadlock::each_of_them_is_shown_with_its_backtrace_if_the_surroundings_ask_for_it";
+    if is_case(test) {
+        let deadlock = deadlock(|| named("parser", || deep_inside(&Mutex::new(()))).join().unwrap());
+        eprintln!("{deadlock}");
+        return;
+    }
+    let said = |backtrace| String::from_utf8_lossy(&alone(test, backtrace).stderr).into_owned();
+    let (plain, traced) = (said(false), said(true));
+    assert!(
+        plain
+            .contains("fiber 0 waits for the end of fiber 1 `parser`; fiber 1 `parser` waits for a condition variable"),
+        "{plain}"
+    );
+    assert!(!plain.contains("deep_inside"), "{plain}");
+    let (first, parser) = traced.split_once("\nfiber 1 `parser`:\n").unwrap();
+    assert!(parser.contains("deep_inside") && !first.contains("deep_inside"), "{traced}");
+    assert!(first.contains("each_of_them_is_shown"), "{traced}");
+}

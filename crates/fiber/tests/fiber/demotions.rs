@@ -1,0 +1,48 @@
+//! What becomes of fibers that use up their running time: how many demotions are counted, and who is at which level.
+
+use policy::Span;
+use policy::feedback::Boost;
+use rowlock_fiber::{PreemptBy, checkpoint, current, demotions, dump, spawn};
+
+use crate::scripted::{self, TURN};
+
+/// The level of the fiber that asks.
+fn level() -> u32 {
+    let me = current().number;
+    dump().fibers.iter().find(|seen| seen.label.number == me).unwrap().level
+}
+
+#[test]
+fn a_fiber_that_goes_on_and_on_is_demoted_at_its_checkpoints_and_one_that_takes_no_time_is_not() {
+    let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
+    let counted = scripted.run(|| {
+        for _ in 0..1000 {
+            spawn(checkpoint).join().unwrap();
+        }
+        let idle = demotions();
+        let computes = || {
+            for _ in 0..20 {
+                scripted.clock.advance(TURN / 4);
+                checkpoint();
+            }
+            demotions()
+        };
+        [idle, computes()]
+    });
+    assert_eq!(counted.unwrap(), [0, 5]);
+}
+
+#[test]
+fn a_fiber_goes_down_by_a_level_with_each_running_time_and_to_the_highest_with_each_boost() {
+    let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Every(Span::from_millis(6)));
+    let levels = scripted.run(|| {
+        checkpoint();
+        [(); 14].map(|()| {
+            scripted.clock.advance(TURN);
+            checkpoint();
+            level()
+        })
+    });
+    // The running time that ends with a boost counts after it.
+    assert_eq!(levels.unwrap(), [1, 2, 3, 3, 3, 1, 2, 3, 3, 3, 3, 1, 2, 3]);
+}

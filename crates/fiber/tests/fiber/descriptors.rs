@@ -1,0 +1,249 @@
+//! Fibers that wait for descriptors, and for times beside them.
+
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use rowlock_fiber as fiber;
+use rowlock_fiber::{Config, Pollable, RunError, Runtime, ScriptedClock};
+
+fn pollable_pipe() -> (Pollable<PipeReader>, PipeWriter) {
+    let (output, input) = pipe().unwrap();
+    (Pollable::new(output).unwrap(), input)
+}
+
+#[test]
+fn a_fiber_that_waits_for_a_pipe_lets_others_run_and_goes_on_when_it_is_filled() {
+    fiber::run(|| {
+        let (mut output, mut input) = pollable_pipe();
+        let steps = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&steps);
+        let reader = fiber::spawn(move || {
+            let mut byte = [0];
+            output.read_exact(&mut byte).unwrap();
+            (byte[0], seen.load(Relaxed))
+        });
+        for _ in 0..10 {
+            steps.fetch_add(1, Relaxed);
+            fiber::yield_now();
+        }
+        input.write_all(b"x").unwrap();
+        assert_eq!(reader.join().unwrap(), (b'x', 10));
+    });
+}
+
+#[test]
+fn somebody_outside_may_end_the_wait_of_a_runtime_that_has_nothing_else_to_do() {
+    let (mut output, mut input) = pollable_pipe();
+    let writer = std::thread::spawn(move || input.write_all(b"from outside").unwrap());
+    let heard = fiber::run(move || {
+        let mut heard = String::new();
+        output.read_to_string(&mut heard).unwrap();
+        heard
+    });
+    assert_eq!(heard, "from outside");
+    writer.join().unwrap();
+}
+
+#[test]
+fn what_is_left_unread_is_still_there_to_be_waited_for() {
+    fiber::run(|| {
+        let (mut output, mut input) = pollable_pipe();
+        let reader = fiber::spawn(move || {
+            // Once as it comes, and then because it is there already.
+            for expected in *b"abc" {
+                output.readable().unwrap();
+                let mut byte = [0];
+                assert_eq!(output.read(&mut byte).unwrap(), 1);
+                assert_eq!(byte[0], expected);
+            }
+            output.readable().unwrap();
+            assert_eq!(output.read(&mut [0]).unwrap(), 0, "the end");
+        });
+        fiber::yield_now();
+        input.write_all(b"abc").unwrap();
+        drop(input);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn the_output_of_a_child_is_waited_for_like_a_pipe() {
+    fiber::run(|| {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = Pollable::new(child.stdout.take().unwrap()).unwrap();
+        let reader = fiber::spawn(move || {
+            let mut said = String::new();
+            output.read_to_string(&mut said).map(|_| said).unwrap()
+        });
+        fiber::yield_now();
+        let mut input = Pollable::new(child.stdin.take().unwrap()).unwrap();
+        input.write_all("over and over, ".repeat(20_000).as_bytes()).unwrap();
+        drop(input);
+        assert_eq!(reader.join().unwrap().len(), 300_000);
+        assert!(fiber::blocking(move || child.wait()).unwrap().success());
+    });
+}
+
+#[test]
+fn one_fiber_may_wait_to_read_and_another_to_write_at_the_same_descriptor() {
+    fiber::run(|| {
+        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let one = Arc::new(Pollable::new(one).unwrap());
+        one.write_with(|one| {
+            loop {
+                // Until it is full.
+                if let Err(why) = (&*one).write(&[0; 4096]) {
+                    return if why.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(why) };
+                }
+            }
+        })
+        .unwrap();
+        let (reads, writes) = (Arc::clone(&one), Arc::clone(&one));
+        let reader = fiber::spawn(move || reads.readable().unwrap());
+        let writer = fiber::spawn(move || writes.writable().unwrap());
+        fiber::yield_now();
+        // Whoever is woken by what is meant for the other waits on.
+        (&other).write_all(b"x").unwrap();
+        reader.join().unwrap();
+        (0..5).for_each(|_| fiber::yield_now());
+        assert!(!writer.is_finished());
+        other.set_nonblocking(true).unwrap();
+        while let Ok(1..) = (&other).read(&mut [0; 4096]) {}
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn who_has_given_up_waiting_is_not_awakened_by_what_comes_later() {
+    fiber::run(|| {
+        let (output, mut input) = pollable_pipe();
+        output.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        assert_eq!((&output).read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        // The same number, but another descriptor: of a file that has nothing to read, while the first file lives on under another number.
+        let number = output.as_fd().try_clone_to_owned().unwrap();
+        drop(output);
+        let (mut empty, _kept) = pollable_pipe();
+        empty.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        input.write_all(b"late").unwrap();
+        assert_eq!(empty.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        let mut late = [0; 4];
+        rustix::io::read(&number, &mut late).unwrap();
+        assert_eq!(&late, b"late");
+    });
+}
+
+#[test]
+fn a_file_on_a_disk_counts_as_ready() {
+    let file = Pollable::new(tempfile::tempfile().unwrap()).unwrap();
+    fiber::run(move || {
+        file.readable().unwrap();
+        file.writable().unwrap();
+    });
+}
+
+#[test]
+fn fibers_that_yield_or_compute_for_ever_do_not_keep_others_from_their_descriptors() {
+    for computes in [false, true] {
+        fiber::run(|| {
+            let (mut output, mut input) = pollable_pipe();
+            let heard = Arc::new(AtomicUsize::new(0));
+            let hears = Arc::clone(&heard);
+            fiber::spawn(move || {
+                output.read_exact(&mut [0]).unwrap();
+                hears.store(1, Relaxed);
+            })
+            .detach();
+            fiber::yield_now();
+            let writer = std::thread::spawn(move || input.write_all(b"x").unwrap());
+            while heard.load(Relaxed) == 0 {
+                if computes { fiber::checkpoint() } else { fiber::yield_now() }
+            }
+            writer.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn who_waits_for_a_descriptor_is_no_deadlock_and_who_waits_for_a_fiber_beside_it_neither() {
+    let (mut output, input) = pollable_pipe();
+    let ends = std::thread::spawn(move || drop(input));
+    fiber::run(move || {
+        let reader = fiber::spawn(move || output.read(&mut [0]).unwrap());
+        assert_eq!(reader.join().unwrap(), 0);
+    });
+    ends.join().unwrap();
+    // When nobody waits for it any more, a deadlock is one.
+    let (output, _input) = pollable_pipe();
+    let error = Runtime::default().run(move || {
+        output.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        assert!((&output).read(&mut [0]).is_err());
+        let mutex = Arc::new(fiber::Mutex::new(()));
+        let _guard = mutex.lock().unwrap();
+        let waits = Arc::clone(&mutex);
+        let _ = fiber::spawn(move || drop(waits.lock())).join();
+    });
+    assert!(matches!(error, Err(RunError::Deadlock(_))), "{error:?}");
+}
+
+#[test]
+fn sleepers_wake_in_the_order_of_their_times() {
+    let runtime = Runtime::new(Config { clock: Some(ScriptedClock::new()), ..Config::default() });
+    let order = runtime.run(|| {
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let begin = fiber::now();
+        let sleepers: Vec<_> = [3u64, 1, 4, 1, 5, 9, 2, 6]
+            .into_iter()
+            .map(|time| {
+                let order = Arc::clone(&order);
+                fiber::spawn(move || {
+                    fiber::sleep_until(begin + Duration::from_millis(time));
+                    assert_eq!(fiber::now(), begin + Duration::from_millis(time));
+                    order.lock().unwrap().push(time);
+                })
+            })
+            .collect();
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        Arc::into_inner(order).unwrap().into_inner().unwrap()
+    });
+    assert_eq!(order.unwrap(), [1, 1, 2, 3, 4, 5, 6, 9]);
+}
+
+#[test]
+fn ten_thousand_sleep_at_once() {
+    let clock = ScriptedClock::new();
+    let longest = Duration::from_millis(50);
+    let runtime = Runtime::new(Config { clock: Some(clock.clone()), ..Config::default() });
+    let run = runtime.run(|| {
+        let sleepers: Vec<_> =
+            (0..10_000u64).map(|i| fiber::spawn(move || fiber::sleep(longest * (i % 100) as u32 / 99))).collect();
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+    assert!(run.is_ok());
+    assert_eq!(clock.elapsed(), longest);
+}
+
+#[test]
+fn those_who_sleep_and_those_who_read_do_not_disturb_each_other() {
+    fiber::run(|| {
+        let (mut output, mut input) = pollable_pipe();
+        let reader = fiber::spawn(move || {
+            let mut heard = Vec::new();
+            output.read_to_end(&mut heard).map(|_| heard.len()).unwrap()
+        });
+        let sleepers: Vec<_> = (1..5)
+            .map(|i| fiber::spawn(move || (0..20).for_each(|_| fiber::sleep(Duration::from_micros(i * 100)))))
+            .collect();
+        for _ in 0..20 {
+            input.write_all(b"word").unwrap();
+            fiber::sleep(Duration::from_micros(50));
+        }
+        drop(input);
+        assert_eq!(reader.join().unwrap(), 80);
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}

@@ -1,0 +1,248 @@
+//! What all fibers are doing, and where they are.
+
+use crate::calm;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber as fiber;
+use rowlock_fiber::{Among, Condvar, Config, Deterministic, Doing, Dump, Mutex, Runtime, Seen};
+
+/// The fiber of this name.
+fn named<'a>(dump: &'a Dump, name: &str) -> &'a Seen {
+    let found = dump.fibers.iter().find(|fiber| fiber.label.name.as_deref() == Some(name));
+    found.unwrap_or_else(|| panic!("no `{name}` in\n{dump}"))
+}
+
+fn spawn(name: &str, function: impl FnOnce() + Send + 'static) -> fiber::JoinHandle<()> {
+    fiber::Builder::new().name(name).spawn(function).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn trace(fiber: &Seen) -> String {
+    fiber.backtrace.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+#[inline(never)]
+fn waits_deep_inside(mutex: &Mutex<u32>) {
+    *mutex.lock().unwrap() += std::hint::black_box(1);
+}
+
+#[inline(never)]
+fn naps_deep_inside() {
+    fiber::sleep(Duration::from_millis(1));
+    std::hint::black_box(());
+}
+
+#[inline(never)]
+fn yields_deep_inside() {
+    (0..100).for_each(|_| fiber::yield_now());
+    std::hint::black_box(());
+}
+
+#[test]
+fn each_fiber_is_seen_with_what_it_does_and_where_it_is() {
+    // Its clock stands still while the dump is looked at.
+    let deterministic = Some(Deterministic { seed: 0, among: Among::Highest });
+    let run = Runtime::new(Config { deterministic, ..Config::default() }).run(|| {
+        let mutex = Arc::new(Mutex::new(0));
+        let held = mutex.lock().unwrap();
+        let theirs = Arc::clone(&mutex);
+        let handles = [
+            spawn("waiting", move || waits_deep_inside(&theirs)),
+            spawn("asleep", naps_deep_inside),
+            spawn("ready", yields_deep_inside),
+            spawn("ended", || ()),
+        ];
+        (0..30).for_each(|_| fiber::yield_now());
+        let unstarted = spawn("unstarted", || ());
+        let dump = fiber::dump();
+        assert_eq!(dump.fibers.len(), 6, "{dump}");
+
+        let me = &dump.fibers[0];
+        assert_eq!((me.label.number, &me.doing, me.stack), (0, &Doing::Running, None));
+        assert!(trace(me).contains("each_fiber_is_seen_with"), "{me}");
+
+        let waiting = named(&dump, "waiting");
+        let Doing::Waiting(wait) = &waiting.doing else { panic!("{waiting}") };
+        assert_eq!((wait.kind, wait.whom.as_ref(), wait.unwinding), ("a mutex", Some(&me.label), false));
+        assert!(trace(waiting).contains("waits_deep_inside"), "{waiting}");
+        assert!(!trace(waiting).contains("catch_unwind") && !trace(waiting).contains("worker.rs"), "{waiting}");
+        let stack = waiting.stack.unwrap();
+        assert!(stack.size >= 64 << 10 && stack.high_water > 0 && stack.high_water <= stack.size, "{stack:?}");
+
+        let asleep = named(&dump, "asleep");
+        assert!(asleep.to_string().contains("fiber 2 `asleep`: waits for a time;"), "{asleep}");
+        assert!(trace(asleep).contains("naps_deep_inside"), "{asleep}");
+
+        let ready = named(&dump, "ready");
+        assert_eq!(ready.doing, Doing::Ready);
+        assert!(trace(ready).contains("yields_deep_inside"), "{ready}");
+
+        for (number, doing) in [(4, Doing::Ended), (5, Doing::Unstarted)] {
+            let fiber = &dump.fibers[number];
+            assert_eq!((&fiber.doing, fiber.stack, trace(fiber)), (&doing, None, String::new()));
+        }
+
+        drop(held);
+        handles.into_iter().chain([unstarted]).for_each(|handle| handle.join().unwrap());
+        assert_eq!(*mutex.lock().unwrap(), 1);
+        assert_eq!(fiber::dump().fibers.len(), 1);
+    });
+    run.unwrap();
+}
+
+#[inline(never)]
+fn computes_deep_inside(begun: &AtomicBool, over: &AtomicBool) {
+    begun.store(true, Relaxed);
+    while !over.load(Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_fiber_that_was_interrupted_is_seen_where_it_was() {
+    let [begun, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let loops = (Arc::clone(&begun), Arc::clone(&over));
+    fiber::run(|| {
+        let computes = move || computes_deep_inside(&loops.0, &loops.1);
+        let busy = fiber::Builder::new().name("busy").preemptible(true).spawn(computes);
+        let busy = match busy {
+            Ok(busy) => busy,
+            Err(why) => return eprintln!("left out: {why}"),
+        };
+        while !begun.load(Relaxed) {
+            fiber::sleep(Duration::from_millis(1));
+        }
+        let dump = fiber::dump();
+        over.store(true, Relaxed);
+        let seen = named(&dump, "busy");
+        let trace = trace(seen);
+        assert_eq!(seen.doing, Doing::Ready, "{seen}");
+        assert!(trace.contains("computes_deep_inside"), "{trace}");
+        assert!(!trace.contains("tick") && !trace.contains("preempt"), "{trace}");
+        assert!(seen.stack.unwrap().high_water > 0, "{seen}");
+        busy.join().unwrap();
+    });
+}
+
+#[test]
+fn fibers_that_were_looked_at_often_go_on_as_if_nobody_had() {
+    calm::run(|| {
+        let (mutex, condvar) = (Arc::new(Mutex::new(0)), Arc::new(Condvar::new()));
+        let fibers: Vec<_> = (0..20)
+            .map(|i| {
+                let (mutex, condvar) = (Arc::clone(&mutex), Arc::clone(&condvar));
+                fiber::spawn(move || {
+                    let mut turn = mutex.lock().unwrap();
+                    while *turn < i {
+                        turn = condvar.wait(turn).unwrap();
+                    }
+                    *turn += 1;
+                    condvar.notify_all();
+                    drop(fiber::dump());
+                    i
+                })
+            })
+            .collect();
+        fiber::yield_now();
+        drop(fiber::dump());
+        let ends: Vec<_> = fibers.into_iter().map(|fiber| fiber.join().unwrap()).collect();
+        assert_eq!(ends, (0..20).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_fiber_whose_stack_is_nearly_full_is_seen_as_well() {
+    #[inline(never)]
+    fn fill(top: usize) {
+        let here = std::hint::black_box(0u8);
+        // What is left suffices to yield and for little else.
+        if top - std::ptr::from_ref(&here).addr() < 21 << 9 {
+            fill(top);
+        } else {
+            fiber::yield_now();
+        }
+        std::hint::black_box(here);
+    }
+    calm::run(|| {
+        let begin = || {
+            let here = 0u8;
+            fill(std::ptr::from_ref(&here).addr());
+        };
+        let full = fiber::Builder::new().name("full").stack_size(16 << 10).spawn(begin).unwrap();
+        fiber::yield_now();
+        let dump = fiber::dump();
+        let seen = named(&dump, "full");
+        assert!(trace(seen).matches("fill").count() > 8, "{seen}");
+        assert!(seen.stack.unwrap().high_water >= 12 << 10, "{seen}");
+        full.join().unwrap();
+    });
+}
+
+#[test]
+fn a_dump_can_be_shown_by_a_fiber() {
+    let shown = calm::run(|| fiber::spawn(|| fiber::dump().to_string()).join().unwrap());
+    assert!(shown.contains("a_dump_can_be_shown_by_a_fiber"), "{shown}");
+}
+
+#[test]
+fn levels_and_times_are_those_of_the_feedback_queue() {
+    let rules = Rules { levels: 4, running_time: Span::from_micros(10), boost: Boost::Never };
+    let deterministic = Some(Deterministic { seed: 3, among: Among::Highest });
+    let runtime = Runtime::new(Config { rules, deterministic, ..Config::default() });
+    let run = runtime.run(|| {
+        let busy = spawn("busy", || (0..1000).for_each(|_| fiber::checkpoint()));
+        let idle = spawn("idle", || fiber::sleep(Duration::from_secs(1)));
+        for _ in 0..500 {
+            fiber::yield_now();
+        }
+        let dump = fiber::dump();
+        let (low, high) = (named(&dump, "busy"), named(&dump, "idle"));
+        assert!(low.level > high.level, "{low}\n{high}");
+        assert!(low.used > high.used && high.used < Duration::from_micros(10), "{low}\n{high}");
+        busy.join().unwrap();
+        idle.join().unwrap();
+    });
+    run.unwrap();
+}
+
+#[test]
+fn fibers_that_come_from_outside_meanwhile_do_not_upset_a_dump() {
+    fiber::run(|| {
+        let remote = fiber::remote();
+        let make = move || (0..3000).map(|_| remote.spawn(|| ()).unwrap()).collect::<Vec<_>>();
+        let thread = std::thread::spawn(make);
+        while !thread.is_finished() {
+            assert!(!fiber::dump().fibers.is_empty());
+        }
+        thread.join().unwrap().into_iter().for_each(|handle| handle.join().unwrap());
+    });
+}
+
+#[test]
+fn a_fiber_asks_for_its_own_number_and_name() {
+    for workers in [1, 2] {
+        let config = Config { workers, ..Config::default() };
+        let run = Runtime::new(config).run(|| {
+            assert_eq!(fiber::current().to_string(), "fiber 0");
+            let [first, second] = ["first", "second"].map(|name| {
+                let asks = || {
+                    let before = fiber::current();
+                    fiber::yield_now();
+                    assert_eq!(fiber::current(), before);
+                    before
+                };
+                fiber::Builder::new().name(name).spawn(asks).unwrap()
+            });
+            let (first, second) = (first.join().unwrap(), second.join().unwrap());
+            assert_eq!([first.name.as_deref(), second.name.as_deref()], [Some("first"), Some("second")]);
+            assert!(first.number > 0 && second.number > 0 && first.number != second.number);
+        });
+        run.unwrap();
+    }
+    let refused = std::panic::catch_unwind(fiber::current).unwrap_err();
+    assert!(refused.downcast_ref::<&str>().unwrap().contains("only a fiber"));
+}

@@ -1,0 +1,44 @@
+//! A process that has no descriptors left. Alone in its file: all tests of one share their process.
+
+use std::io::{Read, pipe};
+use std::time::Duration;
+
+use rowlock_fiber as fiber;
+use rowlock_fiber::Pollable;
+use rowlock_fiber::net::{TcpListener, TcpStream};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+#[test]
+fn without_descriptors_left_there_are_errors_and_sleepers_sleep_on() {
+    testing::isolated(|| {
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: limit.maximum }).unwrap();
+        let is_exhausted = |why: std::io::Error| why.raw_os_error() == Some(Errno::MFILE.raw_os_error());
+        let (output, _input) = pipe().unwrap();
+        let mut output = Pollable::new(output).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut fill: Vec<_> = std::iter::from_fn(|| pipe().ok()).collect();
+        let mut last: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        fiber::run(|| {
+            assert!(is_exhausted(output.read(&mut [0]).unwrap_err()), "there can be no epoll");
+            let began = fiber::now();
+            fiber::sleep(Duration::from_millis(2));
+            assert!(began.elapsed() >= Duration::from_millis(2));
+            let here = std::thread::current().id();
+            assert_eq!(fiber::blocking(|| std::thread::current().id()), here, "where else?");
+            assert!(is_exhausted(TcpStream::connect(address).unwrap_err()));
+            // With some descriptors again there is an epoll, and with them gone a connection cannot be accepted, but is not lost.
+            fill.truncate(fill.len() - 3);
+            output.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            assert_eq!(output.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+            let _client = TcpStream::connect(address).unwrap();
+            last.extend(std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()));
+            assert!(is_exhausted(listener.accept().unwrap_err()));
+            last.clear();
+            fill.clear();
+            listener.accept().unwrap();
+        });
+    });
+}

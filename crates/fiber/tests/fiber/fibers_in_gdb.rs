@@ -1,0 +1,125 @@
+//! What gdb shows of the fibers of a process that has died, and of its core file. Ignored, since it needs gdb.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber as fiber;
+use rowlock_fiber::{Builder, Config, Mutex, Runtime};
+
+/// Tells this program that it is the one to be looked at.
+const CASE: &str = "ROWLOCK_FIBER_CASE";
+
+/// Runs nothing but the test below.
+const ONLY: [&str; 3] = ["fibers_in_gdb::gdb_lists_fibers", "--ignored", "--nocapture"];
+
+#[inline(never)]
+fn parse_the_input(mutex: &Mutex<u64>) {
+    if let Ok(mut count) = mutex.lock() {
+        *count += std::hint::black_box(1);
+    }
+}
+
+#[inline(never)]
+fn compute_for_ever(begun: &AtomicBool) {
+    begun.store(true, Relaxed);
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+#[inline(never)]
+fn die_with_fibers() {
+    // Long enough for this fiber to get to its end before it is to give way, wherever else the machine is busy.
+    let rules = Rules { levels: 2, running_time: Span::from_millis(1_000), boost: Boost::Never };
+    let _ = Runtime::new(Config { rules, ..Config::default() }).run(|| {
+        let mutex = Arc::new(Mutex::new(0));
+        let _held = mutex.lock();
+        let theirs = Arc::clone(&mutex);
+        let parser = Builder::new().name("parser").spawn(move || parse_the_input(&theirs));
+        let printer = Builder::new().name("printer").spawn(move || drop(parser.map(fiber::JoinHandle::join)));
+        fiber::yield_now();
+        let begun = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&begun);
+        let _busy = Builder::new().name("busy").preemptible(true).spawn(move || compute_for_ever(&theirs));
+        while !begun.load(Relaxed) {
+            fiber::sleep(Duration::from_millis(1));
+        }
+        let _late = Builder::new().name("late").spawn(|| ());
+        let _ended = fiber::spawn(|| ());
+        std::mem::forget(printer);
+        std::process::abort()
+    });
+}
+
+#[test]
+#[ignore = "needs gdb, which .ci/setup-fiber installs on Debian"]
+fn gdb_lists_fibers_and_shows_where_they_are_in_a_process_and_in_its_core_file() {
+    if std::env::var_os(CASE).is_some() {
+        die_with_fibers();
+    }
+    let folder = std::env::temp_dir().join(format!("rowlock-fiber-gdb-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let program = std::env::current_exe().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("gdb/fibers.py");
+    let gdb = |first: &str| {
+        let mut command = Command::new("gdb");
+        command.args(["-q", "-nx", "-batch", "-ex", "set pagination off", "-ex", "set width 0", "-x"]).arg(&script);
+        command.args(["-ex", first]);
+        for line in
+            ["echo [fibers]\\n", "fibers", "echo [one]\\n", "fiber 1", "bt 3", "fiber off", "echo [thread]\\n", "bt"]
+        {
+            command.args(["-ex", line]);
+        }
+        command.args(["-ex", "echo [all]\\n", "-ex", "fiber apply all bt", "-ex", "echo [end]\\n", "-ex", "bt 1"]);
+        command.env(CASE, "1").arg("--args").arg(&program).args(ONLY);
+        let output = command.output().expect("gdb is there: .ci/setup-fiber installs it on Debian");
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    // The kernel's own: that of gdb's `generate-core-file` ends at the first guard page.
+    let mut dies = Command::new("sh");
+    dies.args(["-c", "ulimit -c unlimited && exec \"$@\"", "sh"]).arg(&program).args(ONLY).env(CASE, "1");
+    assert!(!dies.current_dir(&folder).output().unwrap().status.success());
+    let core = std::fs::read_dir(&folder).unwrap().next();
+    let load = core.map(|core| format!("core-file {}", core.unwrap().path().display()));
+    if load.is_none() {
+        eprintln!(
+            "left out: core files, since the kernel gives them to somebody else; see /proc/sys/kernel/core_pattern"
+        );
+    }
+    for first in std::iter::once("run").chain(load.as_deref()) {
+        let said = gdb(first);
+        let part = |from: &str, to: &str| {
+            let (_, rest) = said.split_once(from).unwrap_or_else(|| panic!("no {from} in {said}"));
+            rest.split_once(to).unwrap_or_else(|| panic!("no {to} in {said}")).0
+        };
+        let list: Vec<_> = part("[fibers]\n", "[one]").lines().collect();
+        assert_eq!(list.len(), 6, "{said}");
+        for (line, start) in list.iter().zip([
+            "fiber 0: runs; level ",
+            "fiber 1 `parser`: waits for a mutex held by fiber 0; level 0, ",
+            "fiber 2 `printer`: waits for the end of fiber 1 `parser`; level 0, ",
+            "fiber 3 `busy`: is ready; level ",
+            "fiber 4 `late`: has not started; level 0, ",
+            "fiber 5: has not started; level 0, ",
+        ]) {
+            assert!(line.starts_with(start), "{line}\n{said}");
+        }
+        assert!(part("[one]\n", "[thread]").contains("parse_the_input"), "{said}");
+        let thread = part("[thread]\n", "[all]");
+        assert!(thread.contains("die_with_fibers") && !thread.contains("parse_the_input"), "{said}");
+        let all = part("[all]\n", "[end]");
+        let (parser, printer) = all.split_once("fiber 2 `printer`").unwrap();
+        assert!(parser.contains("parse_the_input") && !printer.contains("parse_the_input"), "{said}");
+        let (printer, busy) = printer.split_once("fiber 3 `busy`").unwrap();
+        assert!(printer.contains("join") && !printer.contains("compute_for_ever"), "{said}");
+        assert!(busy.contains("<signal handler called>") && busy.contains("compute_for_ever"), "{said}");
+        assert!(!said.contains("corrupt stack") && !said.contains("Python Exception"), "{said}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,162 @@
+//! Who has a mutex has the level of those who wait for it.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber as fiber;
+use rowlock_fiber::{Among, Config, Deterministic, Mutex, Runtime, Semaphore};
+
+/// A program under a clock that a safe point puts forward by a microsecond, of forty levels of ten microseconds each, without boosts.
+fn run(program: impl FnOnce()) {
+    let rules = Rules { levels: 40, running_time: Span::from_micros(10), boost: Boost::Never };
+    let deterministic = Some(Deterministic { seed: 1, among: Among::Highest });
+    Runtime::new(Config { rules, deterministic, ..Config::default() }).run(program).unwrap();
+}
+
+/// Works for so many microseconds.
+fn work(micros: u32) {
+    (0..micros).for_each(|_| fiber::checkpoint());
+}
+
+thread_local! {
+    /// The low one has what the high one will want.
+    static HELD: Cell<bool> = const { Cell::new(false) };
+    static OVER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whatever happens, it is over then.
+struct Over;
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        OVER.set(true);
+    }
+}
+
+/// Somebody at one of the middle levels is always there to run, until all is over: before one sinks too low another begins.
+fn crowd() {
+    work(50);
+    if !OVER.get() {
+        fiber::spawn(crowd).detach();
+        work(100);
+    }
+}
+
+/// How long a fiber of the highest level waits for what one of a low level has, beside a crowd of middle levels.
+fn wait(has: impl FnOnce() + Send, wants: impl FnOnce()) -> Duration {
+    let mut took = Duration::ZERO;
+    run(|| {
+        HELD.set(false);
+        OVER.set(false);
+        fiber::scope(|scope| {
+            let _over = Over;
+            scope.spawn(|| {
+                // To level 30.
+                work(300);
+                has();
+            });
+            while !HELD.get() {
+                fiber::sleep(Duration::from_micros(10));
+            }
+            fiber::spawn(crowd).detach();
+            fiber::spawn(crowd).detach();
+            fiber::sleep(Duration::from_micros(200));
+            let began = fiber::now();
+            wants();
+            took = fiber::now() - began;
+        });
+    });
+    took
+}
+
+#[test]
+fn without_inheritance_those_in_between_hold_the_highest_up_for_ever_and_with_it_they_do_not() {
+    let semaphore = Semaphore::new(1);
+    let has = || {
+        let _permit = semaphore.acquire();
+        HELD.set(true);
+        work(50);
+    };
+    let took = wait(has, || assert!(semaphore.acquire_timeout(Duration::from_millis(20)).is_err()));
+    assert!(took >= Duration::from_millis(20), "{took:?}");
+
+    let mutex = Mutex::new(());
+    let has = || {
+        let _guard = mutex.lock().unwrap();
+        HELD.set(true);
+        work(50);
+    };
+    let took = wait(has, || drop(mutex.lock().unwrap()));
+    assert!(took < Duration::from_micros(200), "{took:?}");
+}
+
+#[test]
+fn a_level_is_inherited_through_a_chain_of_mutexes() {
+    let (first, second, third) = (Mutex::new(()), Mutex::new(()), Mutex::new(()));
+    let has = || {
+        fiber::scope(|scope| {
+            let held = third.lock().unwrap();
+            for (mine, others) in [(&second, &third), (&first, &second)] {
+                scope.spawn(move || {
+                    let _mine = mine.lock().unwrap();
+                    let _others = others.lock().unwrap();
+                });
+            }
+            // Those two come to wait.
+            fiber::sleep(Duration::from_micros(50));
+            HELD.set(true);
+            work(50);
+            drop(held);
+        });
+    };
+    let took = wait(has, || drop(first.lock().unwrap()));
+    assert!(took < Duration::from_micros(300), "{took:?}");
+}
+
+#[test]
+fn a_mutex_goes_to_the_highest_level_first_and_to_who_came_first_among_equals() {
+    let (mutex, order) = (Mutex::new(()), std::sync::Mutex::new(Vec::new()));
+    run(|| {
+        fiber::scope(|scope| {
+            let guard = mutex.lock().unwrap();
+            for (name, level) in [("c", 2), ("a", 0), ("d", 2), ("b", 1)] {
+                let (mutex, order) = (&mutex, &order);
+                scope.spawn(move || {
+                    work(level * 10 + 2);
+                    let _guard = mutex.lock().unwrap();
+                    order.lock().unwrap().push(name);
+                });
+                fiber::sleep(Duration::from_micros(100));
+            }
+            drop(guard);
+        });
+    });
+    assert_eq!(order.into_inner().unwrap(), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn who_has_given_back_the_mutex_is_at_its_own_level_again() {
+    let (mutex, order) = (Mutex::new(()), std::sync::Mutex::new(Vec::new()));
+    run(|| {
+        fiber::scope(|scope| {
+            scope.spawn(|| {
+                work(105);
+                let guard = mutex.lock().unwrap();
+                work(30);
+                drop(guard);
+                order.lock().unwrap().push("the low one has given it back");
+                work(20);
+                order.lock().unwrap().push("the low one is done");
+            });
+            fiber::sleep(Duration::from_micros(115));
+            drop(mutex.lock().unwrap());
+            order.lock().unwrap().push("the high one has had it");
+            work(30);
+            order.lock().unwrap().push("the high one is done");
+        });
+    });
+    let order = order.into_inner().unwrap();
+    assert_eq!(order.last(), Some(&"the low one is done"), "{order:?}");
+}

@@ -1,0 +1,36 @@
+//! The integration tests of `fiber`, in one program.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod adversary;
+mod blocking;
+mod calm;
+mod deadlock;
+mod debugger;
+mod demotions;
+mod descriptors;
+mod deterministic;
+mod dump;
+mod exhausted;
+mod fibers_in_gdb;
+mod inheritance;
+mod life;
+mod little_room;
+mod mutex;
+mod objects;
+mod outside;
+mod overflow;
+mod preempted_locks;
+mod preemption;
+mod random;
+mod scripted;
+mod sockets;
+mod stacks;
+mod unwinding;
+mod workers;

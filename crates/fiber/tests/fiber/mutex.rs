@@ -1,0 +1,306 @@
+//! Mutexes and condition variables.
+
+use crate::calm;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, TryLockError};
+use std::time::{Duration, Instant};
+
+use rowlock_fiber as fiber;
+use rowlock_fiber::{Condvar, Mutex, TimedOut};
+
+/// A value that does something when it is dropped.
+struct AtDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for AtDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn one_fiber_at_a_time_is_inside_however_often_they_yield_there() {
+    calm::run(|| {
+        let mutex = Arc::new(Mutex::new((0, 0)));
+        let fibers: Vec<_> = (0..20)
+            .map(|_| {
+                let mutex = Arc::clone(&mutex);
+                fiber::spawn(move || {
+                    for _ in 0..50 {
+                        let mut guard = mutex.lock().unwrap();
+                        guard.0 += 1;
+                        assert_eq!(guard.0, 1);
+                        fiber::yield_now();
+                        guard.0 -= 1;
+                        guard.1 += 1;
+                    }
+                })
+            })
+            .collect();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        assert_eq!(*mutex.lock().unwrap(), (0, 1000));
+    });
+}
+
+#[test]
+fn whoever_waits_is_passed_by_once_at_most() {
+    calm::run(|| {
+        let mutex = Arc::new(Mutex::new(()));
+        let greedy = {
+            let mutex = Arc::clone(&mutex);
+            fiber::spawn(move || {
+                for round in 0.. {
+                    let guard = mutex.lock().unwrap();
+                    if Arc::strong_count(&mutex) == 2 {
+                        return round;
+                    }
+                    fiber::yield_now();
+                    drop(guard);
+                }
+                unreachable!()
+            })
+        };
+        let other = {
+            let mutex = Arc::clone(&mutex);
+            fiber::spawn(move || {
+                fiber::yield_now();
+                drop(mutex.lock().unwrap());
+            })
+        };
+        other.join().unwrap();
+        let rounds = greedy.join().unwrap();
+        assert!(rounds <= 4, "{rounds}");
+    });
+}
+
+#[test]
+fn a_deadline_ends_the_wait_for_a_mutex_and_a_free_one_is_taken_however_late_it_is() {
+    calm::run(|| {
+        let mutex = Arc::new(Mutex::new(0));
+        let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        *mutex.lock_until(past).unwrap().unwrap() += 1;
+        let guard = mutex.lock().unwrap();
+        let waits = Arc::clone(&mutex);
+        let in_vain = Arc::new(AtomicBool::new(false));
+        let was_in_vain = Arc::clone(&in_vain);
+        fiber::spawn(move || {
+            assert!(matches!(waits.try_lock(), Err(TryLockError::WouldBlock)));
+            assert!(matches!(waits.lock_until(past), Err(TimedOut)));
+            assert!(matches!(waits.lock_timeout(Duration::from_millis(2)), Err(TimedOut)));
+            was_in_vain.store(true, Relaxed);
+            *waits.lock_timeout(Duration::MAX).unwrap().unwrap() += 1;
+        })
+        .detach();
+        while !in_vain.load(Relaxed) {
+            fiber::sleep(Duration::from_millis(1));
+        }
+        drop(guard);
+        fiber::yield_now();
+        assert_eq!(*mutex.lock().unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_panic_poisons_what_its_fiber_has() {
+    calm::run(|| {
+        let mutex = Arc::new(Mutex::new(1));
+        let panics = Arc::clone(&mutex);
+        let fiber = fiber::spawn(move || {
+            let mut guard = panics.lock().unwrap();
+            *guard = 2;
+            std::panic::resume_unwind(Box::new("in the middle"));
+        });
+        assert!(fiber.join().is_err());
+        assert!(mutex.is_poisoned() && !mutex.is_locked());
+        assert_eq!(**mutex.lock().unwrap_err().get_ref(), 2);
+        assert!(matches!(mutex.try_lock(), Err(TryLockError::Poisoned(_))));
+        mutex.clear_poison();
+        assert_eq!(*mutex.lock().unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_fiber_that_stands_still_while_it_unwinds_poisons_nothing_that_others_have() {
+    calm::run(|| {
+        let (inner, outer) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+        let unwinds = {
+            let outer = Arc::clone(&outer);
+            fiber::spawn(move || {
+                let _guard = outer.lock().unwrap();
+                let _at_drop = AtDrop(|| (0..3).for_each(|_| fiber::yield_now()));
+                std::panic::resume_unwind(Box::new("in the middle"));
+            })
+        };
+        let other = {
+            let inner = Arc::clone(&inner);
+            fiber::spawn(move || {
+                for _ in 0..3 {
+                    let guard = inner.lock().unwrap();
+                    fiber::yield_now();
+                    drop(guard);
+                }
+            })
+        };
+        other.join().unwrap();
+        assert!(unwinds.join().is_err());
+        assert!(!inner.is_poisoned());
+        assert!(outer.is_poisoned());
+    });
+}
+
+#[test]
+fn what_is_locked_while_unwinding_is_not_poisoned_by_that() {
+    calm::run(|| {
+        let mutex = Mutex::new(0);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _at_drop = AtDrop(|| *mutex.lock().unwrap() += 1);
+            std::panic::resume_unwind(Box::new(()));
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(*mutex.lock().unwrap(), 1);
+    });
+}
+
+#[test]
+fn whoever_locks_a_mutex_twice_is_told() {
+    calm::run(|| {
+        let mutex = Mutex::new(());
+        let _guard = mutex.lock().unwrap();
+        assert!(matches!(mutex.lock_timeout(Duration::from_millis(1)), Err(TimedOut)));
+        let again = catch_unwind(AssertUnwindSafe(|| drop(mutex.lock()))).unwrap_err();
+        assert!(again.downcast_ref::<&str>().unwrap().contains("wait for itself"));
+    });
+}
+
+#[test]
+fn a_thread_that_runs_no_fibers_is_refused() {
+    let mutex = Mutex::new(());
+    let refused = catch_unwind(AssertUnwindSafe(|| drop(mutex.lock()))).unwrap_err();
+    assert!(refused.downcast_ref::<&str>().unwrap().contains("only a fiber"));
+}
+
+#[test]
+fn a_mutex_outlives_its_runtime_and_serves_the_next_one() {
+    let mutex = Mutex::new(0);
+    for i in 0..3 {
+        calm::run(|| *mutex.lock().unwrap() += 1);
+        assert_eq!(calm::run(|| *mutex.lock().unwrap()), i + 1);
+    }
+    assert_eq!(mutex.into_inner().unwrap(), 3);
+}
+
+#[test]
+fn a_mutex_of_another_runtime_is_refused_while_that_runs() {
+    let mutex = Mutex::new(0);
+    calm::run(|| {
+        *mutex.lock().unwrap() += 1;
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| calm::run(|| *mutex.lock().unwrap()));
+            let refused = other.join().unwrap_err();
+            assert!(refused.downcast_ref::<&str>().unwrap().contains("belongs to the runtime"));
+        });
+    });
+}
+
+#[test]
+fn a_guard_that_outlives_its_runtime_leaves_the_mutex_locked() {
+    thread_local! {
+        static KEPT: RefCell<Option<fiber::MutexGuard<'static, u32>>> = const { RefCell::new(None) };
+    }
+    static MUTEX: Mutex<u32> = Mutex::new(0);
+    calm::run(|| KEPT.set(Some(MUTEX.lock().unwrap())));
+    KEPT.set(None);
+    calm::run(|| assert!(MUTEX.try_lock().is_err()));
+}
+
+#[test]
+fn notifications_come_one_for_one_in_the_order_of_the_waiters() {
+    calm::run(|| {
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let pair = (Mutex::new(0), Condvar::new());
+        fiber::scope(|scope| {
+            for i in 0..5 {
+                let (pair, order) = (&pair, AssertSend(Rc::clone(&order)));
+                scope.spawn(move || {
+                    let order = order;
+                    let guard = pair.0.lock().unwrap();
+                    drop(pair.1.wait(guard).unwrap());
+                    order.0.borrow_mut().push(i);
+                });
+            }
+            fiber::yield_now();
+            pair.1.notify_one();
+            (0..3).for_each(|_| fiber::yield_now());
+            assert_eq!(*order.borrow(), [0]);
+            pair.1.notify_all();
+        });
+        pair.1.notify_one();
+        assert_eq!(*order.borrow(), [0, 1, 2, 3, 4]);
+    });
+}
+
+/// The runtimes here have one worker.
+struct AssertSend<T>(T);
+#[allow(unsafe_code)]
+// SAFETY: as above.
+unsafe impl<T> Send for AssertSend<T> {}
+
+#[test]
+fn a_wait_ends_at_its_deadline_and_has_the_mutex_again() {
+    calm::run(|| {
+        let (mutex, condvar) = (Mutex::new(1), Condvar::new());
+        let guard = mutex.lock().unwrap();
+        let (mut guard, result) = condvar.wait_timeout(guard, Duration::from_millis(1)).unwrap();
+        assert_eq!(result, Err(TimedOut));
+        *guard += 1;
+        let soon = fiber::now() + Duration::from_millis(1);
+        let (guard, result) = condvar.wait_while_until(guard, soon, |value| *value == 2).unwrap();
+        assert_eq!((*guard, result), (2, Err(TimedOut)));
+        let (guard, result) = condvar.wait_while_until(guard, soon, |value| *value == 3).unwrap();
+        assert_eq!((*guard, result), (2, Ok(())));
+        assert!(mutex.is_locked());
+        drop(guard);
+        assert!(!mutex.is_locked());
+    });
+}
+
+#[test]
+fn two_fibers_take_turns_by_notifying_each_other() {
+    calm::run(|| {
+        let (mutex, condvar) = (Mutex::new(0), Condvar::new());
+        let play = |mine: u32| {
+            let mut turn = mutex.lock().unwrap();
+            for _ in 0..1000 {
+                turn = condvar.wait_while(turn, |turn| *turn % 2 != mine).unwrap();
+                *turn += 1;
+                condvar.notify_one();
+            }
+        };
+        fiber::scope(|scope| {
+            scope.spawn(|| play(0));
+            scope.spawn(|| play(1));
+        });
+        assert_eq!(*mutex.lock().unwrap(), 2000);
+    });
+}
+
+#[test]
+fn a_fiber_that_is_cancelled_as_it_comes_for_a_mutex_leaves_it_to_the_next() {
+    static MUTEX: Mutex<u32> = Mutex::new(0);
+    calm::run(|| {
+        let guard = MUTEX.lock().unwrap();
+        fiber::spawn(|| *MUTEX.lock().unwrap() += 1).detach();
+        // It cannot be cancelled, since it panics already.
+        fiber::spawn(|| {
+            let _at_drop = AtDrop(|| *MUTEX.lock().unwrap() += 10);
+            std::panic::resume_unwind(Box::new("in the middle"));
+        })
+        .detach();
+        fiber::yield_now();
+        drop(guard);
+    });
+    assert_eq!(calm::run(|| *MUTEX.lock().unwrap()), 11);
+}

@@ -1,0 +1,141 @@
+//! What becomes of a process in which a stack overflows, or that touches what it must not: tests in processes of their own.
+#![allow(unsafe_code, reason = "a signal is sent, and handled")]
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+use rowlock_fiber::{Builder, Config, Runtime, run, spawn};
+
+const CASE: &str = "ROWLOCK_TEST_CASE";
+
+/// SIGABRT and SIGSEGV.
+const ABORTED: Option<i32> = Some(6);
+const FAULT: Option<i32> = Some(11);
+
+/// Runs the test of this name as a child, in which it does what it is about.
+fn child(test: &str) -> Output {
+    let program = std::env::current_exe().unwrap();
+    Command::new(program).args([test, "--exact", "--nocapture"]).env(CASE, test).output().unwrap()
+}
+
+/// Does this in a child, which is to end by a signal after these words.
+fn ends(test: &str, body: fn(), signal: Option<i32>, words: &str) {
+    if std::env::var(CASE).is_ok_and(|case| case == test) {
+        return body();
+    }
+    let output = child(test);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), signal, "{said}");
+    assert!(said.contains(words), "{said}");
+    assert_eq!(words.is_empty(), !said.contains("overflowed"), "{said}");
+}
+
+/// Calls itself for ever, or so often.
+#[inline(never)]
+fn dive(depth: u64) -> u64 {
+    let here = [depth; 16];
+    let here = std::hint::black_box(&here);
+    if here[0] == 0 { 0 } else { dive(depth - 1) + std::hint::black_box(here)[7] - depth + 1 }
+}
+
+#[test]
+fn a_fiber_with_a_name_that_overflows_is_named_with_its_stack_and_what_to_do() {
+    let body = || {
+        run(|| {
+            let parser = Builder::new().name("parser").stack_size(128 << 10).spawn(|| dive(u64::MAX)).unwrap();
+            parser.join().unwrap();
+        });
+    };
+    let words = " `parser` has overflowed its stack of 128 KiB: give it a larger one with Builder::stack_size";
+    ends("overflow::a_fiber_with_a_name_that_overflows_is_named_with_its_stack_and_what_to_do", body, ABORTED, words);
+}
+
+#[test]
+fn a_fiber_without_a_name_that_overflows_is_told_by_its_number() {
+    let body = || {
+        let config = Config { stack_size: 32 << 10, ..Config::default() };
+        Runtime::new(config).run(|| spawn(|| dive(u64::MAX)).join().unwrap()).unwrap();
+    };
+    let words = "fiber 1 has overflowed its stack of 32 KiB: ";
+    ends("overflow::a_fiber_without_a_name_that_overflows_is_told_by_its_number", body, ABORTED, words);
+}
+
+#[test]
+fn a_fiber_without_room_for_a_handler_of_a_signal_is_told_of_as_well() {
+    /// Goes down to where less is left than the kernel saves for a handler.
+    #[inline(never)]
+    fn dive_and_raise(top: usize, size: usize) {
+        let here = std::hint::black_box(0_u8);
+        if top - std::ptr::from_ref(&here).addr() < size - (3 << 10) {
+            dive_and_raise(top, size);
+        } else {
+            // SAFETY: it is handled.
+            unsafe { libc::raise(libc::SIGUSR1) };
+        }
+        std::hint::black_box(here);
+    }
+    extern "C" fn does_nothing(_: libc::c_int) {}
+    let body = || {
+        let begin = || {
+            let here = 0_u8;
+            dive_and_raise(std::ptr::from_ref(&here).addr(), 64 << 10);
+        };
+        // SAFETY: it does nothing.
+        unsafe { libc::signal(libc::SIGUSR1, does_nothing as *const () as usize) };
+        run(|| Builder::new().name("parser").stack_size(64 << 10).spawn(begin).unwrap().join().unwrap());
+    };
+    let words = " `parser` has overflowed its stack of 64 KiB: ";
+    ends("overflow::a_fiber_without_room_for_a_handler_of_a_signal_is_told_of_as_well", body, ABORTED, words);
+}
+
+#[test]
+fn a_kernel_thread_that_overflows_its_own_stack_is_told_of_as_ever() {
+    let body = || {
+        run(|| {
+            spawn(|| ()).join().unwrap();
+            dive(u64::MAX);
+        });
+    };
+    ends(
+        "overflow::a_kernel_thread_that_overflows_its_own_stack_is_told_of_as_ever",
+        body,
+        ABORTED,
+        "has overflowed its stack",
+    );
+}
+
+#[test]
+fn a_thread_that_runs_no_fibers_is_told_of_as_ever() {
+    let body = || {
+        run(|| spawn(|| ()).join().unwrap());
+        let _ = std::thread::Builder::new().name("diver".into()).spawn(|| dive(u64::MAX)).unwrap().join();
+    };
+    ends("overflow::a_thread_that_runs_no_fibers_is_told_of_as_ever", body, ABORTED, "thread 'diver'");
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_fault_that_is_no_overflow_stays_one() {
+    let body = || {
+        run(|| {
+            let fault = || {
+                let nowhere = std::hint::black_box(16) as *const u64;
+                // SAFETY: none. It is to fault, as nothing is mapped there.
+                std::hint::black_box(unsafe { nowhere.read_volatile() });
+            };
+            spawn(fault).join().unwrap();
+        });
+    };
+    ends("overflow::a_fault_that_is_no_overflow_stays_one", body, FAULT, "");
+}
+
+#[test]
+fn a_deep_recursion_that_fits_is_none_too_many() {
+    run(|| {
+        let deep = || {
+            let depth = 200_000;
+            assert_eq!(dive(depth), depth);
+        };
+        Builder::new().stack_size(512 << 20).spawn(deep).unwrap().join().unwrap();
+    });
+}

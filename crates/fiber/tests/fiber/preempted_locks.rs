@@ -1,0 +1,361 @@
+//! Fibers that are interrupted while they have locks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use policy::Span;
+use policy::feedback::Boost;
+use rowlock_fiber as fiber;
+use rowlock_fiber::{
+    Builder, Condvar, Doing, Mutex, PreemptBy, Preemptions, RwLock, ScriptedClock, Semaphore, checkpoint, preemptions,
+    scope, yield_now,
+};
+use sys::scheduling::Thread;
+
+use crate::scripted::{self, TURN};
+
+/// Runs a program by a scripted clock, with four levels.
+fn run<T>(boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
+    let scripted = scripted::runtime(PreemptBy::Auto, 4, boost);
+    scripted.run(|| program(&scripted.clock)).unwrap()
+}
+
+/// The same while a thread outside sees to ticks: whenever the program's kernel thread waits for this lock, one comes.
+fn run_with_ticks_at<T>(lock: &std::sync::Mutex<()>, boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
+    let (worker, over) = (Thread::current(), AtomicBool::new(false));
+    run(boost, |clock| {
+        std::thread::scope(|threads| {
+            let _over = Over(&over);
+            threads.spawn(|| scripted::advance_at(clock, worker, lock, &over));
+            program(clock)
+        })
+    })
+}
+
+/// A number that a fiber puts forward while it runs, so that others see it run.
+#[derive(Default)]
+struct Progress(AtomicU64);
+
+impl Progress {
+    fn goes_on(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Whether a fiber of this name waits for something.
+fn waits(name: &str) -> bool {
+    let waits = |seen: &fiber::Seen| matches!(seen.doing, Doing::Waiting(_));
+    fiber::dump().fibers.iter().any(|seen| seen.label.name.as_deref() == Some(name) && waits(seen))
+}
+
+/// The level of the fiber of this name.
+fn level(name: &str) -> u32 {
+    let dump = fiber::dump();
+    dump.fibers.iter().find(|seen| seen.label.name.as_deref() == Some(name)).unwrap().level
+}
+
+/// When this is dropped it is over, whatever happens.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// What ticks do to two fibers that compute and give way by turns, while the first one, which has done this before, computes for so many turns. Within [`run`].
+fn beside_another<T>(clock: &ScriptedClock, turns: u32, before: impl FnOnce() -> T + Send) -> Preemptions {
+    let over = AtomicBool::new(false);
+    scope(|scope| {
+        let first = scope.spawn(|| {
+            let _over = Over(&over);
+            let _kept = before();
+            let began = preemptions();
+            (0..turns).for_each(|_| clock.advance(TURN));
+            let mut counts = preemptions();
+            counts.taken -= began.taken;
+            counts.favoured -= began.favoured;
+            counts
+        });
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                clock.advance(TURN);
+            }
+        });
+        first.join().unwrap()
+    })
+}
+
+#[test]
+fn who_has_given_back_all_locks_is_not_favoured() {
+    let (mutex, lock, condvar) = (Mutex::new(()), RwLock::new(()), Condvar::new());
+    let before = || {
+        let first = mutex.lock().unwrap();
+        let second = lock.write().unwrap();
+        assert!(mutex.try_lock().is_err() && lock.try_read().is_err());
+        drop((first, second));
+        drop(mutex.try_lock().unwrap());
+        let (guard, result) = condvar.wait_timeout(mutex.lock().unwrap(), Duration::from_micros(1)).unwrap();
+        assert!(result.is_err());
+        drop(guard);
+        let panics = catch_unwind(AssertUnwindSafe(|| {
+            let _guard = mutex.lock().unwrap();
+            resume_unwind(Box::new(()));
+        }));
+        assert!(panics.is_err());
+        drop(mutex.lock().unwrap_err());
+        // Who only reads is one of many.
+        lock.read().unwrap()
+    };
+    let counts = run(Boost::Never, |clock| beside_another(clock, 20, before));
+    assert_eq!((counts.taken, counts.favoured), (40, 0));
+}
+
+#[test]
+fn who_keeps_a_lock_has_each_turn_once_more_and_then_gives_way() {
+    let (mutex, lock) = (Mutex::new(()), RwLock::new(()));
+    // Of the other fiber's turns there are half as many.
+    let judge = |counts: Preemptions| assert_eq!((counts.taken, counts.favoured), (40, 20));
+    judge(run(Boost::Never, |clock| beside_another(clock, 40, || mutex.lock().unwrap())));
+    judge(run(Boost::Never, |clock| beside_another(clock, 40, || (lock.write().unwrap(), mutex.lock().unwrap()))));
+    judge(run(Boost::Never, |clock| beside_another(clock, 40, || std::mem::forget(Mutex::new(()).lock().unwrap()))));
+}
+
+#[test]
+fn what_a_fiber_forgets_is_not_counted_for_the_next_one_on_its_stack() {
+    let counts = run(Boost::Never, |clock| {
+        fiber::spawn(|| std::mem::forget(Mutex::new(()).lock().unwrap())).join().unwrap();
+        beside_another(clock, 20, || ())
+    });
+    assert_eq!((counts.taken, counts.favoured), (40, 0));
+}
+
+#[test]
+fn who_was_favoured_gives_way_when_it_unlocks() {
+    let (mutex, over, progress) = (Mutex::new(()), AtomicBool::new(false), Progress::default());
+    let gone_on = run(Boost::Never, |clock| {
+        scope(|scope| {
+            let other = || {
+                while !over.load(Relaxed) {
+                    progress.goes_on();
+                    clock.advance(TURN);
+                }
+            };
+            scope.spawn_with(Builder::new().name("other"), other).unwrap();
+            let gives_way = || {
+                let guard = mutex.lock().unwrap();
+                let favoured = preemptions().favoured;
+                clock.advance(TURN);
+                assert_eq!(preemptions().favoured, favoured + 1);
+                let before = progress.get();
+                drop(guard);
+                progress.get() - before
+            };
+            let over = &over;
+            let holder = move || {
+                let _over = Over(over);
+                // To the lowest level, where they are equals from one turn to the next.
+                while level("other") < 3 || level("holder") < 3 {
+                    clock.advance(TURN);
+                }
+                [(); 20].map(|()| gives_way())
+            };
+            scope.spawn_with(Builder::new().name("holder"), holder).unwrap().join().unwrap()
+        })
+    });
+    assert_eq!(gone_on, [1; 20]);
+}
+
+#[test]
+fn a_mutex_goes_to_the_highest_level_first_however_long_others_have_waited() {
+    let (mutex, order) = (Mutex::new(()), std::sync::Mutex::new(Vec::new()));
+    let levels = run(Boost::Never, |clock| {
+        let sinks = |name, to| {
+            let (mutex, order) = (&mutex, &order);
+            move || {
+                while level(name) < to {
+                    clock.advance(TURN);
+                }
+                let _guard = mutex.lock().unwrap();
+                order.lock().unwrap().push(name);
+            }
+        };
+        scope(|scope| {
+            let holder = scope.spawn(|| {
+                let _guard = mutex.lock().unwrap();
+                for (name, to) in [("low", 2), ("high", 0)] {
+                    scope.spawn_with(Builder::new().name(name), sinks(name, to)).unwrap();
+                    while !waits(name) {
+                        clock.advance(TURN);
+                    }
+                }
+                // At which they are when it is given back.
+                ["low", "high"].map(level)
+            });
+            holder.join().unwrap()
+        })
+    });
+    assert_eq!((order.into_inner().unwrap(), levels), (vec!["high", "low"], [2, 0]));
+}
+
+#[test]
+fn who_unlocks_gives_way_at_once_to_who_is_at_a_higher_level_and_has_waited() {
+    let (mutex, had) = (Mutex::new(()), AtomicBool::new(false));
+    run(Boost::Never, |clock| {
+        scope(|scope| {
+            let holder = || {
+                while level("holder") < 3 {
+                    clock.advance(TURN);
+                    checkpoint();
+                }
+                let guard = mutex.lock().unwrap();
+                let wants = || {
+                    let _guard = mutex.lock().unwrap();
+                    had.store(true, Relaxed);
+                };
+                scope.spawn_with(Builder::new().name("wants"), wants).unwrap();
+                while !waits("wants") {
+                    clock.advance(TURN);
+                }
+                drop(guard);
+                had.load(Relaxed)
+            };
+            assert!(scope.spawn_with(Builder::new().name("holder"), holder).unwrap().join().unwrap());
+        });
+    });
+}
+
+/// Fibers that come one after another, each at the highest level, and compute for a turn; the next one is ready before one does.
+struct Newcomers {
+    begun: Progress,
+    /// There are no more than so many.
+    most: u64,
+    over: AtomicBool,
+    clock: ScriptedClock,
+}
+
+fn newcomer(all: &Arc<Newcomers>) {
+    if all.begun.get() < all.most && !all.over.load(Relaxed) {
+        all.begun.goes_on();
+        let next = Arc::clone(all);
+        fiber::spawn(move || newcomer(&next)).detach();
+        all.clock.advance(TURN);
+    }
+}
+
+/// Lets a fiber at the lowest level have something, and compute for eight turns once another one has come for it, beside newcomers, of which there are always more, up to so many.
+/// Returns how many of them had begun when the other one had it.
+fn among_newcomers<G>(
+    clock: &ScriptedClock,
+    most: u64,
+    has: impl FnOnce() -> G + Send,
+    wants: impl FnOnce() + Send,
+    is_waited_for: impl Fn() -> bool + Sync,
+) -> u64 {
+    let all =
+        Arc::new(Newcomers { begun: Progress::default(), most, over: AtomicBool::new(false), clock: clock.clone() });
+    let held = Semaphore::new(0);
+    scope(|scope| {
+        let _over = Over(&all.over);
+        let holder = || {
+            while level("holder") < 3 {
+                clock.advance(TURN);
+                checkpoint();
+            }
+            let _kept = has();
+            held.release(1);
+            while !is_waited_for() {
+                clock.advance(TURN);
+            }
+            let first = Arc::clone(&all);
+            fiber::spawn(move || newcomer(&first)).detach();
+            (0..8).for_each(|_| clock.advance(TURN));
+        };
+        scope.spawn_with(Builder::new().name("holder"), holder).unwrap();
+        drop(held.acquire());
+        let wants = || {
+            wants();
+            let begun = all.begun.get();
+            // Who has started this may be at a level that has no turn before that.
+            all.over.store(true, Relaxed);
+            begun
+        };
+        scope.spawn_with(Builder::new().name("wants"), wants).unwrap().join().unwrap()
+    })
+}
+
+/// So many newcomers come.
+const MANY: u64 = 30;
+
+#[test]
+fn who_has_a_mutex_goes_on_with_the_level_of_who_wants_it_before_the_last_newcomer() {
+    let mutex = Mutex::new(());
+    let (has, wants) = (|| mutex.lock().unwrap(), || drop(mutex.lock().unwrap()));
+    let begun = run(Boost::Never, |clock| among_newcomers(clock, MANY, has, wants, || waits("wants")));
+    // Each of the holder's turns is doubled for its lock, and a newcomer's comes after it; the fifth newcomer was ready when it unlocked.
+    assert_eq!(begun, 5);
+}
+
+/// The same with a mutex that the library knows nothing of.
+fn with_a_mutex_of_the_standard_librarys(boost: Boost, most: u64) -> u64 {
+    let (mutex, wanted) = (std::sync::Mutex::new(()), AtomicBool::new(false));
+    let wants = || {
+        wanted.store(true, Relaxed);
+        drop(mutex.lock().unwrap());
+    };
+    let is_wanted = || wanted.load(Relaxed);
+    run_with_ticks_at(&mutex, boost, |clock| among_newcomers(clock, most, || mutex.lock().unwrap(), wants, is_wanted))
+}
+
+#[test]
+fn who_has_what_the_library_does_not_know_of_goes_on_after_all_newcomers_where_there_are_no_boosts() {
+    assert_eq!(with_a_mutex_of_the_standard_librarys(Boost::Never, MANY), MANY);
+}
+
+#[test]
+fn who_has_what_the_library_does_not_know_of_goes_on_with_a_boost_though_newcomers_never_end() {
+    // The holder has one turn after each boost, which comes every five.
+    assert_eq!(with_a_mutex_of_the_standard_librarys(Boost::Every(Span::from_millis(5)), u64::MAX), 46);
+}
+
+#[test]
+fn who_cannot_be_interrupted_lends_its_cpu_to_who_has_what_it_waits_for() {
+    let mutex = std::sync::Mutex::new(());
+    let [held, wanted, over] = [(); 3].map(|()| AtomicBool::new(false));
+    run_with_ticks_at(&mutex, Boost::Never, |clock| {
+        let compute_until = |over: &AtomicBool| {
+            while !over.load(Relaxed) {
+                clock.advance(TURN);
+            }
+        };
+        scope(|scope| {
+            let over = Over(&over);
+            for _ in 0..5 {
+                scope.spawn(|| compute_until(over.0));
+            }
+            scope.spawn(|| {
+                let guard = mutex.lock().unwrap();
+                held.store(true, Relaxed);
+                compute_until(&wanted);
+                drop(guard);
+                compute_until(over.0);
+            });
+            while !held.load(Relaxed) {
+                yield_now();
+            }
+            let before = preemptions().lent;
+            wanted.store(true, Relaxed);
+            drop(mutex.lock().unwrap());
+            assert_eq!(preemptions().lent - before, 6);
+            let wants = || drop(mutex.lock().unwrap());
+            scope.spawn_with(Builder::new().preemptible(false), wants).unwrap().join().unwrap();
+        });
+    });
+}

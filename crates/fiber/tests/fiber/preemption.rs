@@ -1,0 +1,606 @@
+//! Fibers that are interrupted anywhere.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber::{
+    Builder, Config, Doing, JoinError, PreemptBy, RunError, Runtime, ScriptedClock, StackError, channel, dump,
+    preemptions, remote, scope, sleep, spawn, yield_now,
+};
+use sys::scheduling::Thread;
+use sys::tick::{SignalMask, Slack};
+
+use crate::scripted::{self, TURN};
+
+/// One that goes by the real clock.
+fn runtime(preempt_by: PreemptBy) -> Runtime {
+    let rules = Rules { levels: 4, running_time: Span::from_micros(200), boost: Boost::Every(Span::from_millis(10)) };
+    Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
+}
+
+/// Each of these tests with what is best here, and with what there is everywhere.
+macro_rules! tests {
+    ($($name:ident,)*) => {
+        mod by_the_best_means {
+            $(#[test] fn $name() { super::$name(super::PreemptBy::Auto) })*
+        }
+        mod by_kernel_threads {
+            $(#[test] fn $name() { super::$name(super::PreemptBy::KernelThreads) })*
+        }
+    };
+}
+
+tests! {
+    a_fiber_that_comes_to_no_point_gives_way,
+    equals_take_turns_that_end_with_ticks,
+    a_thread_outside_advances_the_clock_too,
+    a_sleeper_wakes_beside_an_endless_loop,
+    a_runtime_ends_while_a_fiber_loops,
+    memory_is_allocated_everywhere,
+    a_workers_first_one_comes_from_outside,
+    a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running,
+    nothing_is_looked_at_of_one_that_goes_on_elsewhere,
+    who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has,
+    who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_is_about_to_do,
+    a_runtime_is_refused_within_another_one,
+    one_that_was_left_over_unwinds_where_it_comes_to_the_library,
+    the_smallest_stack_suffices_to_begin,
+    one_that_cannot_have_its_stack_drops_its_function,
+    who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kernel_is_punctual,
+    who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow,
+    one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends,
+    many_that_take_their_time_all_end_with_their_runtime,
+    where_none_ends_all_go_on_elsewhere_before_each_has_had_its_time,
+    turns_last_for_a_tick_when_a_runtime_ends_however_long_running_times_are,
+}
+
+fn a_fiber_that_comes_to_no_point_gives_way(by: PreemptBy) {
+    let scripted = scripted::runtime(by, 4, Boost::Never);
+    let (over, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
+    let loops = Arc::clone(&over);
+    let counts = scripted.run(|| {
+        let fiber = spawn(move || {
+            let mut rounds = 0;
+            while !loops.load(Relaxed) {
+                clock.advance(TURN / 4);
+                rounds += 1;
+            }
+            rounds
+        });
+        let other = spawn(move || over.store(true, Relaxed));
+        let rounds = fiber.join().unwrap();
+        other.join().unwrap();
+        (rounds, preemptions().taken)
+    });
+    assert_eq!(counts.unwrap(), (4, 1));
+}
+
+fn equals_take_turns_that_end_with_ticks(by: PreemptBy) {
+    let scripted = scripted::runtime(by, 1, Boost::Never);
+    let order = Mutex::new(String::new());
+    let taken = scripted.run(|| {
+        scope(|scope| {
+            for name in ['a', 'b', 'c'] {
+                let (order, clock) = (&order, &scripted.clock);
+                scope.spawn(move || {
+                    for _ in 0..4 {
+                        order.lock().unwrap().push(name);
+                        clock.advance(TURN / 2);
+                    }
+                });
+            }
+        });
+        preemptions().taken
+    });
+    // Each of the six turns ends with a tick: who has had its last one goes on once more to return.
+    assert_eq!((order.into_inner().unwrap().as_str(), taken.unwrap()), ("aabbccaabbcc", 6));
+    assert_eq!(scripted.clock.elapsed(), 6 * TURN);
+}
+
+fn a_thread_outside_advances_the_clock_too(by: PreemptBy) {
+    let scripted = scripted::runtime(by, 1, Boost::Never);
+    let [begun, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let (begins, loops) = (Arc::clone(&begun), Arc::clone(&over));
+    let clock = scripted.clock.clone();
+    let outside = std::thread::spawn(move || {
+        while !begun.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        clock.advance(TURN);
+    });
+    let taken = scripted.run(|| {
+        let fiber = spawn(move || {
+            begins.store(true, Relaxed);
+            while !loops.load(Relaxed) {}
+        });
+        // It runs only when that one was interrupted.
+        spawn(move || over.store(true, Relaxed)).join().unwrap();
+        fiber.join().unwrap();
+        preemptions().taken
+    });
+    outside.join().unwrap();
+    assert_eq!(taken.unwrap(), 1);
+}
+
+fn a_sleeper_wakes_beside_an_endless_loop(by: PreemptBy) {
+    let scripted = scripted::runtime(by, 4, Boost::Every(Span::from_millis(50)));
+    let (over, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
+    let loops = Arc::clone(&over);
+    let taken = scripted.run(|| {
+        let fiber = spawn(move || {
+            while !loops.load(Relaxed) {
+                clock.advance(TURN / 4);
+            }
+        });
+        for _ in 0..10 {
+            // Three running times go by, and no tick comes before the sleep is over.
+            sleep(3 * TURN);
+        }
+        over.store(true, Relaxed);
+        fiber.join().unwrap();
+        preemptions().taken
+    });
+    assert_eq!((taken.unwrap(), scripted.clock.elapsed()), (10, 30 * TURN));
+}
+
+fn a_runtime_ends_while_a_fiber_loops(by: PreemptBy) {
+    runtime(by)
+        .run(|| {
+            Builder::new()
+                .spawn(|| {
+                    loop {
+                        std::hint::spin_loop();
+                    }
+                })
+                .unwrap();
+            sleep(Duration::from_millis(1));
+        })
+        .unwrap();
+}
+
+fn memory_is_allocated_everywhere(by: PreemptBy) {
+    const ENOUGH: u64 = 200;
+    let rounds: Arc<[AtomicU64; 8]> = Arc::default();
+    runtime(by)
+        .run(|| {
+            let work = |byte: u8| {
+                let rounds = Arc::clone(&rounds);
+                move || {
+                    while rounds.iter().any(|rounds| rounds.load(Relaxed) < ENOUGH) {
+                        let all: Vec<Vec<u8>> = (0..20).map(|i| vec![byte; 16 + 37 * i]).collect();
+                        assert!(all.iter().all(|vec| vec.iter().all(|is| *is == byte)));
+                        rounds[usize::from(byte)].fetch_add(1, Relaxed);
+                    }
+                }
+            };
+            let fibers: Vec<_> = (0..8).map(|byte| spawn(work(byte))).collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        })
+        .unwrap();
+}
+
+fn a_workers_first_one_comes_from_outside(by: PreemptBy) {
+    thread_local! { static MARK: Cell<u32> = const { Cell::new(0) } }
+    runtime(by)
+        .run(|| {
+            MARK.set(1);
+            let remote = remote();
+            let outside = std::thread::spawn(move || {
+                let look = || {
+                    yield_now();
+                    MARK.get()
+                };
+                remote.spawn(look).unwrap().join().unwrap()
+            });
+            while !outside.is_finished() {
+                sleep(Duration::from_micros(100));
+            }
+            assert_eq!(outside.join().unwrap(), 0, "it has thread-locals of its own");
+        })
+        .unwrap();
+}
+
+fn nothing_is_looked_at_of_one_that_goes_on_elsewhere(by: PreemptBy) {
+    struct AtEnd(Arc<AtomicBool>);
+
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            let looper = loop {
+                let all = dump().fibers;
+                let looper = all.into_iter().find(|fiber| fiber.label.number == 1 || fiber.label.name.is_some());
+                let looper = looper.unwrap();
+                if looper.doing == Doing::Running {
+                    break looper;
+                }
+                yield_now();
+            };
+            self.0.store(true, Relaxed);
+            assert!(looper.backtrace.is_none(), "{looper}");
+        }
+    }
+
+    let (over, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (loops, at_end) = (Arc::clone(&over), AtEnd(Arc::clone(&seen)));
+    runtime(by)
+        .run(|| {
+            Builder::new().name("looper").spawn(move || while !loops.load(Relaxed) {}).unwrap();
+            let waits = Builder::new().preemptible(false).spawn(move || {
+                let _at_end = at_end;
+                loop {
+                    sleep(Duration::from_secs(1));
+                }
+            });
+            waits.unwrap();
+            sleep(Duration::from_millis(1));
+        })
+        .unwrap();
+    over.store(true, Relaxed);
+    assert!(seen.load(Relaxed));
+}
+
+fn a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running(by: PreemptBy) {
+    let rules = Rules { levels: 4, running_time: Span::from_nanos(1), boost: Boost::Never };
+    let runtime = Runtime::new(Config { rules, preemptible: true, preempt_by: by, ..Config::default() });
+    runtime
+        .run(|| {
+            let count = || (0..10_000).map(std::hint::black_box).sum::<u64>();
+            let fibers: Vec<_> = (0..3).map(|_| spawn(count)).collect();
+            assert!(fibers.into_iter().all(|fiber| fiber.join().unwrap() == 49_995_000));
+        })
+        .unwrap();
+}
+
+fn who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has(by: PreemptBy) {
+    let scripted = scripted::runtime(by, 4, Boost::Never);
+    let lock = Arc::new(Mutex::new(()));
+    let (waits, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
+    let (theirs, is_waited_for) = (Arc::clone(&lock), Arc::clone(&waits));
+    let (worker, advances, sees) = (Thread::current(), clock.clone(), Arc::clone(&waits));
+    let outside = std::thread::spawn(move || {
+        while !sees.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        scripted::await_futex(worker);
+        // Who runs is no guest: it is looked after now and then.
+        advances.advance(10 * TURN);
+    });
+    let counts = scripted.run(|| {
+        let owner = spawn(move || {
+            let _guard = theirs.lock().unwrap();
+            clock.advance(TURN);
+            // It goes on only in the other's place.
+            assert!(is_waited_for.load(Relaxed));
+        });
+        let waiter = Builder::new().preemptible(false).spawn(move || {
+            assert!(lock.try_lock().is_err());
+            waits.store(true, Relaxed);
+            drop(lock.lock().unwrap());
+        });
+        waiter.unwrap().join().unwrap();
+        owner.join().unwrap();
+        (preemptions().taken, preemptions().lent)
+    });
+    outside.join().unwrap();
+    assert_eq!(counts.unwrap(), (1, 1));
+}
+
+fn who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_is_about_to_do(by: PreemptBy) {
+    let [begun, looks, done] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    let lent = runtime(by)
+        .run(|| {
+            let theirs = [&begun, &looks, &done].map(Arc::clone);
+            let fiber = spawn(move || {
+                let [begun, looks, done] = theirs;
+                begun.store(true, Relaxed);
+                while !looks.load(Relaxed) {}
+                // It goes on only in the other's place.
+                done.store(true, Relaxed);
+            });
+            while !begun.load(Relaxed) {
+                yield_now();
+            }
+            looks.store(true, Relaxed);
+            while !done.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            fiber.join().unwrap();
+            preemptions().lent
+        })
+        .unwrap();
+    assert!(lent > 0);
+}
+
+fn a_runtime_is_refused_within_another_one(by: PreemptBy) {
+    let within = || matches!(Runtime::default().run(|| ()), Err(RunError::Inside));
+    let refused = runtime(by).run(|| spawn(within).join().unwrap()).unwrap();
+    assert!(refused);
+}
+
+fn one_that_was_left_over_unwinds_where_it_comes_to_the_library(by: PreemptBy) {
+    struct Tells(Arc<AtomicBool>);
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    let [over, begun, unwound] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    runtime(by)
+        .run(|| {
+            let tells = Tells(Arc::clone(&unwound));
+            let (over, begins) = (Arc::clone(&over), Arc::clone(&begun));
+            spawn(move || {
+                let _tells = tells;
+                begins.store(true, Relaxed);
+                while !over.load(Relaxed) {}
+                yield_now();
+                unreachable!("there is no library for it any more");
+            });
+            while !begun.load(Relaxed) {
+                yield_now();
+            }
+        })
+        .unwrap();
+    assert!(!unwound.load(Relaxed));
+    over.store(true, Relaxed);
+    while !unwound.load(Relaxed) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+#[allow(unsafe_code)] // Signals are blocked by the C library.
+fn signals_that_one_left_blocked_are_not_so_for_the_next_on_its_kernel_thread() {
+    runtime(PreemptBy::KernelThreads)
+        .run(|| {
+            let before = spawn(SignalMask::of_this_thread).join().unwrap();
+            let block = || {
+                // SAFETY: zeros are a set, to which a signal is added, and no room is asked for.
+                unsafe {
+                    let mut user: libc::sigset_t = std::mem::zeroed();
+                    libc::sigaddset(&raw mut user, libc::SIGUSR1);
+                    libc::pthread_sigmask(libc::SIG_BLOCK, &raw const user, std::ptr::null_mut());
+                }
+                (Thread::current(), SignalMask::of_this_thread())
+            };
+            let (thread, blocked) = spawn(block).join().unwrap();
+            let next = spawn(|| (Thread::current(), SignalMask::of_this_thread())).join().unwrap();
+            assert_ne!(blocked, before);
+            assert_eq!(next, (thread, before));
+        })
+        .unwrap();
+}
+
+#[test]
+fn each_has_a_kernel_thread_of_its_own_and_they_run_one_at_a_time() {
+    let over = Arc::new(AtomicBool::new(false));
+    let runs = |thread: &Thread| {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.number())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('R')
+    };
+    runtime(PreemptBy::KernelThreads)
+        .run(|| {
+            let (sender, begun) = channel(4);
+            let fibers: Vec<_> = (0..4)
+                .map(|_| {
+                    let (sender, over) = (sender.clone(), Arc::clone(&over));
+                    spawn(move || {
+                        let thread = Thread::current();
+                        sender.send(thread).unwrap();
+                        while !over.load(Relaxed) {}
+                        assert_eq!(Thread::current(), thread);
+                    })
+                })
+                .collect();
+            let mut threads: Vec<_> = (0..4).map(|_| begun.recv().unwrap()).collect();
+            // Whoever has handed over may take a little while to fall asleep.
+            while threads.iter().any(runs) {}
+            over.store(true, Relaxed);
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            threads.push(Thread::current());
+            threads.sort_unstable_by_key(|thread| thread.number());
+            threads.dedup();
+            assert_eq!(threads.len(), 5);
+        })
+        .unwrap();
+}
+
+fn the_smallest_stack_suffices_to_begin(by: PreemptBy) {
+    let config = Config { preemptible: true, preempt_by: by, stack_size: 1, ..Config::default() };
+    assert_eq!(Runtime::new(config).run(|| spawn(|| 7).join().unwrap()).unwrap(), 7);
+}
+
+fn one_that_cannot_have_its_stack_drops_its_function(by: PreemptBy) {
+    let thing = Arc::new(());
+    let theirs = Arc::clone(&thing);
+    runtime(by)
+        .run(|| {
+            let refused = Builder::new().stack_size(usize::MAX).spawn(move || drop(theirs)).unwrap();
+            assert!(matches!(refused.join(), Err(JoinError::NoStack(StackError::TooLarge { .. }))));
+        })
+        .unwrap();
+    assert_eq!(Arc::strong_count(&thing), 1);
+}
+
+fn who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kernel_is_punctual(preempt_by: PreemptBy) {
+    let before = Slack::of_this_thread();
+    let rules = Rules { levels: 4, running_time: Span::from_micros(40), boost: Boost::Every(Span::from_millis(10)) };
+    Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
+        .run(|| {
+            let sleepers = [(); 4].map(|()| spawn(|| std::thread::sleep(Duration::from_millis(1))));
+            sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        })
+        .unwrap();
+    assert_eq!(Slack::of_this_thread(), before);
+}
+
+/// Says that it was dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+fn who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow(by: PreemptBy) {
+    let scripted = scripted::runtime(by, 4, Boost::Never);
+    let [begun, over, dropped] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    let (begins, drops) = (Arc::clone(&begun), Arc::clone(&dropped));
+    let (is_over, clock) = (Arc::clone(&over), scripted.clock.clone());
+    let (tell, told) = std::sync::mpsc::channel();
+    scripted
+        .run(|| {
+            let parent = move || {
+                let mut borrowed = (0_u64, Dropped(drops));
+                scope(|scope| {
+                    scope.spawn(|| {
+                        while !scripted::is_elsewhere() {
+                            borrowed.0 = std::hint::black_box(borrowed.0 + 1);
+                            clock.advance(TURN);
+                        }
+                        loop {
+                            std::thread::park();
+                        }
+                    });
+                    begins.store(true, Relaxed);
+                    while !scripted::is_elsewhere() {
+                        clock.advance(TURN);
+                    }
+                    while !is_over.load(Relaxed) {
+                        std::thread::yield_now();
+                    }
+                    tell.send(Thread::current()).unwrap();
+                });
+            };
+            spawn(parent).detach();
+            while !begun.load(Relaxed) {
+                yield_now();
+            }
+        })
+        .unwrap();
+    over.store(true, Relaxed);
+    scripted::await_futex(told.recv().unwrap());
+    assert!(!dropped.load(Relaxed), "its fiber writes to what was dropped");
+}
+
+fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(by: PreemptBy) {
+    let rules = Rules { levels: 2, running_time: Span::from_millis(1_000), boost: Boost::Never };
+    let scripted = scripted::with(by, rules);
+    let (rounds, clock) = (Arc::new(AtomicU64::new(0)), scripted.clock.clone());
+    let (tell, told) = std::sync::mpsc::channel();
+    let theirs = Arc::clone(&rounds);
+    scripted
+        .run(|| {
+            spawn(move || {
+                while !scripted::is_elsewhere() {
+                    theirs.fetch_add(1, Relaxed);
+                    clock.advance(Duration::from_millis(100));
+                }
+                tell.send(()).unwrap();
+            })
+            .detach();
+            // By then it has come down, and this one has not.
+            sleep(Duration::from_millis(1_200));
+            assert_eq!(rounds.load(Relaxed), 12);
+        })
+        .unwrap();
+    told.recv().unwrap();
+    assert_eq!(rounds.load(Relaxed), 12 + GRACE);
+}
+
+/// In so many turns a guest is to come to a point when its runtime ends.
+const GRACE: u64 = 50;
+
+/// In so many turns one of all guests is to end.
+const PATIENCE: u64 = 2_000;
+
+fn many_that_take_their_time_all_end_with_their_runtime(by: PreemptBy) {
+    const MANY: u64 = 100;
+    /// Who ends, and for how many turns it computes before: each for one more than the one before it.
+    struct Slow(ScriptedClock, Arc<[AtomicU64; 2]>, u64);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            (0..self.2).take_while(|_| !scripted::is_elsewhere()).for_each(|_| self.0.advance(TURN));
+            self.1[usize::from(scripted::is_elsewhere())].fetch_add(1, Relaxed);
+        }
+    }
+    let scripted = scripted::runtime(by, 1, Boost::Never);
+    let ended: Arc<[AtomicU64; 2]> = Arc::default();
+    scripted
+        .run(|| {
+            for number in 0..MANY {
+                let slow = Slow(scripted.clock.clone(), Arc::clone(&ended), number + 1);
+                let waits = move || {
+                    let _slow = slow;
+                    sleep(Duration::from_secs(1_000));
+                };
+                spawn(waits).detach();
+            }
+            // All have begun.
+            sleep(TURN);
+        })
+        .unwrap();
+    // Who needs all of its turns has been sent away when it would go on after the last one.
+    assert_eq!(ended[0].load(Relaxed), GRACE - 1);
+    while ended[1].load(Relaxed) < MANY - (GRACE - 1) {
+        std::thread::yield_now();
+    }
+}
+
+fn where_none_ends_all_go_on_elsewhere_before_each_has_had_its_time(by: PreemptBy) {
+    const MANY: usize = 100;
+    let scripted = scripted::runtime(by, 1, Boost::Never);
+    let turns = Arc::new([const { AtomicU64::new(0) }; MANY]);
+    scripted
+        .run(|| {
+            for number in 0..MANY {
+                let (clock, turns) = (scripted.clock.clone(), Arc::clone(&turns));
+                let loops = move || {
+                    while !scripted::is_elsewhere() {
+                        turns[number].fetch_add(1, Relaxed);
+                        clock.advance(TURN);
+                    }
+                };
+                spawn(loops).detach();
+            }
+            // Each has one turn.
+            yield_now();
+        })
+        .unwrap();
+    assert_eq!(turns.each_ref().map(|turns| turns.load(Relaxed)), [1 + PATIENCE / MANY as u64; MANY]);
+}
+
+fn turns_last_for_a_tick_when_a_runtime_ends_however_long_running_times_are(by: PreemptBy) {
+    struct Loops(ScriptedClock, Arc<AtomicU64>);
+    impl Drop for Loops {
+        fn drop(&mut self) {
+            while !scripted::is_elsewhere() {
+                self.1.fetch_add(1, Relaxed);
+                self.0.advance(TURN);
+            }
+        }
+    }
+    let rules = Rules { levels: 1, running_time: Span::from_millis(1_000_000), boost: Boost::Never };
+    let scripted = scripted::with(by, rules);
+    let turns: [Arc<AtomicU64>; 2] = Default::default();
+    scripted
+        .run(|| {
+            for turns in &turns {
+                let loops = Loops(scripted.clock.clone(), Arc::clone(turns));
+                let waits = move || {
+                    let _loops = loops;
+                    sleep(Duration::from_secs(1_000));
+                };
+                spawn(waits).detach();
+            }
+            // Both have begun.
+            yield_now();
+        })
+        .unwrap();
+    assert_eq!(turns.each_ref().map(|turns| turns.load(Relaxed)), [GRACE; 2]);
+}

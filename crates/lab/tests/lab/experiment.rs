@@ -1,0 +1,12 @@
+//! Experiments in worlds without a clock.
+
+mod contract;
+mod doubt;
+mod fg;
+mod mock;
+mod page;
+mod paper;
+mod parallel;
+mod pipeline;
+mod threads;
+mod until;

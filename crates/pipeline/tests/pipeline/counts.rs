@@ -1,0 +1,75 @@
+//! What a report counts, held against what stages know of themselves.
+
+use rowlock_pipeline::{Flow, Kind, Pipeline, Program};
+
+#[test]
+fn each_buffer_that_is_taken_is_counted_at_its_depth() {
+    for structure in ["", "threads=each", "workers=1", "fork=pack*3", "fuse=sort+pack"] {
+        let report = Pipeline::new("counted")
+            .buffers(16, 0)
+            .rounds(5000)
+            .structured(&structure.parse().unwrap())
+            .compute("generate", |_, _| Ok(Flow::Convey))
+            .compute("sort", |_, _| Ok(Flow::Convey))
+            .forkable("pack", Kind::Compute, |_, _| Ok(Flow::Convey));
+        // What is fused can be forked where all its parts can.
+        let report = report.fork(1).run().or_else(|error| match structure.contains("fuse") {
+            true => Pipeline::new("fused")
+                .rounds(5000)
+                .compute("generate", |_, _| Ok(Flow::Convey))
+                .compute("sort", |_, _| Ok(Flow::Convey))
+                .fused()
+                .run(),
+            false => Err(error),
+        });
+        let report = report.unwrap();
+        for stage in report.stages.iter().filter(|stage| !stage.is_fused) {
+            assert_eq!(stage.calls, 5000, "{structure}: {}", stage.name);
+            assert_eq!(stage.depths.iter().sum::<u64>(), 5000, "{structure}: {}", stage.name);
+            assert!(stage.depths.len() <= 16, "{structure}: {}", stage.name);
+        }
+    }
+}
+
+#[test]
+fn what_is_fused_waits_once_and_not_while_one_of_its_parts_works() {
+    let work = || {
+        let begin = std::time::Instant::now();
+        while begin.elapsed() < std::time::Duration::from_micros(100) {}
+        Ok(Flow::Convey)
+    };
+    let report = Pipeline::new("fused")
+        .rounds(50)
+        .compute("generate", |_, _| work())
+        .compute("sort", |_, _| work())
+        .fused()
+        .run()
+        .unwrap();
+    let [first, second] = &report.stages[..] else { panic!("{report:?}") };
+    assert_eq!((second.starved_ns, second.blocked_ns), (0, 0));
+    let all = first.busy_ns + second.busy_ns + first.blocked_ns + first.waiting_for_worker_ns;
+    assert!(all <= report.clock_ns, "{report:?}");
+}
+
+#[test]
+fn a_wish_for_a_junction_is_told_of() {
+    let report = Program::<()>::new("wished")
+        .pipeline(
+            Pipeline::new("in")
+                .rounds(3)
+                .io("read", |_, _| Ok(Flow::Convey))
+                .meets("joint")
+                .structured(&"nice=joint:19".parse().unwrap()),
+        )
+        .junction("joint", |ports| {
+            assert_eq!(rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap(), 19);
+            while ports.accept("in")?.is_some() {
+                ports.convey("in", Flow::Convey)?;
+            }
+            Ok(())
+        })
+        .run()
+        .unwrap();
+    let grants = &report.stage("joint").unwrap().grants;
+    assert!(grants.iter().any(|grant| grant.wish.starts_with("nice")), "{grants:?}");
+}

@@ -1,0 +1,548 @@
+//! The examples do what they say: run as a person would, on files of all awkward sizes, and told to write where they cannot.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+
+use flate2::read::GzDecoder;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+use walkdir::WalkDir;
+
+/// The compressor's block.
+const BLOCK: usize = 128 * 1024;
+
+/// Where the examples are. Cargo builds them for `cargo test` but not for `cargo test --test examples`, and old ones would be found: then
+/// they are built here. Not always, as Cargo would build all that they need once more for a single package, whose dependencies have other features.
+static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.ancestors().nth(2).unwrap();
+    let examples = profile.join("examples");
+    if NAMES.iter().all(|name| is_new(&examples.join(name)) == Some(true)) {
+        return examples;
+    }
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--locked", "--examples", "--package", env!("CARGO_PKG_NAME")]);
+    command.args((profile.file_name().unwrap() == "release").then_some("--release"));
+    command.arg("--target-dir").arg(profile.parent().unwrap());
+    command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    let status = command.status().unwrap();
+    assert!(status.success(), "{command:?}: {status}");
+    examples
+});
+
+const NAMES: [&str; 3] = ["checksum", "compress", "word-count"];
+
+/// Whether an example was built after the last change of what it is built from, which Cargo notes beside it.
+fn is_new(example: &Path) -> Option<bool> {
+    let modified = |path: &Path| path.metadata().ok()?.modified().ok();
+    let built = modified(example)?;
+    let note = fs::read_to_string(example.with_extension("d")).ok()?;
+    let (_, sources) = note.split_once(": ")?;
+    Some(sources.split_whitespace().all(|source| modified(Path::new(source)).is_some_and(|changed| changed < built)))
+}
+
+fn example(name: &str) -> Command {
+    let mut command = Command::new(EXAMPLES.join(name));
+    command.env_remove("ROWLOCK_PIPELINE").stdin(Stdio::null());
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{}: {}", output.status, said(output));
+    assert_eq!(said(output), "");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Words of a few letters, the same ones for a seed; some bytes of them belong to no ASCII.
+fn text(length: usize, mut seed: u64) -> Vec<u8> {
+    let mut letter = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        b"aaaabcdeeeefghiijklmnoopqrsttuvwxyz \n\t  ,.\xc3\xa4"[(seed >> 33) as usize % 44]
+    };
+    (0..length).map(|_| letter()).collect()
+}
+
+/// Bytes of which none helps to guess the next.
+fn noise(length: usize) -> Vec<u8> {
+    (0_u64..).flat_map(|number| -> [u8; 32] { Sha256::digest(number.to_le_bytes()).into() }).take(length).collect()
+}
+
+fn folder_with(files: &[(&str, &[u8])]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// What a stream of gzip holds, which must be one and nothing else.
+fn unpacked(compressed: &[u8]) -> Vec<u8> {
+    let mut decoder = GzDecoder::new(compressed);
+    let mut content = Vec::new();
+    decoder.read_to_end(&mut content).unwrap();
+    assert!(decoder.into_inner().is_empty(), "there is more than one stream");
+    content
+}
+
+#[track_caller]
+fn comes_back(content: &[u8], arguments: &[&str], structure: &str) -> usize {
+    let folder = folder_with(&[("input", content)]);
+    let mut command = example("compress");
+    command.args(arguments).arg("--stdout").arg(folder.path().join("input")).env("ROWLOCK_PIPELINE", structure);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(unpacked(&output.stdout) == content, "{} bytes, {arguments:?}, {structure}: other bytes", content.len());
+    output.stdout.len()
+}
+
+#[test]
+fn what_is_compressed_comes_back_at_every_size() {
+    let all = text(40 * BLOCK + 12_345, 1);
+    for size in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, all.len()] {
+        comes_back(&all[..size], &[], "");
+    }
+}
+
+#[test]
+fn what_is_compressed_comes_back_at_every_level_and_from_noise() {
+    for level in 0..=9 {
+        let level = format!("--level={level}");
+        comes_back(&text(2 * BLOCK + 1, 2), &[&level], "");
+        comes_back(&noise(2 * BLOCK + 1), &[&level], "");
+    }
+}
+
+#[test]
+fn what_is_compressed_comes_back_in_every_structure() {
+    let content = text(3 * BLOCK + 1, 3);
+    // With blocks that are shorter than what deflate refers to, the dictionary comes from several.
+    for structure in
+        ["threads=each", "buffers=2 block=4KiB", "workers=1", "fork=compress*5", "fuse=read+compress", "block=1MiB"]
+    {
+        comes_back(&content, &[], structure);
+    }
+}
+
+#[test]
+fn what_is_written_does_not_depend_on_who_compressed_what() {
+    let folder = folder_with(&[("input", &text(24 * BLOCK, 11))]);
+    let output = |structure: &str| {
+        let mut command = example("compress");
+        command.args(["--stdout", "input"]).current_dir(folder.path()).env("ROWLOCK_PIPELINE", structure);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        output.stdout
+    };
+    let alone = output("fork=compress*1");
+    for structure in ["fork=compress*2", "fork=compress*3", "threads=each", "buffers=2"] {
+        assert!(output(structure) == alone, "{structure}: other bytes");
+    }
+}
+
+#[test]
+fn a_block_refers_to_the_one_before() {
+    // Of noise that is repeated, all but the first time can be said in a few bytes, if one may refer to that.
+    let once = noise(16 * 1024);
+    let content = once.repeat(16);
+    let size = comes_back(&content, &[], "block=16KiB");
+    assert!(size < 2 * once.len(), "{} bytes became {size}", content.len());
+}
+
+#[test]
+fn what_is_read_and_written_twice_comes_out_once() {
+    let content = text(3 * BLOCK + 1, 8);
+    let folder = folder_with(&[("text", &content)]);
+    let path = |name: &str| folder.path().join(name);
+    let mut command = example("compress");
+    printed(&command.arg("-9").arg(path("text")).env("ROWLOCK_PIPELINE", "double=io block=16KiB").output().unwrap());
+    assert!(unpacked(&fs::read(path("text.gz")).unwrap()) == content);
+    // Somebody else's file is not written twice, for whatever is appended stays.
+    let appended = File::options().append(true).create(true).open(path("appended")).unwrap();
+    let mut command = example("compress");
+    command.arg("--stdout").arg(path("text")).env("ROWLOCK_PIPELINE", "double=io").stdout(appended);
+    assert!(command.status().unwrap().success());
+    assert!(unpacked(&fs::read(path("appended")).unwrap()) == content);
+}
+
+#[test]
+fn standard_input_is_compressed_to_standard_output() {
+    let content = text(BLOCK + 7, 4);
+    let mut child = example("compress").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let sent = content.clone();
+    // In small pieces, which do not fill a block.
+    let writer = std::thread::spawn(move || sent.chunks(1000).try_for_each(|chunk| input.write_all(chunk)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(unpacked(&output.stdout) == content);
+}
+
+#[test]
+fn however_long_the_input_is_little_of_it_is_in_memory() {
+    const LENGTH: usize = 64 << 20;
+    let mut command = example("compress");
+    let mut child =
+        command.arg("--level=0").stdin(Stdio::piped()).stdout(File::create("/dev/null").unwrap()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let block = vec![b'x'; 1 << 20];
+    (0..LENGTH / block.len()).for_each(|_| input.write_all(&block).unwrap());
+    // All but what the pipe holds has been read by now, and it waits for more.
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: usize = peak.split_whitespace().next().unwrap().parse().unwrap();
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    // With hundreds of CPUs it may be more.
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    assert!(kilobytes * 1024 < LENGTH / 4 + cpus * 16 * BLOCK, "{kilobytes} kB");
+}
+
+#[test]
+fn files_are_compressed_beside_themselves_and_stay() {
+    let (one, other) = (text(10, 5), text(BLOCK * 2, 6));
+    let folder = folder_with(&[("one", &one), ("other.txt", &other)]);
+    let path = |name: &str| folder.path().join(name);
+    fs::set_permissions(path("one"), PermissionsExt::from_mode(0o640)).unwrap();
+    printed(&example("compress").args([path("one"), path("other.txt")]).output().unwrap());
+    assert_eq!(names(folder.path()), ["one", "one.gz", "other.txt", "other.txt.gz"]);
+    assert!(unpacked(&fs::read(path("one.gz")).unwrap()) == one);
+    assert!(unpacked(&fs::read(path("other.txt.gz")).unwrap()) == other);
+    let (before, after) = (fs::metadata(path("one")).unwrap(), fs::metadata(path("one.gz")).unwrap());
+    assert_eq!(after.permissions().mode() & 0o777, 0o640);
+    assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+}
+
+#[test]
+fn a_missing_file_is_named_and_the_others_are_compressed() {
+    let folder = folder_with(&[("there", b"text")]);
+    let path = |name: &str| folder.path().join(name);
+    let output = example("compress").args([path("missing"), path("there")]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("missing: No such file"), "{}", said(&output));
+    assert_eq!(names(folder.path()), ["there", "there.gz"]);
+}
+
+#[test]
+fn a_file_that_is_there_is_replaced_only_if_wanted() {
+    let folder = folder_with(&[("text", b"new"), ("text.gz", b"old")]);
+    let path = |name: &str| folder.path().join(name);
+    let output = example("compress").arg(path("text")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("--force"), "{}", said(&output));
+    assert_eq!(fs::read(path("text.gz")).unwrap(), b"old");
+    printed(&example("compress").arg("--force").arg(path("text")).output().unwrap());
+    assert_eq!(unpacked(&fs::read(path("text.gz")).unwrap()), b"new");
+    assert_eq!(names(folder.path()), ["text", "text.gz"]);
+}
+
+#[test]
+fn a_file_is_not_replaced_by_what_it_is_compressed_to() {
+    let folder = folder_with(&[("text", b"precious")]);
+    std::os::unix::fs::symlink("text", folder.path().join("link")).unwrap();
+    for target in ["text", "link"] {
+        let mut command = example("compress");
+        command.arg("--force").arg("--output").arg(folder.path().join(target)).arg(folder.path().join("text"));
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said(&output).contains("it is what is to be compressed"), "{}", said(&output));
+    }
+    assert_eq!(fs::read(folder.path().join("text")).unwrap(), b"precious");
+}
+
+#[test]
+fn a_full_target_is_an_error() {
+    let folder = folder_with(&[("noise", &noise(4 * BLOCK))]);
+    let input = folder.path().join("noise");
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let to_output = example("compress").arg("--stdout").arg(&input).stdout(full()).output().unwrap();
+    let to_file = example("compress").arg("--output=/dev/full").arg(&input).output().unwrap();
+    for output in [to_output, to_file] {
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said(&output).contains("cannot write: No space left on device"), "{}", said(&output));
+    }
+    assert!(Path::new("/dev/full").exists(), "a device is no file to be replaced");
+}
+
+#[test]
+fn a_target_that_cannot_be_written_to_its_end_is_not_left_behind() {
+    let folder = folder_with(&[("noise", &noise(8 * BLOCK))]);
+    // No file may be larger than 64 KiB, and who tries is told so instead of being ended.
+    let script = r#"trap "" XFSZ; ulimit -f 128; exec "$@""#;
+    let program = example("compress").get_program().to_owned();
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(program).arg(folder.path().join("noise"));
+    let output = command.env_remove("ROWLOCK_PIPELINE").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("cannot write: File too large"), "{}", said(&output));
+    assert_eq!(names(folder.path()), ["noise"]);
+}
+
+#[test]
+fn a_target_is_not_left_behind_by_who_is_told_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = example("compress");
+    command.arg("--output").arg(folder.path().join("output.gz")).stdin(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // It waits for its input, for as long as we keep the pipe.
+    let input = child.stdin.take().unwrap();
+    while names(folder.path()).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    drop(input);
+    assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
+}
+
+#[test]
+fn who_was_started_to_ignore_hangups_is_not_ended_by_one() {
+    let program = example("compress").get_program().to_owned();
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"trap "" HUP; exec "$@""#, "sh"]).arg(program).env_remove("ROWLOCK_PIPELINE");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    // Its first block has come, so it listens to what it wants to listen to.
+    input.write_all(&noise(BLOCK + 1)).unwrap();
+    let mut compressed = vec![0; 1];
+    output.read_exact(&mut compressed).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    drop(input);
+    output.read_to_end(&mut compressed).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(unpacked(&compressed), noise(BLOCK + 1));
+}
+
+/// The words of a text, byte by byte.
+fn naively_counted(text: &[u8]) -> usize {
+    text.split(|byte| b" \t\n\x0b\x0c\r".contains(byte)).filter(|word| !word.is_empty()).count()
+}
+
+fn some_files() -> Vec<(String, Vec<u8>)> {
+    let sizes = [0, 1, 2, 254, 255, 256, 257, 4095, 4096, 4097, 5 * 4096, 300_000, 777];
+    let file = |(number, size): (usize, usize)| {
+        (format!("{}/{number}", ["a", "a/b", "c"][number % 3]), text(size, number as u64 + 10))
+    };
+    let mut files: Vec<_> = sizes.into_iter().enumerate().map(file).collect();
+    // A word that is longer than a block, and nothing but space.
+    files.push(("long".to_owned(), vec![b'x'; 20_000]));
+    files.push(("space".to_owned(), vec![b' '; 20_000]));
+    files
+}
+
+fn folder_of(files: &[(String, Vec<u8>)]) -> TempDir {
+    folder_with(&files.iter().map(|(name, content)| (name.as_str(), &content[..])).collect::<Vec<_>>())
+}
+
+#[test]
+fn words_are_counted_as_one_by_one() {
+    let files = some_files();
+    let folder = folder_of(&files);
+    let expected: usize = files.iter().map(|(_, content)| naively_counted(content)).sum();
+    for structure in ["", "block=4KiB buffers=3", "threads=each", "fork=count*3:unordered block=4KiB", "workers=1"] {
+        let output = example("word-count").arg(folder.path()).env("ROWLOCK_PIPELINE", structure).output().unwrap();
+        assert_eq!(printed(&output), format!("{expected}\n"), "{structure}");
+    }
+}
+
+#[test]
+fn words_of_each_file_are_told_apart() {
+    let files = some_files();
+    let folder = folder_of(&files);
+    let mut command = example("word-count");
+    command.arg("--each").arg(folder.path()).env("ROWLOCK_PIPELINE", "block=4KiB");
+    let printed = printed(&command.output().unwrap());
+    let mut lines: Vec<&str> = printed.lines().collect();
+    assert!(lines.pop().unwrap().ends_with(" total"));
+    lines.sort_unstable();
+    let line = |(name, content): &(String, Vec<u8>)| {
+        format!("{} {}", naively_counted(content), folder.path().join(name).display())
+    };
+    let mut expected: Vec<String> = files.iter().map(line).collect();
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn what_cannot_be_counted_is_named_and_the_rest_is_counted() {
+    let folder = folder_with(&[("there", b"three small words")]);
+    let paths = [folder.path().join("missing"), folder.path().join("there")];
+    let output = example("word-count").args(paths).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("missing"), "{}", said(&output));
+    assert_eq!(output.stdout, b"3\n");
+}
+
+#[test]
+fn a_link_to_a_folder_is_followed_where_it_is_named() {
+    let folder = folder_with(&[("real/text", b"three small words")]);
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("real", &link).unwrap();
+    assert_eq!(printed(&example("word-count").arg(&link).output().unwrap()), "3\n");
+    assert_eq!(printed(&example("checksum").arg(&link).output().unwrap()).lines().count(), 1);
+}
+
+/// The lines for these files of a folder, in this order.
+fn lines(folder: &Path, files: &[(String, Vec<u8>)]) -> String {
+    let hex = |content: &[u8]| Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    files.iter().map(|(name, content)| format!("{}  {}\n", hex(content), folder.join(name).display())).collect()
+}
+
+#[test]
+fn checksums_are_right_and_in_the_order_of_the_files() {
+    let mut files = some_files();
+    // Large ones first, so that small ones overtake them.
+    files.sort_by_key(|(_, content)| std::cmp::Reverse(content.len()));
+    let folder = folder_of(&files);
+    let paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.path().join(name)).collect();
+    for (lanes, structure) in [("1", ""), ("2", ""), ("5", "block=4KiB"), ("2", "threads=each"), ("3", "workers=1")] {
+        let mut command = example("checksum");
+        command.args(["--lanes", lanes]).args(&paths).env("ROWLOCK_PIPELINE", structure);
+        assert_eq!(printed(&command.output().unwrap()), lines(folder.path(), &files), "{lanes} lanes, {structure}");
+    }
+}
+
+#[test]
+fn a_folder_is_walked_in_the_order_of_its_names() {
+    let mut files = some_files();
+    let folder = folder_of(&files);
+    files.sort_by_key(|(name, _)| name.split('/').map(str::to_owned).collect::<Vec<_>>());
+    let output = example("checksum").arg(folder.path()).output().unwrap();
+    assert_eq!(printed(&output), lines(folder.path(), &files));
+}
+
+#[test]
+fn what_has_no_checksum_is_named_and_the_others_have_theirs() {
+    let files = some_files();
+    let folder = folder_of(&files);
+    let mut paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.path().join(name)).collect();
+    paths.insert(3, folder.path().join("missing"));
+    let output = example("checksum").args(&paths).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("missing"), "{}", said(&output));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), lines(folder.path(), &files));
+}
+
+#[test]
+fn a_name_that_breaks_lines_is_escaped() {
+    let folder = folder_with(&[("two\nlines\\", b"")]);
+    let printed = printed(&example("checksum").arg(folder.path()).output().unwrap());
+    assert!(printed.starts_with('\\') && printed.ends_with("/two\\nlines\\\\\n"), "{printed}");
+    assert_eq!(printed.lines().count(), 1);
+}
+
+#[test]
+fn a_full_output_is_an_error() {
+    let folder = folder_with(&[("one", b"some words")]);
+    for name in ["checksum", "word-count"] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = example(name).arg(folder.path()).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        assert!(said(&output).contains("No space left on device"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn variables_that_are_empty_say_nothing() {
+    let folder = folder_with(&[("text", b"three small words")]);
+    let mut command = example("word-count");
+    command.envs(["", "_REPORT", "_TRACE"].map(|of| (format!("ROWLOCK_PIPELINE{of}"), "")));
+    assert_eq!(printed(&command.arg(folder.path()).output().unwrap()), "3\n");
+}
+
+#[test]
+fn who_is_not_listened_to_goes_on() {
+    let folder = folder_with(&[("text", b"three small words")]);
+    for name in ["word-count", "checksum", "compress"] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut command = example(name);
+        command.args([folder.path().join("missing"), folder.path().join("text")]).stderr(full);
+        assert_eq!(command.output().unwrap().status.code(), Some(1), "{name}");
+    }
+    assert_eq!(names(folder.path()), ["text", "text.gz"]);
+}
+
+#[test]
+fn all_say_what_limited_them() {
+    let folder = folder_with(&[("one", &text(BLOCK, 9))]);
+    for (name, arguments) in [("compress", &["--stdout", "one"][..]), ("word-count", &["."]), ("checksum", &["."])] {
+        let output = example(name).current_dir(folder.path()).arg("--verdict").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", said(&output));
+        assert!(said(&output).contains("limited by"), "{name}: {}", said(&output));
+        assert!(!output.stdout.is_empty(), "{name}");
+    }
+}
+
+/// The output of a tool of the system.
+fn tool(command: &str, folder: &Path) -> String {
+    let output = Command::new("sh").args(["-c", command]).current_dir(folder).env("LC_ALL", "C").output().unwrap();
+    assert!(output.status.success(), "{command}: {}", said(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "needs pigz and gunzip"]
+fn gunzip_unpacks_what_was_compressed_and_pigz_makes_it_hardly_smaller() {
+    // What people write: our own source.
+    let source = WalkDir::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).sort_by_file_name();
+    let files = source.into_iter().map(|entry| entry.unwrap().into_path());
+    let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "rs"));
+    let content: Vec<u8> = files.flat_map(|path| fs::read(path).unwrap()).collect();
+    assert!(content.len() > 4 * BLOCK);
+    let folder = folder_with(&[("input", &content)]);
+    for (level, at_most) in [(1, 1.05), (2, 1.05), (6, 1.05), (9, 1.02)] {
+        let mut command = example("compress");
+        command.args(["--force", "--level", &level.to_string()]).arg(folder.path().join("input"));
+        printed(&command.output().unwrap());
+        tool("gunzip --test input.gz && gunzip --stdout input.gz | cmp - input && pigz --test input.gz", folder.path());
+        let ours = fs::metadata(folder.path().join("input.gz")).unwrap().len();
+        let pigz: u64 = tool(&format!("pigz -{level} --stdout input | wc -c"), folder.path()).trim().parse().unwrap();
+        assert!((ours as f64) < at_most * pigz as f64, "level {level}: {ours} bytes against {pigz}");
+    }
+}
+
+#[test]
+#[ignore = "needs find and wc"]
+fn words_are_counted_as_wc_counts_them() {
+    // Nothing but what is printed everywhere: of the rest wc has had several opinions.
+    let mut files = some_files();
+    files.iter_mut().for_each(|(_, content)| content.retain(u8::is_ascii));
+    let folder = folder_of(&files);
+    let theirs = tool("find . -type f -print0 | wc -w --files0-from=- | tail -n 1", folder.path());
+    let ours = printed(&example("word-count").arg(folder.path()).output().unwrap());
+    assert_eq!(ours.trim(), theirs.split_whitespace().next().unwrap());
+}
+
+#[test]
+#[ignore = "needs sha256sum"]
+fn sha256sum_verifies_the_checksums() {
+    let mut files = some_files();
+    files.push(("odd \\ na\nme".to_owned(), b"odd".to_vec()));
+    let folder = folder_of(&files);
+    let output = example("checksum").arg(".").current_dir(folder.path()).output().unwrap();
+    let count = printed(&output).lines().count();
+    let sums = tempfile::NamedTempFile::new().unwrap();
+    fs::write(sums.path(), &output.stdout).unwrap();
+    let verified = tool(&format!("sha256sum --check --strict {}", sums.path().display()), folder.path());
+    assert_eq!(verified.lines().filter(|line| line.ends_with(": OK")).count(), count);
+}

@@ -1,0 +1,137 @@
+//! What a program's own types may do wrong: panic when they are made or dropped; and threads that cannot be had. A run ends all the same.
+
+use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::Command;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::SeqCst;
+
+use rowlock_pipeline::{Buffer, Cause, Error, Flow, Kind, Pipeline, Program, Result, Round, Stage};
+
+/// A tag that panics as it is dropped, once it is armed.
+#[derive(Default)]
+struct Fragile {
+    is_armed: bool,
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        if self.is_armed {
+            resume_unwind(Box::new("alas"));
+        }
+    }
+}
+
+#[test]
+fn a_tag_of_an_auxiliary_buffer_that_panics_as_it_is_dropped_fails_the_run_and_does_not_hang_it() {
+    for structure in ["", "threads=each"] {
+        let outcome = Pipeline::<Fragile>::tagged("fragile")
+            .buffers(2, 0)
+            .rounds(3)
+            .structured(&structure.parse().unwrap())
+            .compute("sort", |round, _| {
+                round.auxiliary()[0].tag.is_armed = true;
+                Ok(Flow::Convey)
+            })
+            .auxiliary(1)
+            .io("write", |_, _| Ok(Flow::Convey))
+            .run();
+        let Err(Error::Failed(failure)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(failure.stage.as_deref(), Some("sort"));
+        assert!(matches!(&failure.cause, Cause::Panicked(message) if message == "alas"), "{failure}");
+        assert_eq!(failure.report.pipelines[0].buffers_back, 2);
+    }
+}
+
+/// Counts how many of it there are, and how many are begun.
+struct Counted<'a>(&'a AtomicI64);
+
+impl<'a> Counted<'a> {
+    fn new(alive: &'a AtomicI64) -> Counted<'a> {
+        alive.fetch_add(1, SeqCst);
+        Counted(alive)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Stage<()> for Counted<'_> {
+    fn init(&mut self) -> Result<()> {
+        self.0.fetch_add(1000, SeqCst);
+        Ok(())
+    }
+
+    fn process(&mut self, _: &mut Round<'_>, _: &mut Buffer) -> Result<Flow> {
+        Ok(Flow::Convey)
+    }
+
+    fn cleanup(&mut self) -> Result<()> {
+        self.0.fetch_sub(1000, SeqCst);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_panic_while_stages_are_made_is_the_callers_and_leaves_nothing() {
+    let alive = AtomicI64::new(0);
+    let run = || {
+        let mut made = 0;
+        let make = || {
+            made += 1;
+            if made == 3 {
+                resume_unwind(Box::new("alas"));
+            }
+            Counted::new(&alive)
+        };
+        Pipeline::new("made").rounds(3).forkable_stage("sort", Kind::Compute, make).fork(4).run()
+    };
+    let panic = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"alas"));
+    assert_eq!(alive.into_inner(), 0);
+}
+
+#[test]
+fn a_junction_that_says_the_run_is_ending_when_it_is_not_has_failed() {
+    let outcome = Program::<()>::new("liar")
+        .pipeline(Pipeline::new("in").rounds(3).io("read", |_, _| Ok(Flow::Convey)).meets("joint"))
+        .junction("joint", |_| Err(rowlock_pipeline::PortError::Ending.into()))
+        .run();
+    let Err(Error::Failed(failure)) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(failure.stage.as_deref(), Some("joint"));
+}
+
+/// Threads whose stacks do not fit into what this process may have: the first ones begin, and then there is none any more.
+#[test]
+#[ignore = "limits its process, so the test below runs it in one of its own"]
+fn with_little_room_for_threads() {
+    let alive = AtomicI64::new(0);
+    let mut pipeline = Pipeline::new("many").buffers(2, 0);
+    for index in 0..8 {
+        pipeline = pipeline.stage(&format!("stage{index}"), Kind::Io, Counted::new(&alive));
+    }
+    // A stack is a quarter of a GiB here.
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let used = pages.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 4096;
+    let limit = Some(used + (1 << 30));
+    let limits = rustix::process::Rlimit { current: limit, maximum: limit };
+    rustix::process::setrlimit(rustix::process::Resource::As, limits).unwrap();
+    let outcome = pipeline.run();
+    let Err(Error::Failed(failure)) = outcome else { panic!("{outcome:?}") };
+    assert!(matches!(failure.cause, Cause::Thread(_)), "{failure}");
+    assert!(failure.stage.as_deref().is_some_and(|stage| stage.starts_with("stage")), "{failure}");
+    assert_eq!(failure.report.pipelines[0].buffers_back, 2);
+    assert_eq!(alive.into_inner(), 0);
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_ends_the_run() {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "faults::with_little_room_for_threads", "--ignored", "--test-threads", "1"]);
+    let outcome = command.env("RUST_MIN_STACK", (1_u64 << 28).to_string()).output().unwrap();
+    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stdout));
+    assert!(String::from_utf8_lossy(&outcome.stdout).contains("1 passed"));
+}

@@ -1,0 +1,15 @@
+//! The integration tests of `pipeline`, in one program.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod cancelling;
+mod counts;
+mod documentation;
+mod doubling;
+mod ends;
+mod examples;
+mod faults;
+mod junctions;
+mod soak;
+mod structures;
+mod traces;
+mod turns;

@@ -1,0 +1,44 @@
+//! What a run tells by the files that the environment asks for. Each test runs itself in a process that is told so.
+
+use std::env;
+use std::process::Command;
+
+use rowlock_pipeline::{Flow, Pipeline, environment};
+use serde_json::Value;
+
+fn zip_and_ask() {
+    Pipeline::new("trace")
+        .rounds(2000)
+        .io("zip", |_, _| Ok(Flow::Convey))
+        .io("ask", |_, _| Ok(Flow::Convey))
+        .fused()
+        .run()
+        .unwrap();
+}
+
+#[test]
+#[ignore = "runs where the environment asks for files, which the test below sees to"]
+fn several_pipelines_at_once() {
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(zip_and_ask);
+        }
+    });
+}
+
+#[test]
+fn of_several_runs_at_once_the_trace_holds_one_and_the_report_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let [trace, report] = ["trace.json", "report.json"].map(|name| folder.path().join(name));
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "traces::several_pipelines_at_once", "--ignored"]);
+    command.env(environment::TRACE, &trace).env(environment::REPORT, &report);
+    assert!(command.output().unwrap().status.success());
+    let read: Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
+    let events = read["traceEvents"].as_array().unwrap();
+    assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 4000);
+    // What is run as one is one row, which is called after its stages in their order.
+    let rows = events.iter().filter(|event| event["name"] == "thread_name");
+    assert_eq!(rows.map(|row| row["args"]["name"].as_str().unwrap()).collect::<Vec<_>>(), ["zip+ask"]);
+    assert_eq!(std::fs::read_to_string(report).unwrap().lines().count(), 8);
+}

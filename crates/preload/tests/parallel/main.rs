@@ -1,0 +1,7 @@
+//! The integration tests of `preload`, in one program.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "../common/library.rs"]
+mod library;
+mod mpi;
+mod openmp;

@@ -1,0 +1,5 @@
+//! The integration tests of `scenario`, in one program.
+
+mod bad;
+mod document;
+mod round_trip;

@@ -1,0 +1,509 @@
+//! The completely fair scheduler by the rules at the head of `sim::cfs` and `sim::cfs::balance`. Virtual times and minima advance step by
+//! step, and everything else is looked up in lists when it is asked for.
+
+use policy::Span;
+use rowlock_sim::scheduler::Why;
+use rowlock_sim::watch::Doing;
+use scenario::{Machine, Setting};
+
+use crate::reference::affinity::Affinity;
+use crate::reference::kernel::{Kernel, Picks};
+use crate::reference::world::{Cpu, Thread, World};
+
+#[derive(Clone)]
+struct Entity {
+    /// Where it is queued, runs, or last was.
+    cpu: Cpu,
+    weight: i128,
+    vruntime: i128,
+    /// When it last ran on this CPU, in nanoseconds.
+    last_ran: Option<i128>,
+}
+
+/// Who belongs to a CPU, and how it fares. Times are in nanoseconds.
+#[derive(Clone, Default)]
+struct Queue {
+    current: Option<Thread>,
+    /// Whom it is switching away from, if that can go on.
+    outgoing: Option<Thread>,
+    /// Who waits, by the order in which they came.
+    waiting: Vec<Thread>,
+    /// The same threads in the order in which balancing looks at them.
+    candidates: Vec<Thread>,
+    /// How long the current thread has run, and its virtual time before.
+    ran: i128,
+    began_at: i128,
+    minimum: i128,
+    next: Option<Thread>,
+    last: Option<Thread>,
+    skip: Option<Thread>,
+    marked: bool,
+    next_tick: i128,
+    idle_since: Option<i128>,
+    idle_average: i128,
+    balanced: i128,
+    is_calm: bool,
+    failures: u32,
+}
+
+impl Queue {
+    fn members(&self) -> Vec<Thread> {
+        self.waiting.iter().copied().chain(self.current).chain(self.outgoing).collect()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Occasion {
+    NewlyIdle,
+    Idle,
+    Busy,
+}
+
+pub(crate) struct Cfs {
+    step: i128,
+    latency: i128,
+    granularity: i128,
+    wakeup_granularity: i128,
+    migration_cost: i128,
+    tick: i128,
+    affinity: Affinity,
+    entities: Vec<Entity>,
+    queues: Vec<Queue>,
+    /// Before then nobody asks idle CPUs for help.
+    next_request: i128,
+}
+
+/// The weights of nice values -20 to 19, `sched_prio_to_weight`.
+const WEIGHTS: [i128; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
+    1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+impl Cfs {
+    pub(crate) fn new(machine: &Machine, setting: &Setting) -> Cfs {
+        let floored = |span: Span| i128::from(span.floor_to(machine.step).as_nanos());
+        let step = floored(machine.step);
+        let migration_cost = floored(machine.cfs.migration_cost);
+        let mut entities = Vec::new();
+        for (_, job) in setting.jobs_with_copies() {
+            let weight = WEIGHTS[(job.attributes.nice + 20) as usize];
+            let entity = Entity { cpu: 0, weight, vruntime: 0, last_ran: None };
+            entities.resize(entities.len() + job.kind.threads(machine.cpus) as usize, entity);
+        }
+        Cfs {
+            step,
+            latency: floored(machine.cfs.latency).max(step),
+            granularity: floored(machine.cfs.granularity).max(step),
+            wakeup_granularity: floored(machine.cfs.wakeup_granularity),
+            migration_cost,
+            tick: floored(machine.tick).max(step),
+            affinity: Affinity::new(machine, setting),
+            entities,
+            queues: vec![Queue { idle_average: 2 * migration_cost, ..Queue::default() }; machine.cpus as usize],
+            next_request: 0,
+        }
+    }
+
+    fn now(&self, world: &World) -> i128 {
+        i128::from(world.now) * self.step
+    }
+
+    fn all_cpus(&self) -> impl Iterator<Item = Cpu> + use<> {
+        0..self.queues.len()
+    }
+
+    fn is_free(&self, cpu: Cpu) -> bool {
+        self.queues[cpu].members().is_empty()
+    }
+
+    fn load(&self, cpu: Cpu) -> i128 {
+        self.queues[cpu].members().iter().map(|&thread| self.entities[thread].weight).sum()
+    }
+
+    fn may_run(&self, thread: Thread, cpu: Cpu) -> bool {
+        self.affinity.allows(thread, cpu)
+    }
+
+    fn vruntime(&self, thread: Thread) -> i128 {
+        self.entities[thread].vruntime
+    }
+
+    fn virtually(&self, thread: Thread, nanos: i128) -> i128 {
+        nanos * 1024 / self.entities[thread].weight
+    }
+
+    /// How many threads a latency has room for.
+    fn room(&self) -> usize {
+        ((self.latency + self.granularity - 1) / self.granularity) as usize
+    }
+
+    fn minimum_follows(&mut self, cpu: Cpu) {
+        let queue = &self.queues[cpu];
+        let counted = queue.waiting.iter().copied().chain(queue.current);
+        if let Some(least) = counted.map(|thread| self.vruntime(thread)).min() {
+            self.queues[cpu].minimum = self.queues[cpu].minimum.max(least);
+        }
+    }
+
+    /// The minimum follows while somebody runs.
+    fn updates(&mut self, cpu: Cpu) {
+        if self.queues[cpu].current.is_some() {
+            self.minimum_follows(cpu);
+        }
+    }
+
+    /// The slice of a thread of this queue, or of one that may come to it.
+    fn slice(&self, thread: Thread, cpu: Cpu) -> i128 {
+        let mut members = self.queues[cpu].members();
+        if !members.contains(&thread) {
+            members.push(thread);
+        }
+        let weight: i128 = members.iter().map(|&thread| self.entities[thread].weight).sum();
+        let count = members.len();
+        let period = if count > self.room() { count as i128 * self.granularity } else { self.latency };
+        (period * self.entities[thread].weight / weight).max(self.granularity)
+    }
+
+    fn is_fair(&self, ahead: Thread, behind: Thread) -> bool {
+        self.vruntime(ahead) - self.vruntime(behind) <= self.virtually(behind, self.wakeup_granularity)
+    }
+
+    fn is_no_buddy(&mut self, thread: Thread, cpu: Cpu) {
+        let queue = &mut self.queues[cpu];
+        for buddy in [&mut queue.next, &mut queue.last, &mut queue.skip] {
+            *buddy = buddy.filter(|&buddy| buddy != thread);
+        }
+    }
+
+    fn waits(&mut self, thread: Thread, cpu: Cpu) {
+        self.queues[cpu].waiting.push(thread);
+        self.queues[cpu].candidates.push(thread);
+    }
+
+    fn waits_no_more(&mut self, thread: Thread, cpu: Cpu) {
+        self.queues[cpu].waiting.retain(|&other| other != thread);
+        self.queues[cpu].candidates.retain(|&other| other != thread);
+    }
+
+    /// Whether a thread that has come should make its CPU pick again.
+    fn preempts(&mut self, thread: Thread, cpu: Cpu) -> bool {
+        let Some(current) = self.queues[cpu].current else { return true };
+        if self.is_fair(current, thread) {
+            return false;
+        }
+        self.queues[cpu].next = Some(thread);
+        if self.queues[cpu].members().len() >= self.room() {
+            self.queues[cpu].last = Some(current);
+        }
+        true
+    }
+
+    fn best(&self, cpu: Cpu, previous: Option<Thread>) -> Option<Thread> {
+        let queue = &self.queues[cpu];
+        // By virtual time; of equals those that wait come first, by the order in which they came.
+        let mut by_time: Vec<Thread> = queue.waiting.iter().copied().chain(previous).collect();
+        by_time.sort_by_key(|&thread| self.vruntime(thread));
+        let first = *by_time.first()?;
+        let mut best = first;
+        if queue.skip == Some(first)
+            && let Some(&second) = by_time.get(1)
+            && self.is_fair(second, first)
+        {
+            best = second;
+        }
+        for buddy in [queue.last, queue.next].into_iter().flatten() {
+            if self.is_fair(buddy, first) {
+                best = buddy;
+            }
+        }
+        Some(best)
+    }
+
+    fn cpu_for_new(&self, thread: Thread) -> Cpu {
+        let allowed = self.all_cpus().filter(|&cpu| self.may_run(thread, cpu));
+        allowed.min_by_key(|&cpu| self.load(cpu)).unwrap()
+    }
+
+    fn cpu_for_woken(&self, thread: Thread, here: Option<Cpu>) -> Cpu {
+        let previous = self.entities[thread].cpu;
+        let mut target = previous;
+        if let Some(here) = here
+            && self.may_run(thread, here)
+            && !self.is_free(previous)
+            && here != previous
+        {
+            let load_here = self.load(here) + self.entities[thread].weight;
+            if self.is_free(here) || load_here * 100 < self.load(previous) * 108 {
+                target = here;
+            }
+        }
+        if self.is_free(target) {
+            return target;
+        }
+        if self.is_free(previous) {
+            return previous;
+        }
+        let count = self.queues.len();
+        let mut after = (1..=count).map(|offset| (target + offset) % count);
+        after.find(|&cpu| self.is_free(cpu) && self.may_run(thread, cpu)).unwrap_or(target)
+    }
+
+    /// A thread goes over, as far ahead of the minimum as it was, and cold.
+    fn migrates(&mut self, thread: Thread, to: Cpu) {
+        let from = self.entities[thread].cpu;
+        self.updates(from);
+        self.updates(to);
+        let ahead = self.vruntime(thread) - self.queues[from].minimum;
+        self.waits_no_more(thread, from);
+        self.is_no_buddy(thread, from);
+        let entity = &mut self.entities[thread];
+        entity.vruntime = self.queues[to].minimum + ahead;
+        entity.cpu = to;
+        entity.last_ran = None;
+    }
+
+    fn ticks_next(&mut self, world: &World, cpu: Cpu) {
+        self.queues[cpu].next_tick = (self.now(world) / self.tick + 1) * self.tick;
+    }
+}
+
+/// Balancing.
+impl Cfs {
+    fn is_time(&self, cpu: Cpu, occasion: Occasion, now: i128) -> bool {
+        let queue = &self.queues[cpu];
+        let quarters = self.queues.len() as i128 * if queue.is_calm { 2 } else { 1 };
+        let ticks = if occasion == Occasion::Busy { 4 * quarters - 1 } else { (quarters + 3) / 4 };
+        now - queue.balanced >= ticks * self.tick
+    }
+
+    /// How many threads were taken, and whether the CPU has to pick again because of that.
+    fn balances(&mut self, cpu: Cpu, occasion: Occasion, told: bool, now: i128) -> (usize, bool) {
+        let count = self.queues.len();
+        let mut others: Vec<Cpu> = (1..count).map(|offset| (cpu + offset) % count).collect();
+        others.retain(|&other| self.queues[other].members().len() > 1);
+        let mut came = (0, false);
+        let mut in_balance = true;
+        while !others.is_empty() {
+            let mut most = others[0];
+            for &other in &others {
+                if self.load(other) > self.load(most) {
+                    most = other;
+                }
+            }
+            let Some((left, in_threads)) = self.imbalance(cpu, most) else { break };
+            let of_its = self.queues[most].candidates.iter().take(32).chain(self.queues[most].current.iter());
+            if of_its.copied().any(|thread| self.may_run(thread, cpu)) {
+                came = self.takes(cpu, most, left, in_threads, occasion, told, now);
+                in_balance = false;
+                break;
+            }
+            // Nobody there may run here. Those that were looked at are looked at last from now on.
+            let looked_at = self.queues[most].candidates.len().min(32);
+            self.queues[most].candidates.rotate_left(looked_at);
+            others.retain(|&other| other != most);
+        }
+        let queue = &mut self.queues[cpu];
+        if occasion == Occasion::NewlyIdle {
+            queue.is_calm &= in_balance;
+        } else {
+            queue.balanced = now;
+            queue.is_calm = in_balance;
+        }
+        if in_balance || came.0 > 0 {
+            queue.failures = 0;
+        } else if occasion != Occasion::NewlyIdle {
+            queue.failures += 1;
+        }
+        came
+    }
+
+    /// How much there is to take, and whether that is a number of threads and not a load.
+    fn imbalance(&self, cpu: Cpu, from: Cpu) -> Option<(i128, bool)> {
+        let threads = self.queues[cpu].members().len();
+        if threads == 0 {
+            return Some((self.queues[from].members().len() as i128 / 2, true));
+        }
+        let (here, there) = (self.load(cpu), self.load(from));
+        let average = self.all_cpus().map(|cpu| self.load(cpu)).sum::<i128>() / self.queues.len() as i128;
+        if here >= there || (threads > 1 && there * 100 <= here * 117) {
+            return None;
+        }
+        let load = (there - average).min(average - here);
+        (load > 0).then_some((load, false))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of it is one decision")]
+    fn takes(
+        &mut self,
+        cpu: Cpu,
+        from: Cpu,
+        mut left: i128,
+        in_threads: bool,
+        occasion: Occasion,
+        told: bool,
+        now: i128,
+    ) -> (usize, bool) {
+        let (mut taken, mut picks_again) = (0, false);
+        let failures = self.queues[cpu].failures;
+        for _ in 0..self.queues[from].candidates.len().min(32) {
+            if occasion != Occasion::Busy && self.queues[from].members().len() < 2 {
+                break;
+            }
+            let thread = self.queues[from].candidates.remove(0);
+            self.queues[from].candidates.push(thread);
+            let weight = self.entities[thread].weight;
+            let counts_for = weight >> failures.min(63);
+            let is_cold = failures >= 2 || !self.is_hot(thread, from, cpu, now);
+            if !self.may_run(thread, cpu) || !is_cold || (!in_threads && counts_for > left) {
+                continue;
+            }
+            self.migrates(thread, cpu);
+            self.minimum_follows(from);
+            self.waits(thread, cpu);
+            if !told && !picks_again {
+                picks_again = self.preempts(thread, cpu);
+            }
+            taken += 1;
+            left -= if in_threads { 1 } else { weight };
+            if left <= 0 {
+                break;
+            }
+        }
+        (taken, picks_again)
+    }
+
+    fn is_hot(&self, thread: Thread, from: Cpu, to: Cpu, now: i128) -> bool {
+        let queue = &self.queues[from];
+        let is_buddy = queue.next == Some(thread) || queue.last == Some(thread);
+        let ran_lately = self.entities[thread].last_ran.is_some_and(|ran| now - ran < self.migration_cost);
+        ran_lately || (is_buddy && !self.is_free(to))
+    }
+}
+
+impl Kernel for Cfs {
+    fn step_passes(&mut self, world: &World) {
+        for cpu in self.all_cpus() {
+            if let Some(thread) = self.queues[cpu].current {
+                self.queues[cpu].ran += self.step;
+                let vruntime = self.queues[cpu].began_at + self.virtually(thread, self.queues[cpu].ran);
+                self.entities[thread].vruntime = vruntime;
+                self.entities[thread].last_ran = Some(self.now(world));
+                self.minimum_follows(cpu);
+            }
+        }
+    }
+
+    fn ready(&mut self, world: &World, threads: &[Thread], why: Why) {
+        let now = self.now(world);
+        for &thread in threads {
+            if why == Why::Preempted {
+                let cpu = self.entities[thread].cpu;
+                self.updates(cpu);
+                self.queues[cpu].outgoing = None;
+                self.waits(thread, cpu);
+                continue;
+            }
+            let cpu = if why == Why::New { self.cpu_for_new(thread) } else { self.cpu_for_woken(thread, world.here) };
+            if why == Why::New {
+                self.updates(cpu);
+                let debit = self.virtually(thread, self.slice(thread, cpu));
+                self.entities[thread].cpu = cpu;
+                self.entities[thread].vruntime = self.queues[cpu].minimum + debit;
+            } else {
+                self.updates(cpu);
+                if cpu != self.entities[thread].cpu {
+                    self.migrates(thread, cpu);
+                }
+                if let Some(since) = self.queues[cpu].idle_since.take() {
+                    let average = self.queues[cpu].idle_average;
+                    let moved = average + (now - since - average) / 8;
+                    self.queues[cpu].idle_average = moved.min(2 * self.migration_cost);
+                }
+                let earliest = self.queues[cpu].minimum - self.latency / 2;
+                self.entities[thread].vruntime = self.vruntime(thread).max(earliest);
+            }
+            self.waits(thread, cpu);
+            if !self.queues[cpu].marked && self.preempts(thread, cpu) {
+                self.queues[cpu].marked = true;
+            }
+        }
+    }
+
+    fn schedule(&mut self, world: &World, cpu: Cpu, previous: Option<Thread>) -> Option<Thread> {
+        let now = self.now(world);
+        self.queues[cpu].marked = false;
+        self.updates(cpu);
+        if self.is_free(cpu) {
+            self.queues[cpu].idle_since.get_or_insert(now);
+            if self.queues[cpu].idle_average >= self.migration_cost {
+                self.balances(cpu, Occasion::NewlyIdle, false, now);
+            }
+        }
+        let best = self.best(cpu, previous)?;
+        if previous != Some(best) {
+            self.waits_no_more(best, cpu);
+            self.is_no_buddy(best, cpu);
+            self.entities[best].last_ran = Some(now);
+            let vruntime = self.vruntime(best);
+            let queue = &mut self.queues[cpu];
+            (queue.current, queue.outgoing) = (Some(best), previous);
+            (queue.ran, queue.began_at, queue.idle_since) = (0, vruntime, None);
+        }
+        Some(best)
+    }
+
+    fn leaves(&mut self, _world: &World, cpu: Cpu, thread: Thread) {
+        self.updates(cpu);
+        self.queues[cpu].current = None;
+        self.is_no_buddy(thread, cpu);
+        self.minimum_follows(cpu);
+    }
+
+    fn switch_ends(&mut self, world: &World, cpu: Cpu) {
+        if world.cpus[cpu].doing != Doing::Idle {
+            self.ticks_next(world, cpu);
+        }
+    }
+
+    fn time_is_up(&self, world: &World, cpu: Cpu) -> bool {
+        self.now(world) >= self.queues[cpu].next_tick
+    }
+
+    fn when_time_is_up(&mut self, world: &World, cpu: Cpu) -> Picks {
+        let now = self.now(world);
+        self.ticks_next(world, cpu);
+        self.updates(cpu);
+        let mut this_cpu = false;
+        let least = self.queues[cpu].waiting.iter().map(|&thread| self.vruntime(thread)).min();
+        if let (Some(current), Some(least)) = (self.queues[cpu].current, least) {
+            let (ran, slice) = (self.queues[cpu].ran, self.slice(current, cpu));
+            if ran > slice {
+                self.is_no_buddy(current, cpu);
+                this_cpu = true;
+            } else if ran >= self.granularity && self.vruntime(current) - least > slice {
+                this_cpu = true;
+            }
+        }
+        if self.is_time(cpu, Occasion::Busy, now) {
+            this_cpu |= self.balances(cpu, Occasion::Busy, this_cpu, now).1;
+        }
+        let is_idle = |cpu: &Cpu| world.cpus[*cpu].doing == Doing::Idle && !self.queues[*cpu].marked;
+        let mut idle: Vec<Cpu> = self.all_cpus().filter(is_idle).collect();
+        let mut first = None;
+        if self.queues[cpu].members().len() > 1 && now >= self.next_request && !idle.is_empty() {
+            idle.rotate_left(1);
+            let mut helps = |cpu: &Cpu| {
+                self.is_time(*cpu, Occasion::Idle, now) && self.balances(*cpu, Occasion::Idle, false, now).0 > 0
+            };
+            first = idle.into_iter().find(|cpu| helps(cpu));
+            if first.is_none() {
+                self.next_request = now + self.tick;
+            }
+        }
+        Picks { first, this_cpu }
+    }
+
+    fn has_to_schedule(&self, _world: &World, cpu: Cpu) -> bool {
+        self.queues[cpu].marked
+    }
+}

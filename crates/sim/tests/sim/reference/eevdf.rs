@@ -1,0 +1,483 @@
+//! Earliest eligible virtual deadline first, by the rules at the head of `sim::eevdf`. Averages, loads and the best thread are
+//! computed anew, from all threads, whenever one is asked for.
+
+use policy::{CpuId, Span, ThreadId};
+use rowlock_sim::roster::Roster;
+use rowlock_sim::scheduler::Why;
+use rowlock_sim::watch::Doing;
+use scenario::Machine;
+
+use crate::reference::kernel::{Kernel, Picks};
+use crate::reference::world::{Activity, Cpu, Thread, World};
+
+/// A thread that ran so recently, in nanoseconds, is left where its cache is.
+const HOT: u64 = 500_000;
+/// So many threads of a queue are looked at for one to take.
+const LOOKS: usize = 32;
+
+/// What a nice value weighs: `sched_prio_to_weight`.
+const WEIGHTS: [i128; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
+    1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+#[derive(Clone, Default)]
+struct Entity {
+    weight: i128,
+    /// What its nice value weighs, and whether that counts in its group.
+    own_weight: i128,
+    is_counted: bool,
+    job: usize,
+    slice: i128,
+    /// Where it may run.
+    cpus: Vec<Cpu>,
+    /// Where it is queued, runs, or last was.
+    cpu: Cpu,
+    /// Virtual times are in nanoseconds.
+    vruntime: i128,
+    deadline: i128,
+    /// While it runs: where its protection ends.
+    protected_until: i128,
+    /// What it left its queue with.
+    lag: i128,
+    /// When it last ran, in nanoseconds.
+    last_ran: Option<u64>,
+    /// It is blocked, and in its queue nevertheless.
+    is_delayed: bool,
+}
+
+impl Entity {
+    fn virtually(&self, nanos: i128) -> i128 {
+        nanos * 1024 / self.weight
+    }
+}
+
+/// What a CPU remembers of its balancing.
+#[derive(Clone, Copy)]
+struct Domain {
+    last: u64,
+    /// In milliseconds.
+    interval: u64,
+    failures: u32,
+}
+
+pub(crate) struct Eevdf {
+    step: u64,
+    has_groups: bool,
+    tick: u64,
+    entities: Vec<Entity>,
+    /// Who runs on each CPU, from the moment that it is picked, and for how long its virtual time does not know of that.
+    current: Vec<Option<Thread>>,
+    ran: Vec<u64>,
+    /// Who waits on each CPU, by the order in which they came, and who is delayed.
+    waiting: Vec<Vec<Thread>>,
+    marked: Vec<bool>,
+    /// When each CPU, running a thread, ticks next, in nanoseconds.
+    next_tick: Vec<u64>,
+    domains: Vec<Domain>,
+}
+
+impl Eevdf {
+    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Eevdf {
+        let cpus = machine.cpus as usize;
+        let whole = |span: Span| span.floor_to(machine.step).max(machine.step).as_nanos();
+        let entity = |thread: usize| {
+            let attributes = roster.attributes(ThreadId(thread as u32));
+            let all: Vec<Cpu> = (0..cpus).collect();
+            let may = |cpu: &Cpu| attributes.cpus.as_ref().is_none_or(|set| set.contains(CpuId(*cpu as u32)));
+            let some: Vec<Cpu> = all.iter().copied().filter(may).collect();
+            Entity {
+                weight: WEIGHTS[(attributes.nice + 20) as usize],
+                own_weight: WEIGHTS[(attributes.nice + 20) as usize],
+                job: roster.job_of(ThreadId(thread as u32)),
+                slice: attributes.slice.map_or(whole(machine.slice), Span::as_nanos).into(),
+                cpus: if some.is_empty() { all } else { some },
+                ..Entity::default()
+            }
+        };
+        Eevdf {
+            step: machine.step.as_nanos(),
+            has_groups: machine.groups,
+            tick: whole(machine.tick),
+            entities: (0..roster.len()).map(entity).collect(),
+            current: vec![None; cpus],
+            ran: vec![0; cpus],
+            waiting: vec![Vec::new(); cpus],
+            marked: vec![false; cpus],
+            next_tick: vec![0; cpus],
+            domains: vec![Domain { last: 0, interval: cpus as u64, failures: 0 }; cpus],
+        }
+    }
+
+    fn members(&self, cpu: Cpu) -> Vec<Thread> {
+        self.waiting[cpu].iter().copied().chain(self.current[cpu]).collect()
+    }
+
+    fn weight(&self, cpu: Cpu) -> i128 {
+        self.members(cpu).iter().map(|&thread| self.entities[thread].weight).sum()
+    }
+
+    fn sum(&self, cpu: Cpu) -> i128 {
+        self.members(cpu).iter().map(|&thread| self.entities[thread].vruntime * self.entities[thread].weight).sum()
+    }
+
+    fn average(&self, cpu: Cpu) -> i128 {
+        if self.members(cpu).is_empty() { 0 } else { self.sum(cpu).div_euclid(self.weight(cpu)) }
+    }
+
+    fn is_eligible(&self, thread: Thread, cpu: Cpu) -> bool {
+        self.entities[thread].vruntime * self.weight(cpu) <= self.sum(cpu)
+    }
+
+    fn shortest_slice(&self, cpu: Cpu) -> i128 {
+        self.members(cpu).iter().map(|&thread| self.entities[thread].slice).min().unwrap_or(i128::MAX)
+    }
+
+    /// Whether somebody waits who is not blocked.
+    fn has_ready(&self, cpu: Cpu) -> bool {
+        self.waiting[cpu].iter().any(|&thread| !self.entities[thread].is_delayed)
+    }
+
+    fn all_cpus(&self) -> impl Iterator<Item = Cpu> + use<> {
+        0..self.current.len()
+    }
+
+    /// The current thread's virtual time is brought up to date. If it has reached its deadline it gets the next one. Whether the
+    /// CPU should pick again because of that, or because its thread is protected no longer.
+    fn updates(&mut self, cpu: Cpu) -> bool {
+        let ran = std::mem::take(&mut self.ran[cpu]);
+        let Some(current) = self.current[cpu] else { return false };
+        let entity = &mut self.entities[current];
+        entity.vruntime += entity.virtually(ran.into());
+        let has_reached_it = entity.vruntime >= entity.deadline;
+        if has_reached_it {
+            entity.deadline = entity.vruntime + entity.virtually(entity.slice);
+        }
+        !self.waiting[cpu].is_empty() && (has_reached_it || entity.vruntime >= entity.protected_until)
+    }
+
+    fn best(&self, cpu: Cpu, protects: bool) -> Option<Thread> {
+        let current = self.current[cpu].filter(|&current| self.is_eligible(current, cpu));
+        let deadline = |thread: Thread| self.entities[thread].deadline;
+        if let Some(current) = current
+            && protects
+            && self.entities[current].vruntime < self.entities[current].protected_until
+        {
+            return Some(current);
+        }
+        let mut best: Option<Thread> = None;
+        for &thread in &self.waiting[cpu] {
+            if self.is_eligible(thread, cpu) && best.is_none_or(|best| deadline(thread) < deadline(best)) {
+                best = Some(thread);
+            }
+        }
+        match (current, best) {
+            (Some(current), Some(best)) if deadline(current) < deadline(best) => Some(current),
+            (_, Some(best)) => Some(best),
+            (_, None) => self.current[cpu],
+        }
+    }
+
+    /// The best that is not blocked; blocked threads that would be it leave the queue, with nothing owed to them.
+    fn best_awake(&mut self, cpu: Cpu) -> Option<Thread> {
+        loop {
+            let best = self.best(cpu, true)?;
+            if !self.entities[best].is_delayed {
+                return Some(best);
+            }
+            self.remember_lag(best, cpu);
+            self.waiting[cpu].retain(|&other| other != best);
+            self.entities[best].is_delayed = false;
+            self.entities[best].is_counted = false;
+            self.entities[best].lag = self.entities[best].lag.min(0);
+        }
+    }
+
+    /// A thread gets its part of what its group weighs.
+    fn follows_its_group(&mut self, thread: Thread) {
+        if !self.has_groups {
+            return;
+        }
+        let Entity { job, own_weight, weight: before, cpu, .. } = self.entities[thread];
+        let counted = self.entities.iter().filter(|entity| entity.job == job && entity.is_counted);
+        let group: i128 = counted.map(|entity| entity.own_weight).sum();
+        let weight = (1024 * own_weight / group).max(2);
+        if weight == before {
+            return;
+        }
+        let place = self.waiting[cpu].iter().position(|&other| other == thread);
+        let is_current = self.current[cpu] == Some(thread);
+        if place.is_some() || is_current {
+            self.remember_lag(thread, cpu);
+        }
+        // Averages are those of the others.
+        if let Some(place) = place {
+            self.waiting[cpu].remove(place);
+        }
+        if is_current {
+            self.current[cpu] = None;
+        }
+        let (others, average) = (self.weight(cpu), self.average(cpu));
+        let entity = &mut self.entities[thread];
+        let (request, protected) = (entity.deadline - entity.vruntime, entity.protected_until - entity.vruntime);
+        entity.lag = entity.lag * before / weight;
+        entity.weight = weight;
+        if place.is_some() || is_current {
+            entity.vruntime = average - if others == 0 { 0 } else { entity.lag * (others + weight) / others };
+        }
+        entity.deadline = entity.vruntime + request * before / weight;
+        entity.protected_until = entity.vruntime + protected * before / weight;
+        if let Some(place) = place {
+            self.waiting[cpu].insert(place, thread);
+        }
+        if is_current {
+            self.current[cpu] = Some(thread);
+        }
+    }
+
+    /// Whether a thread that has joined a queue should have the CPU at once.
+    fn preempts(&mut self, thread: Thread, cpu: Cpu) -> bool {
+        let Some(current) = self.current[cpu] else { return true };
+        let is_shorter = self.entities[thread].slice < self.entities[current].slice;
+        let preempts = self.best(cpu, !is_shorter) == Some(thread);
+        if is_shorter {
+            let shortest = self.shortest_slice(cpu);
+            let current = &mut self.entities[current];
+            let end = if preempts { current.vruntime } else { current.vruntime + current.virtually(shortest) };
+            current.protected_until = current.protected_until.min(end);
+        }
+        preempts
+    }
+
+    /// Puts a thread into a queue such that it has its lag again when it is counted.
+    fn place(&mut self, thread: Thread, cpu: Cpu, request: i128) {
+        let (others, own) = (self.weight(cpu), self.entities[thread].weight);
+        let lag = if others == 0 { 0 } else { self.entities[thread].lag * (others + own) / others };
+        let vruntime = self.average(cpu) - lag;
+        let entity = &mut self.entities[thread];
+        (entity.cpu, entity.vruntime, entity.deadline) = (cpu, vruntime, vruntime + request);
+        self.waiting[cpu].push(thread);
+    }
+
+    fn remember_lag(&mut self, thread: Thread, cpu: Cpu) {
+        let average = self.average(cpu);
+        let entity = &mut self.entities[thread];
+        let bound = entity.virtually((2 * entity.slice).max(self.tick.into()));
+        entity.lag = (average - entity.vruntime).clamp(-bound, bound);
+    }
+
+    /// A blocked thread that is still in its queue is awakened.
+    fn requeue(&mut self, thread: Thread, cpu: Cpu) {
+        self.entities[thread].is_delayed = false;
+        if self.average(cpu) > self.entities[thread].vruntime {
+            let place = self.waiting[cpu].iter().position(|&other| other == thread).unwrap();
+            self.waiting[cpu].remove(place);
+            self.entities[thread].lag = 0;
+            self.place(thread, cpu, self.entities[thread].virtually(self.entities[thread].slice));
+            let back = self.waiting[cpu].pop().unwrap();
+            self.waiting[cpu].insert(place, back);
+        }
+    }
+
+    fn migrate(&mut self, thread: Thread, from: Cpu, to: Cpu) {
+        self.remember_lag(thread, from);
+        self.waiting[from].retain(|&other| other != thread);
+        let left_of_its_request = self.entities[thread].deadline - self.entities[thread].vruntime;
+        self.place(thread, to, left_of_its_request);
+    }
+
+    /// Those on `from` that are looked at and may run on `to`.
+    fn candidates(&self, from: Cpu, to: Cpu) -> Vec<Thread> {
+        let looked_at = self.waiting[from].iter().copied().take(LOOKS);
+        let may = |thread: &Thread| !self.entities[*thread].is_delayed && self.entities[*thread].cpus.contains(&to);
+        looked_at.filter(may).collect()
+    }
+
+    /// The CPU with most weight that has somebody for `to`; among equals the next one after it.
+    fn busiest(&self, to: Cpu) -> Option<Cpu> {
+        let count = self.current.len();
+        let is_bound = self.entities.iter().any(|entity| entity.cpus.len() < count);
+        let mut busiest: Option<Cpu> = None;
+        for cpu in (1..count).map(|offset| (to + offset) % count) {
+            let has_one = if is_bound { !self.candidates(cpu, to).is_empty() } else { self.has_ready(cpu) };
+            let is_heavier = |than: Cpu| self.weight(cpu) > self.weight(than);
+            if self.current[cpu].is_some() && has_one && busiest.is_none_or(is_heavier) {
+                busiest = Some(cpu);
+            }
+        }
+        busiest
+    }
+
+    fn is_cold(&self, thread: Thread, now: u64) -> bool {
+        self.entities[thread].last_ran.is_none_or(|last| now - last >= HOT)
+    }
+
+    fn to_steal(&self, to: Cpu, now: u64) -> Option<(Thread, Cpu)> {
+        let from = self.busiest(to)?;
+        let thread = self.candidates(from, to).into_iter().find(|&thread| self.is_cold(thread, now))?;
+        Some((thread, from))
+    }
+
+    /// At a tick: takes load from a busier CPU. Whether somebody who came should have the CPU.
+    fn balances(&mut self, cpu: Cpu, now: u64) -> bool {
+        let count = self.current.len() as u64;
+        let Domain { last, interval, failures } = self.domains[cpu];
+        let ticks = (16 * interval * 1_000_000).div_ceil(self.tick).saturating_sub(1).max(1);
+        if now - last < ticks * self.tick {
+            return false;
+        }
+        self.domains[cpu].last = now;
+        let total: i128 = self.all_cpus().map(|cpu| self.weight(cpu)).sum();
+        let (average, own) = (total / i128::from(count), self.weight(cpu));
+        let busiest = self.busiest(cpu).filter(|&busiest| {
+            let others = self.weight(busiest);
+            let is_close = self.has_ready(cpu) && 100 * others <= 117 * own;
+            own < others && own < average && average < others && !is_close
+        });
+        let Some(busiest) = busiest else {
+            self.domains[cpu] = Domain { last: now, interval: (2 * interval).min(2 * count), failures: 0 };
+            return false;
+        };
+        let mut left = (self.weight(busiest) - average).min(average - own);
+        self.updates(busiest);
+        let mut taken = Vec::new();
+        for thread in self.candidates(busiest, cpu) {
+            let weight = self.entities[thread].weight;
+            let may_go = failures > 0 || self.is_eligible(thread, busiest);
+            if left > 0 && may_go && (failures > 1 || self.is_cold(thread, now)) && weight >> failures.min(63) <= left {
+                left -= weight;
+                taken.push(thread);
+            }
+        }
+        self.domains[cpu].interval = count;
+        self.domains[cpu].failures = if taken.is_empty() { failures + 1 } else { 0 };
+        let mut preempts = false;
+        for thread in taken {
+            self.migrate(thread, busiest, cpu);
+            preempts |= self.preempts(thread, cpu);
+        }
+        preempts
+    }
+
+    fn cpu_for(&self, thread: Thread, why: Why) -> Cpu {
+        let Entity { cpu: previous, cpus, .. } = &self.entities[thread];
+        let emptiest = || cpus.iter().copied().min_by_key(|&cpu| self.members(cpu).len()).unwrap_or(*previous);
+        if why == Why::New {
+            return emptiest();
+        }
+        let count = self.current.len();
+        let from_previous = (0..count).map(|offset| (previous + offset) % count);
+        let free = |cpu: &Cpu| self.members(*cpu).is_empty() && cpus.contains(cpu);
+        from_previous.into_iter().find(free).unwrap_or(*previous)
+    }
+
+    fn ticks_next(&mut self, world: &World, cpu: Cpu) {
+        self.next_tick[cpu] = (world.now * self.step / self.tick + 1) * self.tick;
+    }
+}
+
+impl Kernel for Eevdf {
+    fn step_passes(&mut self, world: &World) {
+        for cpu in self.all_cpus() {
+            if let Some(thread) = self.current[cpu] {
+                self.ran[cpu] += self.step;
+                self.entities[thread].last_ran = Some(world.now * self.step);
+            }
+        }
+    }
+
+    fn ready(&mut self, _world: &World, threads: &[Thread], why: Why) {
+        for &thread in threads {
+            if why == Why::Preempted {
+                self.waiting[self.entities[thread].cpu].push(thread);
+                continue;
+            }
+            let was_delayed = self.entities[thread].is_delayed;
+            let cpu = if was_delayed { self.entities[thread].cpu } else { self.cpu_for(thread, why) };
+            let should_pick_again = self.updates(cpu) || self.marked[cpu];
+            if was_delayed {
+                self.requeue(thread, cpu);
+            } else {
+                self.entities[thread].is_counted = true;
+                self.follows_its_group(thread);
+                let request = self.entities[thread].virtually(self.entities[thread].slice);
+                self.place(thread, cpu, if why == Why::New { request / 2 } else { request });
+            }
+            if should_pick_again || self.preempts(thread, cpu) {
+                self.marked[cpu] = true;
+            }
+        }
+    }
+
+    fn schedule(&mut self, world: &World, cpu: Cpu, previous: Option<Thread>) -> Option<Thread> {
+        self.marked[cpu] = false;
+        self.updates(cpu);
+        let mut best = self.best_awake(cpu);
+        if best.is_none()
+            && let Some((thread, from)) = self.to_steal(cpu, world.now * self.step)
+        {
+            self.updates(from);
+            self.migrate(thread, from, cpu);
+            best = self.best_awake(cpu);
+        }
+        let best = best?;
+        if previous != Some(best) {
+            // Whom it replaces is in no queue until the switch is over.
+            self.waiting[cpu].retain(|&other| other != best);
+            self.current[cpu] = Some(best);
+            self.follows_its_group(best);
+            let replaced = previous.map_or(i128::MAX, |previous| self.entities[previous].slice);
+            let shortest = self.shortest_slice(cpu).min(replaced);
+            let entity = &mut self.entities[best];
+            (entity.cpu, entity.last_ran) = (cpu, Some(world.now * self.step));
+            entity.protected_until = entity.deadline;
+            if shortest < entity.slice {
+                entity.protected_until = entity.deadline.min(entity.vruntime + entity.virtually(shortest));
+            }
+        }
+        Some(best)
+    }
+
+    fn leaves(&mut self, world: &World, cpu: Cpu, thread: Thread) {
+        self.updates(cpu);
+        let blocks = world.threads[thread].activity == Activity::Waiting;
+        if blocks && !self.is_eligible(thread, cpu) {
+            self.waiting[cpu].push(thread);
+            self.entities[thread].is_delayed = true;
+        } else {
+            self.remember_lag(thread, cpu);
+            self.entities[thread].is_counted = false;
+        }
+        self.current[cpu] = None;
+    }
+
+    fn switch_ends(&mut self, world: &World, cpu: Cpu) {
+        match world.cpus[cpu].doing {
+            // It looks whether there is work after all.
+            Doing::Idle => self.marked[cpu] = true,
+            _ => self.ticks_next(world, cpu),
+        }
+    }
+
+    fn time_is_up(&self, world: &World, cpu: Cpu) -> bool {
+        world.now * self.step >= self.next_tick[cpu]
+    }
+
+    fn when_time_is_up(&mut self, world: &World, cpu: Cpu) -> Picks {
+        let now = world.now * self.step;
+        self.ticks_next(world, cpu);
+        let is_due = self.updates(cpu);
+        if let Some(current) = self.current[cpu] {
+            self.follows_its_group(current);
+        }
+        let this_cpu = self.balances(cpu, now) || is_due;
+        let is_idle = |cpu: &Cpu| world.cpus[*cpu].doing == Doing::Idle && !self.marked[*cpu];
+        let comes = |cpu: &Cpu| self.to_steal(*cpu, now).is_some();
+        let has_ready = self.has_ready(cpu);
+        Picks { first: self.all_cpus().filter(is_idle).find(comes).filter(|_| has_ready), this_cpu }
+    }
+
+    fn has_to_schedule(&self, _world: &World, cpu: Cpu) -> bool {
+        self.marked[cpu]
+    }
+}

@@ -1,0 +1,464 @@
+//! What happens in a step, and in which order.
+
+use policy::waiting::{Decision, Observation, Team, TeamState};
+use policy::{CpuId, Instant, JobId, Span, ThreadId};
+use rowlock_sim::scheduler::Why;
+use rowlock_sim::watch::{Begins, Doing, Leaving};
+use scenario::draw::Stream;
+use scenario::{Distribution, Kind, Machine, Setting, Tie};
+
+use crate::reference::events::{Event, Events};
+use crate::reference::kernel::Kernel;
+use crate::reference::world::{Activity, Counts, Cpu, CpuState, JobKind, JobState, Place, Thread, ThreadState, World};
+
+/// What can be due at a CPU in a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Due {
+    SwitchEnd,
+    /// The thread has computed as much as it should.
+    Arrival,
+    TimeIsUp,
+    SpinEnd,
+}
+
+/// The order within a step.
+fn order(tie: Tie) -> [Due; 4] {
+    match tie {
+        Tie::Arrive => [Due::SwitchEnd, Due::Arrival, Due::TimeIsUp, Due::SpinEnd],
+        Tie::Timeout => [Due::SwitchEnd, Due::SpinEnd, Due::Arrival, Due::TimeIsUp],
+    }
+}
+
+pub(crate) struct Reference<K> {
+    pub(crate) world: World,
+    kernel: K,
+    step: Span,
+    context_switch: u64,
+    keep_running: bool,
+    order: [Due; 4],
+    pub(crate) events: Events,
+    /// Steps of all CPUs: computing, spinning, switching, idle.
+    pub(crate) used: [u64; 4],
+}
+
+impl<K: Kernel> Reference<K> {
+    /// `machine` as the scenario has it, its durations not yet floored to its step.
+    pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64, kernel: K) -> Reference<K> {
+        let step = machine.step;
+        let floored = Machine { context_switch: machine.context_switch.floor_to(step), ..*machine };
+        let mut world = World { now: 0, here: None, cpus: Vec::new(), threads: Vec::new(), jobs: Vec::new() };
+        for _ in 0..machine.cpus {
+            world.cpus.push(CpuState { doing: Doing::Idle, switch_left: 0, idle_since: 0 });
+        }
+        for (name, job) in setting.jobs_with_copies() {
+            let (kind, waiting) = match &job.kind {
+                Kind::Barrier { compute, rounds, waiting, .. } => {
+                    let compute = compute.on(floored.context_switch);
+                    (JobKind::Barrier { compute, rounds: *rounds }, *waiting)
+                }
+                Kind::Cpu { work, .. } => {
+                    (JobKind::Cpu { work: work.as_ref().map(Distribution::law) }, policy::waiting::Rule::AlwaysBlock)
+                }
+                Kind::Lock { .. } => panic!("the reference has no locks"),
+                Kind::Command { .. } => panic!("the reference runs no commands"),
+                Kind::Pipeline(_) => panic!("the reference has no pipelines"),
+                Kind::Fibers(_) => panic!("fibers have a reference of their own"),
+            };
+            for number in 0..job.kind.threads(machine.cpus) {
+                world.threads.push(ThreadState {
+                    job: world.jobs.len(),
+                    place: Place::Ready,
+                    activity: Activity::Endless,
+                    stream: Stream::named(seed, &name, number),
+                    waiter: waiting.waiter(floored.costs()),
+                    work_is_done: false,
+                });
+            }
+            let size = job.kind.threads(machine.cpus) as usize;
+            let counts = Counts::default();
+            world.jobs.push(JobState { name, kind, size, arrived: Vec::new(), met: 0, completed: None, counts });
+        }
+        let mut reference = Reference {
+            world,
+            kernel,
+            step,
+            context_switch: in_steps(floored.context_switch, step),
+            keep_running: setting.keep_running,
+            order: order(machine.tie),
+            events: Events::default(),
+            used: [0; 4],
+        };
+        for thread in 0..reference.world.threads.len() {
+            reference.begins_its_next_computation(thread);
+        }
+        reference
+    }
+
+    /// To the end of the last job that ends, or until enough has happened, or nothing does any more.
+    pub(crate) fn run(&mut self, seed: u64) {
+        let mut threads: Vec<Thread> = (0..self.world.threads.len()).collect();
+        Stream::named(seed, "initial queue order", 0).shuffle(&mut threads);
+        for &thread in &threads {
+            self.tell(Event::ThreadIsReady(thread_id(thread), Why::New));
+        }
+        self.kernel.ready(&self.world, &threads, Why::New);
+        for cpu in 0..self.world.cpus.len() {
+            self.schedule(cpu);
+        }
+        while !self.is_over() && !self.events.are_enough() && !self.is_quiet() {
+            if let Some((due, cpu)) = self.next_due() {
+                self.happens(due, cpu);
+                self.serve();
+            } else {
+                self.a_step_passes();
+            }
+        }
+    }
+
+    /// Whether nothing has happened for longer than anybody computes or waits for a turn: then nothing ever will. Threads without end
+    /// go on, and the others are starved.
+    fn is_quiet(&self) -> bool {
+        let last = self.events.0.last().map_or(0, |(at, _)| at.as_nanos() / self.step.as_nanos());
+        self.world.now - last > 2_000_000
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.world.jobs.iter().all(|job| job.completed.is_some() || matches!(job.kind, JobKind::Cpu { work: None }))
+    }
+
+    fn next_due(&self) -> Option<(Due, Cpu)> {
+        for due in self.order {
+            for cpu in 0..self.world.cpus.len() {
+                if self.is_due(due, cpu) {
+                    return Some((due, cpu));
+                }
+            }
+        }
+        None
+    }
+
+    fn is_due(&self, due: Due, cpu: Cpu) -> bool {
+        let Some(thread) = self.world.running_on(cpu) else {
+            return due == Due::SwitchEnd && self.world.is_switching(cpu) && self.world.cpus[cpu].switch_left == 0;
+        };
+        let activity = self.world.threads[thread].activity;
+        match due {
+            Due::SwitchEnd => false,
+            Due::Arrival => activity == Activity::Computing { left: 0 },
+            Due::TimeIsUp => self.kernel.time_is_up(&self.world, cpu),
+            Due::SpinEnd => matches!(activity, Activity::Spinning { spun, limit } if spun >= limit),
+        }
+    }
+
+    fn happens(&mut self, due: Due, cpu: Cpu) {
+        self.world.here = Some(cpu);
+        match (due, self.world.running_on(cpu)) {
+            (Due::Arrival, Some(thread)) => self.has_computed(thread, cpu),
+            (Due::SpinEnd, Some(thread)) => self.has_spun(thread, cpu),
+            (Due::TimeIsUp, _) => self.time_is_up(cpu),
+            (Due::SwitchEnd, _) => self.switch_ends(cpu),
+            (_, None) => unreachable!("it runs nothing"),
+        }
+    }
+
+    fn time_is_up(&mut self, cpu: Cpu) {
+        let picks = self.kernel.when_time_is_up(&self.world, cpu);
+        if let Some(first) = picks.first {
+            self.schedule(first);
+        }
+        if picks.this_cpu {
+            self.schedule(cpu);
+        }
+    }
+
+    /// CPUs that the event before has given a reason to schedule do so, by their numbers.
+    fn serve(&mut self) {
+        for cpu in 0..self.world.cpus.len() {
+            if !self.world.is_switching(cpu) && self.kernel.has_to_schedule(&self.world, cpu) {
+                self.schedule(cpu);
+            }
+        }
+    }
+
+    fn a_step_passes(&mut self) {
+        for cpu in 0..self.world.cpus.len() {
+            if let Some(thread) = self.world.thread_on(cpu) {
+                let job = &mut self.world.jobs[self.world.threads[thread].job];
+                job.counts.cpu += u64::from(job.completed.is_none());
+            }
+            match self.world.cpus[cpu].doing {
+                Doing::Idle => self.used[3] += 1,
+                Doing::Switching { .. } => {
+                    self.used[2] += 1;
+                    self.world.cpus[cpu].switch_left -= 1;
+                }
+                Doing::Running(thread) => self.runs_for_a_step(thread.index()),
+            }
+        }
+        self.world.now += 1;
+        self.kernel.step_passes(&self.world);
+    }
+
+    fn runs_for_a_step(&mut self, thread: Thread) {
+        let thread = &mut self.world.threads[thread];
+        let job = &mut self.world.jobs[thread.job];
+        let counts = u64::from(job.completed.is_none());
+        match &mut thread.activity {
+            Activity::Spinning { spun, .. } => {
+                *spun += 1;
+                self.used[1] += 1;
+                job.counts.spinning += counts;
+            }
+            activity => {
+                if let Activity::Computing { left } = activity {
+                    *left -= 1;
+                }
+                self.used[0] += 1;
+                job.counts.working += counts;
+            }
+        }
+    }
+
+    /// The CPU runs what its scheduler chooses; going on with the same thread, or with nothing, is free.
+    fn schedule(&mut self, cpu: Cpu) {
+        let previous = self.world.running_on(cpu);
+        let next = self.kernel.schedule(&self.world, cpu, previous);
+        if next == previous {
+            return;
+        }
+        if let Some(thread) = previous {
+            self.count(thread, |counts| counts.preempted += 1);
+        }
+        self.switch(cpu, previous.map(|thread| (thread, Leaving::Preempted)), next);
+    }
+
+    fn leaves(&mut self, thread: Thread, cpu: Cpu, how: Leaving) {
+        self.kernel.leaves(&self.world, cpu, thread);
+        let next = self.kernel.schedule(&self.world, cpu, None);
+        self.switch(cpu, Some((thread, how)), next);
+    }
+
+    fn switch(&mut self, cpu: Cpu, from: Option<(Thread, Leaving)>, to: Option<Thread>) {
+        if let Some((thread, how)) = from {
+            self.world.threads[thread].place = Place::SwitchingOut(how);
+        }
+        match to {
+            Some(thread) => self.world.threads[thread].place = Place::On(cpu),
+            None => self.world.cpus[cpu].idle_since = self.world.now,
+        }
+        self.world.cpus[cpu].switch_left = self.context_switch;
+        let from = from.map(|(thread, how)| (thread_id(thread), how));
+        self.does(cpu, Doing::Switching { from, to: to.map(thread_id) });
+    }
+
+    fn switch_ends(&mut self, cpu: Cpu) {
+        let Doing::Switching { from, to } = self.world.cpus[cpu].doing else { unreachable!("it switches") };
+        self.does(cpu, to.map_or(Doing::Idle, Doing::Running));
+        self.kernel.switch_ends(&self.world, cpu);
+        if let Some((outgoing, how)) = from {
+            self.has_left(outgoing.index(), how);
+        }
+        if let Some(thread) = self.world.running_on(cpu)
+            && self.world.threads[thread].activity == Activity::Ending
+        {
+            self.ends(thread, cpu);
+        }
+    }
+
+    fn has_left(&mut self, thread: Thread, how: Leaving) {
+        match how {
+            Leaving::Preempted => self.become_ready(&[thread], Why::Preempted),
+            // Its barrier completed while it was switching out.
+            Leaving::Blocking if self.world.threads[thread].activity != Activity::Waiting => {
+                self.become_ready(&[thread], Why::Woken);
+            }
+            Leaving::Blocking => self.world.threads[thread].place = Place::Blocked,
+            Leaving::Ending => self.world.threads[thread].place = Place::Gone,
+            Leaving::Yielding => unreachable!("nobody yields here"),
+        }
+    }
+
+    fn become_ready(&mut self, threads: &[Thread], why: Why) {
+        for &thread in threads {
+            self.world.threads[thread].place = Place::Ready;
+            self.tell(Event::ThreadIsReady(thread_id(thread), why));
+        }
+        self.kernel.ready(&self.world, threads, why);
+    }
+
+    fn has_computed(&mut self, thread: Thread, cpu: Cpu) {
+        if matches!(self.world.jobs[self.world.threads[thread].job].kind, JobKind::Barrier { .. }) {
+            self.arrives(thread, cpu);
+        } else {
+            self.has_done_its_work(thread, cpu);
+        }
+    }
+
+    fn has_done_its_work(&mut self, thread: Thread, cpu: Cpu) {
+        self.world.threads[thread].work_is_done = true;
+        if !self.keep_running {
+            return self.ends(thread, cpu);
+        }
+        let job = self.world.threads[thread].job;
+        if self.world.threads.iter().all(|other| other.job != job || other.work_is_done) {
+            self.completes(job);
+        }
+        self.begins_its_next_computation(thread);
+        self.tell(Event::ThreadBegins(thread_id(thread), Begins::Computation));
+    }
+
+    fn ends(&mut self, thread: Thread, cpu: Cpu) {
+        self.tell(Event::ThreadBegins(thread_id(thread), Begins::End));
+        self.leaves(thread, cpu, Leaving::Ending);
+        let job = self.world.threads[thread].job;
+        let has_ended = |place| matches!(place, Place::Gone | Place::SwitchingOut(Leaving::Ending));
+        if self.world.threads.iter().all(|other| other.job != job || has_ended(other.place)) {
+            self.completes(job);
+        }
+    }
+
+    fn completes(&mut self, job: usize) {
+        let now = self.world.now;
+        self.world.jobs[job].completed.get_or_insert(now);
+    }
+
+    fn arrives(&mut self, thread: Thread, cpu: Cpu) {
+        let job = self.world.threads[thread].job;
+        self.world.jobs[job].arrived.push(thread);
+        if self.world.jobs[job].arrived.len() == self.world.jobs[job].size {
+            return self.all_have_met(job, thread);
+        }
+        match self.asks_its_rule(thread, cpu, Observation::Arrived) {
+            Decision::Spin(limit) => {
+                // A rule that spins at all does so for a step.
+                let limit = in_steps(limit, self.step).max(1);
+                self.world.threads[thread].activity = Activity::Spinning { spun: 0, limit };
+                self.tell(Event::ThreadBegins(thread_id(thread), Begins::Spin));
+                self.count(thread, |counts| counts.spins += 1);
+            }
+            Decision::Block => self.blocks(thread, cpu),
+            Decision::Yield | Decision::Move(_) => panic!("the reference neither yields nor moves"),
+        }
+    }
+
+    fn has_spun(&mut self, thread: Thread, cpu: Cpu) {
+        let decision = self.asks_its_rule(thread, cpu, Observation::Spun(Span::MAX));
+        assert_eq!(decision, Decision::Block);
+        self.blocks(thread, cpu);
+    }
+
+    fn blocks(&mut self, thread: Thread, cpu: Cpu) {
+        self.world.threads[thread].activity = Activity::Waiting;
+        self.tell(Event::ThreadBegins(thread_id(thread), Begins::Block));
+        self.count(thread, |counts| counts.blocked += 1);
+        self.leaves(thread, cpu, Leaving::Blocking);
+    }
+
+    fn asks_its_rule(&mut self, thread: Thread, cpu: Cpu, seen: Observation) -> Decision {
+        let state = &mut self.world.threads[thread];
+        let team = Team {
+            now: Instant::from_nanos(self.world.now * self.step.as_nanos()),
+            threads: self.world.jobs[state.job].size as u32,
+            cpus: self.world.cpus.len() as u32,
+            own_cpu: CpuId(cpu as u32),
+            missing: &[],
+            load: 0,
+            movable: false,
+            draw: 0,
+        };
+        state.waiter.step(&team, &mut TeamState::default(), seen)
+    }
+
+    /// All threads of `job` have met; `last` was the last to arrive, the others spin, block, or have blocked. Those without a
+    /// CPU go first, so that they are offered the CPUs while those that now end still have theirs.
+    fn all_have_met(&mut self, job: usize, last: Thread) {
+        self.tell(Event::BarrierCompletes(JobId(job as u32), thread_id(last)));
+        self.world.jobs[job].met += 1;
+        let arrived = std::mem::take(&mut self.world.jobs[job].arrived);
+        let (running, others): (Vec<Thread>, Vec<Thread>) =
+            arrived.into_iter().partition(|&thread| self.cpu_that_runs(thread).is_some());
+        let mut woken = Vec::new();
+        for thread in others {
+            if self.world.threads[thread].activity == Activity::Waiting {
+                self.tell(Event::Wakes { waker: thread_id(last), woken: thread_id(thread) });
+                if self.world.threads[thread].place == Place::Blocked {
+                    woken.push(thread);
+                }
+            }
+            self.goes_on(thread);
+        }
+        self.become_ready(&woken, Why::Woken);
+        for thread in running {
+            self.goes_on(thread);
+        }
+        if self.world.jobs[job].completed.is_none() && self.has_met_as_often_as_it_should(job) && self.keep_running {
+            self.completes(job);
+        }
+    }
+
+    fn has_met_as_often_as_it_should(&self, job: usize) -> bool {
+        let job = &self.world.jobs[job];
+        matches!(job.kind, JobKind::Barrier { rounds, .. } if job.met >= rounds)
+    }
+
+    /// From the barrier to the next computation, or to the end.
+    fn goes_on(&mut self, thread: Thread) {
+        if let Activity::Spinning { .. } = self.world.threads[thread].activity {
+            self.count(thread, |counts| counts.spins_that_succeeded += 1);
+        }
+        if !self.has_met_as_often_as_it_should(self.world.threads[thread].job) || self.keep_running {
+            self.begins_its_next_computation(thread);
+            self.tell(Event::ThreadBegins(thread_id(thread), Begins::Computation));
+        } else if let Some(cpu) = self.cpu_that_runs(thread) {
+            self.ends(thread, cpu);
+        } else {
+            self.world.threads[thread].activity = Activity::Ending;
+        }
+    }
+
+    fn cpu_that_runs(&self, thread: Thread) -> Option<Cpu> {
+        (0..self.world.cpus.len()).find(|&cpu| self.world.running_on(cpu) == Some(thread))
+    }
+
+    fn begins_its_next_computation(&mut self, thread: Thread) {
+        let thread = &mut self.world.threads[thread];
+        thread.activity = match &self.world.jobs[thread.job].kind {
+            JobKind::Barrier { compute, .. } => {
+                Activity::Computing { left: in_steps(compute.draw(&mut thread.stream, self.step), self.step) }
+            }
+            JobKind::Cpu { work: Some(work) } => {
+                // It computes for the same time however often it does.
+                let left = work.draw(&mut thread.stream.clone(), self.step);
+                Activity::Computing { left: in_steps(left, self.step) }
+            }
+            JobKind::Cpu { work: None } => Activity::Endless,
+        };
+    }
+
+    /// What happens after a job's own end is not counted.
+    fn count(&mut self, thread: Thread, what: impl FnOnce(&mut Counts)) {
+        let job = &mut self.world.jobs[self.world.threads[thread].job];
+        if job.completed.is_none() {
+            what(&mut job.counts);
+        }
+    }
+
+    fn does(&mut self, cpu: Cpu, doing: Doing) {
+        self.world.cpus[cpu].doing = doing;
+        self.tell(Event::CpuDoes(CpuId(cpu as u32), doing));
+    }
+
+    fn tell(&mut self, event: Event) {
+        let at = Instant::from_nanos(self.world.now * self.step.as_nanos());
+        self.events.tell(at, event);
+    }
+}
+
+fn thread_id(thread: Thread) -> ThreadId {
+    ThreadId(thread as u32)
+}
+
+/// How many whole steps a span has.
+pub(crate) fn in_steps(span: Span, step: Span) -> u64 {
+    span.as_nanos() / step.as_nanos()
+}

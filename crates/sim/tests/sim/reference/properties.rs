@@ -1,0 +1,234 @@
+//! Both simulators agree, event by event.
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use policy::waiting::{Bound, Rule};
+use policy::wakeup::Scheme;
+use proptest::prelude::*;
+use scenario::{
+    Attributes, Cfs, Compute, Distribution, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting,
+    Tie,
+};
+
+use crate::reference::compare::difference;
+use crate::reference::settings::{
+    a_thousand_times_as_long, any_attributes, any_attributes_and_slice, any_cfs, any_machine,
+    any_machine_of_milliseconds, any_setting, with_attributes,
+};
+
+/// A setting in which nobody keeps a CPU for ever: where nobody is preempted, the others would never run.
+fn with_ends(mut setting: Setting) -> Setting {
+    setting.keep_running = false;
+    for job in &mut setting.jobs {
+        match &mut job.kind {
+            Kind::Cpu { work, .. } => *work = work.take().or(Some(Span::from_micros(300).into())),
+            Kind::Barrier { waiting: waiting @ Rule::AlwaysSpin, .. } => {
+                *waiting = Rule::TwoPhase(Bound::Fixed(Span::from_micros(90)));
+            }
+            _ => {}
+        }
+    }
+    setting
+}
+
+proptest! {
+    #[test]
+    fn round_robin_does_what_the_reference_does(
+        machine in any_machine(Scheduler::Rr), setting in any_setting(), seed in 0_u64..1_000_000,
+        attributes in prop::collection::vec(any_attributes(), 4),
+    ) {
+        let setting = with_attributes(setting, machine.cpus, attributes);
+        difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn fifo_does_what_the_reference_does(
+        machine in any_machine(Scheduler::Fifo), setting in any_setting(), seed in 0_u64..1_000_000,
+        attributes in prop::collection::vec(any_attributes(), 4),
+    ) {
+        let setting = with_ends(with_attributes(setting, machine.cpus, attributes));
+        difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn feedback_does_what_the_reference_does(
+        machine in any_machine(Scheduler::Feedback), setting in any_setting(), seed in 0_u64..1_000_000,
+        attributes in prop::collection::vec(any_attributes(), 4),
+        levels in 1_u32..6, running_time in 1_u64..60, boost in prop::option::weighted(0.8, 1_u64..400),
+    ) {
+        let boost = boost.map_or(Boost::Never, |micros| Boost::Every(Span::from_micros(micros)));
+        let feedback = Rules { levels, running_time: Span::from_micros(running_time), boost };
+        let setting = with_attributes(setting, machine.cpus, attributes);
+        difference(&Machine { feedback, ..machine }, &setting, seed).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn linux_2_4_does_what_the_reference_does(
+        machine in any_machine(Scheduler::Linux24), setting in any_setting(), seed in 0_u64..1_000_000,
+        attributes in prop_oneof![Just(Vec::new()), prop::collection::vec(any_attributes(), 4)],
+    ) {
+        let setting = with_attributes(setting, machine.cpus, attributes);
+        difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn eevdf_does_what_the_reference_does(
+        machine in any_machine(Scheduler::Eevdf), setting in any_setting(), seed in 0_u64..1_000_000,
+    ) {
+        difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
+    }
+}
+
+proptest! {
+    // Nice values make for long runs.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 2, ..ProptestConfig::default() })]
+    #[test]
+    fn linux_o1_does_what_the_reference_does(
+        machine in any_machine(Scheduler::LinuxO1), timeslice in 1_u32..30, setting in any_setting(),
+        attributes in prop::collection::vec(any_attributes(), 4), seed in 0_u64..1_000_000,
+    ) {
+        let setting = with_attributes(setting, machine.cpus, attributes);
+        difference(&Machine { timeslice, ..machine }, &setting, seed).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn cfs_does_what_the_reference_does(
+        machine in any_machine(Scheduler::Cfs), cfs in any_cfs(), setting in any_setting(),
+        attributes in prop::collection::vec(any_attributes(), 4), seed in 0_u64..1_000_000,
+    ) {
+        let setting = with_attributes(setting, machine.cpus, attributes);
+        difference(&Machine { cfs, ..machine }, &setting, seed).map_err(TestCaseError::fail)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn eevdf_over_milliseconds_with_slices_affinities_and_nice_values_does_what_the_reference_does(
+        machine in any_machine_of_milliseconds(), setting in any_setting(),
+        attributes in prop::collection::vec(any_attributes_and_slice(), 4), seed in 0_u64..1_000_000,
+    ) {
+        let setting = with_attributes(a_thousand_times_as_long(setting), machine.cpus, attributes);
+        difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// The machine of Tsafrir and Feitelson.
+fn machine_of_the_paper(scheduler: Scheduler, wakeup: Scheme) -> Machine {
+    let linux_2_4 = Linux24 { wakeup, ..Linux24::default() };
+    Machine { scheduler, step: Span::from_micros(1), tick: Linux24::TICK, linux_2_4, ..Machine::with_cpus(32) }
+}
+
+/// A job of eleven threads, and enough threads beside it for three on each CPU.
+fn agree_at_the_size_of_the_paper(machine: &Machine, granularity: Granularity, waiting: &str, seed: u64) {
+    let crew = Kind::Barrier {
+        threads: 11,
+        compute: Compute::Granularity(granularity),
+        rounds: 200,
+        waiting: waiting.parse().unwrap(),
+    };
+    let crowd = Kind::Cpu { threads: 85, work: None };
+    let jobs = [("crew", crew), ("crowd", crowd)].map(|(name, kind)| Job::new(name, 1, kind));
+    let setting = Setting { machine: MachineKeys::default(), jobs: jobs.into(), keep_running: false };
+    if let Err(text) = difference(machine, &setting, seed) {
+        panic!("{text}");
+    }
+}
+
+#[test]
+fn round_robin_at_the_size_of_the_paper_does_what_the_reference_does() {
+    let machine = machine_of_the_paper(Scheduler::Rr, Scheme::Original);
+    agree_at_the_size_of_the_paper(&machine, Granularity::Fine, "cs", 1);
+    agree_at_the_size_of_the_paper(&machine, Granularity::Medium, "2cs+", 2);
+}
+
+#[test]
+fn cfs_at_the_size_of_the_paper_does_what_the_reference_does() {
+    let us = Span::from_micros;
+    let cfs = Cfs { latency: us(300), granularity: us(40), wakeup_granularity: us(50), migration_cost: us(25) };
+    let machine = Machine { cfs, tick: us(40), ..machine_of_the_paper(Scheduler::Cfs, Scheme::Original) };
+    agree_at_the_size_of_the_paper(&machine, Granularity::Fine, "2cs+", 1);
+    agree_at_the_size_of_the_paper(&machine, Granularity::Medium, "always-block", 2);
+}
+
+#[test]
+fn eevdf_at_the_size_of_the_paper_does_what_the_reference_does() {
+    let machine = machine_of_the_paper(Scheduler::Eevdf, Scheme::Original);
+    agree_at_the_size_of_the_paper(&machine, Granularity::Fine, "2cs+", 1);
+}
+
+#[test]
+fn linux_o1_at_the_size_of_the_paper_does_what_the_reference_does() {
+    let machine = Machine { timeslice: 20, ..machine_of_the_paper(Scheduler::LinuxO1, Scheme::Original) };
+    agree_at_the_size_of_the_paper(&machine, Granularity::Fine, "2cs+", 1);
+}
+
+#[test]
+fn linux_2_4_at_the_size_of_the_paper_does_what_the_reference_does() {
+    // The global view has too many pairings for so many CPUs.
+    for wakeup in [Scheme::Original, Scheme::Ap] {
+        let machine = machine_of_the_paper(Scheduler::Linux24, wakeup);
+        agree_at_the_size_of_the_paper(&machine, Granularity::Fine, "cs", 1);
+        agree_at_the_size_of_the_paper(&machine, Granularity::Fine, "2cs+", 2);
+        agree_at_the_size_of_the_paper(&machine, Granularity::Medium, "always-block", 3);
+    }
+}
+
+/// A case that random ones seldom are: a job without end has two CPUs, another is bound to one of them, and the epochs that the first
+/// begins whenever it is spent on the other keep it from ever being spent on this one.
+#[test]
+fn a_bound_job_that_is_starved_by_epochs_without_end_is_starved_in_both() {
+    let us = Span::from_micros;
+    let linux_2_4 = Linux24 { allocation: 15, penalty: 12, bonus: 3, threshold: 3, tail: false, ..Linux24::default() };
+    let machine = Machine {
+        scheduler: Scheduler::Linux24,
+        tie: Tie::Timeout,
+        step: us(1),
+        context_switch: us(8),
+        tick: us(4),
+        linux_2_4,
+        ..Machine::with_cpus(3)
+    };
+    let endless = Job::new("job0", 2, Kind::Cpu { threads: 1, work: None });
+    let work = Some(Distribution::Exponential { mean: us(276) });
+    let attributes = Attributes { nice: 15, cpus: "1".parse().ok(), ..Attributes::default() };
+    let bound = Job { attributes, ..Job::new("job1", 3, Kind::Cpu { threads: 6, work }) };
+    let setting = Setting { machine: MachineKeys::default(), jobs: vec![endless, bound], keep_running: false };
+    if let Err(text) = difference(&machine, &setting, 146_208) {
+        panic!("{text}");
+    }
+    let error = rowlock_sim::run(&machine, &setting, 146_208).unwrap_err();
+    assert!(matches!(&error, rowlock_sim::Error::NoHeadway { .. }), "{error}");
+}
+
+/// A case that random ones seldom are: in the step in which a switch ends during which a thread's counter ran out, the new
+/// epoch of another CPU comes first.
+#[test]
+fn a_counter_that_ran_out_in_the_switch_is_not_hidden_by_a_new_epoch() {
+    let us = Span::from_micros;
+    let linux_2_4 = Linux24 { allocation: 2, penalty: 2, bonus: 0, threshold: 3, tail: false, ..Linux24::default() };
+    let machine = Machine {
+        scheduler: Scheduler::Linux24,
+        step: us(1),
+        context_switch: us(4),
+        tick: us(9),
+        spin_margin: Bound::Fixed(us(7)),
+        linux_2_4,
+        ..Machine::with_cpus(5)
+    };
+    let job = |name: &str, copies, threads, mean, sd, rounds, waiting: &str| {
+        let compute = Compute::Drawn(Distribution::Normal { mean: Span::from_nanos(mean), sd: Span::from_nanos(sd) });
+        let kind = Kind::Barrier { threads, compute, rounds, waiting: waiting.parse().unwrap() };
+        Job::new(name, copies, kind)
+    };
+    let jobs = vec![
+        job("job0", 3, 2, 8_000, 0, 1, "2cs+"),
+        job("job1", 1, 3, 17_930, 9_182, 5, "2cs+"),
+        job("job2", 2, 3, 3_000, 0, 1, "always-block"),
+    ];
+    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: true };
+    if let Err(text) = difference(&machine, &setting, 155_573) {
+        panic!("{text}");
+    }
+}

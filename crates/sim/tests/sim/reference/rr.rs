@@ -1,0 +1,62 @@
+//! Round robin: one queue, a quantum that is fresh at each dispatch. Without a quantum it is first in, first out.
+
+use rowlock_sim::scheduler::Why;
+use rowlock_sim::watch::Doing;
+
+use crate::reference::affinity::Affinity;
+use crate::reference::kernel::Kernel;
+use crate::reference::world::{Cpu, Thread, World};
+
+pub(crate) struct RoundRobin {
+    affinity: Affinity,
+    quantum: Option<u64>,
+    queue: Vec<Thread>,
+    /// How many steps of its quantum each CPU has used.
+    used: Vec<u64>,
+}
+
+impl RoundRobin {
+    pub(crate) fn new(cpus: usize, quantum: Option<u64>, affinity: Affinity) -> RoundRobin {
+        RoundRobin { affinity, quantum, queue: Vec::new(), used: vec![0; cpus] }
+    }
+
+    fn first_for(&self, cpu: Cpu) -> Option<usize> {
+        self.queue.iter().position(|&thread| self.affinity.allows(thread, cpu))
+    }
+}
+
+impl Kernel for RoundRobin {
+    fn step_passes(&mut self, world: &World) {
+        for cpu in 0..world.cpus.len() {
+            if world.running_on(cpu).is_some() {
+                self.used[cpu] += 1;
+            }
+        }
+    }
+
+    fn ready(&mut self, _world: &World, threads: &[Thread], _why: Why) {
+        self.queue.extend(threads);
+    }
+
+    fn schedule(&mut self, _world: &World, cpu: Cpu, previous: Option<Thread>) -> Option<Thread> {
+        self.used[cpu] = 0;
+        match self.first_for(cpu) {
+            None => previous,
+            Some(place) => Some(self.queue.remove(place)),
+        }
+    }
+
+    fn leaves(&mut self, _world: &World, _cpu: Cpu, _thread: Thread) {}
+
+    fn switch_ends(&mut self, _world: &World, cpu: Cpu) {
+        self.used[cpu] = 0;
+    }
+
+    fn time_is_up(&self, _world: &World, cpu: Cpu) -> bool {
+        self.quantum.is_some_and(|quantum| self.used[cpu] >= quantum)
+    }
+
+    fn has_to_schedule(&self, world: &World, cpu: Cpu) -> bool {
+        world.cpus[cpu].doing == Doing::Idle && self.first_for(cpu).is_some()
+    }
+}

@@ -1,0 +1,179 @@
+//! The merge sort with so little memory that everything there is to it happens.
+
+use std::io::Cursor;
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rowlock_sort::budget::LEAST;
+use rowlock_sort::{Algorithm, Format, Input, Key, Kind, Order, Outcome, Output, Sort, SortError, Variant};
+
+/// Sorts these bytes with the least memory, in this way.
+fn sorted(order: Order, bytes: Vec<u8>, how: impl FnOnce(Sort) -> Sort) -> Result<(Vec<u8>, Outcome), SortError> {
+    // In memory where that can be: to have its files removed takes a disk longer than all else.
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let target = folder.path().join("sorted");
+    let sort = how(Sort::new(order).memory(LEAST).temporary(folder.path()));
+    let outcome = sort.run(Input::stream("a test", Cursor::new(bytes)), Output::create(&target)?)?;
+    let sorted = std::fs::read(&target).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    Ok((sorted, outcome))
+}
+
+/// Records of ten bytes: four that are few different ones, and six that say which it is.
+fn records(count: u32, seed: u64) -> Vec<u8> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    (0..count)
+        .flat_map(|index| [(random.next_u32() % 1000).to_be_bytes(), index.to_be_bytes(), [0, 0, 1, 2]].concat())
+        .collect()
+}
+
+fn by_the_first_four() -> Order {
+    Order::new(Format::Fixed(12), vec![Key { offset: 0, length: Some(4), kind: Kind::Bytes, descending: false }])
+        .unwrap()
+}
+
+#[test]
+fn many_runs_are_merged_at_once_and_equal_records_stay_in_order() {
+    let bytes = records(60_000, 1);
+    let mut expected: Vec<[u8; 12]> = bytes.as_chunks().0.to_vec();
+    expected.sort_by_key(|record| record[..4].to_vec());
+    let (sorted, outcome) = sorted(by_the_first_four(), bytes, Sort::verify).unwrap();
+    assert!(sorted == expected.concat(), "{outcome:?}");
+    assert_eq!((outcome.records, outcome.written, outcome.passes), (60_000, 60_000, 1));
+    assert!(outcome.runs > 5, "{}", outcome.runs);
+}
+
+#[test]
+fn what_cannot_be_merged_at_once_is_merged_in_several_passes() {
+    let bytes = records(400_000, 2);
+    let mut expected: Vec<[u8; 12]> = bytes.as_chunks().0.to_vec();
+    expected.sort_by_key(|record| record[..4].to_vec());
+    let (sorted, outcome) = sorted(by_the_first_four(), bytes, Sort::verify).unwrap();
+    assert!(sorted == expected.concat());
+    assert!(outcome.passes > 1, "{outcome:?}");
+}
+
+#[test]
+fn of_equal_records_the_first_is_kept() {
+    let bytes = records(50_000, 3);
+    let mut expected: Vec<[u8; 12]> = bytes.as_chunks().0.to_vec();
+    expected.sort_by_key(|record| record[..4].to_vec());
+    expected.dedup_by_key(|record| record[..4].to_vec());
+    let (sorted, outcome) = sorted(by_the_first_four(), bytes, |sort| sort.unique().verify()).unwrap();
+    assert!(sorted == expected.concat());
+    assert_eq!(outcome.written, 1000);
+}
+
+#[test]
+fn lines_that_begin_alike_are_sorted_though_the_forecast_is_cut_short() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
+    let prefix = "x".repeat(300);
+    let mut lines: Vec<String> = (0..3000).map(|_| format!("{prefix}{}\n", random.next_u32() % 500)).collect();
+    let order = Order::new(Format::Lines, Vec::new()).unwrap();
+    let (sorted, outcome) = sorted(order, lines.concat().into_bytes(), Sort::verify).unwrap();
+    lines.sort_by(|left, right| left.trim_end().cmp(right.trim_end()));
+    assert!(sorted == lines.concat().into_bytes());
+    assert!(outcome.runs > 5, "{}", outcome.runs);
+}
+
+#[test]
+#[ignore = "sorts 80 MB; ./check --full runs it"]
+fn blocks_that_were_read_out_of_turn_are_not_missed_when_their_room_has_been_given_back() {
+    // Temporary files are given back from 64 MiB on.
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(8);
+    let prefix = "x".repeat(300);
+    let mut lines: Vec<String> = (0..260_000).map(|_| format!("{prefix}{:08x}\n", random.next_u32())).collect();
+    let order = Order::new(Format::Lines, Vec::new()).unwrap();
+    let (sorted, outcome) = sorted(order, lines.concat().into_bytes(), |sort| sort.memory(16 << 20)).unwrap();
+    lines.sort_unstable();
+    assert!(sorted == lines.concat().into_bytes());
+    assert_eq!(outcome.passes, 1);
+}
+
+#[test]
+fn lines_of_any_length_are_sorted_and_too_long_ones_are_refused() {
+    let order = || Order::new(Format::Lines, Vec::new()).unwrap();
+    let long = |length: usize, with: &str| format!("{}\n", with.repeat(length));
+    let mut lines = vec!["b\n".to_owned(), long(14_000, "c"), "\n".to_owned(), long(12_000, "a"), "\0\n".to_owned()];
+    lines.extend((0..20_000).map(|number| format!("{number}\n")));
+    let (bytes, outcome) = sorted(order(), lines.concat().into_bytes(), Sort::verify).unwrap();
+    lines.sort_by(|left, right| left.trim_end_matches('\n').cmp(right.trim_end_matches('\n')));
+    assert!(bytes == lines.concat().into_bytes() && outcome.runs > 1);
+
+    lines.push(long(200_000, "d"));
+    let error = sorted(order(), lines.concat().into_bytes(), |sort| sort).unwrap_err();
+    assert!(matches!(error, SortError::TooLong { .. }), "{error}");
+}
+
+#[test]
+fn short_lines_behind_a_very_long_one_make_no_more_runs_than_it_takes() {
+    let order = || Order::new(Format::Lines, Vec::new()).unwrap();
+    let short: Vec<String> = (0..30_000).map(|number| format!("{number}\n")).collect();
+    let runs = |first: &str| {
+        let bytes = [first.to_owned(), short.concat()].concat().into_bytes();
+        sorted(order(), bytes, Sort::verify).unwrap().1.runs
+    };
+    let (plain, behind) = (runs(""), runs(&format!("{}\n", "x".repeat(12_000))));
+    assert!(behind <= plain + 4, "{behind} runs, and {plain} without it");
+}
+
+#[test]
+fn a_long_line_among_empty_ones_has_as_much_room_as_anywhere() {
+    let empty = "\n".repeat(8_000);
+    let long = format!("{}\n", "x".repeat(15_000));
+    let order = Order::new(Format::Lines, Vec::new()).unwrap();
+    let lines = [&*empty, &long, &empty, &long, &long].concat();
+    let (bytes, outcome) = sorted(order, lines.into_bytes(), Sort::verify).unwrap();
+    assert!(bytes == [&*empty, &empty, &long, &long, &long].concat().into_bytes());
+    assert!(outcome.runs > 3, "{}", outcome.runs);
+}
+
+#[test]
+fn a_last_record_that_is_cut_off_is_an_error() {
+    let mut bytes = records(50_000, 5);
+    bytes.pop();
+    let error = sorted(by_the_first_four(), bytes, |sort| sort).unwrap_err();
+    assert!(matches!(error, SortError::Truncated { left: 11, size: 12, .. }), "{error}");
+}
+
+#[test]
+fn nothing_and_one_record_are_sorted() {
+    for bytes in [Vec::new(), records(1, 6)] {
+        let (sorted, outcome) = sorted(by_the_first_four(), bytes.clone(), Sort::verify).unwrap();
+        assert_eq!((sorted.len(), outcome.records), (bytes.len(), bytes.len() as u64 / 12));
+    }
+    let order = Order::new(Format::Lines, Vec::new()).unwrap();
+    assert_eq!(sorted(order, b"no line feed".to_vec(), Sort::verify).unwrap().0, b"no line feed\n");
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_said_to_be_too_much() {
+    let order = Order::new(Format::Lines, Vec::new()).unwrap();
+    let error = sorted(order, b"b\na\n".to_vec(), |sort| sort.memory(u64::MAX)).unwrap_err();
+    assert!(error.to_string().ends_with("; give less"), "{error}");
+}
+
+#[test]
+fn buffers_of_another_size_are_refused_and_nothing_is_read_by_halves() {
+    // The structure is the environment's, so it is another process that has it.
+    const ASKED: &str = "ROWLOCK_SORT_TEST_BLOCK";
+    let name = "merge::buffers_of_another_size_are_refused_and_nothing_is_read_by_halves";
+    if std::env::var_os(ASKED).is_none() {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", name]).env(ASKED, "1").env("ROWLOCK_PIPELINE", "block=1000");
+        let output = child.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("records");
+    std::fs::write(&from, records(10_000, 7)).unwrap();
+    for algorithm in [Algorithm::Merge, Algorithm::Columnsort(Variant::IoBound)] {
+        let inputs = [Input::open(&from).unwrap(), Input::stream("a test", Cursor::new(records(10_000, 7)))];
+        for input in inputs {
+            let sort = Sort::new(by_the_first_four()).memory(1 << 20).temporary(folder.path()).algorithm(algorithm);
+            let error = sort.run(input, Output::stream("nowhere", std::io::sink())).unwrap_err();
+            assert!(matches!(error, SortError::Unsupported(_)), "{error}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Runs each test of the workspace in a process of its own, with a time limit.
+//!
+//! `cargo run -p rowlock-testing --bin run-tests -- [OPTIONS] [-- ARGUMENTS OF cargo test]`
+//!
+//! As many tests run at a time as there are CPUs. Tests in a module named `alone` run afterwards,
+//! one at a time. A test that takes too long is killed with its descendants; the report shows what
+//! they were waiting for, and the other tests still run.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program that reports to people")]
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testing::{Child, Output, TEST, command, processes};
+
+const USAGE: &str = "\
+usage: run-tests [OPTIONS] [-- ARGUMENTS]
+  --limit SECONDS  how long a test may take (600)
+  --jobs N         how many tests run at a time (as many as there are CPUs)
+  --ignored        run the ignored tests only
+  --stable         list what passed, in order and without times
+  --filter TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
+  ARGUMENTS        passed on to `cargo test --no-run`, for instance `--release -p rowlock-sim`";
+
+/// A test over this time on a quiet machine is a defect.
+const SLOW: Duration = Duration::from_secs(30);
+
+struct Options {
+    limit: Duration,
+    jobs: usize,
+    ignored: bool,
+    stable: bool,
+    filters: Vec<String>,
+    cargo: Vec<String>,
+}
+
+impl Options {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Options> {
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        let limit = Duration::from_secs(600);
+        let mut options = Options { limit, jobs, ignored: false, stable: false, filters: vec![], cargo: vec![] };
+        while let Some(argument) = arguments.next() {
+            let mut number = || arguments.next()?.parse::<u32>().ok().filter(|number| *number > 0);
+            match argument.as_str() {
+                "--limit" => options.limit = Duration::from_secs(number()?.into()),
+                "--jobs" => options.jobs = number()? as usize,
+                "--ignored" => options.ignored = true,
+                "--stable" => options.stable = true,
+                "--filter" => options.filters.push(arguments.next()?),
+                "--" => options.cargo.extend(arguments.by_ref()),
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+
+    fn selects(&self, name: &str) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter))
+    }
+}
+
+/// A program with tests.
+struct Program {
+    path: PathBuf,
+    /// The folder of its package, in which tests run.
+    folder: PathBuf,
+    package: String,
+    target: String,
+}
+
+impl Program {
+    /// All that cargo builds with these arguments.
+    fn build(arguments: &[String]) -> Option<Vec<Program>> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(arguments);
+        let output = command.stderr(Stdio::inherit()).output().expect("cargo");
+        let messages = String::from_utf8_lossy(&output.stdout);
+        let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let programs = messages.filter_map(|message| {
+            let path = message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
+            let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
+            let package = message["package_id"].as_str()?.rsplit('#').next()?.split('@').next()?.to_owned();
+            let target = message["target"]["name"].as_str()?.to_owned();
+            Some(Program { path: path.into(), folder, package, target })
+        });
+        output.status.success().then(|| programs.collect())
+    }
+
+    /// A command that runs it as `cargo test` does.
+    fn command(&self) -> Command {
+        let mut command = command(&self.path);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        // What steers random tests goes on to them; see `testing::for_each_seed`.
+        for (name, value) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWLOCK_")) {
+            command.env(name, value);
+        }
+        command
+    }
+
+    fn list(&self, arguments: &[&str]) -> Vec<String> {
+        let output = testing::run(self.command().args(["--list", "--format", "terse"]).args(arguments)).succeeds();
+        output.stdout.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+    }
+}
+
+struct Test<'a> {
+    program: &'a Program,
+    name: String,
+}
+
+impl Test<'_> {
+    fn full_name(&self) -> String {
+        format!("{}::{}::{}", self.program.package, self.program.target, self.name)
+    }
+
+    fn needs_the_machine(&self) -> bool {
+        self.name.split("::").any(|module| module == "alone")
+    }
+
+    fn run(&self, limit: Duration) -> Output {
+        let mut command = self.program.command();
+        command.args([&self.name, "--exact", "--include-ignored", "--nocapture"]).env(TEST, &self.name);
+        Child::start(&mut command).with_limit(limit).finish()
+    }
+}
+
+#[derive(Default)]
+struct Report {
+    passed: Vec<String>,
+    failed: Vec<String>,
+    slow: Vec<(Duration, String)>,
+}
+
+/// Runs tests, so many at a time.
+fn run_all(tests: Vec<Test>, jobs: usize, limit: Duration, report: &Mutex<Report>) {
+    let queue = Mutex::new(VecDeque::from(tests));
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let work = || {
+        while let Some(test) = next() {
+            let began = Instant::now();
+            let output = test.run(limit);
+            let time = began.elapsed();
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            if output.status.success() && output.stdout.contains("1 passed") {
+                report.passed.push(test.full_name());
+            } else {
+                println!("FAILED {} after {time:.1?}\n{output}", test.full_name());
+                report.failed.push(test.full_name());
+            }
+            report.slow.push((time, test.full_name()));
+        }
+    };
+    std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
+}
+
+fn main() -> ExitCode {
+    let Some(options) = Options::parse(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    // Processes that a test leaves behind become children of this one.
+    sys::process::adopt_orphans().expect("a kernel that lets a process adopt orphans");
+    let Some(programs) = Program::build(&options.cargo) else { return ExitCode::FAILURE };
+    let (mut together, mut alone, mut skipped) = (Vec::new(), Vec::new(), 0);
+    for program in &programs {
+        let ignored = program.list(&["--ignored"]);
+        for name in program.list(&[]) {
+            let test = Test { program, name };
+            let selected = options.selects(&test.full_name()) && ignored.contains(&test.name) == options.ignored;
+            match selected {
+                false => skipped += 1,
+                true if test.needs_the_machine() => alone.push(test),
+                true => together.push(test),
+            }
+        }
+    }
+    println!("{} tests of {} programs, {} at a time", together.len() + alone.len(), programs.len(), options.jobs);
+    let report = Mutex::default();
+    run_all(together, options.jobs, options.limit, &report);
+    run_all(alone, 1, options.limit, &report);
+    let left = processes::wait_for_orphans(Duration::from_secs(60));
+    let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.slow.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+    if options.stable {
+        report.passed.sort();
+        report.passed.iter().for_each(|name| println!("passed {name}"));
+    } else {
+        println!("slowest:");
+        for (time, name) in report.slow.iter().take(5) {
+            let remark = if *time > SLOW { "  (over 30 s: a defect on a quiet machine)" } else { "" };
+            println!("  {time:6.1?} {name}{remark}");
+        }
+    }
+    for name in &report.failed {
+        println!("FAILED {name}");
+    }
+    if !left.is_empty() {
+        println!("left behind by tests:\n{left}");
+    }
+    println!("\n{} passed, {} failed, {skipped} skipped", report.passed.len(), report.failed.len());
+    if report.failed.is_empty() && left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

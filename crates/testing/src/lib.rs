@@ -1,0 +1,19 @@
+//! Child processes, isolation and seeds for tests; the runner is the program `run-tests`.
+#![forbid(unsafe_code)]
+#![allow(clippy::panic, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+pub mod child;
+mod isolated;
+pub mod processes;
+mod seeds;
+pub mod stamps;
+
+pub use child::{Child, Output, command, run};
+pub use isolated::{TEST, isolated};
+pub use seeds::for_each_seed;
+
+/// The test function that a closure was written in, as the harness names it.
+fn test_name_of<Body>(_: &Body) -> &'static str {
+    let path = std::any::type_name::<Body>().trim_end_matches("::{{closure}}");
+    path.split_once("::").map_or(path, |(_, path)| path)
+}

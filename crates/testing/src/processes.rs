@@ -1,0 +1,78 @@
+//! The tree of processes below one, as /proc shows it.
+
+use std::fmt::Write;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+
+/// The children of a process, of all its threads.
+pub fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+/// A process and its descendants, parents first.
+pub fn tree(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while next < all.len() {
+        all.extend(children(all[next]));
+        next += 1;
+    }
+    all
+}
+
+/// Kills a process and its descendants.
+pub fn kill_tree(pid: u32) {
+    for pid in tree(pid) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            // It may have ended.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Waits until the calling process has no children, those that it adopted included. Kills those
+/// that are left after this time and returns their description, which is empty otherwise.
+pub fn wait_for_orphans(limit: Duration) -> String {
+    let deadline = Instant::now() + limit;
+    loop {
+        // Reaps what has ended.
+        while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
+        let left = children(std::process::id());
+        if left.is_empty() {
+            return String::new();
+        }
+        if Instant::now() >= deadline {
+            let text = left.iter().map(|pid| describe_tree(*pid)).collect();
+            left.into_iter().for_each(kill_tree);
+            return text;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A line for each thread of a process and of its descendants: name, state, and the place in the
+/// kernel and the system call that it waits in, as far as the kernel tells.
+pub fn describe_tree(pid: u32) -> String {
+    let mut text = String::new();
+    for pid in tree(pid) {
+        let arguments = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
+        let _ = writeln!(text, "process {pid}: {}", arguments.trim_end());
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for thread in threads {
+            let read = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+            let stat = read("stat");
+            let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('?');
+            let call = read("syscall");
+            let call = call.split_whitespace().next().unwrap_or("?");
+            let (name, place) = (read("comm"), read("wchan"));
+            let number = thread.file_name();
+            let number = number.to_string_lossy();
+            let _ = writeln!(text, "  thread {number} {}: state {state}, in {place}, system call {call}", name.trim());
+        }
+    }
+    text
+}

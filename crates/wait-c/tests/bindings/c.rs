@@ -1,0 +1,194 @@
+//! The library as C and C++ see it: programs that are compiled against the header, linked with the library, and run.
+//!
+//! Without a compiler nothing is tested, and a note says so; with `ROWLOCK_REQUIRE_CC` in the environment that is a
+//! failure. `CC` and `CXX` name other compilers than `cc` and `c++`.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs to the end, and returns what it printed.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    let [printed, complaints] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{command:?}: {}\n{printed}{complaints}", output.status);
+    printed
+}
+
+/// Where both libraries are, built anew if need be: Cargo itself builds for a test only what Rust can link.
+fn libraries() -> &'static Path {
+    static LIBRARIES: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARIES.get_or_init(|| {
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        run(Command::new(cargo)
+            .args(["build", "--quiet", "--locked", "--offline", "--package", "rowlock-wait-c", "--lib", "--target-dir"])
+            .arg(built)
+            .current_dir(root()));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("librowlock_wait");
+        std::fs::create_dir_all(&folder).unwrap();
+        for (from, to) in [("so", "so"), ("so", "so.0"), ("a", "a")] {
+            let [from, to] = [built.join("debug"), folder.clone()]
+                .into_iter()
+                .zip([from, to])
+                .map(|(folder, ending)| folder.join(format!("librowlock_wait.{ending}")))
+                .collect::<Vec<_>>()
+                .try_into()
+                .unwrap();
+            // Another test program may be using the one that is there.
+            let _ = std::fs::remove_file(&to);
+            std::fs::copy(&from, &to).unwrap_or_else(|why| panic!("{}: {why}", from.display()));
+        }
+        folder
+    })
+}
+
+/// The program of this name, or of the name in this variable of the environment; nothing where there is none.
+fn tool(variable: &str, name: &str) -> Option<OsString> {
+    let tool = env::var_os(variable).unwrap_or_else(|| name.into());
+    let answers = Command::new(&tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if answers.is_ok_and(|status| status.success()) {
+        return Some(tool);
+    }
+    let why = "`.ci/setup-compilers` installs what is needed on Debian";
+    assert!(env::var_os("ROWLOCK_REQUIRE_CC").is_none(), "there is no {}: {why}", tool.display());
+    eprintln!("there is no {}: not tested", tool.display());
+    None
+}
+
+#[derive(Clone, Copy)]
+enum Linked {
+    Shared,
+    Static,
+}
+
+/// Compiles a program, without a warning, and runs it; nothing where there is no compiler for it.
+fn run_program(source: &str, standard: &str, linked: Linked) -> Option<String> {
+    let is_cpp = source.ends_with("pp");
+    let compiler = if is_cpp { tool("CXX", "c++") } else { tool("CC", "cc") }?;
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    let libraries = libraries();
+    let mut command = Command::new(compiler);
+    command
+        .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-pthread", standard, "-o"])
+        .arg(&program)
+        .arg(root().join(source))
+        .arg("-I")
+        .arg(root().join("include"));
+    match linked {
+        Linked::Shared => command.arg("-L").arg(libraries).arg("-lrowlock_wait"),
+        Linked::Static => command.arg(libraries.join("librowlock_wait.a")).args(["-lgcc_s", "-lm", "-ldl", "-lc"]),
+    };
+    run(&mut command);
+    // The C library spoils what is freed, so that using it shows.
+    Some(run(Command::new(program).env("LD_LIBRARY_PATH", libraries).env("MALLOC_PERTURB_", "165")))
+}
+
+/// Runs a program of this folder, which says "done" if nothing was wrong.
+fn passes(source: &str, standard: &str) {
+    if let Some(printed) = run_program(source, standard, Linked::Shared) {
+        assert_eq!(printed, "done\n", "{source}");
+    }
+}
+
+#[test]
+fn the_example_in_c_runs_with_either_library() {
+    for linked in [Linked::Shared, Linked::Static] {
+        if let Some(printed) = run_program("examples/barrier.c", "-std=c11", linked) {
+            assert_eq!(printed, "total 1998000, 8000 waits\n");
+        }
+    }
+}
+
+#[test]
+fn the_example_in_cpp_runs() {
+    if let Some(printed) = run_program("examples/barrier.cpp", "-std=c++17", Linked::Shared) {
+        assert_eq!(printed, "1000 phases\n");
+    }
+}
+
+#[test]
+fn bad_arguments_are_errors() {
+    passes("tests/c/arguments.c", "-std=c99");
+}
+
+#[test]
+fn barriers_do_what_they_promise() {
+    passes("tests/c/barriers.c", "-std=c11");
+}
+
+#[test]
+fn locks_do_what_they_promise() {
+    passes("tests/c/locks.c", "-std=c11");
+}
+
+#[test]
+fn signals_do_what_they_promise() {
+    passes("tests/c/signals.c", "-std=c11");
+}
+
+#[test]
+fn the_barrier_of_cpp_is_used_as_the_standard_librarys() {
+    passes("tests/c/barrier.cpp", "-std=c++20");
+}
+
+#[test]
+fn the_guide_quotes_the_examples() {
+    let guide = std::fs::read_to_string(root().join("../../docs/c.md")).unwrap();
+    for language in ["c", "cpp"] {
+        let example = std::fs::read_to_string(root().join("examples/barrier").with_extension(language)).unwrap();
+        let fence = format!("```{language}\n");
+        let quotes: Vec<&str> = guide.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        assert!(quotes.len() >= 2);
+        for quote in quotes {
+            assert!(example.contains(quote), "not in the example:\n{quote}");
+        }
+    }
+}
+
+#[test]
+fn nothing_but_our_names_is_exported() {
+    let Some(nm) = tool("NM", "nm") else { return };
+    let library = libraries().join("librowlock_wait.so");
+    let symbols = run(Command::new(nm).args(["--dynamic", "--defined-only", "--format=posix"]).arg(library));
+    let exported: Vec<&str> = symbols.lines().filter_map(|line| line.split(' ').next()).collect();
+    let (ours, others): (Vec<_>, Vec<_>) = exported.into_iter().partition(|name| name.starts_with("rowlock_"));
+    assert_eq!(others, [""; 0]);
+
+    let header = std::fs::read_to_string(root().join("include/rowlock_wait.h")).unwrap();
+    let declared = |name: &&str| header.contains(&format!("{name}("));
+    let secret: Vec<&str> = ours.iter().copied().filter(|name| !declared(name)).collect();
+    assert_eq!(secret, [""; 0], "exported, but not in the header");
+    let calls = header
+        .lines()
+        .filter(|line| !line.starts_with("//") && line.contains(" rowlock_") | line.contains("*rowlock_"));
+    let calls = calls.filter(|line| line.contains('(') && !line.starts_with([' ', '/']));
+    assert_eq!(calls.count(), ours.len(), "declared, but not exported");
+}
+
+#[test]
+#[ignore = "builds everything anew, optimised; `./check --full` runs it"]
+fn what_is_installed_is_found_by_pkg_config() {
+    let [Some(compiler), Some(_)] = [tool("CC", "cc"), tool("PKG_CONFIG", "pkg-config")] else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("usr");
+    run(Command::new(root().join("install.sh")).arg(&prefix));
+    let program = folder.path().join("program");
+    let flags = run(Command::new("pkg-config")
+        .args(["--cflags", "--libs", "rowlock-wait"])
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+    run(Command::new(compiler)
+        .args(["-Wall", "-Werror", "-pthread", "-o"])
+        .arg(&program)
+        .arg(root().join("examples/barrier.c"))
+        .args(flags.split_whitespace()));
+    let printed = run(Command::new(program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+    assert_eq!(printed, "total 1998000, 8000 waits\n");
+}

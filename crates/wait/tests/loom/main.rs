@@ -1,0 +1,12 @@
+//! The protocols under loom: all interleavings up to a bound on preemptions.
+//!
+//! `.ci/models rowlock-wait::loom::` runs them.
+#![cfg(loom)]
+
+mod barrier;
+mod condvar;
+mod lookers;
+mod mutex;
+mod robust;
+mod rwlock;
+mod signals;

@@ -1,0 +1,129 @@
+//! The lock whose owner may die, under loom: see `loom.rs`.
+#![allow(unsafe_code, reason = "the lock guards plain memory")]
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::{Acquire, Release};
+use rowlock_wait::robust::{Found, OwnerId, RobustLock, Scope, Turn};
+
+struct Guarded {
+    lock: RobustLock,
+    /// Who has the number 0 has died.
+    is_dead: AtomicBool,
+    count: UnsafeCell<u32>,
+}
+
+/// Waits for the lock, blocking, and takes it over from the dead.
+fn lock(guarded: &Guarded, owner: OwnerId) -> Found {
+    let mut turn = Turn::new(&guarded.lock, owner, Scope::Process);
+    loop {
+        let seen = guarded.lock.state();
+        if seen.owner() == Some(OwnerId(0)) && guarded.is_dead.load(Acquire) && guarded.lock.take_over(seen, owner) {
+            return Found::Damaged;
+        }
+        if turn.take() {
+            return turn.found();
+        }
+        turn.sleep_until(None);
+    }
+}
+
+fn count(guarded: &Guarded) {
+    // SAFETY: the caller has the lock; loom sees whether it has it alone.
+    guarded.count.with_mut(|count| unsafe { *count += 1 });
+}
+
+/// How often it was counted, for who is the last.
+fn counted(guarded: &Guarded) -> u32 {
+    // SAFETY: the others have ended.
+    guarded.count.with(|count| unsafe { *count })
+}
+
+fn guarded() -> Arc<Guarded> {
+    Arc::new(Guarded { lock: RobustLock::new(), is_dead: AtomicBool::new(false), count: UnsafeCell::new(0) })
+}
+
+fn model(preemptions: usize, threads: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(threads);
+}
+
+fn everybody_gets_the_lock(owners: u32, times: u32, preemptions: usize) {
+    model(preemptions, move || {
+        let guarded = guarded();
+        let others: Vec<_> = (1..=owners)
+            .map(|owner| {
+                let guarded = guarded.clone();
+                loom::thread::spawn(move || {
+                    for _ in 0..times {
+                        assert_eq!(lock(&guarded, OwnerId(owner)), Found::Whole);
+                        count(&guarded);
+                        guarded.lock.give_back(OwnerId(owner), false, Scope::Process);
+                    }
+                })
+            })
+            .collect();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(counted(&guarded), owners * times);
+    });
+}
+
+#[test]
+fn two_owners_get_the_lock_twice_each() {
+    everybody_gets_the_lock(2, 2, 3);
+}
+
+#[test]
+fn three_owners_get_the_lock() {
+    everybody_gets_the_lock(3, 1, 2);
+}
+
+/// One dies with the lock; the first who can know takes it over, and the other, who may sleep, gets it after that.
+#[test]
+fn a_lock_whose_owner_has_died_is_taken_over_once_and_the_sleepers_get_it() {
+    model(3, || {
+        let guarded = guarded();
+        assert_eq!(guarded.lock.try_take(OwnerId(0)), Some(Found::Whole));
+        let sleeper = {
+            let guarded = guarded.clone();
+            loom::thread::spawn(move || {
+                let found = lock(&guarded, OwnerId(1));
+                count(&guarded);
+                guarded.lock.give_back(OwnerId(1), false, Scope::Process);
+                found
+            })
+        };
+        count(&guarded);
+        guarded.is_dead.store(true, Release);
+        // Nobody wakes who slept before that, so this one does not sleep before it knows.
+        let found = lock(&guarded, OwnerId(2));
+        count(&guarded);
+        guarded.lock.give_back(OwnerId(2), false, Scope::Process);
+        let both = [found, sleeper.join().unwrap()];
+        assert_eq!(both.iter().filter(|&&found| found == Found::Damaged).count(), 1);
+        assert_eq!(counted(&guarded), 3);
+    });
+}
+
+/// As above, and the one that takes over does not say that all is whole: so the next is told as well.
+#[test]
+fn damage_is_told_until_it_is_mended() {
+    model(3, || {
+        let guarded = guarded();
+        guarded.lock.try_take(OwnerId(0));
+        guarded.is_dead.store(true, Release);
+        let other = {
+            let guarded = guarded.clone();
+            loom::thread::spawn(move || {
+                let found = lock(&guarded, OwnerId(1));
+                guarded.lock.give_back(OwnerId(1), true, Scope::Process);
+                found
+            })
+        };
+        let found = lock(&guarded, OwnerId(2));
+        guarded.lock.give_back(OwnerId(2), true, Scope::Process);
+        assert_eq!([found, other.join().unwrap()], [Found::Damaged; 2]);
+    });
+}

@@ -1,0 +1,19 @@
+//! The integration tests of `wait`, in one program.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![cfg(not(loom))]
+
+mod barrier;
+mod condvar;
+mod costs;
+mod faults;
+mod mutex;
+mod rwlock;
+mod signals;
+mod stress;
+mod team;

@@ -1,0 +1,64 @@
+//! Mixed stress: teams of 2 to 64 threads use everything there is to wait at, by all rules, with and without deadlines.
+//! A lost wakeup is a team that comes to a standstill, which is told with all that is needed to do it again.
+//!
+//! An episode is one deed of one thread: an arrival at the barrier, a lock, a permit and so on.
+
+use policy::waiting::Rule;
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::costs;
+use crate::team::{Deed, Team, rules_that_block};
+
+/// How many episodes a team has, about.
+const EPISODES: u64 = 20_000;
+/// How many one has in which no thread ever blocks.
+const FEW_EPISODES: u64 = 2_000;
+
+#[test]
+fn a_team_that_uses_every_object_never_comes_to_a_standstill() {
+    testing::for_each_seed(12, |seed| live(&mut Xoshiro256PlusPlus::seed_from_u64(seed)));
+}
+
+/// One team's life.
+fn live(random: &mut Xoshiro256PlusPlus) {
+    let mut below = |limit: u64| random.next_u64() % limit;
+    let rules: Vec<Rule> = rules_that_block().collect();
+    // Few threads find each other running, many do not.
+    let threads = [2, 2, 2, 3, 4, 8, 16, 64][below(8) as usize];
+    let (rule, rounds) = if threads == 2 && below(8) == 0 {
+        ([Rule::AlwaysSpin, Rule::AlwaysYield][below(2) as usize], FEW_EPISODES / 2)
+    } else {
+        (rules[below(rules.len() as u64) as usize], EPISODES / threads)
+    };
+    let cpus = [None, Some(1), Some(2), Some(64)][below(4) as usize];
+    // One in so many deeds is an arrival at the barrier, and one in so many is followed by a yield.
+    let (meets, yields) = ([1, 2, 8, 64][below(4) as usize], [1_000_000, 100, 3][below(3) as usize]);
+    let seed = below(u64::MAX);
+    eprintln!("{threads} threads by {rule} on {cpus:?} CPUs, a meeting in {meets} deeds, seed {seed}");
+    let waiting = costs::by(rule);
+    let waiting = cpus.map_or(waiting, |cpus| waiting.with_cpus(cpus));
+    let team = Team::new(threads as u32, waiting);
+    std::thread::scope(|scope| {
+        for number in 0..threads as u32 {
+            let team = &team;
+            scope.spawn(move || {
+                let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ u64::from(number) << 48);
+                let mut party = team.party(number);
+                for round in 0..rounds {
+                    // All meet in the same rounds, and do what they like in the others.
+                    if round % meets == 0 {
+                        party.wait();
+                    } else {
+                        team.act(Deed::draw(&mut random), &mut random);
+                    }
+                    if random.next_u64() % yields == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+                team.finish();
+            });
+        }
+    });
+    assert!(team.is_at_rest(), "{team:?}");
+}
