@@ -298,7 +298,7 @@ fn a_wait_for_something_else_is_none_at_a_futex() {
             unsafe { libc::accept(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut()) }
         });
         let waiting = receiver.recv().unwrap();
-        interrupt(&waiting, if cfg!(target_arch = "x86_64") { libc::SYS_accept } else { libc::SYS_accept4 });
+        interrupt(&waiting, libc::SYS_accept);
         drop(UnixStream::connect(&path).unwrap());
         let accepted = thread.join().unwrap();
         // SAFETY: it is nobody else's.
