@@ -135,7 +135,7 @@ pub fn explore(seeds: impl IntoIterator<Item = u64>, function: impl FnMut()) {
 pub fn explore_with(config: Config, seeds: impl IntoIterator<Item = u64>, mut function: impl FnMut()) {
     for seed in seeds {
         let deterministic = Some(Deterministic { seed, among: Among::All });
-        let runtime = Runtime::new(Config { deterministic, ..config });
+        let runtime = Runtime::new(Config { deterministic, ..config.clone() });
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.run(&mut function)));
         let failure = match outcome {
             Ok(Ok(())) => continue,

@@ -1,15 +1,16 @@
 //! The time, as cheap as can be had.
 
-use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use policy::Span;
+use sys::tick::ScriptedClock;
 
 use crate::arch;
 use crate::chance::STEP;
 use crate::debugger::PACE;
+use crate::runtime::Config;
 
 /// How a clock's ticks become nanoseconds: times this, shifted right by [`SHIFT`].
 const SHIFT: u32 = 24;
@@ -18,8 +19,8 @@ const SHIFT: u32 = 24;
 pub(crate) enum Clock {
     /// The processor's.
     Real { multiplier: u64 },
-    /// One that goes on only by what is done: a nanosecond is a tick.
-    Virtual { now: Cell<u64>, began: Instant },
+    /// One that goes on only when it is advanced: a nanosecond is a tick. Each reading advances it by a step, which is zero unless the runtime is deterministic.
+    Scripted { clock: ScriptedClock, step: Span },
 }
 
 /// How long the processor's clock is watched to know its pace.
@@ -59,8 +60,21 @@ impl Clock {
         Clock::Real { multiplier: multiplier() }
     }
 
-    pub(crate) fn drawn() -> Clock {
-        Clock::Virtual { now: Cell::new(0), began: Instant::now() }
+    /// The clock of a runtime of this kind.
+    pub(crate) fn of(config: &Config) -> Clock {
+        match (&config.clock, config.deterministic) {
+            (None, None) => Clock::real(),
+            (clock, None) => Clock::Scripted { clock: clock.clone().unwrap_or_default(), step: Span::ZERO },
+            (clock, Some(_)) => Clock::Scripted { clock: clock.clone().unwrap_or_default(), step: STEP },
+        }
+    }
+
+    /// The clock, if it is a scripted one.
+    pub(crate) fn scripted(&self) -> Option<&ScriptedClock> {
+        match self {
+            Clock::Real { .. } => None,
+            Clock::Scripted { clock, .. } => Some(clock),
+        }
     }
 
     /// The time, in ticks.
@@ -68,15 +82,17 @@ impl Clock {
     pub(crate) fn ticks(&self) -> u64 {
         match self {
             Clock::Real { .. } => arch::ticks(),
-            Clock::Virtual { now, .. } => now.get(),
+            Clock::Scripted { clock, .. } => clock.elapsed().as_nanos() as u64,
         }
     }
 
     /// The time at a point or the end of a turn, in ticks.
     #[inline(always)]
     pub(crate) fn read(&self) -> u64 {
-        if let Clock::Virtual { now, .. } = self {
-            now.set(now.get() + STEP.as_nanos());
+        if let Clock::Scripted { clock, step } = self
+            && *step > Span::ZERO
+        {
+            clock.advance(Duration::from_nanos(step.as_nanos()));
         }
         self.ticks()
     }
@@ -87,7 +103,7 @@ impl Clock {
             Clock::Real { multiplier } => {
                 Span::from_nanos(((u128::from(ticks) * u128::from(*multiplier)) >> SHIFT) as u64)
             }
-            Clock::Virtual { .. } => Span::from_nanos(ticks),
+            Clock::Scripted { .. } => Span::from_nanos(ticks),
         }
     }
 
@@ -97,7 +113,7 @@ impl Clock {
             Clock::Real { multiplier } => {
                 ((u128::from(span.as_nanos()) << SHIFT) / u128::from((*multiplier).max(1))) as u64
             }
-            Clock::Virtual { .. } => span.as_nanos(),
+            Clock::Scripted { .. } => span.as_nanos(),
         }
     }
 
@@ -105,17 +121,14 @@ impl Clock {
     pub(crate) fn now(&self) -> Instant {
         match self {
             Clock::Real { .. } => Instant::now(),
-            Clock::Virtual { now, began } => *began + Duration::from_nanos(now.get()),
+            Clock::Scripted { clock, .. } => clock.now(),
         }
     }
 
-    /// Nothing is to be done before then. Real time passes by `sleep`; a virtual time comes at once, unless there is none.
+    /// Nothing is to be done before then. Real time passes by `sleep`; a scripted time comes at once, unless there is none.
     pub(crate) fn sleep(&self, until: Option<Instant>, sleep: impl FnOnce(Option<Instant>)) {
-        match (self, until) {
-            (Clock::Virtual { now, began }, Some(until)) => {
-                let then = u64::try_from(until.saturating_duration_since(*began).as_nanos()).unwrap_or(u64::MAX);
-                now.set(now.get().max(then));
-            }
+        match (self.scripted(), until) {
+            (Some(clock), Some(until)) => clock.advance_to(until),
             _ => sleep(until),
         }
     }

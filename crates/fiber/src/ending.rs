@@ -11,14 +11,11 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use std::time::{Duration, Instant};
-
 use policy::ThreadId;
 
 use crate::error::{JoinError, StackError};
 use crate::here::Here;
 use crate::mail::Mail;
-use crate::preempt::Exiles;
 use crate::record::{Fiber, State as Doing};
 use crate::shared::Core;
 use crate::waits::{Waits, Woken};
@@ -81,19 +78,6 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> JoinError {
 
 /// How often those that are left are told, when they come back or make others.
 const PATIENCE: usize = 64;
-
-/// A worker has had so much time of the CPU before fibers that can be interrupted anywhere [go on elsewhere](crate::preempt::exile), if they come to no point; and each one of them has had as
-/// much from then on.
-pub(crate) const GRACE: Duration = Duration::from_millis(50);
-
-/// They all do so when none has ended for so long: there may be too many of them, or no CPU.
-const PATIENT_GRACE: Duration = Duration::from_secs(2);
-
-/// How much time of the CPU this kernel thread has had.
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
-}
 
 /// How many turns fibers are given to end, each time.
 const TURNS: usize = 1 << 12;
@@ -225,11 +209,7 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
 /// The part that each worker has in this.
 pub(crate) fn end_own(worker: &Worker) -> usize {
     worker.outside.ends();
-    let now = || (worker.preemption.ended(), Instant::now());
-    let (mut ended, mut since) = now();
-    let (began, had) = (since, cpu_time());
-    // Guests that have kernel threads do not use up the time of this one.
-    let some_grace = if worker.preemption.block.get().thread().is_some() { 5 * GRACE } else { PATIENT_GRACE };
+    worker.begin_grace();
     loop {
         let mut any = false;
         for fiber in worker.core().records.all() {
@@ -242,16 +222,6 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
         }
         for _ in 0..TURNS {
             worker.lets_others_run();
-            if worker.has_guests() {
-                if cpu_time() > had + GRACE || began.elapsed() > some_grace {
-                    worker.preemption.exiles(Exiles::WhoHadTime);
-                }
-                if worker.preemption.ended() > ended {
-                    (ended, since) = now();
-                } else if since.elapsed() > PATIENT_GRACE {
-                    worker.preemption.exiles(Exiles::All);
-                }
-            }
             if worker.ready(|ready| ready.waiting()) == 0 && worker.core().fresh.many() == 0 && !worker.mail().any() {
                 break;
             }

@@ -101,8 +101,8 @@ pub enum RunError {
     /// There is a runtime on this thread.
     #[error("a runtime runs on this thread already: make fibers there")]
     Inside,
-    /// A [deterministic](crate::Config::deterministic) runtime was to have several workers.
-    #[error("the schedule of a runtime with {workers} workers cannot be drawn from a seed: set Config::workers to 1")]
+    /// A [deterministic](crate::Config::deterministic) runtime, or one by a [scripted clock](crate::Config::clock), was to have several workers.
+    #[error("{workers} workers do not go by a seed or a scripted clock: set Config::workers to 1")]
     Workers {
         /// How many.
         workers: u32,

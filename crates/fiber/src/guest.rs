@@ -17,7 +17,6 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, compiler_fence};
-use std::time::Duration;
 
 use sys::tick::Interrupted;
 
@@ -48,8 +47,8 @@ pub(crate) struct Guest {
     pub(crate) locks: Cell<u32>,
     /// It has been given a quantum more because of these.
     pub(crate) is_favoured: Cell<bool>,
-    /// Until it has used so much time it may come to a point, as its runtime ends.
-    pub(crate) until: Cell<Option<Duration>>,
+    /// How many ticks have found it since its runtime began to end.
+    pub(crate) grace: Cell<u32>,
     /// Its runtime is over, and it runs on a kernel thread of its own.
     pub(crate) exile: Cell<Option<Exile>>,
 }
@@ -65,7 +64,7 @@ impl Guest {
             was_interrupted: Cell::new(false),
             locks: Cell::new(0),
             is_favoured: Cell::new(false),
-            until: Cell::new(None),
+            grace: Cell::new(0),
             exile: Cell::new(None),
         }
     }
@@ -89,7 +88,7 @@ impl Guest {
         self.missed.store(false, Relaxed);
         self.locks.set(0);
         self.is_favoured.set(false);
-        self.until.set(None);
+        self.grace.set(0);
     }
 
     /// The library is left alone: true if it is not at work already, and so may be interrupted.

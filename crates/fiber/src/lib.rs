@@ -116,6 +116,7 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use semaphore::{Permit, Semaphore};
 pub use spawn::{Builder, spawn};
+pub use sys::tick::ScriptedClock;
 pub use time::{now, sleep, sleep_until};
 pub use trace::Trace;
 

@@ -57,7 +57,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(clock: &Clock, running_time: Span) -> Meter {
-        let exact = matches!(clock, Clock::Virtual { .. });
+        let exact = matches!(clock, Clock::Scripted { .. });
         let whole = u32::try_from(clock.in_ticks(running_time)).unwrap_or(u32::MAX).max(1);
         Meter {
             since: Cell::new(clock.ticks()),

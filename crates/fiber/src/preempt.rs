@@ -20,6 +20,7 @@
 //! worker by the word that comes with the signal.
 
 pub(crate) mod exile;
+mod grace;
 mod lend;
 mod ticks;
 
@@ -73,15 +74,6 @@ pub struct Preemptions {
     pub lent: u64,
 }
 
-/// Which of those that were interrupted [go on elsewhere](exile), as their runtime ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Exiles {
-    Nobody,
-    /// Those that have had some time from then on.
-    WhoHadTime,
-    All,
-}
-
 /// What a worker has for its guests.
 pub(crate) struct Preemption {
     /// The worker's own kernel thread.
@@ -103,10 +95,7 @@ pub(crate) struct Preemption {
     lending: lend::Lending,
     /// Nobody is ready, and the worker waits.
     asleep: Cell<bool>,
-    /// Who goes on elsewhere.
-    exiles: Cell<Exiles>,
-    /// How many guests have ended here.
-    ended: Cell<u64>,
+    grace: grace::Grace,
     counts: Cell<Preemptions>,
 }
 
@@ -124,8 +113,7 @@ impl Default for Preemption {
             interrupted: UnsafeCell::new(Queue::new()),
             lending: lend::Lending::default(),
             asleep: Cell::new(false),
-            exiles: Cell::new(Exiles::Nobody),
-            ended: Cell::new(0),
+            grace: grace::Grace::default(),
             counts: Cell::new(Preemptions::default()),
         }
     }
@@ -155,20 +143,10 @@ impl Preemption {
         self.counts.get()
     }
 
-    /// How many guests have ended here.
-    pub(crate) fn ended(&self) -> u64 {
-        self.ended.get()
-    }
-
-    /// There is one more.
+    /// A guest has ended here.
     #[inline]
     pub(crate) fn ends(&self) {
-        self.ended.set(self.ended.get() + 1);
-    }
-
-    /// From now on these go on elsewhere, or more.
-    pub(crate) fn exiles(&self, who: Exiles) {
-        self.exiles.set(self.exiles.get().max(who));
+        self.grace.restart();
     }
 }
 
@@ -184,7 +162,7 @@ impl Worker {
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
         let shortest = if kind == Kind::Pointer { SHORTEST } else { SHORTEST_TURN };
         let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
-        let ticks = Ticks::new(Some(self), interval).map_err(PreemptionError::Timer)?;
+        let ticks = Ticks::new(Some(self), interval, self.clock.scripted()).map_err(PreemptionError::Timer)?;
         let stack = || self.stacks.take_of(ROOM).map_err(|why| PreemptionError::Stack(Box::new(why)));
         let deputy = stack()?;
         // A worker's first guest is made ready by a fiber that is none.
@@ -246,6 +224,7 @@ impl Worker {
             }
             return;
         };
+        preemption.grace.count(guest);
         if interrupted.is_on_alternate_stack() {
             return preemption.count(|counts| counts.masked += 1);
         }
@@ -308,7 +287,10 @@ impl Worker {
         self.expire();
         let over = self.charge(me) == Turn::IsOver || self.level(me) != before;
         let was_favoured = me.guest().is_some_and(|guest| guest.is_favoured.replace(false));
-        let over = over || was_favoured || u64::from(me.spent.get()) * 2 >= u64::from(me.allowance.get());
+        let over = over
+            || was_favoured
+            || self.preemption.grace.has_begun()
+            || u64::from(me.spent.get()) * 2 >= u64::from(me.allowance.get());
         let level = self.level(me);
         let gives_way = self.highest().is_some_and(|highest| over && highest <= level || highest < level);
         if !gives_way {
@@ -381,18 +363,6 @@ impl Worker {
             self.preemption.interrupted(|queue| queue.remove(next));
         }
         self.winds(next, after_tick);
-    }
-
-    /// Whether a guest is sent away that was interrupted, and does not come to any point at which it could be told that its runtime ends. None is left that was not.
-    pub(crate) fn is_to_be_exiled(&self, fiber: Fiber) -> bool {
-        let exiles = self.preemption.exiles.get();
-        let Some(guest) = fiber.guest().filter(|guest| exiles > Exiles::Nobody && guest.was_interrupted.get()) else {
-            return false;
-        };
-        let used = self.used(fiber);
-        let until = guest.until.get().unwrap_or(used + crate::ending::GRACE);
-        guest.until.set(Some(until));
-        used > until || exiles == Exiles::All
     }
 
     /// The fiber is no longer among those that were interrupted here.

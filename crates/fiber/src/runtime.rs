@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, JoinHandle};
 
 use policy::feedback::Rules;
+use sys::tick::ScriptedClock;
 
 use crate::block::PreemptBy;
 use crate::chance::Deterministic;
@@ -27,7 +28,7 @@ use crate::worker::{Here, Worker};
 /// let config = rowlock_fiber::Config { rules, ..Default::default() };
 /// assert_eq!(rowlock_fiber::Runtime::new(config).run(|| 6 * 7).unwrap(), 42);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The feedback queue's levels, running time and boost.
     pub rules: Rules,
@@ -48,6 +49,9 @@ pub struct Config {
     /// For tests: that who runs next is drawn from a seed, and that the clock of [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines goes on only by what fibers do.
     /// Then a run with the same seed takes the same course, as long as its fibers wait for nothing from outside: see [`explore`](crate::explore).
     pub deterministic: Option<Deterministic>,
+    /// For tests: the clock of [`now`](crate::now), [`sleep`](crate::sleep), all deadlines, running times, boosts, and of the timer that interrupts fibers. Such a runtime has one worker,
+    /// and its time goes on only when somebody [advances](ScriptedClock::advance) the clock, and to the next deadline where no fiber is ready. Without it, that is the time of the real world.
+    pub clock: Option<ScriptedClock>,
 }
 
 impl Default for Config {
@@ -60,12 +64,13 @@ impl Default for Config {
             preemptible: false,
             preempt_by: PreemptBy::Auto,
             deterministic: None,
+            clock: None,
         }
     }
 }
 
 /// Fibers and the kernel threads that run them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Runtime {
     config: Config,
 }
@@ -102,7 +107,7 @@ impl Runtime {
         if is_inside() {
             return Err(RunError::Inside);
         }
-        let core = Core::new(Config { workers: 1, deterministic: None, ..self.config })?;
+        let core = Core::new(Config { workers: 1, deterministic: None, clock: None, ..self.config.clone() })?;
         core.lasts.store(true, Relaxed);
         let worker = Box::leak(Box::new(Worker::new(&core, 0, Clock::real())));
         // SAFETY: it stays where it is for ever.
@@ -117,7 +122,7 @@ impl Runtime {
     ///
     /// # Errors
     /// When there is no memory for it; when the function waited for what could never come; when it left by [`exit`](crate::exit); on a thread that runs
-    /// fibers already; and for a deterministic runtime with several workers.
+    /// fibers already; and for several workers where the runtime is deterministic or its clock scripted.
     ///
     /// # Panics
     /// With the function's panic.
@@ -125,12 +130,11 @@ impl Runtime {
         if is_inside() {
             return Err(RunError::Inside);
         }
-        if self.config.deterministic.is_some() && self.config.workers > 1 {
+        if (self.config.deterministic.is_some() || self.config.clock.is_some()) && self.config.workers > 1 {
             return Err(RunError::Workers { workers: self.config.workers });
         }
-        let core = Core::new(self.config)?;
-        let clock = if self.config.deterministic.is_some() { Clock::drawn() } else { Clock::real() };
-        let worker = Box::new(Worker::new(&core, 0, clock));
+        let core = Core::new(self.config.clone())?;
+        let worker = Box::new(Worker::new(&core, 0, Clock::of(&self.config)));
         // SAFETY: it stays in its box until it has resigned.
         unsafe { worker.adopt()? };
         core.rounds.join();

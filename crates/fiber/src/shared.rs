@@ -71,9 +71,9 @@ impl Core {
         alive(|alive| alive.insert(number));
         Ok(Arc::new(Core {
             number,
-            config,
             records,
             mails: (0..config.workers.max(1)).map(|_| Mail::new()).collect(),
+            config,
             fresh: Fresh::default(),
             rounds: Rounds::default(),
             expected: AtomicUsize::new(0),

@@ -4,15 +4,25 @@
 #![allow(unsafe_code, reason = "an allocator is what is tested with")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use policy::Span;
 use policy::feedback::{Boost, Rules};
-use rowlock_fiber::{Builder, Config, Runtime, Semaphore, preemptions, scope, sleep, sleep_until, spawn};
+use rowlock_fiber::{
+    Builder, Config, JoinHandle, PreemptBy, Runtime, ScriptedClock, Semaphore, preemptions, scope, sleep, sleep_until,
+    spawn,
+};
+use sys::scheduling::Thread;
+
+#[path = "fiber/scripted.rs"]
+mod scripted;
+
+use scripted::TURN;
 
 struct Locked(Mutex<()>);
 
@@ -27,27 +37,37 @@ const RUNNING_TIME: Span = Span::from_micros(200);
 /// What has not ended by then never will.
 const FOR_EVER: Duration = Duration::from_secs(1_800);
 
+thread_local! {
+    /// This thread allocates without the lock: it is to see to those who wait for that.
+    static IS_EXEMPT: Cell<bool> = const { Cell::new(false) };
+    /// The clock that a slow allocation advances by a turn, where the time is scripted.
+    static CLOCK: Cell<Option<&'static ScriptedClock>> = const { Cell::new(None) };
+}
+
 impl Locked {
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked<R>(&self, then: impl FnOnce() -> R) -> R {
+        let _guard = (!IS_EXEMPT.get()).then(|| self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        then()
     }
 }
 
 // SAFETY: it is the system's, one at a time.
 unsafe impl GlobalAlloc for Locked {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _guard = self.lock();
-        if layout.size() == SLOW {
-            compute(4);
-        }
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
+        self.locked(|| {
+            match CLOCK.get() {
+                _ if layout.size() != SLOW => (),
+                Some(clock) => clock.advance(TURN),
+                None => compute(4),
+            }
+            // SAFETY: the caller's promise.
+            unsafe { System.alloc(layout) }
+        })
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        let _guard = self.lock();
         // SAFETY: the caller's promise.
-        unsafe { System.dealloc(memory, layout) }
+        self.locked(|| unsafe { System.dealloc(memory, layout) });
     }
 }
 
@@ -95,19 +115,56 @@ fn beside(many: usize, others: impl Fn() + Sync, then: impl FnOnce()) {
     });
 }
 
+fn spawn_with_size_of_its_own(size: usize) -> JoinHandle<()> {
+    let function = || drop(black_box(vec![1_u8; 100]));
+    Builder::new().name("of a size of its own").stack_size(size << 16).spawn(function).unwrap()
+}
+
 #[test]
 fn memory_is_had_for_new_fibers_and_their_stacks() {
     run(|| {
         beside(3, allocate, || {
             for size in 1..20 {
                 sleep(Duration::from_millis(1));
-                let function = || drop(black_box(vec![1_u8; 100]));
-                let builder = Builder::new().name("of a size of its own").stack_size(size << 16);
-                builder.spawn(function).unwrap().join().unwrap();
+                spawn_with_size_of_its_own(size).join().unwrap();
             }
         });
-        assert!(preemptions().lent > 0);
     });
+}
+
+#[test]
+fn who_allocates_inside_the_library_runs_whom_a_tick_has_interrupted_with_the_allocators_lock() {
+    let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
+    let (worker, [is_exempt, has_unlocked]) = (Thread::current(), [(); 2].map(|()| Arc::new(AtomicBool::new(false))));
+    let clock: &'static ScriptedClock = Box::leak(Box::new(scripted.clock.clone()));
+    let lent = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            IS_EXEMPT.set(true);
+            is_exempt.store(true, Relaxed);
+            scripted::advance_at(clock, worker, &ALLOCATOR.0, &has_unlocked);
+        });
+        while !is_exempt.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        scripted.run(|| {
+            let unlocks = Arc::clone(&has_unlocked);
+            let allocates = spawn(move || {
+                CLOCK.set(Some(clock));
+                let memory = black_box(Vec::<u8>::with_capacity(SLOW));
+                unlocks.store(true, Relaxed);
+                CLOCK.set(None);
+                drop(memory);
+            });
+            // It is interrupted in the middle of that.
+            rowlock_fiber::yield_now();
+            assert!(ALLOCATOR.0.try_lock().is_err());
+            // The library allocates for a stack of another size.
+            spawn_with_size_of_its_own(3).join().unwrap();
+            allocates.join().unwrap();
+            preemptions().lent
+        })
+    });
+    assert_eq!(lent.unwrap(), 1);
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Shared {
 
     /// Runs the program once, after `begin`. Returns what that returned, and how the program ended.
     fn once<T>(&'static self, begin: impl FnOnce() -> T) -> Result<(T, Ended), Refused> {
-        Runtime::new(self.config).run(|| {
+        Runtime::new(self.config.clone()).run(|| {
             self.prepare()?;
             let begun = begin();
             // A fiber of its own: this one has used up its running time meanwhile, and has gone down.

@@ -1,4 +1,4 @@
-//! A clock's tick for a single kernel thread, which interrupts what runs there, wherever that is: a POSIX timer that sends SIGURG.
+//! A clock's tick for a single kernel thread, which interrupts what runs there, wherever that is: a POSIX timer that sends SIGURG, or a [clock](ScriptedClock) that a test advances.
 //!
 //! SIGURG is ignored unless somebody wants it, it interrupts no system call that would not be begun again, and debuggers let it pass without stopping. It can
 //! be sent with other meanings, and goes where it went before then. So does each tick, since the kernel does not say whether another signal of the kind came with it: whoever handles SIGURG
@@ -12,6 +12,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::earlier::Earlier;
+
+mod scripted;
+
+pub use scripted::ScriptedClock;
 
 /// The signals that a thread has blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,9 +315,13 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
 /// it does nothing more, as that may be on another thread.
 unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some((handler, earlier)) = INSTALLED.get() else { return };
-    // SAFETY: the kernel has filled it in, for a timer if it says so.
-    let word =
-        unsafe { if (*info).si_code == libc::SI_TIMER { word_of((*info).si_value().sival_ptr.addr()) } else { None } };
+    // SAFETY: the kernel has filled it in, with a value if it says so: for a timer, or for a program that sent one.
+    let word = unsafe {
+        match (*info).si_code {
+            libc::SI_TIMER | libc::SI_QUEUE => word_of((*info).si_value().sival_ptr.addr()),
+            _ => None,
+        }
+    };
     // SAFETY: the handler may be called at any point, by the promise to `handle`, and the other one as it would be.
     unsafe {
         match word {
@@ -333,13 +341,15 @@ unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, contex
 struct Slot {
     mark: AtomicUsize,
     word: AtomicUsize,
+    alarm: scripted::Alarm,
 }
 
 /// In place of a mark: none.
 const FREE: usize = 0;
 
 /// The kernel passes a mark on with the signal. By these our timers are told from others, and from those that are no more.
-static SLOTS: [Slot; MOST] = [const { Slot { mark: AtomicUsize::new(FREE), word: AtomicUsize::new(0) } }; MOST];
+static SLOTS: [Slot; MOST] =
+    [const { Slot { mark: AtomicUsize::new(FREE), word: AtomicUsize::new(0), alarm: scripted::Alarm::new() } }; MOST];
 
 /// How many there may be. They take no memory before they are used.
 const MOST: usize = 1 << 14;
@@ -384,6 +394,7 @@ impl Ticker {
         let mark = (0..SLOTS.len()).find_map(take).ok_or_else(none)?;
         let slot = &SLOTS[mark % SLOTS.len()];
         slot.word.store(word, Release);
+        slot.alarm.is_for_this_thread();
         allow(libc::SIG_UNBLOCK);
         let mut timer: libc::c_int = 0;
         // The kernel's own call: it gives a number, where the C library gives a pointer that no other thread may be handed.
@@ -407,12 +418,31 @@ impl Ticker {
     /// Ticks after `first`, or at once if that is zero, and then each `interval`, or no more if that is zero. It may be called in a signal's handler, and leaves
     /// `errno` as it was.
     pub fn every(&self, first: Duration, interval: Duration) {
+        self.slot().alarm.is_no_more();
         self.set(first.max(Duration::from_nanos(1)), interval);
+    }
+
+    /// The same by a clock that a test advances. It costs a system call only where the ticker went by the real one before.
+    pub fn every_by(&self, clock: &ScriptedClock, first: Duration, interval: Duration) {
+        if !self.slot().alarm.is_set() {
+            self.stop();
+        }
+        if self.is_there() {
+            clock.set(self.mark % SLOTS.len(), first, interval);
+        }
     }
 
     /// Ticks no more. As [`every`](Ticker::every) otherwise.
     pub fn stop(&self) {
-        self.set(Duration::ZERO, Duration::ZERO);
+        if self.slot().alarm.is_set() {
+            self.slot().alarm.stop();
+        } else {
+            self.set(Duration::ZERO, Duration::ZERO);
+        }
+    }
+
+    fn slot(&self) -> &'static Slot {
+        &SLOTS[self.mark % SLOTS.len()]
     }
 
     /// Whether the timer is there: not in the child of a fork.
@@ -442,7 +472,8 @@ impl Drop for Ticker {
             // SAFETY: the timer is this one's own. It cannot fail.
             unsafe { libc::syscall(libc::SYS_timer_delete, self.timer) };
         }
-        SLOTS[self.mark % SLOTS.len()].mark.store(FREE, Release);
+        self.slot().alarm.is_no_more();
+        self.slot().mark.store(FREE, Release);
     }
 }
 

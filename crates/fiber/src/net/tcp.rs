@@ -11,6 +11,7 @@ use super::address::{Address, first};
 use super::socket::{socket, stream};
 use crate::Pollable;
 use crate::reactor::{self, Direction};
+use crate::worker::Here;
 
 socket! {
     /// Waits for connections over TCP.
@@ -94,7 +95,7 @@ impl TcpStream {
     /// # Errors
     /// As [`std::net::TcpStream::connect_timeout`].
     pub fn connect_timeout(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-        connect(*address, Instant::now().checked_add(timeout))
+        connect(*address, Here::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout))
     }
 
     /// Who is at the other end.

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicPtr, compiler_fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use sys::tick::Ticker;
+use sys::tick::{ScriptedClock, Ticker};
 
-use super::Preemption;
+use super::{Preemption, grace};
 use crate::block::thread::KernelThread;
 use crate::mail::quiet::SetOff;
 use crate::record::Fiber;
@@ -42,24 +42,31 @@ pub(crate) struct Ticks {
     elsewhere: AtomicPtr<KernelThread>,
     ticker: Option<Ticker>,
     interval: Duration,
+    /// Those of a worker go by this clock, if it is not the real one.
+    clock: Option<ScriptedClock>,
 }
 
 impl Ticks {
     /// Those of the calling thread's, as this worker for the time being.
-    pub(super) fn new(worker: Option<&Worker>, interval: Duration) -> std::io::Result<Arc<Ticks>> {
+    pub(super) fn new(
+        worker: Option<&Worker>,
+        interval: Duration,
+        clock: Option<&ScriptedClock>,
+    ) -> std::io::Result<Arc<Ticks>> {
         let mut why = None;
         let ticks = Arc::new_cyclic(|ticks: &Weak<Ticks>| {
             let word = ticks.as_ptr().expose_provenance();
             let ticker = Ticker::for_this_thread(word).inspect_err(|error| why = Some(error.kind()));
             let worker = AtomicPtr::new(address_of(worker));
-            Ticks { worker, elsewhere: AtomicPtr::default(), ticker: ticker.ok(), interval }
+            let clock = clock.cloned();
+            Ticks { worker, elsewhere: AtomicPtr::default(), ticker: ticker.ok(), interval, clock }
         });
         why.map_or(Ok(ticks), |why| Err(why.into()))
     }
 
     /// Those of the calling thread's, which is a guest's.
     pub(crate) fn of_a_guests_thread() -> std::io::Result<Arc<Ticks>> {
-        Ticks::new(None, Duration::ZERO)
+        Ticks::new(None, Duration::ZERO, None)
     }
 
     /// The worker whose turn the kernel thread has is this one from now on, and will be interrupted. For that thread itself.
@@ -81,7 +88,7 @@ impl Ticks {
         if let Some(thread) = NonNull::new(self.elsewhere.load(Acquire)) {
             // SAFETY: kernel threads that take turns stay for ever.
             if let Some(theirs) = unsafe { thread.as_ref() }.ticks() {
-                theirs.every(Duration::ZERO, self.interval);
+                self.set(theirs, Duration::ZERO, self.interval);
             }
             return None;
         }
@@ -104,10 +111,18 @@ impl Ticks {
         self.interval * many
     }
 
-    fn every(&self, first: Duration, interval: Duration) {
-        if let Some(ticker) = &self.ticker {
-            ticker.every(first, interval);
+    /// Sets these, or those of another kernel thread, to go by the clock of these.
+    fn set(&self, theirs: &Ticks, first: Duration, interval: Duration) {
+        match (&theirs.ticker, &self.clock) {
+            (Some(ticker), None) => ticker.every(first, interval),
+            (Some(ticker), Some(clock)) => ticker.every_by(clock, first, interval),
+            (None, _) => (),
         }
+    }
+
+    /// The time by the clock of these.
+    fn now(&self) -> Instant {
+        self.clock.as_ref().map_or_else(Instant::now, ScriptedClock::now)
     }
 
     fn stop(&self) {
@@ -119,7 +134,7 @@ impl Ticks {
 
 impl SetOff for Ticks {
     fn now(&self) {
-        self.every(Duration::ZERO, self.interval);
+        self.set(self, Duration::ZERO, self.interval);
     }
 }
 
@@ -130,29 +145,36 @@ fn address_of(worker: Option<&Worker>) -> *mut Worker {
 impl Preemption {
     /// It ticks so from now on: by the timer of the kernel thread that has the turn, while that of the worker's own stands still if it is another.
     pub(super) fn will_tick(&self, ticking: Ticking) {
-        let Some((ticks, interval)) = self.timer() else { return };
+        let Some((own, ticks)) = self.timer() else { return };
         self.ticking.set(ticking);
+        let interval = self.interval(own);
         match ticking {
             Ticking::Never => ticks.stop(),
-            Ticking::At(time) => ticks.every(time.saturating_duration_since(Instant::now()), interval),
-            Ticking::Slowly => ticks.every(SLOW, SLOW),
-            Ticking::On => ticks.every(interval, interval),
+            Ticking::At(time) => own.set(ticks, time.saturating_duration_since(own.now()), interval),
+            Ticking::Slowly => own.set(ticks, SLOW, SLOW),
+            Ticking::On => own.set(ticks, interval, interval),
         }
     }
 
     /// Ticks come after this time, if a running time is not shorter, and then after each running time.
     pub(super) fn will_tick_after(&self, first: Duration) {
-        if let Some((ticks, interval)) = self.timer() {
+        if let Some((own, ticks)) = self.timer() {
             self.ticking.set(Ticking::On);
-            ticks.every(first.min(interval), interval);
+            let interval = self.interval(own);
+            own.set(ticks, first.min(interval), interval);
         }
     }
 
-    /// The timer of the kernel thread that has the turn, and a running time. That of the worker's own thread stands still if it is another.
-    fn timer(&self) -> Option<(&Ticks, Duration)> {
+    /// How far ticks are apart: a running time, until the runtime ends.
+    fn interval(&self, own: &Ticks) -> Duration {
+        if self.grace.has_begun() { grace::TICK } else { own.interval }
+    }
+
+    /// The worker's own timer, and that of the kernel thread that has the turn. The former stands still if they are two.
+    fn timer(&self) -> Option<(&Ticks, &Ticks)> {
         let own = self.ticks()?;
         let theirs = self.runs_on.get().and_then(KernelThread::ticks).inspect(|_| own.stop());
-        Some((theirs.unwrap_or(own), own.interval))
+        Some((own, theirs.unwrap_or(own)))
     }
 }
 

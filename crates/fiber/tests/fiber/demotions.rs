@@ -1,31 +1,48 @@
-//! What is counted of fibers that use up their running time.
+//! What becomes of fibers that use up their running time: how many demotions are counted, and who is at which level.
 
 use policy::Span;
-use policy::feedback::Rules;
-use rowlock_fiber::{Config, Runtime, checkpoint, demotions, spawn};
+use policy::feedback::Boost;
+use rowlock_fiber::{PreemptBy, checkpoint, current, demotions, dump, spawn};
 
-fn runtime(running_time: Span) -> Runtime {
-    let rules = Rules { running_time, ..Rules::default() };
-    Runtime::new(Config { rules, ..Config::default() })
+use crate::scripted::{self, TURN};
+
+/// The level of the fiber that asks.
+fn level() -> u32 {
+    let me = current().number;
+    dump().fibers.iter().find(|seen| seen.label.number == me).unwrap().level
 }
 
 #[test]
-fn a_fiber_that_goes_on_and_on_is_demoted_at_its_checkpoints_and_one_that_has_time_enough_is_not() {
-    let counted = runtime(Span::from_micros(1)).run(|| {
-        let computes = spawn(|| {
-            while demotions() < 3 {
-                checkpoint();
-            }
-        });
-        computes.join().unwrap();
-        demotions()
-    });
-    assert!(counted.unwrap() >= 3);
-    let counted = runtime(Span::from_millis(1 << 30)).run(|| {
+fn a_fiber_that_goes_on_and_on_is_demoted_at_its_checkpoints_and_one_that_takes_no_time_is_not() {
+    let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
+    let counted = scripted.run(|| {
         for _ in 0..1000 {
             spawn(checkpoint).join().unwrap();
         }
-        demotions()
+        let idle = demotions();
+        let computes = || {
+            for _ in 0..20 {
+                scripted.clock.advance(TURN / 4);
+                checkpoint();
+            }
+            demotions()
+        };
+        [idle, computes()]
     });
-    assert_eq!(counted.unwrap(), 0);
+    assert_eq!(counted.unwrap(), [0, 5]);
+}
+
+#[test]
+fn a_fiber_goes_down_by_a_level_with_each_running_time_and_to_the_highest_with_each_boost() {
+    let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Every(Span::from_millis(6)));
+    let levels = scripted.run(|| {
+        checkpoint();
+        [(); 14].map(|()| {
+            scripted.clock.advance(TURN);
+            checkpoint();
+            level()
+        })
+    });
+    // The running time that ends with a boost counts after it.
+    assert_eq!(levels.unwrap(), [1, 2, 3, 3, 3, 1, 2, 3, 3, 3, 3, 1, 2, 3]);
 }

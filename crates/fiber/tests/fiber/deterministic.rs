@@ -1,4 +1,4 @@
-//! Runs whose schedule is drawn from a seed.
+//! Runs whose schedule is drawn from a seed, and runs whose time is scripted.
 
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Among, Config, Deterministic, RunError, Runtime};
+use rowlock_fiber::{Among, Config, Deterministic, RecvTimeoutError, RunError, Runtime, ScriptedClock};
 
 fn runtime(seed: u64, among: Among) -> Runtime {
     Runtime::new(Config { deterministic: Some(Deterministic { seed, among }), ..Config::default() })
@@ -121,4 +121,79 @@ fn a_deterministic_runtime_has_one_worker() {
     let error = Runtime::new(Config { workers: 2, deterministic, ..Config::default() }).run(|| ()).unwrap_err();
     assert!(matches!(error, RunError::Workers { workers: 2 }));
     assert!(error.to_string().contains("set Config::workers to 1"));
+}
+
+/// A runtime whose time is scripted, and its clock.
+fn scripted() -> (Runtime, ScriptedClock) {
+    let clock = ScriptedClock::new();
+    (Runtime::new(Config { clock: Some(clock.clone()), ..Config::default() }), clock)
+}
+
+#[test]
+fn scripted_time_stands_still_until_it_is_advanced_and_jumps_where_nobody_is_ready() {
+    let (runtime, clock) = scripted();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let times = runtime.run(|| {
+        let began = fiber::now();
+        (0..1_000).for_each(|_| fiber::checkpoint());
+        let stood_still = fiber::now() - began;
+        let fibers = [3, 1, 2].map(|days| fiber::spawn(move || fiber::sleep(day * days)));
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        let slept = fiber::now() - began;
+        clock.advance(day);
+        [stood_still, slept, fiber::now() - began]
+    });
+    assert_eq!(times.unwrap(), [Duration::ZERO, 3 * day, 4 * day]);
+    assert_eq!(clock.elapsed(), 4 * day);
+}
+
+#[test]
+fn a_sleeper_wakes_when_another_fiber_has_advanced_the_clock_far_enough() {
+    let (runtime, clock) = scripted();
+    let woken = runtime.run(|| {
+        let sleeper = fiber::spawn(|| fiber::sleep(Duration::from_secs(10)));
+        fiber::yield_now();
+        (0..)
+            .take_while(|_| {
+                clock.advance(Duration::from_secs(1));
+                fiber::yield_now();
+                !sleeper.is_finished()
+            })
+            .count()
+    });
+    assert_eq!(woken.unwrap(), 9);
+}
+
+#[test]
+fn a_deadline_by_a_scripted_clock_ends_a_wait_at_its_very_time() {
+    let (runtime, clock) = scripted();
+    let run = runtime.run(|| {
+        let (_sender, receiver) = fiber::channel::<u32>(1);
+        let result = receiver.recv_timeout(Duration::from_secs(5));
+        assert!(matches!(result, Err(RecvTimeoutError::TimedOut)));
+    });
+    assert!(run.is_ok());
+    assert_eq!(clock.elapsed(), Duration::from_secs(5));
+}
+
+#[test]
+fn a_clock_is_the_same_for_runtimes_one_after_another_and_goes_on_by_points_where_the_schedule_is_drawn() {
+    let (runtime, clock) = scripted();
+    assert!(runtime.run(|| fiber::sleep(Duration::from_secs(1))).is_ok());
+    let deterministic = Some(Deterministic { seed: 1, among: Among::Highest });
+    let drawn = Runtime::new(Config { clock: Some(clock.clone()), deterministic, ..Config::default() });
+    let times = drawn.run(|| {
+        let began = fiber::now();
+        fiber::checkpoint();
+        (began, fiber::now())
+    });
+    let (began, ended) = times.unwrap();
+    assert_eq!(ended - began, Duration::from_micros(1));
+    assert!(clock.elapsed() > Duration::from_secs(1));
+}
+
+#[test]
+fn a_runtime_by_a_scripted_clock_has_one_worker() {
+    let config = Config { workers: 3, clock: Some(ScriptedClock::new()), ..Config::default() };
+    assert!(matches!(Runtime::new(config).run(|| ()), Err(RunError::Workers { workers: 3 })));
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use policy::Span;
 use policy::feedback::Rules;
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Config, JoinError, RunError, Runtime};
+use rowlock_fiber::{Config, JoinError, RunError, Runtime, ScriptedClock};
 
 #[test]
 fn a_result_comes_out_of_join() {
@@ -318,20 +318,25 @@ fn a_million_are_made_and_joined_one_after_the_other() {
 #[test]
 fn who_would_wake_by_its_time_while_its_runtime_ends_is_woken_once() {
     /// The others' time comes while one unwinds.
-    struct TakesTime;
+    struct TakesTime(ScriptedClock);
     impl Drop for TakesTime {
         fn drop(&mut self) {
-            std::thread::sleep(Duration::from_millis(5));
+            self.0.advance(Duration::from_millis(5));
         }
     }
-    calm::run(|| {
+    let clock = ScriptedClock::new();
+    let run = Runtime::new(Config { clock: Some(clock.clone()), ..Config::default() }).run(|| {
         for _ in 0..4 {
-            let sleeps = || {
-                let _takes = TakesTime;
+            let takes = TakesTime(clock.clone());
+            let sleeps = move || {
+                let _takes = takes;
                 fiber::sleep(Duration::from_millis(3));
             };
             fiber::spawn(sleeps).detach();
         }
         fiber::yield_now();
     });
+    assert!(run.is_ok());
+    // Each has ended once.
+    assert_eq!(clock.elapsed(), Duration::from_millis(20));
 }

@@ -38,18 +38,18 @@ fn without_room_for_the_most_fibers_there_may_be_fewer_and_the_error_tells_how_m
         // None of these has a turn while others are made.
         let mut config = Config::default();
         config.rules.running_time = policy::Span::from_millis(1 << 30);
-        let (many, error) = with_room(48 << 20, || Runtime::new(config).run(fill)).unwrap();
+        let (many, error) = with_room(48 << 20, || Runtime::new(config.clone()).run(fill)).unwrap();
         let SpawnError::TooMany { most } = error else { panic!("{error}") };
         assert_eq!(many, most);
         assert!(most.is_power_of_two() && (1 << 12..1 << 18).contains(&most), "{most}");
         assert!(error.to_string().contains(&format!("room for is {most} ")), "{error}");
 
         // Who asks for few has them.
-        let runtime = Runtime::new(Config { most: 1000, ..config });
+        let runtime = Runtime::new(Config { most: 1000, ..config.clone() });
         let (many, error) = with_room(48 << 20, || runtime.run(fill)).unwrap();
         assert!(many == 1000 && matches!(error, SpawnError::TooMany { most: 1000 }), "{error}");
 
-        let refused = with_room(0, || Runtime::new(config).run(|| ())).unwrap_err();
+        let refused = with_room(0, || Runtime::new(config.clone()).run(|| ())).unwrap_err();
         assert!(matches!(refused, RunError::Spawn(SpawnError::Room { most: 4096, .. })), "{refused}");
         assert!(refused.to_string().contains("ulimit -v"), "{refused}");
         assert_eq!(Runtime::new(config).run(|| spawn(|| 6 * 7).join().unwrap()).unwrap(), 42);

@@ -354,7 +354,7 @@ fn a_value_that_could_not_be_made_is_made_by_the_next() {
 fn what_holds_with_one_worker_holds_with_two() {
     let config = fiber::Config { workers: 2, ..fiber::Config::default() };
     for _ in 0..20 {
-        let run = fiber::Runtime::new(config).run(|| {
+        let run = fiber::Runtime::new(config.clone()).run(|| {
             let (mutex, turned) = (fiber::Mutex::new(0), fiber::Condvar::new());
             let (semaphore, lock, barrier) = (Semaphore::new(2), RwLock::new(0), Barrier::new(4));
             let (sender, receiver) = channel(1);

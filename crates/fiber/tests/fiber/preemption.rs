@@ -4,17 +4,20 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber::{
-    Builder, Config, Doing, JoinError, PreemptBy, RunError, Runtime, StackError, channel, dump, preemptions, remote,
-    scope, sleep, spawn, yield_now,
+    Builder, Config, Doing, JoinError, PreemptBy, RunError, Runtime, ScriptedClock, StackError, channel, dump,
+    preemptions, remote, scope, sleep, spawn, yield_now,
 };
 use sys::scheduling::Thread;
 use sys::tick::{SignalMask, Slack};
 
+use crate::scripted::{self, TURN};
+
+/// One that goes by the real clock.
 fn runtime(preempt_by: PreemptBy) -> Runtime {
     let rules = Rules { levels: 4, running_time: Span::from_micros(200), boost: Boost::Every(Span::from_millis(10)) };
     Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
@@ -34,6 +37,8 @@ macro_rules! tests {
 
 tests! {
     a_fiber_that_comes_to_no_point_gives_way,
+    equals_take_turns_that_end_with_ticks,
+    a_thread_outside_advances_the_clock_too,
     a_sleeper_wakes_beside_an_endless_loop,
     a_runtime_ends_while_a_fiber_loops,
     memory_is_allocated_everywhere,
@@ -50,40 +55,97 @@ tests! {
     who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow,
     one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends,
     many_that_take_their_time_all_end_with_their_runtime,
+    where_none_ends_all_go_on_elsewhere_before_each_has_had_its_time,
+    turns_last_for_a_tick_when_a_runtime_ends_however_long_running_times_are,
 }
 
 fn a_fiber_that_comes_to_no_point_gives_way(by: PreemptBy) {
-    let over = Arc::new(AtomicBool::new(false));
+    let scripted = scripted::runtime(by, 4, Boost::Never);
+    let (over, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
     let loops = Arc::clone(&over);
-    runtime(by)
-        .run(|| {
-            let fiber = spawn(move || while !loops.load(Relaxed) {});
-            let other = spawn(move || over.store(true, Relaxed));
-            fiber.join().unwrap();
-            other.join().unwrap();
-        })
-        .unwrap();
+    let counts = scripted.run(|| {
+        let fiber = spawn(move || {
+            let mut rounds = 0;
+            while !loops.load(Relaxed) {
+                clock.advance(TURN / 4);
+                rounds += 1;
+            }
+            rounds
+        });
+        let other = spawn(move || over.store(true, Relaxed));
+        let rounds = fiber.join().unwrap();
+        other.join().unwrap();
+        (rounds, preemptions().taken)
+    });
+    assert_eq!(counts.unwrap(), (4, 1));
+}
+
+fn equals_take_turns_that_end_with_ticks(by: PreemptBy) {
+    let scripted = scripted::runtime(by, 1, Boost::Never);
+    let order = Mutex::new(String::new());
+    let taken = scripted.run(|| {
+        scope(|scope| {
+            for name in ['a', 'b', 'c'] {
+                let (order, clock) = (&order, &scripted.clock);
+                scope.spawn(move || {
+                    for _ in 0..4 {
+                        order.lock().unwrap().push(name);
+                        clock.advance(TURN / 2);
+                    }
+                });
+            }
+        });
+        preemptions().taken
+    });
+    // Each of the six turns ends with a tick: who has had its last one goes on once more to return.
+    assert_eq!((order.into_inner().unwrap().as_str(), taken.unwrap()), ("aabbccaabbcc", 6));
+    assert_eq!(scripted.clock.elapsed(), 6 * TURN);
+}
+
+fn a_thread_outside_advances_the_clock_too(by: PreemptBy) {
+    let scripted = scripted::runtime(by, 1, Boost::Never);
+    let [begun, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let (begins, loops) = (Arc::clone(&begun), Arc::clone(&over));
+    let clock = scripted.clock.clone();
+    let outside = std::thread::spawn(move || {
+        while !begun.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        clock.advance(TURN);
+    });
+    let taken = scripted.run(|| {
+        let fiber = spawn(move || {
+            begins.store(true, Relaxed);
+            while !loops.load(Relaxed) {}
+        });
+        // It runs only when that one was interrupted.
+        spawn(move || over.store(true, Relaxed)).join().unwrap();
+        fiber.join().unwrap();
+        preemptions().taken
+    });
+    outside.join().unwrap();
+    assert_eq!(taken.unwrap(), 1);
 }
 
 fn a_sleeper_wakes_beside_an_endless_loop(by: PreemptBy) {
-    let over = Arc::new(AtomicBool::new(false));
+    let scripted = scripted::runtime(by, 4, Boost::Every(Span::from_millis(50)));
+    let (over, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
     let loops = Arc::clone(&over);
-    let taken = runtime(by)
-        .run(|| {
-            let fiber = spawn(move || while !loops.load(Relaxed) {});
-            for _ in 0..10 {
-                sleep(Duration::from_millis(1));
+    let taken = scripted.run(|| {
+        let fiber = spawn(move || {
+            while !loops.load(Relaxed) {
+                clock.advance(TURN / 4);
             }
-            // Where the machine stopped for as long as it was to sleep, it did not.
-            while preemptions().taken < 10 {
-                sleep(Duration::from_millis(1));
-            }
-            over.store(true, Relaxed);
-            fiber.join().unwrap();
-            preemptions().taken
-        })
-        .unwrap();
-    assert!(taken >= 10, "{taken}");
+        });
+        for _ in 0..10 {
+            // Three running times go by, and no tick comes before the sleep is over.
+            sleep(3 * TURN);
+        }
+        over.store(true, Relaxed);
+        fiber.join().unwrap();
+        preemptions().taken
+    });
+    assert_eq!((taken.unwrap(), scripted.clock.elapsed()), (10, 30 * TURN));
 }
 
 fn a_runtime_ends_while_a_fiber_loops(by: PreemptBy) {
@@ -102,27 +164,22 @@ fn a_runtime_ends_while_a_fiber_loops(by: PreemptBy) {
 }
 
 fn memory_is_allocated_everywhere(by: PreemptBy) {
-    let over = Arc::new(AtomicBool::new(false));
+    const ENOUGH: u64 = 200;
+    let rounds: Arc<[AtomicU64; 8]> = Arc::default();
     runtime(by)
         .run(|| {
-            let work = |byte: u8, over: Arc<AtomicBool>| {
+            let work = |byte: u8| {
+                let rounds = Arc::clone(&rounds);
                 move || {
-                    let mut rounds = 0_u64;
-                    while !over.load(Relaxed) {
+                    while rounds.iter().any(|rounds| rounds.load(Relaxed) < ENOUGH) {
                         let all: Vec<Vec<u8>> = (0..20).map(|i| vec![byte; 16 + 37 * i]).collect();
                         assert!(all.iter().all(|vec| vec.iter().all(|is| *is == byte)));
-                        rounds += 1;
+                        rounds[usize::from(byte)].fetch_add(1, Relaxed);
                     }
-                    rounds
                 }
             };
-            let fibers: Vec<_> = (0..8).map(|byte| spawn(work(byte, Arc::clone(&over)))).collect();
-            sleep(Duration::from_secs(1));
-            over.store(true, Relaxed);
-            for fiber in fibers {
-                assert!(fiber.join().unwrap() > 0);
-            }
-            eprintln!("{:?}", preemptions());
+            let fibers: Vec<_> = (0..8).map(|byte| spawn(work(byte))).collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
         })
         .unwrap();
 }
@@ -199,30 +256,37 @@ fn a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running(by: Pree
 }
 
 fn who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has(by: PreemptBy) {
+    let scripted = scripted::runtime(by, 4, Boost::Never);
     let lock = Arc::new(Mutex::new(()));
-    let waits = Arc::new(AtomicBool::new(false));
-    let lent = runtime(by)
-        .run(|| {
-            let (theirs, is_waited_for) = (Arc::clone(&lock), Arc::clone(&waits));
-            let owner = spawn(move || {
-                let _guard = theirs.lock().unwrap();
-                while !is_waited_for.load(Relaxed) {}
-                // It goes on only in the other's place.
-                (0..100_000).for_each(|_| std::hint::spin_loop());
-            });
-            let waiter = Builder::new().preemptible(false).spawn(move || {
-                while lock.try_lock().is_ok() {
-                    yield_now();
-                }
-                waits.store(true, Relaxed);
-                drop(lock.lock().unwrap());
-            });
-            waiter.unwrap().join().unwrap();
-            owner.join().unwrap();
-            preemptions().lent
-        })
-        .unwrap();
-    assert!(lent > 0);
+    let (waits, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
+    let (theirs, is_waited_for) = (Arc::clone(&lock), Arc::clone(&waits));
+    let (worker, advances, sees) = (Thread::current(), clock.clone(), Arc::clone(&waits));
+    let outside = std::thread::spawn(move || {
+        while !sees.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        scripted::await_futex(worker);
+        // Who runs is no guest: it is looked after now and then.
+        advances.advance(10 * TURN);
+    });
+    let counts = scripted.run(|| {
+        let owner = spawn(move || {
+            let _guard = theirs.lock().unwrap();
+            clock.advance(TURN);
+            // It goes on only in the other's place.
+            assert!(is_waited_for.load(Relaxed));
+        });
+        let waiter = Builder::new().preemptible(false).spawn(move || {
+            assert!(lock.try_lock().is_err());
+            waits.store(true, Relaxed);
+            drop(lock.lock().unwrap());
+        });
+        waiter.unwrap().join().unwrap();
+        owner.join().unwrap();
+        (preemptions().taken, preemptions().lent)
+    });
+    outside.join().unwrap();
+    assert_eq!(counts.unwrap(), (1, 1));
 }
 
 fn who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_is_about_to_do(by: PreemptBy) {
@@ -384,77 +448,93 @@ impl Drop for Dropped {
 }
 
 fn who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow(by: PreemptBy) {
-    let [begun, done, dropped] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
-    let (begins, does, drops) = (Arc::clone(&begun), Arc::clone(&done), Arc::clone(&dropped));
-    runtime(by)
+    let scripted = scripted::runtime(by, 4, Boost::Never);
+    let [begun, over, dropped] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    let (begins, drops) = (Arc::clone(&begun), Arc::clone(&dropped));
+    let (is_over, clock) = (Arc::clone(&over), scripted.clock.clone());
+    let (tell, told) = std::sync::mpsc::channel();
+    scripted
         .run(|| {
             let parent = move || {
                 let mut borrowed = (0_u64, Dropped(drops));
                 scope(|scope| {
                     scope.spawn(|| {
-                        loop {
+                        while !scripted::is_elsewhere() {
                             borrowed.0 = std::hint::black_box(borrowed.0 + 1);
+                            clock.advance(TURN);
+                        }
+                        loop {
+                            std::thread::park();
                         }
                     });
                     begins.store(true, Relaxed);
-                    // As long as a runtime has patience with it.
-                    let began = Instant::now();
-                    while began.elapsed() < Duration::from_millis(2_100) {}
-                    does.store(true, Relaxed);
+                    while !scripted::is_elsewhere() {
+                        clock.advance(TURN);
+                    }
+                    while !is_over.load(Relaxed) {
+                        std::thread::yield_now();
+                    }
+                    tell.send(Thread::current()).unwrap();
                 });
             };
             spawn(parent).detach();
             while !begun.load(Relaxed) {
-                sleep(Duration::from_millis(1));
+                yield_now();
             }
         })
         .unwrap();
-    while !done.load(Relaxed) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    std::thread::sleep(Duration::from_millis(20));
+    over.store(true, Relaxed);
+    scripted::await_futex(told.recv().unwrap());
     assert!(!dropped.load(Relaxed), "its fiber writes to what was dropped");
 }
 
-fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(preempt_by: PreemptBy) {
+fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(by: PreemptBy) {
     let rules = Rules { levels: 2, running_time: Span::from_millis(1_000), boost: Boost::Never };
-    let rounds = Arc::new(AtomicU64::new(0));
+    let scripted = scripted::with(by, rules);
+    let (rounds, clock) = (Arc::new(AtomicU64::new(0)), scripted.clock.clone());
+    let (tell, told) = std::sync::mpsc::channel();
     let theirs = Arc::clone(&rounds);
-    Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
+    scripted
         .run(|| {
             spawn(move || {
-                loop {
+                while !scripted::is_elsewhere() {
                     theirs.fetch_add(1, Relaxed);
+                    clock.advance(Duration::from_millis(100));
                 }
+                tell.send(()).unwrap();
             })
             .detach();
             // By then it has come down, and this one has not.
             sleep(Duration::from_millis(1_200));
+            assert_eq!(rounds.load(Relaxed), 12);
         })
         .unwrap();
-    let by_then = rounds.load(Relaxed);
-    while rounds.load(Relaxed) == by_then {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    told.recv().unwrap();
+    assert_eq!(rounds.load(Relaxed), 12 + GRACE);
 }
 
+/// In so many turns a guest is to come to a point when its runtime ends.
+const GRACE: u64 = 50;
+
+/// In so many turns one of all guests is to end.
+const PATIENCE: u64 = 2_000;
+
 fn many_that_take_their_time_all_end_with_their_runtime(by: PreemptBy) {
-    const MANY: u64 = 200;
-    /// Who ends, and how much it has to do before: each more than the one before it, so that one ends every few milliseconds.
-    struct Slow(Arc<[AtomicU64; 2]>, u64);
+    const MANY: u64 = 100;
+    /// Who ends, and for how many turns it computes before: each for one more than the one before it.
+    struct Slow(ScriptedClock, Arc<[AtomicU64; 2]>, u64);
     impl Drop for Slow {
         fn drop(&mut self) {
-            assert_ne!((0..3_000 * self.1).map(std::hint::black_box).sum::<u64>(), 0);
-            // By blocks, who goes on elsewhere is on a kernel thread that is made for it.
-            let is_elsewhere = rustix::thread::name().is_ok_and(|name| name.as_c_str() == c"rowlock-exile");
-            self.0[usize::from(is_elsewhere)].fetch_add(1, Relaxed);
+            (0..self.2).take_while(|_| !scripted::is_elsewhere()).for_each(|_| self.0.advance(TURN));
+            self.1[usize::from(scripted::is_elsewhere())].fetch_add(1, Relaxed);
         }
     }
+    let scripted = scripted::runtime(by, 1, Boost::Never);
     let ended: Arc<[AtomicU64; 2]> = Arc::default();
-    runtime(by)
+    scripted
         .run(|| {
             for number in 0..MANY {
-                let slow = Slow(Arc::clone(&ended), number + 1);
+                let slow = Slow(scripted.clock.clone(), Arc::clone(&ended), number + 1);
                 let waits = move || {
                     let _slow = slow;
                     sleep(Duration::from_secs(1_000));
@@ -462,13 +542,65 @@ fn many_that_take_their_time_all_end_with_their_runtime(by: PreemptBy) {
                 spawn(waits).detach();
             }
             // All have begun.
-            sleep(Duration::from_millis(1));
+            sleep(TURN);
+        })
+        .unwrap();
+    // Who needs all of its turns has been sent away when it would go on after the last one.
+    assert_eq!(ended[0].load(Relaxed), GRACE - 1);
+    while ended[1].load(Relaxed) < MANY - (GRACE - 1) {
+        std::thread::yield_now();
+    }
+}
+
+fn where_none_ends_all_go_on_elsewhere_before_each_has_had_its_time(by: PreemptBy) {
+    const MANY: usize = 100;
+    let scripted = scripted::runtime(by, 1, Boost::Never);
+    let turns = Arc::new([const { AtomicU64::new(0) }; MANY]);
+    scripted
+        .run(|| {
+            for number in 0..MANY {
+                let (clock, turns) = (scripted.clock.clone(), Arc::clone(&turns));
+                let loops = move || {
+                    while !scripted::is_elsewhere() {
+                        turns[number].fetch_add(1, Relaxed);
+                        clock.advance(TURN);
+                    }
+                };
+                spawn(loops).detach();
+            }
+            // Each has one turn.
             yield_now();
         })
         .unwrap();
-    // Where the machine stops, or is very busy, some have had their time, and go on elsewhere.
-    assert!(ended[0].load(Relaxed) >= MANY / 2, "{ended:?}");
-    while ended.iter().map(|ended| ended.load(Relaxed)).sum::<u64>() < MANY {
-        std::thread::sleep(Duration::from_millis(1));
+    assert_eq!(turns.each_ref().map(|turns| turns.load(Relaxed)), [1 + PATIENCE / MANY as u64; MANY]);
+}
+
+fn turns_last_for_a_tick_when_a_runtime_ends_however_long_running_times_are(by: PreemptBy) {
+    struct Loops(ScriptedClock, Arc<AtomicU64>);
+    impl Drop for Loops {
+        fn drop(&mut self) {
+            while !scripted::is_elsewhere() {
+                self.1.fetch_add(1, Relaxed);
+                self.0.advance(TURN);
+            }
+        }
     }
+    let rules = Rules { levels: 1, running_time: Span::from_millis(1_000_000), boost: Boost::Never };
+    let scripted = scripted::with(by, rules);
+    let turns: [Arc<AtomicU64>; 2] = Default::default();
+    scripted
+        .run(|| {
+            for turns in &turns {
+                let loops = Loops(scripted.clock.clone(), Arc::clone(turns));
+                let waits = move || {
+                    let _loops = loops;
+                    sleep(Duration::from_secs(1_000));
+                };
+                spawn(waits).detach();
+            }
+            // Both have begun.
+            yield_now();
+        })
+        .unwrap();
+    assert_eq!(turns.each_ref().map(|turns| turns.load(Relaxed)), [GRACE; 2]);
 }

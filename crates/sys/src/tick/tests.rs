@@ -7,7 +7,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicI32, AtomicPtr};
 use std::thread;
-use std::time::Instant;
 
 use super::*;
 
@@ -24,10 +23,10 @@ struct Seen {
     on_alternate_stack: AtomicUsize,
     /// The mask that is expected, if one is.
     mask: OnceLock<SignalMask>,
-    /// The next tick is to last until further ones are due, and until one of these has come while its stack is left.
-    lasts: AtomicUsize,
-    /// How many came before it was left.
-    further: AtomicUsize,
+    /// The next tick is to last until further ones are due by this clock, and until one of these has come while its stack is left.
+    lasts: AtomicPtr<ScriptedClock>,
+    /// How many came before it was left, and until it was gone back to.
+    further: [AtomicUsize; 2],
 }
 
 unsafe fn see(word: usize, interrupted: &Interrupted) {
@@ -40,11 +39,11 @@ unsafe fn see(word: usize, interrupted: &Interrupted) {
     seen.on_alternate_stack.fetch_add(usize::from(interrupted.is_on_alternate_stack()), SeqCst);
     seen.stack_pointer.store(interrupted.stack_pointer(), SeqCst);
     let ticks = seen.ticks.fetch_add(1, SeqCst) + 1;
-    if seen.lasts.swap(0, SeqCst) > 0 {
-        let began = Instant::now();
-        while began.elapsed() < 5 * MILLISECOND {}
-        seen.further.store(seen.ticks.load(SeqCst) - ticks, SeqCst);
-        interrupted.meanwhile(|| compute_until(seen, ticks + 1));
+    // SAFETY: the clock of the test that has put it here, which waits for this.
+    if let Some(clock) = unsafe { seen.lasts.swap(std::ptr::null_mut(), SeqCst).as_ref() } {
+        (0..5).for_each(|_| clock.advance(MILLISECOND));
+        seen.further[0].store(seen.ticks.load(SeqCst) - ticks, SeqCst);
+        interrupted.meanwhile(|| seen.further[1].store(seen.ticks.load(SeqCst) - ticks, SeqCst));
     }
 }
 
@@ -72,6 +71,18 @@ fn ticker() -> (Ticker, &'static Seen) {
     (Ticker::for_this_thread((&raw const *seen).expose_provenance()).unwrap(), seen)
 }
 
+/// The same, with a clock by which it ticks each millisecond.
+fn scripted() -> (ScriptedClock, Ticker, &'static Seen) {
+    let (clock, (ticker, seen)) = (ScriptedClock::new(), ticker());
+    ticker.every_by(&clock, MILLISECOND, MILLISECOND);
+    (clock, ticker, seen)
+}
+
+/// Advances a clock by so many milliseconds, one by one.
+fn advance(clock: &ScriptedClock, milliseconds: usize) {
+    (0..milliseconds).for_each(|_| clock.advance(MILLISECOND));
+}
+
 /// Computes until there have been so many ticks.
 fn compute_until(seen: &Seen, ticks: usize) {
     while seen.ticks.load(SeqCst) < ticks {
@@ -81,52 +92,87 @@ fn compute_until(seen: &Seen, ticks: usize) {
 
 #[test]
 fn code_that_computes_is_interrupted_on_its_stack_and_waits_for_nothing() {
-    let (ticker, seen) = ticker();
+    let (clock, _ticker, seen) = scripted();
     let local = 0_u8;
-    ticker.every(Duration::ZERO, MILLISECOND);
-    compute_until(seen, 3);
-    ticker.stop();
-    assert_eq!(seen.waits.load(SeqCst), 0);
+    advance(&clock, 3);
+    assert_eq!((seen.ticks.load(SeqCst), seen.waits.load(SeqCst)), (3, 0));
     let distance = (&raw const local).addr().abs_diff(seen.stack_pointer.load(SeqCst));
     assert!(distance < 64 << 10, "{distance}");
 }
 
 #[test]
 fn no_tick_comes_while_another_one_is_handled_unless_its_stack_is_left() {
-    let (ticker, seen) = ticker();
-    seen.lasts.store(1, SeqCst);
-    ticker.every(Duration::ZERO, MILLISECOND);
-    compute_until(seen, 3);
-    ticker.stop();
-    assert_eq!(seen.further.load(SeqCst), 0);
+    let (clock, _ticker, seen) = scripted();
+    seen.lasts.store((&raw const clock).cast_mut(), SeqCst);
+    clock.advance(MILLISECOND);
+    assert_eq!(seen.further.each_ref().map(|further| further.load(SeqCst)), [0, 1]);
+    assert_eq!((seen.ticks.load(SeqCst), clock.elapsed()), (2, 6 * MILLISECOND));
 }
 
 #[test]
 fn a_ticker_ticks_for_its_own_thread_whoever_sets_it() {
-    let (ticker, seen) = ticker();
+    let (clock, ticker, seen) = scripted();
     let local = 0_u8;
     thread::scope(|scope| {
-        scope.spawn(|| ticker.every(MILLISECOND, MILLISECOND));
+        scope.spawn(|| ticker.every_by(&clock, 2 * MILLISECOND, MILLISECOND));
     });
-    compute_until(seen, 1);
+    clock.advance(MILLISECOND);
+    assert_eq!(seen.ticks.load(SeqCst), 0);
+    clock.advance(MILLISECOND);
+    assert_eq!(seen.ticks.load(SeqCst), 1);
+    let advances = thread::spawn(move || clock.advance(MILLISECOND));
+    compute_until(seen, 2);
+    advances.join().unwrap();
+    assert_eq!(seen.ticks.load(SeqCst), 2);
     assert!((&raw const local).addr().abs_diff(seen.stack_pointer.load(SeqCst)) < 64 << 10);
 }
 
 #[test]
 fn a_ticker_that_was_stopped_ticks_no_more() {
-    let (ticker, seen) = ticker();
-    ticker.every(MILLISECOND, MILLISECOND);
-    compute_until(seen, 1);
+    let (clock, ticker, seen) = scripted();
+    advance(&clock, 1);
     ticker.stop();
-    // What was under way comes at the latest on return from a call.
-    thread::yield_now();
-    let ticks = seen.ticks.load(SeqCst);
-    thread::sleep(20 * MILLISECOND);
-    assert_eq!(seen.ticks.load(SeqCst), ticks);
+    advance(&clock, 20);
+    assert_eq!(seen.ticks.load(SeqCst), 1);
+    ticker.every_by(&clock, MILLISECOND, Duration::ZERO);
+    advance(&clock, 20);
+    assert_eq!(seen.ticks.load(SeqCst), 2, "once");
+}
+
+#[test]
+fn a_scripted_ticker_ticks_at_its_times_and_once_for_those_that_passed_together() {
+    let (clock, ticker, seen) = scripted();
+    let after = |nanoseconds| {
+        clock.advance(Duration::from_nanos(nanoseconds));
+        seen.ticks.load(SeqCst)
+    };
+    assert_eq!([999_999, 1, 999_999, 1, 5_500_000, 499_999, 1].map(after), [0, 1, 1, 2, 3, 3, 4]);
+    ticker.every_by(&clock, Duration::ZERO, Duration::ZERO);
+    assert_eq!(seen.ticks.load(SeqCst), 5, "at once");
+    clock.advance_to(clock.now() + MILLISECOND);
+    clock.advance_to(clock.now() - MILLISECOND);
+    assert_eq!((seen.ticks.load(SeqCst), clock.elapsed()), (5, 9 * MILLISECOND));
+}
+
+#[test]
+fn a_ticker_goes_by_the_clock_by_which_it_was_last_set() {
+    let (first, ticker, seen) = scripted();
+    let second = ScriptedClock::new();
+    ticker.every_by(&second, MILLISECOND, MILLISECOND);
+    advance(&first, 5);
+    assert_eq!(seen.ticks.load(SeqCst), 0);
+    advance(&second, 5);
+    assert_eq!(seen.ticks.load(SeqCst), 5);
     ticker.every(MILLISECOND, Duration::ZERO);
-    compute_until(seen, ticks + 1);
-    thread::sleep(20 * MILLISECOND);
-    assert_eq!(seen.ticks.load(SeqCst), ticks + 1, "once");
+    advance(&second, 5);
+    compute_until(seen, 6);
+    ticker.every(Duration::from_secs(3_600), Duration::ZERO);
+    ticker.every_by(&first, MILLISECOND, MILLISECOND);
+    advance(&first, 5);
+    assert_eq!(seen.ticks.load(SeqCst), 11);
+    drop(ticker);
+    advance(&first, 5);
+    assert_eq!(seen.ticks.load(SeqCst), 11);
 }
 
 #[test]
@@ -181,18 +227,33 @@ fn the_child_of_a_fork_leaves_its_own_timers_alone() {
     assert_eq!(status, 0);
 }
 
-/// Has this thread interrupted until `is_seen`, or so often that it never will be, or until it has ended. Then `release` lets it end.
-fn watch<T>(
-    thread: thread::ScopedJoinHandle<'_, T>,
-    seen: &Seen,
-    is_seen: impl Fn() -> bool,
-    release: impl FnOnce(),
-) -> T {
-    while !is_seen() && seen.ticks.load(SeqCst) < 10_000 && !thread.is_finished() {
-        thread::sleep(MILLISECOND);
+/// What is told of a thread that is to be interrupted while it waits in a system call.
+struct Waiting {
+    thread: libc::pid_t,
+    clock: ScriptedClock,
+    seen: &'static Seen,
+}
+
+/// Interrupts a thread three times, each time when it waits in this system call.
+fn interrupt(Waiting { thread, clock, seen }: &Waiting, call: libc::c_long) {
+    let path = format!("/proc/self/task/{thread}/syscall");
+    for ticks in 0..3 {
+        assert_eq!(seen.ticks.load(SeqCst), ticks);
+        while !std::fs::read_to_string(&path).unwrap().starts_with(&format!("{call} ")) {
+            thread::yield_now();
+        }
+        clock.advance(MILLISECOND);
+        while seen.ticks.load(SeqCst) == ticks {
+            thread::yield_now();
+        }
     }
-    release();
-    thread.join().unwrap()
+}
+
+/// A ticker for this thread, and what is told of it.
+fn waiting() -> (Ticker, Waiting) {
+    let (clock, ticker, seen) = scripted();
+    // SAFETY: it has no preconditions.
+    (ticker, Waiting { thread: unsafe { libc::gettid() }, clock, seen })
 }
 
 #[test]
@@ -201,9 +262,8 @@ fn a_wait_at_a_futex_is_seen_and_goes_on() {
     let (sender, receiver) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            let (ticker, seen) = ticker();
-            ticker.every(MILLISECOND, MILLISECOND);
-            sender.send(seen).unwrap();
+            let (_ticker, waiting) = waiting();
+            sender.send(waiting).unwrap();
             let (wait, none) = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, std::ptr::null::<libc::timespec>());
             let mut returns = 0;
             while is_over.load(SeqCst) == 0 {
@@ -213,17 +273,13 @@ fn a_wait_at_a_futex_is_seen_and_goes_on() {
             }
             returns
         });
-        let seen = receiver.recv().unwrap();
-        let release = || {
-            is_over.store(1, SeqCst);
-            // SAFETY: the word is there.
-            unsafe {
-                libc::syscall(libc::SYS_futex, &raw const is_over, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1)
-            };
-        };
-        let returns = watch(thread, seen, || seen.waits.load(SeqCst) >= 3, release);
-        assert!(seen.waits.load(SeqCst) >= 3);
-        assert!(returns <= 1, "it goes on by itself");
+        let waiting = receiver.recv().unwrap();
+        interrupt(&waiting, libc::SYS_futex);
+        is_over.store(1, SeqCst);
+        // SAFETY: the word is there.
+        unsafe { libc::syscall(libc::SYS_futex, &raw const is_over, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+        assert_eq!(thread.join().unwrap(), 1, "it goes on by itself");
+        assert_eq!(waiting.seen.waits.load(SeqCst), 3);
     });
 }
 
@@ -235,19 +291,19 @@ fn a_wait_for_something_else_is_none_at_a_futex() {
     let (sender, receiver) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            let (ticker, seen) = ticker();
-            sender.send(seen).unwrap();
-            ticker.every(MILLISECOND, MILLISECOND);
+            let (_ticker, waiting) = waiting();
+            sender.send(waiting).unwrap();
             // The second argument looks like `FUTEX_WAIT`.
             // SAFETY: the kernel is not to tell whose connection it is.
             unsafe { libc::accept(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut()) }
         });
-        let seen = receiver.recv().unwrap();
-        let release = || drop(UnixStream::connect(&path).unwrap());
-        let accepted = watch(thread, seen, || seen.ticks.load(SeqCst) >= 10, release);
+        let waiting = receiver.recv().unwrap();
+        interrupt(&waiting, libc::SYS_accept);
+        drop(UnixStream::connect(&path).unwrap());
+        let accepted = thread.join().unwrap();
         // SAFETY: it is nobody else's.
         assert_eq!((accepted >= 0, unsafe { libc::close(accepted) }), (true, 0), "it goes on by itself");
-        assert_eq!(seen.waits.load(SeqCst), 0);
+        assert_eq!((waiting.seen.ticks.load(SeqCst), waiting.seen.waits.load(SeqCst)), (3, 0));
     });
 }
 
@@ -271,11 +327,10 @@ fn who_lets_others_run_is_seen() {
 #[test]
 fn blocked_signals_are_seen() {
     thread::spawn(|| {
-        let (ticker, seen) = ticker();
+        let (clock, _ticker, seen) = scripted();
         seen.mask.set(SignalMask::of_this_thread()).unwrap();
-        ticker.every(MILLISECOND, MILLISECOND);
-        compute_until(seen, 3);
-        assert_eq!(seen.masks.load(SeqCst), 0);
+        advance(&clock, 3);
+        assert_eq!((seen.ticks.load(SeqCst), seen.masks.load(SeqCst)), (3, 0));
         // SAFETY: the set is written before it is read.
         unsafe {
             let mut set = std::mem::zeroed();
@@ -283,9 +338,8 @@ fn blocked_signals_are_seen() {
             libc::sigaddset(&raw mut set, libc::SIGUSR1);
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         }
-        let ticks = seen.ticks.load(SeqCst);
-        compute_until(seen, ticks + 3);
-        assert!(seen.masks.load(SeqCst) > 0);
+        advance(&clock, 3);
+        assert_eq!((seen.ticks.load(SeqCst), seen.masks.load(SeqCst)), (6, 3));
     })
     .join()
     .unwrap();
@@ -293,17 +347,15 @@ fn blocked_signals_are_seen() {
 
 #[test]
 fn a_tick_in_a_handler_on_the_alternate_stack_is_seen_as_such() {
-    static SEEN: AtomicPtr<Seen> = AtomicPtr::new(std::ptr::null_mut());
+    static CLOCK: AtomicPtr<ScriptedClock> = AtomicPtr::new(std::ptr::null_mut());
     extern "C" fn compute(_: libc::c_int) {
         // SAFETY: it was set before the signal is raised.
-        let seen = unsafe { &*SEEN.load(SeqCst) };
-        let ticks = seen.ticks.load(SeqCst);
-        compute_until(seen, ticks + 3);
+        advance(unsafe { &*CLOCK.load(SeqCst) }, 3);
     }
 
     thread::spawn(|| {
-        let (ticker, seen) = ticker();
-        SEEN.store(std::ptr::from_ref(seen).cast_mut(), SeqCst);
+        let (clock, _ticker, seen) = scripted();
+        CLOCK.store((&raw const clock).cast_mut(), SeqCst);
         let room = vec![0_u8; 256 << 10].leak();
         // SAFETY: the stack is there for ever, and the handler only counts.
         unsafe {
@@ -313,12 +365,11 @@ fn a_tick_in_a_handler_on_the_alternate_stack_is_seen_as_such() {
             action.sa_sigaction = compute as *const () as usize;
             action.sa_flags = libc::SA_ONSTACK;
             assert_eq!(libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()), 0);
-            ticker.every(MILLISECOND, MILLISECOND);
-            compute_until(seen, 3);
+            advance(&clock, 3);
             assert_eq!(seen.on_alternate_stack.load(SeqCst), 0);
             libc::raise(libc::SIGUSR2);
         }
-        assert!(seen.on_alternate_stack.load(SeqCst) > 0);
+        assert_eq!((seen.ticks.load(SeqCst), seen.on_alternate_stack.load(SeqCst)), (6, 3));
     })
     .join()
     .unwrap();
@@ -382,6 +433,9 @@ fn errno_is_left_alone() {
     ticker.every(MILLISECOND, MILLISECOND);
     compute_until(seen, 1);
     ticker.stop();
+    let clock = ScriptedClock::new();
+    ticker.every_by(&clock, MILLISECOND, MILLISECOND);
+    clock.advance(MILLISECOND);
     // SAFETY: as above.
     assert_eq!(unsafe { *libc::__errno_location() }, 77);
 }

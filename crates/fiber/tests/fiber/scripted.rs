@@ -1,0 +1,78 @@
+//! Runtimes whose time goes on only when a test advances it: for tests that are about when fibers are interrupted, woken, or sent away.
+#![allow(dead_code, clippy::unwrap_used, reason = "not every test needs all, and one that cannot run has failed")]
+
+use std::ops::{Deref, Range};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber::{Config, PreemptBy, Runtime, ScriptedClock};
+use sys::scheduling::{Policy, Thread, attributes};
+
+/// A running time, and so the time from one tick to the next; also while a runtime ends.
+pub(crate) const TURN: Duration = Duration::from_millis(1);
+
+/// A runtime with one worker and a clock of its own, whose fibers may be interrupted anywhere.
+pub(crate) struct Scripted {
+    pub(crate) clock: ScriptedClock,
+    runtime: Runtime,
+}
+
+impl Deref for Scripted {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+/// One whose running times are a [`TURN`].
+pub(crate) fn runtime(preempt_by: PreemptBy, levels: u32, boost: Boost) -> Scripted {
+    with(preempt_by, Rules { levels, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost })
+}
+
+pub(crate) fn with(preempt_by: PreemptBy, rules: Rules) -> Scripted {
+    let clock = ScriptedClock::new();
+    let config = Config { rules, preemptible: true, preempt_by, clock: Some(clock.clone()), ..Config::default() };
+    Scripted { clock, runtime: Runtime::new(config) }
+}
+
+/// Whether the fiber that asks goes on elsewhere, since its runtime ended: its kernel thread has the least claim to a CPU that there is.
+pub(crate) fn is_elsewhere() -> bool {
+    attributes(Thread::current()).unwrap().policy == Policy::Idle
+}
+
+/// Advances a clock by ten turns whenever a thread of this process waits for a lock of the standard library's, until it is over.
+pub(crate) fn advance_at<T>(clock: &ScriptedClock, thread: Thread, lock: &Mutex<T>, over: &AtomicBool) {
+    let mut stopped = None;
+    while !over.load(Relaxed) {
+        let stops = stops_at_futex(thread, (&raw const *lock).addr()..(&raw const *lock).addr() + size_of_val(lock));
+        if stops.is_some() && stops != stopped {
+            clock.advance(10 * TURN);
+            stopped = stops;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until a thread of this process waits at a futex.
+pub(crate) fn await_futex(thread: Thread) {
+    while stops_at_futex(thread, 0..usize::MAX).is_none() {
+        std::thread::yield_now();
+    }
+}
+
+/// If a thread of this process waits at a futex in this memory: how often it has stopped in the kernel. With the same number it waits as it did.
+fn stops_at_futex(thread: Thread, memory: Range<usize>) -> Option<u64> {
+    let read = |name| std::fs::read_to_string(format!("/proc/self/task/{}/{name}", thread.number())).unwrap();
+    let status = read("status");
+    let stops = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    let call = read("syscall");
+    let (number, rest) = call.split_once(' ')?;
+    let futex = usize::from_str_radix(rest.split(' ').next()?.strip_prefix("0x")?, 16).ok()?;
+    let is_there = number.parse() == Ok(libc::SYS_futex) && memory.contains(&futex);
+    is_there.then(|| stops.trim().parse().unwrap())
+}

@@ -1,0 +1,187 @@
+//! A clock that stands still until a program advances it, for tests: what depends on time then happens at an exact place.
+//!
+//! A ticker of such a clock is due at a time that is noted in its slot. Advancing the clock takes each time that has passed out of its slot, and sends the signal of that slot to
+//! the ticker's kernel thread. All of this is atomic, so a handler may set a ticker, and a fiber that is interrupted while it advances the clock holds nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize};
+use std::time::{Duration, Instant};
+
+use super::{SLOTS, Slot};
+
+/// In place of a time: a ticker that is not set. It is zero since slots take no memory as long as they are.
+const NEVER: u64 = 0;
+
+/// A clock that goes on only when it is [advanced](ScriptedClock::advance). Its clones are the same clock, and any thread may advance it.
+#[derive(Clone, Debug)]
+pub struct ScriptedClock(Arc<Script>);
+
+#[derive(Debug)]
+struct Script {
+    /// Tells the slots of its tickers from those of other clocks.
+    number: usize,
+    beginning: Instant,
+    /// Nanoseconds since then.
+    now: AtomicU64,
+}
+
+/// When a slot's ticker is due, if it was last set by a scripted clock.
+pub(super) struct Alarm {
+    /// The clock's number, or zero.
+    clock: AtomicUsize,
+    /// The ticker's kernel thread.
+    thread: AtomicI32,
+    /// In nanoseconds since the clock's beginning.
+    due: AtomicU64,
+    /// How long after that it is due again; zero if it is not.
+    interval: AtomicU64,
+}
+
+impl Alarm {
+    pub(super) const fn new() -> Alarm {
+        Alarm {
+            clock: AtomicUsize::new(0),
+            thread: AtomicI32::new(0),
+            due: AtomicU64::new(NEVER),
+            interval: AtomicU64::new(0),
+        }
+    }
+
+    /// The slot is that of a ticker of the calling thread from now on.
+    pub(super) fn is_for_this_thread(&self) {
+        // SAFETY: it has no preconditions.
+        self.thread.store(unsafe { libc::gettid() }, SeqCst);
+    }
+
+    /// Whether the ticker goes by a scripted clock.
+    pub(super) fn is_set(&self) -> bool {
+        self.clock.load(Relaxed) != 0
+    }
+
+    /// The ticker goes by the real clock from now on, or is no more.
+    pub(super) fn is_no_more(&self) {
+        self.clock.store(0, SeqCst);
+    }
+
+    /// The ticker ticks no more until it is set.
+    pub(super) fn stop(&self) {
+        self.due.store(NEVER, SeqCst);
+    }
+}
+
+/// The slots below this one may have alarms.
+static END: AtomicUsize = AtomicUsize::new(0);
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Default for ScriptedClock {
+    fn default() -> ScriptedClock {
+        ScriptedClock::new()
+    }
+}
+
+impl ScriptedClock {
+    /// One that stands still at the present time.
+    pub fn new() -> ScriptedClock {
+        static NUMBERS: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBERS.fetch_add(1, Relaxed) + 1;
+        ScriptedClock(Arc::new(Script { number, beginning: Instant::now(), now: AtomicU64::new(0) }))
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.0.beginning + self.elapsed()
+    }
+
+    /// How far it has been advanced.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.0.now.load(SeqCst))
+    }
+
+    /// The time goes on by this much. A ticker that becomes due ticks once, however often it would have ticked meanwhile. If it is the calling thread's, it has ticked when this
+    /// returns, unless the thread blocks SIGURG. It allocates no memory and may be called in a signal's handler, and leaves `errno` as it was.
+    pub fn advance(&self, time: Duration) {
+        let add = |now: u64| Some(now.saturating_add(nanoseconds(time)));
+        // The closure always returns a time.
+        let _ = self.0.now.fetch_update(SeqCst, SeqCst, add);
+        self.tick();
+    }
+
+    /// It is this time from now on, unless that has passed. As [`advance`](ScriptedClock::advance) otherwise.
+    pub fn advance_to(&self, time: Instant) {
+        self.0.now.fetch_max(nanoseconds(time.saturating_duration_since(self.0.beginning)), SeqCst);
+        self.tick();
+    }
+
+    /// Sends a signal to each ticker that is due: to that of the calling thread last, which may not go on here for a while.
+    fn tick(&self) {
+        // SAFETY: it has no preconditions.
+        let is_own = |slot: &Slot| slot.alarm.thread.load(Relaxed) == unsafe { libc::gettid() };
+        let mut own = None;
+        for slot in SLOTS[..END.load(SeqCst)].iter().filter(|slot| self.takes_due(slot)) {
+            if is_own(slot) { own = Some(slot) } else { send(slot) }
+        }
+        if let Some(own) = own {
+            send(own);
+        }
+    }
+
+    /// Whether the ticker of a slot is due; it is set to its next time.
+    fn takes_due(&self, slot: &Slot) -> bool {
+        let alarm = &slot.alarm;
+        if alarm.clock.load(SeqCst) != self.0.number {
+            return false;
+        }
+        let next = |due: u64| {
+            let late = self.0.now.load(SeqCst).checked_sub(due).filter(|_| due != NEVER)?;
+            let interval = alarm.interval.load(SeqCst);
+            // The first of its times that has not passed.
+            let passed = late.checked_div(interval).map(|times| (times + 1).saturating_mul(interval));
+            Some(passed.map_or(NEVER, |passed| due.saturating_add(passed)))
+        };
+        alarm.due.fetch_update(SeqCst, SeqCst, next).is_ok()
+    }
+
+    /// Sets the ticker of a slot: it ticks after `first`, and then at each interval, if there is one. At once if `first` is zero.
+    pub(super) fn set(&self, index: usize, first: Duration, interval: Duration) {
+        let slot = &SLOTS[index];
+        let alarm = &slot.alarm;
+        alarm.stop();
+        alarm.clock.store(self.0.number, SeqCst);
+        END.fetch_max(index + 1, SeqCst);
+        alarm.interval.store(nanoseconds(interval), SeqCst);
+        let is_at_once = first.is_zero();
+        let first = if is_at_once { interval } else { first };
+        if !first.is_zero() {
+            alarm.due.store(self.0.now.load(SeqCst).saturating_add(nanoseconds(first)), SeqCst);
+        }
+        // Another thread may have advanced the clock past that time before it was noted.
+        if self.takes_due(slot) || is_at_once {
+            send(slot);
+        }
+    }
+}
+
+/// Sends the signal of a slot's ticker, as the kernel does for one of its timers.
+fn send(slot: &Slot) {
+    /// How a `siginfo_t` begins that has a value.
+    #[repr(C)]
+    struct Info {
+        numbers: [libc::c_int; 5],
+        value: *mut libc::c_void,
+    }
+
+    let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    let value = std::ptr::without_provenance_mut(slot.mark.load(SeqCst));
+    let numbers = [libc::SIGURG, 0, libc::SI_QUEUE, 0, 0];
+    // SAFETY: the kernel's structure begins so and is larger; the pointers are this thread's own, and `errno` is put back, as the thread may have ended.
+    unsafe {
+        info.as_mut_ptr().cast::<Info>().write(Info { numbers, value });
+        let (errno, thread) = (*libc::__errno_location(), slot.alarm.thread.load(SeqCst));
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), thread, libc::SIGURG, info.as_ptr());
+        *libc::__errno_location() = errno;
+    }
+}
