@@ -26,33 +26,15 @@ fn passes(command: &mut Command) -> String {
     printed
 }
 
-/// Where both libraries are, built anew if need be: Cargo itself builds for a test only what Rust can link.
+/// Where both libraries are, built anew if need be.
 fn libraries() -> &'static Path {
     static LIBRARIES: OnceLock<PathBuf> = OnceLock::new();
     LIBRARIES.get_or_init(|| {
-        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--offline",
-            "--package",
-            "rowlock-fiber-c",
-            "--lib",
-            "--target-dir",
-        ]);
-        passes(build.arg(built).current_dir(root()));
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libmy_pthread");
-        std::fs::create_dir_all(&folder).unwrap();
-        for (from, to) in [("so", "so"), ("so", "so.0"), ("a", "a")] {
-            let from = built.join("debug").join(format!("libmy_pthread.{from}"));
-            let to = folder.join(format!("libmy_pthread.{to}"));
-            // Another test program may be using the one that is there.
-            let _ = std::fs::remove_file(&to);
-            std::fs::copy(&from, &to).unwrap_or_else(|why| panic!("{}: {why}", from.display()));
-        }
+        let files = [("so", "so"), ("so", "so.0"), ("a", "a")]
+            .map(|(from, to)| [from, to].map(|end| format!("libmy_pthread.{end}")));
+        let files = files.each_ref().map(|[from, to]| (from.as_str(), to.as_str()));
+        testing::library::install("rowlock-fiber-c", &folder, &files);
         folder
     })
 }

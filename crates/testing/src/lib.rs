@@ -4,6 +4,7 @@
 
 pub mod child;
 mod isolated;
+pub mod library;
 pub mod processes;
 mod seeds;
 pub mod stamps;

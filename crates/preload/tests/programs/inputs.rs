@@ -11,15 +11,24 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::catalogue::Program;
 
+/// A folder of this process: others make the same things at the same time.
 fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("programs-{}", std::process::id()));
         for part in ["input", "made"] {
             fs::create_dir_all(folder.join(part)).unwrap();
         }
         folder
     })
+}
+
+static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Removes the folder, if there is one.
+pub(crate) fn remove() {
+    if let Some(folder) = FOLDER.get() {
+        fs::remove_dir_all(folder).unwrap();
+    }
 }
 
 /// The folder of the programs that are made here.

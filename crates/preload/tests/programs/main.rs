@@ -33,5 +33,7 @@ fn main() {
         Some(Trial::test(name, || Ok(starts::starts_and_ends(program, signals)?)))
     });
     let trials = compared.chain(started).map(|trial| trial.with_ignored_flag(true)).collect();
-    libtest_mimic::run(&arguments, trials).exit();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    inputs::remove();
+    conclusion.exit();
 }

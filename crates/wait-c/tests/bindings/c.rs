@@ -21,30 +21,15 @@ fn run(command: &mut Command) -> String {
     printed
 }
 
-/// Where both libraries are, built anew if need be: Cargo itself builds for a test only what Rust can link.
+/// Where both libraries are, built anew if need be.
 fn libraries() -> &'static Path {
     static LIBRARIES: OnceLock<PathBuf> = OnceLock::new();
     LIBRARIES.get_or_init(|| {
-        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        run(Command::new(cargo)
-            .args(["build", "--quiet", "--locked", "--offline", "--package", "rowlock-wait-c", "--lib", "--target-dir"])
-            .arg(built)
-            .current_dir(root()));
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("librowlock_wait");
-        std::fs::create_dir_all(&folder).unwrap();
-        for (from, to) in [("so", "so"), ("so", "so.0"), ("a", "a")] {
-            let [from, to] = [built.join("debug"), folder.clone()]
-                .into_iter()
-                .zip([from, to])
-                .map(|(folder, ending)| folder.join(format!("librowlock_wait.{ending}")))
-                .collect::<Vec<_>>()
-                .try_into()
-                .unwrap();
-            // Another test program may be using the one that is there.
-            let _ = std::fs::remove_file(&to);
-            std::fs::copy(&from, &to).unwrap_or_else(|why| panic!("{}: {why}", from.display()));
-        }
+        let files = [("so", "so"), ("so", "so.0"), ("a", "a")]
+            .map(|(from, to)| [from, to].map(|end| format!("librowlock_wait.{end}")));
+        let files = files.each_ref().map(|[from, to]| (from.as_str(), to.as_str()));
+        testing::library::install("rowlock-wait-c", &folder, &files);
         folder
     })
 }

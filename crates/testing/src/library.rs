@@ -1,0 +1,44 @@
+//! Shared libraries for tests: Cargo itself builds for a test only libraries that Rust can link.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::child::{command, run};
+
+/// Builds the library of a package, as optimised as the test, and returns its folder.
+///
+/// # Panics
+/// If Cargo fails.
+#[track_caller]
+pub fn build(package: &str) -> PathBuf {
+    let program = env::current_exe().expect("the path of this program");
+    let folder = program.ancestors().nth(2).expect("a folder of builds");
+    let profile = if folder.ends_with("release") { "release" } else { "dev" };
+    let mut cargo = command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--locked", "--offline", "--lib", "--package", package, "--profile", profile]);
+    run(cargo.arg("--target-dir").arg(folder.parent().expect("a folder of builds"))).succeeds();
+    folder.to_owned()
+}
+
+/// Builds the library of a package, and copies files of it to a folder, under these names.
+///
+/// Tests in other processes may use the copies that are there, or do the same at this moment.
+///
+/// # Panics
+/// If Cargo fails, or a file cannot be copied.
+#[track_caller]
+pub fn install(package: &str, folder: &Path, files: &[(&str, &str)]) {
+    let built = build(package);
+    let install = |from: &str, to: &str| {
+        fs::create_dir_all(folder)?;
+        let new = tempfile::NamedTempFile::new_in(folder)?;
+        fs::copy(built.join(from), new.path())?;
+        new.persist(folder.join(to)).map_err(|failed| failed.error)
+    };
+    for (from, to) in files {
+        if let Err(why) = install(from, to) {
+            panic!("cannot copy {from} to {}: {why}", folder.join(to).display());
+        }
+    }
+}
