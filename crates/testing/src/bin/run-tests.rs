@@ -21,7 +21,7 @@ const USAGE: &str = "\
 usage: run-tests [OPTIONS] [-- ARGUMENTS]
   --limit SECONDS  how long a test may take (600)
   --jobs N         how many tests run at a time (as many as there are CPUs)
-  --ignored        run the ignored tests only
+  --ignored        run the ignored tests only; --include-ignored: these, too
   --stable         list what passed, in order and without times
   --filter TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
   ARGUMENTS        passed on to `cargo test --no-run`, for instance `--release -p rowlock-sim`";
@@ -33,6 +33,7 @@ struct Options {
     limit: Duration,
     jobs: usize,
     ignored: bool,
+    include_ignored: bool,
     stable: bool,
     filters: Vec<String>,
     cargo: Vec<String>,
@@ -42,13 +43,22 @@ impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Options> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let limit = Duration::from_secs(600);
-        let mut options = Options { limit, jobs, ignored: false, stable: false, filters: vec![], cargo: vec![] };
+        let mut options = Options {
+            limit,
+            jobs,
+            ignored: false,
+            include_ignored: false,
+            stable: false,
+            filters: vec![],
+            cargo: vec![],
+        };
         while let Some(argument) = arguments.next() {
             let mut number = || arguments.next()?.parse::<u32>().ok().filter(|number| *number > 0);
             match argument.as_str() {
                 "--limit" => options.limit = Duration::from_secs(number()?.into()),
                 "--jobs" => options.jobs = number()? as usize,
                 "--ignored" => options.ignored = true,
+                "--include-ignored" => options.include_ignored = true,
                 "--stable" => options.stable = true,
                 "--filter" => options.filters.push(arguments.next()?),
                 "--" => options.cargo.extend(arguments.by_ref()),
@@ -171,8 +181,8 @@ fn main() -> ExitCode {
         let ignored = program.list(&["--ignored"]);
         for name in program.list(&[]) {
             let test = Test { program, name };
-            let selected = options.selects(&test.full_name()) && ignored.contains(&test.name) == options.ignored;
-            match selected {
+            let is_wanted = options.include_ignored || ignored.contains(&test.name) == options.ignored;
+            match is_wanted && options.selects(&test.full_name()) {
                 false => skipped += 1,
                 true if test.needs_the_machine() => alone.push(test),
                 true => together.push(test),
