@@ -23,7 +23,7 @@ usage: run-tests [OPTIONS] [-- ARGUMENTS]
   --jobs N         how many tests run at a time (as many as there are CPUs)
   --ignored        run the ignored tests only; --include-ignored: these, too
   --stable         list what passed, in order and without times
-  --filter TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
+  --filter=TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
   ARGUMENTS        passed on to `cargo test --no-run`, for instance `--release -p rowlock-sim`";
 
 /// A test over this time on a quiet machine is a defect.
@@ -53,6 +53,10 @@ impl Options {
             cargo: vec![],
         };
         while let Some(argument) = arguments.next() {
+            if let Some(filter) = argument.strip_prefix("--filter=") {
+                options.filters.push(filter.to_owned());
+                continue;
+            }
             let mut number = || arguments.next()?.parse::<u32>().ok().filter(|number| *number > 0);
             match argument.as_str() {
                 "--limit" => options.limit = Duration::from_secs(number()?.into()),
@@ -60,7 +64,6 @@ impl Options {
                 "--ignored" => options.ignored = true,
                 "--include-ignored" => options.include_ignored = true,
                 "--stable" => options.stable = true,
-                "--filter" => options.filters.push(arguments.next()?),
                 "--" => options.cargo.extend(arguments.by_ref()),
                 _ => return None,
             }
