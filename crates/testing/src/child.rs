@@ -72,7 +72,7 @@ impl Child {
         Child::start_with(command, stdout, stderr)
     }
 
-    /// Starts a child whose standard output is a pipe to the test: see [`Child::pipes`].
+    /// Starts a child whose standard output is a pipe to the test: see [`Child::tell`] and [`Child::hear`].
     ///
     /// # Panics
     /// If it cannot be started.

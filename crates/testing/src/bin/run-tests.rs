@@ -1,10 +1,6 @@
-//! Runs each test of the workspace in a process of its own, with a time limit.
-//!
-//! `cargo run -p rowlock-testing --bin run-tests -- [OPTIONS] [-- ARGUMENTS OF cargo test]`
-//!
-//! As many tests run at a time as there are CPUs. Tests in a module named `alone` run afterwards,
-//! one at a time. A test that takes too long is killed with its descendants; the report shows what
-//! they were waiting for, and the other tests still run.
+//! Runs each test in a process of its own, with a time limit. Tests in a module named `alone` run
+//! after the others, one at a time. A test that takes too long is killed with its descendants; the
+//! report shows what they were waiting for, and the other tests still run.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program that reports to people")]
 
@@ -12,6 +8,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -19,19 +16,17 @@ use testing::{Child, Output, TEST, command, processes};
 
 const USAGE: &str = "\
 usage: run-tests [OPTIONS] [-- ARGUMENTS]
-  --limit SECONDS  how long a test may take (600)
-  --jobs N         how many tests run at a time (as many as there are CPUs)
+  --limit=SECONDS  how long a test may take (600)
+  --jobs=N         how many tests run at a time (as many as there are CPUs)
   --ignored        run the ignored tests only; --include-ignored: these, too
   --stable         list what passed, in order and without times
   --filter=TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
   ARGUMENTS        passed on to `cargo test --no-run`, for instance `--release -p rowlock-sim`";
 
-/// A test over this time on a quiet machine is a defect.
-const SLOW: Duration = Duration::from_secs(30);
-
+#[derive(Default)]
 struct Options {
-    limit: Duration,
-    jobs: usize,
+    limit: Option<u32>,
+    jobs: Option<u32>,
     ignored: bool,
     include_ignored: bool,
     stable: bool,
@@ -41,30 +36,16 @@ struct Options {
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Options> {
-        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        let limit = Duration::from_secs(600);
-        let mut options = Options {
-            limit,
-            jobs,
-            ignored: false,
-            include_ignored: false,
-            stable: false,
-            filters: vec![],
-            cargo: vec![],
-        };
+        let mut options = Options::default();
         while let Some(argument) = arguments.next() {
-            if let Some(filter) = argument.strip_prefix("--filter=") {
-                options.filters.push(filter.to_owned());
-                continue;
-            }
-            let mut number = || arguments.next()?.parse::<u32>().ok().filter(|number| *number > 0);
-            match argument.as_str() {
-                "--limit" => options.limit = Duration::from_secs(number()?.into()),
-                "--jobs" => options.jobs = number()? as usize,
-                "--ignored" => options.ignored = true,
-                "--include-ignored" => options.include_ignored = true,
-                "--stable" => options.stable = true,
-                "--" => options.cargo.extend(arguments.by_ref()),
+            match argument.split_once('=').unwrap_or((&argument, "")) {
+                ("--limit", seconds) => options.limit = Some(seconds.parse().ok()?),
+                ("--jobs", number) => options.jobs = Some(number.parse().ok().filter(|number| *number > 0)?),
+                ("--filter", text) => options.filters.push(text.to_owned()),
+                ("--ignored", "") => options.ignored = true,
+                ("--include-ignored", "") => options.include_ignored = true,
+                ("--stable", "") => options.stable = true,
+                ("--", "") => options.cargo.extend(arguments.by_ref()),
                 _ => return None,
             }
         }
@@ -137,8 +118,8 @@ impl Test<'_> {
 
     fn run(&self, limit: Duration) -> Output {
         let mut command = self.program.command();
-        command.args([&self.name, "--exact", "--include-ignored", "--nocapture"]).env(TEST, &self.name);
-        Child::start(&mut command).with_limit(limit).finish()
+        command.args([&self.name, "--exact", "--include-ignored", "--nocapture"]);
+        Child::start(command.env(TEST, &self.name)).with_limit(limit).finish()
     }
 }
 
@@ -156,8 +137,7 @@ fn run_all(tests: Vec<Test>, jobs: usize, limit: Duration, report: &Mutex<Report
     let work = || {
         while let Some(test) = next() {
             let began = Instant::now();
-            let output = test.run(limit);
-            let time = began.elapsed();
+            let (output, time) = (test.run(limit), began.elapsed());
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             if output.status.success() && output.stdout.contains("1 passed") {
                 report.passed.push(test.full_name());
@@ -192,11 +172,13 @@ fn main() -> ExitCode {
             }
         }
     }
-    println!("{} tests of {} programs, {} at a time", together.len() + alone.len(), programs.len(), options.jobs);
+    let jobs = options.jobs.map_or_else(|| available_parallelism().map_or(1, usize::from), |jobs| jobs as usize);
+    let limit = Duration::from_secs(options.limit.unwrap_or(600).into());
+    println!("{} tests of {} programs, {jobs} at a time", together.len() + alone.len(), programs.len());
     let report = Mutex::default();
-    run_all(together, options.jobs, options.limit, &report);
-    run_all(alone, 1, options.limit, &report);
-    let left = processes::wait_for_orphans(Duration::from_secs(60));
+    run_all(together, jobs, limit, &report);
+    run_all(alone, 1, limit, &report);
+    let left = processes::wait_for_orphans(limit.min(Duration::from_secs(60)));
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.slow.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     if options.stable {
@@ -205,13 +187,11 @@ fn main() -> ExitCode {
     } else {
         println!("slowest:");
         for (time, name) in report.slow.iter().take(5) {
-            let remark = if *time > SLOW { "  (over 30 s: a defect on a quiet machine)" } else { "" };
+            let remark = if time.as_secs() >= 30 { "  (over 30 s: a defect on a quiet machine)" } else { "" };
             println!("  {time:6.1?} {name}{remark}");
         }
     }
-    for name in &report.failed {
-        println!("FAILED {name}");
-    }
+    report.failed.iter().for_each(|name| println!("FAILED {name}"));
     if !left.is_empty() {
         println!("left behind by tests:\n{left}");
     }

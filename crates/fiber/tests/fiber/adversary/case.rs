@@ -62,7 +62,7 @@ fn watch() {
 
 /// For how long a case lasts at least.
 pub(crate) fn length() -> Duration {
-    let seconds = std::env::var("ROWLOCK_ADVERSARY_SECONDS").ok().and_then(|text| text.parse().ok());
+    let seconds = std::env::var("ROWLOCK_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs_f64(seconds.unwrap_or(0.0))
 }
 
