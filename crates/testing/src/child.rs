@@ -78,10 +78,18 @@ impl Child {
     /// If it cannot be started.
     #[track_caller]
     pub fn start_talking(command: &mut Command) -> Child {
+        Child::start_into(command.stdin(Stdio::piped()), Stdio::piped())
+    }
+
+    /// Starts a child whose standard output goes elsewhere; its standard error is captured.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[track_caller]
+    pub fn start_into(command: &mut Command, stdout: impl Into<Stdio>) -> Child {
         let file = || tempfile::tempfile().expect("a file for the output of a child");
         let stderr = file();
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(stderr.try_clone().expect("a descriptor of a file"));
+        command.stdout(stdout).stderr(stderr.try_clone().expect("a descriptor of a file"));
         Child::start_with(command, file(), stderr)
     }
 

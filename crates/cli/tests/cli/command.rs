@@ -3,11 +3,10 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use serde_json::Value;
+use testing::{Child, Output};
 
 /// Two arms in a simulated machine, done in a moment.
 const CREW: &str = r#"title = "A crew"
@@ -33,13 +32,6 @@ sweep = { "job.crew.waiting" = ["always-block", "2cs+"] }
 /// A folder of its own to run in.
 struct Place(tempfile::TempDir);
 
-/// What a command did.
-struct Done {
-    status: ExitStatus,
-    stdout: String,
-    stderr: String,
-}
-
 impl Place {
     fn new() -> Place {
         Place(tempfile::tempdir().unwrap())
@@ -56,32 +48,19 @@ impl Place {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
-        // One cache for all tests, so that the machine is calibrated once, and none of the user's own.
-        command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
-        command.current_dir(self.0.path()).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = crate::rowlock(arguments);
+        command.current_dir(self.0.path());
         command
     }
 
-    fn rowlock(&self, arguments: &[&str]) -> Done {
-        let output = self.command(arguments).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Done { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) }
+    fn rowlock(&self, arguments: &[&str]) -> Output {
+        testing::run(&mut self.command(arguments))
     }
 
     /// What is there beside the scenario.
     fn left_behind(&self) -> Vec<String> {
         let names = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name != "crew.toml").collect()
-    }
-}
-
-impl Done {
-    #[track_caller]
-    fn exits(self, code: i32) -> Done {
-        assert_eq!(self.status.code(), Some(code), "{}{}", self.stdout, self.stderr);
-        self
     }
 }
 
@@ -124,7 +103,7 @@ fn a_run_leaves_its_results_in_a_new_folder_in_rowlock_out() {
 fn what_is_asked_for_stands_in_the_place_of_what_the_scenario_says() {
     let place = Place::with(CREW);
     let arguments = ["run", "crew.toml", "--repeat", "3", "--seed", "7", "--scheduler", "eevdf", "--format", "json"];
-    let report: Value = serde_json::from_str(&place.rowlock(&arguments).exits(0).stdout).unwrap();
+    let report = crate::json(&place.rowlock(&arguments).exits(0));
     let runs = report["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 6);
     for run in runs {
@@ -221,7 +200,7 @@ fn a_command_that_dies_fails_the_run_and_its_last_words_are_told() {
 fn both_worlds_run_a_scenario_about_this_machine_and_are_compared() {
     let place = Place::with(CREW.replace("cpus = 2\nscheduler = \"rr\"", "like = \"host\""));
     let done = place.rowlock(&["run", "crew.toml", "--format", "json", "--out", "out"]).exits(0);
-    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    let report: Value = crate::json(&done);
     assert_eq!(report["runs"].as_array().unwrap().len(), 8);
     assert_eq!(report["gaps"].as_array().unwrap().len(), 2);
     assert!(report["gaps"][0]["completion_percent"]["mean"].is_number());
@@ -231,24 +210,17 @@ fn both_worlds_run_a_scenario_about_this_machine_and_are_compared() {
 }
 
 /// Sends a signal to a run without an end once it has made its first run, and waits for it.
-fn interrupted_by(signal: &str) -> (Place, Done) {
+fn interrupted_by(signal: i32) -> (Place, Output) {
     let place = Place::with(CREW);
-    let child = place.command(&["run", "crew.toml", "--repeat", "100000", "--out", "out"]).spawn().unwrap();
-    let began = Instant::now();
-    while fs::read_to_string(place.path("out/runs.csv")).unwrap_or_default().lines().count() < 2 {
-        assert!(began.elapsed() < Duration::from_secs(600), "no run was made");
-        thread::sleep(Duration::from_millis(1));
-    }
-    let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap();
-    assert!(sent.success());
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (place, Done { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) })
+    let child = Child::start(&mut place.command(&["run", "crew.toml", "--repeat", "100000", "--out", "out"]));
+    let runs = || fs::read_to_string(place.path("out/runs.csv")).unwrap_or_default().lines().count();
+    let output = crate::interrupted_when(|| runs() >= 2, child, signal);
+    (place, output)
 }
 
 #[test]
 fn an_interrupted_run_keeps_and_reports_what_it_has_and_says_so_by_its_exit_code() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+    for (signal, code) in [(2, 130), (15, 143)] {
         let (place, done) = interrupted_by(signal);
         let done = done.exits(code);
         assert!(done.stdout.contains("Incomplete: ") && done.stderr.contains("interrupted"), "{}", done.stderr);
@@ -266,37 +238,35 @@ fn a_reader_that_has_had_enough_is_no_error() {
     for arguments in [&["policies"][..], &["run", "crew.toml"], &["check", "crew.toml"]] {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
-        let output = place.command(arguments).stdout(writer).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(0), "{stderr}");
-        assert!(!stderr.contains("panicked"), "{stderr}");
+        let output = Child::start_into(&mut place.command(arguments), writer).wait().exits(0);
+        assert!(!output.stderr.contains("panicked"), "{output}");
     }
 }
 
 #[test]
 fn a_full_disk_is_an_error() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let output = Place::new().command(&["policies"]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("standard output"));
+    Child::start_into(&mut Place::new().command(&["policies"]), full).wait().exits(1).complains("standard output");
 }
 
 #[test]
 fn messages_that_nobody_can_take_are_no_error_of_their_own() {
     let place = Place::with(CREW);
-    let status = |arguments: &[&str]| {
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        place.command(arguments).stdout(Stdio::null()).stderr(full).status().unwrap().code()
+    let run = |arguments: &[&str]| {
+        let rowlock = place.command(arguments);
+        let mut shell = testing::command("sh");
+        shell.args(["-c", "exec \"$0\" \"$@\" 2> /dev/full"]).arg(rowlock.get_program()).args(rowlock.get_args());
+        testing::run(shell.current_dir(place.path("")))
     };
-    assert_eq!(status(&["run", "crew.toml"]), Some(0));
-    assert_eq!(status(&["run", "missing.toml"]), Some(2));
+    run(&["run", "crew.toml"]).exits(0);
+    run(&["run", "missing.toml"]).exits(2);
 }
 
 #[test]
 fn the_policies_are_those_of_the_table() {
     let place = Place::new();
     let text = place.rowlock(&["policies"]).exits(0).stdout;
-    let json: Value = serde_json::from_str(&place.rowlock(&["policies", "--format", "json"]).exits(0).stdout).unwrap();
+    let json: Value = crate::json(&place.rowlock(&["policies", "--format", "json"]).exits(0));
     let listed: Vec<&str> =
         json["policies"].as_array().unwrap().iter().map(|of| of["form"].as_str().unwrap()).collect();
     let schemes = policy::table::WAKEUP.iter().map(|policy| policy.form);
@@ -314,7 +284,7 @@ fn the_calibration_is_printed_for_people_and_for_programs() {
     let place = Place::new();
     let text = place.rowlock(&["calibrate"]).exits(0).stdout;
     assert!(text.contains("context switch") && text.contains("CPU"), "{text}");
-    let json: Value = serde_json::from_str(&place.rowlock(&["calibrate", "--format", "json"]).exits(0).stdout).unwrap();
+    let json: Value = crate::json(&place.rowlock(&["calibrate", "--format", "json"]).exits(0));
     assert!(json["schema_version"] == 1 && json["switch"]["median_ns"].is_number(), "{json}");
 }
 
@@ -322,7 +292,7 @@ fn the_calibration_is_printed_for_people_and_for_programs() {
 fn the_doctor_examines_this_machine_for_people_and_for_programs() {
     let place = Place::new();
     let text = place.rowlock(&["doctor"]).exits(0).stdout;
-    let json: Value = serde_json::from_str(&place.rowlock(&["doctor", "--format", "json"]).exits(0).stdout).unwrap();
+    let json: Value = crate::json(&place.rowlock(&["doctor", "--format", "json"]).exits(0));
     assert_eq!(json["schema_version"], 1);
     let findings = json["findings"].as_array().unwrap();
     assert!(!findings.is_empty());

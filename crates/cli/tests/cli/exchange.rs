@@ -4,7 +4,6 @@
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use exchange::sched;
@@ -30,10 +29,8 @@ impl Place {
 
     /// Exit code, standard output, standard error.
     fn rowlock(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
-        let output = command.args(arguments).current_dir(self.0.path()).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (output.status.code(), text(output.stdout), text(output.stderr))
+        let output = testing::run(crate::rowlock(arguments).current_dir(self.0.path()));
+        (output.status.code(), output.stdout, output.stderr)
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use testing::{Child, Output};
 
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
@@ -20,22 +22,11 @@ const SIGTSTP: i32 = 20;
 
 /// `rowlock exec` with these arguments.
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
-    // One cache for all tests, and none of the user's own.
-    command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
-    for name in ["GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_WAIT_POLICY", "LD_PRELOAD", "ROWLOCK_PRELOAD"] {
-        command.env_remove(name);
-    }
-    command.arg("exec").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    crate::rowlock(&[&["exec"], arguments].concat())
 }
 
 fn exec(arguments: &[&str]) -> Output {
-    command(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
+    testing::run(&mut command(arguments))
 }
 
 /// What `--json` writes of a program, and what it writes itself.
@@ -54,30 +45,30 @@ struct Waiting {
 
 impl Waiting {
     fn start(arguments: &[&str]) -> Waiting {
-        let mut child = command(arguments).stdin(Stdio::piped()).process_group(0).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        Waiting { child, line: line.trim_end().to_owned() }
+        let mut child = Child::start_talking(command(arguments).process_group(0));
+        let line = child.hear();
+        Waiting { child, line }
     }
 
     fn send(&self, signal: i32) {
-        send(&self.child.id().to_string(), signal);
+        self.child.send(signal);
     }
 
     /// Its input ends, and it shall do so too.
-    fn finish(mut self) -> ExitStatus {
-        self.child.wait().unwrap()
+    fn finish(self) -> Output {
+        self.child.wait()
     }
 
     /// Its input does not end before it does.
-    fn wait(mut self) -> ExitStatus {
-        let _input = self.child.stdin.take();
-        self.child.wait().unwrap()
+    fn wait(mut self) -> Output {
+        let _input = self.child.process().stdin.take();
+        self.child.wait()
     }
 }
 
 fn send(process: &str, signal: i32) {
-    assert!(Command::new("kill").args([&format!("-{signal}"), process]).status().unwrap().success());
+    let process = Pid::from_raw(process.parse().unwrap()).unwrap();
+    kill_process(process, Signal::from_named_raw(signal).unwrap()).unwrap();
 }
 
 /// The state of a process, as the kernel writes it; nothing where there is none.
@@ -102,11 +93,11 @@ const WAYS: [&[&str]; 2] = [&["--"], &["--report", "--"]];
 #[test]
 fn it_ends_as_the_program_does() {
     for way in WAYS {
-        let run = |script: &str| exec(&[way, &["sh", "-c", script]].concat()).status;
-        assert_eq!(run("exit 0").code(), Some(0), "{way:?}");
-        assert_eq!(run("exit 3").code(), Some(3), "{way:?}");
+        let run = |script: &str| exec(&[way, &["sh", "-c", script]].concat());
+        run("exit 0").exits(0);
+        run("exit 3").exits(3);
         for signal in [SIGKILL, SIGTERM, SIGUSR1] {
-            assert_eq!(run(&format!("kill -{signal} $$")).signal(), Some(signal), "{way:?}");
+            run(&format!("kill -{signal} $$")).dies_of(signal);
         }
     }
 }
@@ -115,9 +106,8 @@ fn it_ends_as_the_program_does() {
 fn what_cannot_be_started_ends_as_in_a_shell() {
     for way in WAYS {
         for (program, code) in [("rowlock-has-no-such-program", 127), ("/dev/null", 126)] {
-            let output = exec(&[way, &[program]].concat());
-            assert_eq!(output.status.code(), Some(code), "{way:?}");
-            assert!(text(&output.stderr).contains(&format!("error: cannot execute `{program}`: ")), "{output:?}");
+            let output = exec(&[way, &[program]].concat()).exits(code);
+            assert!(output.stderr.contains(&format!("error: cannot execute `{program}`: ")), "{output:?}");
         }
     }
 }
@@ -136,11 +126,10 @@ fn a_program_for_another_machine_or_a_broken_one_is_not_read_by_a_shell() {
         fs::write(&file, bytes).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         for way in [WAYS[0], WAYS[1], &["--compare", "--"]] {
-            let output = exec(&[way, &[file.to_str().unwrap()]].concat());
-            assert_eq!(output.status.code(), Some(126), "{way:?}: {output:?}");
+            let output = exec(&[way, &[file.to_str().unwrap()]].concat()).exits(126);
             let said =
                 format!("error: cannot execute `{}`: it is no program for this machine, or a broken", file.display());
-            assert!(text(&output.stderr).contains(&said) && output.stdout.is_empty(), "{output:?}");
+            assert!(output.stderr.contains(&said) && output.stdout.is_empty(), "{output:?}");
         }
     }
 }
@@ -152,9 +141,8 @@ fn a_script_whose_interpreter_is_missing_says_so() {
     fs::write(&script, "#!/nowhere/sh\n").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     for way in WAYS {
-        let output = exec(&[way, &[script.to_str().unwrap()]].concat());
-        assert_eq!(output.status.code(), Some(127), "{way:?}");
-        assert!(text(&output.stderr).contains("it asks for \"/nowhere/sh\", which is not there"), "{output:?}");
+        let output = exec(&[way, &[script.to_str().unwrap()]].concat()).exits(127);
+        assert!(output.stderr.contains("it asks for \"/nowhere/sh\", which is not there"), "{output:?}");
     }
 }
 
@@ -162,12 +150,10 @@ fn a_script_whose_interpreter_is_missing_says_so() {
 fn a_program_has_its_name_arguments_and_environment_as_ever() {
     for way in WAYS {
         let script = "echo $0 $1 $FOR_TEST ${ROWLOCK_WAIT}; tr '\\0' ' ' < /proc/$$/cmdline";
-        let output = command(&[way, &["sh", "-c", script, "name", "an argument"]].concat())
-            .env("FOR_TEST", "x=y")
-            .output()
-            .unwrap();
+        let mut command = command(&[way, &["sh", "-c", script, "name", "an argument"]].concat());
+        let output = testing::run(command.env("FOR_TEST", "x=y"));
         assert_eq!(
-            text(&output.stdout),
+            output.stdout,
             format!("name an argument x=y adaptive\nsh -c {script} name an argument "),
             "{way:?}"
         );
@@ -181,15 +167,14 @@ fn a_report_that_could_not_be_written_is_known_before_the_program_runs() {
     let run = |file: &str, script: &str| exec(&["--json", file, "--", "sh", "-c", script, ran.to_str().unwrap()]);
     let nowhere = run("/nowhere/report.json", "echo > $0");
     assert_eq!((nowhere.status.code(), ran.exists()), (Some(1), false), "{nowhere:?}");
-    assert!(text(&nowhere.stderr).starts_with("error: cannot write /nowhere/report.json: "), "{nowhere:?}");
-    assert_eq!(run("-", "echo > $0").status.code(), Some(2));
+    assert!(nowhere.stderr.starts_with("error: cannot write /nowhere/report.json: "), "{nowhere:?}");
+    run("-", "echo > $0").exits(2);
     assert!(!ran.exists());
     // It cannot be written any more.
     let file_name = file.to_str().unwrap();
     for (end, code) in [(0, 1), (7, 7)] {
-        let late = run(file_name, &format!("rm {file_name}; mkdir {file_name}; exit {end}"));
-        assert_eq!(late.status.code(), Some(code));
-        assert!(text(&late.stderr).contains(&format!("error: cannot write {file_name}: ")), "{late:?}");
+        let late = run(file_name, &format!("rm {file_name}; mkdir {file_name}; exit {end}")).exits(code);
+        assert!(late.stderr.contains(&format!("error: cannot write {file_name}: ")), "{late:?}");
         fs::remove_dir(&file).unwrap();
     }
     // There is nothing to be reported, and what was there before stays.
@@ -201,8 +186,8 @@ fn a_report_that_could_not_be_written_is_known_before_the_program_runs() {
 
 #[test]
 fn the_superusers_library_can_be_read_by_everybody() {
-    let output = command(&["sh", "-c", "echo $LD_PRELOAD"]).output().unwrap();
-    let library = Path::new(text(&output.stdout).trim_end()).to_owned();
+    let output = exec(&["sh", "-c", "echo $LD_PRELOAD"]);
+    let library = Path::new(output.stdout.trim_end()).to_owned();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     let of_folder = if is_root { 0o755 } else { 0o700 };
@@ -213,29 +198,29 @@ fn the_superusers_library_can_be_read_by_everybody() {
 fn the_program_takes_the_place_of_the_command_unless_there_is_something_to_be_said_afterwards() {
     let waiting = Waiting::start(&["sh", "-c", "echo $$; cat"]);
     assert_eq!(waiting.line, waiting.child.id().to_string());
-    assert!(waiting.finish().success());
+    waiting.finish().succeeds();
     let waiting = Waiting::start(&["--report", "sh", "-c", "echo $$; cat"]);
     assert_ne!(waiting.line, waiting.child.id().to_string());
-    assert!(waiting.finish().success());
+    waiting.finish().succeeds();
 }
 
 #[test]
 fn standard_output_is_the_programs_own_and_the_report_is_on_the_other_one() {
     let output = exec(&["--report", "--wait", "always-block", "--", "sh", "-c", "echo out; echo err >&2"]);
-    assert_eq!(text(&output.stdout), "out\n");
-    let stderr = text(&output.stderr);
+    assert_eq!(output.stdout, "out\n");
+    let stderr = output.stderr;
     assert!(stderr.starts_with("err\n"), "{stderr}");
     assert!(stderr.contains("rowlock: the program exited with 0, after "), "{stderr}");
     assert!(stderr.contains("1 process had the library, waiting by `always-block`"), "{stderr}");
     assert!(stderr.contains("No waits were seen"), "{stderr}");
     let quiet = exec(&["--", "sh", "-c", "echo out; echo err >&2"]);
-    assert_eq!((text(&quiet.stdout), text(&quiet.stderr)), ("out\n", "err\n"));
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("out\n", "err\n"));
 }
 
 #[test]
 fn a_report_for_programs_names_every_process() {
     let (report, output) = json(&["sh", "-c", "sh -c 'exit 4'; exit 5"]);
-    assert_eq!(output.status.code(), Some(5));
+    output.exits(5);
     assert_eq!((&report["schema_version"], &report["rule"]), (&1.into(), &"adaptive".into()));
     assert_eq!(report["command"], serde_json::json!(["sh", "-c", "sh -c 'exit 4'; exit 5"]));
     assert_eq!(report["status"], serde_json::json!({ "code": 5, "signal": null }));
@@ -246,7 +231,7 @@ fn a_report_for_programs_names_every_process() {
         assert_eq!((&process["name"], &process["waits"]), (&"sh".into(), &Value::Array(vec![])));
     }
     let (killed, output) = json(&["sh", "-c", "kill -9 $$"]);
-    assert_eq!(output.status.signal(), Some(SIGKILL));
+    output.dies_of(SIGKILL);
     assert_eq!(killed["status"], serde_json::json!({ "code": null, "signal": 9 }));
     assert_eq!(killed["processes"][0]["ended"], false);
 }
@@ -255,39 +240,29 @@ fn a_report_for_programs_names_every_process() {
 fn the_program_is_told_by_its_environment_and_what_the_user_has_set_stays() {
     let script =
         "echo $ROWLOCK_WAIT/$GOMP_SPINCOUNT/$KMP_BLOCKTIME/${LD_PRELOAD##*/}/${ROWLOCK_COSTS:+told}/$ROWLOCK_BOOK";
-    let output = command(&["--wait", "always-spin", "sh", "-c", script]).env("KMP_BLOCKTIME", "5").output().unwrap();
-    let told: Vec<&str> = text(&output.stdout).trim_end().split('/').collect();
+    let output = testing::run(command(&["--wait", "always-spin", "sh", "-c", script]).env("KMP_BLOCKTIME", "5"));
+    let told: Vec<&str> = output.stdout.trim_end().split('/').collect();
     assert_eq!((told[0], told[1], told[2], told[4], told[5]), ("always-spin", "infinite", "5", "told", ""));
     assert!(told[3].starts_with("librowlock_preload-") && told[3].ends_with(".so"), "{told:?}");
 }
 
 #[test]
 fn a_rule_that_is_none_says_why() {
-    let output = exec(&["--wait", "44", "true"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("missing unit: write \"44 us\" or \"44 cs\""), "{output:?}");
-    assert!(text(&exec(&["--wait", "x", "true"]).stderr).contains("; `rowlock policies` lists them"));
+    let output = exec(&["--wait", "44", "true"]).exits(2);
+    assert!(output.stderr.contains("missing unit: write \"44 us\" or \"44 cs\""), "{output:?}");
+    exec(&["--wait", "x", "true"]).complains("; `rowlock policies` lists them");
 }
 
 #[test]
 fn a_library_that_cannot_be_had_is_said() {
-    let output = command(&["true"]).env("ROWLOCK_PRELOAD", "/nowhere/x.so").output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("error: ROWLOCK_PRELOAD names /nowhere/x.so"), "{output:?}");
+    let output = testing::run(command(&["true"]).env("ROWLOCK_PRELOAD", "/nowhere/x.so")).exits(1);
+    assert!(output.stderr.contains("error: ROWLOCK_PRELOAD names /nowhere/x.so"), "{output:?}");
 }
 
 /// What a program is asked to load by this `rowlock`.
 fn library(rowlock: &Path) -> String {
-    let command = command(&[]);
-    let mut installed = Command::new(rowlock);
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => installed.env(name, value),
-            None => installed.env_remove(name),
-        };
-    }
-    let output = installed.args(["exec", "sh", "-c", "echo $LD_PRELOAD"]).output().unwrap();
-    text(&output.stdout).trim_end().to_owned()
+    let output = testing::run(&mut crate::rowlock_at(rowlock, &["exec", "sh", "-c", "echo $LD_PRELOAD"])).succeeds();
+    output.stdout.trim_end().to_owned()
 }
 
 #[test]
@@ -309,7 +284,7 @@ fn a_library_that_was_installed_is_taken_if_it_is_of_the_same_build() {
 fn the_book_is_gone_afterwards_however_the_program_ends() {
     for end in ["exit 0", "kill -9 $$"] {
         let output = exec(&["--report", "sh", "-c", &format!("echo $ROWLOCK_BOOK; ls $ROWLOCK_BOOK; {end}")]);
-        let lines: Vec<&str> = text(&output.stdout).lines().collect();
+        let lines: Vec<&str> = output.stdout.lines().collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert_eq!(lines[0], lines[1]);
         assert!(!Path::new(lines[0]).exists());
@@ -330,12 +305,12 @@ fn signals_reach_the_program() {
         for signal in [SIGTERM, SIGINT, SIGUSR1] {
             let waiting = Waiting::start(&[way, &["sh", "-c", "echo ready; exec cat"]].concat());
             waiting.send(signal);
-            assert_eq!(waiting.wait().signal(), Some(signal), "{way:?}");
+            waiting.wait().dies_of(signal);
         }
-        let script = "trap 'exit 42' USR1; exec 3<&0; echo ready; cat <&3 & wait";
+        let script = "trap 'exit 42' USR1; exec 3<&0; cat <&3 > /dev/null & echo ready; wait";
         let waiting = Waiting::start(&[way, &["sh", "-c", script]].concat());
         waiting.send(SIGUSR1);
-        assert_eq!(waiting.wait().code(), Some(42), "{way:?}");
+        waiting.wait().exits(42);
     }
 }
 
@@ -350,7 +325,7 @@ fn who_watches_a_program_stops_and_goes_on_with_it() {
         waiting.send(SIGCONT);
         until(|| state(&program) != Some('T') && state(&watcher) != Some('T'));
     }
-    assert_eq!(waiting.finish().code(), Some(0));
+    waiting.finish().exits(0);
 }
 
 #[test]
@@ -363,7 +338,7 @@ fn who_watches_a_program_stops_with_it_whoever_stops_it() {
         waiting.send(SIGCONT);
         until(|| state(&program) != Some('T') && state(&watcher) != Some('T'));
     }
-    assert_eq!(waiting.finish().code(), Some(0));
+    waiting.finish().exits(0);
 }
 
 /// A program that exits with 7 and needs no library: for two kinds of machines; nothing for others.
@@ -416,9 +391,9 @@ fn a_program_that_cannot_be_helped_is_run_all_the_same_and_it_is_said_why() {
     }
     for file in [&program, &script] {
         let (report, output) = json(&[file.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        let output = output.exits(7);
         let said = format!("rowlock: {} is linked statically", program.display());
-        assert!(text(&output.stderr).starts_with(&said), "{output:?}");
+        assert!(output.stderr.starts_with(&said), "{output:?}");
         assert_eq!((&report["helped"], &report["why_not"]), (&false.into(), &"static".into()));
     }
 }
@@ -458,9 +433,8 @@ fn every_field_of_a_comparison_is_documented_and_no_other() {
 /// A comparison in JSON.
 fn compared(options: &[&str], script: &str, code: i32) -> Value {
     let options = [&["--compare", "--runs", "2", "--format", "json"], options, &["--", "sh", "-c", script]].concat();
-    let output = exec(&options);
-    assert_eq!(output.status.code(), Some(code), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    let output = exec(&options).exits(code);
+    crate::json(&output)
 }
 
 #[test]
@@ -494,8 +468,8 @@ fn a_comparison_tells_what_is_not_the_same_with_and_without() {
 fn a_comparison_for_people_says_what_it_means() {
     let output =
         exec(&["--compare", "--runs", "2", "--hogs", "1", "--", "sh", "-c", "echo out; echo oops >&2; exit 3"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let told = text(&output.stdout);
+    let output = output.exits(0);
+    let told = output.stdout;
     for part in
         ["beside", "\nnothing ", "\n1 hog ", "Alone: ", "Beside 1 hog: ", "the same 4 bytes in all of the 8 runs"]
     {
@@ -515,14 +489,13 @@ fn a_comparison_that_is_interrupted_ends_what_runs_and_tells_what_it_has() {
     let file = place.path().join("pids");
     // The first pair, which does not count, and the second go by; in the third it waits.
     let script = format!("echo $$ >> {0}; test $(wc -l < {0}) -le 4 || exec sleep 600", file.display());
-    let child = command(&["--compare", "--beside", "exec sleep 600", "--", "sh", "-c", &script]).spawn().unwrap();
+    let child = Child::start(&mut command(&["--compare", "--beside", "exec sleep 600", "--", "sh", "-c", &script]));
     let pids = || fs::read_to_string(&file).unwrap_or_default();
     until(|| pids().lines().count() == 5);
-    send(&child.id().to_string(), SIGINT);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
-    assert!(text(&output.stderr).contains("interrupted: 1 of 20 pairs were made"), "{output:?}");
-    assert!(text(&output.stdout).contains("Alone: one pair tells nothing."), "{output:?}");
+    child.send(SIGINT);
+    let output = child.wait().exits(130);
+    assert!(output.stderr.contains("interrupted: 1 of 20 pairs were made"), "{output:?}");
+    assert!(output.stdout.contains("Alone: one pair tells nothing."), "{output:?}");
     assert!(pids().lines().all(has_ended));
 }
 
@@ -539,9 +512,8 @@ fn nothing_is_left_of_a_comparison_that_is_killed() {
         counted.display(),
         ours.display()
     );
-    let mut child = command(&["--compare", "--runs", "1", "--hogs", "1", "--beside", &load, "--", "sh", "-c", &script])
-        .spawn()
-        .unwrap();
+    let options = ["--compare", "--runs", "1", "--hogs", "1", "--beside", &load, "--", "sh", "-c", &script];
+    let child = Child::start(&mut command(&options));
     let read = |file: &Path| fs::read_to_string(file).unwrap_or_default().trim_end().to_owned();
     let children = || {
         let path = format!("/proc/{0}/task/{0}/children", child.id());
@@ -549,16 +521,16 @@ fn nothing_is_left_of_a_comparison_that_is_killed() {
     };
     until(|| ours.exists() && beside.exists());
     let all: Vec<String> = children().into_iter().chain([read(&ours), read(&beside)]).collect();
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.send(SIGKILL);
+    child.wait().dies_of(SIGKILL);
     until(|| all.iter().all(|pid| has_ended(pid)));
 }
 
 #[test]
 fn input_goes_to_the_program() {
     for way in WAYS {
-        let mut child = command(&[way, &["cat"]].concat()).stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(b"through").unwrap();
-        assert_eq!(child.wait_with_output().unwrap().stdout, b"through");
+        let mut child = Child::start(command(&[way, &["cat"]].concat()).stdin(Stdio::piped()));
+        child.process().stdin.take().unwrap().write_all(b"through").unwrap();
+        assert_eq!(child.wait().succeeds().stdout, "through");
     }
 }

@@ -1,6 +1,13 @@
 //! The integration tests of `cli`, in one program.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use testing::{Child, Output};
+
 mod command;
 mod exchange;
 mod exec;
@@ -14,3 +21,35 @@ mod sort;
 mod trace;
 mod until;
 mod verdict;
+
+/// `rowlock` with these arguments.
+fn rowlock(arguments: &[&str]) -> Command {
+    rowlock_at(Path::new(env!("CARGO_BIN_EXE_rowlock")), arguments)
+}
+
+/// The same of a `rowlock` that was installed elsewhere.
+fn rowlock_at(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = testing::command(program);
+    // One cache for all tests, so that the machine is calibrated once, and none of the user's own.
+    command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
+    command.args(arguments);
+    command
+}
+
+/// The standard output of a child, which is JSON.
+#[track_caller]
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("standard output is not JSON: {why}\n{output}"))
+}
+
+/// Sends a signal to a child as soon as something is so, unless it has ended before, and waits for its end.
+fn interrupted_when(is_so: impl Fn() -> bool, mut child: Child, signal: i32) -> Output {
+    while !is_so() {
+        if child.process().try_wait().unwrap().is_some() {
+            return child.wait();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.send(signal);
+    child.wait()
+}

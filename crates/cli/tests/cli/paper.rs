@@ -2,22 +2,18 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+
+use testing::Output;
 
 fn rowlock(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rowlock")).current_dir(folder).args(arguments).output().unwrap()
-}
-
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap()
+    testing::run(crate::rowlock(arguments).current_dir(folder))
 }
 
 #[test]
 fn the_list_names_every_paper_with_what_it_shows_its_size_and_how_long_it_takes() {
     let folder = tempfile::tempdir().unwrap();
-    let done = rowlock(folder.path(), &["paper", "list"]);
-    assert!(done.status.success());
-    let list = text(done.stdout);
+    let done = rowlock(folder.path(), &["paper", "list"]).succeeds();
+    let list = done.stdout;
     let names = "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 six wakeup wakeup-pair today";
     let names: Vec<String> = names.split(' ').map(|name| format!("barrier/{name}")).collect();
     for name in &names {
@@ -29,11 +25,10 @@ fn the_list_names_every_paper_with_what_it_shows_its_size_and_how_long_it_takes(
 #[test]
 fn a_papers_scenario_can_be_printed_checked_and_changed() {
     let folder = tempfile::tempdir().unwrap();
-    let done = rowlock(folder.path(), &["paper", "barrier/fig5", "--scenario"]);
-    assert!(done.status.success());
+    let done = rowlock(folder.path(), &["paper", "barrier/fig5", "--scenario"]).succeeds();
     fs::write(folder.path().join("fig5.toml"), done.stdout).unwrap();
     let checked = rowlock(folder.path(), &["check", "fig5.toml"]);
-    assert!(text(checked.stdout).contains("valid; 96 arms of 2 jobs"));
+    checked.succeeds().prints("valid; 96 arms of 2 jobs");
 }
 
 #[test]
@@ -41,12 +36,11 @@ fn an_unknown_name_is_an_input_error_that_names_the_nearest() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, tip) in [(&["paper", "barrier/fgi5"][..], "barrier/fig5"), (&["paper", "wakeup"], "barrier/wakeup")]
     {
-        let done = rowlock(folder.path(), arguments);
-        assert_eq!(done.status.code(), Some(2));
-        let message = text(done.stderr);
+        let done = rowlock(folder.path(), arguments).exits(2);
+        let message = done.stderr;
         assert!(message.contains(tip), "{message}");
     }
-    assert_eq!(rowlock(folder.path(), &["paper"]).status.code(), Some(2));
+    rowlock(folder.path(), &["paper"]).exits(2);
 }
 
 #[test]
@@ -54,7 +48,7 @@ fn a_paper_leaves_its_results_and_its_exit_code_says_whether_its_bands_hold() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["paper", "barrier/fig4", "--repeat", "1", "--out", "out", "--format", "json"];
     let done = rowlock(folder.path(), &arguments);
-    let judgement: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let judgement: serde_json::Value = crate::json(&done);
     assert_eq!(judgement["paper"], "barrier/fig4");
     let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
     for band in judgement["bands"].as_array().unwrap() {
@@ -62,7 +56,7 @@ fn a_paper_leaves_its_results_and_its_exit_code_says_whether_its_bands_hold() {
     }
     // One run has a transition point or not: a rare event, and a matter of its seed.
     assert_eq!(judgement["transitions"].as_array().unwrap().len(), 1);
-    assert_eq!(done.status.code(), Some(if judgement["holds"] == true { 0 } else { 1 }));
+    done.exits(if judgement["holds"] == true { 0 } else { 1 });
     let report = fs::read(folder.path().join("out/report.json")).unwrap();
     assert_eq!(judgement["report"], serde_json::from_slice::<serde_json::Value>(&report).unwrap());
 }
@@ -71,15 +65,13 @@ fn a_paper_leaves_its_results_and_its_exit_code_says_whether_its_bands_hold() {
 fn a_paper_is_changed_to_another_scheduler_and_rule() {
     let folder = tempfile::tempdir().unwrap();
     let changed = ["--scheduler", "linux-2.4", "--waiting", "2cs+"];
-    let done = rowlock(folder.path(), &[&["paper", "barrier/fig2", "--scenario"][..], &changed].concat());
-    assert_eq!(done.status.code(), Some(0), "{}", text(done.stderr));
-    let scenario = text(done.stdout);
+    let done = rowlock(folder.path(), &[&["paper", "barrier/fig2", "--scenario"][..], &changed].concat()).exits(0);
+    let scenario = done.stdout;
     assert!(scenario.contains("scheduler = \"linux-2.4\"") && scenario.contains("waiting = \"2cs+\""), "{scenario}");
 
     // What is measured on this machine has that machine's scheduler.
-    let refused = rowlock(folder.path(), &[&["paper", "fg/table3"][..], &changed].concat());
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(refused.stderr).contains("--scheduler linux-2.4 is for simulated papers"));
+    let refused = rowlock(folder.path(), &[&["paper", "fg/table3"][..], &changed].concat()).exits(2);
+    assert!(refused.stderr.contains("--scheduler linux-2.4 is for simulated papers"));
 }
 
 #[test]
@@ -87,9 +79,8 @@ fn a_number_of_workers_that_is_none_is_refused_in_words() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [["run", "crew.toml"], ["paper", "barrier/fig2"]] {
         for none in ["0", "-1", "all"] {
-            let refused = rowlock(folder.path(), &[&arguments[..], &[&*format!("--workers={none}")]].concat());
-            assert_eq!(refused.status.code(), Some(2));
-            let said = text(refused.stderr);
+            let refused = rowlock(folder.path(), &[&arguments[..], &[&*format!("--workers={none}")]].concat()).exits(2);
+            let said = refused.stderr;
             assert!(said.contains("a whole number, 1 or more"), "{said}");
         }
     }
@@ -106,8 +97,7 @@ fn the_number_of_workers_is_not_to_be_seen_in_what_comes_out() {
     fs::write(folder.path().join("crew.toml"), CREW).unwrap();
     let run = |workers| {
         let arguments = ["run", "crew.toml", "--out", "out", "--format", "json", "--workers", workers];
-        let done = rowlock(folder.path(), &arguments);
-        assert!(done.status.success());
+        let done = rowlock(folder.path(), &arguments).succeeds();
         (done.stdout, fs::read(folder.path().join("out/runs.csv")).unwrap())
     };
     let alone = run("1");

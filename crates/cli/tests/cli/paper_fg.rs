@@ -2,29 +2,26 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
+use std::process::Command;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use testing::{Child, Output};
 
 fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
     fs::create_dir_all(folder.join("tmp")).unwrap();
-    command.current_dir(folder).arg("paper").args(arguments);
+    let mut command = crate::rowlock(&[&["paper"], arguments].concat());
+    command.current_dir(folder);
     command
 }
 
 /// Measures in small.
 fn measure(folder: &Path, arguments: &[&str]) -> Output {
     let small = ["--size", "200kB", "--memory", "16MiB", "--tmp", "tmp", "--evict", "files"];
-    command(folder, &[arguments, &small].concat()).output().unwrap()
+    testing::run(&mut command(folder, &[arguments, &small].concat()))
 }
 
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+fn json(output: Output) -> Value {
+    crate::json(&output.succeeds())
 }
 
 fn is_empty(folder: &Path) -> bool {
@@ -53,7 +50,7 @@ fn a_table_has_a_row_for_each_rule_and_another_table_of_the_same_folder_runs_onl
         text.lines().skip(1).map(|line| line.split(',').take(3).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
     };
     let options = ["--repeat", "2", "--rate", "none", "--out", "out", "--append", "--format", "json"];
-    let table = json(&measure(folder.path(), &[&["fg/table3"], &options[..]].concat()));
+    let table = json(measure(folder.path(), &[&["fg/table3"], &options[..]].concat()));
     let rows = table["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 6);
     for (row, (variant, arm)) in rows.iter().zip(
@@ -74,7 +71,7 @@ fn a_table_has_a_row_for_each_rule_and_another_table_of_the_same_folder_runs_onl
     assert_eq!(first.len(), 12);
 
     // Two rules of two variants, twice; the runs by no rule are there.
-    let table = json(&measure(folder.path(), &[&["fg/table4"], &options[..]].concat()));
+    let table = json(measure(folder.path(), &[&["fg/table4"], &options[..]].concat()));
     let arms = |rows: &Value| rows.as_array().unwrap().len();
     assert_eq!(arms(&table["rows"]), 10);
     let second = runs();
@@ -83,12 +80,11 @@ fn a_table_has_a_row_for_each_rule_and_another_table_of_the_same_folder_runs_onl
     assert!(second[12..].iter().all(|run| !run.contains(" default ") && !run.contains("nice")), "{second:?}");
 
     // All is there, so nothing is run; and other sizes do not go together.
-    let table = json(&measure(folder.path(), &[&["fg/table5"], &options[..]].concat()));
+    let table = json(measure(folder.path(), &[&["fg/table5"], &options[..]].concat()));
     assert_eq!((runs().len(), arms(&table["balances"]), arms(&table["rows"])), (28, 2, 14));
     let refused =
-        command(folder.path(), &["fg/table3", "--size", "1MiB", "--out", "out", "--append"]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("pooled only"), "{refused:?}");
+        testing::run(&mut command(folder.path(), &["fg/table3", "--size", "1MiB", "--out", "out", "--append"]));
+    refused.exits(2).complains("pooled only");
 }
 
 #[test]
@@ -96,24 +92,20 @@ fn whoever_is_interrupted_keeps_the_runs_and_leaves_neither_files_nor_a_slow_dis
     let folder = tempfile::tempdir().unwrap();
     let small = ["--size", "200kB", "--memory", "16MiB", "--tmp", "tmp", "--evict", "files", "--rate", "1GB"];
     let arguments = [&["fg/table3", "--repeat", "1000", "--out", "out"][..], &small].concat();
-    let mut child = command(folder.path(), &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = Child::start(&mut command(folder.path(), &arguments));
     let process = child.id();
     let runs = || fs::read_to_string(folder.path().join("out/runs.csv")).unwrap_or_default().lines().count();
     // However long that takes, it has its first run some time, or fails.
-    while runs() < 2 && child.try_wait().unwrap().is_none() {
-        sleep(Duration::from_millis(5));
-    }
-    let _ = kill_process(Pid::from_raw(process.cast_signed()).unwrap(), Signal::TERM);
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output = crate::interrupted_when(|| runs() >= 2, child, 15);
+    let said = &output.stderr;
     assert!(is_empty(&folder.path().join("tmp")));
     assert_eq!(groups_of(process, Path::new("/sys/fs/cgroup")), Vec::<String>::new());
     if ["limit the disk", "limit disks", "block device"].iter().any(|why| said.contains(why)) {
         // There is no right to throttle here, which was said.
-        assert_eq!(output.status.code(), Some(1));
+        output.exits(1);
         return;
     }
-    assert_eq!(output.status.code(), Some(143), "{said}");
+    output.exits(143);
     let report: Value = serde_json::from_slice(&fs::read(folder.path().join("out/report.json")).unwrap()).unwrap();
     assert_eq!((&report["complete"], report["rows"].as_array().unwrap().is_empty()), (&false.into(), false));
     assert_eq!(report["settings"]["rate"], 1_000_000_000);
@@ -122,7 +114,7 @@ fn whoever_is_interrupted_keeps_the_runs_and_leaves_neither_files_nor_a_slow_dis
 #[test]
 fn kernels_are_compared_in_the_simulator_and_threads_with_workers_here() {
     let folder = tempfile::tempdir().unwrap();
-    let table = json(&measure(
+    let table = json(measure(
         folder.path(),
         &["fg/table2", "--repeat", "1", "--rate", "none", "--format", "json", "--out", "out"],
     ));
@@ -149,9 +141,8 @@ fn options_that_do_not_fit_are_refused() {
         (&["fg/table3", "--rate", "fast"], "--rate"),
         (&["fg/table3", "--tmp", "nowhere"], "--tmp names another place"),
     ] {
-        let output = command(folder.path(), arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let output = testing::run(&mut command(folder.path(), arguments)).exits(2);
+        let said = &output.stderr;
         assert!(said.contains(why), "{arguments:?}: {said}");
     }
 }

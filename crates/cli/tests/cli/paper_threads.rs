@@ -2,18 +2,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
+use testing::Output;
 
 fn paper(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
-    command.current_dir(folder).arg("paper").args(arguments).output().unwrap()
+    testing::run(crate::rowlock(&[&["paper"], arguments].concat()).current_dir(folder))
 }
 
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+fn json(output: Output) -> Value {
+    crate::json(&output.succeeds())
 }
 
 fn rows(file: &Path) -> usize {
@@ -27,7 +25,7 @@ fn posix_threads_and_fibers_stand_beside_each_other_and_what_the_study_found() {
         folder.path(),
         &["threads/table2", "--fibers", "50,7", "--repeat", "2", "--format", "json", "--out", "out"],
     );
-    let table = json(&output);
+    let table = json(output);
     let rows_of = table["rows"].as_array().unwrap();
     let arms = ["pthreads", "pthreads, one CPU", "fibers 10/100"];
     let expected: Vec<(u64, &str)> = [7, 50].into_iter().flat_map(|threads| arms.map(|arm| (threads, arm))).collect();
@@ -48,9 +46,9 @@ fn posix_threads_and_fibers_stand_beside_each_other_and_what_the_study_found() {
 #[test]
 fn all_nine_configurations_are_run_and_the_claims_judged() {
     let folder = tempfile::tempdir().unwrap();
-    let output = paper(folder.path(), &["threads/configs", "--fibers", "10,1000", "--repeat", "1", "--out", "out"]);
-    assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8(output.stdout).unwrap();
+    let output =
+        paper(folder.path(), &["threads/configs", "--fibers", "10,1000", "--repeat", "1", "--out", "out"]).succeeds();
+    let said = output.stdout;
     for configuration in ["10/50", "10/100", "10/150", "50/50", "50/100", "50/150", "100/50", "100/100", "100/150"] {
         assert!(said.lines().any(|line| line.trim_start().starts_with(&format!("fibers {configuration} "))), "{said}");
     }
@@ -66,7 +64,7 @@ fn preemptible_fibers_take_the_place_of_the_others_where_that_is_asked_for() {
         folder.path(),
         &["threads/configs", "--preemptive", "--fibers", "10", "--repeat", "1", "--format", "json", "--out", "out"],
     );
-    let table = json(&output);
+    let table = json(output);
     assert_eq!(table["settings"]["preemptible"], true);
     for rows in ["rows", "simulated"] {
         let rows = table[rows].as_array().unwrap();
@@ -80,7 +78,7 @@ fn preemptible_fibers_take_the_place_of_the_others_where_that_is_asked_for() {
 fn each_workload_has_response_times_under_each_configuration_and_of_posix_threads() {
     let folder = tempfile::tempdir().unwrap();
     let output = paper(folder.path(), &["threads/workloads", "--repeat", "1", "--format", "json", "--out", "out"]);
-    let table = json(&output);
+    let table = json(output);
     let responses = table["responses"].as_array().unwrap();
     assert_eq!(responses.len(), 3 * 11, "{}", table["notes"]);
     for row in responses {
@@ -100,7 +98,7 @@ fn more_kernel_threads_than_there_can_be_are_left_out_and_said_to_be() {
         return;
     }
     let arguments = ["threads/table2", "--fibers", "100000", "--repeat", "1", "--format", "json", "--out", "out"];
-    let table = json(&paper(folder.path(), &arguments));
+    let table = json(paper(folder.path(), &arguments));
     assert_eq!(table["rows"].as_array().unwrap().len(), 1);
     assert!(table["notes"][0].as_str().unwrap().starts_with("pthreads with 100000 threads are left out"), "{table}");
 }
@@ -118,9 +116,8 @@ fn options_that_do_not_fit_are_refused() {
         (&["threads/workloads", "--fibers", "5"], "their own number"),
         (&["threads/table2", "--fibers", "0"], "--fibers"),
     ] {
-        let output = paper(folder.path(), arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let output = paper(folder.path(), arguments).exits(2);
+        let said = output.stderr;
         assert!(said.contains(why), "{arguments:?}: {said}");
     }
 }

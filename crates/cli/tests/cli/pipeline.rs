@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
+use testing::Output;
 
 /// What a program of three stages reports of itself.
 const REPORT: &str = r#"{"schema_version":1,"program":"fake","structure":"","pipelines":[{"name":"fake","buffers":8,"block":65536}],"stages":[
@@ -41,38 +42,24 @@ impl Place {
     }
 
     fn command(&self, options: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
-        for name in ["ROWLOCK_PIPELINE", "ROWLOCK_PIPELINE_REPORT", "ROWLOCK_PIPELINE_TRACE"] {
-            command.env_remove(name);
-        }
-        command.args(["pipeline", "explore"]).args(options).stdin(Stdio::null());
-        command
+        crate::rowlock(&[&["pipeline", "explore"], options].concat())
     }
 
     /// Explores the program.
     fn explore(&self, options: &[&str]) -> Output {
-        self.command(options).arg("--").arg(self.path("program")).arg("argument").output().unwrap()
+        testing::run(self.command(options).arg("--").arg(self.path("program")).arg("argument"))
     }
 
     /// The same as JSON.
     fn json(&self, options: &[&str]) -> Value {
-        let output = self.explore(&[options, &["--format", "json"]].concat());
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
+        let output = self.explore(&[options, &["--format", "json"]].concat()).succeeds();
+        crate::json(&output)
     }
 
     /// How the program was run, in order.
     fn runs(&self) -> Vec<String> {
         fs::read_to_string(self.path("runs")).unwrap_or_default().lines().map(str::to_owned).collect()
     }
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).unwrap()
 }
 
 /// What became of a variant.
@@ -117,7 +104,7 @@ fn what_fails_and_what_prints_something_else_is_left_out() {
     let report = place.json(&["--runs", "2", "--only", "threads,block"]);
     assert_eq!((fate(&report, "threads=each"), fate(&report, "block=16KiB")), ("failed", "other_output"));
     let told = place.explore(&["--runs", "2", "--only", "threads,block"]);
-    let text = stdout(&told).replace("\n  ", " ");
+    let text = told.stdout.replace("\n  ", " ");
     assert!(
         text.contains(
             "Left out: `threads=each`, since the program failed: exit status: 3, and last said: no more threads"
@@ -149,14 +136,9 @@ fn what_is_asked_for_is_tried_alone_or_with_others() {
 #[test]
 fn the_environment_holds_for_all_variants() {
     let place = Place::with("");
-    let output = place
-        .command(&["--runs", "2", "--try", "fork=work*3"])
-        .env("ROWLOCK_PIPELINE", "workers=2 fork=work*1")
-        .env("ROWLOCK_PIPELINE_TRACE", "/dev/null")
-        .arg(place.path("program"))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let mut command = place.command(&["--runs", "2", "--try", "fork=work*3"]);
+    command.env("ROWLOCK_PIPELINE", "workers=2 fork=work*1").env("ROWLOCK_PIPELINE_TRACE", "/dev/null");
+    testing::run(command.arg(place.path("program"))).succeeds();
     let runs = place.runs();
     assert_eq!(runs[0], "reported  [workers=2 fork=work*1]");
     assert_eq!(runs.iter().filter(|run| *run == " [workers=2 fork=work*3]").count(), 2);
@@ -171,24 +153,22 @@ fn something_can_be_run_before_each_run() {
     let runs = place.runs();
     assert_eq!(runs.len(), 10);
     assert!(runs.chunks(2).all(|two| two[0] == "prepared" && two[1] != "prepared"), "{runs:?}");
-    let failed = place.explore(&["--prepare", "echo no right >&2; exit 4"]);
-    assert_eq!(failed.status.code(), Some(1));
+    let failed = place.explore(&["--prepare", "echo no right >&2; exit 4"]).exits(1);
     let said = "what is to be run before each run failed: exit status: 4, and last said: no right";
-    assert!(stderr(&failed).contains(said), "{failed:?}");
+    assert!(failed.stderr.contains(said), "{failed:?}");
 }
 
 #[test]
 fn a_program_that_is_not_built_on_the_crate_is_told_from_one_that_fails() {
     let place = Place::with("exit 5");
     place.write("stranger", "#!/bin/sh\n");
-    let stranger = place.command(&[]).arg(place.path("stranger")).output().unwrap();
-    assert_eq!((stranger.status.code(), stdout(&stranger)), (Some(1), ""));
-    assert!(stderr(&stranger).contains("it is not built on the crate rowlock-pipeline"), "{stranger:?}");
+    let stranger = testing::run(place.command(&[]).arg(place.path("stranger")));
+    assert_eq!((stranger.status.code(), stranger.stdout.as_str()), (Some(1), ""));
+    assert!(stranger.stderr.contains("it is not built on the crate rowlock-pipeline"), "{stranger:?}");
     let failing = place.explore(&[]);
-    assert_eq!((failing.status.code(), stdout(&failing)), (Some(1), ""));
-    assert!(stderr(&failing).contains("the program fails: exit status: 5"), "{failing:?}");
-    let missing = place.command(&[]).arg("rowlock-has-no-such-program").output().unwrap();
-    assert_eq!(missing.status.code(), Some(127), "{missing:?}");
+    assert_eq!((failing.status.code(), failing.stdout.as_str()), (Some(1), ""));
+    assert!(failing.stderr.contains("the program fails: exit status: 5"), "{failing:?}");
+    testing::run(place.command(&[]).arg("rowlock-has-no-such-program")).exits(127);
 }
 
 #[test]
@@ -202,13 +182,11 @@ fn what_cannot_be_tried_is_said_before_anything_is_measured() {
         (&["--time-limit", "10"], "write it as \"90 s\", \"10 min\" or \"1 h\""),
         (&["--double", "--try", "buffers=3"], "cannot be used with"),
     ] {
-        let refused = place.explore(options);
-        assert_eq!(refused.status.code(), Some(2), "{options:?}: {refused:?}");
-        assert!(stderr(&refused).contains(said), "{options:?}: {}", stderr(&refused));
+        let refused = place.explore(options).exits(2);
+        assert!(refused.stderr.contains(said), "{options:?}: {}", refused.stderr);
     }
-    let base = place.command(&[]).env("ROWLOCK_PIPELINE", "x").arg(place.path("program")).output().unwrap();
-    assert_eq!(base.status.code(), Some(2));
-    assert!(stderr(&base).contains("ROWLOCK_PIPELINE in the environment"), "{base:?}");
+    let base = testing::run(place.command(&[]).env("ROWLOCK_PIPELINE", "x").arg(place.path("program"))).exits(2);
+    assert!(base.stderr.contains("ROWLOCK_PIPELINE in the environment"), "{base:?}");
     // The one run that tells which stages there are.
     assert_eq!(place.runs().len(), 1);
 }
@@ -238,10 +216,9 @@ fn who_interrupts_it_gets_what_was_found() {
     let does = "[ $(wc -l < \"$(dirname \"$0\")/runs\") -lt 15 ] || { kill -INT $PPID; exec sleep 600; }";
     for (format, told) in [("text", "It was interrupted."), ("json", "\"end\": \"interrupted\"")] {
         let place = Place::with(does);
-        let output = place.explore(&["--runs", "2", "--only", "buffers,block", "--format", format]);
-        assert_eq!(output.status.code(), Some(130), "{output:?}");
-        assert!(stdout(&output).contains(told), "{output:?}");
-        assert!(stderr(&output).contains("interrupted: 14 runs were made"), "{output:?}");
+        let output = place.explore(&["--runs", "2", "--only", "buffers,block", "--format", format]).exits(130);
+        assert!(output.stdout.contains(told), "{output:?}");
+        assert!(output.stderr.contains("interrupted: 14 runs were made"), "{output:?}");
         assert_eq!(place.runs().len(), 15);
     }
 }

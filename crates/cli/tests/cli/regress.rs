@@ -1,15 +1,15 @@
 //! `rowlock regress` as its users meet it.
 
 use std::fs;
-use std::process::{Command, Output};
 
 use serde_json::Value;
+use testing::Output;
 
 const TIMES: &str = "clock,user,system,name\n12.61,23.50,1.05,a\n12.42,23.08,1.05,b\n12.44,23.06,1.10,c\n\
                      12.9,24.1,1.02,d\n,24,1,e\n13.1,24.4,1.2,f\n12.2,22.7,1.01,g\n12.75,23.6,1.12,h\n";
 
 fn rowlock(folder: &tempfile::TempDir, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rowlock")).current_dir(folder.path()).args(arguments).output().unwrap()
+    testing::run(crate::rowlock(arguments).current_dir(folder.path()))
 }
 
 fn with_times() -> tempfile::TempDir {
@@ -22,16 +22,15 @@ fn with_times() -> tempfile::TempDir {
 fn coefficients_come_as_text_and_as_json() {
     let folder = with_times();
     let ask = ["regress", "times.csv", "--on", "clock", "--from", "user,system"];
-    let done = rowlock(&folder, &ask);
-    assert_eq!(done.status.code(), Some(0));
-    let text = String::from_utf8(done.stdout).unwrap();
+    let done = rowlock(&folder, &ask).exits(0);
+    let text = done.stdout;
     assert!(
         text.contains("7 rows, 1 row left out") && text.contains("0.4770") && text.contains("R^2 0.9941"),
         "{text}"
     );
 
     let done = rowlock(&folder, &[&ask[..], &["--format", "json", "--no-intercept"]].concat());
-    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let found: Value = crate::json(&done);
     assert_eq!((&found["on"], &found["intercept"]), (&"clock".into(), &Value::Null));
     assert_eq!((&found["observations"], &found["left_out"]), (&7.into(), &1.into()));
     assert_eq!(found["coefficients"][1]["column"], "system");
@@ -52,10 +51,8 @@ fn what_is_wrong_is_an_input_error_that_names_the_file_and_the_place() {
         (&[".", "--on", "clock", "--from", "user"], "."),
         (&["times.csv", "--on", "clock"], "--from"),
     ] {
-        let done = rowlock(&folder, &[&["regress"][..], arguments].concat());
-        let stderr = String::from_utf8(done.stderr).unwrap();
-        assert_eq!(done.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(message) && done.stdout.is_empty(), "{stderr}");
+        let done = rowlock(&folder, &[&["regress"][..], arguments].concat()).exits(2).complains(message);
+        assert!(done.stdout.is_empty(), "{done}");
     }
 }
 
@@ -71,10 +68,10 @@ fn a_runs_own_table_can_be_asked() {
         experiment.repeat = 8
     "#;
     fs::write(folder.path().join("crew.toml"), crew).unwrap();
-    assert_eq!(rowlock(&folder, &["run", "crew.toml", "--out", "out"]).status.code(), Some(0));
+    rowlock(&folder, &["run", "crew.toml", "--out", "out"]).succeeds();
     let ask = ["regress", "out/runs.csv", "--on", "completion_ns", "--from", "cpu_ns", "--format", "json"];
     let done = rowlock(&folder, &ask);
-    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let found: Value = crate::json(&done);
     // The crowd is endless and has no completion time.
     assert_eq!((&found["observations"], &found["left_out"]), (&8.into(), &8.into()));
 }

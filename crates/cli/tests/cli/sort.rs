@@ -20,14 +20,16 @@ fn lines_are_sorted_from_files_and_pipes_to_files_and_pipes() {
     fs::write(place.path("in"), "b\nc\n\na").unwrap();
     place.rowlock(&["in", "out"]).exits(0);
     assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "\na\nb\nc\n");
-    assert_eq!(place.rowlock(&["in", "-"]).exits(0).stdout, b"\na\nb\nc\n");
-    assert_eq!(place.fed(b"b\na\n", &["-", "-"]).exits(0).stdout, b"a\nb\n");
+    assert_eq!(place.rowlock(&["in", "-"]).exits(0).stdout, "\na\nb\nc\n");
+    let piped = place.shell("set -o pipefail; rowlock sort in - --quiet | cat");
+    assert_eq!(piped.exits(0).stdout, "\na\nb\nc\n");
+    assert_eq!(place.fed(b"b\na\n", &["-", "-"]).exits(0).stdout, "a\nb\n");
     place.fed(b"b\na\n", &["-", "out"]).exits(0);
     assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "a\nb\n");
     // A file that is somebody's standard input is read from where that stands.
     let done = place.shell("{ read skipped; rowlock sort - - --quiet; } < in");
-    assert_eq!(done.exits(0).stdout, b"\na\nc\n");
-    assert_eq!(place.shell("rowlock sort - - --quiet < in").exits(0).stdout, b"\na\nb\nc\n");
+    assert_eq!(done.exits(0).stdout, "\na\nc\n");
+    assert_eq!(place.shell("rowlock sort - - --quiet < in").exits(0).stdout, "\na\nb\nc\n");
     assert_eq!(place.left(), ["in", "out"]);
 }
 
@@ -48,7 +50,7 @@ fn keys_directions_and_uniqueness_are_as_asked_for() {
     let place = Place::new();
     let sorted = |arguments: &[&str]| {
         let done = place.fed(b"a 10\nb 9\nc -1.5\nd 9\n", &[&["-", "-", "--quiet"], arguments].concat()).exits(0);
-        String::from_utf8(done.stdout).unwrap()
+        done.stdout
     };
     assert_eq!(sorted(&["--key", "2:decimal"]), "c -1.5\nb 9\nd 9\na 10\n");
     assert_eq!(sorted(&["--key", "2:decimal:descending"]), "a 10\nb 9\nd 9\nc -1.5\n");
@@ -74,7 +76,7 @@ fn what_was_done_is_told_to_people_and_to_programs() {
     let quiet = place.rowlock(&[&arguments[..], &["--quiet"]].concat()).exits(0);
     assert!(quiet.stdout.is_empty() && quiet.stderr.is_empty(), "{}", quiet.stderr);
     let done = place.rowlock(&[&arguments[..], &["--format", "json"]].concat()).exits(0);
-    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let report: Value = crate::json(&done);
     assert_eq!((&report["schema_version"], &report["algorithm"]), (&1.into(), &"merge".into()));
     assert_eq!(
         (&report["records"], &report["bytes"], &report["memory_bytes"]),

@@ -1,12 +1,11 @@
 //! `rowlock run --trace`: files as they were asked for, whole or not at all.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::process::Command;
 
 use lab::trace::reader::{self, Trace};
+use testing::Child;
 
 /// Two arms on two simulated CPUs.
 const CREW: &str = r#"title = "A crew"
@@ -43,17 +42,15 @@ impl Place {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
-        command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
-        command.current_dir(self.0.path()).args(["run", "crew.toml", "--out", "out"]).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut command = crate::rowlock(&[&["run", "crew.toml", "--out", "out"], arguments].concat());
+        command.current_dir(self.0.path());
         command
     }
 
     /// Runs and returns what it told people.
     #[track_caller]
     fn run(&self, code: i32, arguments: &[&str]) -> String {
-        told(self.command(arguments).output().unwrap(), code)
+        testing::run(&mut self.command(arguments)).exits(code).stderr
     }
 
     fn trace(&self, name: &str) -> Trace {
@@ -67,13 +64,6 @@ impl Place {
         names.sort();
         names
     }
-}
-
-#[track_caller]
-fn told(output: Output, code: i32) -> String {
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{stderr}");
-    stderr
 }
 
 #[test]
@@ -119,11 +109,10 @@ fn a_disk_that_is_full_in_the_middle_of_a_trace_is_an_error_and_leaves_no_trace(
     let place = Place::with(&CREW.replace("rounds = 20", "rounds = 6000"));
     // A limit of a megabyte on the size of files, which the results do not reach and the trace does.
     let rowlock = place.command(&["--trace", "x.pftrace"]);
-    let mut shell = Command::new("sh");
+    let mut shell = testing::command("sh");
     let limited = "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"";
     shell.args(["-c", limited]).arg(rowlock.get_program()).args(rowlock.get_args());
-    let output = shell.current_dir(place.path("")).stdout(Stdio::null()).output().unwrap();
-    let told = told(output, 1);
+    let told = testing::run(shell.current_dir(place.path(""))).exits(1).stderr;
     assert!(told.contains("cannot write the trace x.pftrace"), "{told}");
     assert_eq!(place.files(), [""; 0]);
     assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 3, "results are kept");
@@ -134,21 +123,14 @@ fn an_interrupted_trace_leaves_no_file_and_what_was_measured_is_kept() {
     // The first arm, the one that is traced, is the longer one by far.
     let long = CREW.replace("rounds = 20", "rounds = 300_000");
     let place = Place::with(&long.replace("[\"always-block\", \"2cs+\"]", "[\"always-block\"]"));
-    let child = place.command(&["--trace", "x.pftrace"]).spawn().unwrap();
+    let child = Child::start(&mut place.command(&["--trace", "x.pftrace"]));
     let has_begun = || {
         let mut files = fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap());
         files.any(|file| {
             file.file_name().to_string_lossy().ends_with("x.pftrace") && file.metadata().is_ok_and(|it| it.len() > 0)
         })
     };
-    let waiting = Instant::now();
-    while !has_begun() {
-        assert!(waiting.elapsed() < Duration::from_secs(900), "no trace was begun");
-        thread::sleep(Duration::from_millis(1));
-    }
-    let sent = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().unwrap();
-    assert!(sent.success());
-    let told = told(child.wait_with_output().unwrap(), 130);
+    let told = crate::interrupted_when(has_begun, child, 2).exits(130).stderr;
     assert!(told.contains("there is no trace x.pftrace"), "{told}");
     assert_eq!(place.files(), [""; 0]);
     assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 2);

@@ -1,9 +1,9 @@
 //! `rowlock run --until` as its users meet it.
 
 use std::fs;
-use std::process::{Command, Output};
 
 use serde_json::Value;
+use testing::Output;
 
 const CREW: &str = r#"
 machine = { cpus = 2, scheduler = "rr" }
@@ -14,14 +14,12 @@ experiment.repeat = 3
 fn run(folder: &tempfile::TempDir, arguments: &[&str]) -> Output {
     fs::write(folder.path().join("crew.toml"), CREW).unwrap();
     let always = ["run", "crew.toml", "--out", "out", "--format", "json"];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
-    command.current_dir(folder.path()).args([&always[..], arguments].concat()).output().unwrap()
+    testing::run(crate::rowlock(&[&always[..], arguments].concat()).current_dir(folder.path()))
 }
 
 fn report(folder: &tempfile::TempDir, arguments: &[&str]) -> Value {
-    let done = run(folder, arguments);
-    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
-    serde_json::from_slice(&done.stdout).unwrap()
+    let done = run(folder, arguments).exits(0);
+    crate::json(&done)
 }
 
 #[test]
@@ -51,10 +49,8 @@ fn what_cannot_be_decided_by_is_refused() {
         (&["--until", "2 %", "--at-most", "2000000"], "1000000 runs"),
         (&["--at-most", "8"], "--until"),
     ] {
-        let done = run(&folder, arguments);
-        let stderr = String::from_utf8(done.stderr).unwrap();
-        assert_eq!(done.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(message) && done.stdout.is_empty(), "{stderr}");
+        let done = run(&folder, arguments).exits(2).complains(message);
+        assert!(done.stdout.is_empty(), "{done}");
     }
     assert!(!folder.path().join("out").exists());
 }

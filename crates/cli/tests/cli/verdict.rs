@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use testing::Output;
 
 /// What a program tells of a run of one second on two CPUs, in which one stage was busy all the time.
 const REPORT: &str = r#"{"schema_version":1,"program":"fake","structure":"buffers=8","clock_ns":1000000000,"cpus":2,"workers":2,
@@ -34,9 +33,9 @@ impl Place {
     }
 
     fn verdict(&self, options: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
-        command.args(["pipeline", "verdict"]).args(options).stdin(Stdio::null()).env("TMPDIR", self.0.path());
-        command.arg("--").arg(self.path("program")).arg("argument").output().unwrap()
+        let mut command = crate::rowlock(&[&["pipeline", "verdict"], options].concat());
+        command.env("TMPDIR", self.0.path()).arg("--").arg(self.path("program")).arg("argument");
+        testing::run(&mut command)
     }
 
     /// What lies in the folder.
@@ -48,17 +47,12 @@ impl Place {
     }
 }
 
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
-
 #[test]
 fn the_verdict_goes_to_standard_error_and_the_programs_output_stays_its_own() {
     let place = Place::with(REPORT, "echo \"$1\"");
-    let output = place.verdict(&[]);
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(output.stdout, b"argument\n");
-    let text = stderr(&output);
+    let output = place.verdict(&[]).succeeds();
+    assert_eq!(output.stdout, "argument\n");
+    let text = output.stderr;
     assert!(text.starts_with("fake: 1.00 s, limited by stage 'work': at work 99 % of the time; "), "{text}");
     assert!(text.contains("1.01 times its floor, which stage 'work' sets\n"), "{text}");
     assert!(text.contains("\nwork   compute  worker  99 %"), "{text}");
@@ -70,8 +64,7 @@ fn the_verdict_goes_to_standard_error_and_the_programs_output_stays_its_own() {
 fn the_same_is_written_for_programs_with_what_the_device_can_do() {
     let place = Place::with(REPORT, "");
     let (json, folder) = (place.path("verdict.json"), place.0.path().to_str().unwrap());
-    let output = place.verdict(&["--json", json.to_str().unwrap(), "--device", folder]);
-    assert!(output.status.success(), "{output:?}");
+    let output = place.verdict(&["--json", json.to_str().unwrap(), "--device", folder]).succeeds();
     let written: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
     assert_eq!(written["schema_version"], 1);
     assert!(written["bandwidth"]["read"].as_u64().unwrap() > 0, "{written}");
@@ -79,33 +72,27 @@ fn the_same_is_written_for_programs_with_what_the_device_can_do() {
     assert_eq!(run["verdict"]["limit"]["stage"], "work");
     assert_eq!(run["report"]["stages"][0]["busy_ns"], 990_000_000);
     assert_eq!(run["verdict"]["floors"].as_array().unwrap().len(), 3);
-    assert!(stderr(&output).contains("at least    0 ns by the device vda"), "{}", stderr(&output));
+    assert!(output.stderr.contains("at least    0 ns by the device vda"), "{}", output.stderr);
     assert_eq!(place.files(), ["program", "verdict.json"]);
 }
 
 #[test]
 fn it_ends_as_the_program_does() {
     let place = Place::with(REPORT, "exit 7");
-    let output = place.verdict(&[]);
-    assert_eq!(output.status.code(), Some(7));
-    assert!(stderr(&output).contains("limited by"), "what is known is told all the same: {output:?}");
+    let output = place.verdict(&[]).exits(7);
+    assert!(output.stderr.contains("limited by"), "what is known is told all the same: {output:?}");
     let place = Place::with(REPORT, "kill -TERM $$");
-    assert_eq!(place.verdict(&[]).status.signal(), Some(15));
+    place.verdict(&[]).dies_of(15);
     assert_eq!(place.files(), ["program"]);
 }
 
 #[test]
 fn a_program_that_tells_nothing_or_nonsense_is_an_error_that_says_so() {
-    let output = Place::with("", "").verdict(&[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("is it built on the crate rowlock-pipeline"), "{output:?}");
-    let output = Place::with("{\"schema_version\":1}", "").verdict(&[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("the program's report is none that this rowlock reads"), "{output:?}");
-    let output = Place::with(REPORT, "").verdict(&["--device", "/nonexistent"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("cannot measure the device below /nonexistent"), "{output:?}");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
-    let missing = command.args(["pipeline", "verdict", "--", "/nonexistent/program"]).output().unwrap();
-    assert_eq!(missing.status.code(), Some(127), "{missing:?}");
+    let output = Place::with("", "").verdict(&[]).exits(1);
+    assert!(output.stderr.contains("is it built on the crate rowlock-pipeline"), "{output:?}");
+    let output = Place::with("{\"schema_version\":1}", "").verdict(&[]).exits(1);
+    assert!(output.stderr.contains("the program's report is none that this rowlock reads"), "{output:?}");
+    let output = Place::with(REPORT, "").verdict(&["--device", "/nonexistent"]).exits(1);
+    assert!(output.stderr.contains("cannot measure the device below /nonexistent"), "{output:?}");
+    testing::run(&mut crate::rowlock(&["pipeline", "verdict", "--", "/nonexistent/program"])).exits(127);
 }

@@ -5,13 +5,15 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use super::place::{Done, Place, records};
+use testing::{Child, Output};
+
+use super::place::{Place, ended, records};
 
 const HOW: &str = "--record 20 --key 0:4 --memory 512KiB";
 
 /// Runs a line of shell where the folder `disk` is a file system of 1 MiB that only this line sees; nothing where that cannot be had. Then the line's
 /// standard output has what is on the disk, hidden files included.
-fn on_a_tiny_disk(place: &Place, line: &str) -> Option<Done> {
+fn on_a_tiny_disk(place: &Place, line: &str) -> Option<Output> {
     fs::create_dir(place.path("disk")).unwrap();
     for how in ["unshare -m", "unshare -U -r -m"] {
         let mounted = "mount -t tmpfs -o size=1m tiny disk";
@@ -35,7 +37,7 @@ fn a_full_disk_below_the_temporary_files_is_named() {
         let Some(done) = on_a_tiny_disk(&place, &format!("rowlock sort {input} out --tmp disk {HOW}")) else { return };
         let done = done.exits(1);
         assert!(done.stderr.contains("disk") && done.stderr.contains("No space left"), "{}", done.stderr);
-        assert_eq!(done.stdout, b"out\nas it was");
+        assert_eq!(done.stdout, "out\nas it was");
         assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "as it was");
         assert_eq!(place.left(), ["disk", "in", "out"]);
         fs::remove_dir(place.path("disk")).unwrap();
@@ -52,7 +54,7 @@ fn a_full_disk_below_the_target_leaves_it_as_it_was() {
         let Some(done) = on_a_tiny_disk(&place, &line) else { return };
         let done = done.exits(1);
         assert!(done.stderr.contains("disk") && done.stderr.contains("No space left"), "{}", done.stderr);
-        assert_eq!(done.stdout, b"out\nas it was");
+        assert_eq!(done.stdout, "out\nas it was");
         assert_eq!(place.left(), ["disk", "in"]);
         fs::remove_dir(place.path("disk")).unwrap();
     }
@@ -97,8 +99,8 @@ fn a_temporary_folder_that_goes_away_is_named_or_not_needed() {
     fs::write(place.path("out"), "as it was").unwrap();
     fs::create_dir(place.path("gone")).unwrap();
     let arguments = [&["-", "out", "--tmp", "gone"], &HOW.split(' ').collect::<Vec<_>>()[..]].concat();
-    let mut child = place.command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
+    let mut child = Child::start(place.command(&arguments).stdin(Stdio::piped()));
+    let mut stdin = child.process().stdin.take().unwrap();
     // As much as a pipe holds and some more: so it has begun to read, and has seen that the folder is there.
     stdin.write_all(&bytes[..100_000]).unwrap();
     // Where files cannot be without names they have one for a moment.
@@ -107,7 +109,7 @@ fn a_temporary_folder_that_goes_away_is_named_or_not_needed() {
     }
     let _ = stdin.write_all(&bytes[100_000..]);
     drop(stdin);
-    let done = Done::of(child);
+    let done = ended(child);
     if done.status.success() {
         // It had made its file by then.
         assert_eq!(fs::read(place.path("out")).unwrap().len(), bytes.len());

@@ -12,7 +12,7 @@ fn what_the_guide_shows_is_what_happens() {
         for part in block.split("$ ").skip(1) {
             let (line, expected) = part.split_once('\n').unwrap();
             let done = place.shell(&format!("exec 2>&1; {line}"));
-            assert_eq!(String::from_utf8_lossy(&done.stdout), expected, "$ {line}");
+            assert_eq!(done.stdout, expected, "$ {line}");
             shown += 1;
         }
     }
@@ -22,7 +22,6 @@ fn what_the_guide_shows_is_what_happens() {
 #[test]
 fn every_option_is_in_the_guide() {
     let help = Place::new().rowlock(&["--help"]).exits(0).stdout;
-    let help = String::from_utf8(help).unwrap();
     let options = help
         .split_whitespace()
         .filter(|word| word.starts_with("--"))

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use super::place::{Done, Place, names, records};
+use testing::Child;
+
+use super::place::{Place, ended, names, records};
 
 const RECORDS: u32 = 60_000;
 
@@ -43,7 +45,7 @@ fn kill(times: u64, seed: u64) {
             0 => kill_as_it_is_fed(&place, &bytes[..(share(number) * bytes.len() as f64) as usize]),
             _ => kill_after_traffic(&place, (share(number) * TRAFFIC as f64) as u64),
         };
-        let done = Done::of(child);
+        let done = ended(child);
         killed += u32::from(done.status.code().is_none());
         let out = fs::read(place.path("out")).unwrap();
         assert!(out == b"as it was" || out == expected, "kill {number} of seed {seed} left {} bytes", out.len());
@@ -60,19 +62,19 @@ fn kill(times: u64, seed: u64) {
 
 /// A sort that is killed when it was given so many bytes, all but a pipe's content of which it has read.
 fn kill_as_it_is_fed(place: &Place, bytes: &[u8]) -> Child {
-    let mut child = place.command(&[&["-", "out"], &HOW[..]].concat()).stdin(Stdio::piped()).spawn().unwrap();
-    child.stdin.as_mut().unwrap().write_all(bytes).unwrap();
-    child.kill().unwrap();
+    let mut child = Child::start(place.command(&[&["-", "out"], &HOW[..]].concat()).stdin(Stdio::piped()));
+    child.process().stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    child.process().kill().unwrap();
     child
 }
 
 /// A sort that is killed when it has read and written that much, or has ended by then.
 fn kill_after_traffic(place: &Place, traffic: u64) -> Child {
-    let mut child = place.command(&[&["in", "out"], &HOW[..]].concat()).spawn().unwrap();
-    while child.try_wait().unwrap().is_none() && traffic_of(&child) < traffic {
+    let mut child = Child::start(&mut place.command(&[&["in", "out"], &HOW[..]].concat()));
+    while child.process().try_wait().unwrap().is_none() && traffic_of(&child) < traffic {
         std::thread::sleep(Duration::from_micros(200));
     }
-    child.kill().unwrap();
+    child.process().kill().unwrap();
     child
 }
 

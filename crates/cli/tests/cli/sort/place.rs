@@ -3,21 +3,14 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 
-use std::os::unix::process::ExitStatusExt;
+use testing::{Child, Output};
 
 /// A folder of its own to run in, and beside it one for temporary files.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
     temporary: tempfile::TempDir,
-}
-
-/// What a command did.
-pub(crate) struct Done {
-    pub(crate) status: ExitStatus,
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) stderr: String,
 }
 
 impl Place {
@@ -41,43 +34,38 @@ impl Place {
 
     /// `rowlock sort`, with nothing to read.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowlock"));
-        command.arg("sort").args(arguments);
+        let mut command = crate::rowlock(&[&["sort"], arguments].concat());
         self.set_up(&mut command);
         command
     }
 
     fn set_up(&self, command: &mut Command) {
-        for name in ["ROWLOCK_PIPELINE", "ROWLOCK_PIPELINE_REPORT", "ROWLOCK_PIPELINE_TRACE"] {
-            command.env_remove(name);
-        }
         command.env("TMPDIR", self.temporary()).current_dir(self.folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     }
 
     /// Runs it.
-    pub(crate) fn rowlock(&self, arguments: &[&str]) -> Done {
+    pub(crate) fn rowlock(&self, arguments: &[&str]) -> Output {
         self.done(&mut self.command(arguments))
     }
 
     /// Runs a command to its end.
-    pub(crate) fn done(&self, command: &mut Command) -> Done {
-        Done::of(command.spawn().unwrap())
+    pub(crate) fn done(&self, command: &mut Command) -> Output {
+        ended(Child::start(command))
     }
 
     /// Runs it with this to read.
-    pub(crate) fn fed(&self, bytes: &[u8], arguments: &[&str]) -> Done {
-        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
+    pub(crate) fn fed(&self, bytes: &[u8], arguments: &[&str]) -> Output {
+        let mut child = Child::start(self.command(arguments).stdin(Stdio::piped()));
+        let mut stdin = child.process().stdin.take().unwrap();
         // It may well end before it has read everything.
         let _ = stdin.write_all(bytes);
         drop(stdin);
-        Done::of(child)
+        ended(child)
     }
 
     /// Runs a line of shell, in which `rowlock` is this one.
-    pub(crate) fn shell(&self, line: &str) -> Done {
-        let mut command = Command::new("bash");
+    pub(crate) fn shell(&self, line: &str) -> Output {
+        let mut command = testing::command("bash");
         let program = Path::new(env!("CARGO_BIN_EXE_rowlock"));
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&path));
@@ -102,20 +90,12 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-impl Done {
-    /// Waits for it.
-    pub(crate) fn of(child: Child) -> Done {
-        let output = child.wait_with_output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        Done { status: output.status, stdout: output.stdout, stderr }
-    }
-
-    #[track_caller]
-    pub(crate) fn exits(self, code: i32) -> Done {
-        assert_eq!(self.status.code(), Some(code), "signal {:?}: {}", self.status.signal(), self.stderr);
-        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
-        self
-    }
+/// Waits for a sort, which must not panic.
+#[track_caller]
+pub(crate) fn ended(child: Child) -> Output {
+    let output = child.wait();
+    let is_orderly = !output.stderr.contains("panicked");
+    output.expect(is_orderly, "no panic")
 }
 
 /// So many records of 20 bytes: a key of four with few different values, and which record it is, in digits.
