@@ -19,6 +19,7 @@ mod deterministic;
 mod dump;
 mod exhausted;
 mod fibers_in_gdb;
+mod grace;
 mod inheritance;
 mod life;
 mod little_room;
