@@ -97,9 +97,6 @@ impl<'c> Ties<'c> {
     fn compare(&self, entries: &mut [u128]) {
         entries.sort_unstable_by(|left, right| {
             let ordering = self.order.compare(self.record(*left), self.record(*right));
-            if cfg!(rowlock_canary = "equal-records-change-places") {
-                return ordering;
-            }
             ordering.then_with(|| (left & !PREFIX).cmp(&(right & !PREFIX)))
         });
     }

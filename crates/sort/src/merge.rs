@@ -276,7 +276,11 @@ fn is_before(order: &Order, heads: &[Head], left: u128, right: u128) -> bool {
         return left < right;
     }
     let [first, second] = [left, right].map(|key| text(heads[key as u32 as usize].record(), order.format()));
-    order.compare(first, second).then(left.cmp(&right)).is_lt()
+    let earlier = match cfg!(rowlock_canary = "equal-records-change-places") {
+        true => right.cmp(&left),
+        false => left.cmp(&right),
+    };
+    order.compare(first, second).then(earlier).is_lt()
 }
 
 /// Whether a record is equal to the one that was merged last.
