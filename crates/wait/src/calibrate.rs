@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_getres};
 use sys::futex::Scope;
 use sys::{cpus, futex};
 
-use crate::sync::now;
+use crate::sync::{now, yield_now};
 
 /// What things cost on this machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,6 +111,11 @@ pub fn calibrate() -> Result<Calibration, Error> {
 pub fn briefly() -> Costs {
     let measuring = std::thread::Builder::new().name("calibration".into()).spawn(|| calibrate_by(BRIEF));
     let Some(Ok(Ok(calibration))) = measuring.ok().map(std::thread::JoinHandle::join) else { return TYPICAL };
+    cautious_costs(&calibration)
+}
+
+/// The costs that few samples allow to assume: see [`briefly`].
+fn cautious_costs(calibration: &Calibration) -> Costs {
     let low = |cost: &Measured| Span::from_nanos(cost.low.round() as u64);
     let mut cs = low(&calibration.wake).clamp(LOWEST_CS, HIGHEST_CS);
     let mut lone_yield = low(&calibration.lone_yield);
@@ -145,43 +150,64 @@ const BRIEF: Effort = Effort { limit: Span::from_millis(3), samples: 5 };
 fn calibrate_by(effort: Effort) -> Result<Calibration, Error> {
     let here = cpus::current();
     let elsewhere = cpus::allowed()?.into_iter().find(|&cpu| cpu != here);
-    let (mut notes, mut quiet) = (Vec::new(), true);
-
     let clock = samples(effort, CLOCK_READINGS, || {
         std::hint::black_box(now());
         true
     });
-    let clock = Measured::of(clock).unwrap_or(Measured::exactly(0.0));
-    let switch = hand_over(effort, here, here)?.unwrap_or(clock);
-    let wake = match elsewhere {
-        Some(there) => hand_over(effort, here, there)?,
-        None => None,
-    };
-    let wake = wake.unwrap_or_else(|| {
-        let why = if elsewhere.is_none() { "Only one CPU is allowed" } else { "No thread fell asleep on another CPU" };
-        notes.push(format!("{why}: what waking costs is taken to be what a switch costs."));
-        quiet &= elsewhere.is_none();
-        switch
-    });
-    for (what, cost) in [("switching", switch), ("waking", wake)] {
-        if cost.high > UNSTEADY * cost.low {
-            quiet = false;
-            let (low, high) = (cost.low / 1e3, cost.high / 1e3);
-            notes.push(format!(
-                "What {what} costs is unsteady, {low:.1} us to {high:.1} us in half of the samples: the machine is busy."
-            ));
+    let switch = hand_over(effort, here, here)?;
+    let wake = elsewhere.map(|there| hand_over(effort, here, there)).transpose()?;
+    Ok(Samples { clock, switch, wake, yields: yields(effort, here)?, tick: tick() }.judge())
+}
+
+/// The times of single repetitions in nanoseconds, sample by sample.
+#[derive(Clone, Debug, Default)]
+struct Samples {
+    /// Readings of the clock.
+    clock: Vec<f64>,
+    /// Hand-overs on one CPU.
+    switch: Vec<f64>,
+    /// Hand-overs to another CPU; `None` if only one is allowed.
+    wake: Option<Vec<f64>>,
+    /// Yields, also those that were not alone.
+    yields: Vec<f64>,
+    /// The tick, if the kernel tells it.
+    tick: Option<f64>,
+}
+
+impl Samples {
+    /// Says what things cost by these samples, and how far that can be trusted.
+    fn judge(self) -> Calibration {
+        let (mut notes, mut quiet) = (Vec::new(), true);
+        let clock = Measured::of(self.clock).unwrap_or(Measured::exactly(0.0));
+        let switch = Measured::of(self.switch).unwrap_or(clock);
+        let one_cpu = self.wake.is_none();
+        let wake = self.wake.and_then(Measured::of).unwrap_or_else(|| {
+            let why = if one_cpu { "Only one CPU is allowed" } else { "No thread fell asleep on another CPU" };
+            notes.push(format!("{why}: what waking costs is taken to be what a switch costs."));
+            quiet &= one_cpu;
+            switch
+        });
+        for (what, cost) in [("switching", switch), ("waking", wake)] {
+            if cost.high > UNSTEADY * cost.low {
+                quiet = false;
+                let (low, high) = (cost.low / 1e3, cost.high / 1e3);
+                notes.push(format!(
+                    "What {what} costs is unsteady, {low:.1} us to {high:.1} us in half of the samples: the machine is busy."
+                ));
+            }
         }
+        let lone = self.yields.into_iter().filter(|&nanos| nanos < LONE).collect();
+        let lone_yield = Measured::of(lone).unwrap_or_else(|| {
+            quiet = false;
+            notes.push("The CPU was never free for a lone yield, which counts as a switch instead.".to_owned());
+            switch
+        });
+        let tick = Measured::exactly(self.tick.unwrap_or_else(|| {
+            notes.push("The kernel does not tell its tick, which is taken to be 4 ms.".to_owned());
+            4e6
+        }));
+        Calibration { switch, wake, lone_yield, clock, tick, notes, quiet }
     }
-    let lone_yield = lone_yield(effort, here)?.unwrap_or_else(|| {
-        quiet = false;
-        notes.push("The CPU was never free for a lone yield, which counts as a switch instead.".to_owned());
-        switch
-    });
-    let tick = tick().unwrap_or_else(|| {
-        notes.push("The kernel does not tell its tick, which is taken to be 4 ms.".to_owned());
-        Measured::exactly(4e6)
-    });
-    Ok(Calibration { switch, wake, lone_yield, clock, tick, notes, quiet })
 }
 
 /// Quartiles farther apart than by this factor are worth a note: a quiet machine stays below 1.3.
@@ -251,8 +277,8 @@ impl Turn {
     }
 }
 
-/// The cost of one hand-over from a thread on CPU `here` to one on CPU `there`; nothing if there was none as it should be.
-fn hand_over(effort: Effort, here: u32, there: u32) -> Result<Option<Measured>, Error> {
+/// Times hand-overs from a thread on CPU `here` to one on CPU `there`; those that went as they should.
+fn hand_over(effort: Effort, here: u32, there: u32) -> Result<Vec<f64>, Error> {
     let turn = Turn { word: AtomicU32::new(OURS), missed: AtomicU32::new(0) };
     std::thread::scope(|scope| {
         let partner = std::thread::Builder::new().spawn_scoped(scope, || {
@@ -279,33 +305,32 @@ fn hand_over(effort: Effort, here: u32, there: u32) -> Result<Option<Measured>, 
         turn.give(OVER);
         partner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         // A round trip is two hand-overs.
-        Ok(Measured::of(samples?.into_iter().map(|nanos| nanos / 2.0).collect()))
+        Ok(samples?.into_iter().map(|nanos| nanos / 2.0).collect())
     })
 }
 
-/// The cost of a yield that finds nobody else, from the samples in which nobody else came; nothing if there are none.
-fn lone_yield(effort: Effort, here: u32) -> Result<Option<Measured>, Error> {
+/// Times yields on CPU `here`.
+fn yields(effort: Effort, here: u32) -> Result<Vec<f64>, Error> {
     let _pinned = cpus::pin(here)?;
-    let mut lone = samples(effort, YIELDS, || {
-        std::thread::yield_now();
+    Ok(samples(effort, YIELDS, || {
+        yield_now();
         true
-    });
-    lone.retain(|&nanos| nanos < LONE);
-    Ok(Measured::of(lone))
+    }))
 }
 
 /// The tick. Timing the steps of the coarse clock instead would miss those in which the thread was off its CPU, and on a
 /// busy machine that is every other one.
-fn tick() -> Option<Measured> {
+fn tick() -> Option<f64> {
     let step = clock_getres(ClockId::MonotonicCoarse);
     let nanos = step.tv_sec as f64 * 1e9 + step.tv_nsec as f64;
     // Linux ticks at 1000 Hz at the most; a kernel that claims more has no coarse clock.
-    (nanos >= 900_000.0).then(|| Measured::exactly(nanos))
+    (nanos >= 900_000.0).then_some(nanos)
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::script::{READING, ScriptedClock, YIELD};
 
     #[test]
     fn quartiles_are_those_of_the_sorted_samples() {
@@ -315,27 +340,100 @@ mod tests {
         assert_eq!(Measured::of(Vec::new()), None);
     }
 
+    /// What a quiet machine with two CPUs might give.
+    fn quiet() -> Samples {
+        Samples {
+            clock: vec![20.0; 5],
+            switch: vec![2_000.0, 2_200.0, 2_100.0, 2_400.0, 2_300.0],
+            wake: Some(vec![18_000.0, 19_000.0, 20_000.0, 21_000.0, 22_000.0]),
+            // One lost the CPU.
+            yields: vec![500.0, 510.0, 900_000.0, 520.0],
+            tick: Some(1e6),
+        }
+    }
+
     #[test]
-    fn a_calibration_is_complete_and_leaves_the_affinity_as_it_was() {
+    fn a_quiet_machine_costs_what_its_samples_say() {
+        let calibration = quiet().judge();
+        let expected = Calibration {
+            switch: Measured { median: 2_200.0, low: 2_100.0, high: 2_300.0, samples: 5 },
+            wake: Measured { median: 20_000.0, low: 19_000.0, high: 21_000.0, samples: 5 },
+            lone_yield: Measured { median: 510.0, low: 510.0, high: 520.0, samples: 3 },
+            clock: Measured { median: 20.0, low: 20.0, high: 20.0, samples: 5 },
+            tick: Measured::exactly(1e6),
+            notes: Vec::new(),
+            quiet: true,
+        };
+        assert_eq!(calibration, expected);
+        let [cs, margin, lone_yield, tick] = [19_000, 9_500, 510, 1_000_000].map(Span::from_nanos);
+        assert_eq!(cautious_costs(&calibration), Costs { cs, margin, lone_yield, tick });
+    }
+
+    #[test]
+    fn on_one_cpu_waking_is_switching_and_a_note_says_so() {
+        let calibration = Samples { wake: None, ..quiet() }.judge();
+        assert_eq!((calibration.wake, calibration.quiet), (calibration.switch, true));
+        assert!(calibration.notes[0].starts_with("Only one CPU is allowed"), "{:?}", calibration.notes);
+    }
+
+    #[test]
+    fn a_busy_machine_is_told_from_a_quiet_one_and_its_costs_are_on_the_safe_side() {
+        let typical = |cost: Span| cost.as_nanos() as f64;
+        let switch = vec![2_000.0, 3_000.0, 3_001.0, 4_600.0, 4_600.0];
+        let busy = [
+            (Samples { switch, ..quiet() }, "What switching costs is unsteady, 3.0 us to 4.6 us"),
+            (Samples { wake: Some(Vec::new()), ..quiet() }, "No thread fell asleep on another CPU"),
+            (Samples { wake: Some(vec![5_000.0, 9_000.0]), ..quiet() }, "What waking costs is unsteady"),
+            (Samples { yields: vec![LONE; 9], ..quiet() }, "The CPU was never free for a lone yield"),
+        ];
+        for (samples, note) in busy {
+            let calibration = samples.judge();
+            assert!(!calibration.quiet && calibration.notes[0].starts_with(note), "{:?}", calibration.notes);
+            let costs = cautious_costs(&calibration);
+            assert!(costs.cs >= TYPICAL.cs && costs.cs <= HIGHEST_CS, "{note}: {costs:?}");
+            assert!(costs.lone_yield <= TYPICAL.lone_yield, "{note}: {costs:?}");
+            assert!(calibration.wake.low < typical(HIGHEST_CS));
+        }
+    }
+
+    #[test]
+    fn a_machine_that_gives_no_samples_has_costs_all_the_same() {
+        let calibration = Samples { wake: Some(Vec::new()), ..Samples::default() }.judge();
+        assert_eq!((calibration.wake.samples, calibration.tick.median, calibration.quiet), (1, 4e6, false));
+        assert_eq!(cautious_costs(&calibration).cs, TYPICAL.cs);
+    }
+
+    #[test]
+    fn samples_are_taken_until_the_limit_and_those_that_went_wrong_do_not_count() {
+        let clock = ScriptedClock::start();
+        let began = clock.time();
+        let yield_once = |counts: bool| {
+            yield_now();
+            counts
+        };
+        let effort = Effort { limit: YIELD.scaled(1_000_000), samples: 20 };
+        let expected = (YIELD + YIELD + READING).as_nanos() as f64 / 2.0;
+        assert_eq!(samples(effort, 2, || yield_once(true)), [expected; 20]);
+        // Two readings a sample, and one before the first.
+        assert_eq!(clock.time().since(began), (YIELD + YIELD + READING + READING).scaled(20_000) + READING);
+        let mut number = 0;
+        let every_third_fails = || {
+            number += 1;
+            yield_once(number % 3 != 0)
+        };
+        assert_eq!(samples(effort, 1, every_third_fails).len(), 14);
+        assert_eq!(samples(Effort { limit: Span::ZERO, ..effort }, 2, || yield_once(true)), [expected]);
+    }
+
+    #[test]
+    fn a_calibration_of_this_machine_leaves_the_affinity_as_it_was() {
         let before = cpus::allowed().unwrap();
         let calibration = calibrate().unwrap();
         assert_eq!(cpus::allowed().unwrap(), before);
         let Calibration { switch, wake, lone_yield, clock, tick, .. } = calibration;
         for cost in [switch, wake, lone_yield, clock, tick] {
-            assert!(0.0 < cost.low && cost.low <= cost.median && cost.median <= cost.high, "{cost:?}");
-            assert!(cost.samples >= 1);
+            assert!(cost.low <= cost.median && cost.median <= cost.high && cost.samples >= 1, "{cost:?}");
         }
-        assert!(tick.median >= 900_000.0);
-    }
-
-    #[test]
-    fn on_one_cpu_waking_is_switching_and_a_note_says_so() {
-        let pinned = cpus::pin(cpus::current()).unwrap();
-        let calibration = calibrate().unwrap();
-        assert_eq!(calibration.wake, calibration.switch);
-        assert!(calibration.notes[0].starts_with("Only one CPU is allowed"), "{:?}", calibration.notes);
-        assert_eq!(cpus::allowed().unwrap().len(), 1);
-        drop(pinned);
     }
 
     #[test]
@@ -343,13 +441,6 @@ mod tests {
         let here = cpus::current();
         assert!(matches!(hand_over(BRIEF, here, 1_024), Err(Error::Cpus(_))));
         assert!(matches!(hand_over(BRIEF, 1_024, here), Err(Error::Cpus(_))));
-    }
-
-    #[test]
-    fn brief_costs_are_within_what_is_plausible() {
-        let costs = briefly();
-        assert!((LOWEST_CS..=HIGHEST_CS).contains(&costs.cs), "{costs:?}");
-        assert!(costs.lone_yield > Span::ZERO && costs.tick > costs.lone_yield, "{costs:?}");
     }
 
     #[test]

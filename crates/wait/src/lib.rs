@@ -45,6 +45,8 @@ pub mod shared;
 mod sighting;
 mod statistics;
 mod sync;
+#[cfg(all(test, not(loom)))]
+mod timeouts;
 mod waiting;
 pub mod watch;
 pub mod word;

@@ -222,6 +222,7 @@ fn spin<A: Awaited, W: Watch>(
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::script::{READING, ScriptedClock};
 
     struct Never;
 
@@ -235,23 +236,27 @@ mod tests {
 
     #[test]
     fn a_jump_of_the_clock_is_charged_no_more_than_the_longest_step() {
-        // A clock that was last read at its zero has jumped by the time since the machine was started.
+        let clock = ScriptedClock::start();
+        // The clock was last read at its zero, and stands at a second.
         let mut now = Instant::ZERO;
         assert_eq!(spin(&mut Never, Span::from_nanos(1), None, &mut now, &mut ()), (LONGEST_STEP, false));
-        assert!(now > Instant::ZERO + LONGEST_STEP);
+        assert_eq!(now, clock.time());
     }
 
     #[test]
-    fn a_spin_is_charged_for_at_least_its_limit() {
-        let limit = Span::from_micros(30);
-        let (spent, _) = spin(&mut Never, limit, None, &mut sync::now(), &mut ());
-        assert!(spent >= limit && spent < limit + LONGEST_STEP, "{spent}");
+    fn a_spin_is_charged_for_its_limit_to_within_a_step() {
+        let clock = ScriptedClock::start();
+        let (limit, mut now) = (READING.scaled(60_000), clock.time());
+        assert_eq!(spin(&mut Never, limit, None, &mut now, &mut ()), (limit, false));
+        let more = limit + Span::from_nanos(1);
+        assert_eq!(spin(&mut Never, more, None, &mut now, &mut ()), (limit + READING, false));
     }
 
     #[test]
     fn a_spin_ends_with_its_time_even_if_it_did_not_run() {
-        let mut now = sync::now();
-        let (spent, has_come) = spin(&mut Never, Span::MAX, Some(now + Span::from_micros(30)), &mut now, &mut ());
-        assert!(spent < Span::MAX && !has_come);
+        let clock = ScriptedClock::start();
+        let mut now = Instant::ZERO;
+        let until = Some(clock.time());
+        assert_eq!(spin(&mut Never, Span::MAX, until, &mut now, &mut ()), (LONGEST_STEP, false));
     }
 }

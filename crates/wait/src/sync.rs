@@ -1,9 +1,13 @@
 //! The one place that chooses between the machine and loom.
 //!
 //! Everything that the protocol does to other threads, to the kernel and to the clock goes through here, so that loom
-//! can try the very code that runs.
+//! can try the very code that runs, and tests can script the clock of a thread.
 
 pub(crate) use self::world::*;
+
+#[cfg(all(test, not(loom)))]
+#[allow(clippy::expect_used, reason = "a test that cannot go on has failed")]
+pub(crate) mod script;
 
 /// A constructor that is `const` on the machine: loom's atomics cannot be made by one.
 macro_rules! const_fn {
@@ -18,12 +22,13 @@ pub(crate) use const_fn;
 
 #[cfg(not(loom))]
 mod world {
+    #[cfg(test)]
+    use std::sync::atomic::Ordering::Relaxed;
     use std::time::Duration;
     pub(crate) use std::{
         hint::spin_loop,
         sync::Arc,
         sync::atomic::{AtomicU32, AtomicU64, fence},
-        thread::yield_now,
     };
 
     use policy::{CpuId, Instant};
@@ -37,9 +42,21 @@ mod world {
 
     /// `CLOCK_MONOTONIC`.
     pub(crate) fn now() -> Instant {
+        #[cfg(test)]
+        if let Some(now) = super::script::now() {
+            return now;
+        }
         let now = clock_gettime(ClockId::Monotonic);
         // The clock starts at zero and stays below 584 years.
         Instant::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+    }
+
+    pub(crate) fn yield_now() {
+        #[cfg(test)]
+        if super::script::pass(super::script::YIELD) {
+            return;
+        }
+        std::thread::yield_now();
     }
 
     pub(crate) fn current_cpu() -> CpuId {
@@ -69,6 +86,10 @@ mod world {
 
         /// Sleeps until woken or to the deadline, if the word still is `expected`; may return at any time before.
         pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, scope: Scope) {
+            #[cfg(test)]
+            if super::script::sleep(|| self.0.load(Relaxed) == expected, deadline) {
+                return;
+            }
             sys::futex::wait(&self.0, expected, deadline.map(since_zero), scope);
         }
 
@@ -99,6 +120,10 @@ mod world {
 
         /// As [`Futex::sleep`], if the low half still is `expected`.
         pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, scope: Scope) {
+            #[cfg(test)]
+            if super::script::sleep(|| self.0.load(Relaxed) as u32 == expected, deadline) {
+                return;
+            }
             sys::half::wait(&self.0, expected, deadline.map(since_zero), scope);
         }
 
@@ -110,6 +135,10 @@ mod world {
 
     /// As [`Futex::sleep`], on a word of whoever calls.
     pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        #[cfg(test)]
+        if super::script::sleep(|| word.load(Relaxed) == expected, deadline) {
+            return;
+        }
         sys::futex::wait(word, expected, deadline.map(since_zero), Scope::Process);
     }
 

@@ -1,0 +1,146 @@
+//! Tests of waits with a timeout, by every rule, on a scripted clock.
+
+use std::rc::Rc;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use policy::Span;
+use policy::table::WAITING;
+use policy::waiting::{Costs, Rule};
+
+use crate::sync::script::{READING, ScriptedClock, YIELD};
+use crate::{Barrier, Condvar, Event, Latch, Mutex, Parker, Reset, RwLock, Semaphore, Statistics, Waiting, word};
+
+const COSTS: Costs = Costs {
+    cs: Span::from_micros(10),
+    margin: Span::from_micros(5),
+    lone_yield: Span::from_nanos(500),
+    tick: Span::from_millis(4),
+};
+
+const TIMEOUT: Duration = Duration::from_millis(3);
+
+fn by(rule: Rule) -> Waiting {
+    Waiting::by(rule).with_costs(COSTS).with_cpus(2)
+}
+
+fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.as_nanos())
+}
+
+/// Waits at each kind of object for something that never happens, and tells how each wait ended.
+fn wait_in_vain(waiting: Waiting, timeout: Duration, mut each: impl FnMut(&str, &mut dyn FnMut() -> bool)) {
+    let word = AtomicU32::new(7);
+    each("word", &mut || word::wait_timeout(&word, 7, timeout, &waiting).is_err());
+    for reset in [Reset::Auto, Reset::Manual] {
+        let event = Event::with(reset, waiting);
+        each("event", &mut || event.wait_timeout(timeout).is_err());
+    }
+    let semaphore = Semaphore::with(0, waiting);
+    each("semaphore", &mut || semaphore.down_timeout(timeout).is_err());
+    let latch = Latch::with(1, waiting);
+    each("latch", &mut || latch.wait_timeout(timeout).is_err());
+    let parker = Parker::with(waiting);
+    each("parker", &mut || parker.park_timeout(timeout).is_err());
+    let mutex = Mutex::with((), waiting);
+    let guard = mutex.lock();
+    each("mutex", &mut || mutex.lock_timeout(timeout).is_err());
+    drop(guard);
+    let lock = RwLock::with((), waiting);
+    let guard = lock.write();
+    each("reader", &mut || lock.read_timeout(timeout).is_err());
+    drop(guard);
+    let guard = lock.read();
+    each("writer", &mut || lock.write_timeout(timeout).is_err());
+    drop(guard);
+    let changed = Condvar::with(waiting);
+    each("condition variable", &mut || changed.wait_timeout(mutex.lock(), timeout).1.timed_out());
+    let barrier = Barrier::with(2, waiting);
+    let mut party = barrier.party(0);
+    let mut arrival = party.wait_timeout(Duration::ZERO).err();
+    each("barrier", &mut || {
+        arrival = arrival.take().and_then(|arrival| party.complete_timeout(arrival, timeout).err());
+        arrival.is_some()
+    });
+}
+
+#[test]
+fn every_wait_by_every_rule_gives_up_at_its_deadline_and_not_before() {
+    let clock = ScriptedClock::start();
+    for entry in WAITING {
+        for timeout in [0, 1, 50, 3_000].map(Span::from_micros) {
+            wait_in_vain(by(entry.example), duration(timeout), |object, wait| {
+                let began = clock.time();
+                assert!(wait(), "{object} by {}", entry.form);
+                let waited = clock.time().since(began);
+                // The first reading is for the deadline, the second begins the wait. A yield that begins before
+                // the deadline ends with a third.
+                let longest = timeout + READING + READING + YIELD + READING;
+                assert!(timeout <= waited && waited <= longest, "{object} by {}: {waited}", entry.form);
+            });
+        }
+    }
+}
+
+/// One wait for an event that is set after `delay`, or never, with a timeout of 3 ms: how much running time was spent
+/// spinning, how often the thread yielded, and how long it slept.
+fn wait_for(clock: &ScriptedClock, rule: Rule, delay: Option<Span>) -> (Span, u64, Span) {
+    let event = Rc::new(Event::with(Reset::Auto, by(rule)));
+    let setter = event.clone();
+    if let Some(delay) = delay {
+        clock.after(delay, move || setter.set());
+    }
+    let result = event.wait_timeout(TIMEOUT);
+    assert_eq!(result.is_ok(), delay.is_some(), "{rule}");
+    let Statistics { waits, spins, successful_spins, spin_time, yields, blocks, block_time, .. } = event.statistics();
+    assert_eq!((waits, spins), (1, u64::from(spin_time > Span::ZERO)), "{rule}");
+    assert_eq!(blocks, u64::from(block_time > Span::ZERO), "{rule}: it sleeps once");
+    assert_eq!(successful_spins, u64::from(delay.is_some() && spins > 0 && blocks == 0), "{rule}");
+    (spin_time, yields, block_time)
+}
+
+/// For how long a rule spins, if nothing comes.
+const SPINS: [(&str, u64); 15] = [
+    ("adaptive", 2_500),
+    ("always-block", 0),
+    ("always-spin", u64::MAX),
+    ("cs", 10_000),
+    ("cs+", 15_000),
+    ("2cs+", 25_000),
+    ("0.54 cs", 5_500),
+    ("0.62 cs", 6_500),
+    ("variable-competitive", 10_000),
+    ("owner-running", 10_000),
+    ("grain-aware", 25_000),
+    ("load-aware", 25_000),
+    ("load-aware 1.5", 25_000),
+    ("5 cs", 50_000),
+    ("44 us", 44_000),
+];
+
+#[test]
+fn a_rule_spins_for_its_bound_and_sleeps_for_the_rest_exactly() {
+    let clock = ScriptedClock::start();
+    for (form, bound) in SPINS {
+        let (rule, bound) = (form.parse().unwrap(), Span::from_nanos(bound));
+        let timeout = Span::from_nanos(TIMEOUT.as_nanos() as u64);
+        // A reading for the deadline comes before the first of the wait.
+        let set_after = |micros| (Some(Span::from_micros(micros)), Span::from_micros(micros) - READING);
+        for (delay, all) in [set_after(5), set_after(40), (None, timeout)] {
+            // Nothing else ends a spin without a bound, which sees the deadline a reading earlier than a sleep ends.
+            let all = if delay.is_none() && bound == Span::MAX { all - READING } else { all };
+            let spun = bound.min(all);
+            assert_eq!(wait_for(&clock, rule, delay), (spun, 0, all - spun), "{form} {delay:?}");
+        }
+    }
+}
+
+#[test]
+fn always_yield_does_nothing_else_until_its_deadline() {
+    let clock = ScriptedClock::start();
+    // A yield with its reading of the clock takes 1.5 us.
+    for (delay, yields) in [(Some(5), 3), (Some(40), 26), (None, 2_000)] {
+        let outcome = wait_for(&clock, Rule::AlwaysYield, delay.map(Span::from_micros));
+        assert_eq!(outcome, (Span::ZERO, yields, Span::ZERO), "{delay:?}");
+    }
+}
