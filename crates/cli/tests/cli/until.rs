@@ -36,6 +36,10 @@ fn a_run_goes_on_until_it_is_precise_and_no_further_than_it_may() {
 
     let hopeless = report(&folder, &["--until", "0.001 %", "--at-most", "12"]);
     assert_eq!((&hopeless["repeat"], &hopeless["precision"]["reached"]), (&12.into(), &false.into()));
+
+    // The first stage is ten runs, unless fewer are allowed.
+    let short = report(&folder, &["--until", "90 %", "--at-most", "4"]);
+    assert_eq!((&short["repeat"], &short["precision"]["first_stage"]), (&4.into(), &4.into()));
 }
 
 #[test]

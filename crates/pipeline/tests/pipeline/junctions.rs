@@ -148,6 +148,27 @@ fn a_junction_that_returns_early_ends_its_pipelines_there() {
 }
 
 #[test]
+fn a_junction_that_conveys_the_end_conveys_no_bytes_with_it() {
+    let written = Mutex::new(Vec::new());
+    let source = Pipeline::new("in").buffers(1, 8).rounds(1).io("read", |_, _| Ok(Flow::Convey)).meets("joint");
+    let sink = Pipeline::new("out").buffers(2, 8).meets("joint").io("write", |_, buffer| {
+        written.lock().unwrap().push(buffer.filled().to_vec());
+        Ok(Flow::Convey)
+    });
+    let joint = |ports: &mut rowlock_pipeline::Ports<'_, '_, ()>| {
+        for (bytes, flow) in [(b"first", Flow::Convey), (b"never", Flow::End)] {
+            ports.accept("out")?;
+            ports.buffer("out")?.fill_from(&mut bytes.as_slice())?;
+            ports.convey("out", flow)?;
+        }
+        assert_eq!(ports.accept("out"), Ok(None));
+        Ok(())
+    };
+    Program::new("end").pipeline(source).pipeline(sink).junction("joint", joint).run().unwrap();
+    assert_eq!(written.into_inner().unwrap(), [&b"first"[..], b""]);
+}
+
+#[test]
 fn ports_say_what_is_wrong() {
     through(
         |ports| {
