@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program that reports to people")]
 
-use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,7 @@ usage: run-tests [OPTIONS] [-- ARGUMENTS]
 #[derive(Default)]
 struct Options {
     limit: Option<u32>,
-    jobs: Option<u32>,
+    jobs: Option<NonZeroUsize>,
     ignored: bool,
     include_ignored: bool,
     stable: bool,
@@ -40,7 +40,7 @@ impl Options {
         while let Some(argument) = arguments.next() {
             match argument.split_once('=').unwrap_or((&argument, "")) {
                 ("--limit", seconds) => options.limit = Some(seconds.parse().ok()?),
-                ("--jobs", number) => options.jobs = Some(number.parse().ok().filter(|number| *number > 0)?),
+                ("--jobs", number) => options.jobs = Some(number.parse().ok()?),
                 ("--filter", text) => options.filters.push(text.to_owned()),
                 ("--ignored", "") => options.ignored = true,
                 ("--include-ignored", "") => options.include_ignored = true,
@@ -97,8 +97,8 @@ impl Program {
     }
 
     fn list(&self, arguments: &[&str]) -> Vec<String> {
-        let output = testing::run(self.command().args(["--list", "--format", "terse"]).args(arguments)).succeeds();
-        output.stdout.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+        let list = testing::run(self.command().args(["--list", "--format", "terse"]).args(arguments)).succeeds().stdout;
+        list.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
     }
 }
 
@@ -110,10 +110,6 @@ struct Test<'a> {
 impl Test<'_> {
     fn full_name(&self) -> String {
         format!("{}::{}::{}", self.program.package, self.program.target, self.name)
-    }
-
-    fn needs_the_machine(&self) -> bool {
-        self.name.split("::").any(|module| module == "alone")
     }
 
     fn run(&self, limit: Duration) -> Output {
@@ -132,20 +128,20 @@ struct Report {
 
 /// Runs tests, so many at a time.
 fn run_all(tests: Vec<Test>, jobs: usize, limit: Duration, report: &Mutex<Report>) {
-    let queue = Mutex::new(VecDeque::from(tests));
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let tests = Mutex::new(tests.into_iter());
+    let next = || tests.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
         while let Some(test) = next() {
             let began = Instant::now();
-            let (output, time) = (test.run(limit), began.elapsed());
+            let (output, time, name) = (test.run(limit), began.elapsed(), test.full_name());
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             if output.status.success() && output.stdout.contains("1 passed") {
-                report.passed.push(test.full_name());
+                report.passed.push(name.clone());
             } else {
-                println!("FAILED {} after {time:.1?}\n{output}", test.full_name());
-                report.failed.push(test.full_name());
+                println!("FAILED {name} after {time:.1?}\n{output}");
+                report.failed.push(name.clone());
             }
-            report.slow.push((time, test.full_name()));
+            report.slow.push((time, name));
         }
     };
     std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
@@ -167,12 +163,12 @@ fn main() -> ExitCode {
             let is_wanted = options.include_ignored || ignored.contains(&test.name) == options.ignored;
             match is_wanted && options.selects(&test.full_name()) {
                 false => skipped += 1,
-                true if test.needs_the_machine() => alone.push(test),
+                true if test.name.split("::").any(|module| module == "alone") => alone.push(test),
                 true => together.push(test),
             }
         }
     }
-    let jobs = options.jobs.map_or_else(|| available_parallelism().map_or(1, usize::from), |jobs| jobs as usize);
+    let jobs = options.jobs.or_else(|| available_parallelism().ok()).map_or(1, usize::from);
     let limit = Duration::from_secs(options.limit.unwrap_or(600).into());
     let count = together.len() + alone.len();
     println!("{count} tests of {} programs, {jobs} at a time", programs.len());

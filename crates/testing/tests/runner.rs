@@ -1,0 +1,63 @@
+//! The runner, with tests that fail in every way.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use testing::Output;
+
+const TESTS: &str = r#"
+#[test] fn crashes() { eprintln!("about to crash"); std::process::abort(); }
+#[test] fn ends_well_too_early() { std::process::exit(0); }
+#[test] fn fails() { assert_eq!(1, 2); }
+#[test] fn hangs() { println!("about to hang"); std::process::Command::new("sleep").arg("1000").status().unwrap(); }
+#[test] fn leaves_a_process() { std::process::Command::new("sleep").arg("2000").spawn().unwrap(); }
+#[test] fn passes() {}
+#[test] fn prints_nothing() { std::process::exit(3); }
+mod alone { #[test] fn passes() {} }
+"#;
+
+/// Runs the tests that the options select.
+fn run(folder: &tempfile::TempDir, options: &[&str]) -> Output {
+    let manifest = "[package]\nname = \"bad\"\nedition = \"2024\"\n[lib]\npath = \"bad.rs\"\n[workspace]\n";
+    std::fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
+    std::fs::write(folder.path().join("bad.rs"), TESTS).unwrap();
+    let mut runner = testing::command(env!("CARGO_BIN_EXE_run-tests"));
+    runner.args(options).args(["--", "--offline", "--target-dir", "target"]).current_dir(folder.path());
+    // What a compiler was told for this program is not for that one.
+    runner.env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR");
+    testing::run(&mut runner)
+}
+
+#[test]
+fn a_test_that_crashes_fails_or_says_nothing_is_reported_by_name_and_the_others_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["crashes", "ends_well", "fails", "passes", "prints"].map(|name| format!("--filter={name}"));
+    let output = run(&folder, &options.each_ref().map(String::as_str)).exits(1);
+    let report = ["about to crash", "SIGABRT", "assertion `left == right` failed", "exit status: 3"];
+    let names = ["crashes", "ends_well_too_early", "fails", "prints_nothing"];
+    let failed = names.map(|name| format!("FAILED bad::bad::{name}"));
+    let expected = failed.iter().map(String::as_str).chain(report).chain(["2 passed, 4 failed, 2 skipped"]);
+    expected.fold(output, Output::prints);
+}
+
+#[test]
+fn a_test_that_hangs_is_killed_and_shown_with_what_it_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(&folder, &["--limit=1", "--filter=hangs"]).exits(1);
+    let report = ["FAILED bad::bad::hangs", "its time was up", "sleep 1000", "about to hang", "0 passed, 1 failed"];
+    report.into_iter().fold(output, Output::prints);
+}
+
+#[test]
+fn a_process_that_a_test_leaves_behind_is_killed_and_is_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(&folder, &["--limit=1", "--filter=leaves"]).exits(1);
+    ["left behind by tests", "sleep 2000"].into_iter().fold(output, Output::prints);
+}
+
+#[test]
+fn what_selects_nothing_or_is_not_understood_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&folder, &["--filter=no-such"]).exits(1).prints("0 passed, 0 failed, 8 skipped");
+    for option in ["--jobs=0", "--jobs=many", "--limit=x", "--faster"] {
+        run(&folder, &[option]).exits(2).complains("usage: run-tests");
+    }
+}
