@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(loom, allow(unreachable_pub, reason = "modules that export it are not modelled"))]
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/waiting.md")]
