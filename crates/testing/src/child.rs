@@ -3,7 +3,8 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::io::{Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -16,6 +17,9 @@ use crate::processes;
 /// How long a child may take. It is long enough for a machine under heavy load, and shorter than
 /// the limit of the runner, so that the test itself reports the child.
 pub const LIMIT: Duration = Duration::from_secs(300);
+
+/// How long processes that were killed may take to let go of a pipe.
+const LETTING_GO: Duration = Duration::from_secs(5);
 
 /// Prefixes of environment variables that change how rowlock, OpenMP or the dynamic linker behave.
 const REMOVED: [&str; 9] =
@@ -38,6 +42,13 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// Makes a command the last arguments of another, which is to start it in its own surroundings.
+pub fn through(mut starter: Command, command: &Command) -> Command {
+    let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    starter.arg(command.get_program()).args(command.get_args()).envs(variables);
+    starter
+}
+
 /// Runs a command to its end and captures its output.
 ///
 /// # Panics
@@ -48,6 +59,18 @@ pub fn run(command: &mut Command) -> Output {
     Child::start(command).wait()
 }
 
+/// As [`run`], for a program that may be missing.
+///
+/// # Errors
+/// If the child cannot be started.
+///
+/// # Panics
+/// If it takes longer than [`LIMIT`].
+#[track_caller]
+pub fn try_run(command: &mut Command) -> io::Result<Output> {
+    Ok(Child::try_start(command)?.wait())
+}
+
 /// A running child. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Child {
@@ -55,6 +78,8 @@ pub struct Child {
     command: String,
     stdout: std::fs::File,
     stderr: std::fs::File,
+    /// What came through the pipe of its standard output and was not yet heard.
+    unheard: Vec<u8>,
     limit: Duration,
 }
 
@@ -65,11 +90,14 @@ impl Child {
     /// If it cannot be started.
     #[track_caller]
     pub fn start(command: &mut Command) -> Child {
-        let file = || tempfile::tempfile().expect("a file for the output of a child");
-        let (stdout, stderr) = (file(), file());
-        let share = |file: &std::fs::File| file.try_clone().expect("a descriptor of a file");
-        command.stdout(share(&stdout)).stderr(share(&stderr));
-        Child::start_with(command, stdout, stderr)
+        let child = Child::try_start(command);
+        child.unwrap_or_else(|why| panic!("cannot start {command:?}: {why}"))
+    }
+
+    fn try_start(command: &mut Command) -> io::Result<Child> {
+        let stdout = tempfile::tempfile()?;
+        command.stdout(stdout.try_clone()?);
+        Child::start_with(command, stdout)
     }
 
     /// Starts a child whose standard output is a pipe to the test: see [`Child::tell`] and [`Child::hear`].
@@ -87,19 +115,15 @@ impl Child {
     /// If it cannot be started.
     #[track_caller]
     pub fn start_into(command: &mut Command, stdout: impl Into<Stdio>) -> Child {
-        let file = || tempfile::tempfile().expect("a file for the output of a child");
-        let stderr = file();
-        command.stdout(stdout).stderr(stderr.try_clone().expect("a descriptor of a file"));
-        Child::start_with(command, file(), stderr)
+        let none = tempfile::tempfile();
+        let child = none.and_then(|none| Child::start_with(command.stdout(stdout), none));
+        child.unwrap_or_else(|why| panic!("cannot start {command:?}: {why}"))
     }
 
-    #[track_caller]
-    fn start_with(command: &mut Command, stdout: std::fs::File, stderr: std::fs::File) -> Child {
-        let child = match command.spawn() {
-            Ok(child) => child,
-            Err(why) => panic!("cannot start {command:?}: {why}"),
-        };
-        Child { child, command: format!("{command:?}"), stdout, stderr, limit: LIMIT }
+    fn start_with(command: &mut Command, stdout: std::fs::File) -> io::Result<Child> {
+        let stderr = tempfile::tempfile()?;
+        let child = command.stderr(stderr.try_clone()?).spawn()?;
+        Ok(Child { child, command: format!("{command:?}"), stdout, stderr, unheard: Vec::new(), limit: LIMIT })
     }
 
     /// Sets the limit, which is [`LIMIT`] otherwise.
@@ -128,6 +152,12 @@ impl Child {
         sys::signals::send(pid(&self.child), signal).expect("a signal to a child");
     }
 
+    /// Waits until it has ended or its time is up; `true` if it has ended. Its number stays its own
+    /// until [`Child::wait`] or [`Child::finish`].
+    pub fn ends(&self) -> bool {
+        self.ends_until(Instant::now() + self.limit)
+    }
+
     /// Waits for its end.
     ///
     /// # Panics
@@ -139,35 +169,66 @@ impl Child {
         output.expect(in_time, "a child that ends in time")
     }
 
-    /// Waits for its end, or kills it when its time is up.
+    /// Waits for its end, and that of all who write to the pipe of its standard output. Kills them
+    /// when its time is up.
     ///
     /// # Panics
     /// Never for what the child does.
     pub fn finish(mut self) -> Output {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + self.limit;
-        let mut killed = None;
-        while !ends_until(&self.child, deadline) {
-            if Instant::now() >= deadline {
-                killed = Some(processes::describe_tree(self.id()));
-                processes::kill_tree(self.id());
-                break;
-            }
-        }
+        let in_time = self.listen_to_the_end(deadline) && self.ends_until(deadline);
+        let killed = (!in_time).then(|| self.kill());
         let status = self.child.wait().expect("the end of a child");
-        let (stdout, stderr) = (self.read_stdout(), text(&mut self.stderr));
-        Output { command: std::mem::take(&mut self.command), status, killed, stdout, stderr }
+        let (mut stdout, stderr) = (content(&mut self.stdout), content(&mut self.stderr));
+        stdout.append(&mut self.unheard);
+        let command = std::mem::take(&mut self.command);
+        Output { command, status, killed, stdout: text(&stdout), bytes: stdout, stderr: text(&stderr) }
     }
 
-    fn read_stdout(&mut self) -> String {
-        let mut stdout = text(&mut self.stdout);
-        if let Some(mut pipe) = self.child.stdout.take() {
-            // Descendants may still hold the pipe; the limit of the runner ends that.
-            let mut rest = Vec::new();
-            let _ = pipe.read_to_end(&mut rest);
-            stdout.push_str(&String::from_utf8_lossy(&rest));
+    /// Waits until the child ends or the deadline passes; `true` if it has ended.
+    fn ends_until(&self, deadline: Instant) -> bool {
+        // Without a descriptor it has been waited for.
+        pidfd_open(pid(&self.child), PidfdFlags::empty()).map_or(true, |end| is_ready_until(end, deadline))
+    }
+
+    /// Reads from the pipe of its standard output, if there is one; `false` if nothing comes until
+    /// the deadline.
+    fn listen(&mut self, deadline: Instant) -> bool {
+        let Some(pipe) = &mut self.child.stdout else { return true };
+        if !is_ready_until(&*pipe, deadline) {
+            return false;
         }
-        stdout
+        let mut piece = [0; 1 << 14];
+        match pipe.read(&mut piece) {
+            Ok(0) => self.child.stdout = None,
+            Ok(length) => self.unheard.extend(&piece[..length]),
+            Err(why) => assert_eq!(why.kind(), ErrorKind::Interrupted, "the output of a child: {why}"),
+        }
+        true
+    }
+
+    fn listen_to_the_end(&mut self, deadline: Instant) -> bool {
+        while self.child.stdout.is_some() {
+            if !self.listen(deadline) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Kills it with its descendants, those that it has left with its pipe included, and describes
+    /// what they waited for.
+    fn kill(&mut self) -> String {
+        let lives = matches!(self.child.try_wait(), Ok(None));
+        let family = if lives { processes::tree(self.id()) } else { Vec::new() };
+        let writers = self.child.stdout.as_ref().map(processes::writers).unwrap_or_default();
+        let others = writers.into_iter().filter(|pid| !family.contains(pid));
+        let trees: Vec<u32> = family.first().copied().into_iter().chain(others).collect();
+        let description = trees.iter().map(|pid| processes::describe_tree(*pid)).collect();
+        trees.into_iter().for_each(processes::kill_tree);
+        self.listen_to_the_end(Instant::now() + LETTING_GO);
+        description
     }
 }
 
@@ -184,20 +245,28 @@ fn pid(child: &std::process::Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// Waits until the child ends or the deadline passes; `true` if it has ended.
-fn ends_until(child: &std::process::Child, deadline: Instant) -> bool {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let Ok(descriptor) = pidfd_open(pid(child), PidfdFlags::empty()) else { return true };
-    let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-    let mut descriptors = [PollFd::new(&descriptor, PollFlags::IN)];
-    matches!(poll(&mut descriptors, Some(&timeout)), Ok(1))
+/// Waits until there is something to read, or an end, or until the deadline; `false` for the last.
+fn is_ready_until(descriptor: impl AsFd, deadline: Instant) -> bool {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&timeout)) {
+            Ok(1..) => return true,
+            _ if left.is_zero() => return false,
+            _ => {}
+        }
+    }
 }
 
-fn text(file: &mut std::fs::File) -> String {
+fn content(file: &mut std::fs::File) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     read.expect("the output of a child");
-    String::from_utf8_lossy(&bytes).into_owned()
+    bytes
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// How a child ended, and its output. [`Display`](fmt::Display) shows all of it.
@@ -207,10 +276,12 @@ pub struct Output {
     pub command: String,
     /// How it ended.
     pub status: ExitStatus,
-    /// If it was killed because its time was up, the processes and the places they waited in.
+    /// If its time was up, the processes that were killed then and the places they waited in.
     pub killed: Option<String>,
     /// Its standard output.
     pub stdout: String,
+    /// The same as bytes, which need not be text.
+    pub bytes: Vec<u8>,
     /// Its standard error.
     pub stderr: String,
 }
@@ -263,7 +334,7 @@ impl Output {
 
 impl fmt::Display for Output {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Output { command, status, killed, stdout, stderr } = self;
+        let Output { command, status, killed, stdout, stderr, .. } = self;
         writeln!(formatter, "command: {command}\n{status}")?;
         if let Some(state) = killed {
             writeln!(formatter, "killed because its time was up; before that:\n{}", state.trim_end())?;
@@ -293,21 +364,36 @@ impl Child {
     /// The next line of the child's standard output, without its end.
     ///
     /// # Panics
-    /// If the child was not started by [`Child::start_talking`], or has closed its standard output.
+    /// If the child was not started by [`Child::start_talking`], has closed its standard output, or
+    /// takes longer than the limit.
     #[track_caller]
     pub fn hear(&mut self) -> String {
-        let stdout = self.child.stdout.as_mut().expect("a child that was started to talk");
-        let mut line = Vec::new();
-        let mut byte = [0];
-        // Byte by byte: what follows the line stays in the pipe.
-        while stdout.read(&mut byte).expect("the output of a child") == 1 && byte[0] != b'\n' {
-            line.push(byte[0]);
+        text(&self.hear_to(b'\n'))
+    }
+
+    /// What the child writes to its standard output before this byte.
+    ///
+    /// # Panics
+    /// As [`Child::hear`].
+    #[track_caller]
+    pub fn hear_to(&mut self, end: u8) -> Vec<u8> {
+        let deadline = Instant::now() + self.limit;
+        loop {
+            if let Some(length) = self.unheard.iter().position(|byte| *byte == end) {
+                let heard = self.unheard.drain(..=length).take(length).collect();
+                return heard;
+            }
+            let is_open = self.child.stdout.is_some();
+            if !is_open && !self.unheard.is_empty() {
+                return std::mem::take(&mut self.unheard);
+            }
+            if !is_open || !self.listen(deadline) {
+                let why = if is_open { "said nothing more in time" } else { "closed its standard output" };
+                let state = if is_open { processes::describe_tree(self.id()) } else { String::new() };
+                let errors = text(&content(&mut self.stderr));
+                panic!("the child {why}\ncommand: {}\n{state}{errors}", self.command);
+            }
         }
-        if line.is_empty() && byte[0] != b'\n' {
-            let errors = text(&mut self.stderr);
-            panic!("the child closed its standard output\ncommand: {}\n{errors}", self.command);
-        }
-        String::from_utf8_lossy(&line).into_owned()
     }
 }
 
@@ -356,5 +442,52 @@ mod tests {
         child.tell("hello");
         assert_eq!(child.hear(), "you said hello");
         assert_eq!(child.wait().succeeds().stdout, "more\n");
+    }
+
+    #[test]
+    fn a_descendant_that_holds_the_pipe_is_killed_and_shown_when_the_time_is_up() {
+        let mut child = Child::start_talking(&mut shell("sleep 1000 & echo begun"));
+        child.process().wait().unwrap();
+        let output = child.with_limit(Duration::ZERO).finish().exits(0).prints("begun");
+        assert!(output.killed.is_some_and(|state| state.contains("sleep 1000")));
+    }
+
+    #[test]
+    #[should_panic(expected = "said nothing more in time")]
+    fn a_child_that_is_silent_is_not_waited_for_longer_than_its_limit() {
+        Child::start_talking(&mut shell("sleep 1000")).with_limit(Duration::ZERO).hear();
+    }
+
+    #[test]
+    fn a_child_may_fill_its_pipe_before_it_is_waited_for() {
+        let output = Child::start_talking(&mut shell("head -c 300000 /dev/zero")).wait().succeeds();
+        assert_eq!(output.bytes, vec![0; 300_000]);
+    }
+
+    #[test]
+    fn output_that_is_no_text_is_there_as_bytes() {
+        let output = run(&mut shell(r"printf '\377\000'")).succeeds();
+        assert_eq!((output.bytes, output.stdout), (vec![255, 0], "\u{fffd}\0".to_owned()));
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_an_error() {
+        assert_eq!(try_run(&mut command("/no such program")).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_end_of_a_child_is_awaited_without_its_number_being_given_away() {
+        let child = Child::start(&mut shell("exit 3"));
+        assert!(child.ends());
+        child.send(0);
+        child.wait().exits(3);
+        assert!(!Child::start(&mut shell("sleep 1000")).with_limit(Duration::ZERO).ends());
+    }
+
+    #[test]
+    fn a_command_is_started_by_another_with_its_arguments_and_variables() {
+        let mut echo = shell("echo $WORD $0");
+        echo.arg("arguments").env("WORD", "variables");
+        assert_eq!(run(&mut through(command("env"), &echo)).succeeds().stdout, "variables arguments\n");
     }
 }

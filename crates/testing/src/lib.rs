@@ -8,10 +8,12 @@ pub mod library;
 pub mod processes;
 mod seeds;
 pub mod stamps;
+mod tools;
 
-pub use child::{Child, Output, command, run};
+pub use child::{Child, Output, command, run, through, try_run};
 pub use isolated::{TEST, isolated, isolated_by, passes};
 pub use seeds::for_each_seed;
+pub use tools::{missing, tool};
 
 /// The test function that a closure was written in, as the harness names it.
 fn test_name_of<Body>(_: &Body) -> &'static str {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
@@ -22,6 +24,22 @@ pub fn tree(pid: u32) -> Vec<u32> {
         next += 1;
     }
     all
+}
+
+/// The processes that can write to a pipe, without the calling one.
+pub fn writers(pipe: impl AsFd) -> Vec<u32> {
+    let own = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
+    let (Ok(pipe), Ok(entries)) = (fs::read_link(own), fs::read_dir("/proc")) else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let can_write = |pid: &u32| {
+        let mut descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        descriptors.any(|descriptor| {
+            // The permissions of the link are those that the descriptor was opened with.
+            let is_to_write = descriptor.metadata().is_ok_and(|link| link.mode() & 0o200 != 0);
+            is_to_write && fs::read_link(descriptor.path()).is_ok_and(|target| target == pipe)
+        })
+    };
+    pids.filter(|pid| *pid != std::process::id()).filter(can_write).collect()
 }
 
 /// Kills a process and its descendants.
