@@ -58,25 +58,18 @@ fn a_hundred_thousand_stacks_have_guards() {
 
 #[test]
 fn where_guards_take_mappings_it_is_said_when_there_are_no_more() {
-    const CASE: &str = "ROWLOCK_TEST_CASE";
-    if std::env::var_os(CASE).is_none() {
-        // In a process of its own: others want mappings, too.
-        let name = "stack::tests::where_guards_take_mappings_it_is_said_when_there_are_no_more";
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        let output = child.args([name, "--exact", "--nocapture"]).env(CASE, name).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
-        return;
-    }
-    let stacks = Stacks::guarded_by(16 << 10, Guard::Protection);
-    let most: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
-    if most > 1 << 17 {
-        eprintln!("left out: there may be {most} mappings");
-        return;
-    }
-    let error = (0..most).find_map(|_| stacks.take_size(None).err()).unwrap();
-    assert!(matches!(error, StackError::Guards), "{error}");
-    assert!(error.to_string().contains("vm.max_map_count"), "{error}");
+    // Other tests want mappings, too.
+    testing::isolated(|| {
+        let stacks = Stacks::guarded_by(16 << 10, Guard::Protection);
+        let most: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+        if most > 1 << 17 {
+            eprintln!("left out: there may be {most} mappings");
+            return;
+        }
+        let error = (0..most).find_map(|_| stacks.take_size(None).err()).unwrap();
+        assert!(matches!(error, StackError::Guards), "{error}");
+        assert!(error.to_string().contains("vm.max_map_count"), "{error}");
+    });
 }
 
 #[test]

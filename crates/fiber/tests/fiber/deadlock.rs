@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Condvar, Deadlock, JoinHandle, Mutex, RunError};
+use testing::isolated_by;
 
 /// What becomes of a run that has a deadlock.
 fn deadlock(first: impl FnOnce()) -> Deadlock {
@@ -169,21 +170,6 @@ fn who_waits_again_and_again_is_told_again() {
     assert_eq!(line(&deadlock), "fiber 0 waits for a condition variable");
 }
 
-/// Tells a test in another process that it is that one.
-const CASE: &str = "ROWLOCK_FIBER_CASE";
-
-/// This test, in a process of its own.
-fn alone(test: &str, backtrace: bool) -> std::process::Output {
-    let mut command = Command::new(std::env::current_exe().unwrap_or_else(|error| panic!("{error}")));
-    command.args([test, "--exact", "--nocapture"]).env(CASE, test);
-    command.env("RUST_BACKTRACE", if backtrace { "1" } else { "0" });
-    command.output().unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn is_case(test: &str) -> bool {
-    std::env::var(CASE).is_ok_and(|case| case == test)
-}
-
 #[test]
 fn where_a_first_fiber_cannot_be_told_the_process_says_why_it_ends() {
     struct Waits<'a>(&'a Mutex<()>);
@@ -192,19 +178,17 @@ fn where_a_first_fiber_cannot_be_told_the_process_says_why_it_ends() {
             wait_for_nobody(self.0);
         }
     }
-    let test = "deadlock::where_a_first_fiber_cannot_be_told_the_process_says_why_it_ends";
-    if is_case(test) {
+    let start = |mut test| {
+        let words = "fiber 0 waits for a condition variable in the middle of a panic";
+        testing::run(&mut test).dies_of(libc::SIGABRT).complains(words);
+    };
+    isolated_by(start, || {
         let mutex = Mutex::new(());
         let _ = calm::runtime().run(|| {
             let _waits = Waits(&mutex);
             panic!("on purpose");
         });
-        return;
-    }
-    let output = alone(test, false);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(6), "{said}");
-    assert!(said.contains("fiber 0 waits for a condition variable in the middle of a panic"), "{said}");
+    });
 }
 
 #[inline(never)]
@@ -215,21 +199,19 @@ fn deep_inside(mutex: &Mutex<()>) {
 
 #[test]
 fn each_of_them_is_shown_with_its_backtrace_if_the_surroundings_ask_for_it() {
-    let test = "deadlock::each_of_them_is_shown_with_its_backtrace_if_the_surroundings_ask_for_it";
-    if is_case(test) {
+    let start = |mut test: Command| {
+        let mut said = |backtrace| testing::run(test.env("RUST_BACKTRACE", backtrace)).succeeds();
+        let waits = "fiber 0 waits for the end of fiber 1 `parser`; fiber 1 `parser` waits for a condition variable";
+        let plain = said("0").complains(waits);
+        let is_short = !plain.stderr.contains("deep_inside");
+        plain.expect(is_short, "no backtrace");
+        let traced = said("1").complains("\nfiber 1 `parser`:\n");
+        let (first, parser) = traced.stderr.split_once("\nfiber 1 `parser`:\n").unwrap();
+        assert!(parser.contains("deep_inside") && !first.contains("deep_inside"), "{traced}");
+        assert!(first.contains("each_of_them_is_shown"), "{traced}");
+    };
+    isolated_by(start, || {
         let deadlock = deadlock(|| named("parser", || deep_inside(&Mutex::new(()))).join().unwrap());
         eprintln!("{deadlock}");
-        return;
-    }
-    let said = |backtrace| String::from_utf8_lossy(&alone(test, backtrace).stderr).into_owned();
-    let (plain, traced) = (said(false), said(true));
-    assert!(
-        plain
-            .contains("fiber 0 waits for the end of fiber 1 `parser`; fiber 1 `parser` waits for a condition variable"),
-        "{plain}"
-    );
-    assert!(!plain.contains("deep_inside"), "{plain}");
-    let (first, parser) = traced.split_once("\nfiber 1 `parser`:\n").unwrap();
-    assert!(parser.contains("deep_inside") && !first.contains("deep_inside"), "{traced}");
-    assert!(first.contains("each_of_them_is_shown"), "{traced}");
+    });
 }

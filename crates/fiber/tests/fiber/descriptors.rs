@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::AsFd;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,6 +9,7 @@ use std::time::Duration;
 
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Config, Pollable, RunError, Runtime, ScriptedClock};
+use testing::Child;
 
 fn pollable_pipe() -> (Pollable<PipeReader>, PipeWriter) {
     let (output, input) = pipe().unwrap();
@@ -74,18 +74,18 @@ fn what_is_left_unread_is_still_there_to_be_waited_for() {
 #[test]
 fn the_output_of_a_child_is_waited_for_like_a_pipe() {
     fiber::run(|| {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut output = Pollable::new(child.stdout.take().unwrap()).unwrap();
+        let mut child = Child::start_talking(&mut testing::command("cat"));
+        let mut output = Pollable::new(child.process().stdout.take().unwrap()).unwrap();
         let reader = fiber::spawn(move || {
             let mut said = String::new();
             output.read_to_string(&mut said).map(|_| said).unwrap()
         });
         fiber::yield_now();
-        let mut input = Pollable::new(child.stdin.take().unwrap()).unwrap();
+        let mut input = Pollable::new(child.process().stdin.take().unwrap()).unwrap();
         input.write_all("over and over, ".repeat(20_000).as_bytes()).unwrap();
         drop(input);
         assert_eq!(reader.join().unwrap().len(), 300_000);
-        assert!(fiber::blocking(move || child.wait()).unwrap().success());
+        fiber::blocking(move || child.wait()).succeeds();
     });
 }
 

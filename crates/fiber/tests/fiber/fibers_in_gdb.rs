@@ -11,12 +11,7 @@ use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Builder, Config, Mutex, Runtime};
-
-/// Tells this program that it is the one to be looked at.
-const CASE: &str = "ROWLOCK_FIBER_CASE";
-
-/// Runs nothing but the test below.
-const ONLY: [&str; 3] = ["fibers_in_gdb::gdb_lists_fibers", "--ignored", "--nocapture"];
+use testing::{Output, command, isolated_by, through};
 
 #[inline(never)]
 fn parse_the_input(mutex: &Mutex<u64>) {
@@ -60,31 +55,33 @@ fn die_with_fibers() {
 #[test]
 #[ignore = "needs gdb, which .ci/setup-fiber installs on Debian"]
 fn gdb_lists_fibers_and_shows_where_they_are_in_a_process_and_in_its_core_file() {
-    if std::env::var_os(CASE).is_some() {
+    // A closure of this test, by which the test is found.
+    isolated_by(look_with_gdb, || {
         die_with_fibers();
-    }
-    let folder = std::env::temp_dir().join(format!("rowlock-fiber-gdb-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let program = std::env::current_exe().unwrap();
+    });
+}
+
+/// What gdb shows of a test and its fibers after this first command.
+fn gdb(first: &str, test: &Command) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("gdb/fibers.py");
-    let gdb = |first: &str| {
-        let mut command = Command::new("gdb");
-        command.args(["-q", "-nx", "-batch", "-ex", "set pagination off", "-ex", "set width 0", "-x"]).arg(&script);
-        command.args(["-ex", first]);
-        for line in
-            ["echo [fibers]\\n", "fibers", "echo [one]\\n", "fiber 1", "bt 3", "fiber off", "echo [thread]\\n", "bt"]
-        {
-            command.args(["-ex", line]);
-        }
-        command.args(["-ex", "echo [all]\\n", "-ex", "fiber apply all bt", "-ex", "echo [end]\\n", "-ex", "bt 1"]);
-        command.env(CASE, "1").arg("--args").arg(&program).args(ONLY);
-        let output = command.output().expect("gdb is there: .ci/setup-fiber installs it on Debian");
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-    };
+    let mut gdb = command("gdb");
+    gdb.args(["-q", "-nx", "-batch", "-ex", "set pagination off", "-ex", "set width 0", "-x"]).arg(&script);
+    gdb.args(["-ex", first]);
+    for line in
+        ["echo [fibers]\\n", "fibers", "echo [one]\\n", "fiber 1", "bt 3", "fiber off", "echo [thread]\\n", "bt"]
+    {
+        gdb.args(["-ex", line]);
+    }
+    gdb.args(["-ex", "echo [all]\\n", "-ex", "fiber apply all bt", "-ex", "echo [end]\\n", "-ex", "bt 1", "--args"]);
+    testing::run(&mut through(gdb, test))
+}
+
+fn look_with_gdb(test: Command) {
+    let folder = tempfile::tempdir().unwrap();
     // The kernel's own: that of gdb's `generate-core-file` ends at the first guard page.
-    let mut dies = Command::new("sh");
-    dies.args(["-c", "ulimit -c unlimited && exec \"$@\"", "sh"]).arg(&program).args(ONLY).env(CASE, "1");
-    assert!(!dies.current_dir(&folder).output().unwrap().status.success());
+    let mut shell = command("sh");
+    shell.args(["-c", "ulimit -c unlimited && exec \"$@\"", "sh"]).current_dir(&folder);
+    testing::run(&mut through(shell, &test)).dies_of(libc::SIGABRT);
     let core = std::fs::read_dir(&folder).unwrap().next();
     let load = core.map(|core| format!("core-file {}", core.unwrap().path().display()));
     if load.is_none() {
@@ -93,9 +90,9 @@ fn gdb_lists_fibers_and_shows_where_they_are_in_a_process_and_in_its_core_file()
         );
     }
     for first in std::iter::once("run").chain(load.as_deref()) {
-        let said = gdb(first);
+        let said = gdb(first, &test);
         let part = |from: &str, to: &str| {
-            let (_, rest) = said.split_once(from).unwrap_or_else(|| panic!("no {from} in {said}"));
+            let (_, rest) = said.stdout.split_once(from).unwrap_or_else(|| panic!("no {from} in {said}"));
             rest.split_once(to).unwrap_or_else(|| panic!("no {to} in {said}")).0
         };
         let list: Vec<_> = part("[fibers]\n", "[one]").lines().collect();
@@ -119,7 +116,8 @@ fn gdb_lists_fibers_and_shows_where_they_are_in_a_process_and_in_its_core_file()
         let (printer, busy) = printer.split_once("fiber 3 `busy`").unwrap();
         assert!(printer.contains("join") && !printer.contains("compute_for_ever"), "{said}");
         assert!(busy.contains("<signal handler called>") && busy.contains("compute_for_ever"), "{said}");
-        assert!(!said.contains("corrupt stack") && !said.contains("Python Exception"), "{said}");
+        for text in [&said.stdout, &said.stderr] {
+            assert!(!text.contains("corrupt stack") && !text.contains("Python Exception"), "{said}");
+        }
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }

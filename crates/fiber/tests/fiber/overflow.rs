@@ -1,33 +1,18 @@
 //! What becomes of a process in which a stack overflows, or that touches what it must not: tests in processes of their own.
 #![allow(unsafe_code, reason = "a signal is sent, and handled")]
 
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output};
-
 use rowlock_fiber::{Builder, Config, Runtime, run, spawn};
+use testing::isolated_by;
 
-const CASE: &str = "ROWLOCK_TEST_CASE";
-
-/// SIGABRT and SIGSEGV.
-const ABORTED: Option<i32> = Some(6);
-const FAULT: Option<i32> = Some(11);
-
-/// Runs the test of this name as a child, in which it does what it is about.
-fn child(test: &str) -> Output {
-    let program = std::env::current_exe().unwrap();
-    Command::new(program).args([test, "--exact", "--nocapture"]).env(CASE, test).output().unwrap()
-}
-
-/// Does this in a child, which is to end by a signal after these words.
-fn ends(test: &str, body: fn(), signal: Option<i32>, words: &str) {
-    if std::env::var(CASE).is_ok_and(|case| case == test) {
-        return body();
-    }
-    let output = child(test);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.signal(), signal, "{said}");
-    assert!(said.contains(words), "{said}");
-    assert_eq!(words.is_empty(), !said.contains("overflowed"), "{said}");
+/// Does this in a process of its own, which is to end by a signal after these words.
+#[track_caller]
+fn ends(signal: i32, words: &str, body: impl FnOnce()) {
+    let start = |mut test| {
+        let output = testing::run(&mut test).dies_of(signal).complains(words);
+        let speaks_of_overflow = output.stderr.contains("overflowed");
+        output.expect(speaks_of_overflow != words.is_empty(), "an overflow to be told of, or no such word");
+    };
+    isolated_by(start, body);
 }
 
 /// Calls itself for ever, or so often.
@@ -47,7 +32,7 @@ fn a_fiber_with_a_name_that_overflows_is_named_with_its_stack_and_what_to_do() {
         });
     };
     let words = " `parser` has overflowed its stack of 128 KiB: give it a larger one with Builder::stack_size";
-    ends("overflow::a_fiber_with_a_name_that_overflows_is_named_with_its_stack_and_what_to_do", body, ABORTED, words);
+    ends(libc::SIGABRT, words, body);
 }
 
 #[test]
@@ -57,7 +42,7 @@ fn a_fiber_without_a_name_that_overflows_is_told_by_its_number() {
         Runtime::new(config).run(|| spawn(|| dive(u64::MAX)).join().unwrap()).unwrap();
     };
     let words = "fiber 1 has overflowed its stack of 32 KiB: ";
-    ends("overflow::a_fiber_without_a_name_that_overflows_is_told_by_its_number", body, ABORTED, words);
+    ends(libc::SIGABRT, words, body);
 }
 
 #[test]
@@ -85,7 +70,7 @@ fn a_fiber_without_room_for_a_handler_of_a_signal_is_told_of_as_well() {
         run(|| Builder::new().name("parser").stack_size(64 << 10).spawn(begin).unwrap().join().unwrap());
     };
     let words = " `parser` has overflowed its stack of 64 KiB: ";
-    ends("overflow::a_fiber_without_room_for_a_handler_of_a_signal_is_told_of_as_well", body, ABORTED, words);
+    ends(libc::SIGABRT, words, body);
 }
 
 #[test]
@@ -96,12 +81,7 @@ fn a_kernel_thread_that_overflows_its_own_stack_is_told_of_as_ever() {
             dive(u64::MAX);
         });
     };
-    ends(
-        "overflow::a_kernel_thread_that_overflows_its_own_stack_is_told_of_as_ever",
-        body,
-        ABORTED,
-        "has overflowed its stack",
-    );
+    ends(libc::SIGABRT, "has overflowed its stack", body);
 }
 
 #[test]
@@ -110,7 +90,7 @@ fn a_thread_that_runs_no_fibers_is_told_of_as_ever() {
         run(|| spawn(|| ()).join().unwrap());
         let _ = std::thread::Builder::new().name("diver".into()).spawn(|| dive(u64::MAX)).unwrap().join();
     };
-    ends("overflow::a_thread_that_runs_no_fibers_is_told_of_as_ever", body, ABORTED, "thread 'diver'");
+    ends(libc::SIGABRT, "thread 'diver'", body);
 }
 
 #[test]
@@ -126,7 +106,7 @@ fn a_fault_that_is_no_overflow_stays_one() {
             spawn(fault).join().unwrap();
         });
     };
-    ends("overflow::a_fault_that_is_no_overflow_stays_one", body, FAULT, "");
+    ends(libc::SIGSEGV, "", body);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! A debugger that comes and goes.
 
-use std::process::Command;
-
 use crate::adversary::case::{alone, hazard};
 
 #[test]
@@ -13,16 +11,10 @@ fn a_program_goes_on_when_a_debugger_has_looked_at_it() {
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::MAX) };
         let debugger = std::thread::spawn(move || {
             for _ in 0..3 {
-                let mut gdb = Command::new("gdb");
+                let mut gdb = testing::command("gdb");
                 gdb.args(["--batch", "--nx", "-iex", "set debuginfod enabled off", "-p", &me.to_string()]);
                 gdb.args(["-ex", "thread apply all bt 5", "-ex", "detach"]);
-                let output = gdb.output().unwrap();
-                let said = String::from_utf8_lossy(&output.stdout);
-                assert!(
-                    output.status.success() && said.contains("detached"),
-                    "{}",
-                    crate::adversary::case::told(&output)
-                );
+                testing::run(&mut gdb).succeeds().prints("detached");
             }
         });
         while !debugger.is_finished() {

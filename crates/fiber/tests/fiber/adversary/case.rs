@@ -1,7 +1,6 @@
 //! How a case is run: in a process of its own, as what many fibers do at once.
 
-use std::any::type_name_of_val;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -10,9 +9,11 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, spawn, yield_now};
+use testing::{Child, Output, isolated_by};
 
-/// Tells a process which case it is.
-const CASE: &str = "ROWLOCK_ADVERSARY_CASE";
+/// For how long a case lasts at least, and whether each fiber has a kernel thread.
+const SECONDS: &str = "ROWLOCK_SOAK_SECONDS";
+const THREADS: &str = "ROWLOCK_ADVERSARY_THREADS";
 
 /// No case takes so long unless it hangs.
 const FOR_EVER: Duration = Duration::from_secs(1_800);
@@ -25,50 +26,36 @@ pub(crate) const ALL: u64 = GUESTS + 3;
 const ENOUGH: u64 = 300;
 
 /// Runs the test that calls this in a process of its own, and expects it to succeed there.
+#[track_caller]
 pub(crate) fn alone(body: impl FnOnce()) {
     if let Some(output) = elsewhere(body) {
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{}", told(&output));
+        output.succeeds().prints("1 passed");
     }
 }
 
 /// The same for what is no success by itself: what became of the process. None in that process itself.
-pub(crate) fn elsewhere<F: FnOnce()>(body: F) -> Option<Output> {
-    let name = type_name_of_val(&body);
-    let name = name.strip_suffix("::{{closure}}").unwrap_or(name);
-    let (_, name) = name.split_once("::").expect("a test is in a module");
-    if std::env::var_os(CASE).is_some_and(|case| case == name) {
-        std::thread::spawn(watch);
-        body();
-        return None;
-    }
-    let mut again = Command::new(std::env::current_exe().unwrap());
-    again.args([name, "--exact", "--include-ignored", "--nocapture"]).env(CASE, name).stdin(Stdio::null());
-    Some(again.output().unwrap())
-}
-
-/// What a process has said in the end.
-pub(crate) fn told(output: &Output) -> String {
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    format!("{}\n{out}\n{err}", output.status)
-}
-
-/// Ends a case that hangs.
-fn watch() {
-    std::thread::sleep(FOR_EVER + length());
-    eprintln!("the case hangs");
-    std::process::abort();
+#[track_caller]
+pub(crate) fn elsewhere(body: impl FnOnce()) -> Option<Output> {
+    let mut output = None;
+    let start = |mut test: Command| {
+        let settings = [SECONDS, THREADS].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        // A pipe, since writing to one is interrupted, other than writing to a file.
+        let child = Child::start_into(test.envs(settings), Stdio::piped());
+        output = Some(child.with_limit(FOR_EVER + length()).wait());
+    };
+    isolated_by(start, body);
+    output
 }
 
 /// For how long a case lasts at least.
 pub(crate) fn length() -> Duration {
-    let seconds = std::env::var("ROWLOCK_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
+    let seconds = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok());
     Duration::from_secs_f64(seconds.unwrap_or(0.0))
 }
 
 /// What preemptible fibers have of their own.
 pub(crate) fn means() -> PreemptBy {
-    if std::env::var_os("ROWLOCK_ADVERSARY_THREADS").is_some() { PreemptBy::KernelThreads } else { PreemptBy::Auto }
+    if std::env::var_os(THREADS).is_some() { PreemptBy::KernelThreads } else { PreemptBy::Auto }
 }
 
 /// A runtime whose preemptible fibers are interrupted about as often as can be.

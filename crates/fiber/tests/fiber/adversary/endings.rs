@@ -1,7 +1,6 @@
 //! Runtimes that end while fibers come to no point.
 
 use std::hint::black_box;
-use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, scope, sleep, spawn, yield_now};
 
-use crate::adversary::case::{alone, elsewhere, hasty, means, told};
+use crate::adversary::case::{alone, elsewhere, hasty, means};
 
 /// Runtimes of one worker and of two end while four fibers do this, again and again; and what comes after that works. What they do counts once that it has begun.
 fn ends_while(does: impl Fn(u64, &AtomicU64) + Clone + Send + 'static) {
@@ -198,10 +197,9 @@ fn one_overflows_its_stack_while_others_are_interrupted() {
             })
             .unwrap();
     });
-    let Some(output) = output else { return };
-    let said = told(&output);
-    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
-    assert!(said.contains("`diver` has overflowed its stack"), "{said}");
+    if let Some(output) = output {
+        output.dies_of(libc::SIGABRT).complains("`diver` has overflowed its stack");
+    }
 }
 
 #[test]
@@ -276,7 +274,7 @@ fn there_is_no_kernel_thread_for_who_loops() {
             })
             .unwrap();
     });
-    let Some(output) = output else { return };
-    let said = told(&output);
-    assert!(output.status.success() && said.contains("there is no kernel thread to go on with it"), "{said}");
+    if let Some(output) = output {
+        output.succeeds().complains("there is no kernel thread to go on with it");
+    }
 }

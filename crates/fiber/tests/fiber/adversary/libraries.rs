@@ -6,7 +6,6 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -67,10 +66,10 @@ fn library_with_thread_locals() -> Option<(tempfile::TempDir, PathBuf)> {
     let folder = tempfile::tempdir().unwrap();
     let (source, library) = (folder.path().join("locals.c"), folder.path().join("locals.so"));
     std::fs::write(&source, SOURCE).unwrap();
-    let mut compiler = Command::new("cc");
+    let mut compiler = testing::command("cc");
     compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &source]);
-    match compiler.status() {
-        Ok(status) => assert!(status.success()),
+    match testing::try_run(&mut compiler) {
+        Ok(output) => drop(output.succeeds()),
         Err(why) => {
             eprintln!("left out, since there is no C compiler: {why}");
             return None;

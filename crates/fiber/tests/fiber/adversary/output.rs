@@ -4,7 +4,9 @@ use std::io::Write;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::adversary::case::{alone, elsewhere, hazard, hazard_until, told};
+use testing::Output;
+
+use crate::adversary::case::{alone, elsewhere, hazard, hazard_until};
 
 /// A line that whoever prints it is known by.
 fn line(who: u64, round: u64) -> String {
@@ -33,10 +35,8 @@ fn lines_that_are_printed_are_whole() {
         };
         hazard_until(print, || LINES.load(Relaxed) > 200);
     });
-    let Some(output) = output else { return };
-    assert!(output.status.success(), "{}", told(&output));
+    let Some(output) = output.map(Output::succeeds) else { return };
     for said in [&output.stdout, &output.stderr] {
-        let said = String::from_utf8(said.clone()).unwrap();
         let (whole, others): (Vec<_>, Vec<_>) = said.lines().partition(|line| is_whole(line));
         let others: Vec<_> = others.into_iter().filter(|line| line.contains('<') || line.contains("xx")).collect();
         assert!(others.is_empty(), "{others:?}");
