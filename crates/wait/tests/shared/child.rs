@@ -1,8 +1,9 @@
 //! Other processes for a test: this program, started anew to play a part.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use testing::Child;
 
 const PART: &str = "ROWLOCK_TEST_PART";
 
@@ -28,60 +29,39 @@ pub(crate) fn listen() -> String {
 }
 
 /// A process that plays a part; killed when it is dropped.
-pub(crate) struct Player {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-}
+pub(crate) struct Player(Child);
 
 impl Player {
     pub(crate) fn start(part: &str, object: &Path, arguments: &[&str]) -> Player {
         let part = [&[part, object.to_str().unwrap()], arguments].concat().join("\n");
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .env(PART, part)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        Player { child, to, from }
+        let mut command = testing::command(std::env::current_exe().unwrap());
+        Player(Child::start_talking(command.env(PART, part)))
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.0.id()
     }
 
     /// Tells it a word.
     pub(crate) fn tell(&mut self, word: &str) {
-        writeln!(self.to, "{word}").unwrap();
+        self.0.tell(word);
     }
 
-    /// The next word that it says.
-    pub(crate) fn hear(&mut self) -> String {
-        let mut word = String::new();
-        assert_ne!(self.from.read_line(&mut word).unwrap(), 0, "the other process has ended");
-        word.trim_end().to_owned()
-    }
-
+    /// Expects this as the next word that it says.
+    #[track_caller]
     pub(crate) fn expect(&mut self, word: &str) {
-        assert_eq!(self.hear(), word);
+        assert_eq!(self.0.hear(), word);
     }
 
     /// Kills it, with no chance to clean up, and waits until it is gone.
     pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.0.process().kill().unwrap();
+        self.0.process().wait().unwrap();
     }
 
     /// Waits until it has ended by itself.
-    pub(crate) fn ends_well(&mut self) {
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Player {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    #[track_caller]
+    pub(crate) fn ends_well(self) {
+        self.0.wait().succeeds();
     }
 }

@@ -307,7 +307,7 @@ fn permits_gone() {
     });
     assert_eq!(semaphore.down_timeout(SHORT), Err(InVain::Abandoned { pid: victim.pid() }));
     assert_eq!(semaphore.forget_the_dead(), [victim.pid()]);
-    assert_eq!(semaphore.forget_the_dead(), []);
+    assert_eq!(semaphore.forget_the_dead(), Vec::<u32>::new());
     assert_eq!(semaphore.down_timeout(SHORT), Err(InVain::TimedOut));
     assert_eq!(semaphore.up(), Ok(1));
     assert_eq!(semaphore.down(), Ok(0));
