@@ -3,22 +3,20 @@
 //! Without a compiler nothing is tested, and a note says so; with `ROWLOCK_REQUIRE_CC` in the environment that is a
 //! failure. `CC` and `CXX` name other compilers than `cc` and `c++`.
 
-use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
+
+use testing::{command, tool};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Runs to the end, and returns what it printed.
+#[track_caller]
 fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
-    let [printed, complaints] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert!(output.status.success(), "{command:?}: {}\n{printed}{complaints}", output.status);
-    printed
+    testing::run(command).succeeds().stdout
 }
 
 /// Where both libraries are, built anew if need be.
@@ -34,19 +32,6 @@ fn libraries() -> &'static Path {
     })
 }
 
-/// The program of this name, or of the name in this variable of the environment; nothing where there is none.
-fn tool(variable: &str, name: &str) -> Option<OsString> {
-    let tool = env::var_os(variable).unwrap_or_else(|| name.into());
-    let answers = Command::new(&tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if answers.is_ok_and(|status| status.success()) {
-        return Some(tool);
-    }
-    let why = "`.ci/setup-compilers` installs what is needed on Debian";
-    assert!(env::var_os("ROWLOCK_REQUIRE_CC").is_none(), "there is no {}: {why}", tool.display());
-    eprintln!("there is no {}: not tested", tool.display());
-    None
-}
-
 #[derive(Clone, Copy)]
 enum Linked {
     Shared,
@@ -60,20 +45,20 @@ fn run_program(source: &str, standard: &str, linked: Linked) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
     let libraries = libraries();
-    let mut command = Command::new(compiler);
-    command
+    let mut compile = command(compiler);
+    compile
         .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-pthread", standard, "-o"])
         .arg(&program)
         .arg(root().join(source))
         .arg("-I")
         .arg(root().join("include"));
     match linked {
-        Linked::Shared => command.arg("-L").arg(libraries).arg("-lrowlock_wait"),
-        Linked::Static => command.arg(libraries.join("librowlock_wait.a")).args(["-lgcc_s", "-lm", "-ldl", "-lc"]),
+        Linked::Shared => compile.arg("-L").arg(libraries).arg("-lrowlock_wait"),
+        Linked::Static => compile.arg(libraries.join("librowlock_wait.a")).args(["-lgcc_s", "-lm", "-ldl", "-lc"]),
     };
-    run(&mut command);
+    run(&mut compile);
     // The C library spoils what is freed, so that using it shows.
-    Some(run(Command::new(program).env("LD_LIBRARY_PATH", libraries).env("MALLOC_PERTURB_", "165")))
+    Some(run(command(program).env("LD_LIBRARY_PATH", libraries).env("MALLOC_PERTURB_", "165")))
 }
 
 /// Runs a program of this folder, which says "done" if nothing was wrong.
@@ -142,7 +127,7 @@ fn the_guide_quotes_the_examples() {
 fn nothing_but_our_names_is_exported() {
     let Some(nm) = tool("NM", "nm") else { return };
     let library = libraries().join("librowlock_wait.so");
-    let symbols = run(Command::new(nm).args(["--dynamic", "--defined-only", "--format=posix"]).arg(library));
+    let symbols = run(command(nm).args(["--dynamic", "--defined-only", "--format=posix"]).arg(library));
     let exported: Vec<&str> = symbols.lines().filter_map(|line| line.split(' ').next()).collect();
     let (ours, others): (Vec<_>, Vec<_>) = exported.into_iter().partition(|name| name.starts_with("rowlock_"));
     assert_eq!(others, [""; 0]);
@@ -164,16 +149,16 @@ fn what_is_installed_is_found_by_pkg_config() {
     let [Some(compiler), Some(_)] = [tool("CC", "cc"), tool("PKG_CONFIG", "pkg-config")] else { return };
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("usr");
-    run(Command::new(root().join("install.sh")).arg(&prefix));
+    run(command(root().join("install.sh")).arg(&prefix));
     let program = folder.path().join("program");
-    let flags = run(Command::new("pkg-config")
+    let flags = run(command("pkg-config")
         .args(["--cflags", "--libs", "rowlock-wait"])
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
-    run(Command::new(compiler)
+    run(command(compiler)
         .args(["-Wall", "-Werror", "-pthread", "-o"])
         .arg(&program)
         .arg(root().join("examples/barrier.c"))
         .args(flags.split_whitespace()));
-    let printed = run(Command::new(program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+    let printed = run(command(program).env("LD_LIBRARY_PATH", prefix.join("lib")));
     assert_eq!(printed, "total 1998000, 8000 waits\n");
 }
