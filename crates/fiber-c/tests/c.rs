@@ -3,27 +3,22 @@
 //! Without a compiler nothing is tested, and a note says so; with `ROWLOCK_REQUIRE_CC` in the environment that is a failure. `CC` names another compiler than `cc`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use std::env;
-use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
+
+use testing::{command, run, tool};
+
+const SIGABRT: i32 = 6;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn run(command: &mut Command) -> Output {
-    command.output().unwrap_or_else(|why| panic!("{command:?}: {why}"))
-}
-
 /// Runs to the end, and returns what it printed.
+#[track_caller]
 fn passes(command: &mut Command) -> String {
-    let output = run(command);
-    let [printed, complaints] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert!(output.status.success(), "{command:?}: {}\n{printed}{complaints}", output.status);
-    printed
+    run(command).succeeds().stdout
 }
 
 /// Where both libraries are, built anew if need be.
@@ -39,35 +34,22 @@ fn libraries() -> &'static Path {
     })
 }
 
-/// The compiler; nothing where there is none.
-fn compiler() -> Option<OsString> {
-    let tool = env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let answers = Command::new(&tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if answers.is_ok_and(|status| status.success()) {
-        return Some(tool);
-    }
-    let why = "`.ci/setup-compilers` installs what is needed on Debian";
-    assert!(env::var_os("ROWLOCK_REQUIRE_CC").is_none(), "there is no {}: {why}", tool.display());
-    eprintln!("there is no {}: not tested", tool.display());
-    None
-}
-
 /// Compiles a program, without a warning, and calls this with what runs it; nothing where there is no compiler.
 fn with_program(source: &str, shared: bool, then: impl FnOnce(&mut Command)) {
-    let Some(compiler) = compiler() else { return };
+    let Some(compiler) = tool("CC", "cc") else { return };
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
     let libraries = libraries();
-    let mut command = Command::new(compiler);
-    command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-frounding-math", "-pthread", "-std=c11", "-o"]);
-    command.arg(&program).arg(root().join(source)).arg("-I").arg(root().join("include"));
+    let mut compile = command(compiler);
+    compile.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-frounding-math", "-pthread", "-std=c11", "-o"]);
+    compile.arg(&program).arg(root().join(source)).arg("-I").arg(root().join("include"));
     match shared {
-        true => command.arg("-L").arg(libraries).args(["-lmy_pthread", "-lm"]),
-        false => command.arg(libraries.join("libmy_pthread.a")).args(["-lgcc_s", "-lm", "-ldl", "-lc"]),
+        true => compile.arg("-L").arg(libraries).args(["-lmy_pthread", "-lm"]),
+        false => compile.arg(libraries.join("libmy_pthread.a")).args(["-lgcc_s", "-lm", "-ldl", "-lc"]),
     };
-    passes(&mut command);
+    passes(&mut compile);
     // The C library spoils what is freed, so that using it shows.
-    then(Command::new(program).env("LD_LIBRARY_PATH", libraries).env("MALLOC_PERTURB_", "165"));
+    then(command(program).env("LD_LIBRARY_PATH", libraries).env("MALLOC_PERTURB_", "165"));
 }
 
 #[test]
@@ -92,19 +74,13 @@ fn a_process_whose_main_thread_has_left_lasts_until_the_others_have_ended() {
 #[test]
 fn a_deadlock_ends_the_process_and_says_who_waits_for_whom() {
     with_program("tests/c/deadlock.c", true, |program| {
-        let output = run(program);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.signal(), Some(6), "{said}");
-        assert!(said.contains("fiber 1") && said.contains("fiber 2"), "{said}");
+        run(program).dies_of(SIGABRT).complains("fiber 1").complains("fiber 2");
     });
 }
 
 #[test]
 fn an_overflow_of_a_threads_stack_is_told_of() {
     with_program("tests/c/overflow.c", true, |program| {
-        let output = run(program);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.signal(), Some(6), "{said}");
-        assert!(said.contains("`diver` has overflowed its stack of 64 KiB"), "{said}");
+        run(program).dies_of(SIGABRT).complains("`diver` has overflowed its stack of 64 KiB");
     });
 }
