@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::tempdir;
-use testing::{Child, passes};
+use testing::{Child, passes, through, try_run};
 
 /// The user and group of those who have nothing.
 pub(crate) const NOBODY: u32 = 65_534;
@@ -31,7 +31,7 @@ pub(crate) fn as_nobody(mut test: Command) {
         // The folder above is root's alone.
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let mut list = testing::command(test.get_program());
-        if let Err(why) = list.arg("--list").uid(NOBODY).gid(NOBODY).current_dir("/").output() {
+        if let Err(why) = try_run(list.arg("--list").uid(NOBODY).gid(NOBODY).current_dir("/")) {
             eprintln!("left out: nobody may not run this program ({why})");
             return;
         }
@@ -55,14 +55,11 @@ pub(crate) fn on_a_small_disk(options: &'static str) -> impl FnOnce(Command) {
             command.arg(folder.path());
             command
         };
-        if !unshare().arg("true").output().is_ok_and(|output| output.status.success()) {
+        if !try_run(unshare().arg("true")).is_ok_and(|output| output.status.success()) {
             eprintln!("left out: no file system can be mounted here");
             return;
         }
-        let mut command = unshare();
-        let variables = test.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        command.arg(test.get_program()).args(test.get_args()).envs(variables).env(FOLDER, folder.path());
-        passes(&mut command);
+        passes(through(unshare(), &test).env(FOLDER, folder.path()));
     }
 }
 
