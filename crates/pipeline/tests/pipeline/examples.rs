@@ -3,15 +3,18 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+use testing::{Child, run};
 use walkdir::WalkDir;
+
+const HUP: i32 = 1;
+const TERM: i32 = 15;
 
 /// The compressor's block.
 const BLOCK: usize = 128 * 1024;
@@ -30,7 +33,7 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     command.args((profile.file_name().unwrap() == "release").then_some("--release"));
     command.arg("--target-dir").arg(profile.parent().unwrap());
     command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-    testing::run(&mut command).succeeds();
+    run(&mut command).succeeds();
     examples
 });
 
@@ -49,14 +52,12 @@ fn example(name: &str) -> Command {
     testing::command(EXAMPLES.join(name))
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn printed(output: &Output) -> String {
-    assert!(output.status.success(), "{}: {}", output.status, said(output));
-    assert_eq!(said(output), "");
-    String::from_utf8(output.stdout.clone()).unwrap()
+/// What a command prints that has nothing to complain of.
+#[track_caller]
+fn printed(command: &mut Command) -> String {
+    let output = run(command).succeeds();
+    let is_quiet = output.stderr.is_empty();
+    output.expect(is_quiet, "nothing on standard error").stdout
 }
 
 /// Words of a few letters, the same ones for a seed; some bytes of them belong to no ASCII.
@@ -104,10 +105,9 @@ fn comes_back(content: &[u8], arguments: &[&str], structure: &str) -> usize {
     let folder = folder_with(&[("input", content)]);
     let mut command = example("compress");
     command.args(arguments).arg("--stdout").arg(folder.path().join("input")).env("ROWLOCK_PIPELINE", structure);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
-    assert!(unpacked(&output.stdout) == content, "{} bytes, {arguments:?}, {structure}: other bytes", content.len());
-    output.stdout.len()
+    let output = run(&mut command).succeeds();
+    assert!(unpacked(&output.bytes) == content, "{} bytes, {arguments:?}, {structure}: other bytes", content.len());
+    output.bytes.len()
 }
 
 #[test]
@@ -144,9 +144,7 @@ fn what_is_written_does_not_depend_on_who_compressed_what() {
     let output = |structure: &str| {
         let mut command = example("compress");
         command.args(["--stdout", "input"]).current_dir(folder.path()).env("ROWLOCK_PIPELINE", structure);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
-        output.stdout
+        run(&mut command).succeeds().bytes
     };
     let alone = output("fork=compress*1");
     for structure in ["fork=compress*2", "fork=compress*3", "threads=each", "buffers=2"] {
@@ -169,36 +167,35 @@ fn what_is_read_and_written_twice_comes_out_once() {
     let folder = folder_with(&[("text", &content)]);
     let path = |name: &str| folder.path().join(name);
     let mut command = example("compress");
-    printed(&command.arg("-9").arg(path("text")).env("ROWLOCK_PIPELINE", "double=io block=16KiB").output().unwrap());
+    printed(command.arg("-9").arg(path("text")).env("ROWLOCK_PIPELINE", "double=io block=16KiB"));
     assert!(unpacked(&fs::read(path("text.gz")).unwrap()) == content);
     // Somebody else's file is not written twice, for whatever is appended stays.
     let appended = File::options().append(true).create(true).open(path("appended")).unwrap();
     let mut command = example("compress");
-    command.arg("--stdout").arg(path("text")).env("ROWLOCK_PIPELINE", "double=io").stdout(appended);
-    assert!(command.status().unwrap().success());
+    command.arg("--stdout").arg(path("text")).env("ROWLOCK_PIPELINE", "double=io");
+    Child::start_into(&mut command, appended).wait().succeeds();
     assert!(unpacked(&fs::read(path("appended")).unwrap()) == content);
 }
 
 #[test]
 fn standard_input_is_compressed_to_standard_output() {
     let content = text(BLOCK + 7, 4);
-    let mut child = example("compress").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
+    let mut child = Child::start_talking(&mut example("compress"));
+    let mut input = child.process().stdin.take().unwrap();
     let sent = content.clone();
     // In small pieces, which do not fill a block.
     let writer = std::thread::spawn(move || sent.chunks(1000).try_for_each(|chunk| input.write_all(chunk)));
-    let output = child.wait_with_output().unwrap();
+    let output = child.wait().succeeds();
     writer.join().unwrap().unwrap();
-    assert!(unpacked(&output.stdout) == content);
+    assert!(unpacked(&output.bytes) == content);
 }
 
 #[test]
 fn however_long_the_input_is_little_of_it_is_in_memory() {
     const LENGTH: usize = 64 << 20;
     let mut command = example("compress");
-    let mut child =
-        command.arg("--level=0").stdin(Stdio::piped()).stdout(File::create("/dev/null").unwrap()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
+    let mut child = Child::start_into(command.arg("--level=0").stdin(Stdio::piped()), Stdio::null());
+    let mut input = child.process().stdin.take().unwrap();
     let block = vec![b'x'; 1 << 20];
     (0..LENGTH / block.len()).for_each(|_| input.write_all(&block).unwrap());
     // All but what the pipe holds has been read by now, and it waits for more.
@@ -206,7 +203,7 @@ fn however_long_the_input_is_little_of_it_is_in_memory() {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let kilobytes: usize = peak.split_whitespace().next().unwrap().parse().unwrap();
     drop(input);
-    assert!(child.wait().unwrap().success());
+    child.wait().succeeds();
     // With hundreds of CPUs it may be more.
     let cpus = std::thread::available_parallelism().unwrap().get();
     assert!(kilobytes * 1024 < LENGTH / 4 + cpus * 16 * BLOCK, "{kilobytes} kB");
@@ -218,7 +215,7 @@ fn files_are_compressed_beside_themselves_and_stay() {
     let folder = folder_with(&[("one", &one), ("other.txt", &other)]);
     let path = |name: &str| folder.path().join(name);
     fs::set_permissions(path("one"), PermissionsExt::from_mode(0o640)).unwrap();
-    printed(&example("compress").args([path("one"), path("other.txt")]).output().unwrap());
+    printed(example("compress").args([path("one"), path("other.txt")]));
     assert_eq!(names(folder.path()), ["one", "one.gz", "other.txt", "other.txt.gz"]);
     assert!(unpacked(&fs::read(path("one.gz")).unwrap()) == one);
     assert!(unpacked(&fs::read(path("other.txt.gz")).unwrap()) == other);
@@ -231,9 +228,7 @@ fn files_are_compressed_beside_themselves_and_stay() {
 fn a_missing_file_is_named_and_the_others_are_compressed() {
     let folder = folder_with(&[("there", b"text")]);
     let path = |name: &str| folder.path().join(name);
-    let output = example("compress").args([path("missing"), path("there")]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("missing: No such file"), "{}", said(&output));
+    run(example("compress").args([path("missing"), path("there")])).exits(1).complains("missing: No such file");
     assert_eq!(names(folder.path()), ["there", "there.gz"]);
 }
 
@@ -241,11 +236,9 @@ fn a_missing_file_is_named_and_the_others_are_compressed() {
 fn a_file_that_is_there_is_replaced_only_if_wanted() {
     let folder = folder_with(&[("text", b"new"), ("text.gz", b"old")]);
     let path = |name: &str| folder.path().join(name);
-    let output = example("compress").arg(path("text")).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("--force"), "{}", said(&output));
+    run(example("compress").arg(path("text"))).exits(1).complains("--force");
     assert_eq!(fs::read(path("text.gz")).unwrap(), b"old");
-    printed(&example("compress").arg("--force").arg(path("text")).output().unwrap());
+    printed(example("compress").arg("--force").arg(path("text")));
     assert_eq!(unpacked(&fs::read(path("text.gz")).unwrap()), b"new");
     assert_eq!(names(folder.path()), ["text", "text.gz"]);
 }
@@ -257,9 +250,7 @@ fn a_file_is_not_replaced_by_what_it_is_compressed_to() {
     for target in ["text", "link"] {
         let mut command = example("compress");
         command.arg("--force").arg("--output").arg(folder.path().join(target)).arg(folder.path().join("text"));
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains("it is what is to be compressed"), "{}", said(&output));
+        run(&mut command).exits(1).complains("it is what is to be compressed");
     }
     assert_eq!(fs::read(folder.path().join("text")).unwrap(), b"precious");
 }
@@ -269,11 +260,10 @@ fn a_full_target_is_an_error() {
     let folder = folder_with(&[("noise", &noise(4 * BLOCK))]);
     let input = folder.path().join("noise");
     let full = || File::options().write(true).open("/dev/full").unwrap();
-    let to_output = example("compress").arg("--stdout").arg(&input).stdout(full()).output().unwrap();
-    let to_file = example("compress").arg("--output=/dev/full").arg(&input).output().unwrap();
+    let to_output = Child::start_into(example("compress").arg("--stdout").arg(&input), full()).wait();
+    let to_file = run(example("compress").arg("--output=/dev/full").arg(&input));
     for output in [to_output, to_file] {
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains("cannot write: No space left on device"), "{}", said(&output));
+        output.exits(1).complains("cannot write: No space left on device");
     }
     assert!(Path::new("/dev/full").exists(), "a device is no file to be replaced");
 }
@@ -286,9 +276,7 @@ fn a_target_that_cannot_be_written_to_its_end_is_not_left_behind() {
     let program = example("compress").get_program().to_owned();
     let mut command = testing::command("sh");
     command.args(["-c", script, "sh"]).arg(program).arg(folder.path().join("noise"));
-    let output = command.env_remove("ROWLOCK_PIPELINE").output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("cannot write: File too large"), "{}", said(&output));
+    run(&mut command).exits(1).complains("cannot write: File too large");
     assert_eq!(names(folder.path()), ["noise"]);
 }
 
@@ -297,16 +285,15 @@ fn a_target_is_not_left_behind_by_who_is_told_to_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = example("compress");
     command.arg("--output").arg(folder.path().join("output.gz")).stdin(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let mut child = Child::start(&mut command);
     // It waits for its input, for as long as we keep the pipe.
-    let input = child.stdin.take().unwrap();
+    let input = child.process().stdin.take().unwrap();
     while names(folder.path()).is_empty() {
-        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+        assert!(child.process().try_wait().unwrap().is_none(), "it has ended");
         std::thread::yield_now();
     }
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    child.send(TERM);
+    child.wait().dies_of(TERM);
     drop(input);
     assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
 }
@@ -315,18 +302,14 @@ fn a_target_is_not_left_behind_by_who_is_told_to_end() {
 fn who_was_started_to_ignore_hangups_is_not_ended_by_one() {
     let program = example("compress").get_program().to_owned();
     let mut command = testing::command("sh");
-    command.args(["-c", r#"trap "" HUP; exec "$@""#, "sh"]).arg(program).env_remove("ROWLOCK_PIPELINE");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    command.args(["-c", r#"trap "" HUP; exec "$@""#, "sh"]).arg(program);
+    let mut child = Child::start_talking(&mut command);
+    child.process().stdin.as_mut().unwrap().write_all(&noise(BLOCK + 1)).unwrap();
     // Its first block has come, so it listens to what it wants to listen to.
-    input.write_all(&noise(BLOCK + 1)).unwrap();
     let mut compressed = vec![0; 1];
-    output.read_exact(&mut compressed).unwrap();
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-    drop(input);
-    output.read_to_end(&mut compressed).unwrap();
-    assert!(child.wait().unwrap().success());
+    child.process().stdout.as_mut().unwrap().read_exact(&mut compressed).unwrap();
+    child.send(HUP);
+    compressed.extend(child.wait().succeeds().bytes);
     assert_eq!(unpacked(&compressed), noise(BLOCK + 1));
 }
 
@@ -357,8 +340,8 @@ fn words_are_counted_as_one_by_one() {
     let folder = folder_of(&files);
     let expected: usize = files.iter().map(|(_, content)| naively_counted(content)).sum();
     for structure in ["", "block=4KiB buffers=3", "threads=each", "fork=count*3:unordered block=4KiB", "workers=1"] {
-        let output = example("word-count").arg(folder.path()).env("ROWLOCK_PIPELINE", structure).output().unwrap();
-        assert_eq!(printed(&output), format!("{expected}\n"), "{structure}");
+        let printed = printed(example("word-count").arg(folder.path()).env("ROWLOCK_PIPELINE", structure));
+        assert_eq!(printed, format!("{expected}\n"), "{structure}");
     }
 }
 
@@ -368,7 +351,7 @@ fn words_of_each_file_are_told_apart() {
     let folder = folder_of(&files);
     let mut command = example("word-count");
     command.arg("--each").arg(folder.path()).env("ROWLOCK_PIPELINE", "block=4KiB");
-    let printed = printed(&command.output().unwrap());
+    let printed = printed(&mut command);
     let mut lines: Vec<&str> = printed.lines().collect();
     assert!(lines.pop().unwrap().ends_with(" total"));
     lines.sort_unstable();
@@ -384,10 +367,8 @@ fn words_of_each_file_are_told_apart() {
 fn what_cannot_be_counted_is_named_and_the_rest_is_counted() {
     let folder = folder_with(&[("there", b"three small words")]);
     let paths = [folder.path().join("missing"), folder.path().join("there")];
-    let output = example("word-count").args(paths).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("missing"), "{}", said(&output));
-    assert_eq!(output.stdout, b"3\n");
+    let output = run(example("word-count").args(paths)).exits(1).complains("missing");
+    assert_eq!(output.stdout, "3\n");
 }
 
 #[test]
@@ -395,8 +376,8 @@ fn a_link_to_a_folder_is_followed_where_it_is_named() {
     let folder = folder_with(&[("real/text", b"three small words")]);
     let link = folder.path().join("link");
     std::os::unix::fs::symlink("real", &link).unwrap();
-    assert_eq!(printed(&example("word-count").arg(&link).output().unwrap()), "3\n");
-    assert_eq!(printed(&example("checksum").arg(&link).output().unwrap()).lines().count(), 1);
+    assert_eq!(printed(example("word-count").arg(&link)), "3\n");
+    assert_eq!(printed(example("checksum").arg(&link)).lines().count(), 1);
 }
 
 /// The lines for these files of a folder, in this order.
@@ -415,7 +396,7 @@ fn checksums_are_right_and_in_the_order_of_the_files() {
     for (lanes, structure) in [("1", ""), ("2", ""), ("5", "block=4KiB"), ("2", "threads=each"), ("3", "workers=1")] {
         let mut command = example("checksum");
         command.args(["--lanes", lanes]).args(&paths).env("ROWLOCK_PIPELINE", structure);
-        assert_eq!(printed(&command.output().unwrap()), lines(folder.path(), &files), "{lanes} lanes, {structure}");
+        assert_eq!(printed(&mut command), lines(folder.path(), &files), "{lanes} lanes, {structure}");
     }
 }
 
@@ -424,8 +405,7 @@ fn a_folder_is_walked_in_the_order_of_its_names() {
     let mut files = some_files();
     let folder = folder_of(&files);
     files.sort_by_key(|(name, _)| name.split('/').map(str::to_owned).collect::<Vec<_>>());
-    let output = example("checksum").arg(folder.path()).output().unwrap();
-    assert_eq!(printed(&output), lines(folder.path(), &files));
+    assert_eq!(printed(example("checksum").arg(folder.path())), lines(folder.path(), &files));
 }
 
 #[test]
@@ -434,16 +414,14 @@ fn what_has_no_checksum_is_named_and_the_others_have_theirs() {
     let folder = folder_of(&files);
     let mut paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.path().join(name)).collect();
     paths.insert(3, folder.path().join("missing"));
-    let output = example("checksum").args(&paths).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("missing"), "{}", said(&output));
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), lines(folder.path(), &files));
+    let output = run(example("checksum").args(&paths)).exits(1).complains("missing");
+    assert_eq!(output.stdout, lines(folder.path(), &files));
 }
 
 #[test]
 fn a_name_that_breaks_lines_is_escaped() {
     let folder = folder_with(&[("two\nlines\\", b"")]);
-    let printed = printed(&example("checksum").arg(folder.path()).output().unwrap());
+    let printed = printed(example("checksum").arg(folder.path()));
     assert!(printed.starts_with('\\') && printed.ends_with("/two\\nlines\\\\\n"), "{printed}");
     assert_eq!(printed.lines().count(), 1);
 }
@@ -453,9 +431,7 @@ fn a_full_output_is_an_error() {
     let folder = folder_with(&[("one", b"some words")]);
     for name in ["checksum", "word-count"] {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let output = example(name).arg(folder.path()).stdout(full).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{name}");
-        assert!(said(&output).contains("No space left on device"), "{}", said(&output));
+        Child::start_into(example(name).arg(folder.path()), full).wait().exits(1).complains("No space left on device");
     }
 }
 
@@ -464,7 +440,7 @@ fn variables_that_are_empty_say_nothing() {
     let folder = folder_with(&[("text", b"three small words")]);
     let mut command = example("word-count");
     command.envs(["", "_REPORT", "_TRACE"].map(|of| (format!("ROWLOCK_PIPELINE{of}"), "")));
-    assert_eq!(printed(&command.arg(folder.path()).output().unwrap()), "3\n");
+    assert_eq!(printed(command.arg(folder.path())), "3\n");
 }
 
 #[test]
@@ -473,8 +449,9 @@ fn who_is_not_listened_to_goes_on() {
     for name in ["word-count", "checksum", "compress"] {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let mut command = example(name);
-        command.args([folder.path().join("missing"), folder.path().join("text")]).stderr(full);
-        assert_eq!(command.output().unwrap().status.code(), Some(1), "{name}");
+        command.args([folder.path().join("missing"), folder.path().join("text")]).stdout(Stdio::null()).stderr(full);
+        // The helper would read standard error.
+        assert_eq!(command.status().unwrap().code(), Some(1), "{name}");
     }
     assert_eq!(names(folder.path()), ["text", "text.gz"]);
 }
@@ -483,18 +460,15 @@ fn who_is_not_listened_to_goes_on() {
 fn all_say_what_limited_them() {
     let folder = folder_with(&[("one", &text(BLOCK, 9))]);
     for (name, arguments) in [("compress", &["--stdout", "one"][..]), ("word-count", &["."]), ("checksum", &["."])] {
-        let output = example(name).current_dir(folder.path()).arg("--verdict").args(arguments).output().unwrap();
-        assert!(output.status.success(), "{name}: {}", said(&output));
-        assert!(said(&output).contains("limited by"), "{name}: {}", said(&output));
-        assert!(!output.stdout.is_empty(), "{name}");
+        let output = run(example(name).current_dir(folder.path()).arg("--verdict").args(arguments));
+        let prints = !output.bytes.is_empty();
+        output.succeeds().complains("limited by").expect(prints, "something on standard output");
     }
 }
 
 /// The output of a tool of the system.
 fn tool(command: &str, folder: &Path) -> String {
-    let output = testing::command("sh").args(["-c", command]).current_dir(folder).env("LC_ALL", "C").output().unwrap();
-    assert!(output.status.success(), "{command}: {}", said(&output));
-    String::from_utf8(output.stdout).unwrap()
+    run(testing::command("sh").args(["-c", command]).current_dir(folder).env("LC_ALL", "C")).succeeds().stdout
 }
 
 #[test]
@@ -510,7 +484,7 @@ fn gunzip_unpacks_what_was_compressed_and_pigz_makes_it_hardly_smaller() {
     for (level, at_most) in [(1, 1.05), (2, 1.05), (6, 1.05), (9, 1.02)] {
         let mut command = example("compress");
         command.args(["--force", "--level", &level.to_string()]).arg(folder.path().join("input"));
-        printed(&command.output().unwrap());
+        printed(&mut command);
         tool("gunzip --test input.gz && gunzip --stdout input.gz | cmp - input && pigz --test input.gz", folder.path());
         let ours = fs::metadata(folder.path().join("input.gz")).unwrap().len();
         let pigz: u64 = tool(&format!("pigz -{level} --stdout input | wc -c"), folder.path()).trim().parse().unwrap();
@@ -526,7 +500,7 @@ fn words_are_counted_as_wc_counts_them() {
     files.iter_mut().for_each(|(_, content)| content.retain(u8::is_ascii));
     let folder = folder_of(&files);
     let theirs = tool("find . -type f -print0 | wc -w --files0-from=- | tail -n 1", folder.path());
-    let ours = printed(&example("word-count").arg(folder.path()).output().unwrap());
+    let ours = printed(example("word-count").arg(folder.path()));
     assert_eq!(ours.trim(), theirs.split_whitespace().next().unwrap());
 }
 
@@ -536,10 +510,10 @@ fn sha256sum_verifies_the_checksums() {
     let mut files = some_files();
     files.push(("odd \\ na\nme".to_owned(), b"odd".to_vec()));
     let folder = folder_of(&files);
-    let output = example("checksum").arg(".").current_dir(folder.path()).output().unwrap();
-    let count = printed(&output).lines().count();
+    let printed = printed(example("checksum").arg(".").current_dir(folder.path()));
+    let count = printed.lines().count();
     let sums = tempfile::NamedTempFile::new().unwrap();
-    fs::write(sums.path(), &output.stdout).unwrap();
+    fs::write(sums.path(), printed).unwrap();
     let verified = tool(&format!("sha256sum --check --strict {}", sums.path().display()), folder.path());
     assert_eq!(verified.lines().filter(|line| line.ends_with(": OK")).count(), count);
 }
