@@ -72,23 +72,20 @@ mod tests {
 
     #[test]
     fn descendants_are_the_children_and_theirs_until_they_are_waited_for() {
-        use std::io::Read;
-        use std::process::{Command, Stdio};
         // The shell writes a line once its own child is there.
-        let mut shell =
-            Command::new("sh").args(["-c", "sleep 30 & echo $!; wait"]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = [0; 32];
-        let length = shell.stdout.take().unwrap().read(&mut line).unwrap();
-        let grandchild: i32 = std::str::from_utf8(&line[..length]).unwrap().trim().parse().unwrap();
+        let mut shell = testing::command("sh");
+        let mut shell = testing::Child::start_talking(shell.args(["-c", "sleep 30 & echo $!; wait"]));
+        let grandchild: i32 = shell.hear().parse().unwrap();
 
         let own = std::process::id() as i32;
         let family = descendants(own);
-        assert!(family.contains(&(shell.id() as i32)) && family.contains(&grandchild), "{family:?}");
-        assert_eq!(descendants(shell.id() as i32), BTreeSet::from([grandchild]));
+        let child = shell.id() as i32;
+        assert!(family.contains(&child) && family.contains(&grandchild), "{family:?}");
+        assert_eq!(descendants(child), BTreeSet::from([grandchild]));
 
         let grandchild = rustix::process::Pid::from_raw(grandchild).unwrap();
         rustix::process::kill_process(grandchild, rustix::process::Signal::KILL).unwrap();
-        shell.wait().unwrap();
-        assert!(!descendants(own).contains(&(shell.id() as i32)));
+        shell.wait();
+        assert!(!descendants(own).contains(&child));
     }
 }

@@ -2,13 +2,13 @@
 //! has to vanish.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use sys::process::{RequestsToEnd, end_with_this_thread};
+use testing::Child;
 
-use crate::family::{Family, wait_until};
+use crate::family::{Family, LONG, wait_until};
 use crate::runs::{hogs, host, job, setting, shell};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
@@ -35,16 +35,17 @@ pub(crate) fn run_if_asked() {
 
 /// A run in a process group of its own, its family marked.
 fn start(family: &Family, script: &str) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([RUN, script]).stdin(Stdio::null()).process_group(0);
+    let mut command = testing::command(std::env::current_exe().unwrap());
+    command.args([RUN, script]).process_group(0);
     family.adopt(&mut command);
     end_with_this_thread(&mut command, RequestsToEnd::Obey);
-    command.spawn().unwrap()
+    Child::start(&mut command).with_limit(LONG)
 }
 
-fn vanishes(family: &Family, mut run: Child) {
-    let status = run.wait().unwrap();
-    assert!(!status.success(), "{status}");
+fn vanishes(family: &Family, run: Child) {
+    let output = run.wait();
+    let fails = !output.status.success();
+    output.expect(fails, "a run that does not succeed");
     wait_until("the end of the family", || family.members().is_empty());
 }
 
@@ -55,7 +56,7 @@ fn a_run_killed_at_any_moment_leaves_nothing() {
         let family = Family::new(&format!("moment-{members}"));
         let mut run = start(&family, script);
         wait_until("so many processes", || family.members().len() >= members);
-        run.kill().unwrap();
+        run.process().kill().unwrap();
         vanishes(&family, run);
     }
 }
@@ -65,16 +66,16 @@ fn a_run_killed_while_its_command_multiplies() {
     let script = "i=0; while [ $i -lt 100 ]; do setsid sh -c 'sleep 1000 & sleep 1000' & i=$((i+1)); done; sleep 1000";
     let mut run = start(&family, script);
     wait_until("some tens of processes", || family.members().len() >= 30);
-    run.kill().unwrap();
+    run.process().kill().unwrap();
     vanishes(&family, run);
 }
 
 fn a_signal_to_the_whole_group() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::KILL] {
         let family = Family::new(&format!("request-{}", signal.as_raw()));
-        let run = start(&family, "setsid sh -c 'sleep 1000; true' & sleep 1000; true");
+        let mut run = start(&family, "setsid sh -c 'sleep 1000; true' & sleep 1000; true");
         wait_until("all processes", || family.members().len() >= 7);
-        kill_process_group(Pid::from_child(&run), signal).unwrap();
+        kill_process_group(Pid::from_child(run.process()), signal).unwrap();
         vanishes(&family, run);
     }
 }
