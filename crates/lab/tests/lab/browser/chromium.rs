@@ -1,18 +1,16 @@
 //! A headless Chromium, told what to do over a pair of pipes.
 
 use std::env;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testing::Child;
 
-/// The browser with one page. It goes away with this.
+/// The browser with one page. It goes away with this, before its profile.
 pub(crate) struct Browser {
     process: Child,
-    requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
     number: u64,
     session: Option<String>,
     /// What it told without being asked.
@@ -26,18 +24,14 @@ impl Browser {
         let chromium = env::var_os("ROWLOCK_CHROMIUM").unwrap_or_else(|| "chromium".into());
         let profile = tempfile::tempdir().unwrap();
         // It wants its pipes as descriptors 3 and 4, and a shell can give it those.
-        let mut process = Command::new("sh")
-            .args(["-c", r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null"#])
+        let mut shell = testing::command("sh");
+        shell
+            .args(["-c", r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null"#])
             .arg(&chromium)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"])
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (requests, answers) = (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()));
-        let events = Vec::new();
-        let mut browser = Browser { process, requests, answers, number: 0, session: None, events, _profile: profile };
+            .arg(format!("--user-data-dir={}", profile.path().display()));
+        let process = Child::start_talking(&mut shell);
+        let mut browser = Browser { process, number: 0, session: None, events: Vec::new(), _profile: profile };
         let page = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
         let session = browser.ask("Target.attachToTarget", json!({ "targetId": page["targetId"], "flatten": true }));
         browser.session = session["sessionId"].as_str().map(str::to_owned);
@@ -54,8 +48,8 @@ impl Browser {
         if let Some(session) = &self.session {
             request["sessionId"] = session.as_str().into();
         }
-        self.requests.write_all(format!("{request}\0").as_bytes()).unwrap();
-        self.requests.flush().unwrap();
+        let mut requests = self.process.process().stdin.as_ref().unwrap();
+        requests.write_all(format!("{request}\0").as_bytes()).unwrap();
         loop {
             let mut message = self.hear();
             if message["id"] == self.number {
@@ -67,10 +61,7 @@ impl Browser {
     }
 
     fn hear(&mut self) -> Value {
-        let mut message = Vec::new();
-        self.answers.read_until(0, &mut message).unwrap();
-        assert_eq!(message.pop(), Some(0), "the browser has gone; is ROWLOCK_CHROMIUM the path of a Chromium?");
-        serde_json::from_slice(&message).unwrap()
+        serde_json::from_slice(&self.process.hear_to(0)).unwrap()
     }
 
     /// Opens a page and waits until it is there.
@@ -115,13 +106,5 @@ impl Browser {
             "Input.dispatchKeyEvent",
             json!({ "type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": code }),
         );
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
