@@ -3,9 +3,14 @@
 //! `.ci/setup-mpi` installs what it takes on Debian.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use account::{Book, Entry, Environment, Subject};
+use testing::Child;
+
+/// A run that takes as long hangs.
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// A message library as Debian installs it: its compiler and its launcher.
 struct Flavour {
@@ -42,10 +47,9 @@ impl<'a> Program<'a> {
     fn new(flavour: &'a Flavour, name: &str) -> Program<'a> {
         let folder = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/mpi").join(name);
-        let mut compiler = Command::new(flavour.compiler);
+        let mut compiler = testing::command(flavour.compiler);
         compiler.args(["-O1", "-pthread", "-o"]).arg(folder.path().join("program")).arg(source);
-        let status = compiler.status().unwrap_or_else(|why| panic!("{}: {why}", flavour.compiler));
-        assert!(status.success(), "{name}: {status}");
+        testing::run(&mut compiler).succeeds();
         Program { flavour, folder }
     }
 
@@ -53,18 +57,17 @@ impl<'a> Program<'a> {
         self.folder.path().join("program")
     }
 
-    /// So many ranks, which are ended when nobody would wait for them any longer.
+    /// So many ranks.
     fn command(&self, ranks: u32, run: Run) -> Command {
-        let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", "900"]);
-        if run == Run::Crowded {
-            command.args(["taskset", "--cpu-list", &sys::cpus::allowed().unwrap()[0].to_string()]);
-        }
-        command.args(self.flavour.launcher).args(["-n", &ranks.to_string()]);
+        let [cpu, ranks] = [sys::cpus::allowed().unwrap()[0].to_string(), ranks.to_string()];
+        let taskset = ["taskset", "--cpu-list", &cpu];
+        let crowd = if run == Run::Crowded { &taskset[..] } else { &[] };
+        let words = [crowd, self.flavour.launcher, &["-n", &ranks]].concat();
+        let mut command = testing::command(words[0]);
+        command.args(&words[1..]);
         if run != Run::Plain {
             command.env("LD_PRELOAD", crate::library::preload());
         }
-        command.stdin(Stdio::null());
         command
     }
 
@@ -84,11 +87,9 @@ impl<'a> Program<'a> {
     }
 }
 
+#[track_caller]
 fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
-    String::from_utf8(output.stdout).unwrap()
+    Child::start(command).with_limit(PATIENCE).wait().succeeds().stdout
 }
 
 fn waits(entries: &[Entry], subject: Subject) -> u64 {
@@ -179,19 +180,8 @@ fn ranks_that_are_bound_differently_do_the_same() {
 }
 
 /// A program that keeps a CPU busy until it is dropped.
-struct Hog(Child);
-
-impl Hog {
-    fn start() -> Hog {
-        Hog(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn hog() -> Child {
+    Child::start(testing::command("sh").args(["-c", "while :; do :; done"]))
 }
 
 /// `ROWLOCK_RUNS` says how many.
@@ -206,7 +196,7 @@ fn runs_end_while_other_programs_come_and_go() {
     for run in 0..runs {
         match run % 4 {
             0 => hogs.clear(),
-            1 | 2 => hogs.push(Hog::start()),
+            1 | 2 => hogs.push(hog()),
             _ => {}
         }
         for (program, expected) in programs.iter().zip(&expected) {

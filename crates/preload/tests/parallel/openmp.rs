@@ -1,17 +1,16 @@
 //! OpenMP programs of gcc and clang: they print the same with the library and without it.
 //!
 //! Without compilers nothing is tested, and a note says so; with `ROWLOCK_REQUIRE_CC` in the environment that is a failure.
-#![allow(unsafe_code, reason = "signals are sent")]
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use account::{Book, Environment, Reason, Subject, Waits};
 use tempfile::TempDir;
+use testing::{Child, command, through, try_run};
 
 /// A run that takes as long hangs.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -38,98 +37,87 @@ impl Made {
         let made = folder.path().join(format!("{source}-{self:?}{}", options.concat()));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/openmp/{source}.c"));
         let compile = |compiler: &str, arguments: &[&str]| {
-            let mut command = Command::new(compiler);
+            let mut command = command(compiler);
             command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]).args(arguments).args(options);
-            command.arg(&source).arg("-o").arg(&made).stderr(Stdio::null());
+            command.arg(&source).arg("-o").arg(&made);
             command
         };
-        let mut command = match self {
+        let mut make = match self {
             Made::Gcc => compile("gcc", &["-fopenmp"]),
             Made::Clang => compile("clang", &["-fopenmp", "-DLIBOMP"]),
             Made::GccForClang => {
                 let object = made.with_extension("o");
-                let status = compile("gcc", &["-fopenmp", "-DLIBOMP", "-c"]).arg("-o").arg(&object).status();
-                if !status.is_ok_and(|status| status.success()) {
-                    return missing(self);
-                }
-                let mut link = Command::new("clang");
+                is_made(compile("gcc", &["-fopenmp", "-DLIBOMP", "-c"]).arg("-o").arg(&object))?;
+                let mut link = command("clang");
                 link.args(["-fopenmp"]).args(options).arg(&object).arg("-o").arg(&made);
                 link
             }
         };
-        match command.status() {
-            Ok(status) if status.success() => Some(made),
-            _ => missing(self),
-        }
+        is_made(&mut make).map(|()| made)
     }
 }
 
-fn missing(made: Made) -> Option<PathBuf> {
-    let why = "`.ci/setup-compilers` installs what is needed on Debian";
-    assert!(std::env::var_os("ROWLOCK_REQUIRE_CC").is_none(), "cannot compile OpenMP ({made:?}): {why}");
-    eprintln!("cannot compile OpenMP ({made:?}): not tested");
+/// Runs a compiler; nothing where it cannot compile OpenMP.
+fn is_made(compiler: &mut Command) -> Option<()> {
+    match try_run(compiler) {
+        Ok(output) if output.status.success() => return Some(()),
+        Ok(output) => testing::missing(&output),
+        Err(why) => testing::missing(&format!("{compiler:?}: {why}")),
+    }
     None
 }
 
+fn start(command: &mut Command) -> Child {
+    Child::start(command.env("OMP_CANCELLATION", "true"))
+}
+
 /// Runs to the end, and returns what it printed.
+#[track_caller]
 fn run(command: &mut Command) -> String {
-    run_and(command, |_| std::thread::sleep(Duration::from_millis(5)))
+    start(command).with_limit(PATIENCE).wait().succeeds().stdout
 }
 
 /// As [`run`], and sends signals meanwhile, which the program counts as soon as it is ready to.
-fn run_under_signals(command: &mut Command) -> String {
+#[track_caller]
+fn run_under_signals(command: &Command) -> String {
+    // Until then it ignores them, as what starts it does.
+    let mut starter = testing::command("env");
+    starter.arg("--ignore-signal=USR1");
+    let mut child = start(&mut through(starter, command));
+    let begin = Instant::now();
     let mut nth = 0_u64;
-    // Until then it ignores them, as this process does.
-    // SAFETY: nothing is called.
-    unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
-    run_and(command, |child| {
-        nth += 1;
-        std::thread::sleep(Duration::from_micros(nth * 7_919 % 1_500));
-        // SAFETY: the child has not been waited for, so the number is its own.
-        unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
-    })
+    while begin.elapsed() < PATIENCE && child.process().try_wait().unwrap().is_none() {
+        if nth > 0 || survives(child.id(), libc::SIGUSR1) {
+            nth += 1;
+            std::thread::sleep(Duration::from_micros(nth * 7_919 % 1_500));
+            child.send(libc::SIGUSR1);
+        }
+    }
+    child.with_limit(PATIENCE.saturating_sub(begin.elapsed())).wait().succeeds().stdout
 }
 
-/// Runs to the end, doing something again and again meanwhile, and returns what it printed.
-fn run_and(command: &mut Command, mut meanwhile: impl FnMut(&Child)) -> String {
-    let mut child = command.env("OMP_CANCELLATION", "true").stdout(Stdio::piped()).spawn().unwrap();
-    let mut out = child.stdout.take().unwrap();
-    let reader = std::thread::spawn(move || {
-        let mut text = String::new();
-        out.read_to_string(&mut text).map(|_| text)
-    });
-    let begin = Instant::now();
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if begin.elapsed() > PATIENCE => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                panic!("{command:?} hangs");
-            }
-            None => meanwhile(&child),
-        }
-    };
-    let printed = reader.join().unwrap().unwrap();
-    assert!(status.success(), "{command:?}: {status}\n{printed}");
-    printed
+/// Whether a process ignores or handles a signal.
+fn survives(process: u32, signal: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mut masks = status.lines().filter_map(|line| line.strip_prefix("SigIgn:").or(line.strip_prefix("SigCgt:")));
+    masks.any(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 != 0)
 }
 
 /// Runs it with the library and without, by these rules, and returns what was written of barriers the last time.
 fn same(program: &Path, arguments: &[&str], rules: &[&str], subject: Subject) -> Waits {
-    let command = || {
-        let mut command = Command::new(program);
+    let program_again = || {
+        let mut command = command(program);
         command.args(arguments);
         command
     };
-    let expected = run(&mut command());
+    let expected = run(&mut program_again());
     let mut waits = Waits { subject, statistics: Default::default(), left: vec![] };
     for rule in rules {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("book");
         let book = Book::create(&path).unwrap();
         let environment = Environment { rule: rule.parse().unwrap(), costs: None, book: Some(path) };
-        let printed = run(command().env("LD_PRELOAD", crate::library::preload()).envs(environment.variables()));
+        let printed = run(program_again().env("LD_PRELOAD", crate::library::preload()).envs(environment.variables()));
         assert_eq!(printed, expected, "{program:?} {arguments:?} by {rule}");
         let entries = book.entries();
         waits = entries[0].waits.iter().find(|waits| waits.subject == subject).cloned().unwrap_or(waits);
@@ -183,7 +171,7 @@ fn short_teams_under_signals_end() {
 fn programs_start_and_end_500_times_under_signals_with_hogs_coming_and_going() {
     let folder = tempfile::tempdir().unwrap();
     let programs: Vec<PathBuf> = Made::ALL.iter().filter_map(|made| made.make(&folder, "teams", &[])).collect();
-    let expected: Vec<String> = programs.iter().map(|program| run(Command::new(program).arg("20"))).collect();
+    let expected: Vec<String> = programs.iter().map(|program| run(command(program).arg("20"))).collect();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for burst in [700, 1_100] {
@@ -200,11 +188,11 @@ fn programs_start_and_end_500_times_under_signals_with_hogs_coming_and_going() {
         let _ends = Ends(&over);
         for time in 0..starts() {
             for (program, expected) in programs.iter().zip(&expected) {
-                let mut command = Command::new(program);
+                let mut command = command(program);
                 command.arg("20").env("LD_PRELOAD", crate::library::preload()).env(Environment::RULE, RULES[time % 4]);
                 // As `rowlock exec` does; otherwise each region takes a timeslice where the hogs are.
                 command.env("GOMP_SPINCOUNT", "850").env("KMP_BLOCKTIME", "0");
-                assert_eq!(run_under_signals(&mut command), *expected, "{program:?}, the {time}th time");
+                assert_eq!(run_under_signals(&command), *expected, "{program:?}, the {time}th time");
             }
         }
     });
@@ -258,7 +246,7 @@ fn each_library_has_the_runtime_that_it_would_have_without() {
         // A program that knows nothing of OpenMP.
         let program = folder.path().join("none");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/openmp/loader.c");
-        assert!(Command::new("gcc").arg(source).arg("-o").arg(&program).status().unwrap().success());
+        testing::run(command("gcc").arg(source).arg("-o").arg(&program)).succeeds();
         let arguments = [&["before"], &order[..]].concat();
         assert!(same(&program, &arguments, &["adaptive"], Subject::Gomp).statistics.waits > 100);
     }

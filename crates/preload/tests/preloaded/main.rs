@@ -11,8 +11,6 @@ mod mutexes;
 mod processes;
 mod semaphores;
 
-use std::process::Command;
-
 use account::{Book, Entry, Environment, Subject, Waits};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -42,14 +40,9 @@ fn in_a_process(name: &str, rule: &str, check: fn(&[Entry])) -> Result<(), Faile
     let path = folder.path().join("book");
     let book = Book::create(&path)?;
     let environment = Environment { rule: rule.parse()?, costs: None, book: Some(path) };
-    let status = Command::new(std::env::current_exe()?)
-        .env(PART, name)
-        .env("LD_PRELOAD", library::preload())
-        .envs(environment.variables())
-        .status()?;
-    if !status.success() {
-        return Err(format!("{name}: {status}").into());
-    }
+    let mut command = testing::command(std::env::current_exe()?);
+    command.env(PART, name).env("LD_PRELOAD", library::preload()).envs(environment.variables());
+    testing::run(&mut command).succeeds();
     check(&book.entries());
     Ok(())
 }

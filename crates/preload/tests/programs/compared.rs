@@ -1,7 +1,7 @@
 //! A program with and without the library.
 
 use std::collections::BTreeMap;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use account::{Entry, Subject};
@@ -84,9 +84,8 @@ fn sum(entries: &[Entry], sums: &mut BTreeMap<Subject, (u64, u64)>) {
 }
 
 fn report(program: &Program, times: [Vec<Duration>; 3], repetitions: u32, waits: &BTreeMap<Subject, (u64, u64)>) {
-    let version = Command::new("/bin/sh").args(["-c", program.version]).output().unwrap();
-    let version =
-        String::from_utf8_lossy(&[version.stdout, version.stderr].concat()).lines().next().unwrap_or("").to_owned();
+    let version = testing::run(testing::command("/bin/sh").args(["-c", program.version]));
+    let version = version.stdout.lines().chain(version.stderr.lines()).next().unwrap_or("");
     let [plain, adaptive, bounded] = times.map(|mut times| {
         times.sort();
         times[times.len() / 2].as_secs_f64()

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
 use rand_core::{Rng, SeedableRng};
@@ -66,16 +65,12 @@ pub(crate) fn prepare(program: &Program) -> Result<(), String> {
     let mut done = DONE.lock().unwrap();
     done.entry(program.prepare).or_insert_with(|| {
         inputs();
-        let output = Command::new("/bin/sh")
-            .arg("-c")
-            .arg(format!("set -e; {}", program.prepare))
-            .env("MADE", made())
-            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/sources"))
-            .output()
-            .unwrap();
-        let complaints = String::from_utf8_lossy(&output.stderr);
+        let mut shell = testing::command("/bin/sh");
+        shell.arg("-c").arg(format!("set -e; {}", program.prepare)).env("MADE", made());
+        shell.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/sources"));
+        let output = testing::run(&mut shell);
         let why = "`.ci/setup-programs` installs what is needed on Debian";
-        output.status.success().then_some(()).ok_or_else(|| format!("{}: {why}\n{complaints}", program.name))
+        output.status.success().then_some(()).ok_or_else(|| format!("{}: {why}\n{output}", program.name))
     });
     done[program.prepare].clone()
 }

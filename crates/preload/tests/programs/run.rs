@@ -1,18 +1,18 @@
 //! A run of a program: what it did, and that nothing of it is left.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use account::{Book, Entry, Environment};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, kill_process_group};
+use testing::{Child, processes};
 
 use crate::catalogue::Program;
 use crate::inputs::{inputs, made};
@@ -57,12 +57,9 @@ pub(crate) fn run(
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().join("folder");
     fs::create_dir(&folder).unwrap();
-    let [output, errors] = ["output", "errors"].map(|name| scratch.path().join(name));
-    let mut command = Command::new("/bin/sh");
+    let mut command = testing::command("/bin/sh");
     command.arg("-c").arg(format!("set -e; {}", program.script)).current_dir(&folder);
     command.env("INPUT", inputs()).env("MADE", made()).env("LC_ALL", "C").env("HOME", scratch.path());
-    command.env_remove("LD_PRELOAD");
-    command.stdin(Stdio::null()).stdout(File::create(&output).unwrap()).stderr(File::create(&errors).unwrap());
     let mut book = None;
     if let Way::Preloaded(rule) = way {
         let path = scratch.path().join("book");
@@ -71,33 +68,26 @@ pub(crate) fn run(
         command.env("LD_PRELOAD", library::preload()).envs(environment.variables());
     }
     let began = Instant::now();
-    let mut child = command.process_group(0).spawn().unwrap();
-    let group = Pid::from_child(&child);
-    let (over, is_over) = mpsc::channel::<()>();
+    let mut child = Child::start(command.process_group(0)).with_limit(LIMIT);
+    let group = Pid::from_child(child.process());
     let ended = AtomicBool::new(false);
-    let (time, hung) = thread::scope(|scope| {
-        let watch = scope.spawn(move || {
-            let hangs = is_over.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout);
-            // Its leader is not reaped yet, so the group is what it was.
-            hangs && kill_process_group(group, Signal::KILL).is_ok()
-        });
+    let (time, ends) = thread::scope(|scope| {
         let meanwhile = scope.spawn(|| meanwhile(group, &ended));
-        while waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).is_err() {}
+        let ends = child.ends();
         let time = began.elapsed();
         ended.store(true, Relaxed);
         meanwhile.join().unwrap();
-        drop(over);
-        (time, watch.join().unwrap())
+        (time, ends)
     });
-    // Whatever it has left behind.
+    let state = if ends { String::new() } else { processes::describe_tree(child.id()) };
+    // Whatever it has left behind. Its leader is not waited for yet, so the group is what it was.
     let _ = kill_process_group(group, Signal::KILL);
-    let status = child.wait().unwrap();
-    let complaints = String::from_utf8_lossy(&fs::read(errors).unwrap()).into_owned();
-    if hung {
-        return Err(format!("{} hangs, {way:?}\n{complaints}", program.name));
+    let output = child.finish();
+    if !ends {
+        return Err(format!("{} hangs, {way:?}\n{state}{output}", program.name));
     }
-    let deeds = Deeds { status, printed: fs::read(output).unwrap(), files: files(&folder) };
-    Ok(Outcome { deeds, complaints, time, entries: book.map(|book| book.entries()).unwrap_or_default() })
+    let deeds = Deeds { status: output.status, printed: output.bytes, files: files(&folder) };
+    Ok(Outcome { deeds, complaints: output.stderr, time, entries: book.map(|book| book.entries()).unwrap_or_default() })
 }
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
