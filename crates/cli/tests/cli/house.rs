@@ -133,6 +133,23 @@ fn every_crate_inherits_lints_and_licence() {
 }
 
 #[test]
+fn tests_start_children_through_the_helper() {
+    let exceptions = [
+        // What the standard library does to start a child and read from it is interrupted.
+        "fiber/tests/fiber/adversary/processes.rs",
+        // The test's own process becomes the other program.
+        "preload/tests/preloaded/processes.rs",
+    ];
+    let own = concat!("Command::", "new(");
+    let tests = crates().into_iter().map(|name| root().join("crates").join(name).join("tests"));
+    let files = tests.filter(|folder| folder.exists()).flat_map(|folder| files(&folder, &[".rs"]));
+    let say_so = files.filter(|file| read(file).contains(own));
+    let found: BTreeSet<PathBuf> =
+        say_so.map(|file| file.strip_prefix(root().join("crates")).unwrap().to_owned()).collect();
+    assert_eq!(found, exceptions.map(PathBuf::from).into(), "`testing::command` starts the children of tests");
+}
+
+#[test]
 fn no_file_is_longer_than_600_lines() {
     for file in files(&root(), &[".rs"]) {
         let lines = read(&file).lines().count();
