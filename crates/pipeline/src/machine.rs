@@ -83,11 +83,15 @@ impl Machine {
     pub fn since_last(&mut self) -> MachineObservation {
         let before: Vec<Duration> = self.devices.iter().map(|watched| watched.last).collect();
         self.look_at_devices();
-        let now = Moment::now();
-        let earlier = std::mem::replace(&mut self.last, now);
         let known = self.devices.iter().zip(before);
         let busiest = known.map(|(watched, before)| watched.last.saturating_sub(before)).max();
-        self.between(earlier, now, busiest.or_else(|| self.new_device()))
+        self.since(Moment::now(), busiest.or_else(|| self.new_device()))
+    }
+
+    /// What was done from the last time until now, which becomes the last time.
+    fn since(&mut self, now: Moment, device_busy: Option<Duration>) -> MachineObservation {
+        let earlier = std::mem::replace(&mut self.last, now);
+        self.between(earlier, now, device_busy)
     }
 
     /// What was done since the beginning.
@@ -165,35 +169,61 @@ fn span(time: Duration) -> Span {
 mod tests {
     use super::*;
 
-    /// Computes until the process's own clock has gone on.
-    fn compute(time: Duration) {
-        let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap();
-        let start = used();
-        while used() - start < time {}
+    /// What is counted so many milliseconds after `start`.
+    fn moment(start: Instant, clock: u64, cpu_used: u64, pressure: Option<u64>) -> Moment {
+        Moment {
+            clock: start + Duration::from_millis(clock),
+            cpu_used: Duration::from_millis(cpu_used),
+            pressure_cpu: pressure.map(Duration::from_millis),
+            pressure_io: None,
+            traffic: None,
+        }
     }
 
     #[test]
     fn what_this_process_computes_is_seen_once() {
-        let before = Instant::now();
-        let mut machine = Machine::watch(2);
-        let time = Duration::from_millis(5);
-        compute(time);
-        let first = machine.since_last();
-        assert!(first.cpu_used >= span(time) && first.since > Span::ZERO, "{first:?}");
-        compute(time);
-        let second = machine.since_last();
-        assert!(second.cpu_used >= span(time) && second.cpus == 2);
-        assert!(first.since + second.since <= span(before.elapsed()), "no time is told of twice");
+        let start = Instant::now();
+        let first = moment(start, 0, 7, None);
+        let mut machine = Machine { cpus: 2, start: first, last: first, devices: Vec::new() };
+        let seen = |since, cpu_used| MachineObservation {
+            since: Span::from_millis(since),
+            cpus: 2,
+            cpu_used: Span::from_millis(cpu_used),
+            device_busy: None,
+            pressure_cpu: None,
+            pressure_io: None,
+        };
+        assert_eq!(machine.since(moment(start, 10, 12, None), None), seen(10, 5));
+        assert_eq!(machine.since(moment(start, 40, 30, None), None), seen(30, 18));
+        // Clocks that stand still.
+        assert_eq!(machine.since(moment(start, 40, 30, None), None), seen(0, 0));
+        // The whole run is told of from its beginning.
+        assert_eq!(machine.between(machine.start, machine.last, None), seen(40, 23));
+    }
+
+    #[test]
+    fn a_moment_lies_between_readings_of_the_same_clocks_before_and_after() {
+        let read = || (Instant::now(), Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap());
+        let (before, now, after) = (read(), Moment::now(), read());
+        assert!((before.0..=after.0).contains(&now.clock));
+        assert!((before.1..=after.1).contains(&now.cpu_used));
     }
 
     #[test]
     fn shares_of_the_time_are_thousandths() {
-        let mut machine = Machine::watch(1);
-        compute(Duration::from_millis(2));
-        let (seen, all) = (machine.since_last(), machine.report());
-        for share in [seen.pressure_cpu, seen.pressure_io, all.pressure_cpu, all.pressure_io].into_iter().flatten() {
-            assert!(share <= 1000, "{seen:?} {all:?}");
-        }
+        let start = Instant::now();
+        let first = moment(start, 0, 0, Some(100));
+        let machine = Machine { cpus: 1, start: first, last: first, devices: Vec::new() };
+        let share = |clock, held_up| {
+            let seen = machine.between(first, moment(start, clock, 0, held_up), None);
+            assert_eq!(seen.pressure_io, None);
+            seen.pressure_cpu
+        };
+        assert_eq!(share(50, Some(110)), Some(200));
+        assert_eq!(share(50, Some(100)), Some(0));
+        assert_eq!((share(50, Some(90)), share(50, None)), (Some(0), None));
+        // The kernel may add up more than there was time for.
+        assert_eq!((share(50, Some(200)), share(0, Some(101))), (Some(1000), Some(1000)));
     }
 
     #[test]

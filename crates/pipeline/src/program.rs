@@ -179,12 +179,13 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<Report, Error>
                 engine.call_all();
             }
             let _ = engine.ending.attention.wait_timeout(PERIOD);
+            let now = engine.since_beginning();
             match &mut watcher {
-                Some(watcher) => watcher.look(&engine, &registry, roll, &mut machine),
+                Some(watcher) => watcher.look(now, &registry, roll, &mut machine),
                 None => machine.look_at_devices(),
             }
             if let Some(progress) = &mut progress {
-                progress.show(&registry, engine.since_beginning());
+                progress.show(&registry, now);
             }
         }
     });

@@ -1,6 +1,6 @@
 //! How far a run is, on the terminal of whoever waits for it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanDuration, ProgressBar};
 use policy::Span;
@@ -16,8 +16,8 @@ const LONG: Duration = Duration::from_secs(5);
 /// One line on the terminal, which goes away when it is dropped; nothing where there is no terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    shown: Instant,
     busy: Vec<Span>,
+    /// When the line last changed, in nanoseconds since the beginning of the run.
     at: u64,
 }
 
@@ -25,15 +25,14 @@ impl Progress {
     pub(crate) fn begin(registry: &Registry) -> Progress {
         let bar = ProgressBar::new_spinner();
         bar.set_prefix(registry.program.clone());
-        Progress { bar, shown: Instant::now(), busy: vec![Span::ZERO; registry.stages.len()], at: 0 }
+        Progress { bar, busy: vec![Span::ZERO; registry.stages.len()], at: 0 }
     }
 
-    /// Shows how it is, if it is time to.
+    /// Shows how it is, if it is time to at `now`, in nanoseconds since the beginning of the run.
     pub(crate) fn show(&mut self, registry: &Registry, now: u64) {
-        if self.bar.is_hidden() || self.shown.elapsed() < PERIOD {
+        if self.bar.is_hidden() || !is_due(self.at, now) {
             return;
         }
-        self.shown = Instant::now();
         let observed = registry.observe(now);
         let since = now.saturating_sub(self.at).max(1);
         let shares = registry.stages.iter().zip(&observed).zip(&self.busy).map(|((stage, observed), before)| {
@@ -59,8 +58,26 @@ impl Progress {
     }
 }
 
+/// Whether the line that changed at one time is to change at another, both in nanoseconds.
+fn is_due(at: u64, now: u64) -> bool {
+    Duration::from_nanos(now.saturating_sub(at)) >= PERIOD
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_changes_once_in_each_period() {
+        let period = PERIOD.as_nanos() as u64;
+        assert!(!is_due(0, period - 1) && is_due(0, period));
+        assert!(!is_due(period, 2 * period - 1) && is_due(period, 2 * period));
+        assert!(!is_due(period, 0));
     }
 }

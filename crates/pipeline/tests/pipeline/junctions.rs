@@ -221,6 +221,7 @@ fn junctions_that_wait_for_each_other_are_named() {
 
 #[test]
 fn what_a_junction_does_is_its_work_and_what_it_waits_for_is_not() {
+    let worked = std::sync::atomic::AtomicU64::new(0);
     let mut report = Program::<()>::new("busy")
         .pipeline(Pipeline::new("in").buffers(2, 0).rounds(10).io("read", |_, _| Ok(Flow::Convey)).meets("joint"))
         .pipeline(Pipeline::new("out").buffers(2, 0).meets("joint").io("write", |_, _| Ok(Flow::Convey)))
@@ -229,6 +230,7 @@ fn what_a_junction_does_is_its_work_and_what_it_waits_for_is_not() {
                 ports.accept("out")?;
                 let since = std::time::Instant::now();
                 while since.elapsed() < std::time::Duration::from_millis(2) {}
+                worked.fetch_add(since.elapsed().as_nanos() as u64, std::sync::atomic::Ordering::Relaxed);
                 ports.convey("out", Flow::Convey)?;
                 ports.convey("in", Flow::Convey)?;
             }
@@ -239,7 +241,8 @@ fn what_a_junction_does_is_its_work_and_what_it_waits_for_is_not() {
     let junction: Vec<_> = report.stages.iter().filter(|stage| stage.name == "joint").collect();
     let busy: u64 = junction.iter().map(|stage| stage.busy_ns).sum();
     let waited: u64 = junction.iter().map(|stage| stage.starved_ns + stage.blocked_ns).sum();
-    assert!(busy >= 20_000_000 && busy + waited <= report.clock_ns, "{report:?}");
+    // Numbers of one clock about the same calls: however long they take, one holds the other.
+    assert!(busy >= worked.into_inner() && busy + waited <= report.clock_ns, "{report:?}");
     // What the machine did meanwhile to the others, who have nothing to do, does not count.
     report.stages.iter_mut().filter(|stage| stage.name != "joint").for_each(|stage| stage.busy_ns = 0);
     let text = report.verdict().to_string();
