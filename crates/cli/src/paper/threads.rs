@@ -50,7 +50,7 @@ pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop
         .with_context(|| format!("cannot make the folder {}", path.display()))
         .map_err(Stop::Failed)?;
     let settings = settings(experiment, arguments)?;
-    let (cells, mut notes) = cells(experiment, &settings);
+    let (cells, mut notes) = cells(experiment, &settings.threads, settings.preemptible, kernel_threads());
     let mut observations = Vec::new();
     let measured = measure(&settings, &cells, &signals, &mut observations, &mut notes);
     let mut report = Report::new(experiment, settings, &observations, measured.is_ok(), notes);
@@ -109,15 +109,14 @@ fn settings(experiment: &Experiment, arguments: &Paper) -> Result<Settings, Stop
     })
 }
 
-/// What is run in each round, and what is left out of it.
-fn cells(experiment: &Experiment, settings: &Settings) -> (Vec<Cell>, Vec<String>) {
+/// What is run in each round, and what is left out of it where the kernel has room for `limit` threads.
+fn cells(experiment: &Experiment, threads: &[u32], preemptible: bool, limit: u32) -> (Vec<Cell>, Vec<String>) {
     let (mut cells, mut notes) = (Vec::new(), Vec::new());
-    let limit = kernel_threads();
     for &program in experiment.programs() {
-        let numbers = if program == Program::Study { settings.threads.as_slice() } else { &[0] };
+        let numbers = if program == Program::Study { threads } else { &[0] };
         for &threads in numbers {
             let fits = |arm: &Arm| !arm.is_of_the_kernel() || threads <= limit;
-            let arms = experiment.arms(settings.preemptible);
+            let arms = experiment.arms(preemptible);
             cells.extend(arms.iter().copied().filter(fits).map(|arm| Cell { program, threads, arm }));
             if arms.iter().any(|arm| !fits(arm)) {
                 notes.push(format!(
@@ -182,4 +181,27 @@ fn write(folder: &Path, report: &Report, observations: &[Observation]) -> io::Re
     runs::write(observations, File::create(folder.join(RUNS))?)?;
     fs::write(folder.join(REPORT), json::render(report)?)?;
     fs::write(folder.join(PAGE), html::study::render(report))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_kernel_threads_than_there_can_be_are_left_out_and_said_to_be() {
+        let experiment = Experiment::named("threads/table2").unwrap();
+        let found = |limit| {
+            let (cells, notes) = cells(experiment, &[7, 50], false, limit);
+            (cells.iter().map(|cell| (cell.threads, cell.arm.name())).collect::<Vec<_>>(), notes)
+        };
+        let [kernel, one, fibers] = ["pthreads", "pthreads, one CPU", "fibers 10/100"].map(str::to_owned);
+        let few = [(7, kernel.clone()), (7, one.clone()), (7, fibers.clone())];
+        let (all, notes) = found(50);
+        assert_eq!(all, [&few[..], &[(50, kernel), (50, one), (50, fibers.clone())]].concat());
+        assert_eq!(notes, [""; 0]);
+        let (some, notes) = found(49);
+        assert_eq!(some, [&few[..], &[(50, fibers)]].concat());
+        let said = "pthreads with 50 threads are left out: this machine has room for 49 beside";
+        assert!(notes.len() == 1 && notes[0].starts_with(said), "{notes:?}");
+    }
 }

@@ -91,19 +91,6 @@ fn each_workload_has_response_times_under_each_configuration_and_of_posix_thread
 }
 
 #[test]
-fn more_kernel_threads_than_there_can_be_are_left_out_and_said_to_be() {
-    let folder = tempfile::tempdir().unwrap();
-    let maps: u32 = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
-    if maps > 200_000 {
-        return;
-    }
-    let arguments = ["threads/table2", "--fibers", "100000", "--repeat", "1", "--format", "json", "--out", "out"];
-    let table = json(paper(folder.path(), &arguments));
-    assert_eq!(table["rows"].as_array().unwrap().len(), 1);
-    assert!(table["notes"][0].as_str().unwrap().starts_with("pthreads with 100000 threads are left out"), "{table}");
-}
-
-#[test]
 fn options_that_do_not_fit_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, why) in [
