@@ -184,8 +184,13 @@ fn execute(program: &Program, world: &Arc<World>, thing: Thing) -> Thing {
             }
             Step::Meet(turnstile) => {
                 let (mutex, condvar) = &world.turnstiles[*turnstile];
-                *mutex.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-                condvar.notify_all();
+                let come = {
+                    let mut come = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+                    *come += 1;
+                    *come
+                };
+                // Only the first fiber waits.
+                if come % 2 == 0 { condvar.notify_all() } else { condvar.notify_one() }
             }
             Step::Spawn(program, after) => {
                 let (theirs, program, end) = (Arc::clone(world), Arc::clone(program), program.end);

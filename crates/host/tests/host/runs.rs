@@ -307,7 +307,7 @@ fn jobs_that_keep_running_are_counted_once() {
     let folder = place.path().join("once");
     // The short ones would end long before the long one.
     let jobs = vec![
-        job("long", barrier(2, 20_000, Rule::AlwaysBlock)),
+        job("long", barrier(2, 2_000, Rule::AlwaysBlock)),
         job("crew", barrier(2, 5, Rule::AlwaysBlock)),
         job("bank", lock(2, 5, Rule::AlwaysBlock)),
         job("cpu", Kind::Cpu { threads: 2, work: Some(Span::from_micros(100).into()) }),
@@ -316,7 +316,7 @@ fn jobs_that_keep_running_are_counted_once() {
     let setting = Setting { keep_running: true, ..setting(jobs) };
     let executed = run(&setting).unwrap();
     let [long, crew, bank, cpu, counted] = &executed.outcome.jobs[..] else { panic!("{executed:?}") };
-    assert_eq!((long.rounds, crew.rounds, bank.rounds), (Some(20_000), Some(5), Some(10)));
+    assert_eq!((long.rounds, crew.rounds, bank.rounds), (Some(2_000), Some(5), Some(10)));
     assert_eq!(cpu.delivered_work_ns, Some(Span::from_micros(200)));
     std::fs::remove_dir(&folder).unwrap();
     assert!(counted.cpu_ns > Some(Span::from_millis(5)), "{counted:?}");
