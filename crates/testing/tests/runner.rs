@@ -4,11 +4,12 @@
 use testing::Output;
 
 const TESTS: &str = r#"
+use std::process::Command as Process;
 #[test] fn crashes() { eprintln!("about to crash"); std::process::abort(); }
 #[test] fn ends_well_too_early() { std::process::exit(0); }
 #[test] fn fails() { assert_eq!(1, 2); }
-#[test] fn hangs() { println!("about to hang"); std::process::Command::new("sleep").arg("1000").status().unwrap(); }
-#[test] fn leaves_a_process() { std::process::Command::new("sleep").arg("2000").spawn().unwrap(); }
+#[test] fn hangs() { println!("about to hang"); Process::new("sleep").arg("1000").status().unwrap(); }
+#[test] fn leaves_a_process() { Process::new("sleep").arg("2000").spawn().unwrap(); }
 #[test] fn passes() {}
 #[test] fn prints_nothing() { std::process::exit(3); }
 mod alone { #[test] fn passes() {} }
