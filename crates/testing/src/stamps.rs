@@ -15,8 +15,9 @@ use std::{fs, io};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Files outside the packages that every step depends on; its own script is another.
-const SHARED: [&str; 4] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "crates/testing"];
+/// Files outside the packages that every step depends on; its own script is another. Tests read the
+/// example scenarios.
+const SHARED: [&str; 5] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "crates/testing", "scenarios"];
 
 /// Prefixes of the environment variables that count as input.
 const VARIABLES: [&str; 8] =
@@ -168,14 +169,17 @@ mod tests {
     }
 
     #[test]
-    fn the_script_of_a_step_is_an_input() {
+    fn the_script_of_a_step_and_the_example_scenarios_are_inputs() {
         let folder = repository();
-        let script = folder.path().join("script");
-        fs::write(&script, "true").unwrap();
-        output(folder.path(), "git", &["add", "script"]).unwrap();
-        let before = hash(&folder, "script");
-        fs::write(&script, "false").unwrap();
-        assert_ne!(hash(&folder, "script"), before);
+        fs::create_dir(folder.path().join("scenarios")).unwrap();
+        for name in ["script", "scenarios/first.toml"] {
+            let file = folder.path().join(name);
+            fs::write(&file, "one").unwrap();
+            output(folder.path(), "git", &["add", name]).unwrap();
+            let before = hash(&folder, "script");
+            fs::write(&file, "two").unwrap();
+            assert_ne!(hash(&folder, "script"), before, "{name}");
+        }
     }
 
     #[test]
