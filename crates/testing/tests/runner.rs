@@ -42,7 +42,7 @@ fn a_test_that_crashes_fails_or_says_nothing_is_reported_by_name_and_the_others_
 #[test]
 fn a_test_that_hangs_is_killed_and_shown_with_what_it_waited_for() {
     let folder = tempfile::tempdir().unwrap();
-    let output = run(&folder, &["--limit=1", "--filter=hangs"]).exits(1);
+    let output = run(&folder, &["--limit=3", "--filter=hangs"]).exits(1);
     let report = ["FAILED bad::bad::hangs", "its time was up", "sleep 1000", "about to hang", "0 passed, 1 failed"];
     report.into_iter().fold(output, Output::prints);
 }
@@ -50,7 +50,7 @@ fn a_test_that_hangs_is_killed_and_shown_with_what_it_waited_for() {
 #[test]
 fn a_process_that_a_test_leaves_behind_is_killed_and_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
-    let output = run(&folder, &["--limit=1", "--filter=leaves"]).exits(1);
+    let output = run(&folder, &["--limit=3", "--filter=leaves"]).exits(1);
     ["left behind by tests", "sleep 2000"].into_iter().fold(output, Output::prints);
 }
 
