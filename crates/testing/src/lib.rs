@@ -6,9 +6,11 @@ pub mod child;
 mod isolated;
 pub mod library;
 pub mod processes;
+pub mod programs;
 mod seeds;
 pub mod stamps;
 mod tools;
+pub mod unchanged;
 
 pub use child::{Child, Output, command, run, through, try_run};
 pub use isolated::{TEST, isolated, isolated_by, passes};

@@ -20,10 +20,20 @@ use sha2::{Digest, Sha256};
 const SHARED: [&str; 5] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "crates/testing", "scenarios"];
 
 /// Prefixes of the environment variables that count as input.
-const VARIABLES: [&str; 8] =
-    ["RUSTC", "RUSTFLAGS", "RUSTDOCFLAGS", "CARGO_BUILD", "CARGO_ENCODED", "CARGO_PROFILE", "LOOM_", "ROWLOCK_"];
+const VARIABLES: [&str; 9] = [
+    "RUSTC",
+    "RUSTFLAGS",
+    "RUSTDOCFLAGS",
+    "CARGO_BUILD",
+    "CARGO_ENCODED",
+    "CARGO_PROFILE",
+    "LOOM_",
+    "PROPTEST_",
+    "ROWLOCK_",
+];
 
-/// The folders of a package and of all packages of the workspace that it depends on, tests included.
+/// The folders of a package and of all packages of the workspace that it depends on, tests included,
+/// or that `package.metadata.reads` of its manifest names.
 ///
 /// # Errors
 /// If cargo fails, or knows no such package.
@@ -43,12 +53,26 @@ pub fn folders(root: &Path, package: &str) -> io::Result<BTreeSet<String>> {
             let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
             let ours = dependencies.iter().filter(|dependency| dependency["path"].is_string());
             next.extend(ours.filter_map(|dependency| dependency["name"].as_str().map(str::to_owned)));
+            // Packages whose files are read by the build or the tests.
+            let read = package["metadata"]["reads"].as_array().into_iter().flatten();
+            next.extend(read.filter_map(|name| name.as_str().map(str::to_owned)));
         }
     }
     Ok(found)
 }
 
-/// The hash of everything that the result of a step may depend on.
+/// The files and folders at the root but for the packages and what stamps hold.
+///
+/// # Errors
+/// If git fails.
+pub fn outside(root: &Path) -> io::Result<BTreeSet<String>> {
+    let files = output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
+    let names = files.split_terminator('\0').filter_map(|file| file.split('/').next());
+    Ok(names.filter(|name| !["crates", "stamps"].contains(name)).map(str::to_owned).collect())
+}
+
+/// The hash of everything that the result of a step may depend on. Files count that git tracks or
+/// would track.
 ///
 /// # Errors
 /// If git or the compiler fails, or a tracked file cannot be read.
@@ -59,11 +83,14 @@ pub fn hash_inputs(root: &Path, folders: &BTreeSet<String>, command: &[String]) 
     let _ = writeln!(text, "{variables:?}");
     let others = SHARED.into_iter().chain(command.first().map(String::as_str));
     let folders = folders.iter().map(String::as_str).chain(others.filter(|path| root.join(path).starts_with(root)));
-    let arguments: Vec<&str> = ["ls-files", "-z", "--"].into_iter().chain(folders).collect();
+    let mut arguments = vec!["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
+    arguments.extend(folders);
     let files = output(root, "git", &arguments)?;
     let mut hash = Sha256::new();
     hash.update(&text);
-    for file in files.split_terminator('\0').collect::<BTreeSet<_>>() {
+    // A file that is removed and not committed is still listed.
+    let files = files.split_terminator('\0').filter(|file| root.join(file).is_file());
+    for file in files.collect::<BTreeSet<_>>() {
         let bytes = fs::read(root.join(file))?;
         hash.update(format!("{file}\0{}\0", bytes.len()));
         hash.update(bytes);
@@ -148,6 +175,7 @@ mod tests {
         fs::create_dir(folder.path().join("package")).unwrap();
         fs::write(folder.path().join("package/tracked"), "one byte more or less").unwrap();
         fs::write(folder.path().join("package/ignored"), "anything").unwrap();
+        fs::write(folder.path().join(".gitignore"), "ignored").unwrap();
         output(folder.path(), "git", &["init", "--quiet"]).unwrap();
         output(folder.path(), "git", &["add", "package/tracked"]).unwrap();
         folder
@@ -162,10 +190,13 @@ mod tests {
         let folder = repository();
         let before = hash(&folder, "true");
         fs::write(folder.path().join("package/ignored"), "something else").unwrap();
-        assert_eq!(hash(&folder, "true"), before, "files that git does not track are no inputs");
+        assert_eq!(hash(&folder, "true"), before, "files that git ignores are no inputs");
         assert_ne!(hash(&folder, "false"), before, "the command is an input");
         fs::write(folder.path().join("package/tracked"), "one byte more or lest").unwrap();
-        assert_ne!(hash(&folder, "true"), before);
+        let changed = hash(&folder, "true");
+        assert_ne!(changed, before);
+        fs::write(folder.path().join("package/new"), "").unwrap();
+        assert_ne!(hash(&folder, "true"), changed, "a file that is not committed yet is an input");
     }
 
     #[test]

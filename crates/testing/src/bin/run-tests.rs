@@ -5,20 +5,21 @@
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program that reports to people")]
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use testing::{Child, Output, TEST, command, processes};
+use testing::programs::Program;
+use testing::unchanged::Unchanged;
+use testing::{Child, Output, TEST, processes};
 
 const USAGE: &str = "\
 usage: run-tests [OPTIONS] [-- ARGUMENTS]
   --limit=SECONDS  how long a test may take (600)
   --jobs=N         how many tests run at a time (as many as there are CPUs)
   --ignored        run the ignored tests only; --include-ignored: these, too
+  --changed        leave out packages whose tests passed with the same inputs before
   --stable         list what passed, in order and without times
   --filter=TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
   ARGUMENTS        passed on to `cargo test --no-run`, for instance `--release -p rowlock-sim`";
@@ -29,6 +30,7 @@ struct Options {
     jobs: Option<NonZeroUsize>,
     ignored: bool,
     include_ignored: bool,
+    changed: bool,
     stable: bool,
     filters: Vec<String>,
     cargo: Vec<String>,
@@ -44,6 +46,7 @@ impl Options {
                 ("--filter", text) => options.filters.push(text.to_owned()),
                 ("--ignored", "") => options.ignored = true,
                 ("--include-ignored", "") => options.include_ignored = true,
+                ("--changed", "") => options.changed = true,
                 ("--stable", "") => options.stable = true,
                 ("--", "") => options.cargo.extend(arguments.by_ref()),
                 _ => return None,
@@ -52,53 +55,17 @@ impl Options {
         Some(options)
     }
 
+    /// What is known of earlier runs, if it is to be used.
+    fn unchanged(&self, programs: &[Program]) -> Option<Unchanged> {
+        let packages = programs.iter().map(|program| program.package.as_str()).collect();
+        let file = std::env::current_exe().ok()?.with_file_name("passed-tests");
+        let root = std::env::current_dir().ok()?;
+        // Outside of a repository nothing is known.
+        self.changed.then(|| Unchanged::read(file, &root, &packages, &self.cargo).ok())?
+    }
+
     fn selects(&self, name: &str) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter))
-    }
-}
-
-/// A program with tests.
-struct Program {
-    path: PathBuf,
-    /// The folder of its package, in which tests run.
-    folder: PathBuf,
-    package: String,
-    target: String,
-}
-
-impl Program {
-    /// All that cargo builds with these arguments.
-    fn build(arguments: &[String]) -> Option<Vec<Program>> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(arguments);
-        let output = command.stderr(Stdio::inherit()).output().expect("cargo");
-        let messages = String::from_utf8_lossy(&output.stdout);
-        let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let programs = messages.filter_map(|message| {
-            let path = message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
-            let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
-            let package = message["package_id"].as_str()?.rsplit('#').next()?.split('@').next()?.to_owned();
-            let target = message["target"]["name"].as_str()?.to_owned();
-            Some(Program { path: path.into(), folder, package, target })
-        });
-        output.status.success().then(|| programs.collect())
-    }
-
-    /// A command that runs it as `cargo test` does.
-    fn command(&self) -> Command {
-        let mut command = command(&self.path);
-        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
-        // What steers random tests goes on to them; see `testing::for_each_seed`.
-        for (name, value) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWLOCK_")) {
-            command.env(name, value);
-        }
-        command
-    }
-
-    fn list(&self, arguments: &[&str]) -> Vec<String> {
-        let list = testing::run(self.command().args(["--list", "--format", "terse"]).args(arguments)).succeeds().stdout;
-        list.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
     }
 }
 
@@ -155,13 +122,15 @@ fn main() -> ExitCode {
     // Processes that a test leaves behind become children of this one.
     sys::process::adopt_orphans().expect("a kernel that lets a process adopt orphans");
     let Some(programs) = Program::build(&options.cargo) else { return ExitCode::FAILURE };
+    let unchanged = options.unchanged(&programs);
+    let is_unchanged = |package: &str| unchanged.as_ref().is_some_and(|unchanged| unchanged.contains(package));
     let (mut together, mut alone, mut skipped) = (Vec::new(), Vec::new(), 0);
     for program in &programs {
         let ignored = program.list(&["--ignored"]);
         for name in program.list(&[]) {
             let test = Test { program, name };
             let is_wanted = options.include_ignored || ignored.contains(&test.name) == options.ignored;
-            match is_wanted && options.selects(&test.full_name()) {
+            match is_wanted && options.selects(&test.full_name()) && !is_unchanged(&program.package) {
                 false => skipped += 1,
                 true if test.name.split("::").any(|module| module == "alone") => alone.push(test),
                 true => together.push(test),
@@ -193,6 +162,16 @@ fn main() -> ExitCode {
         println!("left behind by tests:\n{left}");
     }
     println!("\n{} passed, {} failed, {skipped} skipped", report.passed.len(), report.failed.len());
+    if let Some(unchanged) = unchanged.filter(|_| options.filters.is_empty()) {
+        let of = |package: &str| format!("{package}::");
+        let has_failed = |package: &str| report.failed.iter().any(|name| name.starts_with(&of(package)));
+        // It only saves time.
+        let _ = unchanged.remember(|package| !left.is_empty() || has_failed(package));
+    }
     // A filter that selects nothing would pass for ever.
-    if count > 0 && report.failed.is_empty() && left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if (count > 0 || options.changed) && report.failed.is_empty() && left.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

@@ -1,0 +1,63 @@
+//! The programs with tests that cargo builds.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::{command, run};
+
+/// A program with tests.
+#[derive(Debug)]
+pub struct Program {
+    path: PathBuf,
+    /// The folder of its package, in which tests run.
+    folder: PathBuf,
+    /// Its package.
+    pub package: String,
+    /// Its target.
+    pub target: String,
+}
+
+impl Program {
+    /// All that `cargo test` builds with these arguments; `None` if the build fails.
+    ///
+    /// # Panics
+    /// If cargo cannot be started.
+    pub fn build(arguments: &[String]) -> Option<Vec<Program>> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(arguments);
+        let output = command.stderr(Stdio::inherit()).output().expect("cargo");
+        let messages = String::from_utf8_lossy(&output.stdout);
+        let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let programs = messages.filter_map(|message| {
+            let path = message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
+            let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
+            let package = message["package_id"].as_str()?.rsplit('#').next()?.split('@').next()?.to_owned();
+            let target = message["target"]["name"].as_str()?.to_owned();
+            Some(Program { path: path.into(), folder, package, target })
+        });
+        output.status.success().then(|| programs.collect())
+    }
+
+    /// A command that runs it as `cargo test` does.
+    pub fn command(&self) -> Command {
+        let mut command = command(&self.path);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        // What steers random tests goes on to them; see `testing::for_each_seed`.
+        for (name, value) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWLOCK_")) {
+            command.env(name, value);
+        }
+        command
+    }
+
+    /// The names of its tests, as these arguments of the harness select them.
+    ///
+    /// # Panics
+    /// If it does not list them.
+    pub fn list(&self, arguments: &[&str]) -> Vec<String> {
+        let list = run(self.command().args(["--list", "--format", "terse"]).args(arguments)).succeeds().stdout;
+        list.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+    }
+}
