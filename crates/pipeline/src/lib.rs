@@ -18,6 +18,7 @@ pub mod environment;
 mod error;
 mod favour;
 pub mod floor;
+mod interval;
 mod join;
 mod junction;
 pub mod machine;

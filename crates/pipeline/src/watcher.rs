@@ -3,6 +3,7 @@
 use policy::Span;
 use policy::priority::{Overseer, StageObservation};
 
+use crate::interval::Interval;
 use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::roll::Roll;
@@ -11,21 +12,19 @@ use crate::roll::Roll;
 pub(crate) struct Watcher {
     overseer: Overseer,
     before: Vec<StageObservation>,
-    /// When it last looked, in nanoseconds since the beginning of the run.
-    last: u64,
+    interval: Interval,
 }
 
 impl Watcher {
     pub(crate) fn new(overseer: Overseer, registry: &Registry) -> Watcher {
-        Watcher { overseer, before: registry.observe(0), last: 0 }
+        Watcher { overseer, before: registry.observe(0), interval: Interval::new(Overseer::PERIOD) }
     }
 
-    /// Looks, if it is time to at `now`, in nanoseconds since the beginning of the run.
+    /// Looks once in each period. `now` is in nanoseconds since the beginning of the run.
     pub(crate) fn look(&mut self, now: u64, registry: &Registry, roll: &Roll, machine: &mut Machine) {
-        if !is_due(self.last, now) {
+        if self.interval.next(now).is_none() {
             return;
         }
-        self.last = now;
         let now = registry.observe(now);
         let since = now.iter().zip(&self.before).map(|(now, before)| StageObservation {
             busy: later(now.busy, before.busy),
@@ -40,25 +39,7 @@ impl Watcher {
     }
 }
 
-/// Whether who last looked at one time is to look at another, both in nanoseconds.
-fn is_due(last: u64, now: u64) -> bool {
-    now.saturating_sub(last) >= Overseer::PERIOD.as_nanos()
-}
-
 /// What is reckoned from samples may seem to go back a little.
 fn later(now: Span, before: Span) -> Span {
     Span::from_nanos(now.as_nanos().saturating_sub(before.as_nanos()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_looks_once_in_each_period() {
-        let period = Overseer::PERIOD.as_nanos();
-        assert!(!is_due(0, period - 1) && is_due(0, period));
-        assert!(!is_due(period, 2 * period - 1) && is_due(period, 2 * period));
-        assert!(!is_due(period, 0));
-    }
 }

@@ -201,10 +201,10 @@ fn however_long_the_input_is_all_but_its_buffers_is_written_before_its_end() {
     let mut output = child.process().stdout.take().unwrap();
     let content = text(LENGTH, 9);
     let sent = content.clone();
-    // The input stays open: nothing says yet that it is all.
+    // The input stays open, so the program cannot know that this is all.
     let writer = std::thread::spawn(move || input.write_all(&sent).map(|()| input));
-    // At level 0 nothing gets shorter, so what is missing from the output is in its buffers. A program that keeps more
-    // than that never writes so much, and the test hangs.
+    // Level 0 does not compress, so bytes missing from the output are in buffers. If the program held
+    // more than its buffers, it would never write this much, and the test would hang.
     let mut compressed = vec![0; LENGTH - BUFFERS * BLOCK];
     output.read_exact(&mut compressed).unwrap();
     drop(writer.join().unwrap().unwrap());

@@ -1,0 +1,38 @@
+//! Work that a run does once in each interval.
+
+use policy::Span;
+
+/// Measures intervals on a clock that the caller reads: nanoseconds since the beginning of the run.
+#[derive(Debug)]
+pub(crate) struct Interval {
+    length: Span,
+    began: u64,
+}
+
+impl Interval {
+    /// The first interval begins with the run.
+    pub(crate) fn new(length: Span) -> Interval {
+        Interval { length, began: 0 }
+    }
+
+    /// Begins the next interval if this one is over at `now`, and returns how long it was.
+    pub(crate) fn next(&mut self, now: u64) -> Option<Span> {
+        let elapsed = Span::from_nanos(now.saturating_sub(self.began));
+        (elapsed >= self.length).then(|| {
+            self.began = now;
+            elapsed
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_ends_once_and_the_next_begins_there() {
+        let mut interval = Interval::new(Span::from_nanos(10));
+        let ends = [9, 10, 11, 19, 25, 34, 35, 5].map(|now| interval.next(now).map(Span::as_nanos));
+        assert_eq!(ends, [None, Some(10), None, None, Some(15), None, Some(10), None]);
+    }
+}
