@@ -42,7 +42,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Makes a command the last arguments of another, which is to start it in its own surroundings.
+/// Appends a command to the arguments of another, such as `unshare`, that starts it.
 pub fn through(mut starter: Command, command: &Command) -> Command {
     let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
     starter.arg(command.get_program()).args(command.get_args()).envs(variables);

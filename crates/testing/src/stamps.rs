@@ -2,8 +2,8 @@
 //! stay the same.
 //!
 //! A line of the stamp file has the name of a step, the hash of its inputs and the hash of its
-//! result. The inputs are all files that git tracks in the packages a step depends on, the lock
-//! file and other files at the root, the command, the toolchain, and the environment variables
+//! result. The inputs are all files that git does not ignore in the packages a step depends on, the
+//! lock file and other files at the root, the command, the toolchain, and the environment variables
 //! that steer builds and tests. The result is the command's standard output without times.
 
 use std::collections::BTreeSet;
@@ -32,15 +32,28 @@ const VARIABLES: [&str; 9] = [
     "ROWLOCK_",
 ];
 
-/// The folders of a package and of all packages of the workspace that it depends on, tests included,
-/// or that `package.metadata.reads` of its manifest names.
+fn metadata(root: &Path) -> io::Result<Vec<Value>> {
+    let metadata = output(root, "cargo", &["metadata", "--offline", "--no-deps", "--format-version", "1"])?;
+    let metadata: Value = serde_json::from_str(&metadata)?;
+    Ok(metadata["packages"].as_array().cloned().unwrap_or_default())
+}
+
+/// The names of the packages of the workspace.
+///
+/// # Errors
+/// If cargo fails.
+pub fn packages(root: &Path) -> io::Result<Vec<String>> {
+    let packages = metadata(root)?;
+    Ok(packages.iter().filter_map(|package| package["name"].as_str().map(str::to_owned)).collect())
+}
+
+/// The folders of a package, of all packages of the workspace that it or its tests depend on, and of
+/// those that `package.metadata.reads` of its manifest names.
 ///
 /// # Errors
 /// If cargo fails, or knows no such package.
 pub fn folders(root: &Path, package: &str) -> io::Result<BTreeSet<String>> {
-    let metadata = output(root, "cargo", &["metadata", "--offline", "--no-deps", "--format-version", "1"])?;
-    let metadata: Value = serde_json::from_str(&metadata)?;
-    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let packages = metadata(root)?;
     let (mut found, mut next) = (BTreeSet::new(), vec![package.to_owned()]);
     while let Some(name) = next.pop() {
         let Some(package) = packages.iter().find(|package| package["name"] == *name) else {
@@ -53,7 +66,7 @@ pub fn folders(root: &Path, package: &str) -> io::Result<BTreeSet<String>> {
             let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
             let ours = dependencies.iter().filter(|dependency| dependency["path"].is_string());
             next.extend(ours.filter_map(|dependency| dependency["name"].as_str().map(str::to_owned)));
-            // Packages whose files are read by the build or the tests.
+            // The build or the tests read files of these packages.
             let read = package["metadata"]["reads"].as_array().into_iter().flatten();
             next.extend(read.filter_map(|name| name.as_str().map(str::to_owned)));
         }
@@ -61,7 +74,7 @@ pub fn folders(root: &Path, package: &str) -> io::Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// The files and folders at the root but for the packages and what stamps hold.
+/// The names of the files and folders at the root, without `crates` and the stamp file.
 ///
 /// # Errors
 /// If git fails.
@@ -71,8 +84,8 @@ pub fn outside(root: &Path) -> io::Result<BTreeSet<String>> {
     Ok(names.filter(|name| !["crates", "stamps"].contains(name)).map(str::to_owned).collect())
 }
 
-/// The hash of everything that the result of a step may depend on. Files count that git tracks or
-/// would track.
+/// The hash of everything that the result of a step may depend on. Files that are not committed yet
+/// count, too.
 ///
 /// # Errors
 /// If git or the compiler fails, or a tracked file cannot be read.

@@ -1,4 +1,4 @@
-//! Compilers and the like, which tests use where they are installed.
+//! Compilers and other tools, which tests use if they are installed.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,11 +6,10 @@ use std::fmt::Display;
 
 use crate::child::{command, try_run};
 
-/// The program of this name, or of the name in this variable of the environment; nothing where there
-/// is none.
+/// The program that this environment variable names, or else `name`. `None` if it does not run.
 ///
 /// # Panics
-/// If there is none and `ROWLOCK_REQUIRE_CC` is in the environment.
+/// If it does not run and `ROWLOCK_REQUIRE_CC` is in the environment.
 #[track_caller]
 pub fn tool(variable: &str, name: &str) -> Option<OsString> {
     let tool = env::var_os(variable).unwrap_or_else(|| name.into());
@@ -22,7 +21,7 @@ pub fn tool(variable: &str, name: &str) -> Option<OsString> {
     None
 }
 
-/// Says that something is not tested, since a tool is missing.
+/// Says that a part of the test is left out because a tool is missing.
 ///
 /// # Panics
 /// If `ROWLOCK_REQUIRE_CC` is in the environment.

@@ -1,37 +1,38 @@
-//! Remembers with which inputs the tests of a package passed, so that they need not run again while
-//! these stay the same.
+//! Remembers the inputs with which the tests of each package passed. While these stay the same, the
+//! tests need not run again.
 //!
-//! The inputs of a package's tests are those of a [stamp](crate::stamps) and all files outside
-//! `crates/`: documents and example scenarios among them. Files that are not committed count, too.
+//! The inputs are those of a [stamp](crate::stamps) and all files outside `crates/`, for instance
+//! documents and example scenarios.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::stamps;
 
-/// What is remembered, and the inputs as they are now.
-#[derive(Debug, Default)]
+/// The hashes of the inputs of each package: when its tests passed, and now.
+#[derive(Debug)]
 pub struct Unchanged {
     file: PathBuf,
-    /// The hash of the inputs for each package.
     remembered: BTreeMap<String, String>,
     now: BTreeMap<String, String>,
 }
 
 impl Unchanged {
-    /// Compares what `file` remembers with the inputs of these packages. Tests that are run by
-    /// another `command` are other tests.
+    /// Reads the hashes in `file` and computes those of now, for all packages of the workspace. The
+    /// command that runs the tests is one of their inputs.
+    ///
+    /// To be called before the tests are built: a file that changes later must count as changed.
     ///
     /// # Errors
-    /// If cargo, git or the compiler fails, or a file cannot be read.
-    pub fn read(file: PathBuf, root: &Path, packages: &BTreeSet<&str>, command: &[String]) -> io::Result<Unchanged> {
+    /// If cargo, git or the compiler fails, or a source file cannot be read.
+    pub fn read(file: PathBuf, root: &Path, command: &[String]) -> io::Result<Unchanged> {
         let outside = stamps::outside(root)?;
         let mut now = BTreeMap::new();
-        for package in packages {
-            let mut paths = stamps::folders(root, package)?;
+        for package in stamps::packages(root)? {
+            let mut paths = stamps::folders(root, &package)?;
             paths.extend(outside.iter().cloned());
-            now.insert((*package).to_owned(), stamps::hash_inputs(root, &paths, command)?);
+            now.insert(package, stamps::hash_inputs(root, &paths, command)?);
         }
         Ok(Unchanged::compare(file, now))
     }
@@ -43,12 +44,12 @@ impl Unchanged {
         Unchanged { file, remembered, now }
     }
 
-    /// Whether the tests of this package passed with the inputs of now.
+    /// Whether the tests of this package passed with the inputs that it has now.
     pub fn contains(&self, package: &str) -> bool {
         self.now.get(package).is_some_and(|hash| self.remembered.get(package) == Some(hash))
     }
 
-    /// Remembers the packages of which no test has failed.
+    /// Remembers the inputs of the packages of which no test has failed.
     ///
     /// # Errors
     /// If the file cannot be written.

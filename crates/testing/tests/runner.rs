@@ -22,7 +22,7 @@ fn run(folder: &tempfile::TempDir, options: &[&str]) -> Output {
     std::fs::write(folder.path().join("bad.rs"), TESTS).unwrap();
     let mut runner = testing::command(env!("CARGO_BIN_EXE_run-tests"));
     runner.args(options).args(["--", "--offline", "--target-dir", "target"]).current_dir(folder.path());
-    // What a compiler was told for this program is not for that one.
+    // The flags of this build are not for that one.
     runner.env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR");
     testing::run(&mut runner)
 }
@@ -58,7 +58,7 @@ fn a_process_that_a_test_leaves_behind_is_killed_and_is_a_failure() {
 fn what_selects_nothing_or_is_not_understood_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     run(&folder, &["--filter=no-such"]).exits(1).prints("0 passed, 0 failed, 8 skipped");
-    for option in ["--jobs=0", "--jobs=many", "--limit=x", "--faster"] {
-        run(&folder, &[option]).exits(2).complains("usage: run-tests");
+    for options in [&["--jobs=0"][..], &["--jobs=many"], &["--limit=x"], &["--faster"], &["--changed", "--filter=a"]] {
+        run(&folder, options).exits(2).complains("usage: run-tests");
     }
 }

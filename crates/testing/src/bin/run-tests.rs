@@ -19,7 +19,7 @@ usage: run-tests [OPTIONS] [-- ARGUMENTS]
   --limit=SECONDS  how long a test may take (600)
   --jobs=N         how many tests run at a time (as many as there are CPUs)
   --ignored        run the ignored tests only; --include-ignored: these, too
-  --changed        leave out packages whose tests passed with the same inputs before
+  --changed        leave out packages whose tests passed with the same inputs; not with a filter
   --stable         list what passed, in order and without times
   --filter=TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
   ARGUMENTS        passed on to `cargo test --no-run`, for instance `--release -p rowlock-sim`";
@@ -52,16 +52,16 @@ impl Options {
                 _ => return None,
             }
         }
-        Some(options)
+        // A package has passed only if all its tests ran.
+        let is_selective = !options.filters.is_empty() || options.ignored;
+        (!options.changed || !is_selective).then_some(options)
     }
 
-    /// What is known of earlier runs, if it is to be used.
-    fn unchanged(&self, programs: &[Program]) -> Option<Unchanged> {
-        let packages = programs.iter().map(|program| program.package.as_str()).collect();
+    /// The packages whose tests passed with the same inputs. `None` outside of a git repository.
+    fn unchanged(&self) -> Option<Unchanged> {
         let file = std::env::current_exe().ok()?.with_file_name("passed-tests");
         let root = std::env::current_dir().ok()?;
-        // Outside of a repository nothing is known.
-        self.changed.then(|| Unchanged::read(file, &root, &packages, &self.cargo).ok())?
+        self.changed.then(|| Unchanged::read(file, &root, &self.cargo).ok())?
     }
 
     fn selects(&self, name: &str) -> bool {
@@ -93,7 +93,7 @@ struct Report {
     slow: Vec<(Duration, String)>,
 }
 
-/// Runs tests, so many at a time.
+/// Runs tests, `jobs` of them at a time.
 fn run_all(tests: Vec<Test>, jobs: usize, limit: Duration, report: &Mutex<Report>) {
     let tests = Mutex::new(tests.into_iter());
     let next = || tests.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -121,8 +121,8 @@ fn main() -> ExitCode {
     };
     // Processes that a test leaves behind become children of this one.
     sys::process::adopt_orphans().expect("a kernel that lets a process adopt orphans");
+    let unchanged = options.unchanged();
     let Some(programs) = Program::build(&options.cargo) else { return ExitCode::FAILURE };
-    let unchanged = options.unchanged(&programs);
     let is_unchanged = |package: &str| unchanged.as_ref().is_some_and(|unchanged| unchanged.contains(package));
     let (mut together, mut alone, mut skipped) = (Vec::new(), Vec::new(), 0);
     for program in &programs {
@@ -141,6 +141,9 @@ fn main() -> ExitCode {
     let limit = Duration::from_secs(options.limit.unwrap_or(600).into());
     let count = together.len() + alone.len();
     println!("{count} tests of {} programs, {jobs} at a time", programs.len());
+    if programs.iter().any(|program| is_unchanged(&program.package)) {
+        println!("the tests of the other packages passed before with the same inputs");
+    }
     let report = Mutex::default();
     run_all(together, jobs, limit, &report);
     run_all(alone, 1, limit, &report);
@@ -162,10 +165,10 @@ fn main() -> ExitCode {
         println!("left behind by tests:\n{left}");
     }
     println!("\n{} passed, {} failed, {skipped} skipped", report.passed.len(), report.failed.len());
-    if let Some(unchanged) = unchanged.filter(|_| options.filters.is_empty()) {
-        let of = |package: &str| format!("{package}::");
-        let has_failed = |package: &str| report.failed.iter().any(|name| name.starts_with(&of(package)));
-        // It only saves time.
+    if let Some(unchanged) = unchanged {
+        let is_of = |name: &str, package: &str| name.split("::").next() == Some(package);
+        let has_failed = |package: &str| report.failed.iter().any(|name| is_of(name, package));
+        // Without the file, the tests run again.
         let _ = unchanged.remember(|package| !left.is_empty() || has_failed(package));
     }
     // A filter that selects nothing would pass for ever.
