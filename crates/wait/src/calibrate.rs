@@ -114,7 +114,7 @@ pub fn briefly() -> Costs {
     cautious_costs(&calibration)
 }
 
-/// The costs that few samples allow to assume: see [`briefly`].
+/// Costs on the safe side, for few samples: see [`briefly`].
 fn cautious_costs(calibration: &Calibration) -> Costs {
     let low = |cost: &Measured| Span::from_nanos(cost.low.round() as u64);
     let mut cs = low(&calibration.wake).clamp(LOWEST_CS, HIGHEST_CS);
@@ -168,14 +168,14 @@ struct Samples {
     switch: Vec<f64>,
     /// Hand-overs to another CPU; `None` if only one is allowed.
     wake: Option<Vec<f64>>,
-    /// Yields, also those that were not alone.
+    /// Yields, with those during which another thread ran.
     yields: Vec<f64>,
-    /// The tick, if the kernel tells it.
+    /// The timer tick, if the kernel tells it.
     tick: Option<f64>,
 }
 
 impl Samples {
-    /// Says what things cost by these samples, and how far that can be trusted.
+    /// Computes the costs, and whether the samples show a busy machine.
     fn judge(self) -> Calibration {
         let (mut notes, mut quiet) = (Vec::new(), true);
         let clock = Measured::of(self.clock).unwrap_or(Measured::exactly(0.0));
@@ -277,7 +277,8 @@ impl Turn {
     }
 }
 
-/// Times hand-overs from a thread on CPU `here` to one on CPU `there`; those that went as they should.
+/// Times hand-overs from a thread on CPU `here` to one on CPU `there`. Leaves out those that did not
+/// find the other thread asleep.
 fn hand_over(effort: Effort, here: u32, there: u32) -> Result<Vec<f64>, Error> {
     let turn = Turn { word: AtomicU32::new(OURS), missed: AtomicU32::new(0) };
     std::thread::scope(|scope| {

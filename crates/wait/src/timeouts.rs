@@ -28,7 +28,8 @@ fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos())
 }
 
-/// Waits at each kind of object for something that never happens, and tells how each wait ended.
+/// Passes `each` the name of each kind of object, and a wait there that nothing ends. The wait returns
+/// whether it timed out.
 fn wait_in_vain(waiting: Waiting, timeout: Duration, mut each: impl FnMut(&str, &mut dyn FnMut() -> bool)) {
     let word = AtomicU32::new(7);
     each("word", &mut || word::wait_timeout(&word, 7, timeout, &waiting).is_err());
@@ -73,8 +74,8 @@ fn every_wait_by_every_rule_gives_up_at_its_deadline_and_not_before() {
                 let began = clock.time();
                 assert!(wait(), "{object} by {}", entry.form);
                 let waited = clock.time().since(began);
-                // The first reading is for the deadline, the second begins the wait. A yield that begins before
-                // the deadline ends with a third.
+                // The first reading sets the deadline and the second begins the wait. A yield that
+                // begins just before the deadline ends with a third.
                 let longest = timeout + READING + READING + YIELD + READING;
                 assert!(timeout <= waited && waited <= longest, "{object} by {}: {waited}", entry.form);
             });
@@ -82,8 +83,8 @@ fn every_wait_by_every_rule_gives_up_at_its_deadline_and_not_before() {
     }
 }
 
-/// One wait for an event that is set after `delay`, or never, with a timeout of 3 ms: how much running time was spent
-/// spinning, how often the thread yielded, and how long it slept.
+/// Waits up to 3 ms for an event that is set after `delay`, or never. Returns the time spent spinning,
+/// the number of yields and the time asleep.
 fn wait_for(clock: &ScriptedClock, rule: Rule, delay: Option<Span>) -> (Span, u64, Span) {
     let event = Rc::new(Event::with(Reset::Auto, by(rule)));
     let setter = event.clone();
@@ -99,7 +100,7 @@ fn wait_for(clock: &ScriptedClock, rule: Rule, delay: Option<Span>) -> (Span, u6
     (spin_time, yields, block_time)
 }
 
-/// For how long a rule spins, if nothing comes.
+/// For how many nanoseconds each rule spins before it sleeps.
 const SPINS: [(&str, u64); 15] = [
     ("adaptive", 2_500),
     ("always-block", 0),
@@ -127,7 +128,7 @@ fn a_rule_spins_for_its_bound_and_sleeps_for_the_rest_exactly() {
         // A reading for the deadline comes before the first of the wait.
         let set_after = |micros| (Some(Span::from_micros(micros)), Span::from_micros(micros) - READING);
         for (delay, all) in [set_after(5), set_after(40), (None, timeout)] {
-            // Nothing else ends a spin without a bound, which sees the deadline a reading earlier than a sleep ends.
+            // A spin without a bound sees the deadline itself, one reading before a sleep would end.
             let all = if delay.is_none() && bound == Span::MAX { all - READING } else { all };
             let spun = bound.min(all);
             assert_eq!(wait_for(&clock, rule, delay), (spun, 0, all - spun), "{form} {delay:?}");

@@ -109,7 +109,8 @@ fn settings(experiment: &Experiment, arguments: &Paper) -> Result<Settings, Stop
     })
 }
 
-/// What is run in each round, and what is left out of it where the kernel has room for `limit` threads.
+/// The cells of each round, and notes on those that are left out because the kernel has room for
+/// no more than `limit` threads.
 fn cells(experiment: &Experiment, threads: &[u32], preemptible: bool, limit: u32) -> (Vec<Cell>, Vec<String>) {
     let (mut cells, mut notes) = (Vec::new(), Vec::new());
     for &program in experiment.programs() {

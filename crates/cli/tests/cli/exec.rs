@@ -186,7 +186,9 @@ fn a_report_that_could_not_be_written_is_known_before_the_program_runs() {
 
 #[test]
 fn the_superusers_library_can_be_read_by_everybody() {
-    let output = exec(&["sh", "-c", "echo $LD_PRELOAD"]);
+    // A new folder: an earlier run as another user may have made the usual one.
+    let cache = tempfile::tempdir().unwrap();
+    let output = testing::run(command(&["sh", "-c", "echo $LD_PRELOAD"]).env("XDG_CACHE_HOME", cache.path()));
     let library = Path::new(output.stdout.trim_end()).to_owned();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;

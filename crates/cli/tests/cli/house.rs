@@ -135,7 +135,7 @@ fn every_crate_inherits_lints_and_licence() {
 #[test]
 fn tests_start_children_through_the_helper() {
     let exceptions = [
-        // What the standard library does to start a child and read from it is interrupted.
+        // The test interrupts the standard library while it starts a child and reads from it.
         "fiber/tests/fiber/adversary/processes.rs",
         // The test's own process becomes the other program.
         "preload/tests/preloaded/processes.rs",

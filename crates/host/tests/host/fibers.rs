@@ -123,7 +123,7 @@ fn preemptible() {
     let of = outcome(true);
     let [long, short] = [0, 1].map(|number: usize| of.groups[number].response_worst_ns);
     assert!(of.demotions > Some(2) && short < long, "{of:?}");
-    // Otherwise each goes on to its end as soon as it has begun, and is looked at only there.
+    // Without preemption a fiber runs to its end, and its running time is compared only there.
     let of = outcome(false);
     assert!(of.demotions <= Some(2), "{of:?}");
 }

@@ -47,18 +47,18 @@ impl Made {
             Made::Clang => compile("clang", &["-fopenmp", "-DLIBOMP"]),
             Made::GccForClang => {
                 let object = made.with_extension("o");
-                is_made(compile("gcc", &["-fopenmp", "-DLIBOMP", "-c"]).arg("-o").arg(&object))?;
+                build(compile("gcc", &["-fopenmp", "-DLIBOMP", "-c"]).arg("-o").arg(&object))?;
                 let mut link = command("clang");
                 link.args(["-fopenmp"]).args(options).arg(&object).arg("-o").arg(&made);
                 link
             }
         };
-        is_made(&mut make).map(|()| made)
+        build(&mut make).map(|()| made)
     }
 }
 
-/// Runs a compiler; nothing where it cannot compile OpenMP.
-fn is_made(compiler: &mut Command) -> Option<()> {
+/// Runs a compiler. `None` if it cannot compile OpenMP.
+fn build(compiler: &mut Command) -> Option<()> {
     match try_run(compiler) {
         Ok(output) if output.status.success() => return Some(()),
         Ok(output) => testing::missing(&output),

@@ -58,7 +58,7 @@ fn fork_one() {
 
 fn execute() {
     let other = TESTS[0].0;
-    // This process itself becomes the other program: nothing of what a helper removes may be removed.
+    // The process becomes another program with its environment kept, so no helper is used.
     panic!("{}", Command::new(std::env::current_exe().unwrap()).env(PART, other).exec());
 }
 

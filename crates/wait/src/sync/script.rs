@@ -1,22 +1,22 @@
-//! A clock of one thread that a test scripts: time passes only by what the thread does on it.
+//! A scripted clock for one thread. Its time passes only when the thread reads it, yields or sleeps.
 
 use std::cell::RefCell;
 
 use policy::{Instant, Span};
 
-/// How long a reading of the clock takes, with the spinning before it.
+/// The time from one reading of a spinning thread to the next.
 pub(crate) const READING: Span = Span::from_nanos(500);
-/// How long a yield takes.
+/// The time that a yield takes.
 pub(crate) const YIELD: Span = Span::from_micros(1);
-/// How many threads run or are ready on the machine of the script.
+/// The number of threads that are running or ready.
 pub(crate) const LOAD: u32 = 1;
 
-/// What happens at a moment.
+/// An action of the test.
 type Event = Box<dyn FnOnce()>;
 
 struct Script {
     now: Instant,
-    /// What happens once, later, and when.
+    /// The next action and its time.
     event: Option<(Instant, Event)>,
 }
 
@@ -24,7 +24,7 @@ thread_local! {
     static SCRIPT: RefCell<Option<Script>> = const { RefCell::new(None) };
 }
 
-/// The calling thread's clock until this is dropped. It stands at one second at first.
+/// The calling thread's clock until this is dropped. It starts at one second.
 pub(crate) struct ScriptedClock(());
 
 impl ScriptedClock {
@@ -34,12 +34,12 @@ impl ScriptedClock {
         ScriptedClock(())
     }
 
-    /// The time, without a reading, which would take time itself.
+    /// The time. Unlike a reading by the code under test, this takes no time.
     pub(crate) fn time(&self) -> Instant {
         with(|script| script.now).unwrap_or(Instant::ZERO)
     }
 
-    /// Makes something happen on this thread when so much time has passed from now on.
+    /// Runs an action on this thread after a delay.
     pub(crate) fn after(&self, delay: Span, event: impl FnOnce() + 'static) {
         with(|script| script.event = Some((script.now + delay, Box::new(event))));
     }
@@ -55,7 +55,7 @@ fn with<T>(act: impl FnOnce(&mut Script) -> T) -> Option<T> {
     SCRIPT.with(|current| current.borrow_mut().as_mut().map(act))
 }
 
-/// Lets time pass, and what is due by then happen; `false` if the thread has no script.
+/// Lets time pass and runs the action that is due by then. `false` if the thread has no script.
 pub(super) fn pass(span: Span) -> bool {
     with(|script| script.now + span).is_some_and(|to| {
         pass_to(to);
@@ -73,12 +73,12 @@ fn pass_to(to: Instant) {
     }
 }
 
-/// A reading of the clock, if the thread has a script.
+/// Reads the clock. `None` if the thread has no script.
 pub(super) fn now() -> Option<Instant> {
     pass(READING).then(|| with(|script| script.now)).flatten()
 }
 
-/// Sleeps to the deadline, or until something happens; `false` if the thread has no script.
+/// Sleeps until the deadline or the next action. `false` if the thread has no script.
 ///
 /// # Panics
 /// If neither would ever end the sleep.
@@ -92,7 +92,7 @@ pub(super) fn sleep(is_as_expected: impl FnOnce() -> bool, deadline: Option<Inst
     true
 }
 
-/// How many threads run or are ready, if the thread has a script.
+/// The number of threads that are running or ready. `None` if the thread has no script.
 pub(crate) fn load() -> Option<u32> {
     with(|_| LOAD)
 }

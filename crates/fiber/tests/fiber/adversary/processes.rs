@@ -35,7 +35,7 @@ fn commands_are_run_and_their_output_is_read() {
     alone(|| {
         hazard(|who, round| {
             let text = format!("{who} {round}");
-            // What the standard library does for this is what is interrupted: no place for a helper.
+            // The standard library's own code is to be interrupted here, so no helper is used.
             let output = Command::new("sh").args(["-c", "echo \"$0\"; exit 3", &text]).output().unwrap();
             assert_eq!(output.status.code(), Some(3));
             assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), text);
