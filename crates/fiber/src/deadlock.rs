@@ -4,7 +4,7 @@
 //! in a circle are the reason, and the others wait for them, or for something that nobody in particular would do, such as a notification. The first fiber is
 //! told; when it has unwound, the runtime ends and with it the others. If it cannot be told, as it waits for fibers that borrow from it, all are.
 
-use std::backtrace::Backtrace;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
@@ -51,7 +51,9 @@ impl Deadlock {
         }
         let circling: BTreeSet<_> = cycles.iter().flatten().map(|fiber| fiber.address()).collect();
         let others = blocked.into_iter().filter(|fiber| !circling.contains(&fiber.address()));
-        let as_seen = |fiber| Seen::of(worker, fiber, true, Backtrace::capture);
+        // As the standard library reads `RUST_BACKTRACE`.
+        let with_backtraces = Backtrace::capture().status() == BacktraceStatus::Captured;
+        let as_seen = |fiber| Seen::of(worker, fiber, true, with_backtraces);
         Deadlock {
             others: others.filter_map(as_seen).collect(),
             cycles: cycles.iter().map(|cycle| cycle.iter().copied().filter_map(as_seen).collect()).collect(),

@@ -1,12 +1,11 @@
 //! What all fibers are doing.
 
-use std::backtrace::Backtrace;
 use std::fmt;
 use std::time::Duration;
 
 use crate::join;
 use crate::record::{Fiber, State};
-use crate::trace::{Take, Trace};
+use crate::trace::Trace;
 use crate::waits::Waits;
 use crate::worker::{Here, Worker};
 
@@ -121,7 +120,7 @@ pub struct Seen {
 
 impl Seen {
     /// A fiber of this worker, which asks; or of any if all workers stand still.
-    pub(crate) fn of(worker: &Worker, fiber: Fiber, all_stand_still: bool, take: Take) -> Option<Seen> {
+    pub(crate) fn of(worker: &Worker, fiber: Fiber, all_stand_still: bool, with_backtrace: bool) -> Option<Seen> {
         // A fiber that may run on another worker, or in exile, has its name for itself.
         // So has one that has not started: its record says where the one before it was at home.
         let is_here = |fiber: Fiber| fiber.state.get() != State::Unstarted && worker.is_home_of(fiber);
@@ -153,10 +152,10 @@ impl Seen {
         let stack = fiber.stack.get().filter(|_| mine && doing != Doing::Ended);
         let backtrace = match doing {
             Doing::Unstarted | Doing::Ended => None,
-            _ if !mine => None,
-            _ if fiber == worker.current() => Trace::here(take),
-            // SAFETY: it is this worker's and does not run, and goes on when this one stops at the earliest.
-            _ => unsafe { Trace::of(fiber.context.get(), take) },
+            _ if !mine || !with_backtrace => None,
+            _ if fiber == worker.current() => Some(Trace::here()),
+            // SAFETY: it is this worker's and does not run, and only this kernel thread goes on with it.
+            _ => Some(unsafe { Trace::of(fiber) }),
         };
         Some(Seen {
             label: label(fiber),
@@ -257,5 +256,5 @@ fn all_of(here: &Worker) -> Vec<Seen> {
     let mine =
         |fiber: &Fiber| here.is_alone() || started(*fiber) && here.is_home_of(*fiber) && !join::has_ended(*fiber);
     let fibers = here.core().records.all().filter(mine);
-    fibers.filter_map(|fiber| Seen::of(here, fiber, false, Backtrace::force_capture)).collect()
+    fibers.filter_map(|fiber| Seen::of(here, fiber, false, true)).collect()
 }

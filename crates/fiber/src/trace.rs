@@ -1,56 +1,96 @@
 //! Where a fiber is: its backtrace.
 //!
-//! A fiber that does not run is asked for nothing: a function is called [as if from where its stack was left](crate::arch::as_if_called_from), and it looks for its callers
-//! as any other does. So it need not have room for that on its stack, and its next turn begins as if nobody had looked.
+//! The fiber need not run for it: a function is called
+//! [as if from where its stack was left](crate::arch::as_if_called_from), and walks up the stack like
+//! any other function. So the fiber's stack needs no room for it, and its next turn begins as if
+//! nothing had happened.
+//!
+//! # Nothing waits during the walk
+//! If the fiber that asks waits in the kernel, an interrupted fiber may run in its place; see
+//! [lending](crate::preempt). If that is the one whose stack is being walked, the stack changes under
+//! the walk. So the walk takes no lock, and writes to memory that was allocated before.
+//! `std::backtrace::Backtrace` does neither: it locks the process's backtraces, and allocates while
+//! it walks. Names are looked up when the trace is shown. (Finding a function's tables takes no lock
+//! since glibc 2.35. Before, it may wait for a thread that loads a library.)
 
-use std::backtrace::{Backtrace, BacktraceStatus};
+use std::ffi::c_void;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::arch::{Context, as_if_called_from};
+use crate::arch::as_if_called_from;
+use crate::record::Fiber;
 
-/// How a backtrace is taken: always, or as `RUST_BACKTRACE` says.
-pub(crate) type Take = fn() -> Backtrace;
+/// How many functions a backtrace has at most.
+const MOST: usize = 1024;
 
-/// The functions that a fiber was in, the innermost first, with files and lines where the program has them. They are looked up when it is shown.
-#[derive(Clone, Debug)]
-pub struct Trace(Arc<Backtrace>);
+/// The functions that a fiber was in, the innermost first and at most 1024, with files and lines if
+/// the program has them. They are looked up when it is shown.
+#[derive(Clone)]
+pub struct Trace(Arc<[usize]>);
 
 impl Trace {
-    /// Of the fiber that asks. None where backtraces are not taken, or cannot be.
+    /// Of the fiber that asks.
     #[inline(never)]
-    pub(crate) fn here(take: Take) -> Option<Trace> {
-        let trace = take();
-        (trace.status() == BacktraceStatus::Captured).then(|| Trace(Arc::new(trace)))
+    pub(crate) fn here() -> Trace {
+        let mut callers = Vec::with_capacity(MOST);
+        walk((&raw mut callers).cast());
+        Trace(callers.into())
     }
 
-    /// Of a stack that was left.
+    /// Of another fiber.
     ///
     /// # Safety
-    /// Nobody goes on there meanwhile.
-    pub(crate) unsafe fn of(context: Context, take: Take) -> Option<Trace> {
-        let mut asked = Asked { take, trace: None };
-        // SAFETY: the caller's promise; the function takes what it is given here. A panic in it would end the program.
-        unsafe { as_if_called_from(context, look, std::ptr::from_mut(&mut asked).cast()) };
-        asked.trace
+    /// Its stack was left, and the calling thread is the only one that may go on there.
+    pub(crate) unsafe fn of(fiber: Fiber) -> Trace {
+        let mut callers: Vec<usize> = Vec::with_capacity(MOST);
+        // The allocator may have waited while the fiber ran and was left elsewhere: only now is it
+        // asked where.
+        // SAFETY: the caller's promise, and nothing waits until the walk is over; the function gets
+        // what it expects.
+        unsafe { as_if_called_from(fiber.context.get(), walk, (&raw mut callers).cast()) };
+        Trace(callers.into())
     }
 }
 
-struct Asked {
-    take: Take,
-    trace: Option<Trace>,
+/// Adds the addresses of all callers, as far as there is room. Neither allocates nor waits.
+extern "C" fn walk(callers: *mut ()) {
+    // SAFETY: the caller has passed one.
+    let callers = unsafe { &mut *callers.cast::<Vec<usize>>() };
+    let add = |frame: &backtrace::Frame| {
+        callers.push(frame.ip().addr());
+        callers.len() < callers.capacity()
+    };
+    // SAFETY: the lock that this does without is for Windows, whose walk has state.
+    unsafe { backtrace::trace_unsynchronized(add) };
 }
 
-extern "C" fn look(asked: *mut ()) {
-    // SAFETY: it is what `Trace::of` passes.
-    let asked = unsafe { &mut *asked.cast::<Asked>() };
-    asked.trace = Trace::here(asked.take);
+/// A function of a backtrace, as it is shown, and its place: file, line and column, or nothing.
+struct Frame {
+    name: String,
+    place: String,
 }
 
-/// A function of a backtrace, as it is shown, and its place.
-struct Frame<'a> {
-    name: &'a str,
-    place: &'a str,
+/// The functions at these addresses, with those that the compiler has put into them.
+fn look_up(addresses: &[usize]) -> Vec<Frame> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let mut frames = Vec::new();
+    for &address in addresses.iter().filter(|&&address| address != 0) {
+        let known = frames.len();
+        backtrace::resolve(address as *mut c_void, |symbol| {
+            let name = symbol.name().map_or_else(|| UNKNOWN.to_owned(), |name| format!("{name:#}"));
+            let place = symbol.filename().zip(symbol.lineno()).map(|(file, line)| {
+                let file = file.strip_prefix(&here).map_or_else(|_| file.to_owned(), |file| Path::new(".").join(file));
+                let column = symbol.colno().map_or_else(String::new, |column| format!(":{column}"));
+                format!("{}:{line}{column}", file.display())
+            });
+            frames.push(Frame { name, place: place.unwrap_or_default() });
+        });
+        if frames.len() == known {
+            frames.push(Frame { name: UNKNOWN.to_owned(), place: String::new() });
+        }
+    }
+    frames
 }
 
 /// What looks: all that is inside of these is not the fiber's doing.
@@ -69,8 +109,11 @@ const STOPS: [&str; 9] = [
     "src/tick.rs",
 ];
 
+/// What a function is called that has no name.
+const UNKNOWN: &str = "<unknown>";
+
 /// What the kernel or the C library has a signal's handler return to, where it has a name. It is what a fiber was interrupted at that called it, so to speak.
-const RETURNS: [&str; 3] = ["<unknown>", "__restore_rt", "__kernel_rt_sigreturn"];
+const RETURNS: [&str; 3] = [UNKNOWN, "__restore_rt", "__kernel_rt_sigreturn"];
 
 /// What a stack begins with, and its place.
 const BEGINS: (&str, &str) = ("begin", "src/start.rs");
@@ -86,28 +129,21 @@ const CALLS: [&str; 7] = [
     "core/src/ops/function.rs",
 ];
 
-impl Frame<'_> {
+impl Frame {
     fn is_in(&self, places: &[&str]) -> bool {
         places.iter().any(|place| self.place.contains(place))
     }
 }
 
 /// What a fiber does by itself.
-fn essence<'a>(text: &'a str) -> Vec<Frame<'a>> {
-    let mut frames: Vec<Frame<'a>> = Vec::new();
-    for line in text.lines().map(str::trim) {
-        match (line.strip_prefix("at "), frames.last_mut()) {
-            (Some(place), Some(frame)) => frame.place = place,
-            _ => frames.push(Frame { name: line.split_once(": ").map_or(line, |(_, name)| name), place: "" }),
-        }
-    }
-    let looks = |frame: &Frame<'_>| LOOKS.iter().any(|name| frame.name.contains(name));
+fn essence(mut frames: Vec<Frame>) -> Vec<Frame> {
+    let looks = |frame: &Frame| LOOKS.iter().any(|name| frame.name.contains(name));
     let first = frames.iter().rposition(looks).map_or(0, |last| last + 1);
     let stops = frames[first..].iter().take_while(|frame| frame.is_in(&STOPS)).count();
-    let returns = |frame: &Frame<'_>| frame.place.is_empty() && RETURNS.contains(&frame.name);
+    let returns = |frame: &Frame| frame.place.is_empty() && RETURNS.contains(&frame.name.as_str());
     let first = first + stops + usize::from(stops > 0 && frames.get(first + stops).is_some_and(returns));
     let begins = frames.iter().rposition(|frame| frame.name.ends_with(BEGINS.0) && frame.is_in(&[BEGINS.1]));
-    let calls = |frame: &Frame<'_>| frame.is_in(&CALLS) || frame.name.contains("__rust_try");
+    let calls = |frame: &Frame| frame.is_in(&CALLS) || frame.name.contains("__rust_try");
     let last = begins
         .map_or(frames.len(), |begins| begins - frames[..begins].iter().rev().take_while(|frame| calls(frame)).count());
     frames.drain(first..last.max(first)).collect()
@@ -115,8 +151,7 @@ fn essence<'a>(text: &'a str) -> Vec<Frame<'a>> {
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.to_string();
-        for (number, frame) in essence(&text).iter().enumerate() {
+        for (number, frame) in essence(look_up(&self.0)).iter().enumerate() {
             if number > 0 {
                 writeln!(f)?;
             }
@@ -129,21 +164,52 @@ impl fmt::Display for Trace {
     }
 }
 
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trace(\n{self}\n)")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn names(frames: &[(&str, &str)]) -> Vec<String> {
+        let frame = |&(name, place): &(&str, &str)| Frame { name: name.to_owned(), place: place.to_owned() };
+        essence(frames.iter().map(frame).collect()).into_iter().map(|frame| frame.name).collect()
+    }
+
     #[test]
     fn what_looks_and_what_begins_a_fiber_is_left_out() {
-        let text = "   0: std::backtrace::Backtrace::force_capture\n   1: here\n             at ./src/trace.rs:1:2\n   \
-                    2: rowlock_fiber::arch::x86_64::as_if_called_from\n   3: change\n             at ./src/change.rs:3:4\n   \
-                    4: block\n             at ./src/worker.rs:3:4\n   5: lock\n             at ./src/lock.rs:5:6\n   6: parse\n             at ./parser.rs:7:8\n   \
-                    7: __rust_try\n   8: run\n             at ./src/task.rs:9:1\n   9: begin\n             at ./src/start.rs:9:1\n  10: entry";
-        let names: Vec<_> = essence(text).iter().map(|frame| frame.name).collect();
-        assert_eq!(names, ["lock", "parse"]);
-        let text = "   0: as_if_called_from\n   1: is_interrupted\n             at ./src/preempt.rs:1:2\n   2: run\n             at ./src/tick.rs:3:4\n   3: \
-                    <unknown>\n   4: compute\n             at ./parser.rs:5:6";
-        assert_eq!(essence(text).iter().map(|frame| frame.name).collect::<Vec<_>>(), ["compute"]);
-        assert_eq!(essence("   0: alone\n   1: again").len(), 2);
+        let waits = [
+            ("backtrace::trace_unsynchronized", ""),
+            ("walk", "./src/trace.rs:1:2"),
+            ("rowlock_fiber::arch::x86_64::as_if_called_from", ""),
+            ("change", "./src/change.rs:3:4"),
+            ("block", "./src/worker.rs:3:4"),
+            ("lock", "./src/lock.rs:5:6"),
+            ("parse", "./parser.rs:7:8"),
+            ("__rust_try", ""),
+            ("run", "./src/task.rs:9:1"),
+            ("begin", "./src/start.rs:9:1"),
+            ("entry", ""),
+        ];
+        assert_eq!(names(&waits), ["lock", "parse"]);
+        let interrupted = [
+            ("as_if_called_from", ""),
+            ("is_interrupted", "./src/preempt.rs:1:2"),
+            ("run", "./src/tick.rs:3:4"),
+            (UNKNOWN, ""),
+            ("compute", "./parser.rs:5:6"),
+        ];
+        assert_eq!(names(&interrupted), ["compute"]);
+        assert_eq!(names(&[("alone", ""), ("again", "")]).len(), 2);
+    }
+
+    #[test]
+    fn a_trace_names_functions_and_places() {
+        let text = Trace::here().to_string();
+        assert!(text.contains("a_trace_names_functions_and_places"), "{text}");
+        assert!(text.contains("src/trace.rs:"), "{text}");
     }
 }

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber::{
-    Builder, Config, JoinHandle, PreemptBy, Runtime, ScriptedClock, Semaphore, preemptions, scope, sleep, sleep_until,
-    spawn,
+    Builder, Config, JoinHandle, PreemptBy, Runtime, ScriptedClock, Semaphore, dump, preemptions, scope, sleep,
+    sleep_until, spawn,
 };
 use sys::scheduling::Thread;
 
@@ -129,6 +129,46 @@ fn memory_is_had_for_new_fibers_and_their_stacks() {
                 spawn_with_size_of_its_own(size).join().unwrap();
             }
         });
+    });
+}
+
+#[test]
+fn fibers_are_seen_where_they_are_though_they_run_while_the_one_that_looks_waits_for_memory() {
+    fn climb(height: usize) {
+        if height > 0 {
+            climb(height - 1);
+        } else {
+            compute(1);
+        }
+        black_box(height);
+    }
+
+    /// Climbs, and writes words that are no addresses where the stack was.
+    fn climb_and_fill() {
+        climb(20);
+        black_box(&[1_usize; 4096]);
+    }
+
+    run(|| {
+        let over = AtomicBool::new(false);
+        let mut seen = Vec::new();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !over.load(Relaxed) {
+                    allocate();
+                }
+            });
+            beside(3, climb_and_fill, || {
+                for _ in 0..60 {
+                    sleep(Duration::from_millis(1));
+                    seen.push(dump());
+                }
+            });
+            over.store(true, Relaxed);
+        });
+        for trace in seen.into_iter().flat_map(|seen| seen.fibers).filter_map(|fiber| fiber.backtrace) {
+            assert!(trace.to_string().contains("locked_allocator.rs"), "{trace}");
+        }
     });
 }
 
