@@ -17,6 +17,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use crate::arch::as_if_called_from;
 use crate::record::Fiber;
@@ -50,6 +51,15 @@ impl Trace {
         // what it expects.
         unsafe { as_if_called_from(fiber.context.get(), walk, (&raw mut callers).cast()) };
         Trace(callers.into())
+    }
+}
+
+impl Trace {
+    /// Looked up on a kernel thread, since that takes more stack than many fibers have.
+    fn functions(&self) -> Vec<Frame> {
+        let addresses = Arc::clone(&self.0);
+        let thread = thread::Builder::new().name("rowlock-names".into()).spawn(move || look_up(&addresses));
+        thread.map_or_else(|_| look_up(&self.0), |thread| thread.join().unwrap_or_default())
     }
 }
 
@@ -151,7 +161,7 @@ fn essence(mut frames: Vec<Frame>) -> Vec<Frame> {
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, frame) in essence(look_up(&self.0)).iter().enumerate() {
+        for (number, frame) in essence(self.functions()).iter().enumerate() {
             if number > 0 {
                 writeln!(f)?;
             }

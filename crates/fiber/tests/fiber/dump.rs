@@ -183,9 +183,10 @@ fn a_fiber_whose_stack_is_nearly_full_is_seen_as_well() {
 }
 
 #[test]
-fn a_dump_can_be_shown_by_a_fiber() {
-    let shown = calm::run(|| fiber::spawn(|| fiber::dump().to_string()).join().unwrap());
-    assert!(shown.contains("a_dump_can_be_shown_by_a_fiber"), "{shown}");
+fn a_dump_can_be_shown_by_a_fiber_with_a_small_stack() {
+    let small = || fiber::Builder::new().stack_size(32 << 10);
+    let shown = calm::run(|| small().spawn(|| fiber::dump().to_string()).unwrap().join().unwrap());
+    assert!(shown.contains("a_dump_can_be_shown_by_a_fiber_with_a_small_stack"), "{shown}");
 }
 
 #[test]
