@@ -1,12 +1,12 @@
 //! What the standard library has for threads: their locals, locks, and ways to wait.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Barrier, Condvar, Mutex, Once, OnceLock, RwLock, mpsc};
 use std::time::Duration;
 
-use rowlock_fiber::{Builder, spawn};
+use rowlock_fiber::{Builder, spawn, yield_now};
 
 use crate::adversary::case::{GUESTS, alone, hasty, hazard};
 
@@ -116,14 +116,23 @@ fn channels_of_the_standard_library_bring_everything_once() {
                 .run(|| {
                     let fibers: Vec<_> = (0..6)
                         .flat_map(|pair| {
-                            // The last pair's receiver cannot be interrupted, and waits in the kernel.
+                            // The last pair's receiver cannot be interrupted, and waits in the kernel. The
+                            // sender runs in its place only if it was interrupted outside of the library.
                             let is_preemptible = pair < 5;
+                            let is_outside = Arc::new(AtomicBool::new(is_preemptible));
+                            let theirs = Arc::clone(&is_outside);
                             let (sender, receiver) = mpsc::sync_channel::<Box<u64>>(pair);
                             let sends = spawn(move || {
+                                is_outside.store(true, Relaxed);
                                 (0..MESSAGES).for_each(|i| sender.send(Box::new(i)).unwrap());
                                 MESSAGES * (MESSAGES - 1) / 2
                             });
-                            let receives = move || receiver.iter().map(|value| *value).sum();
+                            let receives = move || {
+                                while !theirs.load(Relaxed) {
+                                    yield_now();
+                                }
+                                receiver.iter().map(|value| *value).sum()
+                            };
                             [sends, Builder::new().preemptible(is_preemptible).spawn(receives).unwrap()]
                         })
                         .collect();
