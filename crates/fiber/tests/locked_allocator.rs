@@ -6,8 +6,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -143,8 +143,16 @@ fn fibers_are_seen_where_they_are_though_they_run_while_the_one_that_looks_waits
         black_box(height);
     }
 
+    static BEGAN: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
+    }
+
     /// Climbs, and writes words that are no addresses where the stack was.
     fn climb_and_fill() {
+        if !HAS_BEGUN.replace(true) {
+            BEGAN.fetch_add(1, Relaxed);
+        }
         climb(20);
         black_box(&[1_usize; 4096]);
     }
@@ -159,6 +167,10 @@ fn fibers_are_seen_where_they_are_though_they_run_while_the_one_that_looks_waits
                 }
             });
             beside(3, climb_and_fill, || {
+                // Before, nothing of theirs is to be seen.
+                while BEGAN.load(Relaxed) < 3 {
+                    sleep(Duration::from_millis(1));
+                }
                 for _ in 0..60 {
                     sleep(Duration::from_millis(1));
                     seen.push(dump());

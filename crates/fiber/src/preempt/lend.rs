@@ -8,8 +8,9 @@
 //! futex when a tick comes, then guests that were interrupted run in its place, one after another, from tick to tick; between two it looks whether it can go
 //! on. So it waits for as many running times as there are such guests, for each that who has the lock needs to give it back, whatever the levels.
 //!
-//! Some do not wait in the kernel, but look again and again, and let other kernel threads run in between (`sched_yield`): who takes from a channel of the standard library's that
-//! somebody is in the middle of sending to, for one. Where a tick finds somebody in that, it is the same. Who looks again and again and does nothing else is not found out, and looks for ever.
+//! Some do not wait in the kernel, but look again and again, and let other kernel threads run in between (`sched_yield`): a receiver of an unbounded channel of the standard
+//! library's, for one, while a message is being sent. Where a tick finds a fiber in that, it is the same. A fiber that looks again and again and does nothing else is not found
+//! out, and looks for ever: a receiver of a bounded channel of the standard library's, for one.
 //!
 //! To the library nothing happens meanwhile: the current fiber is who waits. So a guest that runs in its place and comes to the library stops there, and goes
 //! on when its turn comes in the ordinary way. It cannot have what the other waits for: what the library itself locks it gives back inside, where nobody is interrupted; and

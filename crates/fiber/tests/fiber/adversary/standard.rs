@@ -106,6 +106,18 @@ fn what_is_made_once_is_made_once() {
     });
 }
 
+type Channel = (Box<dyn Fn(Box<u64>) + Send>, mpsc::Receiver<Box<u64>>);
+
+fn bounded(messages: usize) -> Channel {
+    let (sender, receiver) = mpsc::sync_channel(messages);
+    (Box::new(move |message| sender.send(message).unwrap()), receiver)
+}
+
+fn unbounded() -> Channel {
+    let (sender, receiver) = mpsc::channel();
+    (Box::new(move |message| sender.send(message).unwrap()), receiver)
+}
+
 #[test]
 fn channels_of_the_standard_library_bring_everything_once() {
     alone(|| {
@@ -116,15 +128,17 @@ fn channels_of_the_standard_library_bring_everything_once() {
                 .run(|| {
                     let fibers: Vec<_> = (0..6)
                         .flat_map(|pair| {
-                            // The last pair's receiver cannot be interrupted, and waits in the kernel. The
-                            // sender runs in its place only if it was interrupted outside of the library.
+                            // The last pair's receiver cannot be interrupted, and waits in the kernel or
+                            // yields. The sender runs in its place only if it was interrupted outside of
+                            // the library. (At a bounded channel it might look without a yield, and so
+                            // for ever, for a message that the sender is in the middle of sending.)
                             let is_preemptible = pair < 5;
                             let is_outside = Arc::new(AtomicBool::new(is_preemptible));
                             let theirs = Arc::clone(&is_outside);
-                            let (sender, receiver) = mpsc::sync_channel::<Box<u64>>(pair);
+                            let (send, receiver) = if is_preemptible { bounded(pair) } else { unbounded() };
                             let sends = spawn(move || {
                                 is_outside.store(true, Relaxed);
-                                (0..MESSAGES).for_each(|i| sender.send(Box::new(i)).unwrap());
+                                (0..MESSAGES).for_each(|i| send(Box::new(i)));
                                 MESSAGES * (MESSAGES - 1) / 2
                             });
                             let receives = move || {
