@@ -160,9 +160,9 @@ fn what_everybody_may_have_is_granted() {
 #[test]
 fn what_is_granted_otherwise_says_what_was_got() {
     without_rights(|| {
-        let there = sys::scheduling::affinity(Thread::current()).unwrap()[0];
-        let missing =
-            (0..1024).find(|cpu| !sys::scheduling::affinity(Thread::current()).unwrap().contains(cpu)).unwrap();
+        let cpus = sys::scheduling::affinity(Thread::current()).unwrap();
+        // From above: the process may have fewer CPUs than the machine.
+        let (there, missing) = (cpus[0], (0..1024).rev().find(|cpu| !cpus.contains(cpu)).unwrap());
         let grants = Scheduling::default().affinity(&[there, missing]).apply_to_this_thread();
         assert_eq!(grants[0].outcome, Outcome::GrantedOtherwise(there.to_string()));
         let grants = Scheduling::default().policy(Policy::Idle).nice(19).apply_to_this_thread();

@@ -38,7 +38,9 @@ fn lines_that_are_printed_are_whole() {
     let Some(output) = output.map(Output::succeeds) else { return };
     for said in [&output.stdout, &output.stderr] {
         let (whole, others): (Vec<_>, Vec<_>) = said.lines().partition(|line| is_whole(line));
-        let others: Vec<_> = others.into_iter().filter(|line| line.contains('<') || line.contains("xx")).collect();
+        // With one CPU, the harness begins a line before the test runs.
+        let others = others.into_iter().filter(|line| !line.starts_with("test "));
+        let others: Vec<_> = others.filter(|line| line.contains('<') || line.contains("xx")).collect();
         assert!(others.is_empty(), "{others:?}");
         assert!(whole.len() > 100, "{}", whole.len());
     }
