@@ -2,11 +2,16 @@
 (() => {
   for (const details of document.querySelectorAll("details")) details.open = true;
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  // Reading a pixel back takes long, and there are few colours.
+  const known = new Map();
   const rgba = (colour) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = colour;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
+    if (!known.has(colour)) {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = colour;
+      canvas.fillRect(0, 0, 1, 1);
+      known.set(colour, [...canvas.getImageData(0, 0, 1, 1).data]);
+    }
+    return known.get(colour);
   };
   const luminance = (colour) => {
     const [r, g, b] = rgba(colour).map((part) => {
