@@ -8,11 +8,14 @@ use rowlock_fiber::{Config, PreemptBy, Runtime, Semaphore, preemptions, sleep, s
 
 use crate::adversary::case::{alone, hasty, means};
 
-/// How much memory the process has in use, in bytes.
-fn memory() -> usize {
+/// The pages that the process has written to, in memory or swapped out.
+fn pages() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    let kibibytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+    };
+    (kibibytes("RssAnon:") + kibibytes("VmSwap:")) / (rustix::param::page_size() >> 10)
 }
 
 #[test]
@@ -20,7 +23,7 @@ fn thirty_thousand_are_there_at_once() {
     alone(|| {
         // A process may not have so many kernel threads.
         let many = if means() == PreemptBy::Auto { 30_000 } else { 3_000 };
-        let before = memory();
+        let before = pages();
         let config = Config { preemptible: true, preempt_by: means(), ..Config::default() };
         let sum: usize = Runtime::new(config)
             .run(|| {
@@ -36,9 +39,9 @@ fn thirty_thousand_are_there_at_once() {
                 let fibers: Vec<_> =
                     (0..many).map(|number| spawn(work(number, Arc::clone(&come), Arc::clone(&go)))).collect();
                 (0..many).for_each(|_| come.acquire().forget());
-                let each = (memory() - before) / many;
-                println!("{each} bytes for each");
-                assert!(each < 32 << 10, "{each}");
+                let each = (pages() - before) / many;
+                println!("{each} pages for each");
+                assert!(each < 8, "{each}");
                 go.release(many);
                 fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum()
             })
