@@ -246,17 +246,20 @@ fn jobs_are_scheduled_as_they_ask_for() {
     let cpu = policy::CpuId(Machine::here().unwrap().cpus_allowed[0]);
     let attributes = Attributes { nice: 7, cpus: Some([cpu].into_iter().collect()), slice: None };
     let of = |name, kind| Job { attributes: attributes.clone(), ..job(name, kind) };
-    // Who looks is itself scheduled so. It finds the others by the names that their processes go by.
-    // (The pattern does not match itself.)
-    let look = "test $(nice) = 7 && test $(nproc) = 1 && for process in $(grep -salE '_[_]job.niced-crew' /proc/[0-9]*/cmdline); do
+    // The job that looks is itself scheduled so. It finds the other by the name that its processes go
+    // by, which no other run of this test has. (The pattern does not match itself.)
+    let crew = format!("crew-of-{}-niced", std::process::id());
+    let look =
+        "test $(nice) = 7 && test $(nproc) = 1 && for process in $(grep -salE '_[_]job.CREW' /proc/[0-9]*/cmdline); do
         for thread in ${process%cmdline}task/*; do
             case $(cat $thread/comm) in
                 thread*) cut -d ')' -f 2 $thread/stat | cut -d ' ' -f 18 >&2
                     grep Cpus_allowed_list $thread/status >&2 ;;
             esac
         done
-    done; exit 3";
-    let jobs = vec![of("niced-crew", hogs(2)), of("look", shell(look))];
+    done; exit 3"
+            .replace("CREW", &crew);
+    let jobs = vec![of(&crew, hogs(2)), of("look", shell(&look))];
     let failed = run(&setting(jobs)).unwrap_err();
     let Error::CommandFailed { stderr, .. } = &failed else { panic!("{failed}") };
     let words: Vec<&str> = stderr.split_whitespace().collect();
