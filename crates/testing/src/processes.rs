@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
+/// The environment variable that names the test that started a process, as the runner names it.
+pub const STARTER: &str = "RUN_TESTS_STARTER";
+
 /// The children of a process, of all its threads.
 pub fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
@@ -64,12 +67,24 @@ pub fn wait_for_orphans(limit: Duration) -> String {
             return String::new();
         }
         if Instant::now() >= deadline {
-            let text = left.iter().map(|pid| describe_tree(*pid)).collect();
+            let describe = |&pid| {
+                let starter = variable(pid, STARTER).unwrap_or_else(|| "an unknown test".to_owned());
+                format!("by {starter}:\n{}", describe_tree(pid))
+            };
+            let text = left.iter().map(describe).collect();
             left.into_iter().for_each(kill_tree);
             return text;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// The value that an environment variable had when a process started. `None` if it had none, or if
+/// the process may not be read.
+fn variable(pid: u32, name: &str) -> Option<String> {
+    let variables = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = variables.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    variables.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
 
 /// A line for each thread of a process and of its descendants: name, state, and the place in the

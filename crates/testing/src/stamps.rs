@@ -16,11 +16,16 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Files outside the packages that every step depends on; its own script is another. Tests read the
-/// example scenarios.
-const SHARED: [&str; 5] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "crates/testing", "scenarios"];
+/// example scenarios, and the runner is made of two packages.
+const SHARED: [&str; 7] =
+    ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", ".ci/full", "crates/testing", "crates/sys", "scenarios"];
 
-/// Prefixes of the environment variables that count as input.
-const VARIABLES: [&str; 9] = [
+/// Prefixes of the environment variables that count as input. The folder of builds does not.
+const VARIABLES: [&str; 13] = [
+    "AR",
+    "CC",
+    "CFLAGS",
+    "CXX",
     "RUSTC",
     "RUSTFLAGS",
     "RUSTDOCFLAGS",
@@ -91,8 +96,7 @@ pub fn outside(root: &Path) -> io::Result<BTreeSet<String>> {
 /// If git or the compiler fails, or a tracked file cannot be read.
 pub fn hash_inputs(root: &Path, folders: &BTreeSet<String>, command: &[String]) -> io::Result<String> {
     let mut text = format!("{command:?}\n{}", output(root, "rustc", &["-vV"])?);
-    let mut variables: Vec<(String, String)> = std::env::vars().filter(|(name, _)| is_input(name)).collect();
-    variables.sort();
+    let variables: BTreeSet<_> = std::env::vars_os().filter(|(name, _)| is_input(&name.to_string_lossy())).collect();
     let _ = writeln!(text, "{variables:?}");
     let others = SHARED.into_iter().chain(command.first().map(String::as_str));
     let folders = folders.iter().map(String::as_str).chain(others.filter(|path| root.join(path).starts_with(root)));
@@ -112,7 +116,8 @@ pub fn hash_inputs(root: &Path, folders: &BTreeSet<String>, command: &[String]) 
 }
 
 fn is_input(variable: &str) -> bool {
-    VARIABLES.iter().any(|prefix| variable.starts_with(prefix))
+    let is_of_a_target = variable.starts_with("CARGO_TARGET_") && variable != "CARGO_TARGET_DIR";
+    is_of_a_target || VARIABLES.iter().any(|prefix| variable.starts_with(prefix))
 }
 
 /// The hash of what a step printed, without the lines that tell how long something took.
@@ -180,6 +185,9 @@ pub fn replace(text: &str, step: &str, stamp: &Stamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     /// A repository with one tracked file and one that is not.
@@ -224,6 +232,16 @@ mod tests {
             fs::write(&file, "two").unwrap();
             assert_ne!(hash(&folder, "script"), before, "{name}");
         }
+    }
+
+    #[test]
+    fn a_variable_that_steers_builds_is_an_input_even_if_it_is_no_text() {
+        for name in ["CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "CC", "CFLAGS_x86_64"] {
+            assert!(is_input(name), "{name}");
+        }
+        assert!(!is_input("CARGO_TARGET_DIR"));
+        let value = OsStr::from_bytes(b"-O\xff");
+        crate::isolated_by(|mut test| crate::passes(test.env("CFLAGS", value)), || drop(hash(&repository(), "true")));
     }
 
     #[test]

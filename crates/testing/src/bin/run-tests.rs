@@ -17,6 +17,7 @@ use testing::{Child, Output, TEST, processes};
 const USAGE: &str = "\
 usage: run-tests [OPTIONS] [-- ARGUMENTS]
   --limit=SECONDS  how long a test may take (600)
+  --grace=SECONDS  how long processes that tests leave behind may take to end (60)
   --jobs=N         how many tests run at a time (as many as there are CPUs)
   --ignored        run the ignored tests only; --include-ignored: these, too
   --changed        leave out packages whose tests passed with the same inputs; not with a filter
@@ -27,6 +28,7 @@ usage: run-tests [OPTIONS] [-- ARGUMENTS]
 #[derive(Default)]
 struct Options {
     limit: Option<u32>,
+    grace: Option<u32>,
     jobs: Option<NonZeroUsize>,
     ignored: bool,
     include_ignored: bool,
@@ -42,6 +44,7 @@ impl Options {
         while let Some(argument) = arguments.next() {
             match argument.split_once('=').unwrap_or((&argument, "")) {
                 ("--limit", seconds) => options.limit = Some(seconds.parse().ok()?),
+                ("--grace", seconds) => options.grace = Some(seconds.parse().ok()?),
                 ("--jobs", number) => options.jobs = Some(number.parse().ok()?),
                 ("--filter", text) => options.filters.push(text.to_owned()),
                 ("--ignored", "") => options.ignored = true,
@@ -82,7 +85,8 @@ impl Test<'_> {
     fn run(&self, limit: Duration) -> Output {
         let mut command = self.program.command();
         command.args([&self.name, "--exact", "--include-ignored", "--nocapture"]);
-        Child::start(command.env(TEST, &self.name)).with_limit(limit).finish()
+        command.env(TEST, &self.name).env(processes::STARTER, self.full_name());
+        Child::start(&mut command).with_limit(limit).finish()
     }
 }
 
@@ -138,7 +142,8 @@ fn main() -> ExitCode {
         }
     }
     let jobs = options.jobs.or_else(|| available_parallelism().ok()).map_or(1, usize::from);
-    let limit = Duration::from_secs(options.limit.unwrap_or(600).into());
+    let [limit, grace] = [options.limit.unwrap_or(600), options.grace.unwrap_or(60)];
+    let [limit, grace] = [limit, grace].map(|seconds| Duration::from_secs(seconds.into()));
     let count = together.len() + alone.len();
     println!("{count} tests of {} programs, {jobs} at a time", programs.len());
     if programs.iter().any(|program| is_unchanged(&program.package)) {
@@ -147,7 +152,7 @@ fn main() -> ExitCode {
     let report = Mutex::default();
     run_all(together, jobs, limit, &report);
     run_all(alone, 1, limit, &report);
-    let left = processes::wait_for_orphans(limit.min(Duration::from_secs(60)));
+    let left = processes::wait_for_orphans(grace);
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.slow.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     if options.stable {
