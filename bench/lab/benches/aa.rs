@@ -1,4 +1,4 @@
-//! A against A with a real command on this machine: `cargo bench -p rowlock-bench-lab --bench aa`.
+//! A against A with a real command on this machine: `cargo bench -p rowlock-bench-lab --bench aa`; with `-- 5`, five comparisons.
 //!
 //! 200 comparisons of a command with itself, ten runs a side, in pairs of random order as the laboratory interleaves its arms.
 //! Each test should raise a false alarm at the 5 % level about once in twenty times. Here, unlike in the tests with drawn
@@ -45,11 +45,12 @@ fn p_values((first, second): &(Vec<f64>, Vec<f64>)) -> [f64; 3] {
 }
 
 fn main() {
+    let comparisons = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(COMPARISONS);
     (0..SIDE).for_each(|_| {
         run();
     });
     let (mut alarms, mut drifts) = ([[0_u32; 3]; 2], 0);
-    for comparison in 0..COMPARISONS {
+    for comparison in 0..comparisons {
         let mut stream = Stream::named(1, "pairs", comparison);
         let samples = [interleaved(&mut stream), in_blocks()];
         for (alarms, samples) in alarms.iter_mut().zip(&samples) {
@@ -58,8 +59,8 @@ fn main() {
         let in_order: Vec<f64> = samples[1].0.iter().chain(&samples[1].1).copied().collect();
         drifts += u32::from(trend(&in_order).is_some_and(|trend| trend.p < 0.05));
     }
-    let percent = |alarms: u32| f64::from(alarms) / f64::from(COMPARISONS) * 100.0;
-    println!("false alarms at 5 %, {COMPARISONS} comparisons of {SIDE} runs a side   pairs   blocks");
+    let percent = |alarms: u32| f64::from(alarms) / f64::from(comparisons) * 100.0;
+    println!("false alarms at 5 %, {comparisons} comparisons of {SIDE} runs a side   pairs   blocks");
     for (test, name) in ["paired t, logarithms", "Welch", "Mann-Whitney"].into_iter().enumerate() {
         println!("{name:20}  {:5.1} %  {:5.1} %", percent(alarms[0][test]), percent(alarms[1][test]));
     }

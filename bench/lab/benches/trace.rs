@@ -1,4 +1,5 @@
-//! Events per second of the simulator with a trace being written: `cargo bench -p rowlock-bench-lab --bench trace`.
+//! Events per second of the simulator with a trace being written: `cargo bench -p rowlock-bench-lab --bench trace`; with `-- 1`,
+//! one run of each.
 //!
 //! 32 CPUs and 200 CPU-bound threads under round robin, as in the benchmark of the engine, and a crowd of barrier jobs that block,
 //! where most of what happens is phases and wakings. Each is run without a trace, with one that nobody keeps, and with one in a
@@ -48,6 +49,7 @@ fn traced(machine: &Machine, setting: &Setting, to: impl Write) -> Outcome {
 }
 
 fn main() {
+    let runs = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(RUNS);
     let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(CPUS) };
     let folder = tempfile::tempdir().unwrap();
     for (name, jobs) in [("CPU-bound", cpu_bound()), ("blocking", blocking())] {
@@ -67,7 +69,7 @@ fn main() {
             ("a trace in a file", &mut in_file),
         ];
         for (how, run) in ways {
-            let mut rates: Vec<f64> = (0..RUNS)
+            let mut rates: Vec<f64> = (0..runs)
                 .map(|_| {
                     let started = Instant::now();
                     let outcome = run();
@@ -75,7 +77,7 @@ fn main() {
                 })
                 .collect();
             rates.sort_by(f64::total_cmp);
-            println!("{name:10} {how:20} {:6.2} M events/s (median of {RUNS})", rates[RUNS / 2]);
+            println!("{name:10} {how:20} {:6.2} M events/s (median of {runs})", rates[runs / 2]);
         }
         println!("{name:10} {bytes_per_event:.1} bytes an event");
     }
