@@ -41,7 +41,8 @@ impl<E> Join<E> {
             let beyond = self.ahead.split_off(&place);
             in_vain.extend(beyond.into_values().flatten());
         }
-        let waits = self.is_ordered || is_last;
+        let is_ordered = self.is_ordered && !cfg!(rowlock_canary = "copies-overtake-each-other");
+        let waits = is_ordered || is_last;
         if waits {
             self.ahead.insert(place, Some(entry));
         } else {

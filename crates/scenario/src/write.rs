@@ -89,7 +89,8 @@ fn write_job(job: &Job, out: &mut String) -> fmt::Result {
     line(out, &job::COPIES, job.copies)?;
     line(out, &job::ARRIVAL, quote(job.arrival.at))?;
     optional(out, &job::EVERY, job.arrival.every.as_ref().map(distribution))?;
-    line(out, &job::NICE, job.attributes.nice)?;
+    let nice = job.attributes.nice;
+    line(out, &job::NICE, if cfg!(rowlock_canary = "a-nice-value-loses-its-sign") { nice.abs() } else { nice })?;
     optional(out, &job::CPUS, job.attributes.cpus.as_ref().map(quote))?;
     optional(out, &job::SLICE, job.attributes.slice.map(quote))?;
     match &job.kind {

@@ -62,6 +62,7 @@ impl Account {
         self.cpu += span;
         match to {
             Use::Work => self.work += span,
+            Use::Spin if cfg!(rowlock_canary = "a-spin-counts-twice") => self.spin += span + span,
             Use::Spin => self.spin += span,
             Use::Switch | Use::Idle => {}
         }

@@ -21,7 +21,7 @@ const STARTED: &str = "ROWLOCK_TEST_STARTED";
 /// If the body panics or ends the process; the message has the output of that process.
 #[track_caller]
 pub fn isolated<Body: FnOnce()>(body: Body) {
-    let name = crate::test_name_of(&body);
+    let (_, name) = crate::test_name_of(&body);
     if env::var(TEST).is_ok_and(|only| only == name) {
         return body();
     }
@@ -35,7 +35,7 @@ pub fn isolated<Body: FnOnce()>(body: Body) {
 /// always a new one. To be called directly in a test function, with a closure as the body.
 #[track_caller]
 pub fn isolated_by<Body: FnOnce()>(start: impl FnOnce(Command), body: Body) {
-    let name = crate::test_name_of(&body);
+    let (_, name) = crate::test_name_of(&body);
     if env::var(STARTED).is_ok_and(|only| only == name) {
         return body();
     }

@@ -14,11 +14,12 @@ pub mod unchanged;
 
 pub use child::{Child, Output, command, run, through, try_run};
 pub use isolated::{TEST, isolated, isolated_by, passes};
-pub use seeds::for_each_seed;
+pub use seeds::{depth, for_each_seed, search};
 pub use tools::{missing, tool};
 
-/// The test function that a closure was written in, as the harness names it.
-fn test_name_of<Body>(_: &Body) -> &'static str {
+/// The program and the test function that a closure was written in, as cargo and the harness name
+/// them.
+fn test_name_of<Body>(_: &Body) -> (&'static str, &'static str) {
     let path = std::any::type_name::<Body>().trim_end_matches("::{{closure}}");
-    path.split_once("::").map_or(path, |(_, path)| path)
+    path.split_once("::").unwrap_or(("", path))
 }

@@ -1,15 +1,16 @@
-//! Random tests: a fixed work in the gate, an endless search in `./soak`.
+//! Random tests and models: a fixed work in the gate, an endless search in `./soak`.
 
 use std::env;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The variable with the one seed to run: the replay of a failure.
 const SEED: &str = "ROWLOCK_SEED";
 
-/// The variables of `./soak`: the first seed, and for how many seconds to go on.
+/// The variables of `./soak`: the first seed, and for how many seconds a test goes on.
 const FIRST_SEED: &str = "ROWLOCK_FIRST_SEED";
 const SECONDS: &str = "ROWLOCK_SOAK_SECONDS";
 
@@ -20,31 +21,48 @@ const SECONDS: &str = "ROWLOCK_SOAK_SECONDS";
 /// - With `ROWLOCK_SEED`: with this seed alone.
 /// - With `ROWLOCK_FIRST_SEED` and `ROWLOCK_SOAK_SECONDS`: from that seed on, until the time is up.
 ///
-/// NAME is the last part of the test's name. To be called directly in a test function, with a
-/// closure.
+/// NAME is the last part of the test's name. To be called directly in a test function of an
+/// integration test, with a closure.
 ///
 /// # Panics
 /// If the body panics. The command that replays it is printed first.
 pub fn for_each_seed<Body: FnMut(u64)>(count: u64, mut body: Body) {
-    let name = crate::test_name_of(&body);
+    let (program, name) = crate::test_name_of(&body);
     let mut run = |seed: u64| {
         if number(FIRST_SEED).is_some() {
             // A crash ends the process without a panic: the last line names its seed.
-            eprintln!("{}", replay(name, seed));
+            eprintln!("{}", replay(program, name, seed));
         }
         if let Err(why) = catch_unwind(AssertUnwindSafe(|| body(seed))) {
-            eprintln!("replay: {}", replay(name, seed));
+            eprintln!("replay: {}", replay(program, name, seed));
             resume_unwind(why);
         }
     };
     if let Some(seed) = number(SEED) {
         run(seed);
     } else if let Some(first) = number(FIRST_SEED) {
-        let end = Instant::now() + Duration::from_secs(number(SECONDS).unwrap_or(10));
+        let end = Instant::now() + search().unwrap_or(Duration::from_secs(10));
         (first..).take_while(|_| Instant::now() < end).for_each(run);
     } else {
         (1..=count).chain(found(name)).for_each(run);
     }
+}
+
+/// How far a loom model goes, as `preemption_bound` and `max_duration` of its builder. In the gate,
+/// to this bound. In `./soak` one preemption further, until the time is up; a test that checks
+/// several models divides the time among them.
+pub fn depth(preemptions: usize) -> (Option<usize>, Option<Duration>) {
+    static END: OnceLock<Option<Instant>> = OnceLock::new();
+    let end = END.get_or_init(|| search().map(|time| Instant::now() + time));
+    match end {
+        None => (Some(preemptions), None),
+        Some(end) => (Some(preemptions + 1), Some(end.saturating_duration_since(Instant::now()) / 2)),
+    }
+}
+
+/// For how long `./soak` wants a test to go on; nothing in the gate.
+pub fn search() -> Option<Duration> {
+    number(SECONDS).map(Duration::from_secs)
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -62,21 +80,11 @@ fn found(name: &str) -> Vec<u64> {
     numbers.map(parse).collect()
 }
 
-fn replay(name: &str, seed: u64) -> String {
-    let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
-    format!("{SEED}={seed} cargo test -p {package} -- --include-ignored --exact {name}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_gate_runs_fixed_seeds_and_those_that_were_found() {
-        let mut seen = Vec::new();
-        if number(SEED).is_none() && number(FIRST_SEED).is_none() {
-            for_each_seed(3, |seed| seen.push(seed));
-            assert_eq!(seen, [1, 2, 3, 77, 99]);
-        }
-    }
+/// The command that runs a test with this seed, in the profile of this build. With packages chosen,
+/// features would differ, and all would be built anew.
+fn replay(program: &str, name: &str, seed: u64) -> String {
+    let profile = if cfg!(debug_assertions) { "" } else { " --release" };
+    format!(
+        "{SEED}={seed} cargo test --locked{profile} --workspace --test {program} -- --include-ignored --exact {name}"
+    )
 }

@@ -149,6 +149,49 @@ fn tests_start_children_through_the_helper() {
     assert_eq!(found, exceptions.map(PathBuf::from).into(), "`testing::command` starts the children of tests");
 }
 
+/// The sources of a package's tests, those within its library included.
+fn sources_of_tests(name: &str) -> Vec<String> {
+    let folder = root().join("crates").join(name);
+    let folders = ["src", "tests"].map(|part| folder.join(part)).into_iter().filter(|folder| folder.exists());
+    folders.flat_map(|folder| files(&folder, &[".rs"])).map(read).collect()
+}
+
+#[test]
+fn seeds_that_were_found_belong_to_tests_that_exist() {
+    for name in crates() {
+        let sources = sources_of_tests(&name);
+        let seeds = std::fs::read_dir(root().join("crates").join(&name).join("tests/seeds"));
+        for test in seeds.into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+            let takes_seeds = |source: &String| {
+                source.contains(&format!("fn {test}()")) && source.contains("testing::for_each_seed(")
+            };
+            let is_there = test == "properties" || sources.iter().any(takes_seeds);
+            assert!(is_there, "crates/{name}/tests/seeds/{test}: no test of this name takes its seeds from here");
+        }
+    }
+}
+
+#[test]
+fn properties_that_were_found_to_fail_exist() {
+    let lines = read(root().join("crates/testing/tests/seeds/properties"));
+    for line in lines.lines().filter(|line| !line.starts_with('#')) {
+        let tests = line.split(' ').nth(2).unwrap_or_default();
+        let mut parts = tests.split("::");
+        let (package, program) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let name = package.strip_prefix("rowlock-").unwrap_or_default();
+        let tests = root().join("crates").join(name).join("tests");
+        let is_program =
+            [format!("{program}.rs"), format!("{program}/main.rs")].iter().any(|file| tests.join(file).exists());
+        assert!(crates().contains(name) && is_program, "{line}: no such program with tests");
+        let sources = sources_of_tests(name);
+        for part in parts.filter(|part| !part.is_empty()) {
+            let says =
+                |source: &String| source.contains(&format!("mod {part};")) || source.contains(&format!("fn {part}("));
+            assert!(sources.iter().any(says), "{line}: no module and no test is called {part}");
+        }
+    }
+}
+
 #[test]
 fn no_file_is_longer_than_600_lines() {
     for file in files(&root(), &[".rs"]) {

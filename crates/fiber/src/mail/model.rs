@@ -81,7 +81,7 @@ impl Tick {
 
 fn model(preemptions: usize, what: impl Fn() + Send + Sync + 'static) {
     let mut model = Builder::new();
-    model.preemption_bound = Some(preemptions);
+    (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
     model.check(what);
 }
 

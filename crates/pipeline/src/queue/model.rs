@@ -70,7 +70,7 @@ impl Run {
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
-    builder.preemption_bound = Some(2);
+    (builder.preemption_bound, builder.max_duration) = testing::depth(2);
     builder.check(model);
 }
 

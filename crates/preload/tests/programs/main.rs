@@ -29,7 +29,7 @@ fn main() {
     });
     let started = catalogue::PROGRAMS.iter().filter_map(|program| {
         let signals = program.starts.as_ref()?;
-        let name = format!("{} starts and ends", program.name);
+        let name = format!("starts and ends: {}", program.name);
         Some(Trial::test(name, || Ok(starts::starts_and_ends(program, signals)?)))
     });
     let trials = compared.chain(started).map(|trial| trial.with_ignored_flag(true)).collect();

@@ -8,19 +8,12 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use proptest::test_runner::FileFailurePersistence;
 use rowlock_scenario::fibers::{Costs, Group};
 use rowlock_scenario::pipeline::{Stage, Structure, Turn};
 use rowlock_scenario::{
     Accounting, Arm, Arrival, Attributes, Compute, Distribution, Empirical, Experiment, Fibers, Granularity, Job, Kind,
     MachineKeys, Pipeline, Scenario, Scheduler, Setting, Tie, read,
 };
-
-/// Failing cases are kept beside this file, so that they are tried first from then on.
-fn config() -> ProptestConfig {
-    let persistence = FileFailurePersistence::WithSource("regressions");
-    ProptestConfig { failure_persistence: Some(Box::new(persistence)), ..ProptestConfig::default() }
-}
 
 fn span() -> impl Strategy<Value = Span> {
     prop_oneof![(1_u64..10_000).prop_map(Span::from_micros), (1_u64..10_000_000_000).prop_map(Span::from_nanos)]
@@ -488,7 +481,7 @@ fn read_anything(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_valid_scenario_is_written_and_read_back_as_itself(scenario in single()) {

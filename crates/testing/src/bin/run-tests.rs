@@ -16,7 +16,7 @@ use testing::{Child, Output, TEST, processes};
 
 const USAGE: &str = "\
 usage: run-tests [OPTIONS] [-- ARGUMENTS]
-  --limit=SECONDS  how long a test may take (600)
+  --limit=SECONDS  how long a test may take (ROWLOCK_LIMIT or 600), and ROWLOCK_SOAK_SECONDS more
   --grace=SECONDS  how long processes that tests leave behind may take to end (60)
   --jobs=N         how many tests run at a time (as many as there are CPUs)
   --ignored        run the ignored tests only; --include-ignored: these, too
@@ -142,8 +142,9 @@ fn main() -> ExitCode {
         }
     }
     let jobs = options.jobs.or_else(|| available_parallelism().ok()).map_or(1, usize::from);
-    let [limit, grace] = [options.limit.unwrap_or(600), options.grace.unwrap_or(60)];
-    let [limit, grace] = [limit, grace].map(|seconds| Duration::from_secs(seconds.into()));
+    let limit = options.limit.or_else(|| std::env::var("ROWLOCK_LIMIT").ok()?.parse().ok()).unwrap_or(600);
+    let limit = Duration::from_secs(limit.into()) + testing::search().unwrap_or_default();
+    let grace = Duration::from_secs(options.grace.unwrap_or(60).into());
     let count = together.len() + alone.len();
     println!("{count} tests of {} programs, {jobs} at a time", programs.len());
     if programs.iter().any(|program| is_unchanged(&program.package)) {

@@ -41,7 +41,7 @@ impl Meeting {
 /// Tries `meeting` in every way that needs at most `preemptions` preemptions.
 fn model(preemptions: usize, meeting: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
+    (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
     model.check(meeting);
 }
 

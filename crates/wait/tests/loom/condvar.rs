@@ -18,7 +18,7 @@ type Shared = (Mutex<u32>, Condvar);
 /// Tries threads that do this in every way that needs at most `preemptions` preemptions.
 fn model<const N: usize>(rule: &'static str, preemptions: usize, parts: [fn(&Shared); N], last: fn(&Shared)) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
+    (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
     model.check(move || {
         let waiting = Waiting::by(rule.parse::<Rule>().unwrap()).with_costs(COSTS).with_cpus(2);
         let shared = Arc::new((Mutex::with(0, waiting), Condvar::with(waiting)));

@@ -40,7 +40,7 @@ impl Monitor {
 /// Tries threads that do this in every way that needs at most three preemptions.
 fn model<const N: usize>(parts: [fn(&Monitor); N], last: fn(&Monitor)) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
+    (model.preemption_bound, model.max_duration) = testing::depth(3);
     model.check(move || {
         let monitor = Arc::new(Monitor { value: Mutex::new(0), changed: Condvar::new(), lookers: Lookers::new() });
         let others = parts.map(|part| {

@@ -38,7 +38,7 @@ fn sum(mutex: &Mutex<Plain>) -> u32 {
 /// Tries `what` in every way that needs at most `preemptions` preemptions.
 fn model(preemptions: usize, what: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
+    (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
     model.check(what);
 }
 

@@ -46,7 +46,7 @@ fn guarded() -> Arc<Guarded> {
 
 fn model(preemptions: usize, threads: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
+    (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
     model.check(threads);
 }
 

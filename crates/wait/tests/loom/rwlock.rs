@@ -33,7 +33,7 @@ fn read(lock: &RwLock<Plain>) {
 /// Tries three threads that do this with a lock, in every way that needs at most `preemptions` preemptions.
 fn model(rule: &'static str, preemptions: usize, parts: [fn(&RwLock<Plain>); 3]) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
+    (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
     model.check(move || {
         let lock = Arc::new(lock(rule));
         let others = [parts[1], parts[2]].map(|part| {

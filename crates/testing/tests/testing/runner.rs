@@ -1,5 +1,4 @@
 //! The runner, with tests that fail in every way.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use testing::Output;
 

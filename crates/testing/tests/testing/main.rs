@@ -1,0 +1,6 @@
+//! The integration tests of `testing`, in one program.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod runner;
+mod scripts;
+mod seeds;

@@ -1,0 +1,38 @@
+//! The scripts at the root refuse what they do not understand before they build anything.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use testing::{Child, run};
+
+fn script(name: &str) -> Command {
+    let mut script = testing::command(name);
+    script.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    script
+}
+
+#[test]
+fn arguments_that_are_not_understood_are_refused() {
+    let soak =
+        ["", "0", "x", "5 nowhere", "5 fiber 5", "--fast", "--canaries unknown", "--canaries a b", "--list fiber"];
+    let check = ["--foo", "fiber", "--full 5"];
+    for (name, lines) in [("./soak", &soak[..]), ("./check", &check)] {
+        for line in lines {
+            // A line that is understood by mistake would go on for minutes.
+            let child = Child::start(script(name).args(line.split(' '))).with_limit(Duration::from_secs(60));
+            child.wait().exits(2).complains(&format!("usage: {name}"));
+        }
+    }
+}
+
+#[test]
+fn each_target_of_the_search_has_a_canary() {
+    let list = run(script("./soak").arg("--list")).succeeds().stdout;
+    let words = list.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let (targets, canaries): (Vec<_>, Vec<_>) = words.partition(|words| words[0] == "target");
+    let found_by: BTreeSet<&str> = canaries.iter().map(|words| words[2]).collect();
+    let without: Vec<&str> = targets.iter().map(|words| words[1]).filter(|name| !found_by.contains(name)).collect();
+    assert!(!targets.is_empty() && without.is_empty(), "no canary proves that these find anything: {without:?}");
+}
