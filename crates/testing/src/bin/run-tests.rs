@@ -10,9 +10,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
+use testing::child::LIMIT_OF_A_TEST;
 use testing::programs::Program;
 use testing::unchanged::Unchanged;
-use testing::{Child, Output, TEST, processes};
+use testing::{Child, Output, TEST, child, processes};
 
 const USAGE: &str = "\
 usage: run-tests [OPTIONS] [-- ARGUMENTS]
@@ -82,6 +83,7 @@ impl Test<'_> {
     fn run(&self, limit: Duration) -> Output {
         let mut command = self.program.command();
         command.args([&self.name, "--exact", "--include-ignored", "--nocapture"]);
+        child::tell_the_end(&mut command, limit);
         Child::start(command.env(TEST, &self.name)).with_limit(limit).finish()
     }
 }
@@ -138,7 +140,7 @@ fn main() -> ExitCode {
         }
     }
     let jobs = options.jobs.or_else(|| available_parallelism().ok()).map_or(1, usize::from);
-    let limit = Duration::from_secs(options.limit.unwrap_or(600).into());
+    let limit = options.limit.map_or(LIMIT_OF_A_TEST, |seconds| Duration::from_secs(seconds.into()));
     let count = together.len() + alone.len();
     println!("{count} tests of {} programs, {jobs} at a time", programs.len());
     if programs.iter().any(|program| is_unchanged(&program.package)) {
