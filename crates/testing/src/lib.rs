@@ -15,7 +15,7 @@ pub mod unchanged;
 pub use child::{Child, Output, command, run, through, try_run};
 pub use isolated::{TEST, isolated, isolated_by, passes};
 pub use seeds::for_each_seed;
-pub use tools::{missing, tool};
+pub use tools::{left_out, missing, tool};
 
 /// The test function that a closure was written in, as the harness names it.
 fn test_name_of<Body>(_: &Body) -> &'static str {
