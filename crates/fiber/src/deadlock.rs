@@ -4,7 +4,6 @@
 //! in a circle are the reason, and the others wait for them, or for something that nobody in particular would do, such as a notification. The first fiber is
 //! told; when it has unwound, the runtime ends and with it the others. If it cannot be told, as it waits for fibers that borrow from it, all are.
 
-use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
@@ -51,14 +50,20 @@ impl Deadlock {
         }
         let circling: BTreeSet<_> = cycles.iter().flatten().map(|fiber| fiber.address()).collect();
         let others = blocked.into_iter().filter(|fiber| !circling.contains(&fiber.address()));
-        // As the standard library reads `RUST_BACKTRACE`.
-        let with_backtraces = Backtrace::capture().status() == BacktraceStatus::Captured;
+        let with_backtraces = are_backtraces_wanted();
         let as_seen = |fiber| Seen::of(worker, fiber, true, with_backtraces);
         Deadlock {
             others: others.filter_map(as_seen).collect(),
             cycles: cycles.iter().map(|cycle| cycle.iter().copied().filter_map(as_seen).collect()).collect(),
         }
     }
+}
+
+/// Whether the environment asks for backtraces, by the rule of [`std::backtrace`]: any value but 0
+/// of the first of these variables that is set.
+fn are_backtraces_wanted() -> bool {
+    let value = ["RUST_LIB_BACKTRACE", "RUST_BACKTRACE"].into_iter().find_map(std::env::var_os);
+    value.is_some_and(|value| value != "0")
 }
 
 /// Whether it waits, as one that others made.

@@ -26,7 +26,8 @@ use crate::record::Fiber;
 const MOST: usize = 1024;
 
 /// The functions that a fiber was in, the innermost first and at most 1024, with files and lines if
-/// the program has them. They are looked up when it is shown.
+/// the program has them. They are looked up when it is shown, by a kernel thread; if none can be
+/// started, it shows addresses.
 #[derive(Clone)]
 pub struct Trace(Arc<[usize]>);
 
@@ -55,11 +56,13 @@ impl Trace {
 }
 
 impl Trace {
-    /// Looked up on a kernel thread, since that takes more stack than many fibers have.
+    /// Looked up on a kernel thread, since that takes more stack than many fibers have. If no
+    /// thread can be started, the addresses stand alone.
     fn functions(&self) -> Vec<Frame> {
         let addresses = Arc::clone(&self.0);
         let thread = thread::Builder::new().name("rowlock-names".into()).spawn(move || look_up(&addresses));
-        thread.map_or_else(|_| look_up(&self.0), |thread| thread.join().unwrap_or_default())
+        let found = thread.ok().and_then(|thread| thread.join().ok());
+        found.unwrap_or_else(|| nameless(&self.0))
     }
 }
 
@@ -101,6 +104,12 @@ fn look_up(addresses: &[usize]) -> Vec<Frame> {
         }
     }
     frames
+}
+
+/// The functions at these addresses, by their addresses.
+fn nameless(addresses: &[usize]) -> Vec<Frame> {
+    let known = addresses.iter().filter(|&&address| address != 0);
+    known.map(|address| Frame { name: format!("{address:#x}"), place: String::new() }).collect()
 }
 
 /// What looks: all that is inside of these is not the fiber's doing.

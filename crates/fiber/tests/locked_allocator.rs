@@ -1,22 +1,24 @@
-//! A global allocator with a lock of the standard library's, which fibers have that are interrupted while they allocate: the library must have it all the same, wherever it
-//! allocates itself.
+//! A global allocator with a lock of the standard library's, which fibers have that are interrupted
+//! while they allocate: the library must have it all the same, wherever it allocates itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 #![allow(unsafe_code, reason = "an allocator is what is tested with")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::hint::black_box;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber::{
-    Builder, Config, JoinHandle, PreemptBy, Runtime, ScriptedClock, Semaphore, dump, preemptions, scope, sleep,
+    Builder, Config, Dump, JoinHandle, PreemptBy, Runtime, ScriptedClock, Semaphore, dump, preemptions, scope, sleep,
     sleep_until, spawn,
 };
+use sys::futex::{self, Scope};
 use sys::scheduling::Thread;
 
 #[path = "fiber/scripted.rs"]
@@ -34,14 +36,42 @@ const SLOW: usize = 4242;
 
 const RUNNING_TIME: Span = Span::from_micros(200);
 
-/// What has not ended by then never will.
-const FOR_EVER: Duration = Duration::from_secs(1_800);
-
 thread_local! {
     /// This thread allocates without the lock: it is to see to those who wait for that.
     static IS_EXEMPT: Cell<bool> = const { Cell::new(false) };
     /// The clock that a slow allocation advances by a turn, where the time is scripted.
     static CLOCK: Cell<Option<&'static ScriptedClock>> = const { Cell::new(None) };
+    /// Each allocation of this thread waits here first.
+    static HALTS: Cell<Option<&'static Halts>> = const { Cell::new(None) };
+}
+
+/// Where a thread waits, at a futex as it does for a lock, until another one lets it go on.
+#[derive(Default)]
+struct Halts {
+    come: AtomicU32,
+    gone: AtomicU32,
+}
+
+impl Halts {
+    fn wait(&self) {
+        let number = self.come.fetch_add(1, SeqCst) + 1;
+        loop {
+            let gone = self.gone.load(SeqCst);
+            if gone == number {
+                return;
+            }
+            futex::wait(&self.gone, gone, None, Scope::Process);
+        }
+    }
+
+    fn is_waited_at(&self) -> bool {
+        self.come.load(SeqCst) > self.gone.load(SeqCst)
+    }
+
+    fn let_go(&self) {
+        self.gone.fetch_add(1, SeqCst);
+        futex::wake(&self.gone, 1, Scope::Process);
+    }
 }
 
 impl Locked {
@@ -54,6 +84,7 @@ impl Locked {
 // SAFETY: it is the system's, one at a time.
 unsafe impl GlobalAlloc for Locked {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HALTS.get().into_iter().for_each(Halts::wait);
         self.locked(|| {
             match CLOCK.get() {
                 _ if layout.size() != SLOW => (),
@@ -85,16 +116,8 @@ fn allocate() {
     compute(1);
 }
 
-/// Runs a program; ends the process if that does not come to an end.
+/// Runs a program by the real clock.
 fn run(program: impl FnOnce()) {
-    let over = Arc::new(());
-    let runs = Arc::downgrade(&over);
-    std::thread::spawn(move || {
-        std::thread::sleep(FOR_EVER);
-        if runs.strong_count() > 0 {
-            std::process::abort();
-        }
-    });
     let rules = Rules { levels: 4, running_time: RUNNING_TIME, boost: Boost::Every(Span::from_millis(10)) };
     Runtime::new(Config { rules, preemptible: true, ..Config::default() }).run(program).unwrap();
 }
@@ -132,17 +155,28 @@ fn memory_is_had_for_new_fibers_and_their_stacks() {
     });
 }
 
+/// When this is dropped it is over, whatever happens.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Calls itself so often, and then this.
+#[inline(never)]
+fn climb(height: usize, at_the_top: &mut dyn FnMut()) {
+    if height > 0 {
+        climb(height - 1, at_the_top);
+    } else {
+        at_the_top();
+    }
+    black_box(height);
+}
+
 #[test]
 fn fibers_are_seen_where_they_are_though_they_run_while_the_one_that_looks_waits_for_memory() {
-    fn climb(height: usize) {
-        if height > 0 {
-            climb(height - 1);
-        } else {
-            compute(1);
-        }
-        black_box(height);
-    }
-
     static BEGAN: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
@@ -153,7 +187,7 @@ fn fibers_are_seen_where_they_are_though_they_run_while_the_one_that_looks_waits
         if !HAS_BEGUN.replace(true) {
             BEGAN.fetch_add(1, Relaxed);
         }
-        climb(20);
+        climb(20, &mut || compute(1));
         black_box(&[1_usize; 4096]);
     }
 
@@ -178,45 +212,130 @@ fn fibers_are_seen_where_they_are_though_they_run_while_the_one_that_looks_waits
             });
             over.store(true, Relaxed);
         });
-        for trace in seen.into_iter().flat_map(|seen| seen.fibers).filter_map(|fiber| fiber.backtrace) {
+        for fiber in seen.iter().flat_map(|seen| &seen.fibers) {
+            let trace = fiber.backtrace.as_ref().unwrap();
             assert!(trace.to_string().contains("locked_allocator.rs"), "{trace}");
         }
+        // The three, and the one that looks.
+        assert!(seen.iter().all(|seen| seen.fibers.len() == 4));
+    });
+}
+
+#[test]
+fn a_fiber_is_seen_where_it_went_while_the_one_that_looks_waited_for_memory() {
+    // In a process with other tests, these have the lock at times.
+    testing::isolated(|| {
+        const HEIGHTS: [usize; 2] = [20, 2];
+
+        let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
+        let (worker, clock) = (Thread::current(), &scripted.clock);
+        let halts: &'static Halts = Box::leak(Box::default());
+        // How often the fiber has come to a top, and how often it may leave one.
+        let (tops, moves) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
+        let [is_exempt, over] = &[(); 2].map(|()| AtomicBool::new(false));
+        let climbs = || {
+            for height in HEIGHTS.into_iter().cycle().take_while(|_| !over.load(Relaxed)) {
+                climb(height, &mut || {
+                    let top = tops.fetch_add(1, SeqCst) + 1;
+                    if top == 1 {
+                        // The other fiber goes on.
+                        clock.advance(TURN);
+                    }
+                    while moves.load(SeqCst) < top && !over.load(Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+                // Words that are no addresses, where the stack was.
+                black_box(&[1_usize; 4096]);
+            }
+        };
+        std::thread::scope(|threads| {
+            let _over = Over(over);
+            threads.spawn(|| {
+                IS_EXEMPT.set(true);
+                is_exempt.store(true, Relaxed);
+                while !over.load(Relaxed) {
+                    if halts.is_waited_at() {
+                        scripted::await_futex(worker);
+                        let top = moves.fetch_add(1, SeqCst) + 1;
+                        // The fiber runs in the place of the one that waits, until it is at the
+                        // next top.
+                        clock.advance(10 * TURN);
+                        while tops.load(SeqCst) == top {
+                            std::thread::yield_now();
+                        }
+                        clock.advance(10 * TURN);
+                        halts.let_go();
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            while !is_exempt.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            let seen = scripted.run(|| {
+                scope(|scope| {
+                    scope.spawn(climbs);
+                    rowlock_fiber::yield_now();
+                    HALTS.set(Some(halts));
+                    // Another allocation before the last one: so it is seen at both heights,
+                    // whether the number of allocations in a dump is even or odd.
+                    let seen = [0, 0, 1].map(|more| {
+                        (0..more).for_each(|_| drop(black_box(Box::new(more))));
+                        dump()
+                    });
+                    HALTS.set(None);
+                    over.store(true, Relaxed);
+                    seen
+                })
+            });
+            let steps = |dump: &Dump| {
+                let trace = dump.fibers[1].backtrace.as_ref().unwrap().to_string();
+                trace.lines().filter(|line| line.ends_with("::climb")).count()
+            };
+            let seen: BTreeSet<usize> = seen.unwrap().iter().map(steps).collect();
+            assert_eq!(seen, HEIGHTS.map(|height| height + 1).into());
+        });
     });
 }
 
 #[test]
 fn who_allocates_inside_the_library_runs_whom_a_tick_has_interrupted_with_the_allocators_lock() {
-    let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
-    let (worker, [is_exempt, has_unlocked]) = (Thread::current(), [(); 2].map(|()| Arc::new(AtomicBool::new(false))));
-    let clock: &'static ScriptedClock = Box::leak(Box::new(scripted.clock.clone()));
-    let lent = std::thread::scope(|threads| {
-        threads.spawn(|| {
-            IS_EXEMPT.set(true);
-            is_exempt.store(true, Relaxed);
-            scripted::advance_at(clock, worker, &ALLOCATOR.0, &has_unlocked);
-        });
-        while !is_exempt.load(Relaxed) {
-            std::thread::yield_now();
-        }
-        scripted.run(|| {
-            let unlocks = Arc::clone(&has_unlocked);
-            let allocates = spawn(move || {
-                CLOCK.set(Some(clock));
-                let memory = black_box(Vec::<u8>::with_capacity(SLOW));
-                unlocks.store(true, Relaxed);
-                CLOCK.set(None);
-                drop(memory);
+    // In a process with other tests, these have the lock at times.
+    testing::isolated(|| {
+        let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
+        let (worker, [is_exempt, has_unlocked]) =
+            (Thread::current(), [(); 2].map(|()| Arc::new(AtomicBool::new(false))));
+        let clock: &'static ScriptedClock = Box::leak(Box::new(scripted.clock.clone()));
+        let lent = std::thread::scope(|threads| {
+            threads.spawn(|| {
+                IS_EXEMPT.set(true);
+                is_exempt.store(true, Relaxed);
+                scripted::advance_at(clock, worker, &ALLOCATOR.0, &has_unlocked);
             });
-            // It is interrupted in the middle of that.
-            rowlock_fiber::yield_now();
-            assert!(ALLOCATOR.0.try_lock().is_err());
-            // The library allocates for a stack of another size.
-            spawn_with_size_of_its_own(3).join().unwrap();
-            allocates.join().unwrap();
-            preemptions().lent
-        })
+            while !is_exempt.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            scripted.run(|| {
+                let unlocks = Arc::clone(&has_unlocked);
+                let allocates = spawn(move || {
+                    CLOCK.set(Some(clock));
+                    let memory = black_box(Vec::<u8>::with_capacity(SLOW));
+                    unlocks.store(true, Relaxed);
+                    CLOCK.set(None);
+                    drop(memory);
+                });
+                // It is interrupted in the middle of that.
+                rowlock_fiber::yield_now();
+                assert!(ALLOCATOR.0.try_lock().is_err());
+                // The library allocates for a stack of another size.
+                spawn_with_size_of_its_own(3).join().unwrap();
+                allocates.join().unwrap();
+                preemptions().lent
+            })
+        });
+        assert_eq!(lent.unwrap(), 1);
     });
-    assert_eq!(lent.unwrap(), 1);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What fibers cost in memory, and that it goes back. Alone in its file: an allocator that counts belongs to all of a process.
+//! What fibers cost in memory, and that it goes back. Alone in its file: an allocator that counts
+//! belongs to all of a process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 #![allow(unsafe_code, reason = "an allocator is what is counted with")]
 

@@ -237,33 +237,25 @@ mod tests {
     use super::*;
 
     /// A folder that is gone when the test is over.
-    struct Folder(PathBuf);
+    struct Folder(tempfile::TempDir);
 
     impl Folder {
-        fn new(name: &str) -> Folder {
-            let path = env::temp_dir().join(format!("rowlock-{name}-{}", process::id()));
-            fs::create_dir(&path).unwrap();
-            Folder(path)
+        fn new() -> Folder {
+            Folder(tempfile::tempdir().unwrap())
         }
 
         fn load(&self, fresh: bool) -> HostCalibration {
-            load_or_measure_in(Some(&self.0), fresh, |machine| Ok(made_up(machine))).unwrap()
+            load_or_measure_in(Some(self.0.path()), fresh, |machine| Ok(made_up(machine))).unwrap()
         }
 
         fn files(&self) -> Vec<PathBuf> {
-            fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect()
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
+            fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
         }
     }
 
     #[test]
     fn costs_are_measured_once_and_then_found() {
-        let folder = Folder::new("once");
+        let folder = Folder::new();
         let measured = folder.load(false);
         let [file] = &folder.files()[..] else { panic!("{:?}", folder.files()) };
         assert_eq!((measured.from_cache, measured.path.as_ref()), (false, Some(file)));
@@ -276,7 +268,7 @@ mod tests {
 
     #[test]
     fn files_that_cannot_be_used_are_replaced() {
-        let folder = Folder::new("replaced");
+        let folder = Folder::new();
         folder.load(false);
         let [file] = &folder.files()[..] else { panic!("{:?}", folder.files()) };
         let good = fs::read_to_string(file).unwrap();
@@ -293,9 +285,9 @@ mod tests {
 
     #[test]
     fn figures_of_a_busy_machine_are_not_kept() {
-        let folder = Folder::new("busy");
+        let folder = Folder::new();
         let measure = |machine| Ok(HostCalibration { quiet: false, ..made_up(machine) });
-        let calibration = load_or_measure_in(Some(&folder.0), false, measure).unwrap();
+        let calibration = load_or_measure_in(Some(folder.0.path()), false, measure).unwrap();
         assert_eq!(calibration.path, None);
         assert_eq!(
             calibration.notes.last().unwrap(),
@@ -306,9 +298,9 @@ mod tests {
 
     #[test]
     fn a_cache_that_cannot_be_written_is_done_without() {
-        let folder = Folder::new("unwritable");
+        let folder = Folder::new();
         // A file where a folder ought to be stops even the superuser.
-        let file = folder.0.join("file");
+        let file = folder.0.path().join("file");
         fs::write(&file, "").unwrap();
         for unwritable in [Some(file.as_path()), None] {
             let calibration = load_or_measure_in(unwritable, false, |machine| Ok(made_up(machine))).unwrap();

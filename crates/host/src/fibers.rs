@@ -27,6 +27,10 @@ thread_local! {
     static ROD: RefCell<Rod> = RefCell::new(Rod::new());
 }
 
+/// How long a scripted clock lets pass at a time while a fiber computes: its timer interrupts no
+/// more often than that.
+const STEP: Duration = Duration::from_micros(10);
+
 /// What the fibers share. It is there as long as the process is.
 struct Shared {
     job: String,
@@ -171,7 +175,7 @@ impl Shared {
             let begun = begin();
             // A fiber of its own: this one has used up its running time meanwhile, and has gone down.
             Builder::new().spawn(|| self.all().map_err(|why| why.to_string()))?.join()??;
-            Ok((begun, Ended { at: Instant::now(), demotions: fiber::demotions() }))
+            Ok((begun, Ended { at: fiber::now(), demotions: fiber::demotions() }))
         })?
     }
 
@@ -213,7 +217,7 @@ impl Shared {
         before: Option<JoinHandle<()>>,
     ) -> Result<JoinHandle<()>, SpawnError> {
         if group.program.is_timed(number) {
-            let made = Instant::now();
+            let made = fiber::now();
             return Builder::new().spawn(move || self.fiber(group, number, before, Some(made)));
         }
         Builder::new().spawn(move || self.fiber(group, number, before, None))
@@ -225,12 +229,12 @@ impl Shared {
         let bursts = group.program.bursts as usize;
         let first = number as usize * bursts;
         for burst in first..first + bursts {
-            group.compute(group.compute.get(burst));
+            self.compute(group, group.compute.get(burst));
             if let Some(critical) = &group.critical {
                 let lock = (group.first + number) as usize % self.locks.len();
                 // Nobody unwinds with it.
                 let _guard = self.locks[lock].lock().unwrap_or_else(PoisonError::into_inner);
-                group.compute(critical.get(burst));
+                self.compute(group, critical.get(burst));
             }
             if let Some(could_run) = could_run {
                 group.responded(could_run);
@@ -242,6 +246,35 @@ impl Shared {
         if let Some(before) = before {
             // Nobody panics in it.
             let _ = before.join();
+        }
+    }
+
+    /// Computes, and looks whether it may go on where the group asks for that.
+    #[inline]
+    fn compute(&self, group: &Group, iterations: u64) {
+        let Some(every) = group.checkpoint else { return self.relax(iterations) };
+        let mut left = iterations;
+        while left > every {
+            self.relax(every);
+            fiber::checkpoint();
+            left -= every;
+        }
+        self.relax(left);
+    }
+
+    /// Computes. By a scripted clock, as tests have it, that is to let the time pass that it takes.
+    #[inline]
+    fn relax(&self, iterations: u64) {
+        match &self.config.clock {
+            None => ROD.with_borrow_mut(|rod| rod.relax(iterations)),
+            Some(clock) => {
+                let mut left = Duration::from_nanos(self.rate.time(iterations, 0).as_nanos());
+                while !left.is_zero() {
+                    let step = left.min(STEP);
+                    clock.advance(step);
+                    left -= step;
+                }
+            }
         }
     }
 
@@ -297,31 +330,17 @@ impl Group {
         }
     }
 
-    /// Computes, and looks whether it may go on where that is asked for.
-    #[inline]
-    fn compute(&self, iterations: u64) {
-        let relax = |iterations| ROD.with_borrow_mut(|rod| rod.relax(iterations));
-        let Some(every) = self.checkpoint else { return relax(iterations) };
-        let mut left = iterations;
-        while left > every {
-            relax(every);
-            fiber::checkpoint();
-            left -= every;
-        }
-        relax(left);
-    }
-
     fn responded(&self, could_run: Instant) {
         // What several workers share, no fiber keeps while another runs.
         let mut responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
-        responses.push(span(could_run.elapsed()));
+        responses.push(span(fiber::now().saturating_duration_since(could_run)));
     }
 
     /// Sleeps after a burst, or yields. Returns from when on it could run again, if its bursts are timed.
     fn rest(&self, burst: usize, is_timed: bool) -> Option<Instant> {
         match &self.think {
             None => {
-                let now = is_timed.then(Instant::now);
+                let now = is_timed.then(fiber::now);
                 fiber::yield_now();
                 now
             }
@@ -331,5 +350,70 @@ impl Group {
                 is_timed.then_some(until)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::feedback::{Boost, Rules};
+    use scenario::fibers::{Costs, Group};
+    use scenario::{Distribution, Job, Kind, MachineKeys, Setting};
+    use sys::tick::ScriptedClock;
+
+    use super::*;
+    use crate::calibration::made_up;
+    use crate::machine::Machine;
+    use crate::protocol::Task;
+    use crate::run::Host;
+
+    /// The responses of a fiber of 100 ms and of one of 19.5 ms, and how often both were demoted,
+    /// by a scripted clock and with running times of a millisecond.
+    fn responses(preemptible: bool) -> ([Option<Span>; 2], u64) {
+        let group = |name: &str, micros| Group {
+            name: name.into(),
+            fibers: 1,
+            bursts: 1,
+            compute: Distribution::exactly(Span::from_micros(micros)),
+            critical: None,
+            checkpoint: None,
+            think: None,
+            join_every: None,
+        };
+        let of = scenario::Fibers {
+            groups: vec![group("long", 100_000), group("short", 19_500)],
+            workers: 1,
+            rules: Rules { levels: 4, running_time: Span::from_millis(1), boost: Boost::Never },
+            locks: 1,
+            preemptible,
+            costs: Costs::default(),
+        };
+        let mut calibration = made_up(Machine::here().unwrap());
+        calibration.rate = Rate { iteration_ps: 2_000, start_ps: 0 };
+        let host = Host { program: "/nowhere".into(), calibration };
+        let jobs = vec![Job::new("fibers", 1, Kind::Fibers(of))];
+        let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+        let order = host.orders(&setting, 1).remove(0);
+        let Task::Fibers(of) = &order.task else { panic!("{order:?}") };
+        let mut shared = Shared::new(&order, of).map_err(|_| "it is refused").unwrap();
+        shared.config.clock = Some(ScriptedClock::new());
+        let shared: &'static Shared = Box::leak(Box::new(shared));
+        let ((), ended) = shared.once(|| ()).unwrap();
+        let outcome = shared.outcome(Span::ZERO, Usage::default(), ended.demotions);
+        let groups = outcome.fibers.unwrap().groups;
+        ([0, 1].map(|group: usize| groups[group].response_worst_ns), ended.demotions)
+    }
+
+    #[test]
+    fn a_preemptible_fiber_that_comes_to_no_point_lets_others_run_after_each_running_time() {
+        // The short one has every other turn, and half of the last one. A fiber that is alone keeps
+        // its level.
+        let [long, short] = [119_500, 39_500].map(|micros| Some(Span::from_micros(micros)));
+        assert_eq!(responses(true), ([long, short], 20 + 19));
+    }
+
+    #[test]
+    fn a_fiber_that_is_not_preemptible_runs_to_its_end() {
+        let [long, short] = [100_000, 119_500].map(|micros| Some(Span::from_micros(micros)));
+        assert_eq!(responses(false), ([long, short], 0));
     }
 }

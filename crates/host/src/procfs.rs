@@ -74,7 +74,7 @@ mod tests {
     fn descendants_are_the_children_and_theirs_until_they_are_waited_for() {
         // The shell writes a line once its own child is there.
         let mut shell = testing::command("sh");
-        let mut shell = testing::Child::start_talking(shell.args(["-c", "sleep 30 & echo $!; wait"]));
+        let mut shell = testing::Child::start_talking(shell.args(["-c", "sleep 1000 & echo $!; wait"]));
         let grandchild: i32 = shell.hear().parse().unwrap();
 
         let own = std::process::id() as i32;

@@ -205,7 +205,7 @@ impl Host {
     }
 
     /// What the jobs' processes are to do. Multiples of CS and granularities mean what they mean in the simulated twin.
-    fn orders(&self, setting: &Setting, seed: u64) -> Vec<Order> {
+    pub(crate) fn orders(&self, setting: &Setting, seed: u64) -> Vec<Order> {
         // Whatever machine is simulated, this one costs what was measured; the margin is the rules' own.
         let twin = twin(&self.calibration);
         let machine = setting.machine.complete(&twin);

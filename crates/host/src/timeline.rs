@@ -61,11 +61,16 @@ impl Sampler {
 
     /// Takes a sample, if one is due.
     pub(crate) fn look(&mut self) {
-        if self.due().is_none_or(|due| due > Instant::now()) {
+        self.look_at(Instant::now());
+    }
+
+    /// Takes a sample, if one is due at this time.
+    fn look_at(&mut self, now: Instant) {
+        if self.due().is_none_or(|due| due > now) {
             return;
         }
         let before = cpu_time();
-        let at_ns = crate::units::span(self.started.elapsed());
+        let at_ns = crate::units::span(now.saturating_duration_since(self.started));
         for (job, files) in &mut self.jobs {
             let (mut runnable, mut sleeping) = (0, 0);
             // A thread that has ended cannot be read any more.
@@ -83,7 +88,7 @@ impl Sampler {
             }
         }
         let cost = cpu_time().saturating_sub(before);
-        self.due = Instant::now() + (cost * SHARE).max(SHORTEST);
+        self.due = now + (cost * SHARE).max(SHORTEST);
     }
 
     /// What was seen.
@@ -125,16 +130,26 @@ mod tests {
             std::thread::yield_now();
         }
         let mut sampler = Sampler::new([(JobId(3), std::process::id(), &threads[..])].into_iter());
-        const LOOKS: usize = 10_000;
-        (0..LOOKS).for_each(|_| sampler.look());
+        // The first look does not come too early, and the next samples are taken when they are due.
+        const SAMPLES: usize = 100;
+        let mut times = vec![sampler.due().unwrap()];
+        for _ in 0..SAMPLES {
+            sampler.look_at(times[times.len() - 1]);
+            let due = sampler.due().unwrap();
+            sampler.look_at(due - Duration::from_nanos(1));
+            assert_eq!(sampler.due(), Some(due));
+            times.push(due);
+        }
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= SHORTEST), "{times:?}");
         drop(finish);
         sleeper.join().unwrap();
         let samples = sampler.into_samples();
         let is_right =
             |sample: &StateSample| matches!(sample, StateSample { job: JobId(3), runnable: 1, sleeping: 1, .. });
-        assert!(samples.iter().all(is_right), "{samples:?}");
-        // The first look does not come too early, and most of the others do.
-        assert!((1..LOOKS / 2).contains(&samples.len()), "{}", samples.len());
+        assert!(samples.len() == SAMPLES && samples.iter().all(is_right), "{samples:?}");
+        let taken =
+            samples.iter().zip(&times).all(|(sample, time)| sample.at_ns == crate::units::span(*time - times[0]));
+        assert!(taken, "{samples:?}, {times:?}");
     }
 
     #[test]

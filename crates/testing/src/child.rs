@@ -11,12 +11,45 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::processes;
 
-/// How long a child may take. It is long enough for a machine under heavy load, and shorter than
-/// the limit of the runner, so that the test itself reports the child.
+/// How long a test may take. The runner kills one that takes longer.
+pub const LIMIT_OF_A_TEST: Duration = Duration::from_secs(600);
+
+/// How long a child may take, and whatever else a test waits for. It is long enough for a machine
+/// under heavy load, and shorter than [`LIMIT_OF_A_TEST`], so that the test itself reports what
+/// hangs.
 pub const LIMIT: Duration = Duration::from_secs(300);
+
+/// The environment variable that says when a test is to report what hangs, before it is killed
+/// itself: in milliseconds of the monotonic clock.
+const END: &str = "ROWLOCK_TEST_END";
+
+/// Tells a test that is about to be started with this limit when it is to report what hangs: when
+/// a twentieth of the limit is left.
+pub fn tell_the_end(test: &mut Command, limit: Duration) {
+    test.env(END, (monotonic() + limit - limit / 20).as_millis().to_string());
+}
+
+/// How long the calling test may wait for one thing from now on: [`LIMIT`], or what is left of its
+/// own limit. However many children it has had, it reports the one that hangs.
+pub fn limit() -> Duration {
+    LIMIT.min(left())
+}
+
+/// How much is left of the calling test's own limit.
+fn left() -> Duration {
+    let end = std::env::var(END).ok().and_then(|end| end.parse().ok()).map(Duration::from_millis);
+    end.map_or(Duration::MAX, |end| end.saturating_sub(monotonic()))
+}
+
+/// The time of a clock that all processes share.
+fn monotonic() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
 
 /// How long processes that were killed may take to let go of a pipe.
 const LETTING_GO: Duration = Duration::from_secs(5);
@@ -52,7 +85,7 @@ pub fn through(mut starter: Command, command: &Command) -> Command {
 /// Runs a command to its end and captures its output.
 ///
 /// # Panics
-/// If the child cannot be started, or if it takes longer than [`LIMIT`]. It is killed then, with
+/// If the child cannot be started, or if it takes longer than [`limit`]. It is killed then, with
 /// all its descendants, and the message shows what they were waiting for.
 #[track_caller]
 pub fn run(command: &mut Command) -> Output {
@@ -65,7 +98,7 @@ pub fn run(command: &mut Command) -> Output {
 /// If the child cannot be started.
 ///
 /// # Panics
-/// If it takes longer than [`LIMIT`].
+/// If it takes longer than [`limit`].
 #[track_caller]
 pub fn try_run(command: &mut Command) -> io::Result<Output> {
     Ok(Child::try_start(command)?.wait())
@@ -100,7 +133,8 @@ impl Child {
         Child::start_with(command, stdout)
     }
 
-    /// Starts a child whose standard output is a pipe to the test: see [`Child::tell`] and [`Child::hear`].
+    /// Starts a child whose standard output is a pipe to the test: see [`Child::tell`] and
+    /// [`Child::hear`].
     ///
     /// # Panics
     /// If it cannot be started.
@@ -126,7 +160,7 @@ impl Child {
         Ok(Child { child, command: format!("{command:?}"), stdout, stderr, unheard: Vec::new(), limit: LIMIT })
     }
 
-    /// Sets the limit, which is [`LIMIT`] otherwise.
+    /// Sets the limit, which is [`LIMIT`] otherwise. It never reaches beyond the test's own limit.
     #[must_use]
     pub fn with_limit(mut self, limit: Duration) -> Child {
         self.limit = limit;
@@ -155,7 +189,7 @@ impl Child {
     /// Waits until it has ended or its time is up; `true` if it has ended. Its number stays its own
     /// until [`Child::wait`] or [`Child::finish`].
     pub fn ends(&self) -> bool {
-        self.ends_until(Instant::now() + self.limit)
+        self.ends_until(self.deadline())
     }
 
     /// Waits for its end.
@@ -176,7 +210,7 @@ impl Child {
     /// Never for what the child does.
     pub fn finish(mut self) -> Output {
         drop(self.child.stdin.take());
-        let deadline = Instant::now() + self.limit;
+        let deadline = self.deadline();
         let in_time = self.listen_to_the_end(deadline) && self.ends_until(deadline);
         let killed = (!in_time).then(|| self.kill());
         let status = self.child.wait().expect("the end of a child");
@@ -184,6 +218,11 @@ impl Child {
         stdout.append(&mut self.unheard);
         let command = std::mem::take(&mut self.command);
         Output { command, status, killed, stdout: text(&stdout), bytes: stdout, stderr: text(&stderr) }
+    }
+
+    /// When its time is up, if it is waited for from now on.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.limit.min(left())
     }
 
     /// Waits until the child ends or the deadline passes; `true` if it has ended.
@@ -377,7 +416,7 @@ impl Child {
     /// As [`Child::hear`].
     #[track_caller]
     pub fn hear_to(&mut self, end: u8) -> Vec<u8> {
-        let deadline = Instant::now() + self.limit;
+        let deadline = self.deadline();
         loop {
             if let Some(length) = self.unheard.iter().position(|byte| *byte == end) {
                 let heard = self.unheard.drain(..=length).take(length).collect();
@@ -456,6 +495,21 @@ mod tests {
     #[should_panic(expected = "said nothing more in time")]
     fn a_child_that_is_silent_is_not_waited_for_longer_than_its_limit() {
         Child::start_talking(&mut shell("sleep 1000")).with_limit(Duration::ZERO).hear();
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_shown_before_its_test_is_killed() {
+        crate::isolated_by(
+            |mut test| {
+                tell_the_end(&mut test, Duration::ZERO);
+                crate::passes(&mut test);
+            },
+            || {
+                let output = Child::start(&mut shell("sleep 1000")).with_limit(LIMIT).finish();
+                assert!(output.killed.is_some_and(|state| state.contains("sleep 1000")));
+                assert_eq!(limit(), Duration::ZERO);
+            },
+        );
     }
 
     #[test]

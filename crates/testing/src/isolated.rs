@@ -65,6 +65,8 @@ fn test_alone(name: &str) -> Command {
     let program = env::current_exe().expect("the path of this program");
     let mut command = child::command(program);
     command.args([name, "--exact", "--include-ignored", "--nocapture"]).env(TEST, name);
+    // That test reports what hangs in it before this one reports that test.
+    child::tell_the_end(&mut command, child::limit());
     command
 }
 

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::child::{command, run};
+use crate::child::{Child, LIMIT_OF_A_TEST, command};
 
 /// Builds the library of a package, as optimised as the test, and returns its folder.
 ///
@@ -17,7 +17,9 @@ pub fn build(package: &str) -> PathBuf {
     let profile = if folder.ends_with("release") { "release" } else { "dev" };
     let mut cargo = command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--locked", "--offline", "--lib", "--package", package, "--profile", profile]);
-    run(cargo.arg("--target-dir").arg(folder.parent().expect("a folder of builds"))).succeeds();
+    cargo.arg("--target-dir").arg(folder.parent().expect("a folder of builds"));
+    // It may have to build much, and to wait for another build.
+    Child::start(&mut cargo).with_limit(LIMIT_OF_A_TEST).wait().succeeds();
     folder.to_owned()
 }
 

@@ -52,8 +52,8 @@ pub fn packages(root: &Path) -> io::Result<Vec<String>> {
     Ok(packages.iter().filter_map(|package| package["name"].as_str().map(str::to_owned)).collect())
 }
 
-/// The folders of a package, of all packages of the workspace that it or its tests depend on, and of
-/// those that `package.metadata.reads` of its manifest names.
+/// The folders of a package, of all packages of the workspace that it or its tests depend on, and
+/// of those that `package.metadata.reads` of its manifest names.
 ///
 /// # Errors
 /// If cargo fails, or knows no such package.

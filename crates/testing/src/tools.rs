@@ -1,4 +1,4 @@
-//! Compilers and other tools, which tests use if they are installed.
+//! Compilers, control groups and other things that tests use if the machine has them.
 
 use std::env;
 use std::ffi::OsString;
@@ -28,13 +28,26 @@ pub fn tool(variable: &str, name: &str) -> Option<OsString> {
 #[track_caller]
 pub fn missing(why: &dyn Display) {
     let how = "`.ci/setup-compilers` installs what is needed on Debian";
-    assert!(env::var_os("ROWLOCK_REQUIRE_CC").is_none(), "{why}\n{how}");
-    eprintln!("not tested, since a tool is missing: {why}");
+    left_out("ROWLOCK_REQUIRE_CC", &format!("a tool is missing: {why}"), how);
+}
+
+/// Says that a part of the test is left out, and why.
+///
+/// # Panics
+/// If this variable is in the environment, by which `./check --full` requires that part. The
+/// message says how to get what it needs.
+#[track_caller]
+pub fn left_out(variable: &str, why: &str, how: &str) {
+    assert!(env::var_os(variable).is_none(), "{variable} requires what is not here: {why}\n{how}");
+    eprintln!("not tested: {why}");
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+    use crate::child::run;
 
     #[test]
     fn a_tool_is_found_if_it_is_there() {
@@ -43,5 +56,14 @@ mod tests {
             |mut test| crate::passes(test.env("NO_SUCH_TOOL", "/no such tool")),
             || assert_eq!(tool("NO_SUCH_TOOL", "cat"), None),
         );
+    }
+
+    #[test]
+    fn what_is_left_out_is_said_or_fails_where_it_is_required() {
+        let start = |mut test: Command| {
+            run(&mut test).succeeds().complains("not tested: no moon");
+            run(test.env("ROWLOCK_REQUIRE_MOON", "1")).exits(101).complains("no moon\nwait for the night");
+        };
+        crate::isolated_by(start, || left_out("ROWLOCK_REQUIRE_MOON", "no moon", "wait for the night"));
     }
 }

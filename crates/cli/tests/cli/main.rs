@@ -42,7 +42,8 @@ fn json(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("standard output is not JSON: {why}\n{output}"))
 }
 
-/// Sends a signal to a child as soon as something is so, unless it has ended before, and waits for its end.
+/// Sends a signal to a child as soon as something is so, unless it has ended before, and waits for
+/// its end.
 fn interrupted_when(is_so: impl Fn() -> bool, mut child: Child, signal: i32) -> Output {
     while !is_so() {
         if child.process().try_wait().unwrap().is_some() {

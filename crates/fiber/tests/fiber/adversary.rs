@@ -1,8 +1,9 @@
 //! Everything that a program may be doing when it is interrupted, done by many fibers at once that are interrupted as often as can be, by others that are not
 //! preemptible, and by the first one; with one worker and with two. Each has results that it knows, and all of it is code that was written for kernel threads.
 //!
-//! Each case has a process of its own. `ROWLOCK_SOAK_SECONDS` says for how long it lasts at least, else it is over after some hundred interruptions; and with
-//! `ROWLOCK_ADVERSARY_THREADS` preemptible fibers have kernel threads.
+//! Each case has a process of its own. `ROWLOCK_SOAK_SECONDS` says for how long it lasts at least,
+//! else it is over after some hundred interruptions; and with `ROWLOCK_ADVERSARY_THREADS`
+//! preemptible fibers have kernel threads.
 
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(

@@ -200,15 +200,24 @@ fn deep_inside(mutex: &Mutex<()>) {
 #[test]
 fn each_of_them_is_shown_with_its_backtrace_if_the_surroundings_ask_for_it() {
     let start = |mut test: Command| {
-        let mut said = |backtrace| testing::run(test.env("RUST_BACKTRACE", backtrace)).succeeds();
+        let mut said = |of_panics: Option<&str>, of_libraries: Option<&str>| {
+            for (name, value) in [("RUST_BACKTRACE", of_panics), ("RUST_LIB_BACKTRACE", of_libraries)] {
+                test.env_remove(name).envs(value.map(|value| (name, value)));
+            }
+            testing::run(&mut test).succeeds()
+        };
         let waits = "fiber 0 waits for the end of fiber 1 `parser`; fiber 1 `parser` waits for a condition variable";
-        let plain = said("0").complains(waits);
-        let is_short = !plain.stderr.contains("deep_inside");
-        plain.expect(is_short, "no backtrace");
-        let traced = said("1").complains("\nfiber 1 `parser`:\n");
-        let (first, parser) = traced.stderr.split_once("\nfiber 1 `parser`:\n").unwrap();
-        assert!(parser.contains("deep_inside") && !first.contains("deep_inside"), "{traced}");
-        assert!(first.contains("each_of_them_is_shown"), "{traced}");
+        for (of_panics, of_libraries) in [(None, None), (Some("0"), None), (Some("1"), Some("0"))] {
+            let plain = said(of_panics, of_libraries).complains(waits);
+            let is_short = !plain.stderr.contains("deep_inside");
+            plain.expect(is_short, "no backtrace");
+        }
+        for (of_panics, of_libraries) in [(Some("1"), None), (Some("full"), None), (Some("0"), Some("1"))] {
+            let traced = said(of_panics, of_libraries).complains("\nfiber 1 `parser`:\n");
+            let (first, parser) = traced.stderr.split_once("\nfiber 1 `parser`:\n").unwrap();
+            assert!(parser.contains("deep_inside") && !first.contains("deep_inside"), "{traced}");
+            assert!(first.contains("each_of_them_is_shown"), "{traced}");
+        }
     };
     isolated_by(start, || {
         let deadlock = deadlock(|| named("parser", || deep_inside(&Mutex::new(()))).join().unwrap());

@@ -1,4 +1,5 @@
-//! What becomes of fibers that use up their running time: how many demotions are counted, and who is at which level.
+//! What becomes of fibers that use up their running time: how many demotions are counted, and who
+//! is at which level.
 
 use policy::Span;
 use policy::feedback::Boost;

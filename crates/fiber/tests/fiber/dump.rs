@@ -11,6 +11,8 @@ use policy::feedback::{Boost, Rules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Among, Condvar, Config, Deterministic, Doing, Dump, Mutex, Runtime, Seen};
 
+use crate::little_room::with_room;
+
 /// The fiber of this name.
 fn named<'a>(dump: &'a Dump, name: &str) -> &'a Seen {
     let found = dump.fibers.iter().find(|fiber| fiber.label.name.as_deref() == Some(name));
@@ -187,6 +189,27 @@ fn a_dump_can_be_shown_by_a_fiber_with_a_small_stack() {
     let small = || fiber::Builder::new().stack_size(32 << 10);
     let shown = calm::run(|| small().spawn(|| fiber::dump().to_string()).unwrap().join().unwrap());
     assert!(shown.contains("a_dump_can_be_shown_by_a_fiber_with_a_small_stack"), "{shown}");
+}
+
+#[test]
+fn addresses_are_shown_where_no_kernel_thread_can_look_names_up() {
+    testing::isolated(|| {
+        let shows = || {
+            let dump = fiber::dump();
+            // Room for what is small, but not for a thread's stack.
+            [with_room(1 << 20, || dump.to_string()), dump.to_string()]
+        };
+        // Enough for addresses, and not for names.
+        let small = || fiber::Builder::new().stack_size(16 << 10).spawn(shows).unwrap();
+        let [addresses, names] = calm::run(|| small().join().unwrap());
+        let frames = addresses.lines().filter(|line| !line.starts_with("fiber "));
+        let is_an_address = |frame: &str| {
+            let address = frame.split_once(": 0x").map(|(_, address)| usize::from_str_radix(address, 16));
+            matches!(address, Some(Ok(1..)))
+        };
+        assert!(frames.clone().count() > 10 && frames.clone().all(is_an_address), "{addresses}");
+        assert!(names.contains("addresses_are_shown"), "{names}");
+    });
 }
 
 #[test]

@@ -29,7 +29,8 @@ fn without_descriptors_left_there_are_errors_and_sleepers_sleep_on() {
             let here = std::thread::current().id();
             assert_eq!(fiber::blocking(|| std::thread::current().id()), here, "where else?");
             assert!(is_exhausted(TcpStream::connect(address).unwrap_err()));
-            // With some descriptors again there is an epoll, and with them gone a connection cannot be accepted, but is not lost.
+            // With some descriptors again there is an epoll, and with them gone a connection cannot
+            // be accepted, but is not lost.
             fill.truncate(fill.len() - 3);
             output.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
             assert_eq!(output.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::TimedOut);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Builder, Config, Mutex, Runtime};
+use rowlock_fiber::{Builder, Config, Mutex, Runtime, ScriptedClock};
 use testing::{Output, command, isolated_by, through};
 
 #[inline(never)]
@@ -21,18 +21,20 @@ fn parse_the_input(mutex: &Mutex<u64>) {
 }
 
 #[inline(never)]
-fn compute_for_ever(begun: &AtomicBool) {
+fn compute_for_ever(begun: &AtomicBool, clock: &ScriptedClock) {
     begun.store(true, Relaxed);
     loop {
-        std::hint::spin_loop();
+        clock.advance(Duration::from_micros(100));
     }
 }
 
 #[inline(never)]
 fn die_with_fibers() {
-    // Long enough for this fiber to get to its end before it is to give way, wherever else the machine is busy.
-    let rules = Rules { levels: 2, running_time: Span::from_millis(1_000), boost: Boost::Never };
-    let _ = Runtime::new(Config { rules, ..Config::default() }).run(|| {
+    // Only the fiber that computes lets time pass: so this one gets to its end before it is to give
+    // way.
+    let clock = ScriptedClock::new();
+    let rules = Rules { levels: 2, running_time: Span::from_millis(1), boost: Boost::Never };
+    let _ = Runtime::new(Config { rules, clock: Some(clock.clone()), ..Config::default() }).run(|| {
         let mutex = Arc::new(Mutex::new(0));
         let _held = mutex.lock();
         let theirs = Arc::clone(&mutex);
@@ -41,7 +43,7 @@ fn die_with_fibers() {
         fiber::yield_now();
         let begun = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&begun);
-        let _busy = Builder::new().name("busy").preemptible(true).spawn(move || compute_for_ever(&theirs));
+        let _busy = Builder::new().name("busy").preemptible(true).spawn(move || compute_for_ever(&theirs, &clock));
         while !begun.load(Relaxed) {
             fiber::sleep(Duration::from_millis(1));
         }

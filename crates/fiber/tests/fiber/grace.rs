@@ -52,7 +52,8 @@ const PATIENCE: u64 = 2_000;
 
 fn many_that_take_their_time_all_end_with_their_runtime(by: PreemptBy) {
     const MANY: u64 = 100;
-    /// Who ends, and for how many turns it computes before: each for one more than the one before it.
+    /// Who ends, and for how many turns it computes before: each for one more than the one before
+    /// it.
     struct Slow(ScriptedClock, Arc<[AtomicU64; 2]>, u64);
     impl Drop for Slow {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! A process with little address space. Alone in its file, and one after the other: all tests of one share their process.
+//! A process with little address space.
 
 use rowlock_fiber::{Builder, Config, RunError, Runtime, SpawnError, spawn};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,7 +12,7 @@ fn used() -> u64 {
 }
 
 /// Does something with so many more bytes of address space at most.
-fn with_room<T>(bytes: u64, then: impl FnOnce() -> T) -> T {
+pub(crate) fn with_room<T>(bytes: u64, then: impl FnOnce() -> T) -> T {
     let before = getrlimit(Resource::As);
     setrlimit(Resource::As, Rlimit { current: Some(used() + bytes), maximum: before.maximum }).unwrap();
     let result = then();

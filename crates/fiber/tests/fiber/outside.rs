@@ -130,7 +130,8 @@ fn handles_outlive_their_runtime() {
         assert!(ended.is_finished());
         assert_eq!(ended.join().unwrap().0, 7);
         let unstarted = thread::spawn(move || unstarted.join()).join().unwrap();
-        // Another worker may have come before the end, or it has run already where the time of its maker was over.
+        // Another worker may have come before the end, or it has run already where the time of its
+        // maker was over.
         assert!(matches!(unstarted, Err(JoinError::Cancelled) | Ok(())), "{unstarted:?}");
         assert!(matches!(blocked.join(), Err(JoinError::Cancelled)));
         assert_eq!(dropped.count(), 3);

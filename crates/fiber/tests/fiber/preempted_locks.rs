@@ -23,7 +23,8 @@ fn run<T>(boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
     scripted.run(|| program(&scripted.clock)).unwrap()
 }
 
-/// The same while a thread outside sees to ticks: whenever the program's kernel thread waits for this lock, one comes.
+/// The same while a thread outside sees to ticks: whenever the program's kernel thread waits for
+/// this lock, one comes.
 fn run_with_ticks_at<T>(lock: &std::sync::Mutex<()>, boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
     let (worker, over) = (Thread::current(), AtomicBool::new(false));
     run(boost, |clock| {
@@ -70,7 +71,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// What ticks do to two fibers that compute and give way by turns, while the first one, which has done this before, computes for so many turns. Within [`run`].
+/// What ticks do to two fibers that compute and give way by turns, while the first one, which has
+/// done this before, computes for so many turns. Within [`run`].
 fn beside_another<T>(clock: &ScriptedClock, turns: u32, before: impl FnOnce() -> T + Send) -> Preemptions {
     let over = AtomicBool::new(false);
     scope(|scope| {
@@ -232,7 +234,8 @@ fn who_unlocks_gives_way_at_once_to_who_is_at_a_higher_level_and_has_waited() {
     });
 }
 
-/// Fibers that come one after another, each at the highest level, and compute for a turn; the next one is ready before one does.
+/// Fibers that come one after another, each at the highest level, and compute for a turn; the next
+/// one is ready before one does.
 struct Newcomers {
     begun: Progress,
     /// There are no more than so many.
@@ -250,8 +253,9 @@ fn newcomer(all: &Arc<Newcomers>) {
     }
 }
 
-/// Lets a fiber at the lowest level have something, and compute for eight turns once another one has come for it, beside newcomers, of which there are always more, up to so many.
-/// Returns how many of them had begun when the other one had it.
+/// Lets a fiber at the lowest level have something, and compute for eight turns once another one
+/// has come for it, beside newcomers, of which there are always more, up to so many. Returns how
+/// many of them had begun when the other one had it.
 fn among_newcomers<G>(
     clock: &ScriptedClock,
     most: u64,
@@ -299,7 +303,8 @@ fn who_has_a_mutex_goes_on_with_the_level_of_who_wants_it_before_the_last_newcom
     let mutex = Mutex::new(());
     let (has, wants) = (|| mutex.lock().unwrap(), || drop(mutex.lock().unwrap()));
     let begun = run(Boost::Never, |clock| among_newcomers(clock, MANY, has, wants, || waits("wants")));
-    // Each of the holder's turns is doubled for its lock, and a newcomer's comes after it; the fifth newcomer was ready when it unlocked.
+    // Each of the holder's turns is doubled for its lock, and a newcomer's comes after it; the
+    // fifth newcomer was ready when it unlocked.
     assert_eq!(begun, 5);
 }
 

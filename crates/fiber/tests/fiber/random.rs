@@ -1,5 +1,6 @@
-//! Random programs of fibers, under random schedules and with fibers that are interrupted anywhere: what each adds up to is known beforehand, all that they make is
-//! dropped, and who waits for ever is reported.
+//! Random programs of fibers, under random schedules and with fibers that are interrupted anywhere:
+//! what each adds up to is known beforehand, all that they make is dropped, and who waits for ever
+//! is reported.
 
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -297,7 +298,8 @@ fn random_programs_add_up_and_leave_nothing_or_are_reported_as_deadlocks() {
 
 #[test]
 fn random_programs_that_are_interrupted_anywhere_add_up_and_leave_nothing() {
-    // Symbols of a debug build take longer to look up than a runtime that ends waits for those who compute, where they are interrupted all the time.
+    // Symbols of a debug build take longer to look up than a runtime that ends waits for those who
+    // compute, where they are interrupted all the time.
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| match std::thread::current().name() {
         Some(_) => usual(info),

@@ -1,4 +1,5 @@
-//! Runtimes whose time goes on only when a test advances it: for tests that are about when fibers are interrupted, woken, or sent away.
+//! Runtimes whose time goes on only when a test advances it: for tests that are about when fibers
+//! are interrupted, woken, or sent away.
 #![allow(dead_code, clippy::unwrap_used, reason = "not every test needs all, and one that cannot run has failed")]
 
 use std::ops::{Deref, Range};
@@ -40,12 +41,14 @@ pub(crate) fn with(preempt_by: PreemptBy, rules: Rules) -> Scripted {
     Scripted { clock, runtime: Runtime::new(config) }
 }
 
-/// Whether the fiber that asks goes on elsewhere, since its runtime ended: its kernel thread has the least claim to a CPU that there is.
+/// Whether the fiber that asks goes on elsewhere, since its runtime ended: its kernel thread has
+/// the least claim to a CPU that there is.
 pub(crate) fn is_elsewhere() -> bool {
     attributes(Thread::current()).unwrap().policy == Policy::Idle
 }
 
-/// Advances a clock by ten turns whenever a thread of this process waits for a lock of the standard library's, until it is over.
+/// Advances a clock by ten turns whenever a thread of this process waits for a lock of the standard
+/// library's, until it is over.
 pub(crate) fn advance_at<T>(clock: &ScriptedClock, thread: Thread, lock: &Mutex<T>, over: &AtomicBool) {
     let mut stopped = None;
     while !over.load(Relaxed) {
@@ -65,7 +68,8 @@ pub(crate) fn await_futex(thread: Thread) {
     }
 }
 
-/// If a thread of this process waits at a futex in this memory: how often it has stopped in the kernel. With the same number it waits as it did.
+/// If a thread of this process waits at a futex in this memory: how often it has stopped in the
+/// kernel. With the same number it waits as it did.
 fn stops_at_futex(thread: Thread, memory: Range<usize>) -> Option<u64> {
     let read = |name| std::fs::read_to_string(format!("/proc/self/task/{}/{name}", thread.number())).unwrap();
     let status = read("status");

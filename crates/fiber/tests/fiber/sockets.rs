@@ -1,7 +1,7 @@
 //! Fibers that talk over sockets.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rowlock_fiber as fiber;
 use rowlock_fiber::net::{TcpListener, TcpStream, UdpSocket, UnixListener, UnixStream};
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// As many descriptors as the process may have: what it has at first is too few on many machines.
@@ -156,8 +157,11 @@ fn several_fibers_may_wait_at_one_listener_and_each_connection_is_somebodys() {
 
 #[test]
 fn connecting_to_where_nobody_listens_is_refused() {
+    // The port is bound, so no other program listens there, and no socket that connects gets it.
+    let bound = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&bound, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = SocketAddr::try_from(getsockname(&bound).unwrap()).unwrap();
     fiber::run(|| {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert_eq!(TcpStream::connect(address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
         let error = TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);

@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 
 const VARIABLE: &str = "ROWLOCK_TEST_FAMILY";
 
-/// Everything may take long on a busy machine. It is the bound of a failure, not part of any proof.
-pub(crate) const LONG: Duration = Duration::from_secs(600);
-
 /// A mark that no other test has.
 pub(crate) struct Family(String);
 
@@ -43,11 +40,12 @@ impl Family {
     }
 }
 
-/// Waits until something is so, and panics when it takes too long.
+/// Waits until something is so, and panics when it takes too long: that bounds a failure, and is no
+/// part of any proof.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let started = Instant::now();
+    let (started, limit) = (Instant::now(), testing::child::limit());
     while !is_so() {
-        assert!(started.elapsed() < LONG, "{what}: still not so after {LONG:?}");
+        assert!(started.elapsed() < limit, "{what}: still not so after {limit:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -12,6 +12,7 @@ use libtest_mimic::{Arguments, Trial};
 fn main() {
     rowlock_host::child::run_if_asked();
     survival::run_if_asked();
+    runs::compute_if_asked();
     let arguments = Arguments::from_args();
     let trials = runs::TRIALS.iter().chain(pipelines::TRIALS).chain(fibers::TRIALS).chain(survival::TRIALS);
     let trials = trials.map(|&(name, body)| {

@@ -1,14 +1,18 @@
 //! Runs of settings, and what comes out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use policy::Span;
 use policy::table::WAITING;
 use policy::waiting::Rule;
 use rowlock_host::diary::What;
 use rowlock_host::{Error, Executed, Host, HostCalibration, Machine, Rate};
+use rustix::time::{ClockId, clock_gettime};
 use scenario::result::JobOutcome;
 use scenario::{Arrival, Attributes, Compute, Distribution, Job, Kind, MachineKeys, Setting};
+
+use sys::scheduling::Thread;
 
 use crate::family::{Family, wait_until};
 
@@ -93,8 +97,23 @@ fn run_alone(kind: Kind) -> Result<JobOutcome, Error> {
     run(&setting(vec![job("alone", kind)])).map(|mut executed| executed.outcome.jobs.remove(0))
 }
 
-/// A shell script that counts for some tens of milliseconds.
-const COUNT: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+/// The argument that makes this program compute until it has used so many milliseconds of CPU time.
+const COMPUTE: &str = "__compute";
+
+/// Computes, where this process was started to do so.
+pub(crate) fn compute_if_asked() {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some(COMPUTE) {
+        let wanted = Duration::from_millis(arguments.next().unwrap().parse().unwrap());
+        while Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap() < wanted {}
+        std::process::exit(0);
+    }
+}
+
+/// A shell's command that computes so.
+fn computes(millis: u64) -> String {
+    format!("'{}' {COMPUTE} {millis}", std::env::current_exe().unwrap().display())
+}
 
 /// Cancels a run when it is dropped.
 struct Cancel<'a>(&'a AtomicBool);
@@ -244,13 +263,15 @@ fn an_endless_job_ends_with_the_others() {
 
 fn jobs_are_scheduled_as_they_ask_for() {
     let cpu = policy::CpuId(Machine::here().unwrap().cpus_allowed[0]);
-    let attributes = Attributes { nice: 7, cpus: Some([cpu].into_iter().collect()), slice: None };
+    // Any user may have a nice value that is no better than the present one.
+    let nice = sys::scheduling::nice(Thread::current()).unwrap().max(7);
+    let attributes = Attributes { nice: nice as i8, cpus: Some([cpu].into_iter().collect()), slice: None };
     let of = |name, kind| Job { attributes: attributes.clone(), ..job(name, kind) };
-    // The job that looks is itself scheduled so. It finds the other by the name that its processes go
-    // by, which no other run of this test has. (The pattern does not match itself.)
+    // The job that looks is itself scheduled so. It finds the other by the name that its processes
+    // go by, which no other run of this test has. (The pattern does not match itself.)
     let crew = format!("crew-of-{}-niced", std::process::id());
     let look =
-        "test $(nice) = 7 && test $(nproc) = 1 && for process in $(grep -salE '_[_]job.CREW' /proc/[0-9]*/cmdline); do
+        "test $(nice) = NICE && test $(nproc) = 1 && for process in $(grep -salE '_[_]job.CREW' /proc/[0-9]*/cmdline); do
         for thread in ${process%cmdline}task/*; do
             case $(cat $thread/comm) in
                 thread*) cut -d ')' -f 2 $thread/stat | cut -d ' ' -f 18 >&2
@@ -258,13 +279,14 @@ fn jobs_are_scheduled_as_they_ask_for() {
             esac
         done
     done; exit 3"
-            .replace("CREW", &crew);
+            .replace("CREW", &crew)
+            .replace("NICE", &nice.to_string());
     let jobs = vec![of(&crew, hogs(2)), of("look", shell(&look))];
     let failed = run(&setting(jobs)).unwrap_err();
     let Error::CommandFailed { stderr, .. } = &failed else { panic!("{failed}") };
     let words: Vec<&str> = stderr.split_whitespace().collect();
-    let one = cpu.0.to_string();
-    let of_a_thread = ["7", "Cpus_allowed_list:", &one];
+    let (nice, one) = (nice.to_string(), cpu.0.to_string());
+    let of_a_thread = [&nice, "Cpus_allowed_list:", &one];
     assert_eq!(words, [of_a_thread, of_a_thread].concat(), "{failed}");
 
     let nowhere = Attributes { cpus: Some([policy::CpuId(1000)].into_iter().collect()), ..Attributes::default() };
@@ -274,7 +296,7 @@ fn jobs_are_scheduled_as_they_ask_for() {
 
 fn who_arrives_later_begins_later() {
     let later = |millis| Arrival { at: Span::from_millis(millis), every: None };
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     let jobs = vec![
         job("first", barrier(2, 5, Rule::AlwaysBlock)),
         Job { arrival: later(300), ..job("second", command(&["true"])) },
@@ -284,7 +306,7 @@ fn who_arrives_later_begins_later() {
     ];
     let jobs = run(&setting(jobs)).unwrap().outcome.jobs;
     let length = started.elapsed();
-    assert!(length >= std::time::Duration::from_millis(300), "{length:?}");
+    assert!(length >= Duration::from_millis(300), "{length:?}");
     let second = jobs[1].completion_ns.unwrap().as_nanos();
     assert!(u128::from(second) + 300_000_000 <= length.as_nanos(), "{jobs:?}");
     assert!(jobs[0].completion_ns.is_some() && jobs[2].completion_ns.is_none());
@@ -314,7 +336,7 @@ fn jobs_that_keep_running_are_counted_once() {
         job("crew", barrier(2, 5, Rule::AlwaysBlock)),
         job("bank", lock(2, 5, Rule::AlwaysBlock)),
         job("cpu", Kind::Cpu { threads: 2, work: Some(Span::from_micros(100).into()) }),
-        job("command", shell(&format!("mkdir {} && {COUNT}; true", folder.display()))),
+        job("command", shell(&format!("mkdir {} && {}; true", folder.display(), computes(50)))),
     ];
     let setting = Setting { keep_running: true, ..setting(jobs) };
     let executed = run(&setting).unwrap();
@@ -322,7 +344,8 @@ fn jobs_that_keep_running_are_counted_once() {
     assert_eq!((long.rounds, crew.rounds, bank.rounds), (Some(2_000), Some(5), Some(10)));
     assert_eq!(cpu.delivered_work_ns, Some(Span::from_micros(200)));
     std::fs::remove_dir(&folder).unwrap();
-    assert!(counted.cpu_ns > Some(Span::from_millis(5)), "{counted:?}");
+    // The kernel rounds what it tells of processes that have ended.
+    assert!(counted.cpu_ns > Some(Span::from_millis(49)), "{counted:?}");
     assert_eq!(executed.outcome.machine.work_percent, None);
 
     // What goes wrong after the first end goes wrong all the same: the second execution finds the folder there.
@@ -343,10 +366,11 @@ fn a_command_is_measured_with_all_that_it_started() {
         let argv = ["sh", "-c", script].map(str::to_owned);
         host.measure_command(&argv, &AtomicBool::new(false)).unwrap()
     };
-    // The work is done by two children of the command.
-    let little = [(); 3].map(|()| measure("true")).into_iter().min().unwrap();
-    let much = measure(&format!("sh -c '{COUNT}' & sh -c '{COUNT}' & wait"));
-    assert!(much > little + little, "{much} after {little}");
+    // The work is done by two children of the command, and a child of one.
+    let (own, childs) = (computes(30), computes(40));
+    let used = measure(&format!("{own} & ({childs}; true) & wait"));
+    // The kernel rounds what it tells of processes that have ended.
+    assert!(used > Span::from_millis(69), "{used}");
     let outcome = run_alone(shell("exit 0")).unwrap();
     assert!(outcome.completion_ns > Some(Span::ZERO) && outcome.delivered_work_ns.is_none());
 }
@@ -428,9 +452,8 @@ fn a_job_whose_process_dies_ends_the_run() {
 }
 
 fn states_of_threads_are_sampled() {
-    let jobs = vec![job("crew", barrier(3, 2_000, Rule::AlwaysBlock)), job("command", command(&["true"]))];
-    let executed = run(&setting(jobs)).unwrap();
-    // The first sample is taken at the start, when all threads are there.
+    // The endless threads are there as long as the command is, and a sample is taken at its start.
+    let executed = run(&setting(vec![job("hogs", hogs(3)), job("command", command(&["true"]))])).unwrap();
     let sample = executed.timeline.first().unwrap();
     assert_eq!((sample.job.0, sample.runnable + sample.sleeping), (0, 3));
     assert!(executed.timeline.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));

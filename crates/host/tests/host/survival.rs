@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use sys::process::{RequestsToEnd, end_with_this_thread};
 use testing::Child;
 
-use crate::family::{Family, LONG, wait_until};
+use crate::family::{Family, wait_until};
 use crate::runs::{hogs, host, job, setting, shell};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
@@ -39,7 +39,7 @@ fn start(family: &Family, script: &str) -> Child {
     command.args([RUN, script]).process_group(0);
     family.adopt(&mut command);
     end_with_this_thread(&mut command, RequestsToEnd::Obey);
-    Child::start(&mut command).with_limit(LONG)
+    Child::start(&mut command)
 }
 
 fn vanishes(family: &Family, run: Child) {

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+use testing::child::LIMIT_OF_A_TEST;
 use testing::{Child, run};
 use walkdir::WalkDir;
 
@@ -19,8 +20,10 @@ const TERM: i32 = 15;
 /// The compressor's block.
 const BLOCK: usize = 128 * 1024;
 
-/// Where the examples are. Cargo builds them for `cargo test` but not for `cargo test --test examples`, and old ones would be found: then
-/// they are built here. Not always, as Cargo would build all that they need once more for a single package, whose dependencies have other features.
+/// Where the examples are. Cargo builds them for `cargo test` but not for
+/// `cargo test --test examples`, and old ones would be found: then they are built here. Not always,
+/// as Cargo would build all that they need once more for a single package, whose dependencies have
+/// other features.
 static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).unwrap();
@@ -33,13 +36,14 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     command.args((profile.file_name().unwrap() == "release").then_some("--release"));
     command.arg("--target-dir").arg(profile.parent().unwrap());
     command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-    run(&mut command).succeeds();
+    Child::start(&mut command).with_limit(LIMIT_OF_A_TEST).wait().succeeds();
     examples
 });
 
 const NAMES: [&str; 3] = ["checksum", "compress", "word-count"];
 
-/// Whether an example was built after the last change of what it is built from, which Cargo notes beside it.
+/// Whether an example was built after the last change of what it is built from, which Cargo notes
+/// beside it.
 fn is_new(example: &Path) -> Option<bool> {
     let modified = |path: &Path| path.metadata().ok()?.modified().ok();
     let built = modified(example)?;
@@ -203,8 +207,8 @@ fn however_long_the_input_is_all_but_its_buffers_is_written_before_its_end() {
     let sent = content.clone();
     // The input stays open, so the program cannot know that this is all.
     let writer = std::thread::spawn(move || input.write_all(&sent).map(|()| input));
-    // Level 0 does not compress, so bytes missing from the output are in buffers. If the program held
-    // more than its buffers, it would never write this much, and the test would hang.
+    // Level 0 does not compress, so bytes missing from the output are in buffers. If the program
+    // held more than its buffers, it would never write this much, and the test would hang.
     let mut compressed = vec![0; LENGTH - BUFFERS * BLOCK];
     output.read_exact(&mut compressed).unwrap();
     drop(writer.join().unwrap().unwrap());

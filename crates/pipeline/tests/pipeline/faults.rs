@@ -103,7 +103,8 @@ fn a_junction_that_says_the_run_is_ending_when_it_is_not_has_failed() {
     assert_eq!(failure.stage.as_deref(), Some("joint"));
 }
 
-/// Threads whose stacks do not fit into the room that this process has: the first ones begin, and then none can.
+/// Threads whose stacks do not fit into the room that this process has: the first ones begin, and
+/// then none can.
 #[test]
 fn a_thread_that_cannot_be_started_ends_the_run() {
     let large_stacks = |mut command: Command| testing::passes(command.env("RUST_MIN_STACK", (1_u64 << 28).to_string()));

@@ -1,4 +1,5 @@
-//! Random pipelines in random structures that end in random ways: no buffer, stage or order is lost.
+//! Random pipelines in random structures that end in random ways: no buffer, stage or order is
+//! lost.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicI64;

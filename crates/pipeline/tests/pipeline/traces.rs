@@ -1,4 +1,5 @@
-//! What a run tells by the files that the environment asks for. The test runs in a process that has them.
+//! What a run tells by the files that the environment asks for. The test runs in a process that has
+//! them.
 
 use std::process::Command;
 

@@ -4,13 +4,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use account::{Book, Entry, Environment, Subject};
 use testing::Child;
-
-/// A run that takes as long hangs.
-const PATIENCE: Duration = Duration::from_secs(900);
 
 /// A message library as Debian installs it: its compiler and its launcher.
 struct Flavour {
@@ -89,7 +85,7 @@ impl<'a> Program<'a> {
 
 #[track_caller]
 fn output(command: &mut Command) -> String {
-    Child::start(command).with_limit(PATIENCE).wait().succeeds().stdout
+    testing::run(command).succeeds().stdout
 }
 
 fn waits(entries: &[Entry], subject: Subject) -> u64 {

@@ -12,9 +12,6 @@ use account::{Book, Environment, Reason, Subject, Waits};
 use tempfile::TempDir;
 use testing::{Child, command, through, try_run};
 
-/// A run that takes as long hangs.
-const PATIENCE: Duration = Duration::from_secs(900);
-
 /// Compilers, and the run-time libraries of their programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Made {
@@ -74,7 +71,7 @@ fn start(command: &mut Command) -> Child {
 /// Runs to the end, and returns what it printed.
 #[track_caller]
 fn run(command: &mut Command) -> String {
-    start(command).with_limit(PATIENCE).wait().succeeds().stdout
+    start(command).wait().succeeds().stdout
 }
 
 /// As [`run`], and sends signals meanwhile, which the program counts as soon as it is ready to.
@@ -84,16 +81,16 @@ fn run_under_signals(command: &Command) -> String {
     let mut starter = testing::command("env");
     starter.arg("--ignore-signal=USR1");
     let mut child = start(&mut through(starter, command));
-    let begin = Instant::now();
+    let end = Instant::now() + testing::child::limit();
     let mut nth = 0_u64;
-    while begin.elapsed() < PATIENCE && child.process().try_wait().unwrap().is_none() {
+    while Instant::now() < end && child.process().try_wait().unwrap().is_none() {
         if nth > 0 || survives(child.id(), libc::SIGUSR1) {
             nth += 1;
             std::thread::sleep(Duration::from_micros(nth * 7_919 % 1_500));
             child.send(libc::SIGUSR1);
         }
     }
-    child.with_limit(PATIENCE.saturating_sub(begin.elapsed())).wait().succeeds().stdout
+    child.with_limit(end.saturating_duration_since(Instant::now())).wait().succeeds().stdout
 }
 
 /// Whether a process ignores or handles a signal.

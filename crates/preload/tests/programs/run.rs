@@ -18,9 +18,6 @@ use crate::catalogue::Program;
 use crate::inputs::{inputs, made};
 use crate::library;
 
-/// When a run counts as hanging. Nothing takes nearly as long.
-const LIMIT: Duration = Duration::from_secs(900);
-
 /// How a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -68,7 +65,7 @@ pub(crate) fn run(
         command.env("LD_PRELOAD", library::preload()).envs(environment.variables());
     }
     let began = Instant::now();
-    let mut child = Child::start(command.process_group(0)).with_limit(LIMIT);
+    let mut child = Child::start(command.process_group(0));
     let group = Pid::from_child(child.process());
     let ended = AtomicBool::new(false);
     let (time, ends) = thread::scope(|scope| {

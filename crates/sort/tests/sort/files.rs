@@ -400,7 +400,8 @@ fn what_was_killed_leaves_nothing_for_longer_than_until_the_next_start() {
         let folder = tempdir().unwrap();
         fs::write(folder.path().join("out"), "before").unwrap();
         myself::kill_when_ready(test, folder.path());
-        // What a process leaves that is killed after it has linked its file, and before that has its name.
+        // What a process leaves that is killed after it has linked its file, and before that has
+        // its name.
         fs::write(folder.path().join(".rowlock-sort-1-0-0"), "whole").unwrap();
         Output::create(&folder.path().join("another")).unwrap();
         assert_eq!(names(folder.path()), BTreeSet::from(["out".to_owned()]));
@@ -488,7 +489,8 @@ fn room_that_was_freed_is_written_to_again() {
         for place in (0..64 << 20).step_by(4 << 20) {
             spill.write_at(place, &piece).unwrap();
         }
-        // There is room for as much only if what is freed comes back, and whoever needs it waits for that.
+        // There is room for as much only if what is freed comes back, and whoever needs it waits
+        // for that.
         spill.free(0, 64 << 20);
         for place in (0..64 << 20).step_by(4 << 20) {
             output.write_at(place, &piece).unwrap();

@@ -1,4 +1,5 @@
-//! Tests that run in a process of their own: one that is killed, has no rights, or sees a small disk.
+//! Tests that run in a process of their own: one that is killed, has no rights, or sees a small
+//! disk.
 
 use std::env;
 use std::io::{Read, Write};
@@ -40,7 +41,8 @@ pub(crate) fn as_nobody(mut test: Command) {
     passes(&mut test);
 }
 
-/// Runs a test where its folder is a file system in memory, mounted with these options, that only its process sees.
+/// Runs a test where its folder is a file system in memory, mounted with these options, that only
+/// its process sees.
 ///
 /// Says so if that is not allowed here.
 pub(crate) fn on_a_small_disk(options: &'static str) -> impl FnOnce(Command) {

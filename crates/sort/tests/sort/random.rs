@@ -1,5 +1,6 @@
-//! Random cases, each sorted with the least memory and held against the standard library's stable sort by keys that are read here once more, in the
-//! plainest way. A case is made from its number alone.
+//! Random cases, each sorted with the least memory and held against the standard library's stable
+//! sort by keys that are read here once more, in the plainest way. A case is made from its number
+//! alone.
 
 mod case;
 

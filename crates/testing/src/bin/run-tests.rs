@@ -10,9 +10,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
+use testing::child::LIMIT_OF_A_TEST;
 use testing::programs::Program;
 use testing::unchanged::Unchanged;
-use testing::{Child, Output, TEST, processes};
+use testing::{Child, Output, TEST, child, processes};
 
 const USAGE: &str = "\
 usage: run-tests [OPTIONS] [-- ARGUMENTS]
@@ -85,6 +86,7 @@ impl Test<'_> {
     fn run(&self, limit: Duration) -> Output {
         let mut command = self.program.command();
         command.args([&self.name, "--exact", "--include-ignored", "--nocapture"]);
+        child::tell_the_end(&mut command, limit);
         command.env(TEST, &self.name).env(processes::STARTER, self.full_name());
         Child::start(&mut command).with_limit(limit).finish()
     }
@@ -142,9 +144,10 @@ fn main() -> ExitCode {
         }
     }
     let jobs = options.jobs.or_else(|| available_parallelism().ok()).map_or(1, usize::from);
-    let limit = options.limit.or_else(|| std::env::var("ROWLOCK_LIMIT").ok()?.parse().ok()).unwrap_or(600);
-    let limit = Duration::from_secs(limit.into()) + testing::search().unwrap_or_default();
-    let grace = Duration::from_secs(options.grace.unwrap_or(60).into());
+    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+    let limit = options.limit.or_else(|| std::env::var("ROWLOCK_LIMIT").ok()?.parse().ok());
+    let limit = limit.map_or(LIMIT_OF_A_TEST, seconds) + testing::search().unwrap_or_default();
+    let grace = seconds(options.grace.unwrap_or(60));
     let count = together.len() + alone.len();
     println!("{count} tests of {} programs, {jobs} at a time", programs.len());
     if programs.iter().any(|program| is_unchanged(&program.package)) {

@@ -12,7 +12,7 @@ use std::process::Command as Process;
 #[test] fn passes() {}
 #[test] fn sleeps() { std::thread::sleep(std::time::Duration::MAX); }
 #[test] fn prints_nothing() { std::process::exit(3); }
-mod alone { #[test] fn passes() {} }
+mod alone { #[test] fn passes() { std::env::var("ROWLOCK_TEST_END").unwrap(); } }
 "#;
 
 /// Runs the tests that the options select.

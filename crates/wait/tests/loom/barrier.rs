@@ -1,6 +1,7 @@
 //! The barrier's protocol under loom: all interleavings up to a bound on preemptions, all values a load may return.
 //!
-//! A lost wakeup is a deadlock, which loom reports; a missing happens-before edge lets a relaxed load return an old value, which the test sees.
+//! A lost wakeup is a deadlock, which loom reports; a missing happens-before edge lets a relaxed
+//! load return an old value, which the test sees.
 //!
 //! Each model states how many threads and rounds it has and how many preemptions it tries; much more of any takes minutes.
 //! Rules that never block have two threads only: of three, loom lets two hand the CPU to each other for ever.

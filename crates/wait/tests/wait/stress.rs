@@ -1,5 +1,6 @@
-//! Mixed stress: teams of 2 to 64 threads use everything there is to wait at, by all rules, with and without deadlines.
-//! A lost wakeup is a team that comes to a standstill, which is told with all that is needed to do it again.
+//! Mixed stress: teams of 2 to 64 threads use everything there is to wait at, by all rules, with
+//! and without deadlines. A lost wakeup is a team that comes to a standstill, which is told with
+//! all that is needed to do it again.
 //!
 //! An episode is one deed of one thread: an arrival at the barrier, a lock, a permit and so on.
 

@@ -1,4 +1,8 @@
-//! The budget holds with the page cache counted: in a control group that leaves little more, nothing is killed.
+//! The budget holds with the page cache counted: in a control group that leaves little more,
+//! nothing is killed.
+//!
+//! Where no such group can be made, nothing is tested, and a note says so; with
+//! `ROWLOCK_REQUIRE_CAGE` in the environment that is a failure.
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -35,7 +39,6 @@ struct Cage {
 impl Cage {
     /// Below this process's own group, if that can be.
     fn new(limit: u64) -> Option<Cage> {
-        let name = format!("rowlock-sort-test-{}-{limit}", std::process::id());
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let of = |controllers: &str| {
             own.lines().find_map(|line| line.split_once(':')?.1.strip_prefix(controllers)).map(str::to_owned)
@@ -44,18 +47,22 @@ impl Cage {
             .map(|path| (format!("/sys/fs/cgroup/memory{path}"), "memory.limit_in_bytes", "memory.max_usage_in_bytes"));
         let second = of(":").map(|path| (format!("/sys/fs/cgroup{path}"), "memory.max", "memory.peak"));
         for (parent, limits, highest) in first.into_iter().chain(second) {
-            let folder = Path::new(&parent).join(&name);
-            if fs::create_dir(&folder).is_err() {
-                continue;
-            }
-            let cage = Cage { folder, highest };
+            // A killed run may have left a group behind.
+            let Ok(folder) = tempfile::Builder::new().prefix("rowlock-sort-test-").tempdir_in(parent) else { continue };
+            let cage = Cage { folder: folder.keep(), highest };
             if cage.folder.join(limits).exists() && fs::write(cage.folder.join(limits), limit.to_string()).is_ok() {
                 return Some(cage);
             }
         }
-        eprintln!("not tested: no control group can be made that limits memory");
+        left_out("no control group can be made that limits memory");
         None
     }
+}
+
+/// Says that nothing is tested, and why.
+fn left_out(why: &str) {
+    let how = "run it as a user who may make control groups, with the target folder on a disk";
+    testing::left_out("ROWLOCK_REQUIRE_CAGE", why, how);
 }
 
 impl Drop for Cage {
@@ -76,7 +83,7 @@ fn caged(budget: u64, bytes: u64) {
     let Some(cage) = Cage::new(budget + BESIDE) else { return };
     let place = Place::on_disk();
     if rustix::fs::statfs(place.temporary()).unwrap().f_type == TMPFS {
-        return eprintln!("not tested: files are in memory here, and count as memory");
+        return left_out("files are in memory here, and count as memory");
     }
     let sum = fill(&place.path("in"), bytes);
     let line = format!(

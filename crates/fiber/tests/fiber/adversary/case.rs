@@ -9,14 +9,12 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, spawn, yield_now};
+use testing::child::LIMIT;
 use testing::{Child, Output, isolated_by};
 
 /// For how long a case lasts at least, and whether each fiber has a kernel thread.
 const SECONDS: &str = "ROWLOCK_SOAK_SECONDS";
 const THREADS: &str = "ROWLOCK_ADVERSARY_THREADS";
-
-/// No case takes so long unless it hangs.
-const FOR_EVER: Duration = Duration::from_secs(1_800);
 
 /// Fibers that are interrupted, and others, of which one is the first.
 pub(crate) const GUESTS: u64 = 8;
@@ -41,7 +39,7 @@ pub(crate) fn elsewhere(body: impl FnOnce()) -> Option<Output> {
         let settings = [SECONDS, THREADS].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         // A pipe, since writing to one is interrupted, other than writing to a file.
         let child = Child::start_into(test.envs(settings), Stdio::piped());
-        output = Some(child.with_limit(FOR_EVER + length()).wait());
+        output = Some(child.with_limit(LIMIT + length()).wait());
     };
     isolated_by(start, body);
     output
@@ -97,8 +95,9 @@ pub(crate) fn hazard_with(
     }
 }
 
-/// Computes for up to 0.6 ms, each time another time. A kernel thread is interrupted 0.5 ms after it was given the turn, which most rounds give away
-/// long before: so it is interrupted anywhere in them.
+/// Computes for up to 0.6 ms, each time another time. A kernel thread is interrupted 0.5 ms after
+/// it was given the turn, which most rounds give away long before: so it is interrupted anywhere in
+/// them.
 fn compute(who: u64, round: u64) {
     let some = (who << 32 | round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let (began, time) = (Instant::now(), Duration::from_micros(some % 600));

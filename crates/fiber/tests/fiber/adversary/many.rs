@@ -1,52 +1,83 @@
 //! Very many of them.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::hint::black_box;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
-use rowlock_fiber::{Config, PreemptBy, Runtime, Semaphore, preemptions, sleep, spawn};
+use policy::Span;
+use policy::feedback::{Boost, Rules};
+use rowlock_fiber::{Config, PreemptBy, Runtime, ScriptedClock, Semaphore, preemptions, sleep, spawn};
 
 use crate::adversary::case::{alone, hasty, means};
+use crate::scripted::TURN;
 
-/// The pages that the process has written to, in memory or swapped out.
-fn pages() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let kibibytes = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+/// The pages that the fiber that asks has for itself: those of its stack but for the lowest, and,
+/// unless it has a kernel thread, those above it up to its thread control block.
+fn own_pages() -> RangeInclusive<usize> {
+    let page = |address: usize| address / rustix::param::page_size();
+    let local = 0_u8;
+    // A stack has sixteen. The local variable is on the highest one or on the one below.
+    let stack = page(black_box(&raw const local).addr());
+    // SAFETY: a question.
+    let block = page(unsafe { libc::pthread_self() } as usize);
+    stack - 14..=if means() == PreemptBy::Auto { block } else { stack }
+}
+
+/// How many of these have memory, or were swapped out.
+fn with_memory(pagemap: &File, pages: RangeInclusive<usize>) -> usize {
+    let has_memory = |page: &usize| {
+        let mut entry = [0; 8];
+        pagemap.read_exact_at(&mut entry, *page as u64 * 8).unwrap();
+        u64::from_ne_bytes(entry) >> 62 > 0
     };
-    (kibibytes("RssAnon:") + kibibytes("VmSwap:")) / (rustix::param::page_size() >> 10)
+    pages.filter(has_memory).count()
 }
 
 #[test]
-fn thirty_thousand_are_there_at_once() {
+fn thirty_thousand_are_there_at_once_on_a_few_pages_each_and_are_interrupted() {
     alone(|| {
         // A process may not have so many kernel threads.
         let many = if means() == PreemptBy::Auto { 30_000 } else { 3_000 };
-        let before = pages();
-        let config = Config { preemptible: true, preempt_by: means(), ..Config::default() };
-        let sum: usize = Runtime::new(config)
+        // No fiber is interrupted before all are there, since an interruption writes to its stack.
+        let clock = ScriptedClock::new();
+        let rules = Rules { levels: 4, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost: Boost::Never };
+        let preempt_by = means();
+        let config = Config { rules, preemptible: true, preempt_by, clock: Some(clock.clone()), ..Config::default() };
+        let pagemap = File::open("/proc/self/pagemap").unwrap();
+        let pages = Arc::new(Mutex::new(Vec::with_capacity(many)));
+        let (sum, taken) = Runtime::new(config)
             .run(|| {
                 let (come, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
-                let work = |number: usize, come: Arc<Semaphore>, go: Arc<Semaphore>| {
+                let fiber = |number: usize| {
+                    let (come, go) = (Arc::clone(&come), Arc::clone(&go));
+                    let (pages, clock) = (Arc::clone(&pages), clock.clone());
                     move || {
                         let own = Vec::from([number; 3]);
+                        pages.lock().unwrap().push(own_pages());
                         come.release(1);
                         go.acquire().forget();
+                        clock.advance(TURN);
                         own.iter().sum::<usize>() / 3
                     }
                 };
-                let fibers: Vec<_> =
-                    (0..many).map(|number| spawn(work(number, Arc::clone(&come), Arc::clone(&go)))).collect();
+                let fibers: Vec<_> = (0..many).map(|number| spawn(fiber(number))).collect();
                 (0..many).for_each(|_| come.acquire().forget());
-                let each = (pages() - before) / many;
-                println!("{each} pages for each");
-                assert!(each < 8, "{each}");
+                let all = std::mem::take(&mut *pages.lock().unwrap());
+                let each: BTreeSet<usize> = all.into_iter().map(|own| with_memory(&pagemap, own)).collect();
+                println!("{each:?} pages for each");
+                assert!(each.iter().all(|pages| (1..8).contains(pages)), "{each:?}");
+                let before = preemptions().taken;
                 go.release(many);
-                fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum()
+                let sum: usize = fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum();
+                (sum, preemptions().taken - before)
             })
             .unwrap();
-        assert_eq!(sum, many * (many - 1) / 2);
+        assert_eq!((sum, taken), (many * (many - 1) / 2, many as u64));
     });
 }
 

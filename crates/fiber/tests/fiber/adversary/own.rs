@@ -182,7 +182,8 @@ fn the_first_one_is_preemptible_though_there_was_no_timer_when_it_was_made() {
                     yield_now();
                 };
                 let limits = Builder::new().preemptible(false).spawn(limits).unwrap();
-                // Who is made by a fiber is refused at once. This one is not, and comes after the other.
+                // Who is made by a fiber is refused at once. This one is not, and comes after the
+                // other.
                 let loops = std::thread::spawn(move || remote.spawn(loops).unwrap()).join().unwrap();
                 limits.join().unwrap();
                 sleep(Duration::from_millis(1));

@@ -128,10 +128,11 @@ fn channels_of_the_standard_library_bring_everything_once() {
                 .run(|| {
                     let fibers: Vec<_> = (0..6)
                         .flat_map(|pair| {
-                            // The last pair's receiver cannot be interrupted, and waits in the kernel or
-                            // yields. The sender runs in its place only if it was interrupted outside of
-                            // the library. (At a bounded channel it might look without a yield, and so
-                            // for ever, for a message that the sender is in the middle of sending.)
+                            // The last pair's receiver cannot be interrupted, and waits in the
+                            // kernel or yields. The sender runs in its place only if it was
+                            // interrupted outside of the library. (At a bounded channel it might
+                            // look without a yield, and so for ever, for a message that the sender
+                            // is in the middle of sending.)
                             let is_preemptible = pair < 5;
                             let is_outside = Arc::new(AtomicBool::new(is_preemptible));
                             let theirs = Arc::clone(&is_outside);
