@@ -12,7 +12,7 @@ use scenario::{
     Accounting, Compute, Distribution, Job, Kind, Linux24, Machine, MachineKeys, Pipeline, Scheduler, Setting, Tie,
 };
 
-use crate::pipeline::{any_pipeline, can_starve};
+use crate::pipeline::{any_pipeline, can_starve, has_nice_values};
 use crate::timeline::{barrier, cpu, setting, short};
 
 fn us(n: u64) -> Span {
@@ -194,10 +194,13 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
         let cheats = counts_ticks || machine.scheduler == Scheduler::LinuxO1;
         // Whoever has a CPU keeps it: see `fifo`.
         let hogs = !machine.scheduler.shares_time();
-        let keep_running = keep_running && !cheats && !hogs;
+        // Threads without end may keep nicer ones from running for ever: see `linux_2_4`.
+        let is_nice = |job: &Job| matches!(&job.kind, Kind::Pipeline(line) if has_nice_values(line));
+        let must_end = hogs || (machine.scheduler == Scheduler::Linux24 && jobs.iter().any(is_nice));
+        let keep_running = keep_running && !cheats && !must_end;
         for job in &mut jobs {
             if let Kind::Cpu { work, .. } = &mut job.kind
-                && hogs
+                && must_end
             {
                 work.get_or_insert(us(3_000).into());
             }

@@ -281,6 +281,11 @@ fn computed(outcome: &Outcome) -> Vec<Option<Span>> {
     outcome.jobs.iter().flat_map(|job: &JobOutcome| job.stages.iter().map(|stage| stage.computed_ns)).collect()
 }
 
+/// Whether threads of a pipeline may be nicer than others.
+pub(crate) fn has_nice_values(line: &Pipeline) -> bool {
+    line.priority != priority::Rule::Default || line.stages.iter().any(|stage| stage.nice != 0)
+}
+
 /// Under linux-2.4 threads that only spin may keep a nicer one from running for ever: see the test of that. Under fifo any.
 pub(crate) fn can_starve(machine: &Machine, line: &Pipeline) -> bool {
     (machine.scheduler == Scheduler::Linux24 || !machine.scheduler.shares_time()) && line.waiting == Rule::AlwaysSpin
