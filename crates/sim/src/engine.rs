@@ -76,7 +76,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'a, S, R
             team_states: vec![TeamState::default(); crew.jobs.len()],
             recorders: crew.jobs.iter().map(|_| R::default()).collect(),
             watch,
-            headway: Headway::new(machine, crew.threads.len()),
+            headway: Headway::new(machine, setting, crew.threads.len()),
             jobs_left: crew.jobs.iter().filter(|job| !job.is_endless()).count(),
             crew,
             time: MachineTime::default(),

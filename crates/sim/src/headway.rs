@@ -4,12 +4,14 @@
 
 use policy::feedback::{Boost, Rules};
 use policy::record::Recorder;
-use policy::{Instant, Span};
-use scenario::Machine;
+use policy::{Instant, Span, priority};
+use scenario::{Kind, Machine, Setting};
 
 use crate::Error;
 use crate::account::Use;
 use crate::engine::{Cpu, Engine};
+use crate::nice;
+use crate::pipeline::FAVOUR;
 use crate::scheduler::Scheduler;
 use crate::team::{Activity, ENDLESS};
 use crate::watch::{Doing, Watch};
@@ -35,7 +37,7 @@ pub(crate) struct Headway {
 }
 
 impl Headway {
-    pub(crate) fn new(machine: &Machine, threads: usize) -> Headway {
+    pub(crate) fn new(machine: &Machine, setting: &Setting, threads: usize) -> Headway {
         let threads = threads as u64;
         let ticks = u64::from(machine.linux_2_4.allocation) + 1;
         let Rules { levels, running_time, boost } = machine.feedback;
@@ -51,7 +53,7 @@ impl Headway {
             ran: Mark::default(),
             worked: Mark::default(),
             switches: 1_000_000 + 1_000 * threads,
-            span: turn.scaled(10_000 * (threads + 1)),
+            span: turn.scaled(10_000 * (threads + 1) * heaviest_to_lightest(setting)),
         }
     }
 
@@ -87,6 +89,20 @@ impl Headway {
         self.ran = Mark { at: now, switches: 0 };
         self.worked = self.ran;
     }
+}
+
+/// How many times as much as the lightest thread the heaviest may weigh: by so much longer may the
+/// lightest wait for its turn.
+fn heaviest_to_lightest(setting: &Setting) -> u64 {
+    let mut nices: Vec<i8> = setting.jobs.iter().map(|job| job.attributes.nice).collect();
+    for job in &setting.jobs {
+        let Kind::Pipeline(line) = &job.kind else { continue };
+        let favour = if line.priority == priority::Rule::Default { 0 } else { FAVOUR };
+        let of_stages = line.stages.iter().map(|stage| stage.nice).chain([job.attributes.nice]);
+        nices.extend(of_stages.flat_map(|nice| [nice.saturating_sub(favour), nice.saturating_add(favour)]));
+    }
+    let weights = || nices.iter().map(|&nice| nice::weight(nice));
+    weights().max().unwrap_or(1).div_ceil(weights().min().unwrap_or(1))
 }
 
 impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W> {

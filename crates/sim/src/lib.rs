@@ -89,8 +89,10 @@ pub enum Error {
         "the simulation makes no headway since {since}: job `{job}` does not get to run, or only waits (under linux-2.4 that can \
          happen when `threshold` or `allocation` times `tick` is no longer than a context switch: then whoever was switched \
          to is preempted or spent before it runs; a longer `tick` helps; or when a job without end is alone on a CPU because others are \
-         bound elsewhere: each time it is spent an epoch begins for all, and who runs elsewhere is never spent; under fifo, jobs that keep \
-         running keep their CPUs)"
+         bound elsewhere: each time it is spent an epoch begins for all, and who runs elsewhere is never spent; or when jobs without end \
+         are spent at the same time: the epoch that one CPU begins refills the thread from which another switches to a nice thread; \
+         under cfs, when jobs that keep running sleep for no longer than a context switch: then whoever was switched to has paid for \
+         the switch and is preempted before it runs; a longer `wakeup_granularity` helps; under fifo, jobs that keep running keep their CPUs)"
     )]
     NoHeadway {
         /// The simulated time from which on nothing was done.

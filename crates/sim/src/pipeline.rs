@@ -16,7 +16,7 @@ use scenario::pipeline::{Carrier, Turn};
 use scenario::result::StageOutcome;
 
 /// What a favour is worth as a nice value.
-const FAVOUR: i8 = 5;
+pub(crate) const FAVOUR: i8 = 5;
 
 /// A pipeline.
 #[derive(Clone, Debug)]

@@ -150,3 +150,22 @@ fn a_bound_thread_that_is_starved_by_the_epochs_of_another_cpu_is_an_error() {
     assert!(matches!(&error, Error::NoHeadway { job, .. } if job == "bound"), "{error}");
     assert!(error.to_string().contains("an epoch begins for all"), "{error}");
 }
+
+#[test]
+fn a_nice_thread_is_starved_where_the_others_are_spent_at_the_same_tick_which_is_an_error() {
+    // At each third tick both hogs are spent. CPU 0 switches to the nice thread, which has one tick;
+    // CPU 1 finds nobody else and begins an epoch. So the hog of CPU 0 has three ticks again when the
+    // switch is over, and preempts before the nice thread has run.
+    let machine = with(machine(2), |linux| {
+        (linux.allocation, linux.penalty, linux.bonus, linux.threshold) = (3, 0, 0, 1);
+        linux.accounting = Accounting::Tick;
+    });
+    let beside_hogs = |nice| {
+        let attributes = Attributes { nice, ..Attributes::default() };
+        vec![cpu("a", None), cpu("b", None), Job { attributes, ..cpu("nice", Some(us(50))) }]
+    };
+    let error = run(&machine, &setting(beside_hogs(7)), 1).unwrap_err();
+    assert!(matches!(&error, Error::NoHeadway { job, .. } if job == "nice"), "{error}");
+    assert!(error.to_string().contains("nice thread"), "{error}");
+    assert!(run(&machine, &setting(beside_hogs(0)), 1).is_ok(), "it has three ticks, too");
+}

@@ -5,9 +5,9 @@ use policy::priority::{self, Kind as StageKind};
 use policy::waiting::Rule;
 use rowlock_sim::run;
 use scenario::pipeline::{Stage, Structure};
-use scenario::{Distribution, Job, Kind, Machine, Pipeline, Scheduler};
+use scenario::{Attributes, Distribution, Job, Kind, Linux24, Machine, Pipeline, Scheduler, Setting};
 
-use crate::timeline::setting;
+use crate::timeline::{cpu, setting, short};
 
 fn ms(n: u64) -> Span {
     Span::from_millis(n)
@@ -107,6 +107,29 @@ fn a_rule_that_raises_who_computes_helps_beside_a_hog_and_one_that_lowers_it_har
         assert!(raised.scaled(1_300) < default, "{structure:?}: {raised}, {default}");
         assert!(default.scaled(1_300) < lowered, "{structure:?}: {default}, {lowered}");
         assert!(found.scaled(1_200) < default, "the CPU limits, which is found: {structure:?}: {found}, {default}");
+    }
+}
+
+#[test]
+fn a_thread_that_waits_long_for_its_turn_because_it_is_nice_ends_all_the_same() {
+    // It weighs 15 of 2063. So after 10 us of running it waits for more than a millisecond, while the
+    // others compute a million times.
+    let us = Span::from_micros;
+    for scheduler in [Scheduler::Cfs, Scheduler::Eevdf] {
+        let machine = short(Machine {
+            scheduler,
+            step: Span::from_nanos(1),
+            quantum: us(1),
+            slice: us(7),
+            tick: us(10),
+            linux_2_4: Linux24 { allocation: 1, ..Linux24::default() },
+            ..machine(scheduler)
+        });
+        let others = Job::new("others", 2, Kind::Cpu { threads: 1, work: Some(Span::from_nanos(1).into()) });
+        let nice = Job { attributes: Attributes { nice: 19, ..Attributes::default() }, ..cpu("nice", Some(us(50))) };
+        let setting = Setting { keep_running: true, ..setting(vec![others, nice]) };
+        let outcome = run(&machine, &setting, 1).unwrap();
+        assert!(outcome.jobs[2].completion_ns > Some(ms(4)), "{outcome:?}");
     }
 }
 

@@ -281,6 +281,11 @@ fn computed(outcome: &Outcome) -> Vec<Option<Span>> {
     outcome.jobs.iter().flat_map(|job: &JobOutcome| job.stages.iter().map(|stage| stage.computed_ns)).collect()
 }
 
+/// Whether threads of a pipeline may be nicer than others.
+pub(crate) fn has_nice_values(line: &Pipeline) -> bool {
+    line.priority != priority::Rule::Default || line.stages.iter().any(|stage| stage.nice != 0)
+}
+
 /// Under linux-2.4 threads that only spin may keep a nicer one from running for ever: see the test of that. Under fifo any.
 pub(crate) fn can_starve(machine: &Machine, line: &Pipeline) -> bool {
     (machine.scheduler == Scheduler::Linux24 || !machine.scheduler.shares_time()) && line.waiting == Rule::AlwaysSpin
@@ -318,6 +323,37 @@ fn threads_that_only_spin_may_keep_a_nicer_one_from_running_for_ever_under_linux
     assert!(matches!(error, rowlock_sim::Error::NoHeadway { .. }), "{error}");
     let line = Pipeline { waiting: Rule::AlwaysYield, ..line };
     assert!(run(&machine, &setting(vec![job(line)]), 226).is_ok());
+}
+
+#[test]
+fn whoever_sleeps_for_no_longer_than_a_switch_may_starve_another_under_cfs() {
+    // `line` weighs 9548, `a` 1024. Whenever `line` sleeps, the CPU switches to `a`, and `line` is
+    // back before `a` has run. The switch costs `a` 3 us of virtual time, and a round costs `line`
+    // a ninth of the time that it takes. So `a` has its share of the CPU, but all in switches.
+    let machine = short(Machine {
+        scheduler: Scheduler::Cfs,
+        context_switch: us(3),
+        quantum: us(1),
+        slice: us(7),
+        tick: us(10),
+        ..Machine::with_cpus(1)
+    });
+    let run = |machine: Machine, computes, sleeps| {
+        let line = pipeline(1, 1, vec![Stage { nice: -10, ..stage("send", StageKind::Communicate, computes, sleeps) }]);
+        let jobs = vec![cpu("a", Some(us(1))), job(line)];
+        run(&machine, &scenario::Setting { keep_running: true, ..setting(jobs) }, 1)
+    };
+    for (computes, sleeps) in [(0, 1), (20, 1), (0, 3)] {
+        let error = run(machine, computes, sleeps).unwrap_err();
+        assert!(matches!(&error, rowlock_sim::Error::NoHeadway { job, .. } if job == "a"), "{error}");
+        assert!(error.to_string().contains("cfs"), "{error}");
+    }
+    assert!(run(machine, 0, 4).is_ok(), "after the switch `a` runs until `line` is back");
+    assert!(run(machine, 30, 1).is_ok(), "a round costs `line` more than `a`, so that it has to wait");
+    let free = Machine { context_switch: Span::ZERO, ..machine };
+    assert!(run(free, 0, 1).is_ok(), "`a` runs while `line` sleeps");
+    let cfs = scenario::Cfs { wakeup_granularity: us(100), ..machine.cfs };
+    assert!(run(Machine { cfs, ..machine }, 0, 1).is_ok(), "`line` does not preempt `a`");
 }
 
 proptest! {
