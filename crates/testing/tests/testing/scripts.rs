@@ -36,3 +36,17 @@ fn each_target_of_the_search_has_a_canary() {
     let without: Vec<&str> = targets.iter().map(|words| words[1]).filter(|name| !found_by.contains(name)).collect();
     assert!(!targets.is_empty() && without.is_empty(), "no canary proves that these find anything: {without:?}");
 }
+
+/// `./check` builds by clippy; under a plain `cargo test` there is nothing to see.
+#[test]
+fn a_build_of_the_gate_fails_if_clippy_has_a_warning() {
+    if std::env::var("RUSTC_WORKSPACE_WRAPPER").is_ok_and(|compiler| compiler == "clippy-driver") {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = "[package]\nname = \"untidy\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n[workspace]\n";
+        std::fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
+        std::fs::write(folder.path().join("lib.rs"), "pub fn none(x: Option<u8>) -> bool { x == None }\n").unwrap();
+        let mut cargo = testing::command("cargo");
+        cargo.args(["build", "--offline", "--target-dir", "target"]).current_dir(folder.path());
+        run(cargo.env_remove("RUSTFLAGS")).exits(101).complains("clippy::partialeq-to-none");
+    }
+}

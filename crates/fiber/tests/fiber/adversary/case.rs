@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, spawn, yield_now};
-use testing::child::LIMIT;
+use testing::child::{LIMIT, tell_the_end};
 use testing::{Child, Output, isolated_by};
 
 /// For how long a case lasts at least, and whether each fiber has a kernel thread.
@@ -37,9 +37,13 @@ pub(crate) fn elsewhere(body: impl FnOnce()) -> Option<Output> {
     let mut output = None;
     let start = |mut test: Command| {
         let settings = [SECONDS, THREADS].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let limit = LIMIT + length();
+        if !length().is_zero() {
+            tell_the_end(&mut test, limit);
+        }
         // A pipe, since writing to one is interrupted, other than writing to a file.
         let child = Child::start_into(test.envs(settings), Stdio::piped());
-        output = Some(child.with_limit(LIMIT + length()).wait());
+        output = Some(child.with_limit(limit).wait());
     };
     isolated_by(start, body);
     output
