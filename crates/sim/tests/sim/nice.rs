@@ -115,22 +115,20 @@ fn a_thread_that_waits_long_for_its_turn_because_it_is_nice_ends_all_the_same() 
     // It weighs 15 of 2063. So after 10 us of running it waits for more than a millisecond, while the
     // others compute a million times.
     let us = Span::from_micros;
-    for scheduler in [Scheduler::Cfs, Scheduler::Eevdf] {
-        let machine = short(Machine {
-            scheduler,
-            step: Span::from_nanos(1),
-            quantum: us(1),
-            slice: us(7),
-            tick: us(10),
-            linux_2_4: Linux24 { allocation: 1, ..Linux24::default() },
-            ..machine(scheduler)
-        });
-        let others = Job::new("others", 2, Kind::Cpu { threads: 1, work: Some(Span::from_nanos(1).into()) });
-        let nice = Job { attributes: Attributes { nice: 19, ..Attributes::default() }, ..cpu("nice", Some(us(50))) };
-        let setting = Setting { keep_running: true, ..setting(vec![others, nice]) };
-        let outcome = run(&machine, &setting, 1).unwrap();
-        assert!(outcome.jobs[2].completion_ns > Some(ms(4)), "{outcome:?}");
-    }
+    let machine = short(Machine {
+        scheduler: Scheduler::Cfs,
+        step: Span::from_nanos(1),
+        quantum: us(1),
+        slice: us(7),
+        tick: us(10),
+        linux_2_4: Linux24 { allocation: 1, ..Linux24::default() },
+        ..machine(Scheduler::Cfs)
+    });
+    let others = Job::new("others", 2, Kind::Cpu { threads: 1, work: Some(Span::from_nanos(1).into()) });
+    let nice = Job { attributes: Attributes { nice: 19, ..Attributes::default() }, ..cpu("nice", Some(us(50))) };
+    let setting = Setting { keep_running: true, ..setting(vec![others, nice]) };
+    let outcome = run(&machine, &setting, 1).unwrap();
+    assert!(outcome.jobs[2].completion_ns > Some(ms(4)), "{outcome:?}");
 }
 
 #[test]
