@@ -8,7 +8,12 @@ use std::process::Command as Process;
 #[test] fn ends_well_too_early() { std::process::exit(0); }
 #[test] fn fails() { assert_eq!(1, 2); }
 #[test] fn hangs() { Process::new("sleep").arg("1000").status().unwrap(); }
-#[test] fn leaves_a_process() { Process::new("sleep").arg("2000").spawn().unwrap(); }
+#[test] fn leaves_a_process() {
+    // The kernel shows a process without arguments until it runs.
+    let mut shell = Process::new("sh");
+    let child = shell.args(["-c", "echo begun; kill -STOP $$"]).stdout(std::process::Stdio::piped()).spawn();
+    std::io::Read::read_exact(&mut child.unwrap().stdout.unwrap(), &mut [0; 6]).unwrap();
+}
 #[test] fn passes() {}
 #[test] fn sleeps() { std::thread::sleep(std::time::Duration::MAX); }
 #[test] fn prints_nothing() { std::process::exit(3); }
@@ -55,7 +60,7 @@ fn a_test_that_hangs_is_killed_and_shown_with_what_it_waited_for() {
 fn a_process_that_a_test_leaves_behind_is_killed_and_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let output = run(&folder, &["--grace=0", "--filter=leaves"]).exits(1);
-    let report = ["left behind", "by bad::bad::leaves_a_process:", "sleep 2000", "1 passed, 0 failed"];
+    let report = ["left behind", "by bad::bad::leaves_a_process:", "sh -c echo begun", "1 passed, 0 failed"];
     report.into_iter().fold(output, Output::prints);
 }
 
