@@ -1,4 +1,5 @@
-//! A against A with a real command on this machine: `cargo bench -p rowlock-bench-lab --bench aa`; with `-- 5`, five comparisons.
+//! A against A with a real command on this machine:
+//! `cargo bench -p rowlock-bench-lab --bench aa`; with `-- 5`, five comparisons.
 //!
 //! 200 comparisons of a command with itself, ten runs a side, in pairs of random order as the laboratory interleaves its arms.
 //! Each test should raise a false alarm at the 5 % level about once in twenty times. Here, unlike in the tests with drawn

@@ -1,5 +1,5 @@
-//! Events per second of the simulator with a trace being written: `cargo bench -p rowlock-bench-lab --bench trace`; with `-- 1`,
-//! one run of each.
+//! Events per second of the simulator with a trace being written:
+//! `cargo bench -p rowlock-bench-lab --bench trace`; with `-- 1`, one run of each.
 //!
 //! 32 CPUs and 200 CPU-bound threads under round robin, as in the benchmark of the engine, and a crowd of barrier jobs that block,
 //! where most of what happens is phases and wakings. Each is run without a trace, with one that nobody keeps, and with one in a

@@ -17,8 +17,8 @@
 //! * **Wakeup preemption** (`check_preempt_wakeup`): a thread that comes to a queue preempts if the current one is ahead of it by more than
 //!   the wakeup granularity, in the virtual time of the one that comes. It is picked next; where the latency has no room for more threads,
 //!   the preempted one is picked after it (`LAST_BUDDY`).
-//! * **Switch** (`__schedule`): interrupts are off meanwhile. So whoever wakes then preempts, if at
-//!   all, when the switch is over and before the thread to come has run.
+//! * **Switch** (`__schedule`): interrupts are off meanwhile. So a thread that wakes then
+//!   preempts, if at all, when the switch is over and before the thread to come has run.
 //! * **Wakeup placement** (`select_task_rq_fair`): the thread is drawn to the waker's CPU if that would have less load than its own has now, by
 //!   8 % (`wake_affine_weight`), but not away from a CPU that is idle. It goes to the one so chosen if that is idle, else to its own if
 //!   that is, else to the next idle CPU from the chosen one on, else to the chosen one (`select_idle_sibling`). A new thread goes where the

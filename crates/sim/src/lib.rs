@@ -91,7 +91,7 @@ pub enum Error {
          to is preempted or spent before it runs; a longer `tick` helps; or when a job without end is alone on a CPU because others are \
          bound elsewhere: each time it is spent an epoch begins for all, and who runs elsewhere is never spent; or when jobs without end \
          are spent at the same time: the epoch that one CPU begins refills the thread from which another switches to a nice thread; \
-         under cfs, when jobs that keep running sleep for no longer than a context switch: then whoever was switched to has paid for \
+         under cfs, when jobs that keep running sleep for no longer than a context switch: then the thread that was switched to has paid for \
          the switch and is preempted before it runs; a longer `wakeup_granularity` helps; under fifo, jobs that keep running keep their CPUs)"
     )]
     NoHeadway {

@@ -154,7 +154,7 @@ fn a_bound_thread_that_is_starved_by_the_epochs_of_another_cpu_is_an_error() {
 #[test]
 fn a_nice_thread_is_starved_where_the_others_are_spent_at_the_same_tick_which_is_an_error() {
     // At each third tick both hogs are spent. CPU 0 switches to the nice thread, which has one tick;
-    // CPU 1 finds nobody else and begins an epoch. So the hog of CPU 0 has three ticks again when the
+    // CPU 1 finds no other and begins an epoch. So the hog of CPU 0 has three ticks again when the
     // switch is over, and preempts before the nice thread has run.
     let machine = with(machine(2), |linux| {
         (linux.allocation, linux.penalty, linux.bonus, linux.threshold) = (3, 0, 0, 1);

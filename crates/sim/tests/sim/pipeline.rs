@@ -326,7 +326,7 @@ fn threads_that_only_spin_may_keep_a_nicer_one_from_running_for_ever_under_linux
 }
 
 #[test]
-fn whoever_sleeps_for_no_longer_than_a_switch_may_starve_another_under_cfs() {
+fn a_stage_that_sleeps_for_no_longer_than_a_switch_may_starve_another_under_cfs() {
     // `line` weighs 9548, `a` 1024. Whenever `line` sleeps, the CPU switches to `a`, and `line` is
     // back before `a` has run. The switch costs `a` 3 us of virtual time, and a round costs `line`
     // a ninth of the time that it takes. So `a` has its share of the CPU, but all in switches.

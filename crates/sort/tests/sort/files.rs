@@ -489,8 +489,8 @@ fn room_that_was_freed_is_written_to_again() {
         for place in (0..64 << 20).step_by(4 << 20) {
             spill.write_at(place, &piece).unwrap();
         }
-        // There is room for as much only if what is freed comes back, and whoever needs it waits
-        // for that.
+        // There is room for as much only if freed memory comes back, and a thread that needs it
+        // waits for that.
         spill.free(0, 64 << 20);
         for place in (0..64 << 20).step_by(4 << 20) {
             output.write_at(place, &piece).unwrap();

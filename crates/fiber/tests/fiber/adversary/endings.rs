@@ -206,8 +206,7 @@ fn one_overflows_its_stack_while_others_are_interrupted() {
 fn others_wait_in_the_kernel_for_what_they_have() {
     alone(|| {
         for round in 0..10 {
-            // Those of the round before may have the one that they had for as long as nobody gives
-            // them a CPU.
+            // Those of the round before may have the one that they had until they get a CPU.
             let shared = Arc::new(Mutex::new(Vec::new()));
             let begun = Arc::new(AtomicU64::new(0));
             hasty(1 + round % 2)

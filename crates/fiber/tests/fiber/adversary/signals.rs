@@ -322,7 +322,7 @@ fn nobody_is_interrupted_where_somebody_has_our_handler_begin_on_an_alternate_st
                 };
                 until(&|| preemptions().taken > 20);
                 change(libc::SA_ONSTACK);
-                // Those to whom a tick came just before that, while they yielded, give way when
+                // Fibers that a tick reached just before that, while they yielded, give way when
                 // they come back.
                 let turns = || [0, 1, 2, 3].map(|who| turns[who].load(Relaxed));
                 let began = turns();
