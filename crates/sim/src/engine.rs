@@ -27,6 +27,8 @@ pub(crate) struct Cpu {
     alarm: Instant,
     /// While it switches: what of the switch the thread to come has still to be charged.
     owed: Span,
+    /// While it switches: the CPU that the thread which leaves has moved to, if it has.
+    moved_to: Option<CpuId>,
 }
 
 /// One run.
@@ -60,7 +62,8 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'a, S, R
         let crew = Crew::new(machine, setting, seed);
         let cpus = machine.cpus as usize;
         let has_agenda = crew.to_come > 0 || crew.jobs.iter().any(|job| job.pipeline.is_some() || job.fibers.is_some());
-        let idle = Cpu { doing: Doing::Idle, charged: Instant::ZERO, alarm: Instant::ZERO, owed: Span::ZERO };
+        let idle =
+            Cpu { doing: Doing::Idle, charged: Instant::ZERO, alarm: Instant::ZERO, owed: Span::ZERO, moved_to: None };
         Engine {
             machine,
             keep_running: setting.keep_running,
@@ -241,8 +244,12 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W>
         if let Some(to) = to {
             self.crew.put(to, Place::Running(cpu));
         }
-        if let Some((from, how)) = from {
-            self.switched_away(from, how);
+        let moved_to = self.cpus[cpu.index()].moved_to.take();
+        match (from, moved_to) {
+            // Whatever it has to do by now, it is on its way there.
+            (Some((from, _)), Some(to)) => self.ready(from, Why::Moved(to)),
+            (Some((from, how)), None) => self.switched_away(from, how),
+            (None, _) => {}
         }
         match to {
             Some(to) => self.dispatch(cpu, to),
@@ -264,10 +271,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W>
     fn switched_away(&mut self, thread: ThreadId, how: Leaving) {
         let activity = self.crew.threads[thread.index()].activity;
         match how {
-            Leaving::Preempted => match activity {
-                Activity::Move { to } => self.ready(thread, Why::Moved(to)),
-                _ => self.ready(thread, Why::Preempted),
-            },
+            Leaving::Preempted => self.ready(thread, Why::Preempted),
             Leaving::Yielding => self.ready(thread, Why::Yielded),
             Leaving::Blocking if activity == Activity::Block => self.crew.put(thread, Place::Blocked),
             // Its barrier completed while it was on its way out.
@@ -302,9 +306,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W>
         let (left, event) = match self.crew.threads[thread.index()].activity {
             Activity::Compute { left } | Activity::Manage { left } => (left, Event::ComputationEnds),
             Activity::Spin { left, .. } | Activity::Yield { left, .. } => (left, Event::SpinEnds),
-            Activity::Move { .. } | Activity::Block | Activity::Look | Activity::Exit => {
-                (Span::ZERO, Event::ComputationEnds)
-            }
+            Activity::Move | Activity::Block | Activity::Look | Activity::Exit => (Span::ZERO, Event::ComputationEnds),
         };
         let alarm = self.order.key(self.cpus[cpu.index()].alarm, Event::Alarm);
         self.queue.set(cpu.index(), alarm.min(self.order.key(self.now + left, event)));
@@ -353,7 +355,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W>
             self.wait_is_over(thread);
         }
         match self.crew.threads[thread.index()].activity {
-            Activity::Spin { .. } | Activity::Yield { .. } | Activity::Move { .. } | Activity::Look
+            Activity::Spin { .. } | Activity::Yield { .. } | Activity::Move | Activity::Look
                 if self.finds_what_it_waits_for(thread) =>
             {
                 self.takes_what_it_waited_for(cpu, thread);
@@ -361,7 +363,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W>
             Activity::Look if self.crew.has_fibers(thread) => self.runs_fibers(cpu, thread),
             Activity::Look => self.looks(cpu, thread),
             Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
-            Activity::Move { .. } => self.decide(cpu, thread, Observation::Moved),
+            Activity::Move => self.decide(cpu, thread, Observation::Moved),
             Activity::Exit => self.end(cpu, thread),
             Activity::Compute { .. } | Activity::Manage { .. } | Activity::Spin { .. } | Activity::Block => {
                 self.await_event(cpu, thread);
@@ -377,7 +379,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W>
             Activity::Manage { .. } => self.runs_fibers(cpu, thread),
             Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
             Activity::Yield { since, .. } => self.yield_cpu(cpu, thread, since),
-            Activity::Move { .. } | Activity::Block | Activity::Look | Activity::Exit => {
+            Activity::Move | Activity::Block | Activity::Look | Activity::Exit => {
                 debug_assert!(false, "thread {thread} has no business on CPU {cpu}");
             }
         }
@@ -539,7 +541,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W>
             return self.decide(cpu, thread, Observation::Moved);
         }
         let moving = &mut self.crew.threads[thread.index()];
-        moving.activity = Activity::Move { to };
+        moving.activity = Activity::Move;
         // As Linux counts: the kernel takes it off its CPU.
         self.crew.account(thread).involuntary += 1;
         self.scheduler.leave(cpu, thread, self.now);
@@ -547,6 +549,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Watch + ?Sized> Engine<'_, S, R, W>
         self.marks.clear(cpu);
         let next = self.scheduler.pick(cpu, None, self.now);
         self.switch(cpu, Some((thread, Leaving::Preempted)), next, self.machine.context_switch);
+        self.cpus[cpu.index()].moved_to = Some(to);
     }
 
     /// The system call of a yield has come to the scheduler.

@@ -49,8 +49,8 @@ pub(crate) enum Activity {
     Spin { left: Span, asked: Span },
     /// It is inside `sched_yield`, called at `since`, for so much longer.
     Yield { left: Span, since: Instant },
-    /// It is on its way to this CPU.
-    Move { to: CpuId },
+    /// It is on its way to another CPU.
+    Move,
     /// It waits to be woken.
     Block,
     /// It was woken, and looks whether its lock is free, or what its pipeline has for it.
@@ -67,7 +67,7 @@ impl Activity {
             Activity::Spin { .. } => Use::Spin,
             Activity::Manage { .. }
             | Activity::Yield { .. }
-            | Activity::Move { .. }
+            | Activity::Move
             | Activity::Block
             | Activity::Look
             | Activity::Exit => Use::Switch,
@@ -151,7 +151,7 @@ impl Thread {
                     *left -= span;
                 }
             }
-            Activity::Move { .. } | Activity::Block | Activity::Look | Activity::Exit => {}
+            Activity::Move | Activity::Block | Activity::Look | Activity::Exit => {}
         }
     }
 }
@@ -394,7 +394,7 @@ impl Crew {
         let waited = match waiting.activity {
             Activity::Spin { left, asked } => Waited::Spinning(asked - left),
             Activity::Yield { since, .. } => Waited::Yielding(since),
-            Activity::Move { .. } => Waited::Moving,
+            Activity::Move => Waited::Moving,
             Activity::Block | Activity::Look => Waited::Sleeping,
             // The last to arrive has not waited.
             Activity::Compute { .. } | Activity::Manage { .. } | Activity::Exit => return waiting.has_waited = false,

@@ -1,10 +1,12 @@
 //! Every policy of the table runs here, and its record replays.
 
-use policy::Span;
 use policy::record::{Entry, Recorder, replay};
 use policy::table::WAITING;
 use policy::waiting::{Decision, Observation, Rule};
-use rowlock_sim::run_recorded;
+use policy::{CpuId, Instant, Span, ThreadId};
+use rowlock_sim::scheduler::Why;
+use rowlock_sim::watch::{Doing, Watch};
+use rowlock_sim::{run_recorded, run_watched};
 use scenario::{Compute, Distribution, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
 
 use crate::timeline::{cpu, time_sharing};
@@ -77,14 +79,19 @@ fn what_a_rule_draws_changes_nobodys_work() {
     assert!(draws.len() > 100, "{} draws", draws.len());
 }
 
-/// Four threads that meet every 0.5 us beside two CPU-bound ones, on two CPUs.
-fn crowded(scheduler: Scheduler) -> Vec<Entry> {
+/// The setting and the machine of four threads that meet every 0.5 us beside two CPU-bound ones, on two CPUs.
+fn crowd(scheduler: Scheduler) -> (Setting, Machine) {
     let (mean, sd) = (Span::from_nanos(500), Span::from_nanos(50));
     let compute = Compute::Drawn(Distribution::Normal { mean, sd });
     let kind = Kind::Barrier { threads: 4, compute, rounds: 20_000, waiting: Rule::Adaptive };
     let jobs = vec![Job::new("crew", 1, kind), cpu("x", None), cpu("y", None)];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
-    let machine = Machine { scheduler, context_switch: Span::from_micros(2), ..Machine::with_cpus(2) };
+    (setting, Machine { scheduler, context_switch: Span::from_micros(2), ..Machine::with_cpus(2) })
+}
+
+/// The record of the four.
+fn crowded(scheduler: Scheduler) -> Vec<Entry> {
+    let (setting, machine) = crowd(scheduler);
     let (outcome, records) = run_recorded(&machine, &setting, 1).unwrap();
     assert_eq!(outcome.jobs[0].rounds, Some(20_000));
     let entries = records[0].entries();
@@ -106,6 +113,30 @@ fn a_thread_that_moves_goes_on_where_it_wanted_to() {
         moves += 1;
     }
     assert!(moves > 0, "{} entries", entries.len());
+}
+
+/// How often a thread is ready because it has moved.
+struct Arrivals(usize);
+
+impl Watch for Arrivals {
+    fn cpu_does(&mut self, _: Instant, _: CpuId, _: Doing) {}
+
+    fn thread_is_ready(&mut self, _: Instant, _: ThreadId, why: Why) {
+        self.0 += usize::from(matches!(why, Why::Moved(_)));
+    }
+}
+
+#[test]
+fn a_thread_arrives_where_it_moved_even_if_its_barrier_completes_on_the_way() {
+    for scheduler in [Scheduler::Eevdf, Scheduler::LinuxO1] {
+        let moves = |entry: &&Entry| matches!(entry.decision, Some(Decision::Move(to)) if to != entry.own_cpu);
+        let decided = crowded(scheduler).iter().filter(moves).count();
+        let (setting, machine) = crowd(scheduler);
+        let mut arrivals = Arrivals(0);
+        run_watched(&machine, &setting, 1, &mut arrivals).unwrap();
+        assert_eq!(arrivals.0, decided, "{}", scheduler.name());
+        assert!(decided > 0, "{}", scheduler.name());
+    }
 }
 
 #[test]
