@@ -26,8 +26,12 @@ pub(crate) struct Pipeline {
     nice: i8,
     step: Span,
     buffers: u64,
-    /// How many rounds there will be.
+    /// How many rounds there will be, in all runs that have begun.
     rounds: u64,
+    /// How many a run has.
+    rounds_of_a_run: u64,
+    /// Whether a run begins anew if the one before it is over.
+    is_endless: bool,
     stages: Vec<Stage>,
     groups: Vec<Group>,
     /// Its threads by their numbers in the job.
@@ -163,7 +167,9 @@ impl Pipeline {
             nice,
             step,
             buffers: pipeline.buffers.into(),
-            rounds: if is_endless { u64::MAX } else { pipeline.rounds },
+            rounds: pipeline.rounds,
+            rounds_of_a_run: pipeline.rounds,
+            is_endless,
             stages: pipeline.stages.iter().map(stage).collect(),
             groups: Vec::new(),
             carriers: Vec::new(),
@@ -233,8 +239,13 @@ impl Pipeline {
 
     /// Whether nothing will come any more for a thread that has nothing in its hands.
     pub(crate) fn is_through(&self, number: usize) -> bool {
-        let stages = &self.groups[self.carriers[number].group].stages;
-        self.carriers[number].carries.is_none() && stages.iter().all(|&stage| self.stages[stage].taken == self.rounds)
+        let CarrierState { group, carries, .. } = &self.carriers[number];
+        carries.is_none() && self.is_over(*group)
+    }
+
+    /// Whether nothing is left to take for a group.
+    fn is_over(&self, group: usize) -> bool {
+        !self.is_endless && self.groups[group].stages.iter().all(|&stage| self.stages[stage].taken == self.rounds)
     }
 
     /// A thread takes a buffer, if there is one for it. Returns for how long it computes.
@@ -256,7 +267,7 @@ impl Pipeline {
         let round = of.taken;
         of.taken += 1;
         of.copies[copy].is_busy = true;
-        let mut stream = Stream::named(self.seed, &of.stream, round as u32);
+        let mut stream = Stream::named(self.seed, &of.stream, (round % self.rounds_of_a_run) as u32);
         let mut draw = |law: &Option<Law>| law.as_ref().map(|law| law.draw(&mut stream, self.step));
         let (compute, device) = (draw(&of.compute).unwrap_or(Span::ZERO), draw(&of.device));
         if self.watches_queues && !self.is_carried(stage) {
@@ -305,7 +316,23 @@ impl Pipeline {
             let copy = &mut self.stages[stage].copies[copy];
             copy.favour = copy.rule.conveyed(others).unwrap_or(copy.favour);
         }
-        Some(if stage + 1 == self.stages.len() { went_on } else { 0 })
+        if stage + 1 < self.stages.len() {
+            return Some(0);
+        }
+        if self.is_endless && self.stages[stage].conveyed == self.rounds {
+            self.begin_anew();
+        }
+        Some(went_on)
+    }
+
+    /// All rounds are over: there are as many again, and every thread begins with its first turn.
+    fn begin_anew(&mut self) {
+        self.rounds += self.rounds_of_a_run;
+        for carrier in &mut self.carriers {
+            if let Way::Turns { turns, at, left, .. } = &mut carrier.way {
+                (*at, *left) = (0, turns.first().map_or(0, |turn| turn.times));
+            }
+        }
     }
 
     /// Brings the sums up to now.
@@ -375,7 +402,7 @@ impl Pipeline {
     /// Takes the one of a group who went to sleep last off the list of those that sleep, if buffers wait for more than are awake, or
     /// nothing will come any more.
     pub(crate) fn calls(&mut self, group: usize) -> Option<ThreadId> {
-        let is_over = self.groups[group].stages.iter().all(|&stage| self.stages[stage].taken == self.rounds);
+        let is_over = self.is_over(group);
         let wanted = self.wanted(group);
         let group = &mut self.groups[group];
         if !is_over && wanted <= group.awake.len() as u64 {

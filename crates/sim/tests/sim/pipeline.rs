@@ -157,24 +157,30 @@ fn stages_on_one_thread_take_turns() {
     assert_eq!(completion(&deep, pipeline(2, 4, stages)), us(50));
 }
 
+/// Which thread begins to compute, and at which nanosecond.
 #[derive(Default)]
-struct Begun(Vec<u64>);
+struct Begun(Vec<(ThreadId, u64)>);
 
 impl Watch for Begun {
     fn cpu_does(&mut self, _: Instant, _: CpuId, _: Doing) {}
 
-    fn thread_begins(&mut self, at: Instant, _: ThreadId, what: Begins) {
+    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
         if what == Begins::Computation {
-            self.0.push(at.as_nanos() / 1000);
+            self.0.push((thread, at.as_nanos()));
         }
     }
 }
 
-/// When computations begin on a CPU, in microseconds.
+/// When computations begin on a CPU, in nanoseconds.
 fn begun(line: Pipeline) -> Vec<u64> {
     let mut begun = Begun::default();
     rowlock_sim::run_watched(&free(1), &setting(vec![job(line)]), 1, &mut begun).unwrap();
-    begun.0
+    begun.0.into_iter().map(|(_, at)| at).collect()
+}
+
+/// The same in microseconds.
+fn begun_us(line: Pipeline) -> Vec<u64> {
+    begun(line).into_iter().map(|at| at / 1000).collect()
 }
 
 #[test]
@@ -184,9 +190,9 @@ fn a_thread_takes_several_rounds_of_a_stage_before_the_next_has_its_turn() {
         let turns = vec![vec![Turn { stage: 0, times }, Turn { stage: 1, times }]];
         Pipeline { shared: turns, ..pipeline(4, 4, vec![io("read", 10), io("write", 1)]) }
     };
-    assert_eq!(begun(line(1)), [0, 10, 11, 21, 22, 32, 33, 43]);
-    assert_eq!(begun(line(2)), [0, 10, 20, 21, 22, 32, 42, 43]);
-    assert_eq!(begun(line(3)), [0, 10, 20, 30, 31, 32, 33, 43], "a stage that is through has no turn any more");
+    assert_eq!(begun_us(line(1)), [0, 10, 11, 21, 22, 32, 33, 43]);
+    assert_eq!(begun_us(line(2)), [0, 10, 20, 21, 22, 32, 42, 43]);
+    assert_eq!(begun_us(line(3)), [0, 10, 20, 30, 31, 32, 33, 43], "a stage that is through has no turn any more");
     // It waits for the stage whose turn it is, though the other has a buffer: the one in between takes 100.
     let between = |times| {
         let turns = vec![vec![Turn { stage: 0, times }, Turn { stage: 2, times }]];
@@ -201,8 +207,8 @@ fn a_thread_takes_several_rounds_of_a_stage_before_the_next_has_its_turn() {
 fn a_worker_carries_what_is_nearest_to_the_end_first() {
     // The first stage takes 10, the second 5.
     let line = |structure| Pipeline { structure, ..pipeline(2, 2, vec![compute("first", 10), compute("second", 5)]) };
-    assert_eq!(begun(line(Structure::Workers)), [0, 10, 15, 25]);
-    assert_eq!(begun(line(Structure::Threads)), [0, 10, 20, 25]);
+    assert_eq!(begun_us(line(Structure::Workers)), [0, 10, 15, 25]);
+    assert_eq!(begun_us(line(Structure::Threads)), [0, 10, 20, 25]);
 }
 
 #[test]
@@ -224,6 +230,26 @@ fn a_pipeline_that_keeps_running_counts_once() {
     let keep = scenario::Setting { keep_running: true, ..setting(jobs) };
     let outcome = run(&free(3), &keep, 1).unwrap();
     assert_eq!((outcome.jobs[0].completion_ns, outcome.jobs[0].rounds), (Some(us(40)), Some(3)));
+}
+
+#[test]
+fn a_pipeline_that_keeps_running_begins_anew_with_the_same_rounds_and_turns_when_it_is_over() {
+    // A thread reads twice before it writes. Of three rounds the last is read and written alone, and
+    // only then come the next three. Six rounds in one run would be read in pairs. Reads take
+    // different times, which are the same in every run.
+    let turns = vec![vec![Turn { stage: 0, times: 2 }, Turn { stage: 1, times: 2 }]];
+    let drawn = Some(Distribution::Exponential { mean: us(10) });
+    let read = Stage { device: drawn, ..io("read", 1) };
+    let line = Pipeline { shared: turns, ..pipeline(2, 3, vec![read, io("write", 1)]) };
+    let (once, lasts) = (begun(line.clone()), completion(&free(1), line.clone()));
+    let long = cpu("long", Some(lasts + lasts));
+    let keep = scenario::Setting { keep_running: true, ..setting(vec![job(line), long]) };
+    let mut begun = Begun::default();
+    let outcome = rowlock_sim::run_watched(&free(2), &keep, 1, &mut begun).unwrap();
+    assert_eq!(outcome.jobs[0].rounds, Some(3));
+    let begun: Vec<u64> = begun.0.into_iter().filter(|&(thread, _)| thread == ThreadId(0)).map(|(_, at)| at).collect();
+    let again = once.iter().map(|at| at + lasts.as_nanos());
+    assert_eq!(begun[..12], once.iter().copied().chain(again).collect::<Vec<_>>());
 }
 
 fn lengths(most: u64) -> impl Strategy<Value = Distribution> {
