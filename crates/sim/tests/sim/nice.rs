@@ -125,10 +125,10 @@ fn a_thread_that_waits_long_for_its_turn_because_it_is_nice_ends_all_the_same() 
         ..machine(Scheduler::Cfs)
     });
     let others = Job::new("others", 2, Kind::Cpu { threads: 1, work: Some(Span::from_nanos(1).into()) });
-    let nice = Job { attributes: Attributes { nice: 19, ..Attributes::default() }, ..cpu("nice", Some(us(50))) };
+    let nice = Job { attributes: Attributes { nice: 19, ..Attributes::default() }, ..cpu("nice", Some(us(20))) };
     let setting = Setting { keep_running: true, ..setting(vec![others, nice]) };
     let outcome = run(&machine, &setting, 1).unwrap();
-    assert!(outcome.jobs[2].completion_ns > Some(ms(4)), "{outcome:?}");
+    assert!(outcome.jobs[2].completion_ns > Some(ms(1)), "{outcome:?}");
 }
 
 #[test]
