@@ -22,7 +22,7 @@ usage: run-tests [OPTIONS] [-- ARGUMENTS]
   --jobs=N         how many tests run at a time (as many as there are CPUs)
   --ignored        run the ignored tests only; --include-ignored: these, too
   --changed        leave out packages whose tests passed with the same inputs; not with a filter
-  --stable         list what passed, in order and without times
+  --stable         list what passed, in order, and nothing that another machine would do otherwise
   --filter=TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
   ARGUMENTS        passed on to `cargo test --no-run`, for instance `--release -p rowlock-sim`";
 
@@ -87,6 +87,8 @@ impl Test<'_> {
         let mut command = self.program.command();
         command.args([&self.name, "--exact", "--include-ignored", "--nocapture"]);
         child::tell_the_end(&mut command, limit);
+        // If the runner is killed, no test goes on without a limit.
+        sys::process::end_with_this_thread(&mut command, sys::process::RequestsToEnd::Obey);
         command.env(TEST, &self.name).env(processes::STARTER, self.full_name());
         Child::start(&mut command).with_limit(limit).finish()
     }
@@ -125,10 +127,10 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    // Processes that a test leaves behind become children of this one.
-    sys::process::adopt_orphans().expect("a kernel that lets a process adopt orphans");
     let unchanged = options.unchanged();
     let Some(programs) = Program::build(&options.cargo) else { return ExitCode::FAILURE };
+    // Processes that a test leaves behind become children of this one; those of the build do not.
+    sys::process::adopt_orphans().expect("a kernel that lets a process adopt orphans");
     let is_unchanged = |package: &str| unchanged.as_ref().is_some_and(|unchanged| unchanged.contains(package));
     let (mut together, mut alone, mut skipped) = (Vec::new(), Vec::new(), 0);
     for program in &programs {
@@ -149,7 +151,9 @@ fn main() -> ExitCode {
     let limit = limit.map_or(LIMIT_OF_A_TEST, seconds) + testing::search().unwrap_or_default();
     let grace = seconds(options.grace.unwrap_or(60));
     let count = together.len() + alone.len();
-    println!("{count} tests of {} programs, {jobs} at a time", programs.len());
+    if !options.stable {
+        println!("{count} tests of {} programs, {jobs} at a time", programs.len());
+    }
     if programs.iter().any(|program| is_unchanged(&program.package)) {
         println!("the tests of the other packages passed before with the same inputs");
     }
@@ -173,7 +177,9 @@ fn main() -> ExitCode {
     if !left.is_empty() {
         println!("left behind by tests:\n{left}");
     }
-    println!("\n{} passed, {} failed, {skipped} skipped", report.passed.len(), report.failed.len());
+    if !options.stable {
+        println!("\n{} passed, {} failed, {skipped} skipped", report.passed.len(), report.failed.len());
+    }
     if let Some(unchanged) = unchanged {
         let is_of = |name: &str, package: &str| name.split("::").next() == Some(package);
         let has_failed = |package: &str| report.failed.iter().any(|name| is_of(name, package));
