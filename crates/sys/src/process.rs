@@ -214,6 +214,8 @@ fn usage(who: libc::c_int) -> Usage {
 
 #[cfg(test)]
 mod tests {
+    use testing::Child;
+
     use super::*;
 
     fn shell(script: &str, requests: RequestsToEnd) -> Command {
@@ -226,16 +228,16 @@ mod tests {
     #[test]
     fn a_child_ends_with_the_thread_that_started_it() {
         use std::os::unix::process::ExitStatusExt;
-        let start = || shell("exec sleep 30", RequestsToEnd::Ignore).spawn().unwrap();
-        let mut child = std::thread::spawn(start).join().unwrap();
-        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+        let start = || Child::start(&mut shell("exec sleep 1000", RequestsToEnd::Ignore));
+        let output = std::thread::spawn(start).join().unwrap().finish();
+        assert_eq!((output.status.signal(), output.killed), (Some(libc::SIGKILL), None));
     }
 
     #[test]
     fn requests_to_end_are_ignored_or_obeyed_as_told() {
         for (requests, ends) in [(RequestsToEnd::Ignore, false), (RequestsToEnd::Obey, true)] {
-            let status = shell("kill -TERM $$; kill -INT $$; kill -HUP $$; exit 7", requests).status().unwrap();
-            assert_eq!(status.code(), if ends { None } else { Some(7) });
+            let child = Child::start(&mut shell("kill -TERM $$; kill -INT $$; kill -HUP $$; exit 7", requests));
+            assert_eq!(child.finish().status.code(), if ends { None } else { Some(7) });
         }
     }
 
@@ -262,7 +264,7 @@ mod tests {
     fn what_a_child_used_is_known_once_it_has_been_waited_for() {
         let before = descendants_usage();
         let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
-        assert!(shell(script, RequestsToEnd::Obey).status().unwrap().success());
+        testing::run(&mut shell(script, RequestsToEnd::Obey)).succeeds();
         assert!(descendants_usage().since(before).cpu > Duration::from_millis(1));
     }
 }

@@ -448,6 +448,9 @@ mod tests {
         shell
     }
 
+    /// A script that says when it has begun: the kernel shows no arguments of a process before that.
+    const STOPS: &str = "echo begun; kill -STOP $$";
+
     #[test]
     #[should_panic(expected = "this went wrong")]
     fn a_child_that_fails_is_shown_with_its_output() {
@@ -485,10 +488,12 @@ mod tests {
 
     #[test]
     fn a_descendant_that_holds_the_pipe_is_killed_and_shown_when_the_time_is_up() {
-        let mut child = Child::start_talking(&mut shell("sleep 1000 & echo begun"));
+        let mut child = Child::start_talking(&mut shell(&format!("sh -c '{STOPS}' & read end")));
+        assert_eq!(child.hear(), "begun");
+        child.tell("");
         child.process().wait().unwrap();
-        let output = child.with_limit(Duration::ZERO).finish().exits(0).prints("begun");
-        assert!(output.killed.is_some_and(|state| state.contains("sleep 1000")));
+        let output = child.with_limit(Duration::ZERO).finish().exits(0);
+        assert!(output.killed.is_some_and(|state| state.contains("begun")));
     }
 
     #[test]
@@ -505,8 +510,11 @@ mod tests {
                 crate::passes(&mut test);
             },
             || {
-                let output = Child::start(&mut shell("sleep 1000")).with_limit(LIMIT).finish();
-                assert!(output.killed.is_some_and(|state| state.contains("sleep 1000")));
+                let mut child = Child::start_talking(&mut shell(STOPS));
+                let mut begun = [0; 6];
+                child.process().stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
+                let output = child.with_limit(LIMIT).finish();
+                assert!(output.killed.is_some_and(|state| state.contains("begun")));
                 assert_eq!(limit(), Duration::ZERO);
             },
         );
