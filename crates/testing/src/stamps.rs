@@ -20,8 +20,8 @@ use sha2::{Digest, Sha256};
 const SHARED: [&str; 7] =
     ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", ".ci/full", "crates/testing", "crates/sys", "scenarios"];
 
-/// Prefixes of the environment variables that count as input. The folder of builds does not.
-const VARIABLES: [&str; 13] = [
+/// Prefixes of the environment variables that count as input.
+const VARIABLES: [&str; 14] = [
     "AR",
     "CC",
     "CFLAGS",
@@ -32,6 +32,7 @@ const VARIABLES: [&str; 13] = [
     "CARGO_BUILD",
     "CARGO_ENCODED",
     "CARGO_PROFILE",
+    "CARGO_TARGET_",
     "LOOM_",
     "PROPTEST_",
     "ROWLOCK_",
@@ -115,9 +116,12 @@ pub fn hash_inputs(root: &Path, folders: &BTreeSet<String>, command: &[String]) 
     Ok(hex(hash))
 }
 
+/// Variables with such a prefix that change no result.
+const HARMLESS: [&str; 5] =
+    ["CARGO_BUILD_BUILD_DIR", "CARGO_BUILD_JOBS", "CARGO_BUILD_TARGET_DIR", "CARGO_TARGET_DIR", "ROWLOCK_CHROMIUM"];
+
 fn is_input(variable: &str) -> bool {
-    let is_of_a_target = variable.starts_with("CARGO_TARGET_") && variable != "CARGO_TARGET_DIR";
-    is_of_a_target || VARIABLES.iter().any(|prefix| variable.starts_with(prefix))
+    !HARMLESS.contains(&variable) && VARIABLES.iter().any(|prefix| variable.starts_with(prefix))
 }
 
 /// The hash of what a step printed, without the lines that tell how long something took.
