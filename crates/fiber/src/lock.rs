@@ -196,7 +196,8 @@ impl Lock {
         }
         if !here.is_alone() {
             let me = here.current().address();
-            if self.word.compare_exchange(me, FREE, Release, Relaxed).is_ok() {
+            let release = if cfg!(rowlock_canary = "a-fiber-unlocks-relaxed") { Relaxed } else { Release };
+            if self.word.compare_exchange(me, FREE, release, Relaxed).is_ok() {
                 return;
             }
         }

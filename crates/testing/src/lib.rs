@@ -14,7 +14,7 @@ pub mod unchanged;
 
 pub use child::{Child, Output, command, run, through, try_run};
 pub use isolated::{TEST, isolated, isolated_by, passes};
-pub use seeds::{depth, for_each_seed, search};
+pub use seeds::{depth, for_each_seed, kept, search};
 pub use tools::{left_out, missing, tool};
 
 /// The program and the test function that a closure was written in, as cargo and the harness name

@@ -44,7 +44,7 @@ pub fn for_each_seed<Body: FnMut(u64)>(count: u64, mut body: Body) {
         let end = Instant::now() + search().unwrap_or(Duration::from_secs(10));
         (first..).take_while(|_| Instant::now() < end).for_each(run);
     } else {
-        (1..=count).chain(found(name)).for_each(run);
+        (1..=count).chain(kept(name)).for_each(run);
     }
 }
 
@@ -70,8 +70,11 @@ fn number(variable: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value}: a number is expected")))
 }
 
-/// The seeds that searches have found for this test.
-fn found(name: &str) -> Vec<u64> {
+/// The seeds that searches have found for a test, from `tests/seeds/NAME` of its package.
+///
+/// # Panics
+/// If the file has a line that begins with no number.
+pub fn kept(name: &str) -> Vec<u64> {
     let file = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let file = file.join("tests/seeds").join(name.rsplit("::").next().unwrap_or(name));
     let text = fs::read_to_string(&file).unwrap_or_default();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::process::{Pid, Signal, kill_process_group};
+use testing::kept;
 
 use crate::catalogue::{Program, Signals};
 use crate::compared::compare;
@@ -26,7 +27,13 @@ pub(crate) fn starts_and_ends(program: &Program, signals: &Signals) -> Result<()
     prepare(program)?;
     let number = |name: &str| std::env::var(name).ok().map(|number| number.parse().unwrap());
     let starts = number("ROWLOCK_STARTS").unwrap_or(USUAL_STARTS);
-    let seed = number("ROWLOCK_SEED").unwrap_or(1);
+    match number("ROWLOCK_SEED") {
+        Some(seed) => starts_with(program, signals, starts, seed),
+        None => [1].into_iter().chain(kept("starts")).try_for_each(|seed| starts_with(program, signals, starts, seed)),
+    }
+}
+
+fn starts_with(program: &Program, signals: &Signals, starts: u64, seed: u64) -> Result<(), String> {
     let own: u64 = program.name.bytes().map(u64::from).sum();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed + own);
     let plain = run(program, Way::Plain, |_, _| ())?.deeds;

@@ -15,9 +15,21 @@ fn script(name: &str) -> Command {
 
 #[test]
 fn arguments_that_are_not_understood_are_refused() {
-    let soak =
-        ["", "0", "x", "5 nowhere", "5 fiber 5", "--fast", "--canaries unknown", "--canaries a b", "--list fiber"];
-    let check = ["--foo", "fiber", "--full 5"];
+    let soak = [
+        "",
+        "0",
+        "x",
+        "5,nowhere",
+        "5,",
+        "5,fiber sort",
+        "5,fiber,5",
+        "--fast",
+        "--canaries,unknown",
+        "--canaries,",
+        "--canaries,a,b",
+        "--list,fiber",
+    ];
+    let check = ["--foo", "fiber", "--full,5"];
     for (name, lines) in [("./soak", &soak[..]), ("./check", &check)] {
         for line in lines {
             // A line that is understood by mistake would go on for minutes.
