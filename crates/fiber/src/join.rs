@@ -37,7 +37,7 @@ fn swap(here: &Worker, meeting: &AtomicUsize, new: usize) -> usize {
         meeting.store(new, Release);
         old
     } else {
-        meeting.swap(new, AcqRel)
+        meeting.swap(new, if cfg!(rowlock_canary = "a-fiber-ends-relaxed") { Relaxed } else { AcqRel })
     }
 }
 

@@ -196,8 +196,7 @@ impl Lock {
         }
         if !here.is_alone() {
             let me = here.current().address();
-            let release = if cfg!(rowlock_canary = "a-fiber-unlocks-relaxed") { Relaxed } else { Release };
-            if self.word.compare_exchange(me, FREE, release, Relaxed).is_ok() {
+            if self.word.compare_exchange(me, FREE, Release, Relaxed).is_ok() {
                 return;
             }
         }
