@@ -10,8 +10,9 @@
 //! * **Convey.** The rounds of a stage go on in their order, whichever copy ends first. Who conveys first takes what it can
 //!   itself, and then wakes for the rest: in each group of threads as many as could take something and are not awake, those that
 //!   went to sleep last first.
-//! * **End.** When the last round of a stage is taken, those that wait for nothing else end. If jobs are to keep running, the pipeline
-//!   begins anew when its last round is over, with the same rounds.
+//! * **End.** When the last round of a stage is taken, those that wait for nothing else end.
+//! * **Begin anew.** If jobs keep running, the pipeline starts again with the same rounds when its
+//!   last round is over.
 //! * **Priorities.** A rule is asked at every take and every conveyance, its overseer from time to time. A favour is worth five of
 //!   nice, from that moment on. A thread with several stages is as favoured as the most favoured of them, and has the nice value of the first that
 //!   has one of its own. Workers are not asked at queues: they are as favoured as their stages are by themselves.

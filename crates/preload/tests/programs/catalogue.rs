@@ -213,8 +213,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program {
         name: "stress-ng",
         version: "stress-ng --version",
-        // The first thread of `mutex` has real-time priority. If it does all operations and stops the run before its creator
-        // runs again, the creator believes that it could create no thread, and the status is 3.
+        // The first thread of `mutex` has real-time priority. If it does all operations and stops
+        // the run before its creator runs again, the creator believes that it could create no
+        // thread, and the status is 3.
         script: "for kind in mutex pthread futex vm; do \
                      status=0; stress-ng --verify --$kind 2 --$kind-ops 1000 -t 60 2> complaints || status=$?; \
                      if [ $status = 3 ] && grep -q 'mutex: could not create any pthreads' complaints; then status=0; fi; \

@@ -79,7 +79,8 @@ fn what_a_rule_draws_changes_nobodys_work() {
     assert!(draws.len() > 100, "{} draws", draws.len());
 }
 
-/// The setting and the machine of four threads that meet every 0.5 us beside two CPU-bound ones, on two CPUs.
+/// The setting and the machine of four threads that meet every 0.5 us beside two CPU-bound ones, on
+/// two CPUs.
 fn crowd(scheduler: Scheduler) -> (Setting, Machine) {
     let (mean, sd) = (Span::from_nanos(500), Span::from_nanos(50));
     let compute = Compute::Drawn(Distribution::Normal { mean, sd });
