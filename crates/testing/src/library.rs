@@ -6,7 +6,15 @@ use std::path::{Path, PathBuf};
 
 use crate::child::{Child, LIMIT_OF_A_TEST, command};
 
+/// The environment variable with the arguments of the build of a test that the runner starts.
+pub(crate) const ARGUMENTS: &str = "ROWLOCK_TEST_BUILD";
+/// What separates them.
+pub(crate) const SEPARATOR: &str = "\n";
+
 /// Builds the library of a package, as optimised as the test, and returns its folder.
+///
+/// If the runner started the test, all that its build selected is selected again: with another
+/// selection, the features of other crates would differ, and they would be compiled once more.
 ///
 /// # Panics
 /// If Cargo fails.
@@ -16,7 +24,17 @@ pub fn build(package: &str) -> PathBuf {
     let folder = program.ancestors().nth(2).expect("a folder of builds");
     let profile = if folder.ends_with("release") { "release" } else { "dev" };
     let mut cargo = command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--locked", "--offline", "--lib", "--package", package, "--profile", profile]);
+    cargo.args(["build", "--quiet", "--locked", "--offline", "--lib"]);
+    if let Ok(arguments) = env::var(ARGUMENTS) {
+        let arguments = arguments.split(SEPARATOR).filter(|argument| *argument != "--locked");
+        cargo.args(arguments.clone());
+        // Features that only tests need count if tests are selected.
+        if !arguments.clone().any(|argument| argument == "--test") {
+            cargo.arg("--tests");
+        }
+    } else {
+        cargo.args(["--package", package, "--profile", profile]);
+    }
     cargo.arg("--target-dir").arg(folder.parent().expect("a folder of builds"));
     // It may have to build much, and to wait for another build.
     Child::start(&mut cargo).with_limit(LIMIT_OF_A_TEST).wait().succeeds();

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::{command, run};
+use crate::{command, library, run};
 
 /// A program with tests.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct Program {
     path: PathBuf,
     /// The folder of its package, in which tests run.
     folder: PathBuf,
+    /// The arguments of the build.
+    arguments: String,
     /// Its package.
     pub package: String,
     /// Its target.
@@ -36,7 +38,8 @@ impl Program {
             let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
             let package = message["package_id"].as_str()?.rsplit('#').next()?.split('@').next()?.to_owned();
             let target = message["target"]["name"].as_str()?.to_owned();
-            Some(Program { path: path.into(), folder, package, target })
+            let arguments = arguments.join(library::SEPARATOR);
+            Some(Program { path: path.into(), folder, arguments, package, target })
         });
         output.status.success().then(|| programs.collect())
     }
@@ -45,6 +48,7 @@ impl Program {
     pub fn command(&self) -> Command {
         let mut command = command(&self.path);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        command.env(library::ARGUMENTS, &self.arguments);
         // What steers random tests goes on to them; see `testing::for_each_seed`.
         for (name, value) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWLOCK_")) {
             command.env(name, value);

@@ -19,7 +19,7 @@ const USAGE: &str = "\
 usage: run-tests [OPTIONS] [-- ARGUMENTS]
   --limit=SECONDS  how long a test may take (ROWLOCK_LIMIT or 600), and ROWLOCK_SOAK_SECONDS more
   --grace=SECONDS  how long processes that tests leave behind may take to end (60)
-  --jobs=N         how many tests run at a time (as many as there are CPUs)
+  --jobs=N         how many tests run at a time (one more than there are CPUs)
   --ignored        run the ignored tests only; --include-ignored: these, too
   --changed        leave out packages whose tests passed with the same inputs; not with a filter
   --stable         list what passed, in order, and nothing that another machine would do otherwise
@@ -145,7 +145,8 @@ fn main() -> ExitCode {
             }
         }
     }
-    let jobs = options.jobs.or_else(|| available_parallelism().ok()).map_or(1, usize::from);
+    // Some tests wait; another one uses the CPU.
+    let jobs = options.jobs.map_or_else(|| available_parallelism().map_or(1, usize::from) + 1, usize::from);
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     let limit = options.limit.or_else(|| std::env::var("ROWLOCK_LIMIT").ok()?.parse().ok());
     let limit = limit.map_or(LIMIT_OF_A_TEST, seconds) + testing::search().unwrap_or_default();

@@ -4,3 +4,4 @@
 mod runner;
 mod scripts;
 mod seeds;
+mod stamped;

@@ -1,6 +1,10 @@
 //! The runner, with tests that fail in every way.
 
-use testing::Output;
+use std::fs::File;
+use std::io::Read;
+use std::process::Command;
+
+use testing::{Child, Output};
 
 const TESTS: &str = r#"
 use std::process::Command as Process;
@@ -15,13 +19,18 @@ use std::process::Command as Process;
     std::io::Read::read_exact(&mut child.unwrap().stdout.unwrap(), &mut [0; 6]).unwrap();
 }
 #[test] fn passes() {}
+#[test] fn says_so_and_stays() {
+    let mut fifo = std::fs::OpenOptions::new().write(true).open("fifo").unwrap();
+    std::io::Write::write_all(&mut fifo, b"begun").unwrap();
+    std::thread::sleep(std::time::Duration::MAX);
+}
 #[test] fn sleeps() { std::thread::sleep(std::time::Duration::MAX); }
 #[test] fn prints_nothing() { std::process::exit(3); }
 mod alone { #[test] fn passes() { std::env::var("ROWLOCK_TEST_END").unwrap(); } }
 "#;
 
-/// Runs the tests that the options select.
-fn run(folder: &tempfile::TempDir, options: &[&str]) -> Output {
+/// The runner, for the tests that the options select.
+fn runner(folder: &tempfile::TempDir, options: &[&str]) -> Command {
     let manifest = "[package]\nname = \"bad\"\nedition = \"2024\"\n[lib]\npath = \"bad.rs\"\n[workspace]\n";
     std::fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
     std::fs::write(folder.path().join("bad.rs"), TESTS).unwrap();
@@ -31,7 +40,11 @@ fn run(folder: &tempfile::TempDir, options: &[&str]) -> Output {
     for name in ["RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_TARGET_DIR"] {
         runner.env_remove(name);
     }
-    testing::run(&mut runner)
+    runner
+}
+
+fn run(folder: &tempfile::TempDir, options: &[&str]) -> Output {
+    testing::run(&mut runner(folder, options))
 }
 
 #[test]
@@ -42,7 +55,7 @@ fn a_test_that_crashes_fails_or_says_nothing_is_reported_by_name_and_the_others_
     let report = ["about to crash", "SIGABRT", "assertion `left == right` failed", "exit status: 3"];
     let names = ["crashes", "ends_well_too_early", "fails", "prints_nothing"];
     let failed = names.map(|name| format!("FAILED bad::bad::{name}"));
-    let expected = failed.iter().map(String::as_str).chain(report).chain(["2 passed, 4 failed, 3 skipped"]);
+    let expected = failed.iter().map(String::as_str).chain(report).chain(["2 passed, 4 failed, 4 skipped"]);
     expected.fold(output, Output::prints);
 }
 
@@ -65,9 +78,23 @@ fn a_process_that_a_test_leaves_behind_is_killed_and_is_a_failure() {
 }
 
 #[test]
+fn tests_end_with_a_runner_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    testing::run(testing::command("mkfifo").arg(&fifo)).succeeds();
+    let runner = Child::start(&mut runner(&folder, &["--filter=says_so"]));
+    let mut test = File::open(&fifo).unwrap();
+    test.read_exact(&mut [0; 5]).unwrap();
+    runner.send(9);
+    // The end of the file, because the test has ended.
+    assert_eq!(test.read(&mut [0]).unwrap(), 0);
+    runner.finish().dies_of(9);
+}
+
+#[test]
 fn what_selects_nothing_or_is_not_understood_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    run(&folder, &["--filter=no-such"]).exits(1).prints("0 passed, 0 failed, 9 skipped");
+    run(&folder, &["--filter=no-such"]).exits(1).prints("0 passed, 0 failed, 10 skipped");
     for options in [
         &["--jobs=0"][..],
         &["--jobs=many"],
