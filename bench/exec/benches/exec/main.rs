@@ -26,6 +26,9 @@ struct Arguments {
     /// How many hogs to run beside each
     #[arg(long, value_delimiter = ',', default_value = "0,1,2")]
     hogs: Vec<u32>,
+    /// The command to measure, instead of one that is built
+    #[arg(long)]
+    rowlock: Option<String>,
     /// What cargo says to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
@@ -46,7 +49,7 @@ const MOST_ROUNDS: f64 = 1e7;
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let rowlock = build()?;
+    let rowlock = arguments.rowlock.map_or_else(build, Ok)?;
     let folder = tempfile::tempdir()?;
     let cells = cells(folder.path())?;
     let hog = folder.path().join("barrier-cc");
