@@ -70,6 +70,10 @@ impl Account {
 
     /// Successful spins over all spins in percent; nothing without a spin.
     pub(crate) fn ssr_percent(&self) -> Option<f64> {
-        (self.spins > 0).then(|| 100.0 * self.successful_spins as f64 / self.spins as f64)
+        let successful = match cfg!(rowlock_canary = "a-failed-spin-succeeds") {
+            true => self.spins,
+            false => self.successful_spins,
+        };
+        (self.spins > 0).then(|| 100.0 * successful as f64 / self.spins as f64)
     }
 }
