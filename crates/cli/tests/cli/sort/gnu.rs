@@ -7,20 +7,35 @@ use super::place::Place;
 
 #[test]
 #[ignore = "takes a while, and needs GNU sort; ./check --full runs it"]
-fn large_outputs_are_those_of_gnu_sort() {
-    let place = Place::new();
-    fs::write(place.path("in"), lines(100_000)).unwrap();
-    for (ours, theirs) in [
-        ("", ""),
-        ("--reverse", "-r"),
-        ("--unique", "-u"),
+fn large_outputs_ordered_by_lines_are_those_of_gnu_sort() {
+    outputs_are_those_of_gnu_sort(&[("", ""), ("--reverse", "-r"), ("--unique", "-u")]);
+}
+
+#[test]
+#[ignore = "takes a while, and needs GNU sort; ./check --full runs it"]
+fn large_outputs_ordered_by_numbers_are_those_of_gnu_sort() {
+    outputs_are_those_of_gnu_sort(&[
         ("--key 0:decimal", "-k1,1n"),
         ("--key 0:decimal --reverse", "-k1,1nr"),
         ("--key 0:decimal --unique", "-k1,1n -u"),
+    ]);
+}
+
+#[test]
+#[ignore = "takes a while, and needs GNU sort; ./check --full runs it"]
+fn large_outputs_ordered_by_parts_of_lines_are_those_of_gnu_sort() {
+    outputs_are_those_of_gnu_sort(&[
         ("--key 0:3", "-k1.1,1.3"),
         ("--key 10:4:descending --key 0:decimal", "-k1.11,1.14r -k1,1n"),
         ("--key 16:2 --key 3:8:decimal:descending --key 0", "-k1.17,1.18 -k1.4,1.11nr -k1.1"),
-    ] {
+    ]);
+}
+
+/// Sorts the same lines by these options of `rowlock sort` and of GNU sort.
+fn outputs_are_those_of_gnu_sort(options: &[(&str, &str)]) {
+    let place = Place::new();
+    fs::write(place.path("in"), lines(100_000)).unwrap();
+    for (ours, theirs) in options {
         place.shell(&format!("sort -s -t $'\\x01' {theirs} in > expected")).exits(0);
         // All at once, in one merge, and in several.
         for memory in ["256MiB", "1MiB", "256KiB"] {

@@ -1,7 +1,7 @@
 /* Mutexes with rules of their own, and how they answer misuse. */
 #include "check.h"
 
-enum { THREADS = 4, TIMES = 1000 };
+enum { THREADS = 4, TIMES = 500 };
 
 static pthread_mutex_t mutex;
 static long counter;
