@@ -50,7 +50,7 @@ pub(crate) fn measure(options: &Options, wanted: impl Fn(&str) -> bool, random: 
     if !NAMES.into_iter().any(&wanted) {
         return Ok(());
     }
-    let examples = build()?;
+    let examples = options.examples.clone().map_or_else(build, Ok)?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let inputs = Inputs::make(folder.path(), options.share)?;
     println!(
@@ -160,11 +160,10 @@ fn build() -> anyhow::Result<PathBuf> {
     command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/pipeline/Cargo.toml"));
     // Where this program was built, there they are.
     let program = std::env::current_exe()?;
-    let release = program.ancestors().nth(2).context("this program lies in no folder of builds")?;
-    let target = release.parent().context("this program lies in no folder of builds")?;
+    let target = program.ancestors().nth(3).context("this program lies in no folder of builds")?;
     let status = command.arg("--target-dir").arg(target).status()?;
     ensure!(status.success(), "the examples cannot be built: {status}");
-    Ok(release.join("examples"))
+    Ok(target.join("release/examples"))
 }
 
 /// What the programs read: this workspace's own texts, again and again. None remembers them for so long.
