@@ -145,7 +145,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    // Some tests wait; another one uses the CPU.
+    // One test more than there are CPUs, because some tests wait.
     let jobs = options.jobs.map_or_else(|| available_parallelism().map_or(1, usize::from) + 1, usize::from);
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     let limit = options.limit.or_else(|| std::env::var("ROWLOCK_LIMIT").ok()?.parse().ok());

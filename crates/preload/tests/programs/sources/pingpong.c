@@ -61,7 +61,7 @@ static void *by_semaphores(void *argument) {
 int main(void) {
     static void *(*const games[])(void *) = {without_mutex, beside_mutex, with_mutex, by_semaphores};
     for (players = 2; players <= 3; players++) {
-        times = rounds(4000);
+        times = rounds(2500);
         for (int game = 0; game < 4; game++) {
             turn = 0;
             for (int i = 0; i < players; i++) OK(sem_init(&semaphores[i], 0, i == 0));
