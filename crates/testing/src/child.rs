@@ -18,7 +18,7 @@ use crate::processes;
 /// How long a test may take. The runner kills one that takes longer.
 pub const LIMIT_OF_A_TEST: Duration = Duration::from_secs(600);
 
-/// How long a child may take, and whatever else a test waits for. It is long enough for a machine
+/// How long a child may take, and everything else that a test waits for. It is long enough for a machine
 /// under heavy load, and shorter than [`LIMIT_OF_A_TEST`], so that the test itself reports what
 /// hangs.
 pub const LIMIT: Duration = Duration::from_secs(300);
@@ -54,9 +54,10 @@ fn monotonic() -> Duration {
 /// How long processes that were killed may take to let go of a pipe.
 const LETTING_GO: Duration = Duration::from_secs(5);
 
-/// Prefixes of environment variables that change how rowlock, OpenMP or the dynamic linker behave.
-const REMOVED: [&str; 9] =
-    ["ROWLOCK_", "OMP_", "GOMP_", "KMP_", "LD_PRELOAD", "COLUMNS", "LINES", "NO_COLOR", "CLICOLOR"];
+/// Prefixes of environment variables that change how rowlock, OpenMP, git or the dynamic linker
+/// behave.
+const REMOVED: [&str; 10] =
+    ["ROWLOCK_", "OMP_", "GOMP_", "KMP_", "GIT_", "LD_PRELOAD", "COLUMNS", "LINES", "NO_COLOR", "CLICOLOR"];
 
 /// A command whose child starts as if from a fresh login shell.
 ///
@@ -111,7 +112,7 @@ pub struct Child {
     command: String,
     stdout: std::fs::File,
     stderr: std::fs::File,
-    /// What came through the pipe of its standard output and was not yet heard.
+    /// Bytes that came through the pipe of its standard output and were not yet heard.
     unheard: Vec<u8>,
     limit: Duration,
 }
@@ -167,7 +168,7 @@ impl Child {
         self
     }
 
-    /// Its process, for whatever this type does not offer.
+    /// Its process, for all that this type does not offer.
     pub fn process(&mut self) -> &mut std::process::Child {
         &mut self.child
     }

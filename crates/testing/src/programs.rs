@@ -49,7 +49,7 @@ impl Program {
         let mut command = command(&self.path);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
         command.env(library::ARGUMENTS, &self.arguments);
-        // What steers random tests goes on to them; see `testing::for_each_seed`.
+        // Variables that steer random tests go on to them; see `testing::for_each_seed`.
         for (name, value) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWLOCK_")) {
             command.env(name, value);
         }

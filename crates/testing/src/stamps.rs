@@ -9,11 +9,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
 use std::{fs, io};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use crate::command;
 
 /// Files outside the packages that every step depends on; its own script is another. Tests read the
 /// example scenarios, and the runner is made of two packages.
@@ -150,9 +151,9 @@ pub fn is_clean(root: &Path, stamps: &str) -> io::Result<bool> {
     Ok(status.lines().all(|line| line.get(3..) == Some(stamps)))
 }
 
-/// What a program prints.
+/// The standard output of a program. Git works on the repository of the folder, even in a hook.
 fn output(root: &Path, program: &str, arguments: &[&str]) -> io::Result<String> {
-    let output = Command::new(program).args(arguments).current_dir(root).output()?;
+    let output = command(program).args(arguments).current_dir(root).output()?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -75,7 +75,6 @@ fn build() -> anyhow::Result<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--release", "--package", "rowlock-cli", "--message-format", "json"]);
-    // In the root's own folder of builds, whatever this benchmark's is.
     let output = cargo.current_dir(&root).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "rowlock cannot be built: {}", output.status);
     let messages = String::from_utf8(output.stdout)?;

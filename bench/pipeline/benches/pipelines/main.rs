@@ -55,7 +55,7 @@ struct Options {
     /// Runs only this share of the items and of what programs read, for a quick look
     #[arg(long, default_value_t = 1.0, value_parser = share)]
     share: f64,
-    /// The folder of the examples to measure, instead of one where they are built
+    /// Measures the examples of this folder, instead of building them
     #[arg(long, value_name = "FOLDER")]
     examples: Option<PathBuf>,
     /// Orders the arms

@@ -394,7 +394,7 @@ fn each_has_a_kernel_thread_of_its_own_and_they_run_one_at_a_time() {
                 })
                 .collect();
             let mut threads: Vec<_> = (0..4).map(|_| begun.recv().unwrap()).collect();
-            // Whoever has handed over may take a little while to fall asleep.
+            // A thread that has handed over may take a little while to fall asleep.
             while threads.iter().any(runs) {}
             over.store(true, Relaxed);
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());

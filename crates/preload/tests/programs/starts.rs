@@ -20,7 +20,7 @@ use crate::run::{Way, run};
 /// No end that a program chooses when it is told to end.
 const CRASHES: [Signal; 5] = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::ABORT, Signal::KILL];
 
-const USUAL_STARTS: u64 = 10;
+const USUAL_STARTS: u64 = 6;
 
 /// Starts a program many times, and sees that each of them ends as it should.
 pub(crate) fn starts_and_ends(program: &Program, signals: &Signals) -> Result<(), String> {

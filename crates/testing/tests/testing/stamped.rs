@@ -8,6 +8,8 @@ use testing::{Output, run};
 
 fn git(folder: &Path, arguments: &[&str]) {
     let mut git = testing::command("git");
+    // Without hooks and signatures that the user has configured.
+    git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
     git.args(["-c", "user.name=test", "-c", "user.email=test"]).args(arguments).current_dir(folder);
     run(&mut git).succeeds();
 }
