@@ -18,9 +18,9 @@ use crate::processes;
 /// How long a test may take. The runner kills one that takes longer.
 pub const LIMIT_OF_A_TEST: Duration = Duration::from_secs(600);
 
-/// How long a child may take, and everything else that a test waits for. It is long enough for a machine
-/// under heavy load, and shorter than [`LIMIT_OF_A_TEST`], so that the test itself reports what
-/// hangs.
+/// How long a child may take, and everything else that a test waits for. It is long enough for a
+/// machine under heavy load, and shorter than [`LIMIT_OF_A_TEST`], so that the test itself reports
+/// what hangs.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
 /// The environment variable that says when a test is to report what hangs, before it is killed

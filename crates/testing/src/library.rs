@@ -8,7 +8,7 @@ use crate::child::{Child, LIMIT_OF_A_TEST, command};
 
 /// The environment variable with the arguments of the build of a test that the runner starts.
 pub(crate) const ARGUMENTS: &str = "ROWLOCK_TEST_BUILD";
-/// Separates them.
+/// The separator of these arguments.
 pub(crate) const SEPARATOR: &str = "\n";
 
 /// Builds the library of a package, as optimised as the test, and returns its folder.
