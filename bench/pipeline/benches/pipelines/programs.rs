@@ -51,6 +51,10 @@ pub(crate) fn measure(options: &Options, wanted: impl Fn(&str) -> bool, random: 
         return Ok(());
     }
     let examples = options.examples.clone().map_or_else(build, Ok)?;
+    // Peers may be missing. These may not.
+    for example in ["compress", "word-count", "checksum"] {
+        ensure!(examples.join(example).is_file(), "{} has no example {example}", examples.display());
+    }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let inputs = Inputs::make(folder.path(), options.share)?;
     println!(
