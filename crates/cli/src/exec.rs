@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use anyhow::Context;
-use launch::{Ended, Launch, LibraryError, RunError, StartError};
+use exec::{Ended, Launch, LibraryError, RunError, StartError};
 use policy::waiting::Costs;
 
 use crate::arguments;
@@ -41,9 +41,9 @@ pub(crate) fn exec(arguments: &arguments::Exec) -> Result<(), Stop> {
         Err(failed) if ended.status.success() => Err(failed),
         Err(failed) => {
             failed.report();
-            launch::end_as(ended.status)
+            exec::end_as(ended.status)
         }
-        Ok(()) => launch::end_as(ended.status),
+        Ok(()) => exec::end_as(ended.status),
     }
 }
 

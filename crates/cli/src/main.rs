@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     // The jobs of the host world are processes of this same program.
     host::child::run_if_asked();
     // And so is what a program is compared beside.
-    launch::serve_if_asked();
+    ::exec::serve_if_asked();
     // And what measures threads.
     if let Some(code) = paper::threads::child::serve_if_asked() {
         return code;

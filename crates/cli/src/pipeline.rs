@@ -13,7 +13,7 @@ use lab::explore::json::Subject;
 use lab::explore::profile::Profile;
 use lab::explore::variants::{Change, variants};
 use lab::explore::{End, Outcome, Runner, Settings, explore, json, text};
-use launch::{Cut, ExecuteError, Execution, Invocation, Until};
+use exec::{Cut, ExecuteError, Execution, Invocation, Until};
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use pipeline::structure::Structure;
 use policy::priority::Kind;

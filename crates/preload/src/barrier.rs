@@ -10,7 +10,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use account::{Reason, Subject};
+use counters::{Reason, Subject};
 use libc::{pthread_barrier_t, pthread_barrierattr_t};
 use wait::Barrier;
 use wait::seat::{Seat, Seats};

@@ -10,7 +10,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use account::{Reason, Subject};
+use counters::{Reason, Subject};
 use libc::{pthread_cond_t, pthread_mutex_t, timespec};
 use policy::Span;
 use wait::lookers::Look;

@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use account::Subject;
+use counters::Subject;
 use wait::Barrier;
 use wait::seat::{Seat, Seats};
 

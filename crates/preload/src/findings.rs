@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 
-use account::Reason;
+use counters::Reason;
 
 use crate::objects;
 

@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_uint, c_void};
 use std::sync::Arc;
 
-use account::{Reason, Subject};
+use counters::{Reason, Subject};
 use sys::per_thread::PerThread;
 use wait::seat::Seats;
 

@@ -8,7 +8,7 @@
 //!   matter who else uses them, and by which calls. Only barriers are ours, from their beginning.
 //! * **No memory and no locks** where the program could hold a lock of its own: an allocator's mutex is a pthread mutex too. Barriers
 //!   take memory when they are made, and when a thread first comes to one.
-//! * **Nothing is measured.** What things cost is told by who starts the program ([`account::Environment`]), or is what is usual.
+//! * **Nothing is measured.** What things cost is told by who starts the program ([`counters::Environment`]), or is what is usual.
 //! * **Before it is ready**, which it is before the program begins, every call goes on to the original: libraries may begin before it. A barrier that
 //!   is made earlier makes it ready.
 //!

@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize};
 
-use account::{Reason, Subject};
+use counters::{Reason, Subject};
 
 use crate::caller::with_caller;
 use crate::crew::{Crew, Met};

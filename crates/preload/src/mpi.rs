@@ -30,7 +30,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use account::{Reason, Subject};
+use counters::{Reason, Subject};
 use policy::waiting::{Missing, Waiter};
 use policy::{CpuId, Instant, ThreadId};
 use wait::Waiting;

@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use account::{Reason, Subject};
+use counters::{Reason, Subject};
 use libc::pthread_mutex_t;
 
 use crate::layout;

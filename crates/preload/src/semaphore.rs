@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use account::Subject;
+use counters::Subject;
 use libc::sem_t;
 
 use crate::originals::originals;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use account::{Book, Environment, Page, Subject, Tally};
+use counters::{Book, Environment, Page, Subject, Tally};
 use policy::Span;
 use policy::waiting::{Bound, Rule};
 use sys::shared_memory::View;

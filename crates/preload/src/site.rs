@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use account::{Subject, Tally};
+use counters::{Subject, Tally};
 use policy::waiting::{Luck, Rule};
 use policy::{Instant, Span};
 use wait::foreign::Place;

@@ -7,7 +7,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use account::Tally;
+use counters::Tally;
 use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Waiter};
 use policy::{CpuId, Instant, Span, ThreadId};
 use wait::Statistics;
@@ -207,8 +207,8 @@ mod tests {
     /// Looks so often in vain, and returns how often it gave way and slept, and what was counted when it was over.
     fn looks(rule: &str, ranks: Ranks, times: u32) -> (u64, u64, Statistics) {
         let costs = Costs { cs: Span::from_micros(10), margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO };
-        let (world, state, tally) = (Told::default(), AtomicU64::new(0), account::Page::new());
-        let tally = tally.tally(account::Subject::Yield, 0);
+        let (world, state, tally) = (Told::default(), AtomicU64::new(0), counters::Page::new());
+        let tally = tally.tally(counters::Subject::Yield, 0);
         let mut steps = Steps::new(rule.parse::<Rule>().unwrap().waiter(costs));
         for _ in 0..times {
             steps.looked_in_vain(world.now(), &world, ranks, &state);

@@ -17,7 +17,7 @@ use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-use account::Subject;
+use counters::Subject;
 use policy::{CpuId, Instant, Span};
 use wait::foreign::Place;
 

@@ -10,7 +10,7 @@ use lab::report::text::WIDTH;
 use lab::statistics::{Estimate, six_digits};
 use lab::table::Table;
 use lab::words;
-use launch::{CompareError, ExecuteError, Execution, Launch, Load, Pair};
+use exec::{CompareError, ExecuteError, Execution, Launch, Load, Pair};
 use serde::Serialize;
 
 use super::json::Status;

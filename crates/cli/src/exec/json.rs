@@ -3,8 +3,8 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use account::{Entry, Waits};
-use launch::Ended;
+use counters::{Entry, Waits};
+use exec::Ended;
 use policy::Span;
 use serde::Serialize;
 
@@ -121,7 +121,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
-    use account::{Reason, Subject};
+    use counters::{Reason, Subject};
     use clap::Parser;
     use serde_json::Value;
     use wait::Statistics;

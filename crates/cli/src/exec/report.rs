@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use account::{Entry, Reason, Subject};
+use counters::{Entry, Reason, Subject};
 use lab::report::text::WIDTH;
 use lab::table::Table;
 use lab::words;
-use launch::Ended;
+use exec::Ended;
 use policy::Span;
 use policy::waiting::Rule;
 use wait::Statistics;
@@ -154,7 +154,7 @@ fn ending(status: ExitStatus) -> String {
 mod tests {
     use std::time::Duration;
 
-    use account::Waits;
+    use counters::Waits;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use lab::table::Table;
-use launch::{Invocation, RunError};
+use exec::{Invocation, RunError};
 use pipeline::environment::REPORT;
 use pipeline::floor::Bandwidth;
 use pipeline::verdict::{Verdict, size, time};
@@ -38,9 +38,9 @@ pub(super) fn verdict(arguments: &arguments::Verdict) -> Result<(), Stop> {
         Err(failed) if status.success() => Err(failed),
         Err(failed) => {
             failed.report();
-            launch::end_as(status)
+            exec::end_as(status)
         }
-        Ok(()) => launch::end_as(status),
+        Ok(()) => exec::end_as(status),
     }
 }
 

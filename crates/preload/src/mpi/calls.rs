@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use account::{Reason, Subject};
+use counters::{Reason, Subject};
 
 use super::{
     IGNORED_STATUS, Job, NOBODY, NULL_COMMUNICATOR, NULL_DATATYPE, NULL_REQUEST, PROGRAMS_REQUESTS, Request, STRANGERS,

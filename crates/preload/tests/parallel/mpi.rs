@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use account::{Book, Entry, Environment, Subject};
+use counters::{Book, Entry, Environment, Subject};
 use testing::Child;
 
 /// A message library as Debian installs it: its compiler and its launcher.

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use account::{Book, Environment, Reason, Subject, Waits};
+use counters::{Book, Environment, Reason, Subject, Waits};
 use tempfile::TempDir;
 use testing::{Child, command, through, try_run};
 

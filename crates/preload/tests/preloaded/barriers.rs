@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
-use account::{Entry, Reason, Subject};
+use counters::{Entry, Reason, Subject};
 use libc::*;
 
 use crate::{Shared, Test, waits};

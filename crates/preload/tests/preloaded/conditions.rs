@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
-use account::{Reason, Subject};
+use counters::{Reason, Subject};
 use libc::*;
 
 use crate::{Shared, Test, waits};
@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     }),
 ];
 
-fn counted(entries: &[account::Entry]) {
+fn counted(entries: &[counters::Entry]) {
     let waits = waits(entries, Subject::Condition);
     assert_eq!(waits.left, []);
     assert!(waits.statistics.blocks <= waits.statistics.waits + waits.statistics.spins, "{waits:?}");

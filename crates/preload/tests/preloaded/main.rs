@@ -11,7 +11,7 @@ mod mutexes;
 mod processes;
 mod semaphores;
 
-use account::{Book, Entry, Environment, Subject, Waits};
+use counters::{Book, Entry, Environment, Subject, Waits};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 const PART: &str = "ROWLOCK_TEST_PART";

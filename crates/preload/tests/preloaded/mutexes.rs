@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use account::{Reason, Subject, Waits};
+use counters::{Reason, Subject, Waits};
 use libc::*;
 
 use crate::{Shared, Test, waits};
@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     }),
 ];
 
-fn left_one(entries: &[account::Entry]) {
+fn left_one(entries: &[counters::Entry]) {
     assert_eq!(waits(entries, Subject::Mutex).left, [(Reason::Kind, 2)]);
 }
 

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
 
-use account::Subject;
+use counters::Subject;
 use libc::*;
 
 use crate::{PART, Shared, Test, waits};

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use account::Subject;
+use counters::Subject;
 use libc::*;
 
 use crate::{Shared, Test, waits};

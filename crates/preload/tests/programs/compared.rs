@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use account::{Entry, Subject};
+use counters::{Entry, Subject};
 
 use crate::catalogue::Program;
 use crate::inputs::prepare;

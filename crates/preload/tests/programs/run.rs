@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use account::{Book, Entry, Environment};
+use counters::{Book, Entry, Environment};
 use rustix::process::{Pid, Signal, kill_process_group};
 use testing::{Child, processes};
 

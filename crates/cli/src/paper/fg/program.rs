@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use lab::fg::arms::{Arm, Variant};
 use lab::fg::folder::Settings;
-use launch::throttle::{Rates, Throttle};
-use launch::{Cut, Invocation, Until};
+use exec::throttle::{Rates, Throttle};
+use exec::{Cut, Invocation, Until};
 use pipeline::Report;
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use policy::priority::Kind;
@@ -113,7 +113,7 @@ impl<'a> Program<'a> {
 
     /// Throttles the disk of the I/O-bound program, from its next run on: so many bytes a second to be read, and as many to be written.
     pub(super) fn throttle(&mut self, rate: u64) -> Result<(), Stop> {
-        let failed = |why: launch::throttle::ThrottleError| Stop::Failed(why.into());
+        let failed = |why: exec::throttle::ThrottleError| Stop::Failed(why.into());
         let throttle = match self.throttle.take() {
             Some(throttle) => throttle,
             None => Throttle::new(self.folder.path()).map_err(failed)?,

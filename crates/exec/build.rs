@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the library is made of, beside itself.
-const PARTS: [&str; 4] = ["account", "policy", "sys", "wait"];
+const PARTS: [&str; 4] = ["counters", "policy", "sys", "wait"];
 /// What the build around this one says to its own compiler.
 const NOT_FOR_IT: [&str; 10] = [
     "CARGO_BUILD_RUSTFLAGS",

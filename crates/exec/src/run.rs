@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use account::{BookError, Entry};
+use counters::{BookError, Entry};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal as Number, WaitOptions, getpid, kill_process, waitpid};
 use sys::signals::{HeldBack, Signal, real_time};

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use account::{Book, BookError};
+use counters::{Book, BookError};
 use rustix::process::geteuid;
 use sys::identity::{Identity, pid_namespace};
 

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use account::Environment;
+use counters::Environment;
 use policy::waiting::{Costs, Rule};
 
 use crate::environment;
