@@ -7,13 +7,13 @@ use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use exec::{Cut, ExecuteError, Execution, Invocation, Until};
 use indicatif::ProgressBar;
 use lab::explore::double::{self, Doubled, Doubling};
 use lab::explore::json::Subject;
 use lab::explore::profile::Profile;
 use lab::explore::variants::{Change, variants};
 use lab::explore::{End, Outcome, Runner, Settings, explore, json, text};
-use exec::{Cut, ExecuteError, Execution, Invocation, Until};
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use pipeline::structure::Structure;
 use policy::priority::Kind;

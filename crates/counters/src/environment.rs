@@ -1,4 +1,4 @@
-//! What who starts a program tells the library in it, by environment variables.
+//! Environment variables by which the process that starts a program configures the preloaded library in it.
 
 use std::path::PathBuf;
 
@@ -6,42 +6,42 @@ use policy::Span;
 pub use policy::waiting::Costs;
 use policy::waiting::Rule;
 
-/// What the library in a program is told.
+/// The configuration of the preloaded library.
 ///
-/// Who starts the program measures what things cost: the library never does, in another's program.
+/// The process that starts the program measures costs. The library never measures in a program that is not its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// The rule to wait by.
+    /// The waiting rule.
     pub rule: Rule,
-    /// What things cost here.
+    /// Costs on this machine.
     pub costs: Option<Costs>,
-    /// The book of accounts.
-    pub book: Option<PathBuf>,
+    /// Path of the statistics region.
+    pub region: Option<PathBuf>,
 }
 
 impl Environment {
-    /// The rule, as `--wait` takes it.
+    /// Variable with the waiting rule, in the syntax of `--wait`.
     pub const RULE: &'static str = "ROWLOCK_WAIT";
-    /// CS, margin, lone yield and tick, in nanoseconds, with commas in between.
+    /// Variable with CS, margin, lone yield and tick, in nanoseconds, separated by commas.
     pub const COSTS: &'static str = "ROWLOCK_COSTS";
-    /// The path of the book.
-    pub const BOOK: &'static str = "ROWLOCK_BOOK";
+    /// Variable with the path of the statistics region.
+    pub const REGION: &'static str = "ROWLOCK_BOOK";
 
-    /// Reads it. What cannot be read counts as not said: a program is not to fail for it.
+    /// Reads the configuration. Ignores values that cannot be parsed: a program must not fail because of them.
     pub fn read(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Environment {
         let text = |name| variable(name)?.into_string().ok();
         Environment {
             rule: text(Self::RULE).and_then(|rule| rule.parse().ok()).unwrap_or_default(),
             costs: text(Self::COSTS).and_then(|costs| parse(&costs)),
-            book: variable(Self::BOOK).map(PathBuf::from),
+            region: variable(Self::REGION).map(PathBuf::from),
         }
     }
 
-    /// As variables and their values.
+    /// Returns the variables and their values.
     pub fn variables(&self) -> Vec<(&'static str, std::ffi::OsString)> {
         let mut variables = vec![(Self::RULE, self.rule.to_string().into())];
         variables.extend(self.costs.map(|costs| (Self::COSTS, print(costs).into())));
-        variables.extend(self.book.as_ref().map(|book| (Self::BOOK, book.into())));
+        variables.extend(self.region.as_ref().map(|path| (Self::REGION, path.into())));
         variables
     }
 }
@@ -62,23 +62,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_read() {
+    fn variables_are_read_back() {
         let span = Span::from_nanos;
-        let said = Environment {
+        let written = Environment {
             rule: "2cs+".parse().unwrap(),
             costs: Some(Costs { cs: span(20_000), margin: span(1), lone_yield: span(500), tick: span(4_000_000) }),
-            book: Some("/tmp/a book".into()),
+            region: Some("/tmp/a region".into()),
         };
-        let variables = said.variables();
-        let read = |name: &str| Some(variables.iter().find(|(said, _)| *said == name)?.1.clone());
-        assert_eq!(Environment::read(read), said);
+        let variables = written.variables();
+        let read = |name: &str| Some(variables.iter().find(|(variable, _)| *variable == name)?.1.clone());
+        assert_eq!(Environment::read(read), written);
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_said() {
+    fn invalid_values_are_ignored() {
         assert_eq!(Environment::read(|_| None), Environment::default());
         for nonsense in ["", "1,2,3", "1,2,3,4,5", "1,2,3,x"] {
-            let read = |name: &str| (name != Environment::BOOK).then(|| nonsense.into());
+            let read = |name: &str| (name != Environment::REGION).then(|| nonsense.into());
             assert_eq!(Environment::read(read), Environment::default(), "{nonsense}");
         }
     }

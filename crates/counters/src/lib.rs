@@ -1,16 +1,16 @@
-//! What an unmodified program's waits came to: a book that whoever starts the program makes, with a page for each process that runs
-//! with the preloaded library, which writes there while it runs.
+//! Statistics of the waits of unmodified programs, passed from the programs to the process that started them.
 //!
-//! The book is a file that all of them map. So nothing need be done at the end of a process, and what is written stays
-//! when a process is killed, or executes another program: that one has a page of its own.
+//! The starting process creates a statistics [`Region`]: a file that all processes map. Each process that runs with the
+//! preloaded library claims a slot in it and counts its waits there while it runs. Nothing has to be done when a process
+//! ends, and its statistics survive if it is killed or executes another program; that program claims a slot of its own.
 
-mod book;
 mod environment;
-#[allow(unsafe_code)] // What other processes write to is seen as a page.
-mod page;
-mod subject;
+mod kind;
+#[allow(unsafe_code)] // Memory that other processes write to is viewed as `ProcessStatistics`.
+mod process;
+mod region;
 
-pub use book::{Book, BookError, Entry, Waits};
 pub use environment::{Costs, Environment};
-pub use page::{Page, Tally};
-pub use subject::{Reason, Subject};
+pub use kind::{Reason, WaitKind};
+pub use process::{ProcessStatistics, Tally};
+pub use region::{ProcessReport, Region, RegionError, Waits};

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use counters::{Book, BookError};
+use counters::{Region, RegionError};
 use rustix::process::geteuid;
 use sys::identity::{Identity, pid_namespace};
 
@@ -14,23 +14,23 @@ const PREFIX: &str = "rowlock-book-";
 /// A book that is gone when this is dropped, and its path.
 #[derive(Debug)]
 pub(crate) struct OwnBook {
-    pub(crate) book: Book,
+    pub(crate) book: Region,
     pub(crate) path: PathBuf,
 }
 
 impl OwnBook {
     /// Makes one in memory, or where temporary files are. Also removes those of this user whose makers were killed.
-    pub(crate) fn create() -> Result<OwnBook, BookError> {
+    pub(crate) fn create() -> Result<OwnBook, RegionError> {
         let folders = [PathBuf::from("/dev/shm"), env::temp_dir()];
         OwnBook::create_in(&folders)
     }
 
-    fn create_in(folders: &[PathBuf]) -> Result<OwnBook, BookError> {
-        let mut last = BookError::System(std::io::ErrorKind::NotFound.into());
+    fn create_in(folders: &[PathBuf]) -> Result<OwnBook, RegionError> {
+        let mut last = RegionError::System(std::io::ErrorKind::NotFound.into());
         for folder in folders {
             remove_orphans(folder);
             let path = folder.join(name(Identity::own(), pid_namespace()));
-            match Book::create(&path) {
+            match Region::create(&path) {
                 Ok(book) => return Ok(OwnBook { book, path }),
                 Err(why) => last = why,
             }
@@ -63,7 +63,7 @@ fn remove_orphans(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let maker = entry.file_name().to_str().and_then(maker);
         let is_ours = || entry.metadata().is_ok_and(|about| about.is_file() && about.uid() == geteuid().as_raw());
-        if maker.is_some_and(|maker| !maker.lives()) && is_ours() {
+        if maker.is_some_and(|maker| !maker.is_alive()) && is_ours() {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -83,7 +83,7 @@ mod tests {
             fs::write(place.path().join(file), "").unwrap();
         }
         let own = OwnBook::create_in(&folders).unwrap();
-        assert!(own.path.exists() && Book::open(&own.path).is_ok());
+        assert!(own.path.exists() && Region::open(&own.path).is_ok());
         drop(own);
         let names = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut left: Vec<String> = names.collect();

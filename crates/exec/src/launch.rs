@@ -60,7 +60,7 @@ impl Launch {
     pub(crate) fn helped(&self, book: Option<&Path>) -> Command {
         let mut command = self.invocation.command();
         let may_be_asked = self.obstacle().is_none_or(|(_, obstacle)| obstacle.may_be_asked());
-        let environment = Environment { rule: self.rule, costs: Some(self.costs), book: book.map(Path::to_owned) };
+        let environment = Environment { rule: self.rule, costs: Some(self.costs), region: book.map(Path::to_owned) };
         if !may_be_asked {
             // What run-time systems are told goes with the library, which neither this program will have nor those that it starts.
             return command;
@@ -117,10 +117,10 @@ mod tests {
         let launch = launch("true");
         let command = launch.helped(Some(Path::new("/book")));
         assert_eq!(variable(&command, Environment::RULE), Some("always-block".into()));
-        assert_eq!(variable(&command, Environment::BOOK), Some("/book".into()));
+        assert_eq!(variable(&command, Environment::REGION), Some("/book".into()));
         assert_eq!(variable(&command, Environment::COSTS), Some("0,0,0,0".into()));
         assert!(variable(&command, PRELOAD).unwrap().into_string().unwrap().ends_with(".so"));
-        assert_eq!(variable(&launch.helped(None), Environment::BOOK), None);
+        assert_eq!(variable(&launch.helped(None), Environment::REGION), None);
         assert_eq!(launch.invocation.command().get_envs().count(), 0);
         assert!(command.get_args().eq(["-x"]));
     }

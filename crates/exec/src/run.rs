@@ -10,10 +10,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use counters::{BookError, Entry};
+use counters::{ProcessReport, RegionError};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal as Number, WaitOptions, getpid, kill_process, waitpid};
-use sys::signals::{HeldBack, Signal, real_time};
+use sys::signals::{BlockedSignals, Signal, real_time};
 
 use crate::book::OwnBook;
 use crate::invocation::{Invocation, StartError};
@@ -45,7 +45,7 @@ pub struct Ended {
     /// From its start to its end.
     pub elapsed: Duration,
     /// What the processes did that had the library: its own, and all that it has started.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ProcessReport>,
     /// How many processes are not among them because there were so many.
     pub turned_away: u64,
 }
@@ -62,7 +62,7 @@ pub enum RunError {
          without a report",
         folder = std::env::temp_dir().display()
     )]
-    Book(#[from] BookError),
+    Book(#[from] RegionError),
     /// It could not be watched.
     #[error("cannot watch the program: {0}")]
     Watch(#[from] io::Error),
@@ -76,7 +76,7 @@ impl Launch {
     pub fn run(&self) -> Result<Ended, RunError> {
         let own = OwnBook::create()?;
         let (status, elapsed) = self.invocation.run(&mut self.helped(Some(&own.path)))?;
-        Ok(Ended { status, elapsed, entries: own.book.entries(), turned_away: own.book.turned_away() })
+        Ok(Ended { status, elapsed, entries: own.book.processes(), turned_away: own.book.rejected() })
     }
 }
 
@@ -88,8 +88,8 @@ impl Invocation {
     pub fn run(&self, command: &mut Command) -> Result<(ExitStatus, Duration), RunError> {
         let passed: Vec<i32> = OF_TERMINALS.iter().chain(&OTHERS).map(|number| number.as_raw()).collect();
         let held: Vec<i32> = passed.into_iter().chain(real_time()).chain([Number::CHILD.as_raw()]).collect();
-        let held = HeldBack::new(&held)?;
-        held.let_through_in(command);
+        let held = BlockedSignals::new(&held)?;
+        held.unblock_in(command);
         let started = Instant::now();
         let child = self.spawn(command)?;
         let status = watch(Pid::from_child(&child), &held)?;
@@ -106,7 +106,7 @@ pub fn end_as(status: ExitStatus) -> ! {
 }
 
 /// Passes signals to the child until it has ended.
-fn watch(child: Pid, held: &HeldBack) -> io::Result<ExitStatus> {
+fn watch(child: Pid, held: &BlockedSignals) -> io::Result<ExitStatus> {
     loop {
         let signal = held.next()?;
         if signal.number == Number::CHILD.as_raw() {

@@ -44,8 +44,8 @@ pub(crate) enum Kind {
 impl PreemptBy {
     /// What it comes to here.
     pub(crate) fn kind(self) -> Result<Kind, PreemptionError> {
-        use sys::thread_block::{ThreadBlockError, is_possible};
-        match (self, is_possible()) {
+        use sys::thread_block::{ThreadBlockError, check_support};
+        match (self, check_support()) {
             // That sanitizer handles signals when it sees fit, and so not in an endless loop; and it would have to hear of each turn.
             (_, Err(why @ ThreadBlockError::Sanitizer("thread"))) => Err(why.into()),
             (PreemptBy::ThreadBlocks, Err(why)) => Err(why.into()),

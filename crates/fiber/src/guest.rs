@@ -100,7 +100,7 @@ impl Guest {
     pub(crate) fn goes_on_after(&self, interrupted: &Interrupted) {
         if let Some(Exile::Elsewhere(_)) = self.exile.get() {
             // It was interrupted on another kernel thread, whose alternate stack is that one's.
-            interrupted.goes_on_without_alternate_stack();
+            interrupted.disable_alternate_stack();
         }
         compiler_fence(SeqCst);
         self.inside.store(false, Relaxed);

@@ -176,9 +176,9 @@ impl Worker {
         };
         self.preemption.mask.set(Some(SignalMask::of_this_thread()));
         let slack = Slack::of_this_thread();
-        if slack.at_intervals_of(interval) != slack {
+        if slack.limit_for(interval) != slack {
             // Guests' kernel threads are started from here, and have it from the beginning.
-            slack.at_intervals_of(interval).becomes_this_threads();
+            slack.limit_for(interval).apply_to_this_thread();
             self.preemption.slack.set(Some(slack));
         }
         self.preemption.deputy.set(Some(deputy));
@@ -193,7 +193,7 @@ impl Worker {
     /// A fiber begins on this guest's stack: it has the signals blocked that the worker has, and no others that the one before it left so.
     pub(crate) fn gives_its_mask(&self, guest: &Guest) {
         if let (Block::Thread(_), Some(mask)) = (guest.block(), self.preemption.mask.get()) {
-            mask.becomes_this_threads();
+            mask.apply_to_this_thread();
         }
     }
 
@@ -246,14 +246,14 @@ impl Worker {
         if let Some(mask) = self.is_to_keep_its_mask(guest, interrupted) {
             if lend::is_due(interrupted) {
                 // They have the mask of the worker, and this one has its own when it goes on.
-                mask.with_ticks().becomes_this_threads();
+                mask.with_ticks().apply_to_this_thread();
                 self.lends(interrupted);
             }
             preemption.count(|counts| counts.masked += 1);
         } else if let Some(deputy) = preemption.deputy.get() {
             // SAFETY: nobody is on the deputy's stack between two ticks; the guest is outside, and what the handler is on is its own stack, where it is
             // gone on with when its turn comes.
-            interrupted.meanwhile(|| unsafe {
+            interrupted.allow_ticks_during(|| unsafe {
                 let to = arch::fresh(deputy.top(), arch::Entrance::Deputy);
                 self.switch_block(me.context.as_ptr(), to, preemption.block.get());
             });

@@ -10,7 +10,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use counters::{Reason, Subject};
+use counters::{Reason, WaitKind};
 use libc::{pthread_barrier_t, pthread_barrierattr_t};
 use wait::Barrier;
 use wait::seat::{Seat, Seats};
@@ -114,11 +114,11 @@ unsafe fn ours(barrier: *mut pthread_barrier_t, attributes: *const pthread_barri
         unsafe { libc::pthread_barrierattr_getpshared(attributes, &raw mut shared) };
     }
     if shared != libc::PTHREAD_PROCESS_PRIVATE {
-        settings.page.leave(Subject::Barrier, Reason::ProcessShared, 1);
+        settings.statistics.pass_through(WaitKind::Barrier, Reason::ProcessShared, 1);
         return None;
     }
     if bypass::is_bypassed() {
-        settings.page.leave(Subject::Barrier, Reason::DeepBinding, 1);
+        settings.statistics.pass_through(WaitKind::Barrier, Reason::DeepBinding, 1);
         return None;
     }
     // The original knows what to say of no parties.
@@ -127,7 +127,7 @@ unsafe fn ours(barrier: *mut pthread_barrier_t, attributes: *const pthread_barri
     }
     let number = (count <= MOST_PARTIES).then(|| REGISTER.add(barrier.addr())).flatten();
     let Some(number) = number else {
-        settings.page.leave(Subject::Barrier, Reason::TooMany, 1);
+        settings.statistics.pass_through(WaitKind::Barrier, Reason::TooMany, 1);
         return None;
     };
     let seats = Arc::new(Seats::new(Barrier::with(count, settings.of_teams())));
@@ -156,7 +156,7 @@ unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t
         Some((deed, settings)) => {
             // SAFETY: the deed owns a share, and is not destroyed before this thread has arrived, which it does with a share of its own.
             let seats = ManuallyDrop::new(unsafe { Arc::from_raw(deed.seats) });
-            keeping_errno(|| wait(Seat::of(&seats), settings, Subject::Barrier))
+            keeping_errno(|| wait(Seat::of(&seats), settings, WaitKind::Barrier))
         }
         // SAFETY: the caller's own call.
         None => unsafe { original::pthread_barrier_wait(barrier) },
@@ -164,9 +164,9 @@ unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t
 }
 
 /// Waits, and says what the original would of who leads.
-fn wait(seat: Seat, settings: &Settings, subject: Subject) -> c_int {
+fn wait(seat: Seat, settings: &Settings, subject: WaitKind) -> c_int {
     let tally = settings.tally(subject);
-    tally.waited(1);
+    tally.add_waits(1);
     let leads = seat.with(|party, _| {
         party.count_at(&tally.counters);
         party.wait().is_leader() && !cfg!(rowlock_canary = "a-barrier-has-no-leader")

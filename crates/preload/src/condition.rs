@@ -10,7 +10,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use counters::{Reason, Subject};
+use counters::{Reason, WaitKind};
 use libc::{pthread_cond_t, pthread_mutex_t, timespec};
 use policy::Span;
 use wait::lookers::Look;
@@ -49,15 +49,15 @@ unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mu
         // SAFETY: the caller has the mutex.
         let plain = unsafe { layout::Mutex::of(mutex) }.is_plain();
         match CLOCKWAIT.address() {
-            _ if bypass::is_bypassed() => settings.page.leave(Subject::Condition, Reason::DeepBinding, 1),
+            _ if bypass::is_bypassed() => settings.statistics.pass_through(WaitKind::Condition, Reason::DeepBinding, 1),
             Some(clockwait) if plain => {
                 // SAFETY: it is the function of this name, which has this type.
                 let clockwait = unsafe { std::mem::transmute::<*mut c_void, Clockwait>(clockwait) };
                 // SAFETY: the caller's own call.
                 return unsafe { wait(condition, mutex, clockwait, settings) };
             }
-            Some(_) => settings.page.leave(Subject::Condition, Reason::Kind, 1),
-            None => settings.page.leave(Subject::Condition, Reason::Library, 1),
+            Some(_) => settings.statistics.pass_through(WaitKind::Condition, Reason::MutexKind, 1),
+            None => settings.statistics.pass_through(WaitKind::Condition, Reason::Library, 1),
         }
     }
     // SAFETY: the caller's own call.
@@ -84,7 +84,7 @@ unsafe fn wait(
     clockwait: Clockwait,
     settings: &'static Settings,
 ) -> c_int {
-    let (site, waits) = (Site::of(condition), Wait::at(Subject::Condition, settings));
+    let (site, waits) = (Site::of(condition), Wait::at(WaitKind::Condition, settings));
     if !site.is_worth_a_look(&waits) {
         // SAFETY: the caller's own call.
         return waits.sleep(|| unsafe { original::pthread_cond_wait(condition, mutex) });

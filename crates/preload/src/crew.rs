@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use counters::Subject;
+use counters::WaitKind;
 use wait::Barrier;
 use wait::seat::{Seat, Seats};
 
@@ -89,9 +89,9 @@ impl Crew {
     }
 
     /// Waits until all threads of the team have come.
-    pub(crate) fn meet(&self, seats: &Arc<Seats>, settings: &Settings, subject: Subject) -> Met {
+    pub(crate) fn meet(&self, seats: &Arc<Seats>, settings: &Settings, subject: WaitKind) -> Met {
         let tally = settings.tally(subject);
-        tally.waited(1);
+        tally.add_waits(1);
         Seat::of(seats).with(|party, _| {
             party.count_at(&tally.counters);
             let arrival = party.arrive_and(|| self.again.store(self.defers.load(Relaxed), Relaxed));

@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_uint, c_void};
 use std::sync::Arc;
 
-use counters::{Reason, Subject};
+use counters::{Reason, WaitKind};
 use sys::per_thread::PerThread;
 use wait::seat::Seats;
 
@@ -114,7 +114,7 @@ unsafe extern "C-unwind" fn GOMP_parallel(work: Work, data: *mut c_void, threads
     let against = FINDINGS.against(text);
     let settings = Settings::get();
     if let (Some(settings), Some(reason)) = (settings, against) {
-        settings.page.leave(Subject::Gomp, reason, 1);
+        settings.statistics.pass_through(WaitKind::Gomp, reason, 1);
     }
     if settings.is_none() || against.is_some() {
         // SAFETY: as above.
@@ -162,14 +162,14 @@ fn meet(gomp: &'static Gomp, before: impl FnOnce()) -> bool {
         let Some(crew) = here.map(|member| &(*member.region).crew) else {
             // If something is known, the whole region is counted as left.
             if FINDINGS.known().is_none() && size() > 1 {
-                settings.page.leave(Subject::Gomp, Reason::UnknownTeam, 1);
+                settings.statistics.pass_through(WaitKind::Gomp, Reason::UnknownTeam, 1);
             }
             return false;
         };
         let Some(seats) = crew.seats(settings, size) else { return false };
         before();
-        if crew.meet(seats, settings, Subject::Gomp) == Met::AndAgain {
-            settings.page.leave(Subject::Gomp, Reason::Tasks, 1);
+        if crew.meet(seats, settings, WaitKind::Gomp) == Met::AndAgain {
+            settings.statistics.pass_through(WaitKind::Gomp, Reason::Tasks, 1);
             gomp.GOMP_barrier();
         }
         true

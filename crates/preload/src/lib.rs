@@ -65,7 +65,7 @@ extern "C" fn begin() {
 
 extern "C" fn end() {
     if let Some(settings) = Settings::get() {
-        settings.page.end(std::process::id());
+        settings.statistics.end(std::process::id());
     }
 }
 

@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize};
 
-use counters::{Reason, Subject};
+use counters::{Reason, WaitKind};
 
 use crate::caller::with_caller;
 use crate::crew::{Crew, Met};
@@ -198,7 +198,7 @@ impl Team {
         FINDINGS.look();
         let reason = FINDINGS.known();
         if let Some(reason) = reason {
-            settings.page.leave(Subject::Libomp, reason, 1);
+            settings.statistics.pass_through(WaitKind::Libomp, reason, 1);
         }
         team.refused.store(reason.is_some(), Relaxed);
         team.crew.begin_again();
@@ -269,7 +269,7 @@ fn meet(libomp: &'static Libomp, location: usize, thread: c_int, caller: usize) 
             OTHER_TOOL => Reason::Tool,
             _ => FINDINGS.known().unwrap_or(Reason::Library),
         };
-        settings.page.leave(Subject::Libomp, reason, 1);
+        settings.statistics.pass_through(WaitKind::Libomp, reason, 1);
         return false;
     }
     let Some(team) = Team::of_this_thread(settings) else { return false };
@@ -277,8 +277,8 @@ fn meet(libomp: &'static Libomp, location: usize, thread: c_int, caller: usize) 
         return false;
     }
     let Some(seats) = team.crew.seats(settings, || team.size) else { return false };
-    if team.crew.meet(seats, settings, Subject::Libomp) == Met::AndAgain {
-        settings.page.leave(Subject::Libomp, Reason::Tasks, 1);
+    if team.crew.meet(seats, settings, WaitKind::Libomp) == Met::AndAgain {
+        settings.statistics.pass_through(WaitKind::Libomp, Reason::Tasks, 1);
         // SAFETY: the caller's own call.
         unsafe { libomp.__kmpc_barrier(location, thread) };
     }

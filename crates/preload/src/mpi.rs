@@ -30,7 +30,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use counters::{Reason, Subject};
+use counters::{Reason, WaitKind};
 use policy::waiting::{Missing, Waiter};
 use policy::{CpuId, Instant, ThreadId};
 use wait::Waiting;
@@ -118,7 +118,7 @@ impl Job {
                 let waiting = settings.waiting.with_cpus(ranks.cpus);
                 let _ = JOB.set(Job { waiting, ranks: ranks.here, collectives, state: AtomicU64::new(0) });
                 if !collectives {
-                    settings.page.leave(Subject::Mpi, Reason::Ranks, 1);
+                    settings.statistics.pass_through(WaitKind::Mpi, Reason::Ranks, 1);
                 }
             }
         }
@@ -134,8 +134,8 @@ impl Job {
         if has_come() {
             return;
         }
-        let tally = settings.tally(Subject::Mpi);
-        tally.waited(1);
+        let tally = settings.tally(WaitKind::Mpi);
+        tally.add_waits(1);
         let mut waiter = WAITER.take().unwrap_or_else(|| Place::waiter(&self.waiting));
         let place = Place { state: &self.state, counters: &tally.counters, waiting: self.waiting, threads: self.ranks };
         place.outlast(&mut waiter, &mut Look { has_come, naps: Naps::new(), missing: SOMEBODY });
@@ -208,7 +208,7 @@ unsafe fn is_complete(request: Request) -> bool {
 fn job_with_requests() -> Option<(&'static Job, &'static Settings)> {
     let (job, settings) = Job::get()?;
     if PROGRAMS_REQUESTS.load(Relaxed) {
-        settings.page.leave(Subject::Mpi, Reason::Program, 1);
+        settings.statistics.pass_through(WaitKind::Mpi, Reason::Program, 1);
         return None;
     }
     Some((job, settings))
@@ -224,7 +224,7 @@ unsafe fn job_with_collectives(communicator: Word) -> Option<(&'static Job, &'st
     let known = unsafe { original::PMPI_Comm_test_inter(communicator, (&raw mut inter).addr()) } == 0 && inter == 0;
     // SAFETY: as above.
     if !known || (STRANGERS.load(Relaxed) && !unsafe { is_of_this_job(communicator) }) {
-        settings.page.leave(Subject::Mpi, Reason::Ranks, 1);
+        settings.statistics.pass_through(WaitKind::Mpi, Reason::Ranks, 1);
         return None;
     }
     Some((job, settings))

@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use counters::{Reason, Subject};
+use counters::{Reason, WaitKind};
 use libc::pthread_mutex_t;
 
 use crate::layout;
@@ -37,11 +37,11 @@ unsafe fn contended(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller of `lock` has initialised it, and does not destroy it while it waits.
     let seen = unsafe { layout::Mutex::of(mutex) };
     if !seen.is_plain() {
-        settings.page.leave(Subject::Mutex, Reason::Kind, 1);
+        settings.statistics.pass_through(WaitKind::Mutex, Reason::MutexKind, 1);
         // SAFETY: the caller's own call.
         return unsafe { original::pthread_mutex_lock(mutex) };
     }
-    let wait = Wait::at(Subject::Mutex, settings);
+    let wait = Wait::at(WaitKind::Mutex, settings);
     // SAFETY: as above.
     let taken = || seen.is_free() && unsafe { libc::pthread_mutex_trylock(mutex) } == 0;
     if Site::of(mutex).look_ahead(&wait, taken) {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use counters::Subject;
+use counters::WaitKind;
 use libc::sem_t;
 
 use crate::originals::originals;
@@ -29,7 +29,7 @@ unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
     if taken() {
         return 0;
     }
-    let wait = Wait::at(Subject::Semaphore, settings);
+    let wait = Wait::at(WaitKind::Semaphore, settings);
     let came = Site::of(semaphore).look_ahead(&wait, taken);
     set_errno(errno);
     if came {

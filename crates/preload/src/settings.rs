@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use counters::{Book, Environment, Page, Subject, Tally};
+use counters::{Environment, ProcessStatistics, Region, Tally, WaitKind};
 use policy::Span;
 use policy::waiting::{Bound, Rule};
 use sys::shared_memory::View;
@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     /// How many CPUs there are for a team; zero where it has not been found out.
     cpus: AtomicU32,
     /// Where it is written what that came to.
-    pub(crate) page: &'static Page,
+    pub(crate) statistics: &'static ProcessStatistics,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -42,12 +42,12 @@ impl Settings {
         SETTINGS.get_or_init(|| {
             let environment = Environment::read(|name| std::env::var_os(name));
             let costs = environment.costs.unwrap_or(USUAL);
-            let page = page(&environment, costs.cs);
+            let statistics = claim_slot(&environment, costs.cs);
             // Exact only for teams: to look for quotas takes as long as all else here, and most programs have no teams.
             let cpus = sys::cpus::allowed().map_or(1, |cpus| cpus.len() as u32);
             let by = |rule| Waiting::by(rule).with_costs(costs).with_cpus(cpus).without_moves();
             let (waiting, signalled) = (by(environment.rule), by(signalled(environment.rule)));
-            Settings { rule: environment.rule, waiting, signalled, cpus: AtomicU32::new(0), page }
+            Settings { rule: environment.rule, waiting, signalled, cpus: AtomicU32::new(0), statistics }
         })
     }
 
@@ -66,9 +66,9 @@ impl Settings {
     }
 
     /// Where the calling thread counts its waits at this.
-    pub(crate) fn tally(&self, subject: Subject) -> &'static Tally {
+    pub(crate) fn tally(&self, subject: WaitKind) -> &'static Tally {
         // By CPUs rather than threads: few CPUs share a line then, however many threads there are.
-        self.page.tally(subject, sys::cpus::current() as usize)
+        self.statistics.tally(subject, sys::cpus::current() as usize)
     }
 }
 
@@ -85,14 +85,14 @@ fn signalled(rule: Rule) -> Rule {
 }
 
 /// A page of the book, or of nobody's.
-fn page(environment: &Environment, cs: Span) -> &'static Page {
-    static UNREAD: Page = Page::new();
+fn claim_slot(environment: &Environment, cs: Span) -> &'static ProcessStatistics {
+    static UNREAD: ProcessStatistics = ProcessStatistics::new();
     /// Keeps the mapping.
-    static CLAIMED: OnceLock<View<Page>> = OnceLock::new();
-    let claim = || Book::open(environment.book.as_ref()?).ok()?.claim();
-    let page = claim().map_or(&UNREAD, |page| CLAIMED.get_or_init(|| page));
-    page.begin(std::process::id(), &name(), cs);
-    page
+    static CLAIMED: OnceLock<View<ProcessStatistics>> = OnceLock::new();
+    let claim = || Region::open(environment.region.as_ref()?).ok()?.claim();
+    let statistics = claim().map_or(&UNREAD, |slot| CLAIMED.get_or_init(|| slot));
+    statistics.begin(std::process::id(), &name(), cs);
+    statistics
 }
 
 /// The program's name, as the kernel knows it.

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use counters::{Subject, Tally};
+use counters::{Tally, WaitKind};
 use policy::waiting::{Luck, Rule};
 use policy::{Instant, Span};
 use wait::foreign::Place;
@@ -90,13 +90,13 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Begins one.
-    pub(crate) fn at(subject: Subject, settings: &'static Settings) -> Wait {
+    pub(crate) fn at(subject: WaitKind, settings: &'static Settings) -> Wait {
         let waiting = match subject {
-            Subject::Condition | Subject::Semaphore => settings.signalled,
+            WaitKind::Condition | WaitKind::Semaphore => settings.signalled,
             _ => settings.waiting,
         };
         let tally = settings.tally(subject);
-        tally.waited(1);
+        tally.add_waits(1);
         Wait { settings, tally, waiting }
     }
 

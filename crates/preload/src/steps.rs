@@ -148,7 +148,7 @@ impl Steps {
         let strikes = self.waiter.strikes();
         with(state, |state| self.waiter.over(now, state, seen));
         self.statistics.strikes = self.waiter.strikes().wrapping_sub(strikes).into();
-        tally.waited(1);
+        tally.add_waits(1);
         tally.counters.merge(&std::mem::take(&mut self.statistics));
         self.naps = Naps::new();
     }
@@ -207,8 +207,8 @@ mod tests {
     /// Looks so often in vain, and returns how often it gave way and slept, and what was counted when it was over.
     fn looks(rule: &str, ranks: Ranks, times: u32) -> (u64, u64, Statistics) {
         let costs = Costs { cs: Span::from_micros(10), margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO };
-        let (world, state, tally) = (Told::default(), AtomicU64::new(0), counters::Page::new());
-        let tally = tally.tally(counters::Subject::Yield, 0);
+        let (world, state, tally) = (Told::default(), AtomicU64::new(0), counters::ProcessStatistics::new());
+        let tally = tally.tally(counters::WaitKind::Yield, 0);
         let mut steps = Steps::new(rule.parse::<Rule>().unwrap().waiter(costs));
         for _ in 0..times {
             steps.looked_in_vain(world.now(), &world, ranks, &state);

@@ -17,7 +17,7 @@ use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-use counters::Subject;
+use counters::WaitKind;
 use policy::{CpuId, Instant, Span};
 use wait::foreign::Place;
 
@@ -168,7 +168,7 @@ impl Looks {
         self.waits.set(false);
         let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };
         if let Some(steps) = steps.as_mut() {
-            steps.is_over(now, &STATE, settings.tally(Subject::Yield));
+            steps.is_over(now, &STATE, settings.tally(WaitKind::Yield));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::cgroups::{Hierarchy, Quota};
 
 /// Why CPUs could not be listed or bound to.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum AffinityError {
     /// The kernel does not tell which CPUs are allowed.
     #[error("cannot read which CPUs this thread may use: {0}")]
     Read(#[source] std::io::Error),
@@ -61,14 +61,14 @@ fn allowed_to_any_thread() -> u32 {
 ///
 /// # Errors
 ///
-/// [`Error::Read`] on machines with more CPUs than fit the mask of 1024.
-pub fn allowed() -> Result<Vec<u32>, Error> {
+/// [`AffinityError::Read`] on machines with more CPUs than fit the mask of 1024.
+pub fn allowed() -> Result<Vec<u32>, AffinityError> {
     let set = affinity()?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
-fn affinity() -> Result<CpuSet, Error> {
-    sched_getaffinity(None).map_err(|why| Error::Read(why.into()))
+fn affinity() -> Result<CpuSet, AffinityError> {
+    sched_getaffinity(None).map_err(|why| AffinityError::Read(why.into()))
 }
 
 /// The CPU that the calling thread runs on; it may be another by the time of the return. Costs a few nanoseconds.
@@ -85,11 +85,11 @@ pub fn current() -> u32 {
 ///
 /// # Errors
 ///
-/// [`Error::Bind`] where the thread may not run on that CPU; it stays where it is.
-pub fn move_to(cpu: u32) -> Result<(), Error> {
+/// [`AffinityError::Bind`] where the thread may not run on that CPU; it stays where it is.
+pub fn move_to(cpu: u32) -> Result<(), AffinityError> {
     let allowed = affinity()?;
     if cpu as usize >= CpuSet::MAX_CPU || !allowed.is_set(cpu as usize) {
-        return Err(Error::Bind { cpu, why: Errno::INVAL.into() });
+        return Err(AffinityError::Bind { cpu, why: Errno::INVAL.into() });
     }
     pin(cpu).map(drop)
 }
@@ -98,10 +98,10 @@ pub fn move_to(cpu: u32) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Bind`] where there is no such CPU or the thread may not use it; its affinity is then as before.
-pub fn pin(cpu: u32) -> Result<Pinned, Error> {
+/// [`AffinityError::Bind`] where there is no such CPU or the thread may not use it; its affinity is then as before.
+pub fn pin(cpu: u32) -> Result<Pinned, AffinityError> {
     let before = affinity()?;
-    let bind = |why: Errno| Error::Bind { cpu, why: why.into() };
+    let bind = |why: Errno| AffinityError::Bind { cpu, why: why.into() };
     if cpu as usize >= CpuSet::MAX_CPU {
         return Err(bind(Errno::INVAL));
     }
@@ -149,7 +149,7 @@ mod tests {
         let before = allowed().unwrap();
         for cpu in [1023, 1024, u32::MAX].into_iter().filter(|cpu| !before.contains(cpu)) {
             let why = pin(cpu).unwrap_err();
-            assert!(matches!(why, Error::Bind { .. }), "{why}");
+            assert!(matches!(why, AffinityError::Bind { .. }), "{why}");
             assert!(why.to_string().starts_with(&format!("cannot bind this thread to CPU {cpu}: ")), "{why}");
         }
         assert_eq!(allowed().unwrap(), before);

@@ -8,7 +8,7 @@ use std::mem::{MaybeUninit, zeroed};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use crate::earlier::Earlier;
+use crate::previous_handler::PreviousHandler;
 use crate::reservation::{Guard, Reservation, page_size};
 use crate::tick::{self, Interrupted};
 
@@ -50,7 +50,7 @@ impl fmt::Write for Text {
 pub type Explain = fn(address: usize, text: &mut Text) -> bool;
 
 /// Who explains faults, and what the signal did before.
-static INSTALLED: OnceLock<(Explain, Earlier)> = OnceLock::new();
+static INSTALLED: OnceLock<(Explain, PreviousHandler)> = OnceLock::new();
 
 /// From now on, a fault (SIGSEGV) that `explain` knows of ends the process by SIGABRT, after what it says was written to standard error. All other faults go
 /// where they went before. The first call counts, and further ones do nothing. A thread that has no stack left needs an [`AlternateStack`].
@@ -64,7 +64,7 @@ pub unsafe fn explain(explain: Explain) -> io::Result<()> {
     let mut first = false;
     INSTALLED.get_or_init(|| {
         first = true;
-        (explain, Earlier::of(libc::SIGSEGV))
+        (explain, PreviousHandler::of(libc::SIGSEGV))
     });
     if !first {
         return Ok(());
@@ -120,7 +120,7 @@ unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, con
 /// Where the kernel would have written to for another signal's handler: if it cannot, that is a fault as well, for which it tells no address.
 fn below(interrupted: &Interrupted) -> impl Iterator<Item = usize> {
     let end = interrupted.stack_pointer();
-    let most = tick::frame() + RED_ZONE;
+    let most = tick::signal_frame_size() + RED_ZONE;
     (0..most).step_by(page_size()).chain([most]).map(move |below| end.saturating_sub(below))
 }
 

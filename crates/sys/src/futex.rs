@@ -14,7 +14,7 @@ use rustix::time::Timespec;
 /// Why a wait has ended. Whoever waited looks at the word again in each case: a wake may have been meant for an earlier
 /// use of the same word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
+pub enum WaitResult {
     /// Somebody called [`wake`].
     Woken,
     /// The word did not have the expected value, so the thread did not sleep.
@@ -47,17 +47,17 @@ impl Scope {
 /// at `deadline`, counted from its zero.
 ///
 /// Orders no memory: the caller's own load of the word does that.
-pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<Duration>, scope: Scope) -> Waited {
+pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<Duration>, scope: Scope) -> WaitResult {
     let deadline = deadline.map(|deadline| Timespec {
         tv_sec: deadline.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: deadline.subsec_nanos().into(),
     });
     match futex::wait_bitset(word, scope.flags(), expected, deadline.as_ref(), NonZeroU32::MAX) {
-        Ok(()) => Waited::Woken,
-        Err(Errno::AGAIN) => Waited::Changed,
-        Err(Errno::TIMEDOUT) => Waited::TimedOut,
+        Ok(()) => WaitResult::Woken,
+        Err(Errno::AGAIN) => WaitResult::Changed,
+        Err(Errno::TIMEDOUT) => WaitResult::TimedOut,
         // Signals; the errors of a bad address or timeout cannot occur here, and a caller looks again in any case.
-        Err(_) => Waited::Interrupted,
+        Err(_) => WaitResult::Interrupted,
     }
 }
 
@@ -77,13 +77,13 @@ mod tests {
 
     #[test]
     fn a_word_that_has_changed_is_not_slept_on() {
-        assert_eq!(wait(&AtomicU32::new(1), 0, None, Scope::Process), Waited::Changed);
+        assert_eq!(wait(&AtomicU32::new(1), 0, None, Scope::Process), WaitResult::Changed);
     }
 
     #[test]
     fn a_wait_ends_with_its_deadline() {
         for scope in [Scope::Process, Scope::Shared] {
-            assert_eq!(wait(&AtomicU32::new(1), 1, Some(Duration::from_nanos(1)), scope), Waited::TimedOut);
+            assert_eq!(wait(&AtomicU32::new(1), 1, Some(Duration::from_nanos(1)), scope), WaitResult::TimedOut);
         }
     }
 
@@ -95,7 +95,7 @@ mod tests {
             while !sleeper.is_finished() && wake(&word, 1, Scope::Process) == 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(sleeper.join().unwrap(), Waited::Woken);
+            assert_eq!(sleeper.join().unwrap(), WaitResult::Woken);
         });
     }
 
@@ -105,9 +105,9 @@ mod tests {
         assert_eq!(wake(&word, u32::MAX, Scope::Process), 0);
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(
-                    || while word.load(SeqCst) == 0 && wait(&word, 0, None, Scope::Process) != Waited::Changed {},
-                );
+                scope.spawn(|| {
+                    while word.load(SeqCst) == 0 && wait(&word, 0, None, Scope::Process) != WaitResult::Changed {}
+                });
             }
             let mut woken = 0;
             while woken < 20 {

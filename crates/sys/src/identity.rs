@@ -28,7 +28,7 @@ impl Identity {
     ///
     /// Where the kernel does not tell, as of processes that `/proc` hides, a process with the same number is taken for
     /// the same process.
-    pub fn lives(self) -> bool {
+    pub fn is_alive(self) -> bool {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return false };
         if test_kill_process(pid) == Err(Errno::SRCH) {
             return false;
@@ -94,34 +94,34 @@ mod tests {
         let own = Identity::own();
         assert_eq!(own.pid, std::process::id());
         assert!(own.started > 0);
-        assert!(own.lives());
+        assert!(own.is_alive());
     }
 
     #[test]
     fn a_process_has_ended_before_and_after_it_is_waited_for() {
         let mut child = testing::command("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let identity = of(child.id());
-        assert!(identity.lives());
+        assert!(identity.is_alive());
         child.kill().unwrap();
         // The signal takes its time; the test is only over once it has come to be.
-        while identity.lives() {
+        while identity.is_alive() {
             std::thread::yield_now();
         }
         child.wait().unwrap();
-        assert!(!identity.lives());
+        assert!(!identity.is_alive());
     }
 
     #[test]
     fn another_process_with_the_same_number_is_another() {
         let own = Identity::own();
-        assert!(!Identity { started: own.started - 1, ..own }.lives());
-        assert!(Identity { started: 0, ..own }.lives());
+        assert!(!Identity { started: own.started - 1, ..own }.is_alive());
+        assert!(Identity { started: 0, ..own }.is_alive());
     }
 
     #[test]
     fn numbers_that_no_process_can_have_are_nobodys() {
         for pid in [0, i32::MAX as u32, i32::MAX as u32 + 1, u32::MAX] {
-            assert!(!Identity { pid, started: 0 }.lives());
+            assert!(!Identity { pid, started: 0 }.is_alive());
         }
     }
 

@@ -4,15 +4,13 @@ pub mod block_device;
 pub mod cgroups;
 #[allow(unsafe_code)] // The C library is asked for what rustix would ask the kernel.
 pub mod cpus;
-#[allow(unsafe_code)] // A handler that somebody else has installed is called.
-mod earlier;
 #[allow(unsafe_code)] // A mapping is made, to see whether it can be.
 pub mod executable;
 #[allow(unsafe_code)] // What a signal does is set, and what runs then.
 pub mod fault;
 pub mod futex;
 #[allow(unsafe_code)] // The kernel is given the address of half a word.
-pub mod half;
+pub mod futex_u64;
 pub mod identity;
 #[allow(unsafe_code)] // Memory from the kernel is seen as bytes.
 pub mod pages;
@@ -21,6 +19,8 @@ pub mod per_thread;
 #[allow(unsafe_code)] // The kernel reads a description of what it shall count.
 pub mod perf;
 pub mod pressure;
+#[allow(unsafe_code)] // A handler that somebody else has installed is called.
+mod previous_handler;
 pub mod priorities;
 #[allow(unsafe_code)] // What runs between fork and exec must be async-signal-safe.
 pub mod process;

@@ -43,7 +43,7 @@ const CLOSE_ON_EXEC: libc::c_ulong = 8;
 ///
 /// # Errors
 /// Where it would not, with its reason.
-pub fn may_count(counter: Counter) -> io::Result<()> {
+pub fn probe(counter: Counter) -> io::Result<()> {
     const THIS_THREAD: libc::pid_t = 0;
     const ANY: libc::c_int = -1;
     let cpu_number = |cpu: u32| cpu.try_into().map_err(|_| io::Error::from(io::ErrorKind::NotFound));
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_there_is_not_counted_on() {
         for cpu in [1_000_000, u32::MAX] {
-            may_count(Counter::SwitchesOfCpu(cpu)).unwrap_err();
+            probe(Counter::SwitchesOfCpu(cpu)).unwrap_err();
         }
     }
 
@@ -91,7 +91,7 @@ mod tests {
         let before = files();
         for _ in 0..200 {
             for counter in [Counter::OwnSwitches, Counter::OwnCycles, Counter::SwitchesOfCpu(0)] {
-                let _ = may_count(counter);
+                let _ = probe(counter);
             }
         }
         assert!(files() < before + 100);

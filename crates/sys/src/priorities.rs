@@ -41,7 +41,7 @@ pub fn best_nice() -> io::Result<i32> {
 ///
 /// # Errors
 /// Where it may not, with the kernel's reason.
-pub fn real_time() -> io::Result<()> {
+pub fn check_real_time() -> io::Result<()> {
     in_a_thread(|| Ok(set_scheduler(Thread::current(), Policy::Fifo(1))?))
 }
 
@@ -50,10 +50,10 @@ pub fn real_time() -> io::Result<()> {
 ///
 /// # Errors
 /// Where the kernel refuses the wish, with its reason.
-pub fn timeslice(wanted: Duration) -> io::Result<Option<Duration>> {
+pub fn try_timeslice(wanted: Duration) -> io::Result<Option<Duration>> {
     in_a_thread(|| {
         let thread = Thread::current();
-        RawAttributes::ordinary(nice()?).with_slice(wanted).give_to(thread)?;
+        RawAttributes::ordinary(nice()?).with_slice(wanted).apply_to(thread)?;
         Ok(RawAttributes::of(thread)?.slice())
     })
 }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn trials_change_nothing_for_the_thread_that_asks_and_for_those_it_starts() {
         let before = attributes();
-        let _ = (best_nice(), real_time(), timeslice(Duration::from_micros(300)));
+        let _ = (best_nice(), check_real_time(), try_timeslice(Duration::from_micros(300)));
         assert_eq!(attributes(), before);
         assert_eq!(thread::scope(|scope| scope.spawn(attributes).join()).unwrap(), before);
     }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_timeslice_is_granted_as_asked_for_or_refused_or_ignored() {
         let wanted = Duration::from_micros(300);
-        if let Ok(Some(granted)) = timeslice(wanted) {
+        if let Ok(Some(granted)) = try_timeslice(wanted) {
             assert_eq!(granted, wanted);
         }
     }

@@ -15,8 +15,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity, sched_yield};
 
-use self::error::Wish;
-pub use self::error::{Error, Right};
+use self::error::Request;
+pub use self::error::{Right, SchedulingError};
 
 /// A thread, by the number that the kernel has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -208,8 +208,8 @@ pub fn nice(thread: Thread) -> io::Result<i32> {
 ///
 /// # Errors
 /// Where it is better than what this process may have, which for most is the present one.
-pub fn set_nice(thread: Thread, nice: i32) -> Result<i32, Error> {
-    let refused = |why| Error::new(Wish::Nice(nice), why);
+pub fn set_nice(thread: Thread, nice: i32) -> Result<i32, SchedulingError> {
+    let refused = |why| SchedulingError::new(Request::Nice(nice), why);
     setpriority_process(Some(thread.0), nice).map_err(refused)?;
     getpriority_process(Some(thread.0)).map_err(refused)
 }
@@ -218,8 +218,8 @@ pub fn set_nice(thread: Thread, nice: i32) -> Result<i32, Error> {
 ///
 /// # Errors
 /// Where the policy is a real-time one that this process may not have, or one that it may not come back to.
-pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, Error> {
-    let refused = |why| Error::new(Wish::Policy(policy), why);
+pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, SchedulingError> {
+    let refused = |why| SchedulingError::new(Request::Policy(policy), why);
     set_scheduler(thread, policy).map_err(refused)?;
     Ok(RawAttributes::of(thread).map_or(policy, |now| now.policy()))
 }
@@ -230,13 +230,15 @@ pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, Error> {
 ///
 /// # Errors
 /// Where the thread has a policy without timeslices of its own, or the kernel refuses.
-pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, Error> {
-    let refused = |why| Error::new(Wish::Slice, why);
+pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, SchedulingError> {
+    let refused = |why| SchedulingError::new(Request::Slice, why);
     let now = RawAttributes::of(thread).map_err(refused)?;
     if !now.policy().is_fair() {
-        return Err(Error::NoSense("the policy `other` or `batch`, since others have no timeslices of their own"));
+        return Err(SchedulingError::NoSense(
+            "the policy `other` or `batch`, since others have no timeslices of their own",
+        ));
     }
-    now.with_slice(slice).give_to(thread).map_err(refused)?;
+    now.with_slice(slice).apply_to(thread).map_err(refused)?;
     Ok(RawAttributes::of(thread).map_err(refused)?.slice())
 }
 
@@ -244,15 +246,15 @@ pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, Er
 ///
 /// # Errors
 /// Where the kernel was built without clamps, or the bounds are none: see [`Clamp`].
-pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, Error> {
-    let refused = |why| Error::new(Wish::Clamp, why);
+pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, SchedulingError> {
+    let refused = |why| SchedulingError::new(Request::Clamp, why);
     if clamp.min > clamp.max || clamp.max > Clamp::ALL {
-        return Err(Error::NoSense("bounds between 0 and 1024, of which the first is no larger"));
+        return Err(SchedulingError::NoSense("bounds between 0 and 1024, of which the first is no larger"));
     }
     let flags = libc::SCHED_FLAG_KEEP_ALL | libc::SCHED_FLAG_UTIL_CLAMP;
     let now = RawAttributes::of(thread).map_err(refused)?;
     let wish = RawAttributes { flags: flags as u64, util_min: clamp.min, util_max: clamp.max, ..now };
-    wish.give_to(thread).map_err(refused)?;
+    wish.apply_to(thread).map_err(refused)?;
     Ok(RawAttributes::of(thread).map_err(refused)?.clamp().unwrap_or(clamp))
 }
 
@@ -260,9 +262,9 @@ pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, Error> {
 ///
 /// # Errors
 /// Where it is a real-time one that this process may not have.
-pub fn set_io_priority(thread: Thread, priority: IoPriority) -> Result<IoPriority, Error> {
-    set_raw_io_priority(thread, priority).map_err(|why| Error::new(Wish::IoPriority, why))?;
-    io_priority(thread).map_err(Error::Failed)
+pub fn set_io_priority(thread: Thread, priority: IoPriority) -> Result<IoPriority, SchedulingError> {
+    set_raw_io_priority(thread, priority).map_err(|why| SchedulingError::new(Request::IoPriority, why))?;
+    io_priority(thread).map_err(SchedulingError::Failed)
 }
 
 /// Lets a thread run on these CPUs only. Returns those that it has got, ascending: the ones of them that are online and in this
@@ -270,14 +272,14 @@ pub fn set_io_priority(thread: Thread, priority: IoPriority) -> Result<IoPriorit
 ///
 /// # Errors
 /// Where there is none of these.
-pub fn set_affinity(thread: Thread, cpus: &[u32]) -> Result<Vec<u32>, Error> {
-    let refused = |why| Error::new(Wish::Affinity, why);
+pub fn set_affinity(thread: Thread, cpus: &[u32]) -> Result<Vec<u32>, SchedulingError> {
+    let refused = |why| SchedulingError::new(Request::Affinity, why);
     let mut set = CpuSet::new();
     for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < CpuSet::MAX_CPU) {
         set.set(cpu as usize);
     }
     sched_setaffinity(Some(thread.0), &set).map_err(refused)?;
-    affinity(thread).map_err(Error::Failed)
+    affinity(thread).map_err(SchedulingError::Failed)
 }
 
 /// The CPUs that a thread may run on, ascending.
@@ -375,7 +377,7 @@ impl RawAttributes {
         Ok(now)
     }
 
-    pub(crate) fn give_to(self, thread: Thread) -> Result<(), Errno> {
+    pub(crate) fn apply_to(self, thread: Thread) -> Result<(), Errno> {
         let clamps = self.flags & libc::SCHED_FLAG_UTIL_CLAMP as u64 != 0;
         let (util_min, util_max) = if clamps { (self.util_min, self.util_max) } else { (0, 0) };
         let size = if clamps { RawAttributes::SIZE } else { RawAttributes::WITHOUT_CLAMPS };

@@ -23,18 +23,18 @@ pub struct Signal {
 /// It is for programs of one thread: what is sent to the process goes to any of its threads that does not hold it back.
 /// SIGCHLD, if it was ignored, no longer is while this lives: the kernel would bury children without telling how they ended.
 #[derive(Debug)]
-pub struct HeldBack {
+pub struct BlockedSignals {
     held: libc::sigset_t,
     before: libc::sigset_t,
     ignored_children: bool,
 }
 
-impl HeldBack {
+impl BlockedSignals {
     /// Holds these signals back from now on.
     ///
     /// # Errors
     /// When one of the numbers is that of no signal.
-    pub fn new(numbers: &[i32]) -> io::Result<HeldBack> {
+    pub fn new(numbers: &[i32]) -> io::Result<BlockedSignals> {
         let held = set(numbers)?;
         let mut before = MaybeUninit::uninit();
         // SAFETY: the first set is a set, and the second has room for one, which is written if there is no error.
@@ -44,7 +44,7 @@ impl HeldBack {
         };
         // SAFETY: the default disposition runs no code.
         let children = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        Ok(HeldBack { held, before, ignored_children: children == libc::SIG_IGN })
+        Ok(BlockedSignals { held, before, ignored_children: children == libc::SIG_IGN })
     }
 
     /// The next of them; blocks until one comes.
@@ -69,7 +69,7 @@ impl HeldBack {
     }
 
     /// Lets the child of `command` have its signals as this process had them before.
-    pub fn let_through_in(&self, command: &mut Command) {
+    pub fn unblock_in(&self, command: &mut Command) {
         let (before, ignored_children) = (self.before, self.ignored_children);
         let prepare = move || let_through(&before, ignored_children);
         // SAFETY: between fork and exec only async-signal-safe functions may run; `let_through` calls nothing else.
@@ -79,7 +79,7 @@ impl HeldBack {
     }
 }
 
-impl Drop for HeldBack {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // The set was one before, so there is no error.
         let _ = let_through(&self.before, self.ignored_children);
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn what_is_held_back_is_fetched() {
         alone(|| {
-            let held = HeldBack::new(&[libc::SIGUSR1, libc::SIGUSR2]).unwrap();
+            let held = BlockedSignals::new(&[libc::SIGUSR1, libc::SIGUSR2]).unwrap();
             raise(libc::SIGUSR2);
             assert_eq!(held.next().unwrap(), Signal { number: libc::SIGUSR2, from_kernel: false });
             // Two at a time: that with the lower number comes first.
@@ -218,12 +218,12 @@ mod tests {
     #[test]
     fn a_child_has_its_signals_as_they_were() {
         alone(|| {
-            let held = HeldBack::new(&[libc::SIGUSR1]).unwrap();
+            let held = BlockedSignals::new(&[libc::SIGUSR1]).unwrap();
             // The shell must start as this thread is: with the signal blocked.
             let mut command = Command::new("sh");
             command.args(["-c", "kill -USR1 $$; exit 7"]);
             assert_eq!(command.status().unwrap().code(), Some(7), "held back in the child as well");
-            held.let_through_in(&mut command);
+            held.unblock_in(&mut command);
             assert_eq!(command.status().unwrap().code(), None);
         });
     }
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_child_starts_with_default_dispositions_and_no_blocked_signal() {
         alone(|| {
-            let held = HeldBack::new(&[libc::SIGUSR1]).unwrap();
+            let held = BlockedSignals::new(&[libc::SIGUSR1]).unwrap();
             let mut command = Command::new("sh");
             // A shell cannot trap what was ignored when it began.
             command.args(["-c", "trap 'exit 9' USR1; kill -USR1 $$; exit 7"]);
@@ -243,8 +243,8 @@ mod tests {
 
     #[test]
     fn what_is_no_signal_is_refused() {
-        assert!(HeldBack::new(&[libc::SIGUSR1, 1_000]).is_err());
-        assert!(HeldBack::new(&[0]).is_err());
+        assert!(BlockedSignals::new(&[libc::SIGUSR1, 1_000]).is_err());
+        assert!(BlockedSignals::new(&[0]).is_err());
         assert!(ignore(libc::SIGKILL).is_err());
     }
 }

@@ -98,14 +98,14 @@ struct Layout {
 ///
 /// # Errors
 /// The reason. It does not change while the process lives.
-pub fn is_possible() -> Result<(), ThreadBlockError> {
+pub fn check_support() -> Result<(), ThreadBlockError> {
     layout().map(|_| ())
 }
 
 /// How many bytes of memory [`make`] takes at least: the block, and a stack to prepare it on. That goes with the thread-local variables of the program.
 ///
 /// # Errors
-/// As [`is_possible`].
+/// As [`check_support`].
 pub fn minimum_stack() -> Result<usize, ThreadBlockError> {
     layout().map(|layout| layout.needed)
 }
@@ -114,7 +114,7 @@ pub fn minimum_stack() -> Result<usize, ThreadBlockError> {
 /// must not panic. Its kernel thread has ended when this returns. One page and more of the memory are touched.
 ///
 /// # Errors
-/// As [`is_possible`]; and where no thread can be started, or the memory is too little.
+/// As [`check_support`]; and where no thread can be started, or the memory is too little.
 ///
 /// # Safety
 /// The memory is whole pages, the caller's, and writable. It stays so for as long as the process lives, and from `stack_top` on nobody uses it but through the block;

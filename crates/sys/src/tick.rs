@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::earlier::Earlier;
+use crate::previous_handler::PreviousHandler;
 
 mod scripted;
 
@@ -33,7 +33,7 @@ impl SignalMask {
     }
 
     /// From now on the calling thread has these blocked.
-    pub fn becomes_this_threads(&self) {
+    pub fn apply_to_this_thread(&self) {
         // SAFETY: zeros are a set, which begins with the kernel's; no room is asked for.
         unsafe {
             let mut mask: libc::sigset_t = std::mem::zeroed();
@@ -73,7 +73,7 @@ impl Slack {
     }
 
     /// The calling thread has as much from now on, and so have threads and processes that it starts. None becomes a nanosecond.
-    pub fn becomes_this_threads(&self) {
+    pub fn apply_to_this_thread(&self) {
         let nanoseconds = u64::try_from(self.0.as_nanos()).ok().and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
         // Where it is forbidden sleeps are as late as they were.
         let _ = rustix::thread::set_current_timer_slack(Some(nanoseconds));
@@ -81,7 +81,7 @@ impl Slack {
 
     /// So much if it is more, so that interruptions after each `interval` do not make a sleep longer by more than an eighth.
     #[must_use]
-    pub fn at_intervals_of(self, interval: Duration) -> Slack {
+    pub fn limit_for(self, interval: Duration) -> Slack {
         Slack(self.0.min(interval / 8))
     }
 }
@@ -117,7 +117,7 @@ impl Interrupted {
     }
 
     /// Whether it waited at a futex, and waits again when the handler returns; or was just about to. A wait with a timeout is not begun again, but ends with `EINTR`.
-    pub fn waits_for_futex(&self) -> bool {
+    pub fn is_in_futex_wait(&self) -> bool {
         const WAITS: [i32; 4] = [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET, libc::FUTEX_LOCK_PI, libc::FUTEX_LOCK_PI2];
         let registers = self.registers();
         // The kernel's operations are 32 bits, of which some are flags.
@@ -142,14 +142,14 @@ impl Interrupted {
 
     /// When the handler returns, the thread has no alternate stack for signals. Without this it has the one that was there when the tick came, also if that
     /// was on another kernel thread.
-    pub fn goes_on_without_alternate_stack(&self) {
+    pub fn disable_alternate_stack(&self) {
         // SAFETY: the kernel has written it, and reads it when the handler returns; nobody else does meanwhile.
         unsafe { (*self.context).uc_stack.ss_flags = libc::SS_DISABLE };
     }
 
     /// Leaves its stack, and lets ticks come until it is gone on with. Were they let come all the time, a machine that is late could begin one handler upon
     /// another until the stack is full.
-    pub fn meanwhile(&self, leave: impl FnOnce()) {
+    pub fn allow_ticks_during(&self, leave: impl FnOnce()) {
         allow(libc::SIG_UNBLOCK);
         leave();
         allow(libc::SIG_BLOCK);
@@ -257,7 +257,7 @@ impl Registers {
 }
 
 /// How many bytes the kernel needs, at most, on a stack that a tick interrupts.
-pub fn frame() -> usize {
+pub fn signal_frame_size() -> usize {
     // SAFETY: a question. Kernels that do not answer it need less than this.
     (unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize).max(4 << 10)
 }
@@ -268,13 +268,13 @@ pub fn frame() -> usize {
 pub type Handler = unsafe fn(word: usize, interrupted: &Interrupted);
 
 /// Who handles ticks, and what the signal did before.
-static INSTALLED: OnceLock<(Handler, Earlier)> = OnceLock::new();
+static INSTALLED: OnceLock<(Handler, PreviousHandler)> = OnceLock::new();
 
 /// How often this process has come from a fork since its tickers' handler was installed. A child has no timers, and its own may have the numbers of its parent's.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 /// In the child of a fork.
-extern "C" fn is_a_child() {
+extern "C" fn count_fork() {
     FORKS.fetch_add(1, Relaxed);
 }
 
@@ -299,11 +299,11 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
         action
     };
     // SAFETY: what is called in a child does next to nothing. An error means that there is no memory.
-    if unsafe { libc::pthread_atfork(None, None, Some(is_a_child)) } != 0 {
+    if unsafe { libc::pthread_atfork(None, None, Some(count_fork)) } != 0 {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
     // Before the handler, which needs it.
-    INSTALLED.get_or_init(|| (handler, Earlier::of(libc::SIGURG)));
+    INSTALLED.get_or_init(|| (handler, PreviousHandler::of(libc::SIGURG)));
     // SAFETY: the handler does what a handler may, by the caller's promise.
     if unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
@@ -394,7 +394,7 @@ impl Ticker {
         let mark = (0..SLOTS.len()).find_map(take).ok_or_else(none)?;
         let slot = &SLOTS[mark % SLOTS.len()];
         slot.word.store(word, Release);
-        slot.alarm.is_for_this_thread();
+        slot.alarm.bind_to_this_thread();
         allow(libc::SIG_UNBLOCK);
         let mut timer: libc::c_int = 0;
         // The kernel's own call: it gives a number, where the C library gives a pointer that no other thread may be handed.
@@ -417,13 +417,13 @@ impl Ticker {
 
     /// Ticks after `first`, or at once if that is zero, and then each `interval`, or no more if that is zero. It may be called in a signal's handler, and leaves
     /// `errno` as it was.
-    pub fn every(&self, first: Duration, interval: Duration) {
-        self.slot().alarm.is_no_more();
+    pub fn start(&self, first: Duration, interval: Duration) {
+        self.slot().alarm.clear();
         self.set(first.max(Duration::from_nanos(1)), interval);
     }
 
     /// The same by a clock that a test advances. It costs a system call only where the ticker went by the real one before.
-    pub fn every_by(&self, clock: &ScriptedClock, first: Duration, interval: Duration) {
+    pub fn start_by(&self, clock: &ScriptedClock, first: Duration, interval: Duration) {
         if !self.slot().alarm.is_set() {
             self.stop();
         }
@@ -432,7 +432,7 @@ impl Ticker {
         }
     }
 
-    /// Ticks no more. As [`every`](Ticker::every) otherwise.
+    /// Ticks no more. As [`start`](Ticker::start) otherwise.
     pub fn stop(&self) {
         if self.slot().alarm.is_set() {
             self.slot().alarm.stop();
@@ -472,7 +472,7 @@ impl Drop for Ticker {
             // SAFETY: the timer is this one's own. It cannot fail.
             unsafe { libc::syscall(libc::SYS_timer_delete, self.timer) };
         }
-        self.slot().alarm.is_no_more();
+        self.slot().alarm.clear();
         self.slot().mark.store(FREE, Release);
     }
 }

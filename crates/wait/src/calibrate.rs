@@ -81,7 +81,7 @@ impl Measured {
 pub enum Error {
     /// A thread could not be bound to a CPU.
     #[error(transparent)]
-    Cpus(#[from] cpus::Error),
+    Cpus(#[from] cpus::AffinityError),
     /// There is no second thread to hand over to.
     #[error("cannot start a second thread to hand over to: {0}")]
     Thread(#[source] std::io::Error),

@@ -135,7 +135,7 @@ impl Place {
             return None;
         }
         let can_be_seen = || claimant.0 & FOREIGN == 0 && is_here(namespace);
-        let is_lost = claimant.0 & GONE != 0 || can_be_seen() && !claimant.identity().lives();
+        let is_lost = claimant.0 & GONE != 0 || can_be_seen() && !claimant.identity().is_alive();
         is_lost.then_some(claimant)
     }
 }

@@ -124,12 +124,12 @@ mod world {
             if super::script::sleep(|| self.0.load(Relaxed) as u32 == expected, deadline) {
                 return;
             }
-            sys::half::wait(&self.0, expected, deadline.map(since_zero), scope);
+            sys::futex_u64::wait(&self.0, expected, deadline.map(since_zero), scope);
         }
 
         /// Wakes at most so many of those that sleep on the low half.
         pub(crate) fn wake(&self, count: u32, scope: Scope) {
-            sys::half::wake(&self.0, count, scope);
+            sys::futex_u64::wake(&self.0, count, scope);
         }
     }
 

@@ -53,7 +53,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Arm(#[from] crate::arms::ParseArmError),
     #[error(transparent)]
-    Cpus(#[from] sys::cpus::Error),
+    Cpus(#[from] sys::cpus::AffinityError),
     #[error("the order cannot be read or the outcome written: {0}")]
     Json(#[from] serde_json::Error),
 }

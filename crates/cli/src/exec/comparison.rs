@@ -5,12 +5,12 @@ use std::fmt::Write;
 use std::process::ExitStatus;
 
 use anyhow::Context;
+use exec::{CompareError, ExecuteError, Execution, Launch, Load, Pair};
 use lab::paired::Speedup;
 use lab::report::text::WIDTH;
 use lab::statistics::{Estimate, six_digits};
 use lab::table::Table;
 use lab::words;
-use exec::{CompareError, ExecuteError, Execution, Launch, Load, Pair};
 use serde::Serialize;
 
 use super::json::Status;

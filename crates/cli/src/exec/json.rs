@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use counters::{Entry, Waits};
+use counters::{ProcessReport, Waits};
 use exec::Ended;
 use policy::Span;
 use serde::Serialize;
@@ -89,8 +89,8 @@ impl From<ExitStatus> for Status {
     }
 }
 
-impl<'a> From<&'a Entry> for Process<'a> {
-    fn from(Entry { pid, name, ended, cs, waits }: &'a Entry) -> Process<'a> {
+impl<'a> From<&'a ProcessReport> for Process<'a> {
+    fn from(ProcessReport { pid, name, ended, cs, waits }: &'a ProcessReport) -> Process<'a> {
         let waits = waits.iter().map(|waits| Subject::new(waits, *cs)).collect();
         Process { pid: *pid, name, ended: *ended, cs_ns: cs.as_nanos(), waits }
     }
@@ -100,7 +100,7 @@ impl Subject {
     fn new(waits: &Waits, cs: Span) -> Subject {
         let statistics = waits.statistics;
         Subject {
-            subject: waits.subject.name(),
+            subject: waits.kind.name(),
             waits: statistics.waits,
             spins: statistics.spins,
             successful_spins: statistics.successful_spins,
@@ -110,7 +110,7 @@ impl Subject {
             blocks: statistics.blocks,
             block_ns: statistics.block_time.as_nanos(),
             strikes: statistics.strikes,
-            left: waits.left.iter().map(|&(reason, times)| Left { reason: reason.name(), times }).collect(),
+            left: waits.passed_through.iter().map(|&(reason, times)| Left { reason: reason.name(), times }).collect(),
             time_saved_ns: waits.time_saved(cs).as_nanos(),
         }
     }
@@ -121,15 +121,15 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
-    use counters::{Reason, Subject};
     use clap::Parser;
+    use counters::{Reason, WaitKind};
     use serde_json::Value;
     use wait::Statistics;
 
     use super::*;
     use crate::arguments::{Arguments, Command};
 
-    fn report(entries: Vec<Entry>, obstacle: Option<&str>) -> Value {
+    fn report(entries: Vec<ProcessReport>, obstacle: Option<&str>) -> Value {
         let arguments = Arguments::parse_from(["rowlock", "exec", "--wait", "2cs+", "program", "-x"]);
         let Command::Exec(arguments) = arguments.command else { panic!("another command") };
         let ended =
@@ -137,7 +137,7 @@ mod tests {
         serde_json::to_value(Report::new(&arguments, obstacle, &ended)).unwrap()
     }
 
-    fn entry() -> Entry {
+    fn entry() -> ProcessReport {
         let statistics = Statistics {
             waits: 9,
             spins: 8,
@@ -149,8 +149,8 @@ mod tests {
             moves: 0,
             strikes: 3,
         };
-        let waits = vec![Waits { subject: Subject::Gomp, statistics, left: vec![(Reason::Tasks, 4)] }];
-        Entry { pid: 5, name: "program".into(), ended: true, cs: Span::from_micros(20), waits }
+        let waits = vec![Waits { kind: WaitKind::Gomp, statistics, passed_through: vec![(Reason::Tasks, 4)] }];
+        ProcessReport { pid: 5, name: "program".into(), ended: true, cs: Span::from_micros(20), waits }
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use counters::{Entry, Reason, Subject};
+use counters::{ProcessReport, Reason, WaitKind};
+use exec::Ended;
 use lab::report::text::WIDTH;
 use lab::table::Table;
 use lab::words;
-use exec::Ended;
 use policy::Span;
 use policy::waiting::Rule;
 use wait::Statistics;
@@ -77,7 +77,7 @@ fn spared<'a>(sums: impl Iterator<Item = &'a Sum>) -> Option<String> {
 }
 
 /// Of one program, as the kernel knows it, and what it waited at.
-type Key = (String, Subject);
+type Key = (String, WaitKind);
 
 /// What the waits of all processes of one program came to.
 #[derive(Default)]
@@ -88,14 +88,14 @@ struct Sum {
 }
 
 /// By program and subject; nothing where no process had the library.
-fn sums(entries: &[Entry]) -> Option<BTreeMap<Key, Sum>> {
+fn sums(entries: &[ProcessReport]) -> Option<BTreeMap<Key, Sum>> {
     let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
     for entry in entries {
         for waits in &entry.waits {
-            let sum = sums.entry((entry.name.clone(), waits.subject)).or_default();
+            let sum = sums.entry((entry.name.clone(), waits.kind)).or_default();
             sum.statistics = sum.statistics.plus(waits.statistics);
             sum.saved += waits.time_saved(entry.cs);
-            for &(reason, times) in &waits.left {
+            for &(reason, times) in &waits.passed_through {
                 *sum.left.entry(reason).or_default() += times;
             }
         }
@@ -158,11 +158,11 @@ mod tests {
 
     use super::*;
 
-    fn entry(pid: u32, name: &str, waits: Vec<Waits>) -> Entry {
-        Entry { pid, name: name.into(), ended: true, cs: Span::from_micros(20), waits }
+    fn entry(pid: u32, name: &str, waits: Vec<Waits>) -> ProcessReport {
+        ProcessReport { pid, name: name.into(), ended: true, cs: Span::from_micros(20), waits }
     }
 
-    fn ended(status: i32, entries: Vec<Entry>, turned_away: u64) -> Ended {
+    fn ended(status: i32, entries: Vec<ProcessReport>, turned_away: u64) -> Ended {
         Ended { status: ExitStatus::from_raw(status), elapsed: Duration::from_millis(1_500), entries, turned_away }
     }
 
@@ -173,8 +173,12 @@ mod tests {
     #[test]
     fn processes_of_one_program_are_told_together() {
         let statistics = Statistics { waits: 10, spins: 8, successful_spins: 4, blocks: 4, ..Statistics::default() };
-        let barrier = Waits { subject: Subject::Barrier, statistics, left: vec![] };
-        let mutex = Waits { subject: Subject::Mutex, statistics: Statistics::default(), left: vec![(Reason::Kind, 3)] };
+        let barrier = Waits { kind: WaitKind::Barrier, statistics, passed_through: vec![] };
+        let mutex = Waits {
+            kind: WaitKind::Mutex,
+            statistics: Statistics::default(),
+            passed_through: vec![(Reason::MutexKind, 3)],
+        };
         let ranks =
             vec![entry(1, "rank", vec![barrier.clone(), mutex.clone()]), entry(2, "rank", vec![barrier, mutex])];
         let text = told(&ended(0, ranks, 0));
@@ -207,7 +211,7 @@ mod tests {
             moves: 1,
             strikes: 12_345,
         };
-        let waits = Subject::ALL.map(|subject| Waits { subject, statistics, left: vec![] });
+        let waits = WaitKind::ALL.map(|subject| Waits { kind: subject, statistics, passed_through: vec![] });
         let names = ["hydra_pmi_proxy", "mpirun.openmpi"];
         let entries = names.iter().flat_map(|name| [1, 2].map(|pid| entry(pid, name, waits.to_vec())));
         let text = told(&ended(0, entries.collect(), 0));

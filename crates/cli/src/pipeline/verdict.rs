@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use lab::table::Table;
 use exec::{Invocation, RunError};
+use lab::table::Table;
 use pipeline::environment::REPORT;
 use pipeline::floor::Bandwidth;
 use pipeline::verdict::{Verdict, size, time};

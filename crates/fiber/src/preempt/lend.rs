@@ -55,7 +55,7 @@ impl Lending {
 
 /// Whether somebody else is to run in the place of who does this.
 pub(super) fn is_due(interrupted: &Interrupted) -> bool {
-    interrupted.waits_for_futex() || interrupted.has_yielded()
+    interrupted.is_in_futex_wait() || interrupted.has_yielded()
 }
 
 impl Worker {
@@ -90,7 +90,7 @@ impl Worker {
         lending.to.set(Some(next));
         // SAFETY: the guest was interrupted outside, or has stopped as it came inside, and nobody has gone on there. Where it is left is written before anybody asks.
         let switch = || unsafe { self.switch_block(lending.waits.as_ptr(), next.context.get(), guest.block()) };
-        interrupted.meanwhile(switch);
+        interrupted.allow_ticks_during(switch);
         lending.to.set(None);
         compiler_fence(SeqCst);
         preemption.will_tick_after(LOOKS);
@@ -108,7 +108,7 @@ impl Worker {
         // If it is about to come inside it goes back by itself.
         if guest.is_interrupted() {
             // SAFETY: just so.
-            interrupted.meanwhile(|| unsafe { self.goes_back(lent) });
+            interrupted.allow_ticks_during(|| unsafe { self.goes_back(lent) });
             guest.goes_on_after(interrupted);
         }
     }

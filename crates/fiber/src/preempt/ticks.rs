@@ -114,8 +114,8 @@ impl Ticks {
     /// Sets these, or those of another kernel thread, to go by the clock of these.
     fn set(&self, theirs: &Ticks, first: Duration, interval: Duration) {
         match (&theirs.ticker, &self.clock) {
-            (Some(ticker), None) => ticker.every(first, interval),
-            (Some(ticker), Some(clock)) => ticker.every_by(clock, first, interval),
+            (Some(ticker), None) => ticker.start(first, interval),
+            (Some(ticker), Some(clock)) => ticker.start_by(clock, first, interval),
             (None, _) => (),
         }
     }
@@ -217,7 +217,7 @@ impl Worker {
             }
             ticks.are_for_nobody();
             if let Some(slack) = self.preemption.slack.take() {
-                slack.becomes_this_threads();
+                slack.apply_to_this_thread();
             }
         }
     }

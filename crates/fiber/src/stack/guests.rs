@@ -91,7 +91,7 @@ impl Guests {
             let needed = if self.kind == Kind::Pointer { measure()? } else { 0 };
             let above = above(self.kind) as usize;
             // On the smallest there has to be room for the thread that a block is made with.
-            let least = (above + sys::tick::frame()).max(LEAST).max(needed.saturating_sub(smallest()));
+            let least = (above + sys::tick::signal_frame_size()).max(LEAST).max(needed.saturating_sub(smallest()));
             self.longer = (least.next_multiple_of(page_size()) - above) as u32;
         }
         let size = self.size(other);

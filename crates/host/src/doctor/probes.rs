@@ -10,8 +10,8 @@ use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::Serialize;
-use sys::futex::{self, Scope, Waited};
-use sys::perf::{Counter, may_count};
+use sys::futex::{self, Scope, WaitResult};
+use sys::perf::{Counter, probe};
 use sys::priorities;
 use sys::rseq::{Rseq, rseq};
 
@@ -133,20 +133,20 @@ impl Probes {
             cgroups: Cgroups::here(),
             futexes: [Scope::Process, Scope::Shared]
                 .into_iter()
-                .all(|scope| futex::wait(&AtomicU32::new(1), 0, None, scope) == Waited::Changed),
+                .all(|scope| futex::wait(&AtomicU32::new(1), 0, None, scope) == WaitResult::Changed),
             rseq: rseq(),
             nice: tried(priorities::nice()),
             best_nice: tried(priorities::best_nice()),
-            real_time: tried(priorities::real_time()),
+            real_time: tried(priorities::check_real_time()),
             real_time_runtime: number("/proc/sys/kernel/sched_rt_runtime_us"),
-            timeslice: tried(priorities::timeslice(TIMESLICE)),
+            timeslice: tried(priorities::try_timeslice(TIMESLICE)),
             autogroup: number("/proc/sys/kernel/sched_autogroup_enabled").map(|on: u32| on > 0),
             sched_ext: fs::exists("/sys/kernel/sched_ext/state").unwrap_or(false),
             perf: Perf {
                 paranoid: number("/proc/sys/kernel/perf_event_paranoid"),
-                own_switches: tried(may_count(Counter::OwnSwitches)),
-                cycles: tried(may_count(Counter::OwnCycles)),
-                others: tried(may_count(Counter::SwitchesOfCpu(cpu))),
+                own_switches: tried(probe(Counter::OwnSwitches)),
+                cycles: tried(probe(Counter::OwnCycles)),
+                others: tried(probe(Counter::SwitchesOfCpu(cpu))),
             },
             tracefs,
             tracing,

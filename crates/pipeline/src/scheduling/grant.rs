@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use sys::scheduling::Error;
+use sys::scheduling::SchedulingError;
 
 /// A wish for how a thread is scheduled, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,11 +33,11 @@ pub enum Outcome {
 
 impl Grant {
     /// What became of `key=wished`, given what was read back.
-    pub(super) fn new(key: &str, wished: String, got: Result<String, Error>) -> Grant {
+    pub(super) fn new(key: &str, wished: String, got: Result<String, SchedulingError>) -> Grant {
         let outcome = match got {
             Ok(got) if got == wished => Outcome::Granted,
             Ok(got) => Outcome::GrantedOtherwise(got),
-            Err(why) => Outcome::Refused { why: why.why(), needs: why.needs().unwrap_or_default() },
+            Err(why) => Outcome::Refused { why: why.cause(), needs: why.requirement().unwrap_or_default() },
         };
         Grant { wish: format!("{key}={wished}"), outcome }
     }

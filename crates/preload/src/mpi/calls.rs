@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use counters::{Reason, Subject};
+use counters::{Reason, WaitKind};
 
 use super::{
     IGNORED_STATUS, Job, NOBODY, NULL_COMMUNICATOR, NULL_DATATYPE, NULL_REQUEST, PROGRAMS_REQUESTS, Request, STRANGERS,
@@ -103,7 +103,7 @@ unsafe fn wait_for_any(count: Word, list: Word) {
 fn job_without_handlers() -> Option<(&'static Job, &'static Settings)> {
     let (job, settings) = Job::get()?;
     if HANDLES_ERRORS.load(Relaxed) {
-        settings.page.leave(Subject::Mpi, Reason::Program, 1);
+        settings.statistics.pass_through(WaitKind::Mpi, Reason::Program, 1);
         return None;
     }
     Some((job, settings))
@@ -358,7 +358,7 @@ mod computed {
                 $(
                     fn $name, $profiled($($argument),*) {
                         let (_, settings) = Job::get()?;
-                        settings.page.leave(Subject::Mpi, Reason::Order, 1);
+                        settings.statistics.pass_through(WaitKind::Mpi, Reason::Order, 1);
                         None
                     }
                 )*

@@ -5,21 +5,21 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use counters::{Book, Entry, Environment, Subject};
+use counters::{Environment, ProcessReport, Region, WaitKind};
 use testing::Child;
 
 /// A message library as Debian installs it: its compiler and its launcher.
 struct Flavour {
     compiler: &'static str,
     launcher: &'static [&'static str],
-    subject: Subject,
+    subject: WaitKind,
 }
 
-const MPICH: Flavour = Flavour { compiler: "mpicc.mpich", launcher: &["mpirun.mpich"], subject: Subject::Mpi };
+const MPICH: Flavour = Flavour { compiler: "mpicc.mpich", launcher: &["mpirun.mpich"], subject: WaitKind::Mpi };
 const OPEN_MPI: Flavour = Flavour {
     compiler: "mpicc.openmpi",
     launcher: &["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"],
-    subject: Subject::Yield,
+    subject: WaitKind::Yield,
 };
 
 /// A program, compiled.
@@ -73,13 +73,13 @@ impl<'a> Program<'a> {
     }
 
     /// What they print, and what is written of them.
-    fn accounts(&self, ranks: u32, run: Run) -> (String, Vec<Entry>) {
+    fn accounts(&self, ranks: u32, run: Run) -> (String, Vec<ProcessReport>) {
         let path = self.folder.path().join("book");
-        let book = Book::create(&path).unwrap();
-        let environment = Environment { book: Some(path.clone()), ..Environment::default() };
+        let book = Region::create(&path).unwrap();
+        let environment = Environment { region: Some(path.clone()), ..Environment::default() };
         let output = output(self.command(ranks, run).envs(environment.variables()).arg(self.path()));
         std::fs::remove_file(path).unwrap();
-        (output, book.entries())
+        (output, book.processes())
     }
 }
 
@@ -88,11 +88,11 @@ fn output(command: &mut Command) -> String {
     testing::run(command).succeeds().stdout
 }
 
-fn waits(entries: &[Entry], subject: Subject) -> u64 {
+fn waits(entries: &[ProcessReport], subject: WaitKind) -> u64 {
     entries
         .iter()
         .flat_map(|entry| &entry.waits)
-        .filter(|waits| waits.subject == subject)
+        .filter(|waits| waits.kind == subject)
         .map(|w| w.statistics.waits)
         .sum()
 }

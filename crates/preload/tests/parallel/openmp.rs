@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use counters::{Book, Environment, Reason, Subject, Waits};
+use counters::{Environment, Reason, Region, WaitKind, Waits};
 use tempfile::TempDir;
 use testing::{Child, command, through, try_run};
 
@@ -25,8 +25,8 @@ impl Made {
     const ALL: [Made; 3] = [Made::Gcc, Made::Clang, Made::GccForClang];
 
     /// Where its barriers are counted.
-    fn subject(self) -> Subject {
-        if self == Made::Clang { Subject::Libomp } else { Subject::Gomp }
+    fn subject(self) -> WaitKind {
+        if self == Made::Clang { WaitKind::Libomp } else { WaitKind::Gomp }
     }
 
     /// Makes a program or library; nothing where the compiler is missing.
@@ -101,23 +101,23 @@ fn survives(process: u32, signal: i32) -> bool {
 }
 
 /// Runs it with the library and without, by these rules, and returns what was written of barriers the last time.
-fn same(program: &Path, arguments: &[&str], rules: &[&str], subject: Subject) -> Waits {
+fn same(program: &Path, arguments: &[&str], rules: &[&str], subject: WaitKind) -> Waits {
     let program_again = || {
         let mut command = command(program);
         command.args(arguments);
         command
     };
     let expected = run(&mut program_again());
-    let mut waits = Waits { subject, statistics: Default::default(), left: vec![] };
+    let mut waits = Waits { kind: subject, statistics: Default::default(), passed_through: vec![] };
     for rule in rules {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("book");
-        let book = Book::create(&path).unwrap();
-        let environment = Environment { rule: rule.parse().unwrap(), costs: None, book: Some(path) };
+        let book = Region::create(&path).unwrap();
+        let environment = Environment { rule: rule.parse().unwrap(), costs: None, region: Some(path) };
         let printed = run(program_again().env("LD_PRELOAD", crate::library::preload()).envs(environment.variables()));
         assert_eq!(printed, expected, "{program:?} {arguments:?} by {rule}");
-        let entries = book.entries();
-        waits = entries[0].waits.iter().find(|waits| waits.subject == subject).cloned().unwrap_or(waits);
+        let entries = book.processes();
+        waits = entries[0].waits.iter().find(|waits| waits.kind == subject).cloned().unwrap_or(waits);
     }
     waits
 }
@@ -125,7 +125,7 @@ fn same(program: &Path, arguments: &[&str], rules: &[&str], subject: Subject) ->
 const RULES: [&str; 4] = ["always-block", "always-yield", "2cs+", "adaptive"];
 
 fn reasons(waits: &Waits) -> Vec<Reason> {
-    waits.left.iter().map(|(reason, _)| *reason).collect()
+    waits.passed_through.iter().map(|(reason, _)| *reason).collect()
 }
 
 #[test]
@@ -245,6 +245,6 @@ fn each_library_has_the_runtime_that_it_would_have_without() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/openmp/loader.c");
         testing::run(command("gcc").arg(source).arg("-o").arg(&program)).succeeds();
         let arguments = [&["before"], &order[..]].concat();
-        assert!(same(&program, &arguments, &["adaptive"], Subject::Gomp).statistics.waits > 100);
+        assert!(same(&program, &arguments, &["adaptive"], WaitKind::Gomp).statistics.waits > 100);
     }
 }

@@ -4,38 +4,38 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
-use counters::{Entry, Reason, Subject};
+use counters::{ProcessReport, Reason, WaitKind};
 use libc::*;
 
 use crate::{Shared, Test, waits};
 
 pub(crate) const TESTS: &[Test] = &[
     ("threads meet, and one of them leads", meet, |entries| {
-        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 3 * 2000);
-        assert_eq!(waits(entries, Subject::Barrier).left, []);
+        assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 3 * 2000);
+        assert_eq!(waits(entries, WaitKind::Barrier).passed_through, []);
         assert!(entries[0].ended);
     }),
     ("a barrier is destroyed while others are on their way out", destroy_at_once, |entries| {
-        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 2 * 2000);
+        assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 2 * 2000);
     }),
     ("barriers that are forgotten take no room", forget, |entries| {
-        assert_eq!(waits(entries, Subject::Barrier).left, []);
-        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 20_000);
+        assert_eq!(waits(entries, WaitKind::Barrier).passed_through, []);
+        assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 20_000);
     }),
     ("more barriers than are looked after", many, |entries| {
-        assert_eq!(waits(entries, Subject::Barrier).left, [(Reason::TooMany, 1001)]);
+        assert_eq!(waits(entries, WaitKind::Barrier).passed_through, [(Reason::TooMany, 1001)]);
     }),
     ("what is wrong is said as ever", refuse, nothing),
     ("a barrier among processes stays the C library's", share, |entries| {
-        assert_eq!(waits(entries, Subject::Barrier).left, [(Reason::ProcessShared, 1)]);
-        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 0);
+        assert_eq!(waits(entries, WaitKind::Barrier).passed_through, [(Reason::ProcessShared, 1)]);
+        assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 0);
     }),
     ("threads come and go", come_and_go, |entries| {
-        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 600);
+        assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 600);
     }),
 ];
 
-fn nothing(_: &[Entry]) {}
+fn nothing(_: &[ProcessReport]) {}
 
 type Barrier = Shared<pthread_barrier_t>;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
-use counters::{Reason, Subject};
+use counters::{Reason, WaitKind};
 use libc::*;
 
 use crate::{Shared, Test, waits};
@@ -14,18 +14,22 @@ pub(crate) const TESTS: &[Test] = &[
     ("no signal is lost that is given without the mutex", || hand_over(false), counted),
     ("all wake up when all are told to", broadcast, counted),
     ("with a mutex of a kind of its own it is left as it is", recursive, |entries| {
-        let waits = waits(entries, Subject::Condition);
+        let waits = waits(entries, WaitKind::Condition);
         assert_eq!(waits.statistics.waits, 0);
-        assert!(matches!(waits.left[..], [(Reason::Kind, times)] if times > 0), "{:?}", waits.left);
+        assert!(
+            matches!(waits.passed_through[..], [(Reason::MutexKind, times)] if times > 0),
+            "{:?}",
+            waits.passed_through
+        );
     }),
     ("a deadline that has passed ends a wait", pass, |entries| {
-        assert_eq!(waits(entries, Subject::Condition).statistics.waits, 0);
+        assert_eq!(waits(entries, WaitKind::Condition).statistics.waits, 0);
     }),
 ];
 
-fn counted(entries: &[counters::Entry]) {
-    let waits = waits(entries, Subject::Condition);
-    assert_eq!(waits.left, []);
+fn counted(entries: &[counters::ProcessReport]) {
+    let waits = waits(entries, WaitKind::Condition);
+    assert_eq!(waits.passed_through, []);
     assert!(waits.statistics.blocks <= waits.statistics.waits + waits.statistics.spins, "{waits:?}");
     assert!(waits.statistics.waits > 0);
 }

@@ -11,13 +11,13 @@ mod mutexes;
 mod processes;
 mod semaphores;
 
-use counters::{Book, Entry, Environment, Subject, Waits};
+use counters::{Environment, ProcessReport, Region, WaitKind, Waits};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 const PART: &str = "ROWLOCK_TEST_PART";
 
 /// A test: what it is called, what the preloaded process does, and what it is to have written down.
-type Test = (&'static str, fn(), fn(&[Entry]));
+type Test = (&'static str, fn(), fn(&[ProcessReport]));
 
 fn main() {
     let tests: Vec<Test> =
@@ -35,29 +35,29 @@ fn main() {
 }
 
 /// Runs a test in a process of its own.
-fn in_a_process(name: &str, rule: &str, check: fn(&[Entry])) -> Result<(), Failed> {
+fn in_a_process(name: &str, rule: &str, check: fn(&[ProcessReport])) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("book");
-    let book = Book::create(&path)?;
-    let environment = Environment { rule: rule.parse()?, costs: None, book: Some(path) };
+    let book = Region::create(&path)?;
+    let environment = Environment { rule: rule.parse()?, costs: None, region: Some(path) };
     let mut command = testing::command(std::env::current_exe()?);
     command.env(PART, name).env("LD_PRELOAD", library::preload()).envs(environment.variables());
     testing::run(&mut command).succeeds();
-    check(&book.entries());
+    check(&book.processes());
     Ok(())
 }
 
 /// What the first process wrote of a subject.
-fn waits(entries: &[Entry], subject: Subject) -> Waits {
-    let found = entries[0].waits.iter().find(|waits| waits.subject == subject).cloned();
-    found.unwrap_or(Waits { subject, statistics: Default::default(), left: vec![] })
+fn waits(entries: &[ProcessReport], subject: WaitKind) -> Waits {
+    let found = entries[0].waits.iter().find(|waits| waits.kind == subject).cloned();
+    found.unwrap_or(Waits { kind: subject, statistics: Default::default(), passed_through: vec![] })
 }
 
 /// Waits until this process has written what it is to write of a subject.
-fn await_written(subject: Subject, what: impl Fn(&Waits) -> bool) {
-    let path = Environment::read(|name| std::env::var_os(name)).book.unwrap();
-    let book = Book::open(&path).unwrap();
-    while !what(&waits(&book.entries(), subject)) {
+fn await_written(subject: WaitKind, what: impl Fn(&Waits) -> bool) {
+    let path = Environment::read(|name| std::env::var_os(name)).region.unwrap();
+    let book = Region::open(&path).unwrap();
+    while !what(&waits(&book.processes(), subject)) {
         std::thread::yield_now();
     }
 }

@@ -2,29 +2,29 @@
 
 use std::thread;
 
-use counters::{Reason, Subject, Waits};
+use counters::{Reason, WaitKind, Waits};
 use libc::*;
 
 use crate::{Shared, Test, waits};
 
 pub(crate) const TESTS: &[Test] = &[
     ("one thread at a time has a mutex", exclude, |entries| {
-        let waits = waits(entries, Subject::Mutex);
-        assert_eq!(waits.left, []);
+        let waits = waits(entries, WaitKind::Mutex);
+        assert_eq!(waits.passed_through, []);
         assert!(waits.statistics.waits >= waits.statistics.spins);
     }),
     ("a recursive mutex is left as it is", || leave(PTHREAD_MUTEX_RECURSIVE, 0), left_one),
     ("a mutex that checks for errors is left as it is", || leave(PTHREAD_MUTEX_ERRORCHECK, EDEADLK), left_one),
     ("who waits for a mutex is counted", contend, |entries| {
-        let waits = waits(entries, Subject::Mutex).statistics;
+        let waits = waits(entries, WaitKind::Mutex).statistics;
         assert_eq!(waits.waits, 1);
         assert_eq!(waits.blocks == 0, waits.block_time.is_zero());
         assert!(waits.blocks + waits.spins + waits.yields > 0, "{waits:?}");
     }),
 ];
 
-fn left_one(entries: &[counters::Entry]) {
-    assert_eq!(waits(entries, Subject::Mutex).left, [(Reason::Kind, 2)]);
+fn left_one(entries: &[counters::ProcessReport]) {
+    assert_eq!(waits(entries, WaitKind::Mutex).passed_through, [(Reason::MutexKind, 2)]);
 }
 
 type Mutex = Shared<pthread_mutex_t>;
@@ -74,7 +74,7 @@ fn leave(kind: i32, again: i32) {
             assert_eq!(lock(&mutex), 0);
             unlock(&mutex);
         });
-        await_written(|waits| waits.left == [(Reason::Kind, 2)]);
+        await_written(|waits| waits.passed_through == [(Reason::MutexKind, 2)]);
         unlock(&mutex);
         other.join().unwrap();
     });
@@ -95,5 +95,5 @@ fn contend() {
 }
 
 fn await_written(what: impl Fn(&Waits) -> bool) {
-    crate::await_written(Subject::Mutex, what);
+    crate::await_written(WaitKind::Mutex, what);
 }

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
 
-use counters::Subject;
+use counters::WaitKind;
 use libc::*;
 
 use crate::{PART, Shared, Test, waits};
@@ -18,7 +18,7 @@ pub(crate) const TESTS: &[Test] = &[
     }),
     ("what a killed process has written stays", end_suddenly, |entries| {
         assert!(!entries[0].ended);
-        assert_eq!(waits(entries, Subject::Barrier).statistics.waits, 10);
+        assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 10);
     }),
 ];
 

@@ -2,23 +2,23 @@
 
 use std::thread;
 
-use counters::Subject;
+use counters::WaitKind;
 use libc::*;
 
 use crate::{Shared, Test, waits};
 
 pub(crate) const TESTS: &[Test] = &[
     ("as many come through as there are permits", hand_over, |entries| {
-        assert!(waits(entries, Subject::Semaphore).statistics.waits <= 40_000);
+        assert!(waits(entries, WaitKind::Semaphore).statistics.waits <= 40_000);
     }),
     ("who need not wait is not counted, and keeps its errno", take, |entries| {
-        assert_eq!(waits(entries, Subject::Semaphore).statistics.waits, 0);
+        assert_eq!(waits(entries, WaitKind::Semaphore).statistics.waits, 0);
     }),
     ("who waits keeps its errno", wait, |entries| {
-        assert_eq!(waits(entries, Subject::Semaphore).statistics.waits, 1);
+        assert_eq!(waits(entries, WaitKind::Semaphore).statistics.waits, 1);
     }),
     ("who waits for long sleeps, by whatever rule", wait_for_long, |entries| {
-        assert_eq!(waits(entries, Subject::Semaphore).statistics.blocks, 1);
+        assert_eq!(waits(entries, WaitKind::Semaphore).statistics.blocks, 1);
     }),
 ];
 
@@ -75,7 +75,7 @@ fn wait() {
     let semaphore = semaphore(0);
     thread::scope(|scope| {
         scope.spawn(|| keeps_errno(|| down(&semaphore)));
-        crate::await_written(Subject::Semaphore, |waits| waits.statistics.waits == 1);
+        crate::await_written(WaitKind::Semaphore, |waits| waits.statistics.waits == 1);
         up(&semaphore);
     });
 }
@@ -84,7 +84,7 @@ fn wait_for_long() {
     let semaphore = semaphore(0);
     thread::scope(|scope| {
         scope.spawn(|| down(&semaphore));
-        crate::await_written(Subject::Semaphore, |waits| waits.statistics.blocks == 1);
+        crate::await_written(WaitKind::Semaphore, |waits| waits.statistics.blocks == 1);
         up(&semaphore);
     });
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use counters::{Entry, Subject};
+use counters::{ProcessReport, WaitKind};
 
 use crate::catalogue::Program;
 use crate::inputs::prepare;
@@ -75,15 +75,15 @@ pub(crate) fn compare(plain: &Deeds, other: &Deeds) -> Result<(), String> {
 }
 
 /// How often it was waited, and how often left to the original.
-fn sum(entries: &[Entry], sums: &mut BTreeMap<Subject, (u64, u64)>) {
+fn sum(entries: &[ProcessReport], sums: &mut BTreeMap<WaitKind, (u64, u64)>) {
     for waits in entries.iter().flat_map(|entry| &entry.waits) {
-        let sum = sums.entry(waits.subject).or_default();
+        let sum = sums.entry(waits.kind).or_default();
         sum.0 += waits.statistics.waits;
-        sum.1 += waits.left.iter().map(|(_, times)| times).sum::<u64>();
+        sum.1 += waits.passed_through.iter().map(|(_, times)| times).sum::<u64>();
     }
 }
 
-fn report(program: &Program, times: [Vec<Duration>; 3], repetitions: u32, waits: &BTreeMap<Subject, (u64, u64)>) {
+fn report(program: &Program, times: [Vec<Duration>; 3], repetitions: u32, waits: &BTreeMap<WaitKind, (u64, u64)>) {
     let version = testing::run(testing::command("/bin/sh").args(["-c", program.version]));
     let version = version.stdout.lines().chain(version.stderr.lines()).next().unwrap_or("");
     let [plain, adaptive, bounded] = times.map(|mut times| {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use counters::{Book, Entry, Environment};
+use counters::{Environment, ProcessReport, Region};
 use rustix::process::{Pid, Signal, kill_process_group};
 use testing::{Child, processes};
 
@@ -32,7 +32,7 @@ pub(crate) struct Outcome {
     pub(crate) complaints: String,
     pub(crate) time: Duration,
     /// Of the processes that had the library.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ProcessReport>,
 }
 
 /// What a program did, as far as others see it.
@@ -60,8 +60,8 @@ pub(crate) fn run(
     let mut book = None;
     if let Way::Preloaded(rule) = way {
         let path = scratch.path().join("book");
-        book = Some(Book::create(&path).unwrap());
-        let environment = Environment { rule: rule.parse().unwrap(), costs: None, book: Some(path) };
+        book = Some(Region::create(&path).unwrap());
+        let environment = Environment { rule: rule.parse().unwrap(), costs: None, region: Some(path) };
         command.env("LD_PRELOAD", library::preload()).envs(environment.variables());
     }
     let began = Instant::now();
@@ -84,7 +84,12 @@ pub(crate) fn run(
         return Err(format!("{} hangs, {way:?}\n{state}{output}", program.name));
     }
     let deeds = Deeds { status: output.status, printed: output.bytes, files: files(&folder) };
-    Ok(Outcome { deeds, complaints: output.stderr, time, entries: book.map(|book| book.entries()).unwrap_or_default() })
+    Ok(Outcome {
+        deeds,
+        complaints: output.stderr,
+        time,
+        entries: book.map(|book| book.processes()).unwrap_or_default(),
+    })
 }
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {

@@ -11,7 +11,7 @@ use super::Policy;
 
 /// Why the kernel does not schedule a thread as was wished.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum SchedulingError {
     /// It could, but this process may not ask for it.
     #[error("not permitted; it takes {0}")]
     NotPermitted(Right),
@@ -26,23 +26,23 @@ pub enum Error {
     Failed(#[source] io::Error),
 }
 
-impl Error {
+impl SchedulingError {
     /// What has to be there for the wish to be granted; nothing where nobody can tell.
-    pub fn needs(&self) -> Option<String> {
+    pub fn requirement(&self) -> Option<String> {
         match self {
-            Error::NotPermitted(right) => Some(right.to_string()),
-            Error::NotSupported(needs) | Error::NoSense(needs) => Some((*needs).to_owned()),
-            Error::Failed(_) => None,
+            SchedulingError::NotPermitted(right) => Some(right.to_string()),
+            SchedulingError::NotSupported(needs) | SchedulingError::NoSense(needs) => Some((*needs).to_owned()),
+            SchedulingError::Failed(_) => None,
         }
     }
 
     /// What happened, in few words, without what is needed.
-    pub fn why(&self) -> String {
+    pub fn cause(&self) -> String {
         match self {
-            Error::NotPermitted(_) => "not permitted".to_owned(),
-            Error::NotSupported(_) => "not supported here".to_owned(),
-            Error::NoSense(_) => "it makes no sense here".to_owned(),
-            Error::Failed(why) => why.to_string(),
+            SchedulingError::NotPermitted(_) => "not permitted".to_owned(),
+            SchedulingError::NotSupported(_) => "not supported here".to_owned(),
+            SchedulingError::NoSense(_) => "it makes no sense here".to_owned(),
+            SchedulingError::Failed(why) => why.to_string(),
         }
     }
 }
@@ -94,7 +94,7 @@ impl fmt::Display for Right {
 
 /// What it is that was refused.
 #[derive(Clone, Copy)]
-pub(super) enum Wish {
+pub(super) enum Request {
     Nice(i32),
     Policy(Policy),
     Slice,
@@ -103,58 +103,58 @@ pub(super) enum Wish {
     Affinity,
 }
 
-impl Error {
+impl SchedulingError {
     /// What the kernel's number means for this wish.
-    pub(super) fn new(wish: Wish, why: Errno) -> Error {
+    pub(super) fn new(wish: Request, why: Errno) -> SchedulingError {
         match why {
-            Errno::PERM | Errno::ACCESS => Error::NotPermitted(Right::missing(wish)),
-            Errno::NOSYS | Errno::OPNOTSUPP => Error::NotSupported(wish.support()),
+            Errno::PERM | Errno::ACCESS => SchedulingError::NotPermitted(Right::missing(wish)),
+            Errno::NOSYS | Errno::OPNOTSUPP => SchedulingError::NotSupported(wish.support()),
             // A kernel that does not know the flag or the length says so by these.
-            Errno::TOOBIG => Error::NotSupported(wish.support()),
+            Errno::TOOBIG => SchedulingError::NotSupported(wish.support()),
             Errno::INVAL => match wish {
-                Wish::Clamp => Error::NotSupported(wish.support()),
-                Wish::Affinity => Error::NoSense("a CPU that is online and in this process's cpuset"),
-                Wish::Policy(_) => Error::NoSense("a policy and a priority that the kernel has"),
-                Wish::Nice(_) | Wish::Slice | Wish::IoPriority => Error::Failed(why.into()),
+                Request::Clamp => SchedulingError::NotSupported(wish.support()),
+                Request::Affinity => SchedulingError::NoSense("a CPU that is online and in this process's cpuset"),
+                Request::Policy(_) => SchedulingError::NoSense("a policy and a priority that the kernel has"),
+                Request::Nice(_) | Request::Slice | Request::IoPriority => SchedulingError::Failed(why.into()),
             },
-            other => Error::Failed(other.into()),
+            other => SchedulingError::Failed(other.into()),
         }
     }
 }
 
-impl Wish {
+impl Request {
     /// What a kernel has to be for this.
     fn support(self) -> &'static str {
         match self {
-            Wish::Nice(_) | Wish::Policy(_) | Wish::Affinity => "a kernel that lets this system call through",
-            Wish::Slice => "Linux 6.12 with the system call sched_setattr",
-            Wish::Clamp => "Linux 5.3 built with CONFIG_UCLAMP_TASK",
-            Wish::IoPriority => "a kernel built with CONFIG_BLOCK that lets ioprio_set through",
+            Request::Nice(_) | Request::Policy(_) | Request::Affinity => "a kernel that lets this system call through",
+            Request::Slice => "Linux 6.12 with the system call sched_setattr",
+            Request::Clamp => "Linux 5.3 built with CONFIG_UCLAMP_TASK",
+            Request::IoPriority => "a kernel built with CONFIG_BLOCK that lets ioprio_set through",
         }
     }
 }
 
 impl Right {
-    fn missing(wish: Wish) -> Right {
+    fn missing(wish: Request) -> Right {
         let may_be_nice = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_NICE));
         let limit = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
         match wish {
-            Wish::Policy(policy) if may_be_nice && policy.is_real_time() => Right::MoreThanCapabilityForRealTime,
+            Request::Policy(policy) if may_be_nice && policy.is_real_time() => Right::MoreThanCapabilityForRealTime,
             _ if may_be_nice => Right::MoreThanCapability,
-            Wish::Nice(nice) => {
+            Request::Nice(nice) => {
                 let limit_for_it = u64::from(20_i32.saturating_sub(nice).unsigned_abs());
                 Right::Nice { limit: limit_for_it, is: limit(Resource::Nice) }
             }
-            Wish::Policy(Policy::Fifo(priority) | Policy::RoundRobin(priority)) => {
+            Request::Policy(Policy::Fifo(priority) | Policy::RoundRobin(priority)) => {
                 Right::RealTime { limit: priority.into(), is: limit(Resource::Rtprio) }
             }
             // Out of `SCHED_IDLE` one comes as to one's own nice value.
-            Wish::Policy(_) => {
+            Request::Policy(_) => {
                 let nice = getpriority_process(None).unwrap_or(0);
-                Right::missing(Wish::Nice(nice))
+                Right::missing(Request::Nice(nice))
             }
-            Wish::IoPriority => Right::RealTimeIo,
-            Wish::Slice | Wish::Clamp | Wish::Affinity => Right::Others,
+            Request::IoPriority => Right::RealTimeIo,
+            Request::Slice | Request::Clamp | Request::Affinity => Right::Others,
         }
     }
 }

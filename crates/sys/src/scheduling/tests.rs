@@ -73,7 +73,7 @@ fn who_has_no_right_to_a_better_nice_value_is_told_what_it_takes() {
     } else {
         let why = answer.unwrap_err();
         assert!(
-            matches!(why, Error::NotPermitted(Right::Nice { limit, is: now }) if (limit, now) == (limit_for_it, is))
+            matches!(why, SchedulingError::NotPermitted(Right::Nice { limit, is: now }) if (limit, now) == (limit_for_it, is))
         );
         let text = why.to_string();
         assert_eq!(
@@ -90,7 +90,7 @@ fn who_has_no_right_to_real_time_is_told_what_it_takes() {
         let is = limit(Resource::Rtprio);
         match answer {
             Ok(granted) => assert!(granted == policy && is >= 2),
-            Err(Error::NotPermitted(Right::RealTime { limit: 2, is: now })) => assert_eq!(now, is),
+            Err(SchedulingError::NotPermitted(Right::RealTime { limit: 2, is: now })) => assert_eq!(now, is),
             // Where a filter or a control group forbids it even to those whose limit would do.
             Err(why) => assert!(is >= 2, "{why}"),
         }
@@ -101,7 +101,7 @@ fn who_has_no_right_to_real_time_is_told_what_it_takes() {
 fn a_priority_that_is_none_makes_no_sense() {
     for policy in [Policy::Fifo(0), Policy::Fifo(100), Policy::Foreign(99)] {
         let why = apart(|thread| set_policy(thread, policy)).unwrap_err();
-        assert!(matches!(why, Error::NoSense(_)), "{policy}: {why}");
+        assert!(matches!(why, SchedulingError::NoSense(_)), "{policy}: {why}");
     }
 }
 
@@ -113,7 +113,7 @@ fn a_timeslice_is_granted_within_the_kernels_bounds_and_leaves_the_rest_as_it_is
         for (wanted, granted) in [(ms(3), ms(3)), (ms(4000), ms(100)), (Duration::from_nanos(1), ms(1) / 10)] {
             match set_slice(thread, wanted) {
                 Ok(Some(got)) => assert_eq!(got, granted),
-                Ok(None) | Err(Error::NotSupported(_)) => return,
+                Ok(None) | Err(SchedulingError::NotSupported(_)) => return,
                 Err(why) => panic!("{why}"),
             }
             let now = attributes(thread).unwrap();
@@ -122,7 +122,7 @@ fn a_timeslice_is_granted_within_the_kernels_bounds_and_leaves_the_rest_as_it_is
         set_policy(thread, Policy::Batch).unwrap();
         assert_eq!(attributes(thread).unwrap().slice, Some(ms(1) / 10), "a policy leaves the timeslice as it is");
         set_policy(thread, Policy::Idle).unwrap();
-        assert!(matches!(set_slice(thread, ms(3)), Err(Error::NoSense(_))), "it has none under this policy");
+        assert!(matches!(set_slice(thread, ms(3)), Err(SchedulingError::NoSense(_))), "it has none under this policy");
     });
 }
 
@@ -136,14 +136,14 @@ fn a_clamp_is_granted_or_the_kernel_has_none() {
                 assert_eq!(granted, wanted);
                 assert_eq!(attributes(thread).unwrap(), Attributes { clamp: Some(wanted), ..before });
             }
-            Err(Error::NotSupported(needs)) => {
+            Err(SchedulingError::NotSupported(needs)) => {
                 assert!(needs.contains("CONFIG_UCLAMP_TASK"));
                 assert_eq!(attributes(thread).unwrap(), before);
             }
             Err(why) => panic!("{why}"),
         }
         for clamp in [Clamp { min: 2, max: 1 }, Clamp { min: 0, max: 1025 }] {
-            assert!(matches!(set_clamp(thread, clamp), Err(Error::NoSense(_))), "{clamp}");
+            assert!(matches!(set_clamp(thread, clamp), Err(SchedulingError::NoSense(_))), "{clamp}");
         }
     });
 }
@@ -154,12 +154,12 @@ fn io_priorities_are_read_back_and_the_highest_take_a_right() {
         for wanted in [IoPriority::BestEffort(0), IoPriority::BestEffort(7), IoPriority::Idle] {
             match set_io_priority(thread, wanted) {
                 Ok(granted) => assert_eq!(granted, wanted),
-                Err(Error::NotSupported(_)) => return,
+                Err(SchedulingError::NotSupported(_)) => return,
                 Err(why) => panic!("{wanted}: {why}"),
             }
         }
         let why = set_io_priority(thread, IoPriority::RealTime(0)).unwrap_err();
-        assert!(matches!(why, Error::NotPermitted(Right::RealTimeIo)), "{why}");
+        assert!(matches!(why, SchedulingError::NotPermitted(Right::RealTimeIo)), "{why}");
         assert_eq!(io_priority(thread).unwrap(), IoPriority::Idle);
     });
 }
@@ -173,7 +173,7 @@ fn a_thread_gets_those_of_its_cpus_that_there_are() {
         assert_eq!(set_affinity(thread, &[before[0], missing, 5000]).unwrap(), [before[0]]);
         assert_eq!(crate::cpus::current(), before[0]);
         for cpus in [&[][..], &[missing], &[1024, u32::MAX]] {
-            assert!(matches!(set_affinity(thread, cpus), Err(Error::NoSense(_))), "{cpus:?}");
+            assert!(matches!(set_affinity(thread, cpus), Err(SchedulingError::NoSense(_))), "{cpus:?}");
         }
         assert_eq!(affinity(thread).unwrap(), [before[0]]);
         assert_eq!(set_affinity(thread, &before).unwrap(), before);
@@ -185,8 +185,8 @@ fn a_thread_that_is_not_there_is_an_error() {
     // Numbers end at 4,194,304 on 64-bit kernels.
     let nobody = Thread::from_number(0x7fff_fff0).unwrap();
     assert!(nice(nobody).is_err() && attributes(nobody).is_err() && affinity(nobody).is_err());
-    assert!(matches!(set_nice(nobody, 19), Err(Error::Failed(_))));
-    assert!(matches!(set_policy(nobody, Policy::Batch), Err(Error::Failed(_))));
+    assert!(matches!(set_nice(nobody, 19), Err(SchedulingError::Failed(_))));
+    assert!(matches!(set_policy(nobody, Policy::Batch), Err(SchedulingError::Failed(_))));
     assert!(set_slice(nobody, Duration::from_millis(3)).is_err());
     assert!(set_io_priority(nobody, IoPriority::Idle).is_err());
     assert!(set_affinity(nobody, &[0]).is_err());

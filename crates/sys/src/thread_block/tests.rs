@@ -8,7 +8,7 @@ unsafe extern "C" fn nothing(_: *mut ()) {}
 
 /// A block on memory that is never given back; none where that is not possible.
 fn block_with(prepare: unsafe extern "C" fn(*mut ()), argument: *mut ()) -> Option<ThreadBlock> {
-    if let Err(why) = is_possible() {
+    if let Err(why) = check_support() {
         eprintln!("not tested: {why}");
         return None;
     }

@@ -49,7 +49,7 @@ impl Alarm {
     }
 
     /// The slot is that of a ticker of the calling thread from now on.
-    pub(super) fn is_for_this_thread(&self) {
+    pub(super) fn bind_to_this_thread(&self) {
         // SAFETY: it has no preconditions.
         self.thread.store(unsafe { libc::gettid() }, SeqCst);
     }
@@ -60,7 +60,7 @@ impl Alarm {
     }
 
     /// The ticker goes by the real clock from now on, or is no more.
-    pub(super) fn is_no_more(&self) {
+    pub(super) fn clear(&self) {
         self.clock.store(0, SeqCst);
     }
 
@@ -121,7 +121,7 @@ impl ScriptedClock {
         // SAFETY: it has no preconditions.
         let is_own = |slot: &Slot| slot.alarm.thread.load(Relaxed) == unsafe { libc::gettid() };
         let mut own = None;
-        for slot in SLOTS[..END.load(SeqCst)].iter().filter(|slot| self.takes_due(slot)) {
+        for slot in SLOTS[..END.load(SeqCst)].iter().filter(|slot| self.take_due(slot)) {
             if is_own(slot) { own = Some(slot) } else { send(slot) }
         }
         if let Some(own) = own {
@@ -130,7 +130,7 @@ impl ScriptedClock {
     }
 
     /// Whether the ticker of a slot is due; it is set to its next time.
-    fn takes_due(&self, slot: &Slot) -> bool {
+    fn take_due(&self, slot: &Slot) -> bool {
         let alarm = &slot.alarm;
         if alarm.clock.load(SeqCst) != self.0.number {
             return false;
@@ -159,7 +159,7 @@ impl ScriptedClock {
             alarm.due.store(self.0.now.load(SeqCst).saturating_add(nanoseconds(first)), SeqCst);
         }
         // Another thread may have advanced the clock past that time before it was noted.
-        if self.takes_due(slot) || is_at_once {
+        if self.take_due(slot) || is_at_once {
             send(slot);
         }
     }

@@ -32,7 +32,7 @@ struct Seen {
 unsafe fn see(word: usize, interrupted: &Interrupted) {
     // SAFETY: the words of these tests are such addresses, of what stays for ever.
     let seen = unsafe { &*std::ptr::with_exposed_provenance::<Seen>(word) };
-    seen.waits.fetch_add(usize::from(interrupted.waits_for_futex()), SeqCst);
+    seen.waits.fetch_add(usize::from(interrupted.is_in_futex_wait()), SeqCst);
     seen.yields.fetch_add(usize::from(interrupted.has_yielded()), SeqCst);
     let differs = seen.mask.get().is_some_and(|mask| interrupted.mask() != *mask);
     seen.masks.fetch_add(usize::from(differs), SeqCst);
@@ -43,7 +43,7 @@ unsafe fn see(word: usize, interrupted: &Interrupted) {
     if let Some(clock) = unsafe { seen.lasts.swap(std::ptr::null_mut(), SeqCst).as_ref() } {
         (0..5).for_each(|_| clock.advance(MILLISECOND));
         seen.further[0].store(seen.ticks.load(SeqCst) - ticks, SeqCst);
-        interrupted.meanwhile(|| seen.further[1].store(seen.ticks.load(SeqCst) - ticks, SeqCst));
+        interrupted.allow_ticks_during(|| seen.further[1].store(seen.ticks.load(SeqCst) - ticks, SeqCst));
     }
 }
 
@@ -74,7 +74,7 @@ fn ticker() -> (Ticker, &'static Seen) {
 /// The same, with a clock by which it ticks each millisecond.
 fn scripted() -> (ScriptedClock, Ticker, &'static Seen) {
     let (clock, (ticker, seen)) = (ScriptedClock::new(), ticker());
-    ticker.every_by(&clock, MILLISECOND, MILLISECOND);
+    ticker.start_by(&clock, MILLISECOND, MILLISECOND);
     (clock, ticker, seen)
 }
 
@@ -114,7 +114,7 @@ fn a_ticker_ticks_for_its_own_thread_whoever_sets_it() {
     let (clock, ticker, seen) = scripted();
     let local = 0_u8;
     thread::scope(|scope| {
-        scope.spawn(|| ticker.every_by(&clock, 2 * MILLISECOND, MILLISECOND));
+        scope.spawn(|| ticker.start_by(&clock, 2 * MILLISECOND, MILLISECOND));
     });
     clock.advance(MILLISECOND);
     assert_eq!(seen.ticks.load(SeqCst), 0);
@@ -134,7 +134,7 @@ fn a_ticker_that_was_stopped_ticks_no_more() {
     ticker.stop();
     advance(&clock, 20);
     assert_eq!(seen.ticks.load(SeqCst), 1);
-    ticker.every_by(&clock, MILLISECOND, Duration::ZERO);
+    ticker.start_by(&clock, MILLISECOND, Duration::ZERO);
     advance(&clock, 20);
     assert_eq!(seen.ticks.load(SeqCst), 2, "once");
 }
@@ -147,7 +147,7 @@ fn a_scripted_ticker_ticks_at_its_times_and_once_for_those_that_passed_together(
         seen.ticks.load(SeqCst)
     };
     assert_eq!([999_999, 1, 999_999, 1, 5_500_000, 499_999, 1].map(after), [0, 1, 1, 2, 3, 3, 4]);
-    ticker.every_by(&clock, Duration::ZERO, Duration::ZERO);
+    ticker.start_by(&clock, Duration::ZERO, Duration::ZERO);
     assert_eq!(seen.ticks.load(SeqCst), 5, "at once");
     clock.advance_to(clock.now() + MILLISECOND);
     clock.advance_to(clock.now() - MILLISECOND);
@@ -158,16 +158,16 @@ fn a_scripted_ticker_ticks_at_its_times_and_once_for_those_that_passed_together(
 fn a_ticker_goes_by_the_clock_by_which_it_was_last_set() {
     let (first, ticker, seen) = scripted();
     let second = ScriptedClock::new();
-    ticker.every_by(&second, MILLISECOND, MILLISECOND);
+    ticker.start_by(&second, MILLISECOND, MILLISECOND);
     advance(&first, 5);
     assert_eq!(seen.ticks.load(SeqCst), 0);
     advance(&second, 5);
     assert_eq!(seen.ticks.load(SeqCst), 5);
-    ticker.every(MILLISECOND, Duration::ZERO);
+    ticker.start(MILLISECOND, Duration::ZERO);
     advance(&second, 5);
     compute_until(seen, 6);
-    ticker.every(Duration::from_secs(3_600), Duration::ZERO);
-    ticker.every_by(&first, MILLISECOND, MILLISECOND);
+    ticker.start(Duration::from_secs(3_600), Duration::ZERO);
+    ticker.start_by(&first, MILLISECOND, MILLISECOND);
     advance(&first, 5);
     assert_eq!(seen.ticks.load(SeqCst), 11);
     drop(ticker);
@@ -180,13 +180,13 @@ fn a_thread_is_as_punctual_as_it_is_told_to_be_and_no_less_than_before() {
     thread::spawn(|| {
         let before = Slack::of_this_thread();
         let Slack(time) = before;
-        assert_eq!(before.at_intervals_of(16 * time), before);
-        let cut = before.at_intervals_of(4 * time);
-        cut.becomes_this_threads();
+        assert_eq!(before.limit_for(16 * time), before);
+        let cut = before.limit_for(4 * time);
+        cut.apply_to_this_thread();
         assert_eq!(Slack::of_this_thread(), Slack(time / 2));
-        before.becomes_this_threads();
+        before.apply_to_this_thread();
         assert_eq!(Slack::of_this_thread(), before);
-        before.at_intervals_of(Duration::ZERO).becomes_this_threads();
+        before.limit_for(Duration::ZERO).apply_to_this_thread();
         assert_eq!(Slack::of_this_thread(), Slack(Duration::from_nanos(1)));
     })
     .join()
@@ -199,7 +199,7 @@ fn the_child_of_a_fork_leaves_its_own_timers_alone() {
     // SAFETY: the child makes system calls and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        ticker.every(Duration::from_secs(3_600), Duration::ZERO);
+        ticker.start(Duration::from_secs(3_600), Duration::ZERO);
         // SAFETY: there is room for the answers; zeros are an event's fields that do not matter.
         let left = unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
@@ -210,7 +210,7 @@ fn the_child_of_a_fork_leaves_its_own_timers_alone() {
             for timer in &mut timers {
                 libc::syscall(libc::SYS_timer_create, libc::CLOCK_MONOTONIC, &raw const event, &raw mut *timer);
             }
-            ticker.every(Duration::from_secs(3_600), Duration::ZERO);
+            ticker.start(Duration::from_secs(3_600), Duration::ZERO);
             for timer in timers {
                 let mut times: libc::itimerspec = std::mem::zeroed();
                 libc::syscall(libc::SYS_timer_gettime, timer, &raw mut times);
@@ -311,7 +311,7 @@ fn a_wait_for_something_else_is_none_at_a_futex() {
 fn who_lets_others_run_is_seen() {
     thread::spawn(|| {
         let (ticker, seen) = ticker();
-        ticker.every(MILLISECOND, MILLISECOND);
+        ticker.start(MILLISECOND, MILLISECOND);
         compute_until(seen, 3);
         assert_eq!(seen.yields.load(SeqCst), 0);
         while seen.yields.load(SeqCst) == 0 {
@@ -385,7 +385,7 @@ fn a_mask_is_put_back() {
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const user, std::ptr::null_mut());
     }
     assert_ne!(SignalMask::of_this_thread(), before);
-    before.becomes_this_threads();
+    before.apply_to_this_thread();
     assert_eq!(SignalMask::of_this_thread(), before);
 }
 
@@ -401,7 +401,7 @@ fn signals_that_are_no_ticks_go_where_they_went_before() {
 fn a_signal_that_came_together_with_a_tick_is_not_lost() {
     let (ticker, seen) = ticker();
     allow(libc::SIG_BLOCK);
-    ticker.every(Duration::ZERO, Duration::ZERO);
+    ticker.start(Duration::ZERO, Duration::ZERO);
     // SAFETY: the set is written before it is read, and the signal is handled.
     unsafe {
         let mut pending = std::mem::zeroed();
@@ -429,12 +429,12 @@ fn errno_is_left_alone() {
     let (ticker, seen) = ticker();
     // SAFETY: this thread's own.
     unsafe { *libc::__errno_location() = 77 };
-    ticker.every(Duration::MAX, Duration::MAX);
-    ticker.every(MILLISECOND, MILLISECOND);
+    ticker.start(Duration::MAX, Duration::MAX);
+    ticker.start(MILLISECOND, MILLISECOND);
     compute_until(seen, 1);
     ticker.stop();
     let clock = ScriptedClock::new();
-    ticker.every_by(&clock, MILLISECOND, MILLISECOND);
+    ticker.start_by(&clock, MILLISECOND, MILLISECOND);
     clock.advance(MILLISECOND);
     // SAFETY: as above.
     assert_eq!(unsafe { *libc::__errno_location() }, 77);

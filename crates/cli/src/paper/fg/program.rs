@@ -6,10 +6,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use lab::fg::arms::{Arm, Variant};
-use lab::fg::folder::Settings;
 use exec::throttle::{Rates, Throttle};
 use exec::{Cut, Invocation, Until};
+use lab::fg::arms::{Arm, Variant};
+use lab::fg::folder::Settings;
 use pipeline::Report;
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use policy::priority::Kind;

@@ -27,7 +27,7 @@ fn real_time_on_one_cpu() {
 
 /// One in two threads is in a class that runs before the others.
 fn real_time(cpus: usize) {
-    if let Err(why) = sys::priorities::real_time() {
+    if let Err(why) = sys::priorities::check_real_time() {
         return skip("real time", why);
     }
     confine(cpus);

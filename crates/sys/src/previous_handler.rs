@@ -4,14 +4,14 @@ use std::mem::{MaybeUninit, transmute};
 use std::ptr::null;
 
 /// What a signal did earlier.
-pub(crate) struct Earlier(libc::sigaction);
+pub(crate) struct PreviousHandler(libc::sigaction);
 
-impl Earlier {
+impl PreviousHandler {
     /// What it does now.
-    pub(crate) fn of(signal: libc::c_int) -> Earlier {
+    pub(crate) fn of(signal: libc::c_int) -> PreviousHandler {
         let mut action = MaybeUninit::zeroed();
         // SAFETY: nothing is set here, and there is room for what is; zeros are the default action.
-        Earlier(unsafe {
+        PreviousHandler(unsafe {
             libc::sigaction(signal, null(), action.as_mut_ptr());
             action.assume_init()
         })

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-use crate::futex::{self, Scope, Waited};
+use crate::futex::{self, Scope, WaitResult};
 
 /// As [`futex::wait`], if the low half of `word` still has the value `expected`.
-pub fn wait(word: &AtomicU64, expected: u32, deadline: Option<Duration>, scope: Scope) -> Waited {
+pub fn wait(word: &AtomicU64, expected: u32, deadline: Option<Duration>, scope: Scope) -> WaitResult {
     futex::wait(low(word), expected, deadline, scope)
 }
 
@@ -32,8 +32,8 @@ mod tests {
     fn the_kernel_compares_the_low_half_alone() {
         let word = AtomicU64::new(7 << 32 | 5);
         let soon = Some(Duration::from_nanos(1));
-        assert_eq!(wait(&word, 5, soon, Scope::Process), Waited::TimedOut);
-        assert_eq!(wait(&word, 7, soon, Scope::Process), Waited::Changed);
+        assert_eq!(wait(&word, 5, soon, Scope::Process), WaitResult::TimedOut);
+        assert_eq!(wait(&word, 7, soon, Scope::Process), WaitResult::Changed);
     }
 
     #[test]
@@ -44,7 +44,7 @@ mod tests {
             while !sleeper.is_finished() && wake(&word, 1, Scope::Process) == 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(sleeper.join().unwrap(), Waited::Woken);
+            assert_eq!(sleeper.join().unwrap(), WaitResult::Woken);
         });
     }
 }

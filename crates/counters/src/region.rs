@@ -1,0 +1,237 @@
+//! The statistics region: a file with a slot for each process.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use policy::Span;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
+use sys::shared_memory::{Mapping, View};
+use wait::Statistics;
+
+use crate::kind::{Reason, WaitKind};
+use crate::process::ProcessStatistics;
+
+/// The number of processes that a region has slots for. The file is sparse: unused slots take no space.
+const SLOTS: usize = 1024;
+/// "rowlock" and a version number, which changes with the layout of the region.
+const MAGIC: u64 = u64::from_ne_bytes(*b"rowlock\x01");
+/// Size of the header: the magic number, and the number of slots claimed so far, including rejected claims.
+const HEADER: usize = 128;
+const LENGTH: usize = HEADER + SLOTS * size_of::<ProcessStatistics>();
+
+/// A statistics region.
+#[derive(Debug)]
+pub struct Region {
+    file: File,
+    mapping: Arc<Mapping>,
+}
+
+/// Error that occurs when a region cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RegionError {
+    /// The file cannot be created, opened or mapped.
+    #[error("cannot use the statistics region: {0}")]
+    System(#[from] io::Error),
+    /// The file is not a statistics region, or was created by another version of this library.
+    #[error("this file is not a statistics region of this version")]
+    Foreign,
+}
+
+/// Statistics of one process, as read from a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessReport {
+    /// The process ID.
+    pub pid: u32,
+    /// The name of the program, as the kernel knows it: at most 15 bytes of its file name.
+    pub name: String,
+    /// Whether the process exited. If not, it is still running, was killed, or executed another program.
+    pub ended: bool,
+    /// The cost of a context switch that the process assumed.
+    pub cs: Span,
+    /// Its waits by kind, without the kinds at which it never waited.
+    pub waits: Vec<Waits>,
+}
+
+/// Statistics of the waits of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// The kind of object or call.
+    pub kind: WaitKind,
+    /// Waits that followed a waiting rule.
+    pub statistics: Statistics,
+    /// The number of waits or objects that were passed through to the real symbol, by reason.
+    pub passed_through: Vec<(Reason, u64)>,
+}
+
+impl Waits {
+    /// Estimates the time saved: every successful spin avoids blocking the thread and waking it.
+    pub fn time_saved(&self, cs: Span) -> Span {
+        Span::from_nanos(self.statistics.successful_spins.saturating_mul(cs.as_nanos()))
+    }
+}
+
+impl Region {
+    /// Creates a region for the processes of this user. The file must not exist; the caller removes it.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be created or mapped.
+    pub fn create(path: &Path) -> Result<Region, RegionError> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        file.set_len(LENGTH as u64)?;
+        let region = Region::map(file)?;
+        region.allocate(0, HEADER)?;
+        region.header(0).ok_or(RegionError::Foreign)?.store(MAGIC, Relaxed);
+        Ok(region)
+    }
+
+    /// Opens a region that another process has created.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be opened or mapped, or is not a region of this version.
+    pub fn open(path: &Path) -> Result<Region, RegionError> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if file.metadata()?.len() != LENGTH as u64 {
+            return Err(RegionError::Foreign);
+        }
+        let region = Region::map(file)?;
+        let magic = region.header(0).ok_or(RegionError::Foreign)?;
+        if magic.load(Relaxed) == MAGIC { Ok(region) } else { Err(RegionError::Foreign) }
+    }
+
+    fn map(file: File) -> Result<Region, RegionError> {
+        let length = NonZeroUsize::new(LENGTH).ok_or(RegionError::Foreign)?;
+        let mapping = Mapping::new(&file, length)?;
+        Ok(Region { file, mapping })
+    }
+
+    /// Allocates disk space for a part of the file. A process that writes to a part without space is killed by SIGBUS.
+    fn allocate(&self, offset: usize, length: usize) -> io::Result<()> {
+        match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), offset as u64, length as u64)) {
+            // A file system that cannot reserve space usually has enough.
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
+    fn header(&self, number: usize) -> Option<View<AtomicU64>> {
+        self.mapping.get(number * size_of::<AtomicU64>())
+    }
+
+    fn slot(&self, number: usize) -> Option<View<ProcessStatistics>> {
+        if number < SLOTS { self.mapping.get(HEADER + number * size_of::<ProcessStatistics>()) } else { None }
+    }
+
+    /// Claims a slot for the calling process. Returns `None` if all slots are taken or the disk is full.
+    pub fn claim(&self) -> Option<View<ProcessStatistics>> {
+        let number = usize::try_from(self.header(1)?.fetch_add(1, Relaxed)).ok()?;
+        let slot = self.slot(number)?;
+        self.allocate(HEADER + number * size_of::<ProcessStatistics>(), size_of::<ProcessStatistics>()).ok()?;
+        Some(slot)
+    }
+
+    /// Returns the number of processes that found no free slot.
+    pub fn rejected(&self) -> u64 {
+        self.header(1).map_or(0, |taken| taken.load(Relaxed).saturating_sub(SLOTS as u64))
+    }
+
+    /// Returns the statistics written so far, one report per process, in the order of the claims.
+    pub fn processes(&self) -> Vec<ProcessReport> {
+        let taken = self.header(1).map_or(0, |taken| taken.load(Relaxed).min(SLOTS as u64));
+        // A slot without disk space was never written, and reading it would raise SIGBUS too.
+        let is_allocated = |&number: &usize| {
+            self.allocate(HEADER + number * size_of::<ProcessStatistics>(), size_of::<ProcessStatistics>()).is_ok()
+        };
+        let slots = (0..taken as usize).filter(is_allocated).filter_map(|number| self.slot(number));
+        slots.filter(|slot| slot.pid() != 0).map(|slot| report(&slot)).collect()
+    }
+}
+
+fn report(process: &ProcessStatistics) -> ProcessReport {
+    let waits = WaitKind::ALL.into_iter().filter_map(|kind| {
+        let statistics = process.statistics(kind);
+        let counts = Reason::ALL.into_iter().map(|reason| (reason, process.passed_through(kind, reason)));
+        let passed_through: Vec<_> = counts.filter(|&(_, times)| times > 0).collect();
+        (statistics != Statistics::default() || !passed_through.is_empty()).then_some(Waits {
+            kind,
+            statistics,
+            passed_through,
+        })
+    });
+    ProcessReport {
+        pid: process.pid(),
+        name: process.name(),
+        ended: process.has_ended(),
+        cs: process.cs(),
+        waits: waits.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region() -> (tempfile::TempDir, std::path::PathBuf, Region) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("region");
+        let region = Region::create(&path).unwrap();
+        (folder, path, region)
+    }
+
+    #[test]
+    fn statistics_written_by_a_process_are_read_by_the_creator() {
+        let (_folder, path, region) = region();
+        let slot = Region::open(&path).unwrap().claim().unwrap();
+        slot.begin(7, b"a-name-that-is-too-long", Span::from_micros(20));
+        for thread in 0..9 {
+            slot.tally(WaitKind::Mutex, thread).add_waits(2);
+        }
+        let spins = Statistics { spins: 5, successful_spins: 4, ..Statistics::default() };
+        slot.tally(WaitKind::Mutex, 1).counters.merge(&spins);
+        slot.pass_through(WaitKind::Gomp, Reason::Tasks, 3);
+        slot.end(8);
+        assert!(!region.processes()[0].ended);
+        slot.end(7);
+        let mutexes =
+            Waits { kind: WaitKind::Mutex, statistics: Statistics { waits: 18, ..spins }, passed_through: vec![] };
+        assert_eq!(mutexes.time_saved(Span::from_micros(20)), Span::from_micros(80));
+        let barriers =
+            Waits { kind: WaitKind::Gomp, statistics: Statistics::default(), passed_through: vec![(Reason::Tasks, 3)] };
+        let expected = ProcessReport {
+            pid: 7,
+            name: "a-name-that-is-".to_owned(),
+            ended: true,
+            cs: Span::from_micros(20),
+            waits: vec![mutexes, barriers],
+        };
+        assert_eq!(region.processes(), [expected]);
+    }
+
+    #[test]
+    fn claims_fail_when_all_slots_are_taken() {
+        let (_folder, _, region) = region();
+        for pid in 1..=SLOTS as u32 {
+            region.claim().unwrap().begin(pid, b"x", Span::ZERO);
+        }
+        assert!(region.claim().is_none());
+        assert_eq!((region.processes().len(), region.rejected()), (SLOTS, 1));
+    }
+
+    #[test]
+    fn a_file_that_is_not_a_region_is_rejected() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("region");
+        assert!(matches!(Region::open(&path), Err(RegionError::System(_))));
+        for length in [0, LENGTH as u64] {
+            File::create(&path).unwrap().set_len(length).unwrap();
+            assert!(matches!(Region::open(&path), Err(RegionError::Foreign)), "{length}");
+        }
+        assert!(matches!(Region::create(&path), Err(RegionError::System(_))));
+    }
+}
