@@ -1,4 +1,4 @@
-//! Block devices: which one a file lies on, and how long it has been busy.
+//! Block devices: the device below a file, and how long it has been busy.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -7,29 +7,32 @@ use std::time::Duration;
 
 use rustix::fs::{major, minor};
 
-/// Where the kernel keeps a folder for every block device, by its numbers.
+/// The kernel has a folder here for every block device, named by its numbers.
 const DEVICES: &str = "/sys/dev/block";
 
-/// A device that files lie on. Of one that is divided up, the whole: its partitions share its time.
+/// A device that stores files. For a partition this is the whole disk: its partitions share its
+/// time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BlockDevice {
     folder: PathBuf,
 }
 
 impl BlockDevice {
-    /// The device that a file or folder lies on, or that it is. Nothing where there is none, as on file systems in memory, over a network,
-    /// or laid over others, and where the kernel does not show it, as in many containers; nor for what is not there.
+    /// The device that stores a file or folder, or that the path itself names. Returns `None` if
+    /// the path does not exist, or if there is no device: on file systems in memory, over a network
+    /// or laid over others, and where the kernel does not show it, as in many containers.
     pub fn under(path: &Path) -> Option<BlockDevice> {
         let file = fs::metadata(path).ok()?;
         let number = if file.file_type().is_block_device() { file.rdev() } else { file.dev() };
         BlockDevice::with_numbers(Path::new(DEVICES), major(number), minor(number))
     }
 
-    /// The devices that the files lie on which this process has open now, each once. Reads a folder below `/proc`: some microseconds for each file.
+    /// The devices that store the files which this process has open now, each once. Reads a folder
+    /// below `/proc`, which takes some microseconds per file.
     pub fn under_open_files() -> Vec<BlockDevice> {
         let mut numbers: Vec<u64> = Vec::new();
         for entry in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
-            // Not the link but what it leads to, which may be closed by now.
+            // Follows the link. Its target may be closed by now.
             let Ok(file) = fs::metadata(entry.path()) else { continue };
             let number = match file.file_type() {
                 kind if kind.is_block_device() => file.rdev(),
@@ -56,20 +59,22 @@ impl BlockDevice {
         device.busy().map(|_| device)
     }
 
-    /// As the kernel calls it, such as `sda`.
+    /// Its name in the kernel, such as `sda`.
     pub fn name(&self) -> String {
         self.folder.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
     }
 
-    /// Its numbers, as control groups name it, such as `8:0`.
+    /// Its numbers as control groups write them, such as `8:0`.
     pub fn numbers(&self) -> Option<String> {
         let numbers = fs::read_to_string(self.folder.join("dev")).ok()?;
         Some(numbers.trim().to_owned())
     }
 
-    /// How long it has had something to do since the machine was started, in steps of a millisecond. Reads a file below `/sys`.
+    /// The time during which it had requests since boot, in steps of a millisecond. Reads a file
+    /// below `/sys`.
     ///
-    /// A device that serves several requests at a time is busy as long as it has one: one that is busy all the time may do more yet.
+    /// A device that serves several requests at a time is busy while it has at least one, so a
+    /// device that is always busy may have capacity left.
     pub fn busy(&self) -> Option<Duration> {
         busy_time(&fs::read_to_string(self.folder.join("stat")).ok()?)
     }
@@ -88,7 +93,8 @@ mod tests {
 
     const STAT: &str = " 2291 104 78542 1034 1183 2106 94408 3020 0 2475 4307 12 0 51168 251 120 1\n";
 
-    /// A machine with a disk `sda` (8:0), its partition `sda1` (8:1), and something that counts nothing (7:0).
+    /// A machine with a disk `sda` (8:0), its partition `sda1` (8:1), and a device without
+    /// statistics (7:0).
     fn machine() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);
@@ -116,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_or_counts_nothing_is_no_device() {
+    fn a_device_without_statistics_is_not_found() {
         let machine = machine();
         let found = |major, minor| BlockDevice::with_numbers(&machine.path().join("block"), major, minor);
         assert_eq!((found(7, 0), found(8, 2)), (None, None));
@@ -125,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn files_that_lie_nowhere_have_no_device() {
+    fn files_without_a_device_have_none() {
         for path in ["/proc/self/stat", "/nonexistent/file", "/proc/self/fd"] {
             assert_eq!(BlockDevice::under(Path::new(path)), None, "{path}");
         }
     }
 
     #[test]
-    fn an_open_file_leads_to_the_device_below_it() {
+    fn devices_of_open_files_are_found() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let device = BlockDevice::under(file.path());
         let open = BlockDevice::under_open_files();

@@ -1,4 +1,4 @@
-//! Control groups: where this process is in them, and how much running time they leave it.
+//! Control groups: the group of this process, and the CPU time and memory that its limits leave.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,70 +6,71 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 
-/// A limit of the running time that a group gets.
+/// A limit of the CPU time of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// How much running time it gets on all CPUs together
+    /// The CPU time that the group gets on all CPUs together in each period.
     pub time: Duration,
-    /// in each such period.
+    /// The length of a period.
     pub period: Duration,
-    /// The file that says so.
+    /// The file that sets the limit.
     pub file: PathBuf,
 }
 
 impl Quota {
-    /// How many CPUs' worth of running that is.
+    /// The limit as a number of CPUs.
     pub fn cpus(&self) -> f64 {
         self.time.as_nanos() as f64 / self.period.as_nanos() as f64
     }
 }
 
-/// A mounted hierarchy of groups, and where this process is in it.
+/// A mounted hierarchy of groups, and the group of this process in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Of the interface, 1 or 2.
+    /// The version of the interface, 1 or 2.
     pub version: u32,
-    /// What controls it; of version 1 only, since version 2 has one hierarchy for all.
+    /// Its controllers. Empty for version 2, which has one hierarchy for all controllers.
     pub controllers: Vec<String>,
-    /// Where its outermost group is that can be seen.
+    /// The folder of the outermost visible group.
     pub mount: PathBuf,
-    /// Where this process's group is.
+    /// The folder of the group of this process.
     pub folder: PathBuf,
 }
 
 impl Hierarchy {
-    /// All that are mounted and that this process is somewhere in.
+    /// All mounted hierarchies that contain this process.
     pub fn all() -> Vec<Hierarchy> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
     }
 
-    /// The group of this process and those around it, from the inside out.
+    /// The group of this process and its ancestors, innermost first.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.folder.ancestors().take_while(|folder| folder.starts_with(&self.mount))
     }
 
-    /// The controllers that can act on this process's group.
+    /// The controllers that can act on the group of this process.
     pub fn available(&self) -> Vec<String> {
         if self.version == 1 {
             return self.controllers.clone();
         }
         let text = fs::read_to_string(self.folder.join("cgroup.controllers")).unwrap_or_default();
         let mut names: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
-        // To freeze groups is no controller in version 2: all but the outermost can be frozen.
+        // Freezing is not a controller in version 2: every group but the outermost can be frozen.
         if self.folder.join("cgroup.procs").exists() {
             names.push("freezer".to_owned());
         }
         names
     }
 
-    /// Whether the file system lets this process make groups below its own, and put processes into them.
+    /// Whether the file system lets this process create groups below its own and move processes
+    /// into them.
     pub fn is_writable(&self) -> bool {
         let write = |path: &Path| access(path, Access::WRITE_OK).is_ok();
         write(&self.folder) && write(&self.folder.join("cgroup.procs"))
     }
 
-    /// The tightest limit of running time of this process's group and those around it.
+    /// The tightest CPU limit of the group of this process and its ancestors.
     pub fn quota(&self) -> Option<Quota> {
         let quotas = self.folders().filter_map(|folder| self.quota_of(folder));
         quotas.min_by(|one, other| one.cpus().total_cmp(&other.cpus()))
@@ -87,12 +88,12 @@ impl Hierarchy {
     }
 }
 
-/// Of files that the kernel keeps in memory, and of which a group could do without.
+/// Keys of the file pages in the page cache, which a group can do without.
 const FILES: [&[&str]; 2] = [&["total_active_file", "total_inactive_file"], &["active_file", "inactive_file"]];
 
 impl Hierarchy {
-    /// How many bytes of memory the limits of this process's group and those around it leave it, files that are only kept in memory because there is room
-    /// not counted as taken; nothing where there is no limit.
+    /// The bytes of memory that the limits of the group of this process and its ancestors leave.
+    /// File pages in the page cache do not count as used. Returns `None` if there is no limit.
     pub fn memory_left(&self) -> Option<u64> {
         self.folders().filter_map(|folder| self.memory_left_in(folder)).min()
     }
@@ -107,7 +108,7 @@ impl Hierarchy {
                 (limits.into_iter().flatten().min(), number("memory.current"), FILES[1])
             }
         };
-        // Version 1 writes a number beyond all memory where there is no limit.
+        // Version 1 reports a number beyond all memory if there is no limit.
         let limit = limit.filter(|&limit| limit < 1 << 60)?;
         let statistics = read("memory.stat").unwrap_or_default();
         let kept: u64 = statistics
@@ -120,31 +121,33 @@ impl Hierarchy {
     }
 }
 
-/// Time and period in microseconds; nothing where there is no limit, which is `max` or less than nothing.
+/// Parses time and period in microseconds. Returns `None` if there is no limit, which is `max` or a
+/// negative number.
 fn parse_quota(text: &str) -> Option<(Duration, Duration)> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
     let (time, period) = (numbers.next()?.ok()?, numbers.next()?.ok().filter(|&period| period > 0)?);
     Some((Duration::from_micros(time), Duration::from_micros(period)))
 }
 
-/// The hierarchies that are mounted and that this process is somewhere in.
+/// The mounted hierarchies that contain this process.
 fn hierarchies(mountinfo: &str, own: &str) -> Vec<Hierarchy> {
     mountinfo.lines().filter_map(|line| hierarchy(line, own)).collect()
 }
 
-/// The hierarchy that a line of `/proc/self/mountinfo` mounts, if it does, and the place that `/proc/self/cgroup` says.
+/// The hierarchy that a line of `/proc/self/mountinfo` mounts, if any, with the group that
+/// `/proc/self/cgroup` names.
 fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
     // number parent device root mount options [fields] - type source options
-    let (of_the_mount, of_the_type) = line.split_once(" - ")?;
-    let mut of_the_mount = of_the_mount.split(' ').skip(3);
-    let (root, mount) = (of_the_mount.next()?, PathBuf::from(of_the_mount.next()?));
-    let mut of_the_type = of_the_type.split(' ');
-    let version = match of_the_type.next()? {
+    let (mount_fields, type_fields) = line.split_once(" - ")?;
+    let mut mount_fields = mount_fields.split(' ').skip(3);
+    let (root, mount) = (mount_fields.next()?, PathBuf::from(mount_fields.next()?));
+    let mut type_fields = type_fields.split(' ');
+    let version = match type_fields.next()? {
         "cgroup" => 1,
         "cgroup2" => 2,
         _ => return None,
     };
-    let options: Vec<&str> = of_the_type.nth(1)?.split(',').collect();
+    let options: Vec<&str> = type_fields.nth(1)?.split(',').collect();
     // number:controllers:path
     let mut places = own.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -154,8 +157,8 @@ fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
         1 => !controllers.is_empty() && controllers.split(',').all(|name| options.contains(&name)),
         _ => controllers.is_empty(),
     })?;
-    // Where only a part of the hierarchy is mounted, the path is told from the top all the same, unless the process is
-    // in a namespace of groups, which begins where the mount does.
+    // If only a part of the hierarchy is mounted, the path still starts at the root of the
+    // hierarchy, unless the process is in a cgroup namespace, which begins at the mount point.
     let below = Path::new(path).strip_prefix(root).or_else(|_| Path::new(path).strip_prefix("/")).ok()?;
     let is_outside = below.starts_with("..");
     let folder = if is_outside || below == Path::new("") { mount.clone() } else { mount.join(below) };
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_part_is_mounted_the_place_is_found_with_and_without_a_namespace() {
+    fn a_partial_mount_is_resolved_with_and_without_a_namespace() {
         let mount = "41 31 0:38 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw";
         for (own, folder) in [
             ("0::/docker/abc/inner", "/sys/fs/cgroup/inner"),
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_are_read_from_the_inside_out_and_no_limit_is_none() {
+    fn quotas_are_read_from_innermost_to_outermost() {
         let top = tempfile::tempdir().unwrap();
         let inner = top.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_limit_of_memory_counts_and_kept_files_do_not() {
+    fn the_tightest_memory_limit_counts_and_cached_files_do_not() {
         let top = tempfile::tempdir().unwrap();
         let folder = top.path().join("a/b");
         fs::create_dir_all(&folder).unwrap();
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_quota() {
+    fn an_invalid_quota_is_ignored() {
         for text in ["", "max", "max 100000", "5", "5 0", "-1 100000", "a b"] {
             assert_eq!(parse_quota(text), None, "{text:?}");
         }

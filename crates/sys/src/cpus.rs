@@ -1,4 +1,4 @@
-//! The CPUs that this process may use, and on which of them a thread runs.
+//! The CPUs that this process may use, and the CPU that a thread runs on.
 
 use std::marker::PhantomData;
 
@@ -8,41 +8,43 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cgroups::{Hierarchy, Quota};
 
-/// Why CPUs could not be listed or bound to.
+/// Error that occurs when CPUs cannot be listed or a thread cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum AffinityError {
-    /// The kernel does not tell which CPUs are allowed.
+    /// The kernel does not report the allowed CPUs.
     #[error("cannot read which CPUs this thread may use: {0}")]
     Read(#[source] std::io::Error),
-    /// The kernel does not bind the thread to this CPU.
+    /// The thread cannot be bound to this CPU.
     #[error("cannot bind this thread to CPU {cpu}: {why} (`taskset -pc $$` lists the CPUs that are allowed)")]
     Bind {
         /// The number of the CPU.
         cpu: u32,
-        /// The kernel's reason; `EINVAL` where there is no such CPU or it is not allowed.
+        /// The kernel's reason; `EINVAL` if the CPU does not exist or is not allowed.
         #[source]
         why: std::io::Error,
     },
 }
 
-/// How many CPUs' worth of running this process may use: those that the affinity of any of its threads allows, or fewer where a
-/// CPU quota of its own cgroup or of one above it says so. At least one; a quota counts rounded down.
+/// The number of CPUs that this process may use: those in the affinity of any of its threads, or
+/// fewer if a CPU quota of its cgroup or an ancestor limits it. At least one; quotas are rounded
+/// down.
 ///
-/// The threads are counted together since those of a team may be bound one by one, each to a CPU of its own. Of a process
-/// with very many threads only some are asked. Reads files below `/proc` and `/sys/fs/cgroup`: not for the fast path.
+/// The affinities of all threads are joined, since the threads of a team may each be bound to a CPU
+/// of their own. Only some threads of a process with very many are asked. Reads files below `/proc`
+/// and `/sys/fs/cgroup`, so it does not belong on a fast path.
 pub fn usable() -> u32 {
     let quotas = Hierarchy::all().into_iter().filter_map(|hierarchy| hierarchy.quota());
     limited(allowed_to_any_thread(), quotas)
 }
 
-/// How many CPUs' worth of running so many CPUs are with these quotas.
+/// Limits a number of CPUs by quotas.
 fn limited(cpus: u32, quotas: impl Iterator<Item = Quota>) -> u32 {
     quotas.map(|quota| quota.cpus() as u32).fold(cpus, u32::min).max(1)
 }
 
-/// How many CPUs there are that some thread of this process may run on.
+/// The number of CPUs that some thread of this process may run on.
 fn allowed_to_any_thread() -> u32 {
-    /// More than has a team on any machine; to ask each takes about a microsecond.
+    /// More threads than a team has on any machine. Each query takes about a microsecond.
     const MOST_ASKED: usize = 512;
     let threads = || std::fs::read_dir("/proc/self/task").ok();
     let numbers = threads().into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -71,21 +73,22 @@ fn affinity() -> Result<CpuSet, AffinityError> {
     sched_getaffinity(None).map_err(|why| AffinityError::Read(why.into()))
 }
 
-/// The CPU that the calling thread runs on; it may be another by the time of the return. Costs a few nanoseconds.
+/// The CPU that the calling thread runs on. The thread may have moved when this returns. Takes a
+/// few nanoseconds.
 pub fn current() -> u32 {
-    // The C library reads the number from memory that the kernel keeps up to date (rseq, or the vDSO), where rustix makes
-    // a system call of a hundred nanoseconds.
+    // The C library reads the number from memory that the kernel updates (rseq or the vDSO), while rustix
+    // makes a system call of a hundred nanoseconds.
     // SAFETY: the call has no preconditions.
     let cpu = unsafe { libc::sched_getcpu() };
-    // It fails on kernels that lack the call, which are older than all that Rust runs on.
+    // It fails on kernels without the call, which are older than those that Rust supports.
     cpu.try_into().unwrap_or(0)
 }
 
-/// Moves the calling thread to another CPU, and leaves it to the scheduler to move it on from there.
+/// Moves the calling thread to another CPU. The scheduler may move it again afterwards.
 ///
 /// # Errors
 ///
-/// [`AffinityError::Bind`] where the thread may not run on that CPU; it stays where it is.
+/// Returns [`AffinityError::Bind`] if the thread may not run on that CPU; it stays where it is.
 pub fn move_to(cpu: u32) -> Result<(), AffinityError> {
     let allowed = affinity()?;
     if cpu as usize >= CpuSet::MAX_CPU || !allowed.is_set(cpu as usize) {
@@ -98,7 +101,8 @@ pub fn move_to(cpu: u32) -> Result<(), AffinityError> {
 ///
 /// # Errors
 ///
-/// [`AffinityError::Bind`] where there is no such CPU or the thread may not use it; its affinity is then as before.
+/// Returns [`AffinityError::Bind`] if the CPU does not exist or is not allowed; the affinity is
+/// then unchanged.
 pub fn pin(cpu: u32) -> Result<Pinned, AffinityError> {
     let before = affinity()?;
     let bind = |why: Errno| AffinityError::Bind { cpu, why: why.into() };
@@ -111,17 +115,18 @@ pub fn pin(cpu: u32) -> Result<Pinned, AffinityError> {
     Ok(Pinned { before, of_this_thread: PhantomData })
 }
 
-/// The calling thread is bound to one CPU; dropping this gives it back the affinity that it had before.
+/// Guard of a thread that is bound to one CPU. Restores the previous affinity when dropped.
 #[derive(Debug)]
 pub struct Pinned {
     before: CpuSet,
-    /// An affinity is restored by the thread that it belongs to.
+    /// The affinity must be restored by the same thread.
     of_this_thread: PhantomData<*const ()>,
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // It fails only where a cpuset has meanwhile taken away all of these CPUs; the kernel has then chosen others.
+        // It fails only if a cpuset has meanwhile removed all of these CPUs; the kernel has then
+        // chosen others.
         let _ = sched_setaffinity(None, &self.before);
     }
 }
@@ -133,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pinned_thread_runs_where_it_is_pinned_and_is_freed_by_the_drop() {
+    fn a_pinned_thread_stays_on_its_cpu_until_the_guard_is_dropped() {
         let before = allowed().unwrap();
         for &cpu in &before {
             let pinned = pin(cpu).unwrap();
@@ -145,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn pinning_to_a_cpu_that_is_not_there_fails_and_changes_nothing() {
+    fn pinning_to_a_missing_cpu_fails_and_changes_nothing() {
         let before = allowed().unwrap();
         for cpu in [1023, 1024, u32::MAX].into_iter().filter(|cpu| !before.contains(cpu)) {
             let why = pin(cpu).unwrap_err();
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_are_bound_one_by_one_have_the_cpus_of_them_all() {
+    fn the_affinities_of_all_threads_are_joined() {
         let cpus = allowed().unwrap();
         let all_are_bound = std::sync::Barrier::new(cpus.len());
         std::thread::scope(|scope| {
@@ -179,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_quota_limits_and_leaves_one_at_least() {
+    fn the_tightest_quota_limits_the_cpus_to_one_or_more() {
         let quota = |percent: u64| {
             let (time, period) = (Duration::from_millis(percent), Duration::from_millis(100));
             Quota { time, period, file: "cpu.max".into() }

@@ -1,4 +1,4 @@
-//! Whether files can be executed where they are.
+//! Whether files can be executed from their file system.
 
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
@@ -6,14 +6,15 @@ use std::ptr::null_mut;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Whether the file can be mapped to be executed. What is on a file system that is mounted `noexec`, or kept from it by a security module,
-/// cannot; nor can an empty file.
+/// Whether the file can be mapped as executable. It cannot if its file system is mounted `noexec`,
+/// if a security module forbids it, or if it is empty.
 pub fn can_be_mapped(file: impl AsFd) -> bool {
     let one = NonZeroUsize::MIN.get();
-    // SAFETY: without a fixed address the kernel takes one where nothing is, and nobody looks at what is there.
+    // SAFETY: without a fixed address the kernel chooses an unused range, and the mapping is never
+    // accessed.
     let mapped = unsafe { mmap(null_mut(), one, ProtFlags::READ | ProtFlags::EXEC, MapFlags::PRIVATE, file, 0) };
     let Ok(start) = mapped else { return false };
-    // SAFETY: this range was mapped just now, and nobody else knows it.
+    // SAFETY: this range was mapped just now, and no other code knows it.
     let _ = unsafe { munmap(start, one) };
     true
 }
@@ -25,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_can_be_mapped_and_what_is_no_file_cannot() {
+    fn a_program_can_be_mapped_and_a_pipe_cannot() {
         assert!(can_be_mapped(File::open(std::env::current_exe().unwrap()).unwrap()));
         assert!(!can_be_mapped(std::io::pipe().unwrap().0));
         assert!(!can_be_mapped(File::open("/proc/self/status").unwrap()));

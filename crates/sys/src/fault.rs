@@ -1,4 +1,4 @@
-//! A last word before a process ends because it touched memory that it must not touch.
+//! A last message before a process ends because of a forbidden memory access.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,19 +12,19 @@ use crate::previous_handler::PreviousHandler;
 use crate::reservation::{Guard, Reservation, page_size};
 use crate::tick::{self, Interrupted};
 
-/// A text of bounded length, which takes no memory but its own. What is too long is cut off.
+/// A text of bounded length that needs no allocation. Longer texts are truncated.
 pub struct Text {
     bytes: [u8; 480],
     length: usize,
 }
 
 impl Text {
-    /// Nothing yet.
+    /// An empty text.
     pub const fn new() -> Text {
         Text { bytes: [0; 480], length: 0 }
     }
 
-    /// What was written; of what was cut off the last character may be there in part.
+    /// The bytes written so far. A truncated text may end in the middle of a character.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -46,20 +46,23 @@ impl fmt::Write for Text {
     }
 }
 
-/// Says what it means that the calling thread has touched this address, if it knows.
+/// Writes an explanation of an access by the calling thread to this address. Returns `false` if it
+/// knows none.
 pub type Explain = fn(address: usize, text: &mut Text) -> bool;
 
-/// Who explains faults, and what the signal did before.
+/// The installed function, and the previous handler of the signal.
 static INSTALLED: OnceLock<(Explain, PreviousHandler)> = OnceLock::new();
 
-/// From now on, a fault (SIGSEGV) that `explain` knows of ends the process by SIGABRT, after what it says was written to standard error. All other faults go
-/// where they went before. The first call counts, and further ones do nothing. A thread that has no stack left needs an [`AlternateStack`].
+/// Installs a function that explains faults (SIGSEGV). If it explains a fault, the text is written
+/// to standard error and the process aborts (SIGABRT). All other faults go to the previous handler.
+/// Only the first call has an effect. A thread that may run out of stack needs an
+/// [`AlternateStack`].
 ///
 /// # Errors
 /// None on Linux.
 ///
 /// # Safety
-/// `explain` does only what a signal handler may do, at any point of the program.
+/// `explain` must be async-signal-safe at any point of the program.
 pub unsafe fn explain(explain: Explain) -> io::Result<()> {
     let mut first = false;
     INSTALLED.get_or_init(|| {
@@ -69,45 +72,47 @@ pub unsafe fn explain(explain: Explain) -> io::Result<()> {
     if !first {
         return Ok(());
     }
-    // SAFETY: zeros are the default action, of which the fields that matter are written.
+    // SAFETY: zeros are the default action, and the relevant fields are set.
     let action = unsafe {
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = handle as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // An alternate stack has no room for a tick besides.
+        // An alternate stack has no room for a tick as well.
         libc::sigaddset(&raw mut action.sa_mask, libc::SIGURG);
         action
     };
-    // SAFETY: the handler does what a handler may, by the caller's promise.
+    // SAFETY: the handler is async-signal-safe by the promise of the caller.
     if unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// The handler. It is async-signal-safe: no memory is allocated, no lock taken.
+/// The handler. It is async-signal-safe: it allocates no memory and takes no lock.
 unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some((explain, earlier)) = INSTALLED.get() else { return };
     let mut text = Text::new();
-    // SAFETY: the kernel has filled it in.
+    // SAFETY: the kernel has filled in the structure.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     let by_kernel = code > 0;
     let mut explains = |address| explain(address, &mut text);
     let tells_no_address = code == SI_KERNEL && address == 0;
-    // SAFETY: it is this handler's.
+    // SAFETY: the context belongs to this handler.
     let interrupted = unsafe { Interrupted::at(context) };
     if by_kernel && (explains(address) || tells_no_address && below(&interrupted).any(explains)) {
         let text = text.as_bytes();
-        // SAFETY: the text is there; both may be called in handlers. If it cannot be written nobody can be told.
+        // SAFETY: the text is initialized, and both functions may be called in handlers. A failed
+        // write cannot be reported.
         unsafe {
             libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
             libc::abort();
         }
     }
-    // SAFETY: the kernel's.
+    // SAFETY: the arguments come from the kernel.
     let handled = unsafe { earlier.call(signal, info, context) };
     if !handled && (by_kernel || !earlier.is_ignored()) {
-        // SAFETY: the default action runs no code. A fault happens again on return; what was sent is sent again, and comes on return as well.
+        // SAFETY: the default action runs no code. A fault recurs on return; a signal that was sent
+        // is raised again and arrives on return as well.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             if !by_kernel {
@@ -117,47 +122,49 @@ unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, con
     }
 }
 
-/// Where the kernel would have written to for another signal's handler: if it cannot, that is a fault as well, for which it tells no address.
+/// The addresses to which the kernel would have written the frame of another signal. If it cannot
+/// write there, that is also a fault, for which the kernel reports no address.
 fn below(interrupted: &Interrupted) -> impl Iterator<Item = usize> {
     let end = interrupted.stack_pointer();
     let most = tick::signal_frame_size() + RED_ZONE;
     (0..most).step_by(page_size()).chain([most]).map(move |below| end.saturating_sub(below))
 }
 
-/// What the kernel gives as the reason for a fault of which it tells no address.
+/// The code of a fault for which the kernel reports no address.
 const SI_KERNEL: libc::c_int = 0x80;
 
-/// So much below the stack pointer code may use, and the kernel leaves alone.
+/// Bytes below the stack pointer that code may use and the kernel leaves alone.
 const RED_ZONE: usize = 128;
 
-/// A stack for handlers of the thread that made it, for as long as this is there.
+/// An alternate signal stack of the thread that created it, removed when dropped.
 #[derive(Debug)]
 pub struct AlternateStack {
     memory: Reservation,
-    /// It is a thread's own.
+    /// It belongs to one thread.
     thread: PhantomData<Cell<*mut ()>>,
 }
 
-/// Besides what the kernel saves there.
+/// Space in addition to the frame that the kernel saves.
 const ROOM: usize = 32 << 10;
 
 impl AlternateStack {
-    /// One for the calling thread; none if it has one already, as threads of Rust's standard library do.
+    /// Installs one for the calling thread. Returns `None` if the thread already has one, as
+    /// threads of the Rust standard library do.
     ///
     /// # Errors
-    /// The kernel's, where there is no memory.
+    /// Returns an error if there is no memory.
     pub fn for_this_thread() -> io::Result<Option<AlternateStack>> {
         if current().ss_flags & libc::SS_DISABLE == 0 {
             return Ok(None);
         }
-        // SAFETY: a question; 0 where the kernel does not say.
+        // SAFETY: a query without preconditions; 0 if the kernel does not report it.
         let saved = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
         let memory = Reservation::new(page_size() + ROOM + saved)?;
         memory.guard(0..page_size(), Guard::Protection)?;
-        // SAFETY: behind the guard, within the memory.
+        // SAFETY: the address is above the guard page and within the memory.
         let start = unsafe { memory.base().add(page_size()) };
         let stack = libc::stack_t { ss_sp: start.as_ptr().cast(), ss_flags: 0, ss_size: memory.length() - page_size() };
-        // SAFETY: the memory is nobody else's, and stays until it is taken back when this is dropped.
+        // SAFETY: the memory is used by nothing else and lives until it is uninstalled in `drop`.
         if unsafe { libc::sigaltstack(&raw const stack, null_mut()) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -169,16 +176,16 @@ impl Drop for AlternateStack {
     fn drop(&mut self) {
         if self.memory.offset(current().ss_sp.addr()).is_some() {
             let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-            // SAFETY: a handler that runs there does not drop this.
+            // SAFETY: a handler that runs on this stack does not drop it.
             unsafe { libc::sigaltstack(&raw const none, null_mut()) };
         }
     }
 }
 
-/// The calling thread's.
+/// The alternate stack of the calling thread.
 fn current() -> libc::stack_t {
     let mut current = MaybeUninit::<libc::stack_t>::zeroed();
-    // SAFETY: nothing is set, and there is room for the answer; zeros are one as well.
+    // SAFETY: nothing is set, and there is room for the answer; zeros are a valid value as well.
     unsafe {
         libc::sigaltstack(std::ptr::null(), current.as_mut_ptr());
         current.assume_init()
@@ -192,14 +199,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_is_too_long_is_cut_off() {
+    fn a_long_text_is_truncated() {
         let mut text = Text::new();
         write!(text, "{} {}", 17, "a".repeat(1_000)).unwrap();
         assert_eq!((text.as_bytes().len(), &text.as_bytes()[..4]), (480, "17 a".as_bytes()));
     }
 
     #[test]
-    fn a_thread_that_has_a_stack_for_handlers_keeps_it_and_one_that_has_none_gets_one() {
+    fn an_alternate_stack_is_installed_only_if_there_is_none() {
         std::thread::spawn(|| {
             let before = current();
             let kept = AlternateStack::for_this_thread().unwrap();

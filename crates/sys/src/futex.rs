@@ -1,7 +1,7 @@
-//! Futexes: a thread sleeps in the kernel until another one has changed a word of memory and wakes it.
+//! Futexes: a thread blocks in the kernel until another one changes a word of memory and wakes it.
 //!
-//! The kernel compares the word with what the sleeper expects and puts it to
-//! sleep in one step, so a change between the sleeper's last look and its sleep is never lost.
+//! The kernel compares the word with the expected value and blocks the thread in one step, so a
+//! change between the last check and the block is never lost.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU32;
@@ -11,13 +11,13 @@ use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags};
 use rustix::time::Timespec;
 
-/// Why a wait has ended. Whoever waited looks at the word again in each case: a wake may have been meant for an earlier
-/// use of the same word.
+/// The reason why a wait ended. The caller must check the word again in every case: a wake may have
+/// been meant for an earlier use of the same word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitResult {
-    /// Somebody called [`wake`].
+    /// Another thread called [`wake`].
     Woken,
-    /// The word did not have the expected value, so the thread did not sleep.
+    /// The word did not have the expected value, so the thread did not block.
     Changed,
     /// A signal was handled.
     Interrupted,
@@ -25,12 +25,13 @@ pub enum WaitResult {
     TimedOut,
 }
 
-/// Who sleeps on a word and wakes its sleepers. Both sides must say the same.
+/// The threads that wait on and wake a word. Both sides must use the same scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Threads of one process: the kernel finds the sleepers by the word's address.
+    /// Threads of one process: the kernel identifies the word by its address.
     Process,
-    /// Threads of any process that has the word in its memory: the kernel asks which page that is, which takes longer.
+    /// Threads of any process that maps the word: the kernel identifies it by its page, which takes
+    /// longer.
     Shared,
 }
 
@@ -43,10 +44,10 @@ impl Scope {
     }
 }
 
-/// Sleeps until woken, if `word` still has the value `expected`, and no longer than until the clock `CLOCK_MONOTONIC` is
-/// at `deadline`, counted from its zero.
+/// Blocks until woken if `word` still has the value `expected`, at most until `CLOCK_MONOTONIC`
+/// reaches `deadline`, counted from its zero.
 ///
-/// Orders no memory: the caller's own load of the word does that.
+/// Implies no memory ordering: the load of the word by the caller must provide it.
 pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<Duration>, scope: Scope) -> WaitResult {
     let deadline = deadline.map(|deadline| Timespec {
         tv_sec: deadline.as_secs().try_into().unwrap_or(i64::MAX),
@@ -56,14 +57,15 @@ pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<Duration>, scope: 
         Ok(()) => WaitResult::Woken,
         Err(Errno::AGAIN) => WaitResult::Changed,
         Err(Errno::TIMEDOUT) => WaitResult::TimedOut,
-        // Signals; the errors of a bad address or timeout cannot occur here, and a caller looks again in any case.
+        // Signals. A bad address or timeout cannot occur, and the caller checks again in any case.
         Err(_) => WaitResult::Interrupted,
     }
 }
 
-/// Wakes at most `count` of the threads that sleep on `word` and returns how many there were to wake.
+/// Wakes at most `count` of the threads that wait on `word`, and returns the number of woken
+/// threads.
 pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> u32 {
-    // The kernel reads the count as signed, and a negative one as one.
+    // The kernel reads the count as signed, and treats a negative one as one.
     let count = count.min(i32::MAX as u32);
     // It cannot fail with a valid address.
     futex::wake(word, scope.flags(), count).map_or(0, |woken| woken.try_into().unwrap_or(count))
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_has_changed_is_not_slept_on() {
+    fn a_changed_word_is_not_waited_on() {
         assert_eq!(wait(&AtomicU32::new(1), 0, None, Scope::Process), WaitResult::Changed);
     }
 
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_beyond_the_kernels_range_waits_as_long_as_it_can() {
+    fn a_deadline_beyond_the_range_of_the_kernel_never_expires() {
         let word = AtomicU32::new(0);
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| wait(&word, 0, Some(Duration::MAX), Scope::Process));
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn waking_wakes_as_many_as_asked_for_and_says_how_many() {
+    fn wake_returns_the_number_of_woken_threads() {
         let word = AtomicU32::new(0);
         assert_eq!(wake(&word, u32::MAX, Scope::Process), 0);
         std::thread::scope(|scope| {

@@ -1,26 +1,27 @@
-//! Half a word as a futex: the kernel compares 32 bits, and a protocol may want to change more than that in one step.
+//! The low half of a 64-bit word as a futex: the kernel compares 32 bits, and a protocol may need
+//! to change more in one step.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use crate::futex::{self, Scope, WaitResult};
 
-/// As [`futex::wait`], if the low half of `word` still has the value `expected`.
+/// Like [`futex::wait`], on the low half of `word`.
 pub fn wait(word: &AtomicU64, expected: u32, deadline: Option<Duration>, scope: Scope) -> WaitResult {
     futex::wait(low(word), expected, deadline, scope)
 }
 
-/// As [`futex::wake`], for those that sleep on the low half of `word`.
+/// Like [`futex::wake`], on the low half of `word`.
 pub fn wake(word: &AtomicU64, count: u32, scope: Scope) -> u32 {
     futex::wake(low(word), count, scope)
 }
 
-/// The low half, for the kernel alone: in a program, reading or writing it beside the whole would mix sizes, which the
-/// language's memory model does not know.
+/// The low half, for the kernel alone: in a program, access to it beside the whole word would mix
+/// sizes, which the memory model of the language does not define.
 fn low(word: &AtomicU64) -> &AtomicU32 {
     let halves = std::ptr::from_ref(word).cast::<AtomicU32>();
-    // SAFETY: the halves lie within the word, which is borrowed for as long as what is returned; they are aligned, for
-    // the word is; and any bits are an `AtomicU32`. Nobody but the kernel reads through it.
+    // SAFETY: the halves lie within the word, which is borrowed as long as the result; they are
+    // aligned, as the word is; and any bits are an `AtomicU32`. Only the kernel reads through it.
     unsafe { &*halves.add(usize::from(cfg!(target_endian = "big"))) }
 }
 
@@ -37,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_on_the_low_half_is_woken_there() {
+    fn a_waiter_on_the_low_half_is_woken() {
         let word = AtomicU64::new(7 << 32);
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| wait(&word, 0, None, Scope::Process));

@@ -1,52 +1,54 @@
-//! Who a process is, so that others can tell whether it still lives: numbers of processes are used again.
+//! The identity of a process, by which others can tell whether it is still alive, although process
+//! IDs are reused.
 
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
 
-/// A process, told from all others that had or will have its number by when it was started.
+/// A process, distinguished by its start time from all others with the same ID.
 ///
-/// It says nothing outside of the PID namespace that it was made in.
+/// It is valid only in the PID namespace in which it was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// Its number.
+    /// The process ID.
     pub pid: u32,
-    /// When it was started, in the kernel's ticks (of 10 ms, mostly) since the machine was; zero where that is unknown, as
-    /// without a `/proc`.
+    /// The start time in kernel ticks (mostly of 10 ms) since boot; zero if unknown, as without
+    /// `/proc`.
     pub started: u64,
 }
 
 impl Identity {
-    /// That of the calling process.
+    /// The identity of the calling process.
     pub fn own() -> Identity {
         let pid = getpid().as_raw_pid().unsigned_abs();
         Identity { pid, started: stat(pid).map_or(0, |stat| stat.started) }
     }
 
-    /// Whether the process has not ended yet. One that has ended and is yet to be waited for by its parent has ended.
+    /// Whether the process has not ended yet. A zombie has ended.
     ///
-    /// Where the kernel does not tell, as of processes that `/proc` hides, a process with the same number is taken for
-    /// the same process.
+    /// If the kernel does not tell, as for processes that `/proc` hides, a process with the same ID
+    /// is taken for the same process.
     pub fn is_alive(self) -> bool {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return false };
         if test_kill_process(pid) == Err(Errno::SRCH) {
             return false;
         }
-        // It may end between the two questions: then there is nothing to read, and the next time it is not there.
+        // It may end between the two queries: then there is nothing to read, and the next call
+        // finds it gone.
         let Some(stat) = stat(self.pid) else { return true };
         !stat.has_ended && (self.started == 0 || stat.started == 0 || stat.started == self.started)
     }
 }
 
-/// What tells one PID namespace from another on this machine; zero where there is no `/proc` to tell.
+/// A number that identifies the PID namespace on this machine; zero without `/proc`.
 ///
-/// Two processes with different namespaces know one process by different numbers.
+/// Processes in different namespaces know one process by different IDs.
 pub fn pid_namespace() -> u64 {
     rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino)
 }
 
-/// What the kernel says about a process.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     pid: u32,
@@ -55,24 +57,26 @@ struct Stat {
 }
 
 impl Stat {
-    /// Parses `/proc/PID/stat`: fields parted by blanks, of which the second, the command's name in brackets, may hold anything.
+    /// Parses `/proc/PID/stat`: fields separated by blanks. The second one, the name of the command
+    /// in parentheses, may contain anything.
     fn parse(text: &[u8]) -> Option<Stat> {
         let name = text.iter().position(|&byte| byte == b'(')?..=text.iter().rposition(|&byte| byte == b')')?;
         let pid = std::str::from_utf8(&text[..*name.start()]).ok()?.trim().parse().ok()?;
         let rest = std::str::from_utf8(text.get(name.end() + 1..)?).ok()?;
-        // The first of them is the third of all.
+        // The first of these is the third of all.
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let threads: u32 = fields.nth(16)?.parse().ok()?;
         let started = fields.nth(1)?.parse().ok()?;
-        // A process whose first thread has ended before the others is a zombie as well, but its other threads are counted.
+        // A process whose main thread has ended before the others is a zombie as well, but its
+        // other threads are counted.
         Some(Stat { pid, started, has_ended: matches!(state, "Z" | "X" | "x") && threads <= 1 })
     }
 }
 
-/// What the kernel says about the process with this number, if it says anything.
+/// Reads the state of the process with this ID, if the kernel reports it.
 fn stat(pid: u32) -> Option<Stat> {
-    /// A `/proc` may show the processes of another namespace, by other numbers.
+    /// `/proc` may show the processes of another namespace, with other IDs.
     static IS_OURS: OnceLock<bool> = OnceLock::new();
     let read = |process: &str| Stat::parse(&std::fs::read(format!("/proc/{process}/stat")).ok()?);
     let is_ours = || read("self").is_some_and(|stat| Some(stat.pid) == getpid().as_raw_pid().try_into().ok());
@@ -90,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_knows_itself_and_lives() {
+    fn the_own_process_is_alive() {
         let own = Identity::own();
         assert_eq!(own.pid, std::process::id());
         assert!(own.started > 0);
@@ -103,7 +107,7 @@ mod tests {
         let identity = of(child.id());
         assert!(identity.is_alive());
         child.kill().unwrap();
-        // The signal takes its time; the test is only over once it has come to be.
+        // The signal takes a while to arrive.
         while identity.is_alive() {
             std::thread::yield_now();
         }
@@ -112,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn another_process_with_the_same_number_is_another() {
+    fn a_process_with_another_start_time_differs() {
         let own = Identity::own();
         assert!(!Identity { started: own.started - 1, ..own }.is_alive());
         assert!(Identity { started: 0, ..own }.is_alive());
     }
 
     #[test]
-    fn numbers_that_no_process_can_have_are_nobodys() {
+    fn impossible_ids_are_not_alive() {
         for pid in [0, i32::MAX as u32, i32::MAX as u32 + 1, u32::MAX] {
             assert!(!Identity { pid, started: 0 }.is_alive());
         }

@@ -2,42 +2,42 @@
 
 pub mod block_device;
 pub mod cgroups;
-#[allow(unsafe_code)] // The C library is asked for what rustix would ask the kernel.
+#[allow(unsafe_code)] // Calls the C library instead of a system call.
 pub mod cpus;
-#[allow(unsafe_code)] // A mapping is made, to see whether it can be.
+#[allow(unsafe_code)] // Creates a trial mapping.
 pub mod executable;
-#[allow(unsafe_code)] // What a signal does is set, and what runs then.
+#[allow(unsafe_code)] // Installs a signal handler and an alternate stack.
 pub mod fault;
 pub mod futex;
-#[allow(unsafe_code)] // The kernel is given the address of half a word.
+#[allow(unsafe_code)] // Passes the address of half a word to the kernel.
 pub mod futex_u64;
 pub mod identity;
-#[allow(unsafe_code)] // Memory from the kernel is seen as bytes.
+#[allow(unsafe_code)] // Views memory from the kernel as bytes.
 pub mod pages;
-#[allow(unsafe_code)] // The C library keeps a pointer for each thread.
+#[allow(unsafe_code)] // Keeps a raw pointer per thread in the C library.
 pub mod per_thread;
-#[allow(unsafe_code)] // The kernel reads a description of what it shall count.
+#[allow(unsafe_code)] // Passes a description of a counter to the kernel.
 pub mod perf;
 pub mod pressure;
-#[allow(unsafe_code)] // A handler that somebody else has installed is called.
+#[allow(unsafe_code)] // Calls a signal handler that other code has installed.
 mod previous_handler;
 pub mod priorities;
-#[allow(unsafe_code)] // What runs between fork and exec must be async-signal-safe.
+#[allow(unsafe_code)] // Runs async-signal-safe code between fork and exec.
 pub mod process;
-#[allow(unsafe_code)] // Memory from the kernel, whose pages may be touched or not.
+#[allow(unsafe_code)] // Manages address space whose pages may be inaccessible.
 pub mod reservation;
-#[allow(unsafe_code)] // The C library tells what it has registered by a variable that not every one has.
+#[allow(unsafe_code)] // Reads a variable of the C library that may be absent.
 pub mod rseq;
-#[allow(unsafe_code)] // The kernel reads and writes descriptions of how a thread is scheduled.
+#[allow(unsafe_code)] // Passes scheduling attributes to and from the kernel.
 pub mod scheduling;
-#[allow(unsafe_code)] // What other processes write to is seen as Rust's types.
+#[allow(unsafe_code)] // Views memory that other processes write to as Rust types.
 pub mod shared_memory;
-#[allow(unsafe_code)] // Sets of signals are the C library's.
+#[allow(unsafe_code)] // Manipulates the signal sets of the C library.
 pub mod signals;
-#[allow(unsafe_code)] // The C library starts a thread on memory that it is given, and half ends it.
+#[allow(unsafe_code)] // Starts a thread on given memory and ends only its kernel thread.
 pub mod thread_block;
-#[allow(unsafe_code)] // What a signal does is set, and what it has interrupted is looked at.
+#[allow(unsafe_code)] // Installs a signal handler that inspects what it interrupts.
 pub mod tick;
 pub mod traffic;
-#[allow(unsafe_code)] // The C library is told to send a part of a file to the disk.
+#[allow(unsafe_code)] // Passes a range of a file to a system call.
 pub mod write_back;

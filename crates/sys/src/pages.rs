@@ -1,4 +1,4 @@
-//! Whole pages of memory of one's own: what direct I/O asks for, and what is handed from thread to thread without copying.
+//! Whole pages of private memory, for direct I/O and for passing between threads without copying.
 
 use std::fmt;
 use std::io;
@@ -7,23 +7,23 @@ use std::ptr::NonNull;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// So many bytes from the beginning of a page on, zero at first. They lie where no allocator's block does, and go back to the kernel
-/// when they are dropped.
+/// Bytes that begin at a page boundary, initially zero. They share no page with any block of an
+/// allocator, and are returned to the kernel when dropped.
 pub struct Pages {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: it owns its bytes, as a `Box<[u8]>` does.
+// SAFETY: it owns its bytes, as `Box<[u8]>` does.
 unsafe impl Send for Pages {}
-// SAFETY: through a shared reference the bytes can only be read.
+// SAFETY: a shared reference only allows reading the bytes.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// As many bytes as asked for, which may be none.
+    /// Allocates this many bytes, possibly zero.
     ///
     /// # Errors
-    /// The kernel's, where there is no room for them.
+    /// Returns an error if there is no memory.
     pub fn new(length: usize) -> io::Result<Pages> {
         if length == 0 {
             return Ok(Pages { start: NonNull::dangling(), length });
@@ -32,7 +32,7 @@ impl Pages {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: without a fixed address the kernel takes one where nothing is.
+        // SAFETY: without a fixed address the kernel chooses an unused range.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), length, access, MapFlags::PRIVATE) }?;
         Ok(Pages { start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?, length })
     }
@@ -41,8 +41,8 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         if self.length > 0 {
-            // SAFETY: the range was mapped by `new`, is unmapped only here, and nobody borrows from it any more. It fails only for
-            // ranges that are none.
+            // SAFETY: the range was mapped by `new`, is unmapped only here, and is no longer
+            // borrowed. It fails only for invalid ranges.
             let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
         }
     }
@@ -52,15 +52,16 @@ impl Deref for Pages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the bytes are mapped as long as `self` lives, written by the kernel with zeroes, and only `deref_mut` lets anybody
-        // change them. Where there are none the address is aligned and not null, which is all that it has to be.
+        // SAFETY: the bytes are mapped as long as `self` lives, initialized with zeros by the
+        // kernel, and only `deref_mut` gives write access. If there are none, the address is
+        // aligned and not null, as required.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
 
 impl DerefMut for Pages {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`; who borrows `self` mutably is alone.
+        // SAFETY: as in `deref`; a mutable borrow of `self` is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
     }
 }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_begin_with_a_page_are_zero_and_keep_what_is_written() {
+    fn pages_are_aligned_zeroed_and_writable() {
         let mut pages = Pages::new(5000).unwrap();
         assert_eq!(pages.as_ptr() as usize % 4096, 0);
         assert!(pages.iter().all(|&byte| byte == 0));
@@ -87,12 +88,12 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_are_no_pages() {
+    fn no_bytes_need_no_pages() {
         assert!(Pages::new(0).unwrap().is_empty());
     }
 
     #[test]
-    fn more_than_there_can_be_is_an_error() {
+    fn an_impossible_length_is_an_error() {
         assert!(Pages::new(usize::MAX).is_err());
         assert!(Pages::new(isize::MAX as usize).is_err());
     }

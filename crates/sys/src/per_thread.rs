@@ -1,16 +1,16 @@
-//! A value of each thread's own, which is dropped when the thread ends.
+//! Thread-local values that are dropped when their thread ends.
 //!
-//! As the standard library's `thread_local!`, but of another make. That one registers what has to be dropped when a thread first comes to
-//! it, for which the C library takes the loader's lock. A thread that did so while a library is being loaded whose
-//! constructor waits for that thread would wait for ever. This one keeps to a key of the C library's threads, which takes no
-//! lock.
+//! The `thread_local!` of the standard library registers a destructor when a thread first accesses
+//! it, for which the C library takes the loader's lock. If a thread did so while a library is being
+//! loaded whose constructor waits for that thread, both would wait forever. This module uses a key
+//! of the C library's threads instead, which takes no lock.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// A value for each thread, made by [`Default`] when the thread first asks for it.
+/// A value per thread, created by [`Default`] on the first access of the thread.
 pub struct PerThread<T: 'static> {
-    /// Nothing where the C library has no more keys.
+    /// `None` if the C library has no more keys.
     key: OnceLock<Option<libc::pthread_key_t>>,
     values: PhantomData<fn() -> T>,
 }
@@ -21,25 +21,27 @@ impl<T: Default> PerThread<T> {
         PerThread { key: OnceLock::new(), values: PhantomData }
     }
 
-    /// Does something with the calling thread's value. Nothing where there is none, since the C library has no more room for
-    /// such.
+    /// Calls a closure with the value of the calling thread. Returns `None` if the C library has no
+    /// room for the value.
     ///
-    /// Takes memory the first time. Values are dropped when their threads end, but not at the end of the process; a thread that asks again while it
-    /// ends gets a new value, which the C library has dropped as well.
+    /// Allocates on the first access. Values are dropped when their threads end, but not when the
+    /// process ends. A thread that accesses its value again while it ends gets a new one, which the
+    /// C library drops as well.
     pub fn with<R>(&'static self, act: impl FnOnce(&T) -> R) -> Option<R> {
         let key = (*self.key.get_or_init(new_key::<T>))?;
-        // SAFETY: the key is one, and never deleted.
+        // SAFETY: the key is valid and never deleted.
         let mut value = unsafe { libc::pthread_getspecific(key) }.cast::<T>();
         if value.is_null() {
             value = Box::into_raw(Box::<T>::default());
-            // SAFETY: as above; the value is given to the key, whose destructor takes it back.
+            // SAFETY: as above; the key owns the value now, and its destructor frees it.
             if unsafe { libc::pthread_setspecific(key, value.cast()) } != 0 {
-                // SAFETY: it was not taken, so it is still ours.
+                // SAFETY: the key did not take the value, so it is still owned here.
                 drop(unsafe { Box::from_raw(value) });
                 return None;
             }
         }
-        // SAFETY: the value belongs to this thread, was made by a box, and is there until the thread ends.
+        // SAFETY: the value belongs to this thread, was created by a box, and lives until the
+        // thread ends.
         Some(act(unsafe { &*value }))
     }
 }
@@ -51,14 +53,14 @@ impl<T: Default> Default for PerThread<T> {
 }
 
 fn new_key<T>() -> Option<libc::pthread_key_t> {
-    unsafe extern "C" fn drop_it<T>(value: *mut libc::c_void) {
-        // SAFETY: it is what `with` has given to the key, which forgets it now.
+    unsafe extern "C" fn drop_value<T>(value: *mut libc::c_void) {
+        // SAFETY: `with` gave the value to the key, which has forgotten it by now.
         drop(unsafe { Box::from_raw(value.cast::<T>()) });
     }
 
     let mut key = 0;
-    // SAFETY: there is room for the key; the destructor is for what is kept by it.
-    (unsafe { libc::pthread_key_create(&raw mut key, Some(drop_it::<T>)) } == 0).then_some(key)
+    // SAFETY: there is room for the key, and the destructor matches the values stored under it.
+    (unsafe { libc::pthread_key_create(&raw mut key, Some(drop_value::<T>)) } == 0).then_some(key)
 }
 
 #[cfg(test)]

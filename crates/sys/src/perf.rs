@@ -1,21 +1,22 @@
-//! Perf events: counters that the kernel keeps of threads and CPUs. Here it is only asked which of them it would keep.
+//! Perf events: counters that the kernel keeps per thread and CPU. This module only asks which of
+//! them are available.
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// What may be counted.
+/// A counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
-    /// Context switches of one of our own threads, which are the kernel's doing.
+    /// Context switches of a thread of this process, counted by the kernel.
     OwnSwitches,
-    /// Cycles of one of our own threads, counted by the processor while it is not in the kernel.
+    /// Cycles of a thread of this process in user mode, counted by the processor.
     OwnCycles,
-    /// Context switches on one CPU, whoever runs there.
+    /// Context switches on one CPU, of any thread.
     SwitchesOfCpu(u32),
 }
 
-/// The first version of the kernel's `perf_event_attr`, which every kernel takes.
+/// The first version of `perf_event_attr`, which every kernel accepts.
 #[repr(C)]
 struct Attributes {
     kind: u32,
@@ -39,10 +40,10 @@ const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
-/// Whether the kernel would count this for the calling thread. Nothing is counted.
+/// Checks whether the kernel would count this for the calling thread. Nothing is counted.
 ///
 /// # Errors
-/// Where it would not, with its reason.
+/// Returns the reason of the kernel if it would not.
 pub fn probe(counter: Counter) -> io::Result<()> {
     const THIS_THREAD: libc::pid_t = 0;
     const ANY: libc::c_int = -1;
@@ -64,11 +65,11 @@ pub fn probe(counter: Counter) -> io::Result<()> {
         breakpoint_type: 0,
         config_1: 0,
     };
-    // SAFETY: the kernel reads as many bytes as `size` says, which are there, and may write that field.
+    // SAFETY: the kernel reads as many bytes as `size` says, which exist, and may write that field.
     let opened =
         unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, pid, cpu, ANY, CLOSE_ON_EXEC) };
     let Ok(file @ 0..) = libc::c_int::try_from(opened) else { return Err(io::Error::last_os_error()) };
-    // SAFETY: the kernel has just opened this file, and nobody else knows its number.
+    // SAFETY: the kernel has just opened this file, and no other code knows the descriptor.
     drop(unsafe { OwnedFd::from_raw_fd(file) });
     Ok(())
 }
@@ -78,14 +79,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_that_is_not_there_is_not_counted_on() {
+    fn counting_on_a_missing_cpu_fails() {
         for cpu in [1_000_000, u32::MAX] {
             probe(Counter::SwitchesOfCpu(cpu)).unwrap_err();
         }
     }
 
     #[test]
-    fn asking_leaves_no_file_open() {
+    fn probing_leaves_no_file_open() {
         let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
         // Other tests open files meanwhile, but not so many.
         let before = files();

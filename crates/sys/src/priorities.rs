@@ -1,7 +1,9 @@
-//! What this process may ask of the kernel's scheduler: better nice values, real time, timeslices of its own.
+//! The scheduling that this process may request: better nice values, real-time policies, custom
+//! timeslices.
 //!
-//! The kernel's rules for this are many (limits, capabilities, user namespaces, groups, filters of system calls), so it is
-//! tried. Each trial is made by a thread of its own, which ends with it: no other thread is touched.
+//! The rules of the kernel are many (limits, capabilities, user namespaces, groups, system call
+//! filters), so the only way is to try. Each trial runs in a thread of its own, so that it affects
+//! no other thread.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -12,23 +14,23 @@ use rustix::process::{getpriority_process, setpriority_process};
 
 use crate::scheduling::{Policy, RawAttributes, Thread, set_scheduler};
 
-/// The nice values that there are, the best first.
+/// All nice values, best first.
 const NICE: RangeInclusive<i32> = -20..=19;
 
 /// The nice value of the calling thread.
 ///
 /// # Errors
-/// Where a filter of system calls forbids to ask.
+/// Returns an error if a system call filter forbids the query.
 pub fn nice() -> io::Result<i32> {
-    // To the kernel, "this process" is the thread that asks, here and where the value is set.
+    // To the kernel, "this process" is the calling thread, here and where the value is set.
     Ok(getpriority_process(None)?)
 }
 
-/// The best nice value, which is the smallest, that a thread of this process may give itself. It is that of the calling
-/// thread where it may not have a better one.
+/// The best (smallest) nice value that a thread of this process may have. It is that of the calling
+/// thread if no better one is allowed.
 ///
 /// # Errors
-/// Where no thread can be started, or the value cannot be read.
+/// Returns an error if no thread can be started or the value cannot be read.
 pub fn best_nice() -> io::Result<i32> {
     in_a_thread(|| {
         let now = nice()?;
@@ -37,23 +39,24 @@ pub fn best_nice() -> io::Result<i32> {
     })
 }
 
-/// Whether a thread of this process may have a real-time priority: `SCHED_FIFO` with the lowest one.
+/// Checks whether a thread of this process may have a real-time priority: `SCHED_FIFO` with the
+/// lowest one.
 ///
 /// # Errors
-/// Where it may not, with the kernel's reason.
+/// Returns the reason of the kernel if it may not.
 pub fn check_real_time() -> io::Result<()> {
     in_a_thread(|| Ok(set_scheduler(Thread::current(), Policy::Fifo(1))?))
 }
 
-/// The timeslice that an ordinary thread of this process gets when it asks for `wanted`; nothing where the kernel takes
-/// the wish and ignores it, as it did before Linux 6.12.
+/// The effective timeslice of an ordinary thread of this process that requests `requested`. Returns
+/// `None` if the kernel accepts the request but ignores it, as before Linux 6.12.
 ///
 /// # Errors
-/// Where the kernel refuses the wish, with its reason.
-pub fn try_timeslice(wanted: Duration) -> io::Result<Option<Duration>> {
+/// Returns the reason of the kernel if it refuses the request.
+pub fn try_timeslice(requested: Duration) -> io::Result<Option<Duration>> {
     in_a_thread(|| {
         let thread = Thread::current();
-        RawAttributes::ordinary(nice()?).with_slice(wanted).apply_to(thread)?;
+        RawAttributes::ordinary(nice()?).with_slice(requested).apply_to(thread)?;
         Ok(RawAttributes::of(thread)?.slice())
     })
 }
@@ -74,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_change_nothing_for_the_thread_that_asks_and_for_those_it_starts() {
+    fn trials_do_not_affect_the_calling_thread_and_its_children() {
         let before = attributes();
         let _ = (best_nice(), check_real_time(), try_timeslice(Duration::from_micros(300)));
         assert_eq!(attributes(), before);
@@ -82,27 +85,27 @@ mod tests {
     }
 
     #[test]
-    fn the_best_nice_value_is_no_worse_than_the_present_one() {
+    fn the_best_nice_value_is_no_worse_than_the_current_one() {
         let (now, best) = (nice().unwrap(), best_nice().unwrap());
         assert!((-20..=now).contains(&best), "{best}, {now}");
     }
 
     #[test]
-    fn a_thread_that_has_made_itself_weaker_gets_no_better_value_than_the_kernel_lets_it_have() {
+    fn a_lowered_thread_gets_no_better_value_than_allowed() {
         let best = best_nice().unwrap();
-        let of_a_weak_one = in_a_thread(|| {
+        let of_lowered = in_a_thread(|| {
             setpriority_process(None, 19)?;
             best_nice()
         });
-        let of_a_weak_one = of_a_weak_one.unwrap();
-        assert!((best..=19).contains(&of_a_weak_one), "{of_a_weak_one}, {best}");
+        let of_lowered = of_lowered.unwrap();
+        assert!((best..=19).contains(&of_lowered), "{of_lowered}, {best}");
     }
 
     #[test]
-    fn a_timeslice_is_granted_as_asked_for_or_refused_or_ignored() {
-        let wanted = Duration::from_micros(300);
-        if let Ok(Some(granted)) = try_timeslice(wanted) {
-            assert_eq!(granted, wanted);
+    fn a_timeslice_is_as_requested_or_refused_or_ignored() {
+        let requested = Duration::from_micros(300);
+        if let Ok(Some(effective)) = try_timeslice(requested) {
+            assert_eq!(effective, requested);
         }
     }
 }

@@ -3,27 +3,28 @@
 
 use std::io;
 
-/// Where the number of a thread's CPU comes from.
+/// The source of the CPU number of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rseq {
-    /// From memory: the C library has registered it with the kernel.
+    /// Memory: the C library has registered it with the kernel.
     Registered,
-    /// The kernel would keep it up to date, but the C library has not asked for it.
+    /// The kernel supports it, but the C library has not registered it.
     Unregistered,
-    /// The kernel lacks it, or a filter of system calls forbids it.
+    /// The kernel lacks it, or a system call filter forbids it.
     Absent,
 }
 
-/// What there is for the threads of this process.
+/// The state of restartable sequences for the threads of this process.
 pub fn rseq() -> Rseq {
-    // The C library says by this variable how much memory it has registered for each thread, if any.
-    // SAFETY: the call has no preconditions; the name is a C string.
+    // SAFETY: the call has no preconditions; the name is a C string. The variable holds the size
+    // that the C library has registered for each thread.
     let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) }.cast::<libc::c_uint>();
-    // SAFETY: a C library that has the variable has it as a constant `unsigned int`.
+    // SAFETY: a C library that has the variable defines it as a constant `unsigned int`.
     if !size.is_null() && unsafe { size.read() } > 0 {
         return Rseq::Registered;
     }
-    // SAFETY: there is no rseq of zero bytes at no address, so the kernel refuses, and reads and writes nothing.
+    // SAFETY: zero bytes at address zero are not a valid area, so the kernel refuses and accesses
+    // no memory.
     let refused = unsafe { libc::syscall(libc::SYS_rseq, std::ptr::null_mut::<u8>(), 0, 0, 0) };
     if refused == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
         Rseq::Unregistered
@@ -38,14 +39,14 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn what_there_is_does_not_change() {
+    fn the_state_does_not_change() {
         let first = rseq();
         assert_eq!(rseq(), first);
         assert_eq!(std::thread::spawn(rseq).join().unwrap(), first);
     }
 
     #[test]
-    fn a_c_library_that_is_told_not_to_register_does_not() {
+    fn a_c_library_that_is_configured_not_to_register_does_not() {
         let start = |mut command: Command| testing::passes(command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0"));
         testing::isolated_by(start, || assert_ne!(rseq(), Rseq::Registered));
     }

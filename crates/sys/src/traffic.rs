@@ -1,23 +1,25 @@
-//! What this process has really read from devices and written to them, page caches and memory left out.
+//! The bytes that this process has read from and written to devices, without the page cache and
+//! memory.
 
 use std::fs;
 
-/// Bytes that went between this process and devices.
+/// Bytes transferred between this process and devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Read from devices for it.
+    /// Bytes read from devices.
     pub read: u64,
-    /// Written by it, to be brought to devices sooner or later; less what was thrown away before that.
+    /// Bytes that will be written to devices sooner or later, without those discarded before.
     pub written: u64,
 }
 
 impl Traffic {
-    /// That of this process and of its children that have been waited for. Reads a file below `/proc`. Nothing where the kernel does not count, or hides it.
+    /// The traffic of this process and of its children that have been waited for. Reads a file
+    /// below `/proc`. Returns `None` if the kernel does not count it or hides it.
     pub fn own() -> Option<Traffic> {
         Traffic::parse(&fs::read_to_string("/proc/self/io").ok()?)
     }
 
-    /// What came since `earlier`.
+    /// The traffic since `earlier`.
     pub fn since(self, earlier: Traffic) -> Traffic {
         Traffic { read: self.read.saturating_sub(earlier.read), written: self.written.saturating_sub(earlier.written) }
     }
@@ -34,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_thrown_away_was_not_written() {
+    fn discarded_bytes_are_not_written() {
         let text = "rchar: 6976\nwchar: 9\nsyscr: 10\nsyscw: 0\nread_bytes: 4096\nwrite_bytes: 12288\n";
         assert_eq!(Traffic::parse(text), Some(Traffic { read: 4096, written: 12288 }));
         let text = format!("{text}cancelled_write_bytes: 8192\n");
@@ -45,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn own_traffic_is_told_or_hidden() {
+    fn own_traffic_is_consistently_available() {
         let before = Traffic::own();
         assert_eq!(before.is_some(), Traffic::own().is_some());
         assert_eq!(

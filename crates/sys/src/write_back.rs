@@ -1,23 +1,26 @@
-//! Write-back: what has been written to a file, but lies in the page cache yet, is sent to the disk a part at a time (`sync_file_range`).
+//! Write-back: sends dirty pages of a file in the page cache to the disk, a range at a time
+//! (`sync_file_range`).
 //!
-//! This says nothing of a file's length and place on the disk: what has to be durable needs `fsync` besides.
+//! This does not write the length of the file and its place on the disk: durability needs `fsync`
+//! in addition.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Begins to send this part to the disk, and does not wait for it, except where the device's queue is full.
+/// Starts to write this range to the disk, and does not wait for completion, except if the queue of
+/// the device is full.
 ///
 /// # Errors
-/// The kernel's, such as that an earlier attempt to write failed: nobody else is told of that then. Where a file system knows no such
-/// thing, nothing happens.
+/// Returns the error of the kernel, which may be that of an earlier write that failed and is
+/// reported only once. Does nothing on file systems that do not support it.
 pub fn begin(file: impl AsFd, place: u64, length: u64) -> io::Result<()> {
     sync_file_range(file, place, length, libc::SYNC_FILE_RANGE_WRITE)
 }
 
-/// Sends this part to the disk, and waits until it is there.
+/// Writes this range to the disk, and waits for completion.
 ///
 /// # Errors
-/// As [`begin`].
+/// As for [`begin`].
 pub fn complete(file: impl AsFd, place: u64, length: u64) -> io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     sync_file_range(file, place, length, all)
@@ -28,7 +31,7 @@ fn sync_file_range(file: impl AsFd, place: u64, length: u64, how: libc::c_uint) 
         return Err(io::ErrorKind::InvalidInput.into());
     };
     loop {
-        // SAFETY: the file is open as long as it is borrowed; the call has no pointers.
+        // SAFETY: the file is open as long as it is borrowed; the call takes no pointers.
         if unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), place, length, how) } == 0 {
             return Ok(());
         }
@@ -48,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_a_file_is_written_back_and_what_has_no_parts_is_left_alone() {
+    fn a_range_of_a_file_is_written_back_and_a_pipe_is_ignored() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 10_000]).unwrap();
         begin(&file, 0, 4096).unwrap();
