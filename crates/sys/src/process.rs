@@ -1,4 +1,5 @@
-//! Processes: children that cannot outlive their parent, and what threads and children have used.
+//! Processes: children that cannot outlive their parent, and the resource usage of threads and
+//! children.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,23 +17,24 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, getpid, getppid, set_child_subreaper, set_parent_process_death_signal};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The signals that a terminal or a service manager sends to every process of a group to ask it to end.
+/// The signals by which a terminal or a service manager asks every process of a group to end.
 const REQUESTS_TO_END: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM];
 
-/// What a child does with the signals that ask a whole process group to end: SIGINT, SIGQUIT, SIGHUP and SIGTERM.
+/// How a child reacts to the signals that ask a whole process group to end: SIGINT, SIGQUIT, SIGHUP
+/// and SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestsToEnd {
-    /// It ignores them: its parent gets them as well, and ends its children in good order.
+    /// It ignores them: its parent receives them as well, and ends its children in an orderly way.
     Ignore,
-    /// It ends, as programs do that know nothing of the matter.
+    /// It ends, by the default action.
     Obey,
 }
 
-/// Makes the kernel kill the child of `command` when the thread that starts it ends, by whatever death, and settles how
-/// the child takes [`RequestsToEnd`]. Both survive the exec.
+/// Makes the kernel kill the child of `command` when the thread that starts it ends, however that
+/// happens, and sets how the child reacts to [`RequestsToEnd`]. Both survive exec.
 ///
-/// The bond is to the *thread* that calls [`Command::spawn`]: it has to live as long as the child shall. A child whose
-/// parent is gone before the bond is made does not start: it exits.
+/// The child is bound to the *thread* that calls [`Command::spawn`], which must live as long as the
+/// child should. A child whose parent ends before the binding is established exits at once.
 pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
     let parent = getpid();
     let disposition = match requests {
@@ -41,33 +43,38 @@ pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
     };
     let prepare = move || {
         for signal in REQUESTS_TO_END {
-            // SAFETY: `signal` is async-signal-safe, and neither disposition runs code of ours.
+            // SAFETY: `signal` is async-signal-safe, and neither disposition runs code of this
+            // process.
             if unsafe { libc::signal(signal, disposition) } == libc::SIG_ERR {
                 return Err(io::Error::last_os_error());
             }
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A parent that died before the line above sends no signal any more, and nobody is left to be told of a failure.
+        // A parent that died before the line above sends no signal, and no process is left to
+        // report a failure to.
         if getppid() != Some(parent) {
-            // SAFETY: `_exit` is async-signal-safe; it runs nothing of this process on its way out.
+            // SAFETY: `_exit` is async-signal-safe and runs no other code of this process.
             unsafe { libc::_exit(1) }
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only async-signal-safe functions may run, in the copy of one thread out of many.
-    // `prepare` makes system calls and touches nothing but values that it owns: no lock, no allocation.
+    // SAFETY: between fork and exec only async-signal-safe functions may run, in a copy of one
+    // thread of many. `prepare` makes system calls and accesses only values that it owns: no lock,
+    // no allocation.
     unsafe {
         command.pre_exec(prepare);
     }
 }
 
-/// Makes `command` execute this file, under the name and with the arguments and the environment that it has now, or fail. By itself it
-/// looks for its program, and has a shell read whatever the kernel cannot execute, be it a program for another machine.
+/// Makes `command` execute exactly this file, with its current name, arguments and environment, or
+/// fail. By default a command searches for its program, and a shell interprets any file that the
+/// kernel cannot execute, even a program for another machine.
 ///
-/// It belongs behind everything else that is done to the command before it is started, which must not clear its environment.
+/// It must be the last change to the command before it is started, and the environment must not be
+/// cleared.
 ///
 /// # Errors
-/// When there is a zero byte in a path, an argument or a variable.
+/// Returns an error if a path, an argument or a variable contains a zero byte.
 pub fn execute_only(command: &mut Command, file: &Path) -> io::Result<()> {
     let mut variables: BTreeMap<OsString, OsString> = env::vars_os().collect();
     for (name, value) in command.get_envs() {
@@ -85,27 +92,30 @@ pub fn execute_only(command: &mut Command, file: &Path) -> io::Result<()> {
     let arguments = Strings::new(once(command.get_program()).chain(command.get_args()))?;
     let variables = Strings::new(variables)?;
     let execute = move || {
-        // SAFETY: the path is a string; both lists are of strings, end with null, and live as long as this closure.
+        // SAFETY: the path is a C string; both lists consist of C strings, end with null, and live
+        // as long as this closure.
         unsafe { libc::execve(file.as_ptr(), arguments.as_ptr(), variables.as_ptr()) };
         Err(io::Error::last_os_error())
     };
-    // SAFETY: between fork and exec only async-signal-safe functions may run. `execve` is one, and all memory was taken before.
+    // SAFETY: between fork and exec only async-signal-safe functions may run. `execve` is one, and
+    // all memory was allocated before.
     unsafe {
         command.pre_exec(execute);
     }
     Ok(())
 }
 
-/// Strings as the kernel takes them.
+/// A list of strings as the kernel takes it.
 struct Strings {
     pointers: Vec<*const c_char>,
-    /// What the pointers point to.
+    /// Owns the memory that the pointers refer to.
     _strings: Vec<CString>,
 }
 
-// SAFETY: the pointers point to memory of the strings beside them, which nobody changes, and moving these does not move that.
+// SAFETY: the pointers refer to memory of the strings beside them, which never changes and does not
+// move with the struct.
 unsafe impl Send for Strings {}
-// SAFETY: as above; there is no way to change anything.
+// SAFETY: as above; there is no way to modify it.
 unsafe impl Sync for Strings {}
 
 impl Strings {
@@ -116,13 +126,13 @@ impl Strings {
         Ok(Strings { pointers, _strings: strings })
     }
 
-    /// A list that ends with null.
+    /// A null-terminated list.
     fn as_ptr(&self) -> *const *const c_char {
         self.pointers.as_ptr()
     }
 }
 
-/// Undoes the bond of [`end_with_this_thread`] for the calling process: from now on it survives its parent.
+/// Reverts [`end_with_this_thread`] for the calling process: it survives its parent from now on.
 ///
 /// # Errors
 /// None on Linux.
@@ -130,8 +140,8 @@ pub fn survive_the_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(None)?)
 }
 
-/// Makes the calling process the parent of every orphan among its descendants, so that none can escape it by losing its
-/// own parent.
+/// Makes the calling process the parent of every orphan among its descendants, so that none can
+/// escape by losing its own parent.
 ///
 /// # Errors
 /// None on Linux since 3.4.
@@ -140,21 +150,22 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(Pid::INIT))?)
 }
 
-/// What a thread or a set of processes has used so far.
+/// Resource usage of a thread or a set of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// CPU time, in the kernel and out of it.
+    /// CPU time, in user and kernel mode.
     pub cpu: Duration,
-    /// How much of it in the kernel, as the kernel divides it up: by its ticks, where it does not read a clock at each call.
+    /// The part in kernel mode, as estimated by the kernel: by ticks, unless it reads a clock at
+    /// each system call.
     pub system: Duration,
-    /// How often a thread blocked.
+    /// The number of times a thread blocked.
     pub voluntary_switches: u64,
-    /// How often a CPU was taken away, or yielded to somebody.
+    /// The number of times a thread was preempted or yielded to another.
     pub involuntary_switches: u64,
 }
 
 impl Usage {
-    /// What was used since `earlier`.
+    /// The usage since `earlier`.
     pub fn since(self, earlier: Usage) -> Usage {
         Usage {
             cpu: self.cpu.saturating_sub(earlier.cpu),
@@ -174,29 +185,30 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// What the calling thread has used since it began.
+/// The usage of the calling thread since it began.
 pub fn thread_usage() -> Usage {
-    // The resource usage of a thread that runs is as of the last tick.
+    // The resource usage of a running thread is only updated at ticks.
     let now = clock_gettime(ClockId::ThreadCPUTime);
     let cpu = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.try_into().unwrap_or(0));
     Usage { cpu, ..usage(libc::RUSAGE_THREAD) }
 }
 
-/// What all threads of this process have used, those that have ended included.
+/// The usage of all threads of this process, including those that have ended.
 pub fn own_usage() -> Usage {
     usage(libc::RUSAGE_SELF)
 }
 
-/// What all descendants of this process have used that have ended and been waited for, by this process or by a parent
-/// of theirs that has been waited for in turn.
+/// The usage of all descendants of this process that have ended and been waited for, by this
+/// process or by a parent that has been waited for in turn.
 pub fn descendants_usage() -> Usage {
     usage(libc::RUSAGE_CHILDREN)
 }
 
 fn usage(who: libc::c_int) -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel writes one `rusage` to the address that it is given, which holds one. It can only fail for an
-    // unknown `who` or a bad address; the zeroes, a valid value of these integers, would then stay.
+    // SAFETY: the kernel writes one `rusage` to the given address, which has room for it. The call
+    // can only fail for an unknown `who` or a bad address; the zeros, a valid value of these
+    // integers, would then remain.
     let usage = unsafe {
         libc::getrusage(who, usage.as_mut_ptr());
         usage.assume_init()
@@ -234,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_to_end_are_ignored_or_obeyed_as_told() {
+    fn requests_to_end_are_ignored_or_obeyed() {
         for (requests, ends) in [(RequestsToEnd::Ignore, false), (RequestsToEnd::Obey, true)] {
             let child = Child::start(&mut shell("kill -TERM $$; kill -INT $$; kill -HUP $$; exit 7", requests));
             assert_eq!(child.finish().status.code(), if ends { None } else { Some(7) });
@@ -242,9 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_computes_uses_cpu_time_and_one_that_sleeps_gives_up_its_cpu() {
+    fn computing_uses_cpu_time_and_sleeping_switches_voluntarily() {
         let before = thread_usage();
-        // Each loop ends only if the thread's usage goes on.
+        // Each loop ends only if the usage keeps growing.
         while thread_usage().since(before).cpu < Duration::from_millis(1) {}
         while thread_usage().since(before).voluntary_switches == 0 {
             std::thread::sleep(Duration::from_millis(1));
@@ -255,13 +267,13 @@ mod tests {
     fn the_cpu_time_of_a_thread_is_up_to_date_between_two_ticks() {
         let readings: Vec<Duration> = (0..1_000).map(|_| thread_usage().cpu).collect();
         assert!(readings.is_sorted());
-        // A clock that goes by ticks advances by a millisecond at least.
+        // A clock based on ticks advances by at least a millisecond.
         let is_finer = |pair: &[Duration]| pair[0] < pair[1] && pair[1] - pair[0] < Duration::from_micros(500);
         assert!(readings.windows(2).any(is_finer));
     }
 
     #[test]
-    fn what_a_child_used_is_known_once_it_has_been_waited_for() {
+    fn the_usage_of_a_child_is_known_after_it_was_waited_for() {
         let before = descendants_usage();
         let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
         testing::run(&mut shell(script, RequestsToEnd::Obey)).succeeds();

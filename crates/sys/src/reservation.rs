@@ -1,4 +1,5 @@
-//! Address space of one's own whose pages get memory when they are first touched, and among which there may be guards: pages that nobody may touch.
+//! Reserved address space whose pages are allocated on first access, and which may contain guard
+//! pages that must not be accessed.
 
 use std::io;
 use std::ops::Range;
@@ -8,17 +9,19 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
 
-/// What makes a page a guard.
+/// The implementation of a guard page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// A mark in the page table (`MADV_GUARD_INSTALL`, since Linux 6.13). There may be as many as one likes; not in memory that is locked.
+    /// A marker in the page table (`MADV_GUARD_INSTALL`, since Linux 6.13). Their number is
+    /// unlimited, but they do not work in locked memory.
     Mark,
-    /// Its protection. The kernel keeps each run of pages of one protection as a mapping, and a process has some 65 000 of those (`vm.max_map_count`), so there
-    /// is room for half as many guards.
+    /// Page protection. The kernel keeps each run of pages with the same protection as a mapping,
+    /// and a process has at most some 65 000 of these (`vm.max_map_count`), so half as many guards
+    /// are possible.
     Protection,
 }
 
-/// `MADV_GUARD_INSTALL`, which the C library's headers may be too old for.
+/// `MADV_GUARD_INSTALL`, which older C library headers lack.
 const INSTALL: libc::c_int = 102;
 
 /// The size of a page, in bytes.
@@ -26,8 +29,8 @@ pub fn page_size() -> usize {
     static SIZE: AtomicUsize = AtomicUsize::new(0);
     match SIZE.load(Relaxed) {
         0 => {
-            // The C library is asked, for Valgrind shows rustix no auxiliary vector that it could read.
-            // SAFETY: a question.
+            // SAFETY: a query without preconditions. The C library is asked, since Valgrind hides
+            // the auxiliary vector that rustix would read.
             let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
             SIZE.store(size, Relaxed);
             size
@@ -36,26 +39,27 @@ pub fn page_size() -> usize {
     }
 }
 
-/// So many bytes of address space, whole pages, to be read and written. They are zero at first, take no memory until they are touched, and nothing is set aside for them.
+/// Readable and writable address space of whole pages. It is initially zero, uses no memory until
+/// accessed, and no swap space is reserved for it.
 ///
-/// It hands out no references. Who reads and writes through its [base](Reservation::base) answers for not doing so where there is a guard, nor expecting to
-/// find what was discarded.
+/// It hands out no references. Code that accesses memory through its [base](Reservation::base) must
+/// not access guards, nor expect to find discarded data.
 #[derive(Debug)]
 pub struct Reservation {
     base: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: it owns address space, of which it reads and writes nothing itself.
+// SAFETY: it owns address space, which it does not access itself.
 unsafe impl Send for Reservation {}
-// SAFETY: as above; and the kernel lets threads change their address space at the same time.
+// SAFETY: as above; and the kernel allows threads to change their address space concurrently.
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
-    /// So many bytes, rounded up to whole pages; at least one.
+    /// Reserves this many bytes, rounded up to whole pages, and at least one page.
     ///
     /// # Errors
-    /// The kernel's, where there is no room, or as many mappings as there may be.
+    /// Returns an error if there is no address space, or if the limit of mappings is reached.
     pub fn new(length: usize) -> io::Result<Reservation> {
         let most = isize::MAX as usize - page_size();
         let length = length.max(1);
@@ -64,53 +68,54 @@ impl Reservation {
         }
         let length = length.next_multiple_of(page_size());
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-        // By way of the C library, since the compiler's sanitizers look at what goes through there.
-        // SAFETY: without a fixed address the kernel takes one where nothing is.
+        // SAFETY: without a fixed address the kernel chooses an unused range. The C library is
+        // called since the sanitizers of the compiler intercept it.
         let base = unsafe { libc::mmap(null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // A huge page would be one for many stacks of which each uses a page. Kernels that have none refuse.
-        // SAFETY: nobody knows of the memory, which keeps what is in it.
+        // SAFETY: no other code knows of the memory, and its content is kept. A huge page would
+        // span many stacks of which each uses a page. Kernels without huge pages refuse.
         let _ = unsafe { madvise(base, length, Advice::LinuxNoHugepage) };
         Ok(Reservation { base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, length })
     }
 
-    /// Where it begins.
+    /// The start address.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// How many bytes it has.
+    /// The length in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Where in it an address is.
+    /// The offset of an address, or `None` if it is outside.
     pub fn offset(&self, address: usize) -> Option<usize> {
         address.checked_sub(self.base.addr().get()).filter(|&offset| offset < self.length)
     }
 
-    /// A part, if it is one and whole pages.
+    /// Checks that a range is within the reservation and consists of whole pages.
     fn part(&self, part: &Range<usize>) -> io::Result<(*mut libc::c_void, usize)> {
         let whole = part.start.is_multiple_of(page_size()) && part.end.is_multiple_of(page_size());
         if !whole || part.start > part.end || part.end > self.length {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // SAFETY: within the reservation.
+        // SAFETY: the range is within the reservation.
         Ok((unsafe { self.base.add(part.start) }.as_ptr().cast(), part.len()))
     }
 
-    /// Makes this part, whole pages, a guard: who touches it gets a SIGSEGV. What was there is lost.
+    /// Turns this range of whole pages into a guard: an access raises SIGSEGV. Its content is lost.
     ///
     /// # Errors
-    /// The kernel's. With [`Guard::Mark`] that is `EINVAL` where it knows no such thing, and where the memory is locked; with [`Guard::Protection`] it is `ENOMEM`
-    /// when there are as many mappings as there may be.
+    /// Returns the error of the kernel. With [`Guard::Mark`] that is `EINVAL` if it does not
+    /// support markers or the memory is locked; with [`Guard::Protection`] it is `ENOMEM` if the
+    /// limit of mappings is reached.
     pub fn guard(&self, part: Range<usize>, how: Guard) -> io::Result<()> {
         let (start, length) = self.part(&part)?;
         match how {
             Guard::Mark => {
-                // SAFETY: the memory is ours, and whoever touches it knows that it may become a guard.
+                // SAFETY: the memory is owned, and its users know that it may become a guard.
                 if unsafe { libc::madvise(start, length, INSTALL) } != 0 {
                     return Err(io::Error::last_os_error());
                 }
@@ -121,35 +126,39 @@ impl Reservation {
         Ok(())
     }
 
-    /// Gives this part's memory, whole pages, back to the kernel. It is zero when it is touched again. Guards stay guards.
+    /// Returns the memory of this range of whole pages to the kernel. It is zero on the next
+    /// access. Guards remain guards.
     ///
     /// # Errors
-    /// The kernel's, where the memory is locked for instance: it keeps what it had then.
+    /// Returns the error of the kernel, for example if the memory is locked; the content is then
+    /// kept.
     pub fn discard(&self, part: Range<usize>) -> io::Result<()> {
         let (start, length) = self.part(&part)?;
-        // SAFETY: the memory is ours, and whoever reads it knows that it may be lost.
+        // SAFETY: the memory is owned, and its users know that its content may be lost.
         unsafe { madvise(start, length, Advice::LinuxDontNeed)? };
         Ok(())
     }
 
-    /// Gives this part, whole pages, its memory before it is touched, for less than that costs page by page.
+    /// Allocates the memory of this range of whole pages before it is accessed, which costs less
+    /// than page by page.
     ///
     /// # Errors
-    /// The kernel's: `EINVAL` before Linux 5.14, and where there is no memory.
+    /// Returns the error of the kernel: `EINVAL` before Linux 5.14, or if there is no memory.
     pub fn populate(&self, part: Range<usize>) -> io::Result<()> {
         let (start, length) = self.part(&part)?;
-        // SAFETY: what is there stays.
+        // SAFETY: the content is kept.
         if unsafe { libc::madvise(start, length, libc::MADV_POPULATE_WRITE) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(())
     }
 
-    /// How many bytes at the end of this part, whole pages, lie from its first page on that is in memory. A page that was swapped out counts as one that was never
-    /// touched. One system call, and a byte of memory for each page.
+    /// The number of bytes from the first page of this range that is in memory to the end of the
+    /// range, in whole pages. A page that was swapped out counts as one that was never accessed.
+    /// Takes one system call, and a byte of memory per page.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Returns the error of the kernel.
     pub fn used_at_end(&self, part: Range<usize>) -> io::Result<usize> {
         let (start, length) = self.part(&part)?;
         let mut pages = vec![0_u8; length / page_size()];
@@ -164,7 +173,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: it was mapped by `new`, and is unmapped only here. It fails only for ranges that are none.
+        // SAFETY: it was mapped by `new`, and is unmapped only here. The call fails only for
+        // invalid ranges.
         let _ = unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
     }
 }
@@ -173,10 +183,12 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    /// Whether a byte can be read, as the kernel sees it: who asks it to write a byte that it must not read gets an error and no signal.
+    /// Whether a byte can be read, according to the kernel: a write from an unreadable address
+    /// returns an error and raises no signal.
     fn is_readable(at: *const u8) -> bool {
         let mut ends = [0; 2];
-        // SAFETY: there is room for two descriptors, which are closed again; the kernel checks the address itself.
+        // SAFETY: there is room for two descriptors, which are closed again; the kernel checks the
+        // address itself.
         unsafe {
             assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
             let written = libc::write(ends[1], at.cast(), 1);
@@ -186,17 +198,17 @@ mod tests {
         }
     }
 
-    /// Both ways, but for marks on kernels that have none.
-    fn ways(reservation: &Reservation) -> Vec<Guard> {
+    /// Both kinds of guards, or only one on kernels without markers.
+    fn kinds(reservation: &Reservation) -> Vec<Guard> {
         let page = page_size();
         let marks = reservation.guard(page * 3..page * 4, Guard::Mark).is_ok();
         if marks { vec![Guard::Mark, Guard::Protection] } else { vec![Guard::Protection] }
     }
 
     #[test]
-    fn a_guard_cannot_be_read_and_stays_one_when_memory_goes_back() {
+    fn a_guard_cannot_be_read_and_survives_a_discard() {
         let page = page_size();
-        for how in ways(&Reservation::new(page * 4).unwrap()) {
+        for how in kinds(&Reservation::new(page * 4).unwrap()) {
             let reservation = Reservation::new(page * 4).unwrap();
             let at = |offset: usize| reservation.base().as_ptr().wrapping_add(offset);
             // SAFETY: no guard yet.
@@ -207,12 +219,12 @@ mod tests {
             assert!(!is_readable(at(page)) && !is_readable(at(page * 2 - 1)), "{how:?}");
             assert!(is_readable(at(page - 1)) && is_readable(at(page * 2)));
             // SAFETY: no guard.
-            assert_eq!(unsafe { at(page * 2).read() }, 0, "it was given back");
+            assert_eq!(unsafe { at(page * 2).read() }, 0, "it was discarded");
         }
     }
 
     #[test]
-    fn what_is_touched_at_the_end_is_told_from_what_is_not() {
+    fn used_pages_at_the_end_are_counted() {
         let page = page_size();
         let reservation = Reservation::new(page * 8).unwrap();
         let used = || reservation.used_at_end(page..page * 8).unwrap();
@@ -231,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_none_are_refused() {
+    fn invalid_ranges_are_refused() {
         let page = page_size();
         let reservation = Reservation::new(1).unwrap();
         assert_eq!(reservation.length(), page);

@@ -1,8 +1,10 @@
-//! How a thread is scheduled: its nice value, policy, timeslice, utilisation clamp, I/O priority and CPUs; to be wished for, and to be read
-//! back, since the kernel does not always give what was asked for.
+//! The scheduling of a thread: nice value, policy, timeslice, utilization clamp, I/O priority and
+//! CPUs. Each setter returns the effective value, since the kernel does not always grant the
+//! requested one.
 //!
-//! Every wish concerns one thread and leaves all else of it as it is. The kernel refuses with a number; the errors here say what right is
-//! missing. For what a process may wish for before it has a thread to try it with, see [`crate::priorities`].
+//! Every request concerns one thread and leaves its other attributes unchanged. The kernel refuses
+//! with an error number; the errors here name the missing right. For the values that a process may
+//! request before it has a thread to try them with, see [`crate::priorities`].
 
 mod error;
 
@@ -18,7 +20,7 @@ use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity, sched
 use self::error::Request;
 pub use self::error::{Right, SchedulingError};
 
-/// A thread, by the number that the kernel has for it.
+/// A thread, by its kernel thread ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Thread(Pid);
 
@@ -28,49 +30,52 @@ impl Thread {
         Thread(gettid())
     }
 
-    /// The thread with this number, which is one of those in `/proc/PID/task`. Nothing where no thread can have it.
+    /// The thread with this ID, which is listed in `/proc/PID/task`. Returns `None` if no thread
+    /// can have it.
     pub fn from_number(number: u32) -> Option<Thread> {
         Pid::from_raw(number.try_into().ok()?).map(Thread)
     }
 
-    /// Its number.
+    /// Its ID.
     pub fn number(self) -> u32 {
         self.0.as_raw_pid().unsigned_abs()
     }
 }
 
-/// By what rules the kernel lets a thread run.
+/// The scheduling policy of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// `SCHED_OTHER`: a share of the CPU, by nice value. All threads have it that have no other.
+    /// `SCHED_OTHER`: a share of the CPU by nice value. The default.
     Other,
-    /// `SCHED_BATCH`: the same, for a thread that computes: it does not interrupt others when it wakes up.
+    /// `SCHED_BATCH`: the same for a thread that computes: it does not preempt others when it wakes
+    /// up.
     Batch,
-    /// `SCHED_IDLE`: hardly any share as long as others want the CPU, and interrupted by them at once.
+    /// `SCHED_IDLE`: hardly any share while others want the CPU, and preempted by them at once.
     Idle,
-    /// `SCHED_FIFO`: before all of these for as long as it likes, and before those of lower priorities; 1 is the lowest.
+    /// `SCHED_FIFO`: runs before all of these as long as it likes, and before lower priorities; 1
+    /// is the lowest.
     Fifo(u8),
-    /// `SCHED_RR`: the same, in turns with those of the same priority.
+    /// `SCHED_RR`: the same, in turns with threads of the same priority.
     RoundRobin(u8),
-    /// One that this crate does not know, by the kernel's number.
+    /// A policy unknown to this crate, by its kernel number.
     Foreign(u32),
 }
 
 impl Policy {
-    /// The priorities that real-time threads can have.
+    /// The priorities of real-time threads.
     pub const PRIORITIES: std::ops::RangeInclusive<u8> = 1..=99;
 
-    /// Whether a nice value and a timeslice mean something under it.
+    /// Whether nice value and timeslice apply under it.
     pub const fn is_fair(self) -> bool {
         matches!(self, Policy::Other | Policy::Batch)
     }
 
-    /// Whether it comes before all ordinary threads.
+    /// Whether it has precedence over all ordinary threads.
     pub const fn is_real_time(self) -> bool {
         matches!(self, Policy::Fifo(_) | Policy::RoundRobin(_))
     }
 
-    /// The kernel's number, and the priority.
+    /// The kernel number, and the priority.
     fn to_raw(self) -> (i32, i32) {
         match self {
             Policy::Other => (libc::SCHED_OTHER, 0),
@@ -109,22 +114,22 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Before whose requests a device serves those of a thread, where its scheduler (`/sys/block/*/queue/scheduler`) heeds it: `bfq` and
-/// `mq-deadline` do, `none` does not.
+/// The order in which a device serves the requests of threads, if its I/O scheduler
+/// (`/sys/block/*/queue/scheduler`) supports it: `bfq` and `mq-deadline` do, `none` does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IoPriority {
-    /// As the thread's nice value has it.
+    /// Derived from the nice value of the thread.
     Unset,
-    /// Before all others, whatever becomes of them; 0 is the highest, 7 the lowest.
+    /// Before all others, even if they starve; 0 is the highest, 7 the lowest.
     RealTime(u8),
-    /// A share; 0 is the highest, 7 the lowest, 4 is what threads have.
+    /// A share; 0 is the highest, 7 the lowest, 4 is the default.
     BestEffort(u8),
-    /// Only while nobody else wants the device.
+    /// Only while no other thread uses the device.
     Idle,
 }
 
 impl IoPriority {
-    /// The levels that there are.
+    /// All levels.
     pub const LEVELS: std::ops::RangeInclusive<u8> = 0..=7;
 
     const CLASS_SHIFT: u32 = 13;
@@ -162,17 +167,18 @@ impl fmt::Display for IoPriority {
     }
 }
 
-/// Between which bounds the kernel takes the utilisation of a CPU by a thread to be, when it chooses CPUs and their frequencies.
+/// Bounds of the estimated CPU utilization of a thread, by which the kernel chooses CPUs and their
+/// frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Clamp {
-    /// At least so much, out of [`Clamp::ALL`].
+    /// The lower bound, out of [`Clamp::ALL`].
     pub min: u32,
-    /// At most so much.
+    /// The upper bound.
     pub max: u32,
 }
 
 impl Clamp {
-    /// The utilisation of a whole CPU of the largest kind at its highest frequency.
+    /// The utilization of a whole CPU of the largest kind at its highest frequency.
     pub const ALL: u32 = 1024;
 }
 
@@ -183,53 +189,56 @@ impl fmt::Display for Clamp {
     }
 }
 
-/// What the kernel's scheduler has noted of a thread.
+/// The effective scheduling attributes of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// By what rules it runs.
+    /// Its policy.
     pub policy: Policy,
-    /// Its nice value, which counts where [`Policy::is_fair`].
+    /// Its nice value, which applies if [`Policy::is_fair`].
     pub nice: i32,
-    /// How long it runs at a time while others want the CPU; nothing where the kernel does not tell, as before Linux 6.12.
+    /// Its timeslice; `None` if the kernel does not report it, as before Linux 6.12.
     pub slice: Option<Duration>,
-    /// Its clamp; nothing where the kernel has none.
+    /// Its clamp; `None` if the kernel has none.
     pub clamp: Option<Clamp>,
 }
 
 /// The nice value of a thread.
 ///
 /// # Errors
-/// Where there is no such thread, or a filter of system calls forbids to ask.
+/// Returns an error if the thread does not exist, or if a system call filter forbids the query.
 pub fn nice(thread: Thread) -> io::Result<i32> {
     Ok(getpriority_process(Some(thread.0))?)
 }
 
-/// Gives a thread a nice value, from -20, the best, to 19; what lies beyond counts as the next of them. Returns what it has got.
+/// Sets the nice value of a thread, from -20 (best) to 19; values beyond are clamped. Returns the
+/// effective value.
 ///
 /// # Errors
-/// Where it is better than what this process may have, which for most is the present one.
+/// Returns an error if the value is better than this process may have, which for most is the
+/// current one.
 pub fn set_nice(thread: Thread, nice: i32) -> Result<i32, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Nice(nice), why);
     setpriority_process(Some(thread.0), nice).map_err(refused)?;
     getpriority_process(Some(thread.0)).map_err(refused)
 }
 
-/// Lets a thread run by a policy, and keeps its nice value. Returns what it has got.
+/// Sets the policy of a thread, and keeps its nice value. Returns the effective policy.
 ///
 /// # Errors
-/// Where the policy is a real-time one that this process may not have, or one that it may not come back to.
+/// Returns an error if the policy is a real-time one that this process may not have, or one that it
+/// may not return to.
 pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Policy(policy), why);
     set_scheduler(thread, policy).map_err(refused)?;
     Ok(RawAttributes::of(thread).map_or(policy, |now| now.policy()))
 }
 
-/// Gives a thread a timeslice of its own, and keeps its policy and nice value. Returns the one that it has got: the
-/// kernel gives 0.1 ms at least and 100 ms at the most. Nothing where the kernel takes the wish and ignores it, as it did before
-/// Linux 6.12.
+/// Sets the timeslice of a thread, and keeps its policy and nice value. Returns the effective
+/// timeslice, which the kernel clamps to 0.1 ms to 100 ms, or `None` if the kernel accepts the
+/// request but ignores it, as before Linux 6.12.
 ///
 /// # Errors
-/// Where the thread has a policy without timeslices of its own, or the kernel refuses.
+/// Returns an error if the policy of the thread has no timeslices, or if the kernel refuses.
 pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Slice, why);
     let now = RawAttributes::of(thread).map_err(refused)?;
@@ -242,10 +251,11 @@ pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, Sc
     Ok(RawAttributes::of(thread).map_err(refused)?.slice())
 }
 
-/// Clamps the utilisation of a thread. Returns what it has got.
+/// Clamps the utilization of a thread. Returns the effective clamp.
 ///
 /// # Errors
-/// Where the kernel was built without clamps, or the bounds are none: see [`Clamp`].
+/// Returns an error if the kernel was built without clamps, or if the bounds are invalid: see
+/// [`Clamp`].
 pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Clamp, why);
     if clamp.min > clamp.max || clamp.max > Clamp::ALL {
@@ -253,25 +263,25 @@ pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, SchedulingError>
     }
     let flags = libc::SCHED_FLAG_KEEP_ALL | libc::SCHED_FLAG_UTIL_CLAMP;
     let now = RawAttributes::of(thread).map_err(refused)?;
-    let wish = RawAttributes { flags: flags as u64, util_min: clamp.min, util_max: clamp.max, ..now };
-    wish.apply_to(thread).map_err(refused)?;
+    let request = RawAttributes { flags: flags as u64, util_min: clamp.min, util_max: clamp.max, ..now };
+    request.apply_to(thread).map_err(refused)?;
     Ok(RawAttributes::of(thread).map_err(refused)?.clamp().unwrap_or(clamp))
 }
 
-/// Gives a thread an I/O priority. Returns what it has got.
+/// Sets the I/O priority of a thread. Returns the effective one.
 ///
 /// # Errors
-/// Where it is a real-time one that this process may not have.
+/// Returns an error if it is a real-time one that this process may not have.
 pub fn set_io_priority(thread: Thread, priority: IoPriority) -> Result<IoPriority, SchedulingError> {
     set_raw_io_priority(thread, priority).map_err(|why| SchedulingError::new(Request::IoPriority, why))?;
     io_priority(thread).map_err(SchedulingError::Failed)
 }
 
-/// Lets a thread run on these CPUs only. Returns those that it has got, ascending: the ones of them that are online and in this
-/// process's cpuset.
+/// Restricts a thread to these CPUs. Returns the effective ones in ascending order: those that are
+/// online and in the cpuset of this process.
 ///
 /// # Errors
-/// Where there is none of these.
+/// Returns an error if there are none.
 pub fn set_affinity(thread: Thread, cpus: &[u32]) -> Result<Vec<u32>, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Affinity, why);
     let mut set = CpuSet::new();
@@ -282,32 +292,34 @@ pub fn set_affinity(thread: Thread, cpus: &[u32]) -> Result<Vec<u32>, Scheduling
     affinity(thread).map_err(SchedulingError::Failed)
 }
 
-/// The CPUs that a thread may run on, ascending.
+/// The CPUs that a thread may run on, in ascending order.
 ///
 /// # Errors
-/// Where there is no such thread, or the machine has more CPUs than fit the mask of 1024.
+/// Returns an error if the thread does not exist, or if the machine has more CPUs than fit the mask
+/// of 1024.
 pub fn affinity(thread: Thread) -> io::Result<Vec<u32>> {
     let set = sched_getaffinity(Some(thread.0))?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
-/// What the kernel's scheduler has noted of a thread.
+/// The effective scheduling attributes of a thread.
 ///
 /// # Errors
-/// Where there is no such thread, or a sandbox does not know the question.
+/// Returns an error if the thread does not exist, or if a sandbox does not support the query.
 pub fn attributes(thread: Thread) -> io::Result<Attributes> {
     let raw = RawAttributes::of(thread)?;
     Ok(Attributes { policy: raw.policy(), nice: raw.nice, slice: raw.slice(), clamp: raw.clamp() })
 }
 
-/// How long a thread of this process has been ready to run and had no CPU since it began. Reads a file below `/proc`. Nothing where there is no such thread, or
-/// the kernel was built without it (`CONFIG_SCHED_INFO`).
+/// The time since its start that a thread of this process was ready but had no CPU. Reads a file
+/// below `/proc`. Returns `None` if the thread does not exist, or if the kernel was built without
+/// it (`CONFIG_SCHED_INFO`).
 pub fn run_delay(thread: Thread) -> Option<Duration> {
     let text = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", thread.number())).ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Offers the CPU to others once.
+/// Yields the CPU to other threads once.
 pub fn yield_now() {
     sched_yield();
 }
@@ -315,34 +327,34 @@ pub fn yield_now() {
 /// The I/O priority of a thread.
 ///
 /// # Errors
-/// Where there is no such thread, or the kernel was built without block devices.
+/// Returns an error if the thread does not exist, or if the kernel was built without block devices.
 pub fn io_priority(thread: Thread) -> io::Result<IoPriority> {
     let number = thread.0.as_raw_pid();
-    // SAFETY: the kernel is given two numbers, and touches no memory of ours.
-    let raw = unsafe { libc::syscall(libc::SYS_ioprio_get, OF_A_THREAD, number) };
+    // SAFETY: the call takes two numbers and accesses no memory.
+    let raw = unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_THREAD, number) };
     if raw < 0 { Err(io::Error::last_os_error()) } else { Ok(IoPriority::from_raw(raw)) }
 }
 
 /// `IOPRIO_WHO_PROCESS`, which means a thread.
-const OF_A_THREAD: libc::c_int = 1;
+const WHO_THREAD: libc::c_int = 1;
 
 fn set_raw_io_priority(thread: Thread, priority: IoPriority) -> Result<(), Errno> {
     let number = thread.0.as_raw_pid();
-    // SAFETY: the kernel is given three numbers, and touches no memory of ours.
-    done(unsafe { libc::syscall(libc::SYS_ioprio_set, OF_A_THREAD, number, priority.to_raw()) })
+    // SAFETY: the call takes three numbers and accesses no memory.
+    done(unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_THREAD, number, priority.to_raw()) })
 }
 
-/// Sets policy and priority, and nothing else: the kernel keeps the nice value and the timeslice.
+/// Sets policy and priority only: the kernel keeps the nice value and the timeslice.
 pub(crate) fn set_scheduler(thread: Thread, policy: Policy) -> Result<(), Errno> {
     let (number, sched_priority) = policy.to_raw();
     let priority = libc::sched_param { sched_priority };
-    // The system call itself, since not every C library passes it on.
-    // SAFETY: the kernel reads a `sched_param`, which is there, and nothing else.
+    // SAFETY: the kernel reads a `sched_param`, which exists, and nothing else. The system call is
+    // made directly, since not every C library passes it on.
     done(unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread.0.as_raw_pid(), number, &raw const priority) })
 }
 
-/// The kernel's `struct sched_attr`, in its second version, which has clamps. Kernels that know only the first fill in that
-/// much, and take the second as long as the rest is zero.
+/// The `struct sched_attr` of the kernel in its second version, which has clamps. Kernels that know
+/// only the first version fill in that part, and accept the second if the rest is zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawAttributes {
@@ -364,7 +376,7 @@ impl RawAttributes {
     /// The size of the first version.
     const WITHOUT_CLAMPS: u32 = 48;
 
-    /// An ordinary thread's.
+    /// The attributes of an ordinary thread.
     pub(crate) fn ordinary(nice: i32) -> RawAttributes {
         RawAttributes { nice, ..RawAttributes::default() }
     }
@@ -372,7 +384,7 @@ impl RawAttributes {
     pub(crate) fn of(thread: Thread) -> Result<RawAttributes, Errno> {
         let mut now = RawAttributes::default();
         let number = thread.0.as_raw_pid();
-        // SAFETY: the kernel writes no more than as many bytes as it is told, for which there is room.
+        // SAFETY: the kernel writes at most as many bytes as given, for which there is room.
         done(unsafe { libc::syscall(libc::SYS_sched_getattr, number, &raw mut now, RawAttributes::SIZE, 0) })?;
         Ok(now)
     }
@@ -381,10 +393,11 @@ impl RawAttributes {
         let clamps = self.flags & libc::SCHED_FLAG_UTIL_CLAMP as u64 != 0;
         let (util_min, util_max) = if clamps { (self.util_min, self.util_max) } else { (0, 0) };
         let size = if clamps { RawAttributes::SIZE } else { RawAttributes::WITHOUT_CLAMPS };
-        let mut wish = RawAttributes { size, util_min, util_max, ..self };
+        let mut request = RawAttributes { size, util_min, util_max, ..self };
         let number = thread.0.as_raw_pid();
-        // SAFETY: the kernel reads as many bytes as the first field says, which are there, and may write that field.
-        done(unsafe { libc::syscall(libc::SYS_sched_setattr, number, &raw mut wish, 0) })
+        // SAFETY: the kernel reads as many bytes as the first field says, which exist, and may
+        // write that field.
+        done(unsafe { libc::syscall(libc::SYS_sched_setattr, number, &raw mut request, 0) })
     }
 
     fn policy(&self) -> Policy {
@@ -395,12 +408,12 @@ impl RawAttributes {
         (self.policy().is_fair() && self.runtime > 0).then(|| Duration::from_nanos(self.runtime))
     }
 
-    /// A kernel without clamps tells of a utilisation of at most zero, which it would never have itself.
+    /// A kernel without clamps reports a maximum of zero, which never occurs otherwise.
     fn clamp(&self) -> Option<Clamp> {
         (self.util_max > 0).then_some(Clamp { min: self.util_min, max: self.util_max })
     }
 
-    /// The same with another timeslice.
+    /// The same attributes with another timeslice.
     pub(crate) fn with_slice(self, slice: Duration) -> RawAttributes {
         let flags = self.flags & libc::SCHED_FLAG_RESET_ON_FORK as u64;
         RawAttributes { flags, runtime: slice.as_nanos().try_into().unwrap_or(u64::MAX), ..self }

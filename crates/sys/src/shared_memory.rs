@@ -1,7 +1,8 @@
-//! Memory that several processes have in common: a file, mapped.
+//! Memory shared by several processes: a mapped file.
 //!
-//! Whatever is in such memory may have been written by anybody who may write to the file, at any time. So it is only
-//! ever seen as types for which every pattern of bytes is a value, and a change at any moment no surprise: [`Plain`].
+//! The content of such memory may be written at any time by any process with write access to the
+//! file. So it is only viewed as types for which every bit pattern is valid and a change at any
+//! time is allowed: [`Plain`].
 
 use std::fmt;
 use std::io;
@@ -14,10 +15,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A type that memory of unknown content can be seen as, while others write to it.
+/// A type as which memory of unknown content can be viewed while other processes write to it.
 ///
 /// # Safety
-/// The type consists of nothing but atomic integers, and of padding; its layout is fixed (`repr(C)` or
+/// The type consists only of atomic integers and padding, and its layout is fixed (`repr(C)` or
 /// `repr(transparent)`).
 pub unsafe trait Plain: Sync {}
 
@@ -26,36 +27,37 @@ unsafe impl Plain for AtomicU32 {}
 // SAFETY: an atomic integer.
 unsafe impl Plain for AtomicU64 {}
 
-/// A file in this process's memory, from its beginning on, shared with all who have mapped it.
+/// The beginning of a file in the memory of this process, shared with all processes that map it.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: it is an address range, and whatever can be reached through it is `Plain`, which is `Sync`.
+// SAFETY: it is an address range, and everything accessible through it is `Plain`, which is `Sync`.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `length` bytes of a file, for reading and writing.
+    /// Maps the first `length` bytes of a file for reading and writing.
     ///
-    /// The file must not become shorter afterwards: who touches what is no longer there is killed by SIGBUS. Where that
-    /// is to be feared, seal the file.
+    /// The file must not become shorter afterwards: an access beyond its end raises SIGBUS. If that
+    /// is possible, seal the file.
     ///
     /// # Errors
-    /// The kernel's, where the file cannot be mapped: it is no regular file, or not open for reading and writing.
+    /// Returns an error if the file cannot be mapped: it is not a regular file, or not open for
+    /// reading and writing.
     pub fn new(file: impl AsFd, length: NonZeroUsize) -> io::Result<Arc<Mapping>> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: without a fixed address the kernel takes one where nothing is.
+        // SAFETY: without a fixed address the kernel chooses an unused range.
         let start = unsafe { mmap(std::ptr::null_mut(), length.get(), access, MapFlags::SHARED, file, 0) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Arc::new(Mapping { start, length: length.get() }))
     }
 
-    /// So many values one behind the other, the first of them `offset` bytes from the beginning. Nothing where they would
-    /// not lie within the memory, or not at addresses for them.
+    /// A slice of `count` values, the first of them `offset` bytes from the beginning. Returns
+    /// `None` if they are not within the mapping or not aligned.
     pub fn slice<T: Plain>(self: &Arc<Self>, offset: usize, count: usize) -> Option<View<[T]>> {
         let end = size_of::<T>().checked_mul(count)?.checked_add(offset)?;
         let first = self.start.as_ptr().wrapping_add(offset).cast::<T>();
@@ -66,7 +68,8 @@ impl Mapping {
         Some(View { values, _memory: self.clone() })
     }
 
-    /// The value that is `offset` bytes from the beginning. Nothing where [`Mapping::slice`] gives nothing.
+    /// The value that is `offset` bytes from the beginning. Returns `None` in the same cases as
+    /// [`Mapping::slice`].
     pub fn get<T: Plain>(self: &Arc<Self>, offset: usize) -> Option<View<T>> {
         let View { values, _memory } = self.slice::<T>(offset, 1)?;
         Some(View { values: values.cast(), _memory })
@@ -75,15 +78,15 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new` and is unmapped only here; a `View` keeps `self` from being dropped.
-        // It fails only for ranges that are none.
+        // SAFETY: the range was mapped by `new` and is unmapped only here; a `View` keeps `self`
+        // alive. The call fails only for invalid ranges.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 
-/// Values in a [`Mapping`], which they keep.
+/// Values in a [`Mapping`], which they keep alive.
 pub struct View<T: ?Sized> {
-    /// They lie within the mapping, aligned for their type.
+    /// They are within the mapping and aligned for their type.
     values: NonNull<T>,
     _memory: Arc<Mapping>,
 }
@@ -92,8 +95,8 @@ impl<T: Plain> Deref for View<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the value lies within the mapping, aligned, and the mapping lives as long as `self`. By `Plain`, any bytes
-        // are a value, and all that happens to them, by whomever, is by atomic access.
+        // SAFETY: the value is within the mapping and aligned, and the mapping lives as long as
+        // `self`. By `Plain`, any bits are valid, and all processes access them atomically.
         unsafe { self.values.as_ref() }
     }
 }
@@ -102,13 +105,13 @@ impl<T: Plain> Deref for View<[T]> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: as above, for each of them.
+        // SAFETY: as above, for each value.
         unsafe { self.values.as_ref() }
     }
 }
 
-// SAFETY: it owns nothing but its part of the mapping, which is `Send` and `Sync`, and gives references to values that
-// are `Sync`.
+// SAFETY: it owns only its part of the mapping, which is `Send` and `Sync`, and hands out
+// references to values that are `Sync`.
 unsafe impl<T: ?Sized + Sync> Send for View<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Sync> Sync for View<T> {}
@@ -135,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_through_one_mapping_is_seen_through_another() {
+    fn writes_through_one_mapping_are_visible_through_another() {
         let (file, one) = mapped(64);
         let other = Mapping::new(&file, NonZeroUsize::new(64).unwrap()).unwrap();
         one.get::<AtomicU64>(8).unwrap().store(7, SeqCst);
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn values_keep_their_memory() {
+    fn values_keep_their_mapping_alive() {
         let (_, mapping) = mapped(64);
         let value: View<AtomicU64> = mapping.get(0).unwrap();
         drop(mapping);
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_or_askew_is_not_there() {
+    fn values_outside_or_unaligned_are_none() {
         let (_, mapping) = mapped(64);
         assert!(mapping.slice::<AtomicU64>(0, 8).is_some());
         assert!(mapping.slice::<AtomicU64>(64, 0).is_some());
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_not_mapped() {
+    fn a_pipe_is_not_mapped() {
         let (reader, _writer) = std::io::pipe().unwrap();
         assert!(Mapping::new(reader, NonZeroUsize::MIN).is_err());
     }

@@ -1,4 +1,4 @@
-//! Why a wish was refused, and what right it takes.
+//! Errors of scheduling requests, with the right that a refused request needs.
 
 use std::fmt;
 use std::io;
@@ -9,25 +9,25 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use super::Policy;
 
-/// Why the kernel does not schedule a thread as was wished.
+/// The reason why the kernel refused a scheduling request.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedulingError {
-    /// It could, but this process may not ask for it.
+    /// The kernel supports it, but this process may not request it.
     #[error("not permitted; it takes {0}")]
     NotPermitted(Right),
-    /// This kernel, or a sandbox before it, cannot.
+    /// This kernel, or a sandbox in front of it, does not support it.
     #[error("not supported here; it takes {0}")]
     NotSupported(&'static str),
-    /// The wish makes no sense to it.
+    /// The request is invalid for this thread or kernel.
     #[error("it makes no sense here; it takes {0}")]
     NoSense(&'static str),
-    /// Something else went wrong, such as that there is no such thread any more.
+    /// Another error, for example that the thread no longer exists.
     #[error("{0}")]
     Failed(#[source] io::Error),
 }
 
 impl SchedulingError {
-    /// What has to be there for the wish to be granted; nothing where nobody can tell.
+    /// The requirement that would have to be met; `None` if unknown.
     pub fn requirement(&self) -> Option<String> {
         match self {
             SchedulingError::NotPermitted(right) => Some(right.to_string()),
@@ -36,7 +36,7 @@ impl SchedulingError {
         }
     }
 
-    /// What happened, in few words, without what is needed.
+    /// A short description of the error, without the requirement.
     pub fn cause(&self) -> String {
         match self {
             SchedulingError::NotPermitted(_) => "not permitted".to_owned(),
@@ -50,27 +50,27 @@ impl SchedulingError {
 /// A right that a process lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
-    /// To have this nice value, or policy.
+    /// A better nice value or another policy.
     Nice {
-        /// What the limit `RLIMIT_NICE` has to be at least: 20 less the nice value.
+        /// The required value of the limit `RLIMIT_NICE`: 20 minus the nice value.
         limit: u64,
-        /// What it is.
+        /// The current value.
         is: u64,
     },
-    /// To have this real-time priority.
+    /// A real-time priority.
     RealTime {
-        /// What the limit `RLIMIT_RTPRIO` has to be at least: the priority.
+        /// The required value of the limit `RLIMIT_RTPRIO`: the priority.
         limit: u64,
-        /// What it is.
+        /// The current value.
         is: u64,
     },
-    /// To have real-time I/O priority.
+    /// A real-time I/O priority.
     RealTimeIo,
-    /// The process has the capability, and is refused all the same.
+    /// The process has the capability, and is still refused.
     MoreThanCapability,
     /// The same for a real-time priority.
     MoreThanCapabilityForRealTime,
-    /// To change threads of other users.
+    /// Changing threads of other users.
     Others,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// What it is that was refused.
+/// The request that was refused.
 #[derive(Clone, Copy)]
 pub(super) enum Request {
     Nice(i32),
@@ -104,15 +104,15 @@ pub(super) enum Request {
 }
 
 impl SchedulingError {
-    /// What the kernel's number means for this wish.
-    pub(super) fn new(wish: Request, why: Errno) -> SchedulingError {
+    /// Translates the error number of the kernel for this request.
+    pub(super) fn new(request: Request, why: Errno) -> SchedulingError {
         match why {
-            Errno::PERM | Errno::ACCESS => SchedulingError::NotPermitted(Right::missing(wish)),
-            Errno::NOSYS | Errno::OPNOTSUPP => SchedulingError::NotSupported(wish.support()),
-            // A kernel that does not know the flag or the length says so by these.
-            Errno::TOOBIG => SchedulingError::NotSupported(wish.support()),
-            Errno::INVAL => match wish {
-                Request::Clamp => SchedulingError::NotSupported(wish.support()),
+            Errno::PERM | Errno::ACCESS => SchedulingError::NotPermitted(Right::missing(request)),
+            Errno::NOSYS | Errno::OPNOTSUPP => SchedulingError::NotSupported(request.support()),
+            // A kernel that does not know the flag or the length reports these.
+            Errno::TOOBIG => SchedulingError::NotSupported(request.support()),
+            Errno::INVAL => match request {
+                Request::Clamp => SchedulingError::NotSupported(request.support()),
                 Request::Affinity => SchedulingError::NoSense("a CPU that is online and in this process's cpuset"),
                 Request::Policy(_) => SchedulingError::NoSense("a policy and a priority that the kernel has"),
                 Request::Nice(_) | Request::Slice | Request::IoPriority => SchedulingError::Failed(why.into()),
@@ -123,7 +123,7 @@ impl SchedulingError {
 }
 
 impl Request {
-    /// What a kernel has to be for this.
+    /// The kernel that is needed for this request.
     fn support(self) -> &'static str {
         match self {
             Request::Nice(_) | Request::Policy(_) | Request::Affinity => "a kernel that lets this system call through",
@@ -135,10 +135,10 @@ impl Request {
 }
 
 impl Right {
-    fn missing(wish: Request) -> Right {
+    fn missing(request: Request) -> Right {
         let may_be_nice = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_NICE));
         let limit = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
-        match wish {
+        match request {
             Request::Policy(policy) if may_be_nice && policy.is_real_time() => Right::MoreThanCapabilityForRealTime,
             _ if may_be_nice => Right::MoreThanCapability,
             Request::Nice(nice) => {
@@ -148,7 +148,7 @@ impl Right {
             Request::Policy(Policy::Fifo(priority) | Policy::RoundRobin(priority)) => {
                 Right::RealTime { limit: priority.into(), is: limit(Resource::Rtprio) }
             }
-            // Out of `SCHED_IDLE` one comes as to one's own nice value.
+            // Leaving `SCHED_IDLE` needs the same right as the current nice value.
             Request::Policy(_) => {
                 let nice = getpriority_process(None).unwrap_or(0);
                 Right::missing(Request::Nice(nice))

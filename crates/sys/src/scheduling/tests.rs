@@ -5,12 +5,12 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::*;
 
-/// Does something in a thread of its own, so that no other is touched.
+/// Runs a trial in a thread of its own, so that it affects no other thread.
 fn apart<T: Send>(trial: impl FnOnce(Thread) -> T + Send) -> T {
     scope(|scope| scope.spawn(|| trial(Thread::current())).join()).unwrap()
 }
 
-/// Does something in a thread of its own that has no rights but those of every user.
+/// Runs a trial in a thread of its own that has only the rights of an ordinary user.
 fn without_rights<T: Send>(trial: impl FnOnce(Thread) -> T + Send) -> T {
     apart(|thread| {
         let mut none = capabilities(None).unwrap();
@@ -25,7 +25,7 @@ fn limit(resource: Resource) -> u64 {
 }
 
 #[test]
-fn everybody_may_lower_a_thread_and_reads_back_what_it_has() {
+fn lowering_a_thread_is_allowed_and_read_back() {
     let before = attributes(Thread::current()).unwrap();
     without_rights(|thread| {
         let worse = (before.nice + 3).min(19);
@@ -33,10 +33,10 @@ fn everybody_may_lower_a_thread_and_reads_back_what_it_has() {
         assert_eq!((nice(thread).unwrap(), attributes(thread).unwrap().nice), (worse, worse));
         assert_eq!(set_nice(thread, 100).unwrap(), 19);
         assert_eq!(set_policy(thread, Policy::Batch).unwrap(), Policy::Batch);
-        assert_eq!(attributes(thread).unwrap().nice, 19, "a policy leaves the nice value as it is");
+        assert_eq!(attributes(thread).unwrap().nice, 19, "a policy keeps the nice value");
         assert_eq!(set_policy(thread, Policy::Idle).unwrap(), Policy::Idle);
     });
-    assert_eq!(attributes(Thread::current()).unwrap(), before, "no other thread is touched");
+    assert_eq!(attributes(Thread::current()).unwrap(), before, "no other thread is affected");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn one_thread_is_scheduled_by_another() {
 }
 
 #[test]
-fn who_has_no_right_to_a_better_nice_value_is_told_what_it_takes() {
+fn a_refused_nice_value_names_the_missing_right() {
     let better = |thread| {
         let wanted = nice(thread).unwrap() - 1;
         (wanted, set_nice(thread, wanted))
@@ -84,7 +84,7 @@ fn who_has_no_right_to_a_better_nice_value_is_told_what_it_takes() {
 }
 
 #[test]
-fn who_has_no_right_to_real_time_is_told_what_it_takes() {
+fn a_refused_real_time_policy_names_the_missing_right() {
     for policy in [Policy::Fifo(2), Policy::RoundRobin(2)] {
         let answer = without_rights(|thread| set_policy(thread, policy));
         let is = limit(Resource::Rtprio);
@@ -98,7 +98,7 @@ fn who_has_no_right_to_real_time_is_told_what_it_takes() {
 }
 
 #[test]
-fn a_priority_that_is_none_makes_no_sense() {
+fn an_invalid_priority_is_refused() {
     for policy in [Policy::Fifo(0), Policy::Fifo(100), Policy::Foreign(99)] {
         let why = apart(|thread| set_policy(thread, policy)).unwrap_err();
         assert!(matches!(why, SchedulingError::NoSense(_)), "{policy}: {why}");
@@ -106,7 +106,7 @@ fn a_priority_that_is_none_makes_no_sense() {
 }
 
 #[test]
-fn a_timeslice_is_granted_within_the_kernels_bounds_and_leaves_the_rest_as_it_is() {
+fn a_timeslice_is_clamped_and_leaves_the_rest_unchanged() {
     without_rights(|thread| {
         let before = attributes(thread).unwrap();
         let ms = Duration::from_millis;
@@ -120,14 +120,14 @@ fn a_timeslice_is_granted_within_the_kernels_bounds_and_leaves_the_rest_as_it_is
             assert_eq!(now, Attributes { slice: Some(granted), ..before });
         }
         set_policy(thread, Policy::Batch).unwrap();
-        assert_eq!(attributes(thread).unwrap().slice, Some(ms(1) / 10), "a policy leaves the timeslice as it is");
+        assert_eq!(attributes(thread).unwrap().slice, Some(ms(1) / 10), "a policy keeps the timeslice");
         set_policy(thread, Policy::Idle).unwrap();
-        assert!(matches!(set_slice(thread, ms(3)), Err(SchedulingError::NoSense(_))), "it has none under this policy");
+        assert!(matches!(set_slice(thread, ms(3)), Err(SchedulingError::NoSense(_))), "the policy has no timeslices");
     });
 }
 
 #[test]
-fn a_clamp_is_granted_or_the_kernel_has_none() {
+fn a_clamp_is_effective_or_unsupported() {
     without_rights(|thread| {
         let before = attributes(thread).unwrap();
         let wanted = Clamp { min: 0, max: 512 };
@@ -149,7 +149,7 @@ fn a_clamp_is_granted_or_the_kernel_has_none() {
 }
 
 #[test]
-fn io_priorities_are_read_back_and_the_highest_take_a_right() {
+fn io_priorities_are_read_back_and_the_highest_need_a_right() {
     without_rights(|thread| {
         for wanted in [IoPriority::BestEffort(0), IoPriority::BestEffort(7), IoPriority::Idle] {
             match set_io_priority(thread, wanted) {
@@ -165,7 +165,7 @@ fn io_priorities_are_read_back_and_the_highest_take_a_right() {
 }
 
 #[test]
-fn a_thread_gets_those_of_its_cpus_that_there_are() {
+fn an_affinity_is_limited_to_existing_cpus() {
     without_rights(|thread| {
         let before = affinity(thread).unwrap();
         // From above: the process may have fewer CPUs than the machine.
@@ -181,7 +181,7 @@ fn a_thread_gets_those_of_its_cpus_that_there_are() {
 }
 
 #[test]
-fn a_thread_that_is_not_there_is_an_error() {
+fn a_missing_thread_is_an_error() {
     // Numbers end at 4,194,304 on 64-bit kernels.
     let nobody = Thread::from_number(0x7fff_fff0).unwrap();
     assert!(nice(nobody).is_err() && attributes(nobody).is_err() && affinity(nobody).is_err());
@@ -193,7 +193,7 @@ fn a_thread_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn what_a_thread_waits_for_a_cpu_only_grows() {
+fn the_run_delay_only_grows() {
     let own = Thread::current();
     if let Some(before) = run_delay(own) {
         yield_now();
@@ -203,7 +203,7 @@ fn what_a_thread_waits_for_a_cpu_only_grows() {
 }
 
 #[test]
-fn io_priorities_are_written_as_the_kernel_has_them() {
+fn io_priorities_are_encoded_as_in_the_kernel() {
     for priority in [IoPriority::Unset, IoPriority::RealTime(3), IoPriority::BestEffort(7), IoPriority::Idle] {
         assert_eq!(IoPriority::from_raw(priority.to_raw().into()), priority);
     }
