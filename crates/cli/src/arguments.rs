@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use lab::explore::variants::Change;
+use measure::explore::variants::Change;
 use pipeline::structure::{KEYS, Structure};
 use policy::Span;
 use policy::waiting::Rule;
@@ -231,7 +231,7 @@ fn keys() -> String {
 }
 
 fn tries(text: &str) -> Result<Tries, String> {
-    let structures = lab::explore::tries::tries(text).map_err(|why| why.to_string())?;
+    let structures = measure::explore::tries::tries(text).map_err(|why| why.to_string())?;
     if structures.iter().any(Structure::is_empty) {
         return Err("there is nothing in it to try".to_owned());
     }

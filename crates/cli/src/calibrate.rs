@@ -5,8 +5,8 @@ use std::fmt::Write;
 use anyhow::Context;
 use host::HostCalibration;
 use host::calibration::Cost;
-use lab::table::Table;
-use lab::words;
+use report::table::Table;
+use report::words;
 use serde::Serialize;
 
 use crate::arguments::{self, TextOrJson};
@@ -54,10 +54,10 @@ fn text(calibration: &HostCalibration) -> String {
         let row = [time(cost.median_ns), time(cost.low_ns), time(cost.high_ns), Some(cost.samples.to_string())];
         table.row(std::iter::once(Some(name.to_owned())).chain(row));
     }
-    text.push_str(&table.render(lab::report::text::WIDTH));
+    text.push_str(&table.render(report::WIDTH));
     for note in notes {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{}", words::wrap(note, lab::report::text::WIDTH));
+        let _ = writeln!(text, "{}", words::wrap(note, report::WIDTH));
     }
     text
 }
@@ -69,7 +69,7 @@ fn json(calibration: &HostCalibration) -> Result<String, Stop> {
         #[serde(flatten)]
         calibration: &'a HostCalibration,
     }
-    lab::report::json::render(&Written { schema_version: 1, calibration })
+    report::json::render(&Written { schema_version: 1, calibration })
         .context("cannot write the figures")
         .map_err(Stop::Failed)
 }

@@ -18,7 +18,7 @@ pub(crate) fn check(arguments: &arguments::Check) -> Result<(), Stop> {
     let arms = count(scenario.arms.len(), "arm");
     let jobs = count(scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len()), "job");
     let repeat = count(scenario.experiment.repeat as usize, "repetition");
-    let worlds: Vec<&str> = lab::world::default_worlds(&scenario).iter().map(|world| world.name()).collect();
+    let worlds: Vec<&str> = measure::world::default_worlds(&scenario).iter().map(|world| world.name()).collect();
     print(&format!(
         "{}: valid; {arms} of {jobs}, {repeat}, runs in {}\n",
         arguments.file.display(),

@@ -25,7 +25,7 @@ fn json(report: &Report) -> Result<String, Stop> {
         #[serde(flatten)]
         report: &'a Report,
     }
-    lab::report::json::render(&Written { schema_version: 1, report })
+    report::json::render(&Written { schema_version: 1, report })
         .context("cannot write the findings")
         .map_err(Stop::Failed)
 }

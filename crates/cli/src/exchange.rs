@@ -8,8 +8,8 @@ use std::path::Path;
 
 use ::exchange::{Error, Format, rt_app};
 use anyhow::{Context, anyhow, ensure};
-use lab::two_worlds::{TwoWorlds, needs_host};
-use lab::world::Failure;
+use measure::two_worlds::{TwoWorlds, needs_host};
+use measure::world::Failure;
 use scenario::Scenario;
 use scenario::result::World;
 

@@ -76,7 +76,7 @@ fn tell_of(launch: &Launch, arguments: &arguments::Exec, ended: &Ended) -> Resul
         tell(report::text(arguments.wait, obstacle.is_some(), ended).trim_end());
     }
     let Some(file) = &arguments.json else { return Ok(()) };
-    let json = lab::report::json::render(&json::Report::new(arguments, obstacle, ended));
+    let json = ::report::json::render(&json::Report::new(arguments, obstacle, ended));
     let json = json.context("cannot write the report").map_err(Stop::Failed)?;
     std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display())).map_err(Stop::Failed)
 }

@@ -8,20 +8,19 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
-use lab::experiment::{self, Finished};
-use lab::fg::{self as measured, Experiment};
-use lab::folder::{self, Folder};
-use lab::manifest::Provenance;
-use lab::paper::changes::Changes;
-use lab::paper::evidence::Evidence;
-use lab::paper::expected::Expected;
-use lab::paper::judgement::Judgement;
-use lab::paper::patterns;
-use lab::paper::{PAPERS, Paper, text};
-use lab::plan::Plan;
-use lab::report;
-use lab::timestamp::Timestamp;
-use lab::two_worlds::TwoWorlds;
+use measure::experiment::{self, Finished};
+use measure::folder::{self, Folder};
+use measure::manifest::Provenance;
+use measure::plan::Plan;
+use measure::timestamp::Timestamp;
+use measure::two_worlds::TwoWorlds;
+use papers::barrier::changes::Changes;
+use papers::barrier::evidence::Evidence;
+use papers::barrier::expected::Expected;
+use papers::barrier::judgement::Judgement;
+use papers::barrier::patterns;
+use papers::barrier::{PAPERS, Paper, text};
+use papers::fg::{self as measured, Experiment};
 use scenario::Scenario;
 use scenario::result::World;
 
@@ -47,7 +46,7 @@ pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
         }
         return fg::run(experiment, arguments);
     }
-    if let Some(experiment) = lab::threads::Experiment::named(name) {
+    if let Some(experiment) = papers::threads::Experiment::named(name) {
         let changes = arguments.changes();
         if let Some(option) = arguments.measured.given().or(changes.words().first().map(|_| "--scheduler or --waiting"))
         {
@@ -61,7 +60,7 @@ pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     if let Some(option) = arguments.threads.given() {
         return Err(Stop::Input(anyhow!("{option} is for threads/... papers; {name} is simulated")));
     }
-    if name == lab::today::NAME {
+    if name == papers::today::NAME {
         return today::run(arguments);
     }
     let paper = Paper::named(name).ok_or_else(|| Stop::Input(anyhow!("there is no paper `{name}`")))?;
@@ -74,7 +73,7 @@ fn list() -> Result<(), Stop> {
         Ok((paper, expected, Plan::new(&scenario, SIM).len()))
     };
     let entries = PAPERS.iter().map(entry).collect::<Result<Vec<_>, Stop>>()?;
-    print(&(text::list(&entries) + &today::list()? + &measured::text::list() + &lab::threads::text::list()))
+    print(&(text::list(&entries) + &today::list()? + &measured::text::list() + &papers::threads::text::list()))
 }
 
 /// Prints the scenario: as its file has it, unless it is changed.
@@ -108,7 +107,7 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
         started,
     };
     let line = Line::new(&scenario);
-    let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
+    let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
     let Finished { report, manifest, mut histories, error, .. } = finished.map_err(unwritable)?;
@@ -122,7 +121,7 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
         let _ = patterns::show(&mut histories, &evidence, measure, &worlds, signals.cancel());
     }
     let judgement = Judgement::new(paper, &expected, &evidence, &changes, &report);
-    let page = report::html::render_judged(&judgement, &manifest, &histories);
+    let page = papers::barrier::page::render(&judgement, &manifest, &histories);
     folder.write_text(folder::PAGE, &page).map_err(unwritable)?;
     print(&match arguments.format {
         TextOrJson::Text => text::render(&judgement, &expected, &evidence),

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use exec::{Cut, ExecuteError, Execution, Invocation, Until};
 use indicatif::ProgressBar;
-use lab::explore::double::{self, Doubled, Doubling};
-use lab::explore::json::Subject;
-use lab::explore::profile::Profile;
-use lab::explore::variants::{Change, variants};
-use lab::explore::{End, Outcome, Runner, Settings, explore, json, text};
+use measure::explore::double::{self, Doubled, Doubling};
+use measure::explore::json::Subject;
+use measure::explore::profile::Profile;
+use measure::explore::variants::{Change, variants};
+use measure::explore::{End, Outcome, Runner, Settings, explore, json, text};
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use pipeline::structure::Structure;
 use policy::priority::Kind;
@@ -212,7 +212,7 @@ impl<'a> Program<'a> {
             Err(Cut::Cancelled) => Err(interrupted()),
             Err(Cut::Overdue) => {
                 let limit = self.limit.unwrap_or_default().as_secs_f64();
-                Ok(Err(format!("it had not ended after {}", lab::words::time(limit * 1e9))))
+                Ok(Err(format!("it had not ended after {}", report::words::time(limit * 1e9))))
             }
         }
     }

@@ -63,5 +63,5 @@ fn policy<P: std::fmt::Display>(entry: &Entry<P>) -> Policy {
 
 fn json() -> Result<String, Stop> {
     let written = Written { schema_version: 1, policies: all() };
-    lab::report::json::render(&written).context("cannot write the policies").map_err(Stop::Failed)
+    report::json::render(&written).context("cannot write the policies").map_err(Stop::Failed)
 }

@@ -1,7 +1,7 @@
 //! `--until`: a precision to go on for, and how far.
 
 use anyhow::anyhow;
-use lab::precision::{AT_MOST, Until};
+use measure::precision::{AT_MOST, Until};
 use scenario::Scenario;
 
 use crate::arguments::Run;

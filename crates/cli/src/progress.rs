@@ -1,8 +1,8 @@
 //! Progress on a terminal: what is running, how much of it is done, and how long the rest will take.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::measure::Progress;
-use lab::words;
+use measure::runner::Progress;
+use report::words;
 use scenario::Scenario;
 
 /// A line on standard error, where that is a terminal.

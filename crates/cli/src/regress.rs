@@ -3,8 +3,8 @@
 use std::fs::File;
 
 use anyhow::{Context, Error};
-use lab::regress::{self, Question};
-use lab::report::json;
+use measure::regress::{self, Question};
+use report::json;
 
 use crate::arguments::{self, TextOrJson};
 use crate::output::print;

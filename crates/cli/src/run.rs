@@ -5,14 +5,14 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use host::{Host, HostCalibration};
-use lab::experiment::{self, Finished};
-use lab::folder::{self, Folder};
-use lab::manifest::{Ending, Provenance};
-use lab::precision::Extent;
-use lab::report::{self, Report};
-use lab::timestamp::Timestamp;
-use lab::two_worlds::{TwoWorlds, needs_host};
-use lab::world::{Failure, default_worlds};
+use measure::experiment::{self, Finished};
+use measure::folder::{self, Folder};
+use measure::manifest::{Ending, Provenance};
+use measure::precision::Extent;
+use measure::results::{Report, csv, text};
+use measure::timestamp::Timestamp;
+use measure::two_worlds::{TwoWorlds, needs_host};
+use measure::world::{Failure, default_worlds};
 use scenario::Scenario;
 
 use crate::arguments::{self, Format};
@@ -50,13 +50,13 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
         started,
     };
     let line = Line::new(&scenario);
-    let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
+    let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let extent = Extent { worlds: chosen, until };
     let finished = experiment::run(scenario, extent, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
     let Finished { scenario, report, error, .. } = finished.map_err(unwritable)?;
 
-    if !error.as_ref().is_some_and(lab::measure::Error::is_input) {
+    if !error.as_ref().is_some_and(measure::runner::Error::is_input) {
         print(&rendered(&report, arguments.format)?)?;
     }
     tell_where(&path);
@@ -70,7 +70,7 @@ pub(crate) fn tell_where(path: &Path) {
 }
 
 /// How the command ends if the experiment ended so.
-pub(crate) fn ended(error: Option<lab::measure::Error>, report: &Report, signals: &Signals) -> Result<(), Stop> {
+pub(crate) fn ended(error: Option<measure::runner::Error>, report: &Report, signals: &Signals) -> Result<(), Stop> {
     match (Ending::of(error.as_ref()), error) {
         (Ending::Interrupted, _) => {
             tell(format_args!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs));
@@ -123,9 +123,9 @@ pub(crate) fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
 
 fn rendered(report: &Report, format: Format) -> Result<String, Stop> {
     let rendered = match format {
-        Format::Text => Ok(report::text::render(report)),
+        Format::Text => Ok(text::render(report)),
         Format::Json => report::json::render(report),
-        Format::Csv => report::csv::render(report),
+        Format::Csv => csv::render(report),
     };
     rendered.context("cannot write the report").map_err(Stop::Failed)
 }

@@ -50,7 +50,7 @@ pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
     };
     let done = Done::new(arguments, memory, &outcome, began.elapsed());
     if arguments.format == TextOrJson::Json {
-        let json = lab::report::json::render(&done).context("cannot write the report").map_err(Stop::Failed)?;
+        let json = report::json::render(&done).context("cannot write the report").map_err(Stop::Failed)?;
         return print(&json);
     }
     if !arguments.quiet {

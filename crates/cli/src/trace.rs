@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use lab::trace::file::{TraceFile, path_for};
-use lab::two_worlds::TwoWorlds;
-use lab::world::Failure;
+use measure::two_worlds::TwoWorlds;
+use measure::world::Failure;
 use scenario::Scenario;
 use scenario::result::World;
+use trace::file::{TraceFile, path_for};
 
 use crate::output::tell;
 use crate::run::refused;
@@ -63,7 +63,7 @@ impl Traces {
 fn described(scenario: &Scenario, world: World) -> String {
     let run = format!("one more run in the {} world, seed {}", world.name(), scenario.experiment.seed);
     let arm =
-        scenario.arms.first().map(|arm| lab::words::factors(arm.factors.iter().map(|(path, value)| (path, value))));
+        scenario.arms.first().map(|arm| report::words::factors(arm.factors.iter().map(|(path, value)| (path, value))));
     match arm.filter(|arm| !arm.is_empty()) {
         Some(arm) => format!("{run}, of the first arm, {arm},"),
         None => run,

@@ -5,6 +5,7 @@
 pub mod child;
 mod isolated;
 pub mod library;
+pub mod perfetto;
 pub mod processes;
 pub mod programs;
 mod seeds;

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
-use lab::paired::Speedup;
+use stats::paired::Speedup;
 
 #[derive(Debug, Parser)]
 struct Arguments {

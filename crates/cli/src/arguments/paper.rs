@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
-use lab::fg::EXPERIMENTS;
-use lab::paper::PAPERS;
-use lab::paper::changes::Changes;
-use lab::threads::MOST_THREADS;
+use papers::barrier::PAPERS;
+use papers::barrier::changes::Changes;
+use papers::fg::EXPERIMENTS;
+use papers::threads::MOST_THREADS;
 use policy::waiting::Rule;
 
 use super::{TextOrJson, all_cpus};
@@ -152,8 +152,8 @@ impl Measured {
 
 fn papers() -> PossibleValuesParser {
     let measured = EXPERIMENTS.iter().map(|experiment| experiment.name);
-    let threads = lab::threads::EXPERIMENTS.iter().map(|experiment| experiment.name);
-    let simulated = PAPERS.iter().map(|paper| paper.name).chain([lab::today::NAME]);
+    let threads = papers::threads::EXPERIMENTS.iter().map(|experiment| experiment.name);
+    let simulated = PAPERS.iter().map(|paper| paper.name).chain([papers::today::NAME]);
     PossibleValuesParser::new(simulated.chain(measured).chain(threads))
 }
 

@@ -6,12 +6,12 @@ use std::process::ExitStatus;
 
 use anyhow::Context;
 use exec::{CompareError, ExecuteError, Execution, Launch, Load, Pair};
-use lab::paired::Speedup;
-use lab::report::text::WIDTH;
-use lab::statistics::{Estimate, six_digits};
-use lab::table::Table;
-use lab::words;
+use report::WIDTH;
+use report::table::Table;
+use report::words;
 use serde::Serialize;
+use stats::paired::Speedup;
+use stats::{Estimate, six_digits};
 
 use super::json::Status;
 use crate::arguments::{self, TextOrJson};
@@ -276,5 +276,5 @@ fn json(found: &Found, launch: &Launch, arguments: &arguments::Exec) -> Result<S
         ends_alike: found.ends_alike(),
         conditions: found.conditions.iter().map(condition).collect(),
     };
-    lab::report::json::render(&report).context("cannot write the comparison").map_err(Stop::Failed)
+    report::json::render(&report).context("cannot write the comparison").map_err(Stop::Failed)
 }

@@ -7,11 +7,11 @@ use std::process::ExitStatus;
 
 use counters::{ProcessReport, Reason, WaitKind};
 use exec::Ended;
-use lab::report::text::WIDTH;
-use lab::table::Table;
-use lab::words;
 use policy::Span;
 use policy::waiting::Rule;
+use report::WIDTH;
+use report::table::Table;
+use report::words;
 use wait::Statistics;
 
 /// The report of a program whose threads were to wait by this rule, and whether there was an obstacle, which has been told.

@@ -6,15 +6,15 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
-use lab::fg::arms::{Arm, IO_BOUND_USE, PAPERS_CPUS, Variant};
-use lab::fg::folder::{Earlier, Folder, FolderError, REPORT, SETTINGS, Settings};
-use lab::fg::prediction::{PredictionError, predict};
-use lab::fg::report::Report;
-use lab::fg::runs::{self, Observation};
-use lab::fg::{Experiment, Subject, balance, rows, shares, simulated, text};
-use lab::timestamp::Timestamp;
-use lab::two_worlds::TwoWorlds;
-use lab::world::Failure;
+use measure::timestamp::Timestamp;
+use measure::two_worlds::TwoWorlds;
+use measure::world::Failure;
+use papers::fg::arms::{Arm, IO_BOUND_USE, PAPERS_CPUS, Variant};
+use papers::fg::folder::{Earlier, Folder, FolderError, REPORT, SETTINGS, Settings};
+use papers::fg::prediction::{PredictionError, predict};
+use papers::fg::report::Report;
+use papers::fg::runs::{self, Observation};
+use papers::fg::{Experiment, Subject, balance, rows, shares, simulated, text};
 
 use self::program::{Program, Run};
 use crate::arguments::TextOrJson;
@@ -69,9 +69,7 @@ pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop
     session.folder.write(REPORT, &report).map_err(unusable)?;
     print(&match arguments.format {
         TextOrJson::Text => text::render(&report),
-        TextOrJson::Json => {
-            lab::report::json::render(&report).context("cannot write the report").map_err(Stop::Failed)?
-        }
+        TextOrJson::Json => report::json::render(&report).context("cannot write the report").map_err(Stop::Failed)?,
     })?;
     tell(format_args!("results are in {}", path.display()));
     simulated

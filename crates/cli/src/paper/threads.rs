@@ -8,15 +8,16 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
-use lab::report::{html, json};
-use lab::threads::arms::Arm;
-use lab::threads::order::{Order, Program};
-use lab::threads::report::{Report, Settings};
-use lab::threads::runs::{self, Cell, Observation};
-use lab::threads::{Experiment, simulated, text, work};
-use lab::timestamp::Timestamp;
-use lab::two_worlds::TwoWorlds;
-use lab::world::Failure;
+use measure::timestamp::Timestamp;
+use measure::two_worlds::TwoWorlds;
+use measure::world::Failure;
+use papers::threads::arms::Arm;
+use papers::threads::order::{Order, Program};
+use papers::threads::page;
+use papers::threads::report::{Report, Settings};
+use papers::threads::runs::{self, Cell, Observation};
+use papers::threads::{Experiment, simulated, text, work};
+use report::json;
 
 use self::child::Children;
 use crate::arguments::TextOrJson;
@@ -181,7 +182,7 @@ fn measure(
 fn write(folder: &Path, report: &Report, observations: &[Observation]) -> io::Result<()> {
     runs::write(observations, File::create(folder.join(RUNS))?)?;
     fs::write(folder.join(REPORT), json::render(report)?)?;
-    fs::write(folder.join(PAGE), html::study::render(report))
+    fs::write(folder.join(PAGE), page::render(report))
 }
 
 #[cfg(test)]

@@ -4,15 +4,14 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
-use lab::experiment::{self, Finished};
-use lab::folder::{self, Folder};
-use lab::manifest::Provenance;
-use lab::plan::Plan;
-use lab::report;
-use lab::timestamp::Timestamp;
-use lab::today::answer::Answer;
-use lab::today::{NAME, SHOWS, SOURCE, TAKES, grid, plot, text};
-use lab::two_worlds::TwoWorlds;
+use measure::experiment::{self, Finished};
+use measure::folder::{self, Folder};
+use measure::manifest::Provenance;
+use measure::plan::Plan;
+use measure::timestamp::Timestamp;
+use measure::two_worlds::TwoWorlds;
+use papers::today::answer::Answer;
+use papers::today::{NAME, SHOWS, SOURCE, TAKES, grid, plot, text};
 use scenario::Scenario;
 
 use super::SIM;
@@ -39,7 +38,7 @@ pub(super) fn run(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     }
     if arguments.scenario {
         let message =
-            format!("--scenario: {NAME} is made of hundreds of scenarios; they are in crates/lab/src/today/grid.rs");
+            format!("--scenario: {NAME} is made of hundreds of scenarios; they are in crates/papers/src/today/grid.rs");
         return Err(Stop::Input(anyhow!(message)));
     }
     let started = Timestamp::of(SystemTime::now());
@@ -56,13 +55,13 @@ pub(super) fn run(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
         started,
     };
     let line = Line::new(&scenario);
-    let progress = &mut |progress: lab::measure::Progress<'_>| line.show(progress);
+    let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
     let Finished { report, manifest, histories, error, .. } = finished.map_err(unwritable)?;
     let answer = Answer::new(&report);
     folder.write_text(plot::FILE, &plot::render(&answer.speeds)).map_err(unwritable)?;
-    let page = report::html::render_today(&answer, &manifest, &histories);
+    let page = papers::today::page::render(&answer, &manifest, &histories);
     folder.write_text(folder::PAGE, &page).map_err(unwritable)?;
     print(&match arguments.format {
         TextOrJson::Text => text::render(&answer),

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use exec::{Invocation, RunError};
-use lab::table::Table;
 use pipeline::environment::REPORT;
 use pipeline::floor::Bandwidth;
 use pipeline::verdict::{Verdict, size, time};
 use pipeline::{Report, StageReport};
+use report::table::Table;
 use serde::Serialize;
 
 use crate::arguments;
@@ -62,7 +62,7 @@ fn judge(arguments: &arguments::Verdict, reports: &Path) -> Result<(), Stop> {
     let texts: Vec<String> = judged.iter().map(text).collect();
     tell(texts.join("\n\n"));
     let Some(file) = &arguments.json else { return Ok(()) };
-    let json = lab::report::json::render(&Written { schema_version: 1, bandwidth, runs: judged });
+    let json = report::json::render(&Written { schema_version: 1, bandwidth, runs: judged });
     let json = json.context("cannot write the verdict").map_err(Stop::Failed)?;
     std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display())).map_err(Stop::Failed)
 }

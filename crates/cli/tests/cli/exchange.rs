@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use exchange::sched;
-use lab::two_worlds::TwoWorlds;
+use measure::two_worlds::TwoWorlds;
 use scenario::draw::Stream;
 use scenario::{Scenario, Scheduler, Setting};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
@@ -12,7 +12,7 @@ fn read(path: impl AsRef<Path>) -> String {
 }
 
 /// All files below a folder with one of these endings, build output and hidden folders left out.
-fn files(below: &Path, endings: &[&str]) -> Vec<PathBuf> {
+pub(super) fn files(below: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(below).unwrap() {
         let path = entry.unwrap().path();
@@ -30,7 +30,7 @@ fn files(below: &Path, endings: &[&str]) -> Vec<PathBuf> {
 }
 
 /// The names of the crates, which are those of their folders.
-fn crates() -> BTreeSet<String> {
+pub(super) fn crates() -> BTreeSet<String> {
     let folders = std::fs::read_dir(root().join("crates")).unwrap();
     folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
@@ -42,7 +42,7 @@ fn manifest(name: &str) -> toml::Table {
 /// The table of edges in ARCHITECTURE.md: crate to what it may use.
 fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
     let text = read(root().join("ARCHITECTURE.md"));
-    let table = text.split("| crate | what it is | may use |").nth(1).expect("the table of edges");
+    let table = text.split("| crate | purpose | may use |").nth(1).expect("the table of edges");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     rows.map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();

@@ -9,6 +9,7 @@ use serde_json::Value;
 use testing::{Child, Output};
 
 mod command;
+mod cycles;
 mod exchange;
 mod exec;
 mod house;

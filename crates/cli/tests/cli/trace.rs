@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use lab::trace::reader::{self, Trace};
 use testing::Child;
+use testing::perfetto::{self, Trace};
 
 /// Two arms on two simulated CPUs.
 const CREW: &str = r#"title = "A crew"
@@ -54,7 +54,7 @@ impl Place {
     }
 
     fn trace(&self, name: &str) -> Trace {
-        reader::read(&fs::read(self.path(name)).unwrap()).unwrap()
+        perfetto::read(&fs::read(self.path(name)).unwrap()).unwrap()
     }
 
     /// What is there beside the scenario and the results.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, anyhow};
-use lab::threads::order::{Answer, Order};
-use lab::threads::serve::serve;
+use papers::threads::order::{Answer, Order};
+use papers::threads::serve::serve;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 

@@ -1,0 +1,156 @@
+//! How far the simulated twin of this machine is from the machine: `cargo bench -p rowlock-bench-measure --bench twin`, some five minutes; with
+//! `-- 1` one pass.
+//!
+//! Fifteen settings, five kinds of job under three loads: alone, with one thread for each CPU; crowded, with two; and beside as many
+//! endless hogs as CPUs, with one. Each pass over the list, in an order of its own, runs every setting twice on the host and once in the
+//! simulator, with the same draws, and takes the completion time of the job. The prediction is the median of the simulator, the
+//! measurement that of the host. The noise beside their difference is the median difference between the two runs of a pass: a twin
+//! that was perfect would still differ by about as much. The list was settled before anything was measured by it.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its figures, or has failed")]
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use measure::sample::Figure;
+use measure::two_worlds::TwoWorlds;
+use measure::world::Worlds;
+use scenario::Setting;
+use scenario::draw::Stream;
+use scenario::result::World;
+
+const PASSES: u32 = 9;
+/// No pass begins later than this.
+const PATIENCE: Duration = Duration::from_secs(300);
+const SEED: u64 = 1;
+
+/// Threads of the job and of the hogs beside it for each CPU.
+const LOADS: [(&str, u32, u32); 3] = [("alone", 1, 0), ("crowded", 2, 0), ("hogs", 1, 1)];
+
+/// The name of a kind of job, its keys, and how many rounds it has under each load, so that all take about as long. A pipeline has its
+/// threads at the stage that computes.
+const KINDS: [(&str, &str, [u32; 3]); 5] = [
+    ("cpu-bound", "kind = 'cpu'\nthreads = THREADS\nwork = '400 ms'", [1, 1, 1]),
+    (
+        "barrier fine",
+        "kind = 'barrier'\nthreads = THREADS\ncompute = { mean = '50 us', sd = '5 us' }\nrounds = ROUNDS\nwaiting = '2cs+'",
+        [5_000, 3_000, 150],
+    ),
+    (
+        "barrier coarse",
+        "kind = 'barrier'\nthreads = THREADS\ncompute = { mean = '5 ms', sd = '0.5 ms' }\nrounds = ROUNDS\nwaiting = 'always-block'",
+        [80, 50, 40],
+    ),
+    (
+        "lock",
+        "kind = 'lock'\nthreads = THREADS\ncompute = { mean = '20 us', sd = '4 us' }\ncritical = { mean = '5 us', sd = '1 us' }\n\
+         rounds = ROUNDS\nwaiting = '2cs+'",
+        [10_000, 6_000, 5_000],
+    ),
+    (
+        "pipeline",
+        "kind = 'pipeline'\nbuffers = 8\nrounds = ROUNDS\nstructure = 'threads'\nstages = [\n\
+         { name = 'read', kind = 'io', compute = '20 us', device = '0.4 ms' },\n\
+         { name = 'work', kind = 'compute', compute = { mean = '1 ms', sd = '0.1 ms' }, fork = THREADS },\n\
+         { name = 'write', kind = 'io', compute = '20 us', device = '0.4 ms' } ]",
+        [600, 600, 400],
+    ),
+];
+
+/// A setting of the list, and what it came to in each pass: predicted, measured, and measured once more.
+struct Entry {
+    kind: &'static str,
+    load: &'static str,
+    setting: Setting,
+    times: Vec<[f64; 3]>,
+}
+
+fn list(cpus: u32) -> Vec<Entry> {
+    let of_kind = |(kind, keys, rounds): (&'static str, &'static str, [u32; 3])| {
+        LOADS.into_iter().zip(rounds).map(move |((load, threads, hogs), rounds)| {
+            let keys = keys.replace("THREADS", &(threads * cpus).to_string()).replace("ROUNDS", &rounds.to_string());
+            let mut text = format!("[machine]\nlike = 'host'\n[[job]]\nname = 'job'\n{keys}\n");
+            if hogs > 0 {
+                text += &format!("[[job]]\nname = 'hogs'\nkind = 'cpu'\nthreads = {}\n", hogs * cpus);
+            }
+            let scenario = scenario::read("twin", text.as_bytes()).unwrap();
+            Entry { kind, load, setting: scenario.arms[0].setting.clone(), times: Vec::new() }
+        })
+    };
+    KINDS.into_iter().flat_map(of_kind).collect()
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
+}
+
+impl Entry {
+    fn predicted(&self) -> f64 {
+        median(self.times.iter().map(|times| times[0]))
+    }
+
+    fn measured(&self) -> f64 {
+        median(self.times.iter().flat_map(|times| [times[1], times[2]]))
+    }
+
+    fn difference(&self) -> f64 {
+        self.predicted() / self.measured() - 1.0
+    }
+
+    fn noise(&self) -> f64 {
+        median(self.times.iter().map(|times| (times[1] / times[2] - 1.0).abs()))
+    }
+}
+
+fn main() {
+    host::child::run_if_asked();
+    let calibration = host::load_or_measure(false).unwrap();
+    calibration.notes.iter().for_each(|note| println!("{note}"));
+    let (cpus, twin) = (calibration.machine.cpus, host::twin(&calibration));
+    let host = host::Host { program: std::env::current_exe().unwrap(), calibration };
+    let worlds = TwoWorlds::new(Some(host), NonZeroUsize::MIN);
+    let mut entries = list(cpus);
+    let (began, mut stream) = (Instant::now(), Stream::named(SEED, "order", 0));
+    let wanted = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(PASSES);
+    let mut passes = 0;
+    while passes < wanted && began.elapsed() < PATIENCE {
+        let mut order: Vec<u32> = (0..entries.len() as u32).collect();
+        stream.shuffle(&mut order);
+        for number in order {
+            let entry = &mut entries[number as usize];
+            let times = [World::Sim, World::Host, World::Host].map(|world| {
+                let executed = worlds.run(world, &entry.setting, SEED + u64::from(passes), &AtomicBool::new(false));
+                Figure::Completion.of(&executed.unwrap().outcome.jobs[0]).unwrap() / 1e6
+            });
+            entry.times.push(times);
+        }
+        passes += 1;
+    }
+    println!(
+        "{cpus} CPUs, CS {} and {} to wake, tick {}, slice {}; {passes} passes in {:.0} s\n",
+        twin.context_switch,
+        twin.wakeup_cost,
+        twin.tick,
+        twin.slice,
+        began.elapsed().as_secs_f64()
+    );
+    println!(
+        "| job | load | predicted (ms) | measured (ms) | difference | duplicates |\n|---|---|---:|---:|---:|---:|"
+    );
+    for entry in &entries {
+        let Entry { kind, load, .. } = entry;
+        let (predicted, measured) = (entry.predicted(), entry.measured());
+        let (difference, noise) = (100.0 * entry.difference(), 100.0 * entry.noise());
+        println!("| {kind} | {load} | {predicted:.1} | {measured:.1} | {difference:+.1} % | {noise:.1} % |");
+    }
+    let differences = || entries.iter().map(|entry| 100.0 * entry.difference().abs());
+    let largest = differences().fold(0.0, f64::max);
+    let noise = median(entries.iter().map(|entry| 100.0 * entry.noise()));
+    println!(
+        "\nmedian difference {:.1} %, largest {largest:.1} %; median of the duplicates {noise:.1} %",
+        median(differences())
+    );
+}

@@ -1,0 +1,89 @@
+//! Comparisons: which completion times differ, among arms that differ in the compared factor only.
+//!
+//! Arms are compared repetition by repetition, in which they have faced the same draws: by the paired t-test of the
+//! logarithms of their completion times. Every arm is tested against the baseline and against the fastest, and p is
+//! corrected (Holm) for all pairs of arms that are compared in the report, not only for those tests: which arm is the fastest is seen
+//! from the same samples, so each pair had its chance to be picked.
+
+use std::collections::BTreeMap;
+
+use scenario::result::World;
+
+use crate::sample::Figure;
+use crate::series::AllSeries;
+use crate::summary;
+use stats::{LEVEL, many};
+
+/// The outcome of one test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// How likely a difference at least this large would be if there were none.
+    pub p: f64,
+    /// The same, corrected for all comparisons of the report.
+    pub corrected_p: f64,
+}
+
+impl Comparison {
+    /// Whether the two are told apart, after the correction.
+    pub fn tells_apart(&self) -> bool {
+        self.corrected_p < LEVEL
+    }
+}
+
+/// All comparisons of a report.
+#[derive(Clone, Debug, Default)]
+pub struct Comparisons {
+    tests: BTreeMap<(usize, World, usize, usize), Comparison>,
+    pairs: usize,
+}
+
+impl Comparisons {
+    /// Makes them; there are none where no factor is compared.
+    pub fn new(all: &AllSeries<'_>) -> Comparisons {
+        let scenario = all.scenario;
+        let jobs = scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len());
+        let rivals = if scenario.experiment.compare.is_some() { summary::rivals(scenario) } else { Vec::new() };
+        let worlds = all.worlds();
+        let (mut tested, mut pairs) = (BTreeMap::new(), 0);
+        for (job, group) in (0..jobs).flat_map(|job| rivals.iter().map(move |group| (job, group))) {
+            for &world in &worlds {
+                let timed = timed(all, group, job, world);
+                pairs += timed.len() * timed.len().saturating_sub(1) / 2;
+                let fastest = timed.iter().min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|&(arm, _)| arm);
+                for of in [Some(group[0]), fastest].into_iter().flatten() {
+                    for &(arm, _) in timed.iter().filter(|&&(arm, _)| arm != of) {
+                        let p = p_value(all, job, world, of, arm);
+                        tested.extend(p.map(|p| ((job, world, of.min(arm), of.max(arm)), p)));
+                    }
+                }
+            }
+        }
+        let corrected = many::holm_among(pairs, &tested.values().copied().collect::<Vec<_>>());
+        let tests = tested.into_iter().zip(corrected);
+        Comparisons { tests: tests.map(|((of, p), corrected_p)| (of, Comparison { p, corrected_p })).collect(), pairs }
+    }
+
+    /// The comparison of two arms, in either order; nothing where it was not made or one repetition does not allow it.
+    pub fn get(&self, job: usize, world: World, one: usize, other: usize) -> Option<Comparison> {
+        self.tests.get(&(job, world, one.min(other), one.max(other))).copied()
+    }
+
+    /// How many pairs p is corrected for.
+    pub fn pairs(&self) -> usize {
+        self.pairs
+    }
+}
+
+/// The arms of a group in which a job has completion times, with their mean.
+pub fn timed(all: &AllSeries<'_>, group: &[usize], job: usize, world: World) -> Vec<(usize, f64)> {
+    let mean = |&arm: &usize| {
+        let times = all.get(arm, job, world)?.values(Figure::Completion);
+        Some((arm, stats::mean(&times)?.mean))
+    };
+    group.iter().filter_map(mean).collect()
+}
+
+fn p_value(all: &AllSeries<'_>, job: usize, world: World, one: usize, other: usize) -> Option<f64> {
+    let ratios = all.get(one, job, world)?.log_ratios(all.get(other, job, world)?, Figure::Completion);
+    ratios.test().map(|test| test.p)
+}

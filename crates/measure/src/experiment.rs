@@ -1,0 +1,104 @@
+//! An experiment from its scenario to its report: measure the commands, plan, measure, analyse, and keep it all.
+
+use std::sync::atomic::AtomicBool;
+
+use scenario::Scenario;
+use scenario::result::World;
+
+use crate::folder::{self, Folder};
+use crate::manifest::{self, Ending, Manifest, Provenance, ScenarioFile};
+use crate::plan::Plan;
+use crate::precision::Extent;
+use crate::results::{Report, html};
+use crate::runner::{self, Error, Progress, measure, measure_commands};
+use crate::series::AllSeries;
+use crate::states::{self, History};
+use crate::world::Worlds;
+
+/// What became of an experiment.
+#[derive(Debug)]
+pub struct Finished {
+    /// What was run, with the CPU times of commands that were measured for the simulator.
+    pub scenario: Scenario,
+    /// The report, on all runs that were made.
+    pub report: Report,
+    /// Where the results come from, as in the folder.
+    pub manifest: Manifest,
+    /// What the threads of some runs were doing over time.
+    pub histories: Vec<History>,
+    /// Why it ended early, if it did.
+    pub error: Option<runner::Error>,
+}
+
+/// Runs an experiment in the chosen worlds, for as long as `extent` says, and blocks until it has ended: complete, at its
+/// first failure, or soon after `cancel` has become true. The folder has every sample as soon as it is there, and in the end
+/// the report, its page and the manifest in any case. `progress` is told what comes next.
+///
+/// # Errors
+///
+/// [`folder::Error`]: the results could not be written down. What goes wrong with the runs is in [`Finished::error`].
+pub fn run<'a>(
+    mut scenario: Scenario,
+    extent: impl Into<Extent<'a>>,
+    worlds: &impl Worlds,
+    folder: &mut Folder,
+    provenance: Provenance,
+    progress: &mut dyn FnMut(Progress<'_>),
+    cancel: &AtomicBool,
+) -> Result<Finished, folder::Error> {
+    let Extent { worlds: chosen, until } = extent.into();
+    let mut plan = Plan::new(&scenario, chosen);
+    let first_stage = scenario.experiment.repeat;
+    let mut manifest = begin(&scenario, chosen, &plan, provenance);
+    folder.write(folder::MANIFEST, &manifest)?;
+
+    // The host runs the commands themselves; only the simulator needs to know how long they take.
+    let simulated = chosen.contains(&World::Sim);
+    let stand_ins = if simulated { measure_commands(&mut scenario, worlds, progress, cancel) } else { Ok(Vec::new()) };
+    let (stand_ins, (mut samples, mut error)) = match stand_ins {
+        Ok(stand_ins) => (stand_ins, measure(&scenario, &plan, worlds, folder, progress, cancel)),
+        Err(error) => (Vec::new(), (Vec::new(), Some(error))),
+    };
+    while let Some(wanted) = until.filter(|_| error.is_none()).and_then(|until| {
+        let all = AllSeries::collect(&scenario, &samples).after_a_first_stage_of(first_stage);
+        until.wanted(&all, scenario.experiment.repeat)
+    }) {
+        plan = plan.go_on(wanted);
+        scenario.experiment.repeat = wanted;
+        (manifest.planned_runs, manifest.repeat) = (plan.len(), wanted);
+        folder.write(folder::MANIFEST, &manifest)?;
+        let more = measure(&scenario, &plan, worlds, folder, progress, cancel);
+        samples.extend(more.0);
+        error = more.1;
+    }
+    let histories = states::histories(&mut samples);
+    let stages = until.map(|until| (until, first_stage));
+    let report = Report::in_stages(&scenario, chosen, plan.len(), samples, &stand_ins, stages);
+
+    manifest.ending = Ending::of(error.as_ref());
+    manifest.error = error.as_ref().map(Error::to_string);
+    manifest.runs = report.runs.len() as u64;
+    folder.write(folder::REPORT, &report)?;
+    folder.write_text(folder::PAGE, &html::render(&report, &manifest, &histories))?;
+    folder.write(folder::MANIFEST, &manifest)?;
+    Ok(Finished { scenario, report, manifest, histories, error })
+}
+
+fn begin(scenario: &Scenario, worlds: &[World], plan: &Plan, provenance: Provenance) -> Manifest {
+    Manifest {
+        schema_version: manifest::SCHEMA_VERSION,
+        rowlock_version: env!("CARGO_PKG_VERSION"),
+        arguments: provenance.arguments,
+        started: provenance.started.rfc3339(),
+        ending: Ending::Unfinished,
+        error: None,
+        planned_runs: plan.len(),
+        runs: 0,
+        worlds: worlds.to_vec(),
+        seed: scenario.experiment.seed,
+        repeat: scenario.experiment.repeat,
+        scenario: ScenarioFile::new(&provenance.file, &provenance.content),
+        machine: host::Machine::here().ok(),
+        calibration: provenance.calibration,
+    }
+}

@@ -1,0 +1,140 @@
+//! Factors: what is swept. Paths that vary together are one factor with a list of values, and each of them can be asked
+//! for alone; numbers of threads can be asked for as they add up.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use scenario::keys::experiment::{COUNTED_AXES, X_LOAD, X_THREADS};
+use scenario::keys::{TOGETHER, job, stage};
+use scenario::{Arm, Experiment};
+
+/// Dotted paths and their values.
+pub type Factors = BTreeMap<String, toml::Value>;
+
+/// The value of a factor, or of one of the paths that vary together in it.
+pub fn value<'a>(factors: &'a Factors, path: &str) -> Option<&'a toml::Value> {
+    factors.get(path).or_else(|| factors.iter().find_map(|(paths, value)| part(paths, value, path)))
+}
+
+/// The part of a value that is of this path.
+fn part<'a>(paths: &str, value: &'a toml::Value, path: &str) -> Option<&'a toml::Value> {
+    value.as_array()?.get(paths.split(TOGETHER).position(|one| one == path)?)
+}
+
+/// Whether a path is a factor, or varies in it together with others.
+pub fn is_in(factor: &str, path: &str) -> bool {
+    factor == path || factor.split(TOGETHER).any(|one| one == path)
+}
+
+/// Whether this is no path, but counted in every arm.
+pub fn is_counted(x: &str) -> bool {
+    COUNTED_AXES.contains(&x)
+}
+
+/// Whether who reads a value on the axis `x` knows the factor's: the axis shows it, or counts what it says.
+pub fn is_told_by(x: &str, factor: &str) -> bool {
+    /// The keys that say nothing but how many threads there are.
+    const NUMBERS: [&str; 3] = [job::THREADS.name, job::COPIES.name, stage::FORK.name];
+    let is_number = |path: &str| path.rsplit('.').next().is_some_and(|key| NUMBERS.contains(&key));
+    is_in(factor, x) || is_counted(x) && factor.split(TOGETHER).all(is_number)
+}
+
+/// The value of an arm on the axis `x`, where it has so many threads and runs on so many CPUs.
+pub fn across<'a>(x: &str, factors: &'a Factors, threads: u64, cpus: u32) -> Option<Cow<'a, toml::Value>> {
+    match x {
+        X_THREADS => Some(Cow::Owned(toml::Value::Integer(i64::try_from(threads).ok()?))),
+        X_LOAD => Some(Cow::Owned(toml::Value::Float(load(threads, cpus)))),
+        path => value(factors, path).map(Cow::Borrowed),
+    }
+}
+
+/// Threads for each CPU, in thousandths.
+pub fn load(threads: u64, cpus: u32) -> f64 {
+    (threads as f64 / f64::from(cpus.max(1)) * 1000.0).round() / 1000.0
+}
+
+/// The factors of an arm.
+pub fn of(arm: &Arm) -> Factors {
+    arm.factors.iter().cloned().collect()
+}
+
+/// What an arm shares with its rivals: its factors without the one that is compared. Where that is a path that varies
+/// together with others, the others are shared, or on a counted axis their number of threads.
+pub fn shared(arm: &Arm, experiment: &Experiment) -> Factors {
+    let Some(compare) = &experiment.compare else { return of(arm) };
+    let mut shared = Factors::new();
+    for (paths, value) in arm.factors.iter().filter(|(paths, _)| paths != compare) {
+        if !is_in(paths, compare) {
+            shared.insert(paths.clone(), value.clone());
+        } else if experiment.x.as_deref().is_some_and(is_counted) {
+            let threads = arm.setting.threads(arm.setting.machine.cpus.unwrap_or(1));
+            shared.extend(i64::try_from(threads).ok().map(|threads| (X_THREADS.to_owned(), threads.into())));
+        } else {
+            let others = paths.split(TOGETHER).filter(|path| path != compare);
+            let others = others.filter_map(|path| Some((path.to_owned(), part(paths, value, path)?.clone())));
+            shared.extend(others);
+        }
+    }
+    shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRID: &str = r#"
+        machine.cpus = 8
+        [[job]]
+        name = "crew"
+        kind = "barrier"
+        compute = "1 us"
+        rounds = 1
+        waiting = "cs"
+        [experiment]
+        sweep = { "job.crew.threads,job.crew.copies" = [[2, 8], [4, 4], [4, 6]], "machine.quantum" = ["1 us", "2 us"] }
+    "#;
+
+    fn arms(experiment: &str) -> (Vec<Arm>, Experiment) {
+        let scenario = scenario::read("grid.toml", format!("{GRID}{experiment}").as_bytes());
+        let scenario = scenario.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        (scenario.arms, scenario.experiment)
+    }
+
+    #[test]
+    fn paths_that_vary_together_are_one_factor_and_each_has_its_own_value() {
+        let (arms, _) = arms("");
+        let factors = of(&arms[2]);
+        assert_eq!(factors.len(), 2);
+        assert_eq!(value(&factors, "job.crew.threads").and_then(toml::Value::as_integer), Some(4));
+        assert_eq!(value(&factors, "job.crew.copies").and_then(toml::Value::as_integer), Some(4));
+        assert_eq!(value(&factors, "machine.quantum").and_then(toml::Value::as_str), Some("1 us"));
+        assert_eq!(value(&factors, "job.crew"), None);
+        assert_eq!(across("load", &factors, 17, 8).and_then(|load| load.as_float()), Some(2.125));
+        assert_eq!(across("threads", &factors, 17, 8).and_then(|threads| threads.as_integer()), Some(17));
+        assert_eq!(across("job.crew.copies", &factors, 17, 8).and_then(|copies| copies.as_integer()), Some(4));
+    }
+
+    #[test]
+    fn an_axis_tells_what_it_shows_and_a_counted_one_all_numbers_of_threads() {
+        let both = "job.a.threads, job.b.stages.read.fork";
+        assert!(is_told_by("load", both) && is_told_by("threads", "job.a.copies") && is_told_by("job.a.threads", both));
+        assert!(!is_told_by("load", "job.a.threads, job.a.rounds") && !is_told_by("threads", "machine.cpus"));
+        assert!(!is_told_by("job.a.threads", "job.b.threads"));
+    }
+
+    #[test]
+    fn rivals_share_the_rest_of_what_varies_together_or_the_number_of_their_threads() {
+        let shared_by = |experiment| {
+            let (arms, experiment) = arms(experiment);
+            let shared = arms.iter().map(|arm| report::words::factors(&shared(arm, &experiment)));
+            shared.step_by(2).collect::<Vec<_>>()
+        };
+        let quantum = "machine.quantum = 1 us";
+        let copies = shared_by("compare = \"job.crew.threads\"");
+        assert_eq!(copies, [8, 4, 6].map(|copies| format!("crew.copies = {copies}, {quantum}")));
+        let threads = shared_by("compare = \"job.crew.threads\"\nx = \"load\"");
+        assert_eq!(threads, [16, 16, 24].map(|threads| format!("{quantum}, threads = {threads}")));
+        let whole = shared_by("compare = \"job.crew.threads, job.crew.copies\"");
+        assert_eq!(whole, [quantum, quantum, quantum]);
+    }
+}

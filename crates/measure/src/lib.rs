@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod comparison;
+pub mod experiment;
+pub mod explore;
+pub mod factor;
+pub mod folder;
+pub mod manifest;
+pub mod observations;
+pub mod plan;
+pub mod precision;
+pub mod regress;
+pub mod results;
+pub mod runner;
+pub mod sample;
+pub mod series;
+pub mod states;
+pub mod summary;
+pub mod suspicion;
+pub mod timestamp;
+pub mod trace;
+pub mod two_worlds;
+pub mod verdict;
+pub mod workers;
+pub mod world;

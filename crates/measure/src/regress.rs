@@ -1,0 +1,255 @@
+//! One column of observations as a sum of others: what `rowlock regress` finds.
+
+use std::fmt::Write;
+use std::io::Read;
+
+use scenario::diagnostics::quoted;
+use serde::Serialize;
+
+use crate::observations;
+use report::table::Table;
+use report::words;
+use stats::regression::{self, Coefficient};
+
+/// The version of the JSON: it changes when a field changes its meaning or goes away, and stays when one is added.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The column to explain.
+    pub on: String,
+    /// The columns to explain it by.
+    pub from: Vec<String>,
+    /// Whether there is a constant term beside them.
+    pub with_intercept: bool,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Regression {
+    /// The version of this structure.
+    pub schema_version: u32,
+    /// The column that is explained.
+    pub on: String,
+    /// How many rows it is made of.
+    pub observations: usize,
+    /// How many rows were left out because one of their cells was empty.
+    pub left_out: usize,
+    /// Observations less coefficients.
+    pub degrees_of_freedom: usize,
+    /// The constant term, where there is one.
+    pub intercept: Option<Term>,
+    /// What the other columns contribute, in the order in which they were asked for.
+    pub coefficients: Vec<Named>,
+    /// The share of the variation that is explained: about the mean, or, without an intercept, about zero.
+    pub r_squared: f64,
+    /// The same, less what so many columns would explain by chance.
+    pub adjusted_r_squared: f64,
+    /// The variation explained by a column over that left in a degree of freedom.
+    pub f: f64,
+    /// How likely an F at least this large would be if no column mattered.
+    pub f_p: f64,
+    /// The standard deviation of what is left.
+    pub residual_deviation: f64,
+}
+
+/// A coefficient and the column that it belongs to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Named {
+    /// The column.
+    pub column: String,
+    /// Its coefficient.
+    #[serde(flatten)]
+    pub term: Term,
+}
+
+/// A coefficient.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Term {
+    /// Its value.
+    pub value: f64,
+    /// Its standard error.
+    pub standard_error: f64,
+    /// The lower end of its 95 % interval.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// The value in standard errors. Infinite, which in JSON is null, where there is nothing left to explain.
+    pub t: f64,
+    /// How likely a t at least this far from zero would be if the coefficient were zero.
+    pub p: f64,
+}
+
+impl Term {
+    fn new(of: &Coefficient) -> Term {
+        let &Coefficient { estimate, standard_error, t, p } = of;
+        let (low, high) = estimate.interval.unwrap_or((f64::NAN, f64::NAN));
+        Term { value: estimate.mean, standard_error, low, high, t, p }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file does not hold what was asked for.
+    #[error(transparent)]
+    Observations(#[from] observations::Error),
+    /// A column is asked for twice.
+    #[error("column {} is named twice", quoted(.0))]
+    Twice(String),
+    /// There are too few rows.
+    #[error("{rows} {}{} too few for {coefficients} {}; it takes at least {}", if *.rows == 1 { "row" } else { "rows" },
+        and_empty(*.left_out), if *.coefficients == 1 { "coefficient" } else { "coefficients" }, .coefficients + 1)]
+    TooFew {
+        /// How many there are.
+        rows: usize,
+        /// How many more were left out.
+        left_out: usize,
+        /// How many coefficients they are to determine.
+        coefficients: usize,
+    },
+    /// The column to explain is the same in all rows.
+    #[error("column {} is the same in all rows: there is nothing to explain", quoted(.0))]
+    ConstantResponse(String),
+    /// A column to explain it by is the same in all rows.
+    #[error("column {} is the same in all rows: it explains nothing", quoted(.0))]
+    Constant(String),
+    /// A column follows from others.
+    #[error("column {} follows from {}: leave one of them out", quoted(.0), list(.1))]
+    Collinear(String, Vec<String>),
+}
+
+fn and_empty(rows: usize) -> String {
+    if rows == 0 { " are".to_owned() } else { format!(", {rows} more left out for their empty cells, are") }
+}
+
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| quoted(name).to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Answers the question from a CSV file.
+///
+/// # Errors
+///
+/// [`Error`]: the file, or the question, does not allow an answer.
+pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error> {
+    let Question { on, from, with_intercept } = question;
+    let names: Vec<String> = std::iter::once(on).chain(from).cloned().collect();
+    if let Some((_, twice)) = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
+        return Err(Error::Twice(twice.clone()));
+    }
+    let mut observed = observations::read(file, &names)?;
+    let regressors = observed.columns.split_off(1);
+    let fit = regression::fit(&observed.columns[0], &regressors, *with_intercept).map_err(|error| match error {
+        regression::Error::TooFew { observations: rows, coefficients } => {
+            Error::TooFew { rows, left_out: observed.left_out, coefficients }
+        }
+        regression::Error::ConstantResponse => Error::ConstantResponse(on.clone()),
+        regression::Error::Constant(number) => Error::Constant(from[number].clone()),
+        regression::Error::Collinear(number) => Error::Collinear(from[number].clone(), from[..number].to_vec()),
+    })?;
+    let named = |(column, of): (&String, &Coefficient)| Named { column: column.clone(), term: Term::new(of) };
+    Ok(Regression {
+        schema_version: SCHEMA_VERSION,
+        on: on.clone(),
+        observations: fit.observations,
+        left_out: observed.left_out,
+        degrees_of_freedom: fit.freedom,
+        intercept: fit.intercept.as_ref().map(Term::new),
+        coefficients: from.iter().zip(&fit.coefficients).map(named).collect(),
+        r_squared: fit.r_squared,
+        adjusted_r_squared: fit.adjusted_r_squared,
+        f: fit.f,
+        f_p: fit.f_p,
+        residual_deviation: fit.residual_deviation,
+    })
+}
+
+/// The answer for people.
+pub fn text(found: &Regression) -> String {
+    let Regression { on, observations, left_out, degrees_of_freedom, .. } = found;
+    let columns: Vec<&str> = found.coefficients.iter().map(|of| of.column.as_str()).collect();
+    let left_out = match left_out {
+        0 => String::new(),
+        1 => ", 1 row left out for an empty cell".to_owned(),
+        rows => format!(", {rows} rows left out for empty cells"),
+    };
+    let through_zero = if found.intercept.is_some() { "" } else { ", without an intercept" };
+    let title = format!("{on} on {}: least squares{through_zero}, {observations} rows{left_out}", columns.join(", "));
+    let mut text = words::wrap(&title, report::WIDTH) + "\n\n";
+
+    let mut table = Table::new(["", "coefficient", "std. error", "95 % interval", "t", "p"], 1);
+    let intercept = found.intercept.iter().map(|term| ("(intercept)", term));
+    for (name, term) in intercept.chain(found.coefficients.iter().map(|of| (of.column.as_str(), &of.term))) {
+        let &Term { value, standard_error, low, high, t, p } = term;
+        let interval = format!("[{}, {}]", words::figure(low), words::figure(high));
+        let cells =
+            [words::figure(value), words::figure(standard_error), interval, words::figure(t), words::p_value(p)];
+        table.row(std::iter::once(name.to_owned()).chain(cells).map(Some));
+    }
+    text.push_str(&table.render(report::WIDTH));
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "\nR^2 {}, adjusted {}; F {} on {} and {degrees_of_freedom} degrees of freedom, p {}",
+        words::figure(found.r_squared),
+        words::figure(found.adjusted_r_squared),
+        words::figure(found.f),
+        found.coefficients.len(),
+        words::p_value(found.f_p),
+    );
+    let _ = writeln!(text, "standard deviation of what is left: {}", words::figure(found.residual_deviation));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "clock,user,system,same,both\n12.61,23.50,1.05,1,24.55\n12.42,23.08,1.05,1,24.13\n\
+                         12.44,23.06,1.10,1,24.16\n12.9,24.1,1.02,1,25.12\n,24,1,1,25\n13.1,24.4,1.2,1,25.6\n\
+                         12.2,22.7,1.01,1,23.71\n12.75,23.6,1.12,1,24.72\n";
+
+    fn ask(on: &str, from: &[&str], with_intercept: bool) -> Result<Regression, String> {
+        let from = from.iter().map(|&name| name.to_owned()).collect();
+        let question = Question { on: on.to_owned(), from, with_intercept };
+        regress(TABLE.as_bytes(), &question).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_answer_is_told_in_a_table() {
+        insta::assert_snapshot!(text(&ask("clock", &["user", "system"], true).unwrap()));
+    }
+
+    #[test]
+    fn without_an_intercept_there_is_none() {
+        let found = ask("clock", &["user", "system"], false).unwrap();
+        assert_eq!((found.intercept, found.degrees_of_freedom, found.left_out), (None, 5, 1));
+        assert!(
+            text(&found).starts_with("clock on user, system: least squares, without an intercept, 7 rows, 1 row left")
+        );
+    }
+
+    #[test]
+    fn what_allows_no_answer_is_named() {
+        for (on, from, message) in [
+            ("clock", &["user", "same"][..], "column `same` is the same in all rows: it explains nothing"),
+            (
+                "clock",
+                &["user", "system", "both"],
+                "column `both` follows from `user`, `system`: leave one of them out",
+            ),
+            ("same", &["user"], "column `same` is the same in all rows: there is nothing to explain"),
+            ("clock", &["user", "clock"], "column `clock` is named twice"),
+            ("clok", &["user"], "there is no column `clok`; did you mean `clock`?"),
+        ] {
+            assert_eq!(ask(on, from, true), Err(message.to_owned()));
+        }
+        let question = Question { on: "a".into(), from: vec!["b".into()], with_intercept: true };
+        let error = regress("a,b\n1,2\n2,\n3,4\n".as_bytes(), &question).unwrap_err().to_string();
+        let message =
+            "2 rows, 1 more left out for their empty cells, are too few for 2 coefficients; it takes at least 3";
+        assert_eq!(error, message);
+    }
+}

@@ -1,0 +1,192 @@
+//! The course of a run: how many threads were in each state, one state upon the other, from left to right.
+//!
+//! It is as wide as the page lets it be, and its letters stay as large as they are. So the areas are a drawing of their own,
+//! which is stretched, inside of one that is not.
+
+use std::fmt::Write;
+
+use crate::states::{Course, Level, State};
+use report::plot::axis::Axis;
+use report::plot::svg::{Anchor, Drawing, Words, escape, number};
+
+const TOP: f64 = 16.0;
+const AREA: f64 = 110.0;
+const BOTTOM: f64 = 18.0;
+
+/// How wide the stretched drawing is in its own units.
+const WIDTH: f64 = 1000.0;
+
+/// A moment that is marked by a line from top to bottom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// When, in nanoseconds since the start of the run.
+    pub(super) at: u64,
+    /// What is there, in a few words.
+    pub(super) what: String,
+}
+
+/// Draws a course of a job of so many threads; `axis` is its time in units of so many nanoseconds.
+pub(super) fn render(
+    words: &Words,
+    course: &Course,
+    threads: u32,
+    axis: &Axis,
+    unit: (f64, &str),
+    moments: &[Moment],
+) -> String {
+    let most = format!("{threads} {}", if threads == 1 { "thread" } else { "threads" });
+    let frame = Frame { edges: &course.edges, most: (f64::from(threads.max(1)), &most), axis, unit, moments };
+    // What sleeps is the room that is left below the line at the top, with no ink of its own.
+    let areas = course.layers.iter().filter(|(state, _)| !matches!(state, State::Blocked | State::Sleeping));
+    frame.render(words, areas.map(|(state, means)| (state.name(), means.as_slice())))
+}
+
+/// Draws a number over time, `most` of which, called so, reach to the top.
+pub(super) fn render_level(
+    words: &Words,
+    level: &Level,
+    most: (f64, &str),
+    axis: &Axis,
+    unit: (f64, &str),
+    moments: &[Moment],
+) -> String {
+    let frame = Frame { edges: &level.edges, most, axis, unit, moments };
+    frame.render(words, [("level", level.means.as_slice())].into_iter())
+}
+
+/// What is around the areas.
+struct Frame<'a> {
+    edges: &'a [u64],
+    /// What reaches to the top, and what that is called.
+    most: (f64, &'a str),
+    axis: &'a Axis,
+    unit: (f64, &'a str),
+    moments: &'a [Moment],
+}
+
+impl Frame<'_> {
+    /// The drawing of areas that stand upon each other: their classes and heights.
+    fn render<'a>(&self, words: &Words, areas: impl Iterator<Item = (&'a str, &'a [f64])>) -> String {
+        let height = TOP + AREA + BOTTOM;
+        let mut drawing = Drawing::new(&format!("class=\"course\" width=\"100%\" height=\"{height}\""), words);
+        let begin = self.edges.first().copied().unwrap_or(0) as f64;
+        let length = (self.edges.last().copied().unwrap_or(0) as f64 - begin).max(1.0);
+        let share = |at: f64| (at - begin) / length;
+        drawing.raw(format_args!(
+            "<svg y=\"{TOP}\" width=\"100%\" height=\"{AREA}\" viewBox=\"0 0 {WIDTH} {AREA}\" preserveAspectRatio=\"none\">\n"
+        ));
+        let mut below = vec![0.0; self.edges.len().saturating_sub(1)];
+        for (class, means) in areas {
+            let above: Vec<f64> = below.iter().zip(means).map(|(below, mean)| below + mean).collect();
+            if means.iter().any(|mean| *mean > 0.0) {
+                let outline = outline(self.edges, &below, &above, self.most.0, share);
+                drawing.raw(format_args!("<path class=\"area {class}\" d=\"{outline}\"/>\n"));
+            }
+            below = above;
+        }
+        drawing.raw(format_args!("</svg>\n"));
+        let line = |drawing: &mut Drawing, y: f64| {
+            drawing.raw(format_args!("<line class=\"axis\" x1=\"0\" y1=\"{y}\" x2=\"100%\" y2=\"{y}\"/>\n"));
+        };
+        line(&mut drawing, TOP);
+        line(&mut drawing, TOP + AREA);
+        drawing.text("tick", (0.0, TOP - 4.0), Anchor::Start, self.most.1);
+        self.ticks(&mut drawing, share);
+        let shown = self.moments.iter().map(|moment| (share(moment.at as f64), &moment.what));
+        for (at, what) in shown.filter(|(at, _)| (0.0..=1.0).contains(at)) {
+            let anchor = if at > 0.5 { Anchor::End } else { Anchor::Start }.name();
+            let (at, y, what) = (number(at * 100.0), TOP - 4.0, escape(what));
+            // Clear of what is written at the beginning.
+            let at_text = if at.parse().is_ok_and(|at: f64| at < 12.0) { "12".to_owned() } else { at.clone() };
+            drawing.raw(format_args!(
+                "<line class=\"moment\" x1=\"{at}%\" y1=\"{}\" x2=\"{at}%\" y2=\"{}\"/>\
+                 <text class=\"name\" x=\"{at_text}%\" y=\"{y}\" text-anchor=\"{anchor}\">{what}</text>\n",
+                TOP - 3.0,
+                TOP + AREA
+            ));
+        }
+        drawing.finish()
+    }
+
+    fn ticks(&self, drawing: &mut Drawing, share: impl Fn(f64) -> f64) {
+        let height = TOP + AREA + BOTTOM;
+        let (nanos, name) = self.unit;
+        let shown: Vec<_> = self.axis.ticks.iter().filter(|(at, _)| (0.0..=1.0).contains(&share(at * nanos))).collect();
+        for (place, (at, label)) in shown.iter().enumerate() {
+            let at = share(at * nanos);
+            let (anchor, unit) = match place {
+                _ if at < 0.03 => (Anchor::Start, ""),
+                _ if place + 1 == shown.len() => (if at > 0.93 { Anchor::End } else { Anchor::Middle }, name),
+                _ => (Anchor::Middle, ""),
+            };
+            let (at, y, anchor) = (number(at * 100.0), height - 5.0, anchor.name());
+            let (top, space) = (TOP + AREA, if unit.is_empty() { "" } else { " " });
+            drawing.raw(format_args!(
+                "<line class=\"axis\" x1=\"{at}%\" y1=\"{top}\" x2=\"{at}%\" y2=\"{}\"/>\
+                 <text class=\"tick\" x=\"{at}%\" y=\"{y}\" text-anchor=\"{anchor}\">{label}{space}{unit}</text>\n",
+                top + 3.0
+            ));
+        }
+    }
+}
+
+/// The path around an area: along its upper side piece by piece, and back along its lower side.
+fn outline(edges: &[u64], below: &[f64], above: &[f64], threads: f64, share: impl Fn(f64) -> f64) -> String {
+    let across = |edge: usize| number(share(edges[edge] as f64) * WIDTH);
+    let height = |level: f64| number(AREA - level / threads * AREA);
+    let mut path = String::new();
+    // Pieces of the same height are one.
+    let mut side = |levels: &mut dyn Iterator<Item = (usize, usize, f64)>| {
+        let mut last = String::new();
+        for (from, to, level) in levels {
+            let height = height(level);
+            // Writing to a string does not fail.
+            if path.is_empty() {
+                let _ = write!(path, "M{},{height}", across(from));
+            } else if height != last {
+                let _ = write!(path, "H{}V{height}", across(from));
+            }
+            last = height;
+            if to == edges.len() - 1 || to == 0 {
+                let _ = write!(path, "H{}", across(to));
+            }
+        }
+    };
+    side(&mut above.iter().enumerate().map(|(piece, level)| (piece, piece + 1, *level)));
+    side(&mut below.iter().enumerate().rev().map(|(piece, level)| (piece + 1, piece, *level)));
+    path + "z"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_stand_upon_each_other_and_what_is_blocked_is_left_empty() {
+        let layers = vec![
+            (State::Computing, vec![2.0, 1.0, 1.0]),
+            (State::Spinning, vec![0.0, 1.0, 1.0]),
+            (State::Blocked, vec![2.0, 2.0, 2.0]),
+        ];
+        let course = Course { edges: vec![0, 250, 500, 1000], layers };
+        let words = Words { id: "t".into(), title: "crew".into(), description: "states".into() };
+        let text = render(
+            &words,
+            &course,
+            4,
+            &Axis::linear(0.0, 1.0),
+            (1000.0, "us"),
+            &[Moment { at: 500, what: "a & b".into() }],
+        );
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let paths: Vec<_> = document.descendants().filter_map(|node| node.attribute("d")).collect();
+        assert_eq!(
+            paths,
+            ["M0,55H250V82.5H1000H1000V110H0z", "M0,55H1000H1000V82.5H250V55H0z"],
+            "half, then a quarter of the threads; upon them nothing, then a quarter"
+        );
+        let moment = document.descendants().find(|node| node.attribute("class") == Some("moment")).unwrap();
+        assert_eq!((moment.attribute("x1"), moment.attribute("x2")), (Some("50%"), Some("50%")));
+        assert!(document.descendants().any(|node| node.text() == Some("a & b")));
+    }
+}

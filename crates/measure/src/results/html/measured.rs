@@ -1,0 +1,51 @@
+//! How it was measured: what one needs to do it again and to judge it.
+
+use super::text;
+use crate::manifest::{Ending, Manifest};
+use crate::results::Report;
+use report::html::folded;
+use report::html::page::Section;
+use report::plot::svg::escape;
+
+pub(super) fn section(report: &Report, manifest: &Manifest) -> Section {
+    let Manifest { rowlock_version, arguments, started, scenario, machine, .. } = manifest;
+    let ending = match manifest.ending {
+        Ending::Unfinished => "not yet",
+        Ending::Complete => "all runs were made",
+        Ending::Interrupted => "interrupted",
+        Ending::Failed => "a run failed",
+    };
+    let error = manifest.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+    let mut items: Vec<(String, String)> = Vec::new();
+    for world in text::worlds(report) {
+        items.push((format!("{} world", world.name()), text::machines(report, world)));
+    }
+    items.extend([
+        ("Runs".to_owned(), text::method(report)),
+        (
+            "Order".to_owned(),
+            "Every repetition is a block of all arms and worlds, in an order of its own; \
+                              all of a repetition have the same seed."
+                .to_owned(),
+        ),
+        ("Ended".to_owned(), format!("{ending}{error}")),
+        ("Started".to_owned(), started.clone()),
+        ("Version".to_owned(), format!("rowlock {rowlock_version}")),
+        ("Command".to_owned(), arguments.join(" ")),
+        ("Scenario".to_owned(), format!("{}, SHA-256 {}", scenario.file, scenario.sha256)),
+    ]);
+    if let Some(host::Machine { cpu_model, kernel, cpus_online, cpus, .. }) = machine {
+        items.push(("Made on".to_owned(), format!("{cpu_model}, {cpus} of {cpus_online} CPUs, Linux {kernel}")));
+    }
+    let items: String =
+        items.iter().map(|(name, what)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(what))).collect();
+    let scenario = folded(
+        "The scenario",
+        &format!(
+            "<pre class=\"scroll\" role=\"region\" aria-label=\"The scenario\" tabindex=\"0\">{}</pre>\n",
+            escape(&scenario.text)
+        ),
+    );
+    let body = format!("<dl>\n{items}</dl>\n{scenario}");
+    Section { id: "measured", title: "How it was measured", body }
+}

@@ -1,0 +1,377 @@
+//! The plots: which figure is drawn against what, and how many drawings there are.
+//!
+//! With an axis (`x`) there is a chart of lines for each figure, a line for each value of `compare`; the other factors make
+//! small multiples on one scale. Without an axis there is a chart of dots, a row for each arm. What would be too much at once is
+//! folded.
+
+use std::collections::BTreeMap;
+
+use scenario::result::World;
+
+use super::figures::{Figures, Metric, unit_of_time, values_of};
+use super::value;
+use crate::factor;
+use crate::results::{Report, text};
+use crate::summary::Summary;
+use report::html::page::Section;
+use report::html::{distinct, figure, folded, grid};
+use report::plot::axis::Axis;
+use report::plot::svg::{Words, escape};
+use report::plot::{DOTS, Mark, SERIES, Style, dots, evenly, lines};
+use report::words;
+
+/// So many small multiples of a figure are shown unfolded.
+const MULTIPLES: usize = 6;
+
+/// So many rows of dots are in a chart.
+const ROWS: usize = 30;
+
+pub(super) fn section(report: &Report) -> Section {
+    let figures = Figures::new(report);
+    let blocks: Vec<(&str, String)> = text::jobs(report)
+        .into_iter()
+        .enumerate()
+        .map(|(number, job)| (job, Job::new(report, &figures, number, job).render()))
+        .filter(|(_, block)| !block.is_empty())
+        .collect();
+    let body: String = blocks.iter().map(|(job, block)| format!("<h3>{}</h3>\n{block}", escape(job))).collect();
+    let body = if body.is_empty() { body } else { how_to_read(report) + &body };
+    Section { id: "plots", title: "What came out", body }
+}
+
+fn how_to_read(report: &Report) -> String {
+    let worlds = match text::worlds(report).as_slice() {
+        [_, _] => " Filled marks and solid lines are simulated, hollow marks and dashed lines are this machine.",
+        _ => "",
+    };
+    let some = if report.repeat as usize > DOTS { format!(" ({DOTS} of {})", report.repeat) } else { String::new() };
+    let bars = if report.repeat > 1 {
+        format!(
+            "Marks are means, bars their 95 % intervals, small dots single runs{some}; what leaves a drawing is cut off."
+        )
+    } else {
+        "Each mark is one run.".to_owned()
+    };
+    format!("<p>{bars}{worlds}</p>\n")
+}
+
+/// What is drawn of one job.
+struct Job<'a> {
+    report: &'a Report,
+    figures: &'a Figures<'a>,
+    number: usize,
+    worlds: Vec<World>,
+    summaries: Vec<&'a Summary>,
+    /// The values that get a line or a row each, by what is written there; a single one without a name where nothing is
+    /// compared.
+    series: Vec<String>,
+    /// The combinations of the other factors.
+    groups: Vec<String>,
+    /// The summaries by group and series: to look through all of them for each would take the square of their number.
+    sorted: BTreeMap<String, BTreeMap<String, Vec<&'a Summary>>>,
+    x: Option<Across<'a>>,
+}
+
+/// The axis from left to right.
+struct Across<'a> {
+    path: &'a str,
+    /// Where the values are, by what is written there.
+    values: BTreeMap<String, f64>,
+    axis: Axis,
+    label: String,
+}
+
+impl<'a> Job<'a> {
+    fn new(report: &'a Report, figures: &'a Figures<'a>, number: usize, job: &'a str) -> Job<'a> {
+        let summaries: Vec<&Summary> = report.summaries.iter().filter(|summary| summary.job == job).collect();
+        let x = report.x.as_deref().filter(|path| report.compare.as_deref() != Some(*path));
+        let x = x.and_then(|path| {
+            let values = distinct(summaries.iter().filter_map(|summary| summary.x.as_ref()), ToString::to_string);
+            Across::new(path, values.into_iter().cloned().collect())
+        });
+        let (worlds, series, groups) = (text::worlds(report), Vec::new(), Vec::new());
+        let mut new = Job { report, figures, number, worlds, summaries, series, groups, sorted: BTreeMap::new(), x };
+        let known = values_of(report, new.line_factor()).iter().map(words::value).collect::<Vec<_>>();
+        new.series = if known.is_empty() { vec![String::new()] } else { known };
+        new.groups = distinct(new.summaries.iter().map(|summary| new.group_of(summary)), String::clone);
+        for &summary in &new.summaries {
+            let (group, series) = (new.group_of(summary), new.series_of(summary));
+            new.sorted.entry(group).or_default().entry(series).or_default().push(summary);
+        }
+        new
+    }
+
+    /// The factor that is told by the line or the row.
+    fn line_factor(&self) -> Option<&'a str> {
+        if self.x.is_some() { self.report.compare.as_deref() } else { text::line_factor(self.report) }
+    }
+
+    fn series_of(&self, summary: &Summary) -> String {
+        value(&summary.factors, self.line_factor())
+    }
+
+    fn group_of(&self, summary: &Summary) -> String {
+        let by_line = |path: &str| self.line_factor().is_some_and(|line| factor::is_in(path, line));
+        text::in_order(self.report, &summary.factors, |path| {
+            !by_line(path) && !self.x.as_ref().is_some_and(|x| factor::is_told_by(x.path, path))
+        })
+    }
+
+    /// The arms of a group that share a line or a row.
+    fn of(&self, group: &str, series: &str) -> impl Iterator<Item = &'a Summary> {
+        self.sorted.get(group).and_then(|group| group.get(series)).into_iter().flatten().copied()
+    }
+
+    fn style(&self, series: usize, world: World) -> Style {
+        Style { series, hollow: world == World::Host && self.worlds.len() > 1 }
+    }
+
+    fn render(&self) -> String {
+        let metrics: Vec<Metric> = Metric::ALL.into_iter().filter(|metric| self.is_worth_drawing(*metric)).collect();
+        if metrics.is_empty() {
+            return String::new();
+        }
+        if self.x.is_none() {
+            return self.dots(&metrics);
+        }
+        let lines = self.lines();
+        let charts: Vec<(Metric, Vec<String>)> =
+            metrics.iter().map(|metric| (*metric, self.line_charts(*metric, &lines))).collect();
+        let caption = |metric| {
+            let (axis, _, unit) = self.scale(metric);
+            self.caption(metric, &unit, &axis)
+        };
+        let body = if self.groups.len() == 1 {
+            grid(&charts.iter().flat_map(|(_, charts)| charts.clone()).collect::<Vec<_>>())
+        } else {
+            charts.iter().map(|(metric, charts)| multiples(*metric, &caption(*metric), charts)).collect()
+        };
+        self.legend(&lines) + &body
+    }
+
+    /// A figure that is not there, or a speed-up over nothing but itself, is not.
+    fn is_worth_drawing(&self, metric: Metric) -> bool {
+        let exists = self.summaries.iter().any(|summary| self.figures.mark(metric, summary).is_some());
+        exists && (metric != Metric::SpeedUp || values_of(self.report, self.report.compare.as_deref()).len() > 1)
+    }
+
+    /// The axis of a figure over all of the job's arms, and what its numbers are divided by.
+    fn scale(&self, metric: Metric) -> (Axis, f64, String) {
+        let marks: Vec<Mark> = self.summaries.iter().filter_map(|summary| self.figures.mark(metric, summary)).collect();
+        let values = || marks.iter().flat_map(Mark::values);
+        let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+        // Intervals of a few samples may reach far beyond everything else; some way the axis goes with them.
+        let reach = |estimate: &Mark| {
+            let (from, to) = estimate.estimate.interval.unwrap_or((low, high));
+            [from.max(low / 2.0), to.min(high * 1.5)]
+        };
+        let values: Vec<f64> = values().chain(marks.iter().flat_map(reach)).collect();
+        let (unit, name) = match metric {
+            Metric::Completion => unit_of_time(high),
+            Metric::Ssr => (1.0, "%"),
+            Metric::SpeedUp | Metric::RoundsPerSecond => (1.0, ""),
+        };
+        let axis = match metric {
+            Metric::Ssr => Axis::linear(0.0, 100.0),
+            Metric::SpeedUp => Axis::fitting(values.into_iter().chain([1.0])),
+            Metric::Completion | Metric::RoundsPerSecond => Axis::fitting(values.into_iter().map(|value| value / unit)),
+        };
+        (axis, unit, name.to_owned())
+    }
+
+    /// What a chart is called, with its unit, and which way is good.
+    fn caption(&self, metric: Metric, unit: &str, axis: &Axis) -> String {
+        let over = match &self.report.baseline {
+            Some(baseline) if metric == Metric::SpeedUp => format!(" over {}", words::value(baseline)),
+            _ => String::new(),
+        };
+        let scale = if axis.is_logarithmic() { "logarithmic" } else { "" };
+        let parts = [unit, scale, metric.better()].into_iter().filter(|part| !part.is_empty());
+        [format!("{}{over}", metric.name())].into_iter().chain(parts.map(str::to_owned)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Charts of lines.
+impl Job<'_> {
+    /// The series that get a line: all, or where there are too many to be told apart, the first and others evenly from the
+    /// rest.
+    fn lines(&self) -> Vec<usize> {
+        evenly(self.series.len(), SERIES).collect()
+    }
+
+    fn line_charts(&self, metric: Metric, lines: &[usize]) -> Vec<String> {
+        let Some(x) = &self.x else { return Vec::new() };
+        let (y, unit, unit_name) = self.scale(metric);
+        let caption = self.caption(metric, &unit_name, &y);
+        let chart = |(place, group): (usize, &String)| {
+            let lines = self.lines_of(metric, group, lines, unit);
+            if lines.is_empty() {
+                return String::new();
+            }
+            let shown = if self.groups.len() == 1 { &caption } else { group };
+            let title = if self.groups.len() == 1 { caption.clone() } else { format!("{caption}; {group}") };
+            let description =
+                format!("{title}, against {}: {}.", x.label, lines.iter().map(ends).collect::<Vec<_>>().join("; "));
+            let id = format!("plot-{}-{}-{place}", self.number, metric as usize);
+            let words = Words { id, title, description };
+            let reference = (metric == Metric::SpeedUp).then_some(1.0);
+            let chart = lines::Chart { words, x: &x.axis, x_label: &x.label, y: &y, reference, lines };
+            figure(shown, &chart.render())
+        };
+        self.groups.iter().enumerate().map(chart).filter(|chart| !chart.is_empty()).collect()
+    }
+
+    fn lines_of(&self, metric: Metric, group: &str, shown: &[usize], unit: f64) -> Vec<lines::Line> {
+        let mut lines: Vec<lines::Line> = Vec::new();
+        for (place, &series) in shown.iter().enumerate() {
+            let name = &self.series[series];
+            let mut is_named = false;
+            for &world in &self.worlds {
+                let of_line = self.of(group, name).filter(|of| of.world == world);
+                let mut points: Vec<(f64, Mark)> = of_line.filter_map(|of| self.point(metric, of, unit)).collect();
+                points.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+                if !points.is_empty() {
+                    let label = if is_named { String::new() } else { name.clone() };
+                    is_named = true;
+                    lines.push(lines::Line { label, style: self.style(place, world), points });
+                }
+            }
+        }
+        lines
+    }
+
+    fn point(&self, metric: Metric, summary: &Summary, unit: f64) -> Option<(f64, Mark)> {
+        let x = self.x.as_ref()?;
+        let at = x.values.get(&words::value(summary.x.as_ref()?))?;
+        Some((*at, self.figures.mark(metric, summary)?.scaled(unit)))
+    }
+
+    fn legend(&self, lines: &[usize]) -> String {
+        let Some(compare) = self.line_factor() else { return String::new() };
+        let marker = |class: &str, series| {
+            let mut drawing =
+                report::plot::svg::Drawing::bare("class=\"key\" viewBox=\"-9 -6 18 12\" aria-hidden=\"true\"");
+            drawing.raw(format_args!("<g class=\"{class}\">"));
+            drawing.line("line", (-9.0, 0.0), (9.0, 0.0));
+            drawing.marker("marker", series, (0.0, 0.0));
+            drawing.raw(format_args!("</g>"));
+            drawing.finish()
+        };
+        let item = |(place, series): (usize, &usize)| {
+            let style = self.style(place, World::Sim);
+            format!("<li>{}{}</li>\n", marker(&style.class(), place), escape(&self.series[*series]))
+        };
+        let items: String = lines.iter().enumerate().map(item).collect();
+        let left_out = match self.series.len() - lines.len() {
+            0 => String::new(),
+            more => format!("<li>({more} more are in the tables)</li>\n"),
+        };
+        format!("<ul class=\"legend\">\n<li>{}:</li>\n{items}{left_out}</ul>\n", escape(&words::path(compare)))
+    }
+}
+
+/// Charts of dots.
+impl Job<'_> {
+    fn dots(&self, metrics: &[Metric]) -> String {
+        let mut charts: Vec<Vec<String>> = Vec::new();
+        for &metric in metrics {
+            let (x, unit, unit_name) = self.scale(metric);
+            let caption = self.caption(metric, &unit_name, &x);
+            for (place, rows) in self.rows(metric, unit).chunks(ROWS).enumerate() {
+                let description =
+                    rows.iter().filter(|row| !row.marks.is_empty()).map(mean_of).collect::<Vec<_>>().join("; ");
+                let id = format!("plot-{}-{}-{place}", self.number, metric as usize);
+                let words = Words { id, title: caption.clone(), description };
+                let reference = (metric == Metric::SpeedUp).then_some(1.0);
+                if charts.len() <= place {
+                    charts.push(Vec::new());
+                }
+                charts[place].push(figure(&caption, &dots::Chart { words, x: &x, reference, rows }.render()));
+            }
+        }
+        let mut charts = charts.iter().map(|charts| grid(charts));
+        let first = charts.next().unwrap_or_default();
+        let rest: String = charts.collect();
+        if rest.is_empty() { first } else { first + &folded("More arms", &rest) }
+    }
+
+    /// A row for each arm that has the figure, below a heading for each combination of the other factors.
+    fn rows(&self, metric: Metric, unit: f64) -> Vec<dots::Row> {
+        let mut rows = Vec::new();
+        for group in &self.groups {
+            let arms: Vec<dots::Row> =
+                (0..self.series.len()).filter_map(|series| self.row(metric, unit, group, series)).collect();
+            if !arms.is_empty() && !group.is_empty() {
+                rows.push(dots::Row { name: group.clone(), marks: Vec::new() });
+            }
+            rows.extend(arms);
+        }
+        rows
+    }
+
+    fn row(&self, metric: Metric, unit: f64, group: &str, series: usize) -> Option<dots::Row> {
+        let name = &self.series[series];
+        // The first is what the others are held against.
+        let colour = usize::from(series > 0);
+        let mark = |of: &Summary| Some((self.style(colour, of.world), self.figures.mark(metric, of)?.scaled(unit)));
+        let marks: Vec<(Style, Mark)> = self.of(group, name).filter_map(mark).collect();
+        (!marks.is_empty()).then(|| dots::Row { name: name.clone(), marks })
+    }
+}
+
+impl<'a> Across<'a> {
+    /// The axis of these values; nothing for a single one.
+    fn new(path: &'a str, values: Vec<toml::Value>) -> Option<Across<'a>> {
+        if values.len() < 2 {
+            return None;
+        }
+        let number = |value: &toml::Value| match value {
+            toml::Value::Integer(number) => Some((*number as f64, 1.0, "")),
+            toml::Value::Float(number) => Some((*number, 1.0, "")),
+            toml::Value::String(text) => {
+                text.parse::<scenario::Span>().ok().map(|span| (span.as_nanos() as f64, 0.0, ""))
+            }
+            _ => None,
+        };
+        let label = words::path(path);
+        let Some(numbers) = values.iter().map(number).collect::<Option<Vec<_>>>() else {
+            let axis = Axis::of_names(&values.iter().map(words::value).collect::<Vec<_>>());
+            let values = values.iter().map(words::value).zip((0..).map(f64::from)).collect();
+            return Some(Across { path, values, axis, label });
+        };
+        let longest = numbers.iter().map(|(number, ..)| *number).fold(0.0, f64::max);
+        let is_time = numbers.iter().all(|(_, unit, _)| *unit == 0.0);
+        let (unit, name) = if is_time { unit_of_time(longest) } else { (1.0, "") };
+        let at: Vec<f64> = numbers.iter().map(|(number, ..)| number / unit).collect();
+        let mut ticks: Vec<(f64, String)> = at.iter().map(|at| (*at, at.to_string())).collect();
+        ticks.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let label = if is_time { format!("{label}, {name}") } else { label };
+        let values = values.iter().map(words::value).zip(at).collect();
+        Some(Across { path, values, axis: Axis::of_numbers(&ticks), label })
+    }
+}
+
+/// The small multiples of a figure.
+fn multiples(metric: Metric, caption: &str, charts: &[String]) -> String {
+    let (shown, rest) = charts.split_at(charts.len().min(MULTIPLES));
+    let rest = if rest.is_empty() { String::new() } else { folded(&format!("{} more", rest.len()), &grid(rest)) };
+    let body = grid(shown) + &rest;
+    match metric {
+        Metric::Completion | Metric::SpeedUp => format!("<h4>{}</h4>\n{body}", escape(caption)),
+        Metric::Ssr | Metric::RoundsPerSecond => folded(caption, &body),
+    }
+}
+
+/// A line in words: its first and its last mean.
+fn ends(line: &lines::Line) -> String {
+    let world = if line.style.hollow { " (host)" } else { "" };
+    let mean = |point: Option<&(f64, Mark)>| {
+        point.map_or(String::new(), |(_, mark)| words::significant(mark.estimate.mean, 3))
+    };
+    format!("{}{world} from {} to {}", line.label, mean(line.points.first()), mean(line.points.last()))
+}
+
+fn mean_of(row: &dots::Row) -> String {
+    let means: Vec<String> = row.marks.iter().map(|(_, mark)| words::significant(mark.estimate.mean, 3)).collect();
+    format!("{} {}", row.name, means.join(" and "))
+}

@@ -1,0 +1,284 @@
+//! The report as text for people: at most [`WIDTH`] columns, tables and plain sentences.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use scenario::result::World;
+
+use super::Report;
+use crate::factor::{self, Factors};
+use crate::summary::{Accuracy, Gap, Responses, Summary};
+use crate::verdict::{Agreement, Fastest, Verdict};
+use report::WIDTH;
+use report::table::Table;
+use report::words;
+
+/// The whole report.
+pub fn render(report: &Report) -> String {
+    let mut text = String::new();
+    if !report.title.is_empty() {
+        text = format!("{}\n\n", words::wrap(&report.title, WIDTH));
+    }
+    for world in worlds(report) {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{:<4}  {}", world.name(), machines(report, world));
+    }
+    let _ = writeln!(text, "{}", words::wrap(&method(report), WIDTH));
+    for note in &report.notes {
+        let _ = writeln!(text, "{}", words::wrap(note, WIDTH));
+    }
+    for job in jobs(report) {
+        text.push_str(&job_block(report, job));
+    }
+    if !report.gaps.is_empty() {
+        text.push_str("\nPrediction against reality: sim over host, less one (SSR: sim less host)\n");
+        for job in jobs(report) {
+            text.push_str(&gap_block(report, job));
+        }
+    }
+    let sentences = sentences(report);
+    if !sentences.is_empty() {
+        text.push_str("\nVerdict\n");
+        for sentence in sentences {
+            let _ = writeln!(text, "{}", words::wrap(&format!("- {sentence}"), WIDTH));
+        }
+    }
+    text
+}
+
+/// The verdicts in sentences.
+pub(super) fn sentences(report: &Report) -> Vec<String> {
+    let verdicts = report.verdicts.iter().map(|verdict| comparison(report, verdict));
+    verdicts.chain(report.accuracy.iter().map(|of| accuracy(report, of))).collect()
+}
+
+pub(super) fn worlds(report: &Report) -> Vec<World> {
+    let with = |world: &World| report.runs.iter().any(|run| run.world == *world);
+    [World::Sim, World::Host].into_iter().filter(with).collect()
+}
+
+/// The machines of a world's runs: one, unless the machine is swept.
+pub(super) fn machines(report: &Report, world: World) -> String {
+    let mut machines: Vec<String> = Vec::new();
+    for run in report.runs.iter().filter(|run| run.world == world) {
+        let (cpus, scheduler) = (run.outcome.machine.cpus, &run.outcome.machine.scheduler);
+        let machine = format!("{cpus} {}, {scheduler}", if cpus == 1 { "CPU" } else { "CPUs" });
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
+    machines.sort_unstable();
+    if machines.len() > 4 { format!("{} machines", machines.len()) } else { machines.join("; ") }
+}
+
+pub(super) fn method(report: &Report) -> String {
+    let Report { repeat, seed, planned_runs, .. } = report;
+    let runs = if *planned_runs == 1 { "run" } else { "runs" };
+    match repeat {
+        1 => format!("{planned_runs} {runs}, seed {seed}."),
+        _ => {
+            let last = seed.wrapping_add(u64::from(*repeat) - 1);
+            format!(
+                "{planned_runs} {runs}: {repeat} repetitions, seeds {seed} to {last}; means with 95 % intervals{}.",
+                mark_explained(report)
+            )
+        }
+    }
+}
+
+/// What stands after a speed-up that is told from one.
+pub(super) const MARK: &str = "*";
+
+fn mark_explained(report: &Report) -> String {
+    let is_told = report.summaries.iter().any(is_told_from_baseline);
+    match report.comparisons {
+        _ if !is_told => String::new(),
+        1 => format!("; {MARK} differs from the baseline (paired t-test at 5 %)"),
+        n => format!("; {MARK} differs from the baseline (paired t-test at 5 %, Holm over {n} comparisons)"),
+    }
+}
+
+pub(super) fn is_told_from_baseline(summary: &Summary) -> bool {
+    summary.speedup_corrected_p.is_some_and(|p| p < stats::LEVEL)
+}
+
+pub(super) fn jobs(report: &Report) -> Vec<&str> {
+    let mut jobs: Vec<&str> = Vec::new();
+    for summary in &report.summaries {
+        if !jobs.contains(&summary.job.as_str()) {
+            jobs.push(&summary.job);
+        }
+    }
+    jobs
+}
+
+/// The factor whose values name the lines of a table: the compared one, with what varies together with it, else the one
+/// that turns fastest.
+pub(super) fn line_factor(report: &Report) -> Option<&str> {
+    let is_compared = |factor: &&String| report.compare.as_ref().is_some_and(|compare| factor::is_in(factor, compare));
+    report.factors.iter().find(is_compared).or(report.factors.last()).map(String::as_str)
+}
+
+/// Factors in words, in the order of the file and not of the alphabet.
+pub(super) fn in_order(report: &Report, factors: &Factors, wanted: impl Fn(&str) -> bool) -> String {
+    let known = report.factors.iter().filter_map(|path| factors.get_key_value(path));
+    let others = factors.iter().filter(|(path, _)| !report.factors.contains(path));
+    words::factors(known.chain(others).filter(|(path, _)| wanted(path)))
+}
+
+/// One table for each combination of the other factors. The first cell of each row names it; the items give the rest.
+fn tables<'a, const N: usize>(
+    report: &Report,
+    header: [&str; N],
+    words: usize,
+    items: impl Iterator<Item = (&'a Factors, Vec<Option<String>>)>,
+) -> String {
+    let mut tables: Vec<(String, Table)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut last = None;
+    let line = line_factor(report);
+    for (factors, cells) in items {
+        let heading = in_order(report, factors, |path| line.is_none_or(|line| path != line));
+        let label = line.and_then(|path| factor::value(factors, path)).map(words::value).unwrap_or_default();
+        let known = *places.entry(heading).or_insert_with_key(|heading| {
+            tables.push((heading.clone(), Table::new(header, words)));
+            tables.len() - 1
+        });
+        // The label stands once for all lines that belong to it.
+        let here = Some((known, label.clone()));
+        let shown = (!label.is_empty()).then(|| if here == last { String::new() } else { label });
+        tables[known].1.row(std::iter::once(shown).chain(cells));
+        last = here;
+    }
+    let mut text = String::new();
+    for (heading, table) in tables {
+        if !heading.is_empty() {
+            let _ = writeln!(text, " {}", words::wrap(&heading, WIDTH - 1));
+        }
+        for line in table.render(WIDTH - 2).lines() {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+    text
+}
+
+fn job_block(report: &Report, job: &str) -> String {
+    let summaries = || report.summaries.iter().filter(|summary| summary.job == job);
+    let copies = summaries().map(|summary| summary.copies).max().unwrap_or(1);
+    let copies = if copies > 1 { " (mean of its copies)" } else { "" };
+    let label = line_factor(report).map_or("", last_part);
+    let header = [label, "world", "completion", "rounds/s", "SSR %", "CPU time", "switches", "speed-up"];
+    let rows = summaries().map(|summary| (&summary.factors, summary_cells(report, summary)));
+    let text = format!("\n{job}{copies}\n{}", tables(report, header, 2, rows));
+    if summaries().all(|summary| summary.responses.is_empty()) {
+        return text;
+    }
+    let header = [label, "world", "group", "p50", "p95", "p99", "worst"];
+    let rows = summaries()
+        .flat_map(|summary| summary.responses.iter().map(|of| (&summary.factors, response_cells(summary.world, of))));
+    format!(
+        "{text}\n{job}, from when a fiber could run to the end of its next burst\n{}",
+        tables(report, header, 3, rows)
+    )
+}
+
+fn response_cells(world: World, of: &Responses) -> Vec<Option<String>> {
+    let times = [of.p50_ns, of.p95_ns, of.p99_ns, of.worst_ns];
+    let times = times.map(|estimate| estimate.map(|estimate| words::time(estimate.mean)));
+    [Some(world.name().to_owned()), Some(of.group.clone())].into_iter().chain(times).collect()
+}
+
+fn summary_cells(report: &Report, summary: &Summary) -> Vec<Option<String>> {
+    let switches = [summary.voluntary_switches, summary.involuntary_switches].into_iter().flatten();
+    let switches = switches.map(|estimate| estimate.mean).reduce(|one, other| one + other);
+    let compared = report.compare.as_ref().and_then(|path| factor::value(&summary.factors, path));
+    let is_baseline = report.baseline.as_ref() == compared;
+    vec![
+        Some(summary.world.name().to_owned()),
+        summary.completion_ns.map(|estimate| words::with_share(&estimate, words::time)),
+        summary.rounds_per_second.map(|estimate| words::count(estimate.mean)),
+        summary.ssr_percent.map(|estimate| words::with_half_width(&estimate)),
+        summary.cpu_ns.map(|estimate| words::time(estimate.mean)),
+        switches.map(words::count),
+        summary.speedup.map(|estimate| {
+            // A column for the mark, whether it is there or not, so that numbers stand below each other.
+            let mark = if is_told_from_baseline(summary) { MARK } else { " " };
+            if is_baseline { "baseline ".to_owned() } else { words::ratio(&estimate) + mark }
+        }),
+    ]
+}
+
+fn gap_block(report: &Report, job: &str) -> String {
+    let label = line_factor(report).map_or("", last_part);
+    let header = [label, "completion %", "rounds/s %", "SSR points", "CPU time %"];
+    let cells = |gap: &Gap| -> Vec<Option<String>> {
+        let Gap { completion_percent, rounds_per_second_percent, ssr_points, cpu_percent, .. } = gap;
+        let estimates = [completion_percent, rounds_per_second_percent, ssr_points, cpu_percent];
+        estimates.into_iter().map(|estimate| estimate.as_ref().map(words::signed)).collect()
+    };
+    let rows = report.gaps.iter().filter(|gap| gap.job == job).map(|gap| (&gap.factors, cells(gap)));
+    format!("\n{job}\n{}", tables(report, header, 1, rows))
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+fn comparison(report: &Report, verdict: &Verdict) -> String {
+    let value = |of: &Fastest| format!("`{}`", words::value(&of.value));
+    let level = |of: &Fastest| match of.not_told_from.as_slice() {
+        [] => String::new(),
+        _ if report.repeat == 1 => " (one repetition: too few to say)".to_owned(),
+        others => format!(" (not to be told from {})", words::list(others)),
+    };
+    let answer = match verdict.fastest.as_slice() {
+        [one, other] => match verdict.agreement {
+            Some(Agreement::Agree) if report.repeat == 1 => {
+                format!("{} is fastest in both worlds{}", value(one), level(one))
+            }
+            Some(Agreement::Agree) => {
+                let uncertain = [one, other].into_iter().filter(|of| !of.not_told_from.is_empty());
+                let uncertain = uncertain.map(|of| {
+                    format!("; in {} it cannot be told from {}", of.world.name(), words::list(&of.not_told_from))
+                });
+                format!("{} is fastest in both worlds{}", value(one), uncertain.collect::<String>())
+            }
+            Some(Agreement::Level) => format!(
+                "{} is fastest in {}, {} in {}; the two cannot be told apart",
+                value(one),
+                one.world.name(),
+                value(other),
+                other.world.name()
+            ),
+            Some(Agreement::Disagree) | None => format!(
+                "{} is fastest in {}{}, {} in {}{}{}",
+                value(one),
+                one.world.name(),
+                level(one),
+                value(other),
+                other.world.name(),
+                level(other),
+                if verdict.agreement.is_some() { "; the worlds disagree" } else { "" }
+            ),
+        },
+        all => {
+            let each = all.iter().map(|one| format!("{} is fastest in {}{}", value(one), one.world.name(), level(one)));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let shared = in_order(report, &verdict.factors, |_| true);
+    let comma = if shared.is_empty() { "" } else { ", " };
+    format!("{}{comma}{shared}: {answer}.", verdict.job)
+}
+
+fn accuracy(report: &Report, accuracy: &Accuracy) -> String {
+    let Accuracy { job, arms, median_absolute_gap_percent: median, largest_gap_percent: largest, .. } = accuracy;
+    if *arms == 1 {
+        return format!("{job}: the predicted completion time is off by {median:.1} %.");
+    }
+    let at = in_order(report, &accuracy.largest_gap_factors, |_| true);
+    format!(
+        "{job}: the predicted completion times are off by {median:.1} % in the median of {arms} arms, at most by \
+         {largest:+.1} % ({at})."
+    )
+}

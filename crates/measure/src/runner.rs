@@ -1,0 +1,238 @@
+//! Measuring: the plan is carried out, and every sample is handed on as it comes. The only step of the laboratory that
+//! takes time and can fail on the way; all that follows is computed from its samples.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use scenario::result::Run;
+use scenario::{Kind, Scenario, Span};
+
+use crate::factor;
+use crate::folder::{self, Folder};
+use crate::plan::{Plan, Step};
+use crate::sample::Sample;
+use crate::states;
+use crate::workers;
+use crate::world::{Executed, Failure, Worlds};
+use report::words;
+
+/// What is being done, for those who wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Progress<'a> {
+    /// A command is run alone, to learn its CPU time.
+    Command(&'a [String]),
+    /// A run on the host that does not count.
+    WarmUp,
+    /// A run.
+    Run {
+        /// The run.
+        step: Step,
+        /// How many were made before it.
+        done: u64,
+        /// How many there are.
+        of: u64,
+    },
+}
+
+/// Why measuring ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A command could not be measured.
+    #[error("command `{command}`, run alone to learn its CPU time: {source}")]
+    Command {
+        /// Its words.
+        command: String,
+        /// Why not.
+        source: Failure,
+    },
+    /// A run failed.
+    #[error("{} world, repetition {}{}: {source}", .step.world.name(), .step.repeat, under(.arm))]
+    Run {
+        /// The run.
+        step: Step,
+        /// Its arm in words; empty where there is only one.
+        arm: String,
+        /// Why.
+        source: Failure,
+    },
+    /// A sample could not be written down.
+    #[error(transparent)]
+    Folder(#[from] folder::Error),
+}
+
+impl Error {
+    /// Whether it only ended because it was asked to.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Error::Command { source, .. } | Error::Run { source, .. } if matches!(source, Failure::Cancelled))
+    }
+
+    /// Whether the user asked for what cannot be done, as opposed to a run that failed.
+    pub fn is_input(&self) -> bool {
+        matches!(self, Error::Command { source, .. } | Error::Run { source, .. } if matches!(source, Failure::Input(_)))
+    }
+}
+
+fn under(arm: &str) -> String {
+    if arm.is_empty() { String::new() } else { format!(", {arm}") }
+}
+
+/// A command whose CPU time was measured, for the simulator to put in its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StandIn {
+    /// The job's name.
+    pub job: String,
+    /// Its CPU time.
+    pub work: Span,
+}
+
+/// Runs every distinct command of the scenario that does not say its CPU time alone, once, and writes what it took into the
+/// scenario. Returns the jobs that it was written into.
+///
+/// # Errors
+///
+/// [`Error::Command`].
+pub fn measure_commands(
+    scenario: &mut Scenario,
+    worlds: &impl Worlds,
+    progress: &mut dyn FnMut(Progress<'_>),
+    cancel: &AtomicBool,
+) -> Result<Vec<StandIn>, Error> {
+    let mut measured: Vec<(Vec<String>, Span)> = Vec::new();
+    let mut stand_ins = Vec::new();
+    for job in scenario.arms.iter_mut().flat_map(|arm| &mut arm.setting.jobs) {
+        let Kind::Command { argv, work: work @ None, .. } = &mut job.kind else { continue };
+        let known = measured.iter().find(|(known, _)| known == argv);
+        let taken = match known {
+            Some(&(_, taken)) => taken,
+            None => {
+                progress(Progress::Command(argv));
+                let result = unless_cancelled(cancel, || worlds.measure_command(argv, cancel));
+                let taken = result.map_err(|source| Error::Command { command: argv.join(" "), source })?;
+                measured.push((argv.clone(), taken));
+                taken
+            }
+        };
+        *work = Some(taken);
+        let stand_in = StandIn { job: job.name.clone(), work: taken };
+        if !stand_ins.contains(&stand_in) {
+            stand_ins.push(stand_in);
+        }
+    }
+    Ok(stand_ins)
+}
+
+/// Carries out the plan and returns the samples in its order with, if it ended early, the reason.
+///
+/// Where the host takes part, one run follows another, and each sample is in the folder before the next run begins.
+/// Simulations disturb nobody: so many as [`Worlds::workers`] says go on at once, and a sample is in the folder as soon as it
+/// and all before it are there. The samples are the same either way, up to the first failure. After an interruption there
+/// are all that were complete.
+pub fn measure(
+    scenario: &Scenario,
+    plan: &Plan,
+    worlds: &impl Worlds,
+    folder: &mut Folder,
+    progress: &mut dyn FnMut(Progress<'_>),
+    cancel: &AtomicBool,
+) -> (Vec<Sample>, Option<Error>) {
+    let shown = states::shown_arms(scenario);
+    let is_shown = |step: Step| step.repeat == 0 && shown.contains(&step.arm);
+    let execute = |step: Step| -> Result<Executed, Error> {
+        let Step { world, seed, .. } = step;
+        let arm = &scenario.arms[step.arm];
+        let result = unless_cancelled(cancel, || match is_shown(step) {
+            true => worlds.run_watched(world, &arm.setting, seed, cancel),
+            false => worlds.run(world, &arm.setting, seed, cancel),
+        });
+        result.map_err(|source| Error::Run {
+            step,
+            arm: words::factors(arm.factors.iter().map(|(path, value)| (path, value))),
+            source,
+        })
+    };
+    let mut samples = Vec::new();
+    if let Some(step) = plan.warm_up() {
+        progress(Progress::WarmUp);
+        if let Err(error) = execute(step) {
+            return (samples, Some(error));
+        }
+    }
+    let keep = |step: Step, Executed { outcome, timeline, mut states }| -> Result<Sample, Error> {
+        let Step { world, arm, repeat, seed } = step;
+        if states.is_empty() && is_shown(step) {
+            states = states::seen_on_the_host(&timeline, &outcome);
+        }
+        let factors = factor::of(&scenario.arms[arm]);
+        let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome }, states };
+        folder.keep(&sample.run, &timeline)?;
+        Ok(sample)
+    };
+    let workers = if plan.is_simulated() { worlds.workers() } else { NonZeroUsize::MIN };
+    let error =
+        workers::in_order(plan.steps(), workers, execute, |results| take(plan, results, keep, &mut samples, progress));
+    (samples, error)
+}
+
+/// Takes the results of the plan's steps as they come.
+fn take(
+    plan: &Plan,
+    results: &mut dyn Iterator<Item = Result<Executed, Error>>,
+    mut keep: impl FnMut(Step, Executed) -> Result<Sample, Error>,
+    samples: &mut Vec<Sample>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Option<Error> {
+    let mut interrupted = None;
+    for (done, step) in (plan.made()..).zip(plan.steps()) {
+        if interrupted.is_none() {
+            progress(Progress::Run { step, done, of: plan.len() });
+        }
+        match results.next()?.and_then(|executed| keep(step, executed)) {
+            Ok(sample) => samples.push(sample),
+            // Nothing more is begun, but later runs may have been complete when it came.
+            Err(error) if error.is_cancelled() => interrupted = interrupted.or(Some(error)),
+            Err(error) => return interrupted.or(Some(error)),
+        }
+    }
+    interrupted
+}
+
+/// Does `work` unless it is too late for it. What fails while everything is being stopped was stopped.
+fn unless_cancelled<T>(cancel: &AtomicBool, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    if cancel.load(Ordering::Relaxed) {
+        return Err(Failure::Cancelled);
+    }
+    work().map_err(|failure| if cancel.load(Ordering::Relaxed) { Failure::Cancelled } else { failure })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::result::{Outcome, World};
+    use std::collections::BTreeMap;
+
+    const FOUR: &str = r#"
+        machine.cpus = 2
+        job = [{ name = "solo", kind = "cpu", work = "1 ms" }]
+        experiment.repeat = 4
+    "#;
+
+    #[test]
+    fn runs_that_were_complete_when_an_earlier_one_was_interrupted_are_kept() {
+        let scenario = scenario::read("four.toml", FOUR.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
+        let plan = Plan::new(&scenario, &[World::Sim]);
+        let steps: Vec<Step> = plan.steps().collect();
+        let cancelled = |step: usize| Error::Run { step: steps[step], arm: String::new(), source: Failure::Cancelled };
+        let done = || Ok(Executed::default());
+        let mut results = [done(), Err(cancelled(1)), done(), Err(cancelled(3))].into_iter();
+        let keep = |Step { world, arm, repeat, seed }, _| {
+            let run = Run { world, factors: BTreeMap::new(), repeat, seed, outcome: Outcome::default() };
+            Ok(Sample { arm, run, states: Default::default() })
+        };
+        let (mut samples, mut told) = (Vec::new(), 0);
+        let error = take(&plan, &mut results, keep, &mut samples, &mut |_| told += 1);
+        assert_eq!(samples.iter().map(|sample| sample.run.repeat).collect::<Vec<_>>(), [0, 2]);
+        assert!(matches!(error, Some(Error::Run { step, .. }) if step.repeat == 1), "{error:?}");
+        // Nobody is told of runs that are not waited for any more.
+        assert_eq!(told, 2);
+    }
+}

@@ -1,0 +1,240 @@
+//! Series: the samples of an experiment, sorted by what they are samples of.
+
+use std::collections::BTreeMap;
+
+use scenario::result::{JobOutcome, Run, World};
+use scenario::{Arm, Scenario};
+
+use crate::sample::{Figure, Sample};
+use stats::stages::Stages;
+
+/// What became of one job of the scenario in one arm and world, repetition by repetition.
+///
+/// The copies of a job are one sample of it, not several: they ran together. Their figures are averaged.
+#[derive(Clone, Debug)]
+pub struct Series {
+    repetitions: BTreeMap<u32, Vec<JobOutcome>>,
+    /// How many CPUs they could use.
+    cpus: u32,
+    /// How many repetitions were planned before any was made; the others were asked for by the scatter of these.
+    first_stage: u32,
+}
+
+impl Series {
+    /// Collects a job of an arm, by its number in the setting, from the samples of that arm.
+    pub fn collect<'a>(arm: &Arm, job: usize, world: World, samples: impl Iterator<Item = &'a Sample>) -> Series {
+        // Outcomes stand in the order of the scenario with the copies counted out.
+        let before: usize = arm.setting.jobs[..job].iter().map(|job| job.copies as usize).sum();
+        let copies = arm.setting.jobs[job].copies as usize;
+        let runs: Vec<&Run> = samples.map(|sample| &sample.run).filter(|run| run.world == world).collect();
+        let cpus = runs.first().map_or(1, |run| run.outcome.machine.cpus);
+        let copies = |run: &Run| run.outcome.jobs.iter().skip(before).take(copies).cloned().collect();
+        let repetitions = runs.into_iter().map(|run| (run.repeat, copies(run))).collect();
+        Series { repetitions, cpus, first_stage: u32::MAX }
+    }
+
+    /// How many CPUs the runs could use.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// Whether there is no repetition in it.
+    pub fn is_empty(&self) -> bool {
+        self.repetitions.is_empty()
+    }
+
+    /// How many repetitions there are.
+    pub fn repetitions(&self) -> usize {
+        self.repetitions.len()
+    }
+
+    /// The figure in every repetition that has it.
+    pub fn values(&self, figure: Figure) -> Vec<f64> {
+        self.stages(figure).samples
+    }
+
+    /// The same, with what belongs to the first stage.
+    pub fn stages(&self, figure: Figure) -> Stages {
+        self.staged(|_, copies| average(figure, copies))
+    }
+
+    /// What `of` takes from each copy, averaged over them, in every repetition in which some copy has it.
+    pub fn taken(&self, of: impl Fn(&JobOutcome) -> Option<f64>) -> Stages {
+        self.staged(|_, copies| mean(copies.iter().filter_map(&of)))
+    }
+
+    /// The names of the groups of its fibers.
+    pub fn groups(&self) -> Vec<String> {
+        let fibers = self.repetitions.values().flatten().find_map(|job| job.fibers.as_ref());
+        fibers.map_or_else(Vec::new, |fibers| fibers.groups.iter().map(|group| group.group.clone()).collect())
+    }
+
+    /// The logarithm of the figure here over that there, in every repetition in which both have it and it is positive.
+    pub fn log_ratios(&self, other: &Series, figure: Figure) -> Stages {
+        self.staged(|repeat, copies| {
+            let (here, there) = (average(figure, copies)?, average(figure, other.repetitions.get(&repeat)?)?);
+            (here > 0.0 && there > 0.0).then(|| (here / there).ln())
+        })
+    }
+
+    /// The figure here less that there, in every repetition in which both have it.
+    pub fn differences(&self, other: &Series, figure: Figure) -> Stages {
+        self.staged(|repeat, copies| Some(average(figure, copies)? - average(figure, other.repetitions.get(&repeat)?)?))
+    }
+
+    fn staged(&self, of: impl Fn(u32, &[JobOutcome]) -> Option<f64>) -> Stages {
+        let samples: Vec<(u32, f64)> =
+            self.repetitions.iter().filter_map(|(&repeat, copies)| Some((repeat, of(repeat, copies)?))).collect();
+        let first = samples.partition_point(|&(repeat, _)| repeat < self.first_stage);
+        Stages { samples: samples.into_iter().map(|(_, sample)| sample).collect(), first }
+    }
+}
+
+fn average(figure: Figure, copies: &[JobOutcome]) -> Option<f64> {
+    mean(copies.iter().filter_map(|copy| figure.of(copy)))
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// All series of an experiment: one for every arm, job and world in which there is at least one sample.
+#[derive(Clone, Debug)]
+pub struct AllSeries<'a> {
+    /// What was run.
+    pub scenario: &'a Scenario,
+    series: BTreeMap<(usize, usize, World), Series>,
+}
+
+impl<'a> AllSeries<'a> {
+    /// Sorts the samples.
+    pub fn collect(scenario: &'a Scenario, samples: &[Sample]) -> AllSeries<'a> {
+        let mut by_arm = vec![Vec::new(); scenario.arms.len()];
+        for sample in samples {
+            by_arm[sample.arm].push(sample);
+        }
+        let mut series = BTreeMap::new();
+        for (number, (arm, samples)) in scenario.arms.iter().zip(by_arm).enumerate() {
+            // A job without copies is not there.
+            for job in (0..arm.setting.jobs.len()).filter(|&job| arm.setting.jobs[job].copies > 0) {
+                for world in [World::Sim, World::Host] {
+                    let collected = Series::collect(arm, job, world, samples.iter().copied());
+                    if !collected.is_empty() {
+                        series.insert((number, job, world), collected);
+                    }
+                }
+            }
+        }
+        AllSeries { scenario, series }
+    }
+
+    /// The same, where so many repetitions were planned and the others asked for by their scatter.
+    #[must_use]
+    pub fn after_a_first_stage_of(mut self, repetitions: u32) -> AllSeries<'a> {
+        self.series.values_mut().for_each(|series| series.first_stage = repetitions);
+        self
+    }
+
+    /// The series of an arm, a job and a world.
+    pub fn get(&self, arm: usize, job: usize, world: World) -> Option<&Series> {
+        self.series.get(&(arm, job, world))
+    }
+
+    /// All of them by number of the arm, number of the job, and world.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, usize, World, &Series)> {
+        self.series.iter().map(|(&(arm, job, world), series)| (arm, job, world, series))
+    }
+
+    /// The worlds in which there is a sample.
+    pub fn worlds(&self) -> Vec<World> {
+        let with = |world: &World| self.series.keys().any(|(_, _, of)| of == world);
+        [World::Sim, World::Host].into_iter().filter(with).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::result::Outcome;
+    use scenario::{Job, Kind, MachineKeys, Setting, Span};
+
+    #[test]
+    fn copies_are_averaged_and_repetitions_are_paired_by_their_number() {
+        let kind = Kind::Cpu { threads: 1, work: None };
+        let crew = |copies| Job::new("crew", copies, kind.clone());
+        let other = Job { name: "other".into(), ..crew(1) };
+        let jobs = vec![other, crew(2)];
+        let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+        let arm = Arm { factors: Vec::new(), setting };
+        let sample = |world, repeat, millis: [u64; 3]| {
+            let jobs = millis
+                .into_iter()
+                .map(|millis| JobOutcome { completion_ns: Some(Span::from_millis(millis)), ..JobOutcome::default() })
+                .collect();
+            let outcome = Outcome { jobs, ..Outcome::default() };
+            let run = Run { world, factors: BTreeMap::new(), repeat, seed: 0, outcome };
+            Sample { arm: 0, run, states: Default::default() }
+        };
+        let samples =
+            [sample(World::Sim, 1, [9, 3, 5]), sample(World::Host, 0, [9, 7, 7]), sample(World::Host, 1, [9, 1, 3])];
+        let series = |world| Series::collect(&arm, 1, world, samples.iter());
+        assert_eq!(series(World::Host).values(Figure::Completion), [7e6, 2e6]);
+        assert_eq!(series(World::Sim).differences(&series(World::Host), Figure::Completion).samples, [2e6]);
+        assert_eq!(series(World::Sim).log_ratios(&series(World::Host), Figure::Completion).samples, [2.0_f64.ln()]);
+        assert!(series(World::Host).values(Figure::Ssr).is_empty());
+    }
+
+    #[test]
+    fn a_job_without_copies_has_no_series() {
+        let text = r#"
+            machine.cpus = 1
+            job = [
+                { name = "crowd", kind = "cpu", copies = 0 },
+                { name = "crew", kind = "cpu", work = "1 ms" },
+            ]
+        "#;
+        let scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
+        let jobs = vec![JobOutcome { completion_ns: Some(Span::from_millis(7)), ..JobOutcome::default() }];
+        let outcome = Outcome { jobs, ..Outcome::default() };
+        let run = Run { world: World::Sim, factors: BTreeMap::new(), repeat: 0, seed: 0, outcome };
+        let all = AllSeries::collect(&scenario, &[Sample { arm: 0, run, states: Default::default() }]);
+        let found: Vec<_> = all.iter().map(|(_, job, _, series)| (job, series.values(Figure::Completion))).collect();
+        assert_eq!(found, [(1, vec![7e6])]);
+    }
+
+    /// A job that took so many milliseconds, repetition by repetition.
+    fn series(millis: &[u64]) -> Series {
+        let completion =
+            |&millis| JobOutcome { completion_ns: Some(Span::from_millis(millis)), ..JobOutcome::default() };
+        let repetitions = (0..).zip(millis.iter().map(|millis| vec![completion(millis)])).collect();
+        Series { repetitions, cpus: 1, first_stage: u32::MAX }
+    }
+
+    fn log_ratio(one: &[u64], other: &[u64]) -> Option<stats::Estimate> {
+        series(one).log_ratios(&series(other), Figure::Completion).mean()
+    }
+
+    #[test]
+    fn a_ratio_is_its_own_inverse_when_the_pairs_are_turned() {
+        let (one, other) = ([10, 9, 12], [5, 4, 7]);
+        let (ratio, turned) = (log_ratio(&one, &other).unwrap(), log_ratio(&other, &one).unwrap());
+        let ((low, high), (turned_low, turned_high)) = (ratio.interval.unwrap(), turned.interval.unwrap());
+        for (here, there) in [(ratio.mean, turned.mean), (low, turned_high), (high, turned_low)] {
+            assert!((here + there).abs() < 1e-12, "{here} {there}");
+        }
+    }
+
+    #[test]
+    fn pairing_takes_out_what_both_sides_share() {
+        // The machine was three times slower in the second repetition, for both arms.
+        let (low, high) = log_ratio(&[10, 30], &[5, 15]).unwrap().interval.unwrap();
+        assert!((low - 2.0_f64.ln()).abs() < 1e-12 && (high - 2.0_f64.ln()).abs() < 1e-12, "{low} {high}");
+    }
+
+    #[test]
+    fn pairs_without_a_ratio_are_left_out() {
+        assert_eq!(log_ratio(&[0, 4, 1], &[1, 2, 0]).map(|estimate| estimate.samples), Some(1));
+        assert!(log_ratio(&[0], &[1]).is_none());
+    }
+}

@@ -1,0 +1,247 @@
+//! Summaries: every job in every arm and world, with what is compared; and the gap between the worlds.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use scenario::result::{GroupOutcome, JobOutcome, World};
+use scenario::{Scenario, Span};
+use serde::Serialize;
+
+use crate::comparison::Comparisons;
+use crate::factor;
+pub use crate::factor::Factors;
+use crate::sample::Figure;
+use crate::series::{AllSeries, Series};
+use stats::{self, Estimate};
+
+/// One job in one arm and world. Figures are means over the repetitions, averaged over the job's copies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The world.
+    pub world: World,
+    /// The arm.
+    pub factors: Factors,
+    /// The job's name.
+    pub job: String,
+    /// How many copies of it ran together.
+    pub copies: u32,
+    /// How many threads all jobs of the arm had together.
+    pub threads: u64,
+    /// The same for each CPU that they ran on, in thousandths.
+    pub load: f64,
+    /// The value on the plots' axis.
+    #[serde(skip)]
+    pub x: Option<toml::Value>,
+    /// The factors of the arm that speed-ups are over.
+    #[serde(skip)]
+    pub baseline: Option<Factors>,
+    /// How many repetitions there are.
+    pub repetitions: usize,
+    /// Completion time.
+    pub completion_ns: Option<Estimate>,
+    /// Rounds per second.
+    pub rounds_per_second: Option<Estimate>,
+    /// Successful spins.
+    pub ssr_percent: Option<Estimate>,
+    /// CPU time.
+    pub cpu_ns: Option<Estimate>,
+    /// Voluntary context switches.
+    pub voluntary_switches: Option<Estimate>,
+    /// Involuntary context switches.
+    pub involuntary_switches: Option<Estimate>,
+    /// Completion time of the baseline over that of this arm, repetition by repetition, geometric mean; one where this is
+    /// the baseline.
+    pub speedup: Option<Estimate>,
+    /// How likely a speed-up at least this far from one would be if there were none: p of the paired t-test of the
+    /// logarithms. Nothing where this is the baseline, and on one repetition.
+    pub speedup_p: Option<f64>,
+    /// The same, corrected for all comparisons of the report.
+    pub speedup_corrected_p: Option<f64>,
+    /// How long fibers took to respond, group by group; empty for jobs without fibers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub responses: Vec<Responses>,
+}
+
+/// How long the fibers of a group took from when they could run to the end of their next burst: percentiles in each run, and of these the means.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Responses {
+    /// The group's name.
+    pub group: String,
+    /// Half were no longer.
+    pub p50_ns: Option<Estimate>,
+    /// Nineteen in twenty were no longer.
+    pub p95_ns: Option<Estimate>,
+    /// Ninety-nine in a hundred were no longer.
+    pub p99_ns: Option<Estimate>,
+    /// The longest.
+    pub worst_ns: Option<Estimate>,
+}
+
+impl Responses {
+    fn of(series: &Series) -> Vec<Responses> {
+        let of_group = |(number, group): (usize, String)| {
+            let mean = |of: fn(&GroupOutcome) -> Option<Span>| {
+                let nanos = |job: &JobOutcome| Some(of(job.fibers.as_ref()?.groups.get(number)?)?.as_nanos() as f64);
+                series.taken(nanos).mean()
+            };
+            Responses {
+                group,
+                p50_ns: mean(|group| group.response_p50_ns),
+                p95_ns: mean(|group| group.response_p95_ns),
+                p99_ns: mean(|group| group.response_p99_ns),
+                worst_ns: mean(|group| group.response_worst_ns),
+            }
+        };
+        series.groups().into_iter().enumerate().map(of_group).collect()
+    }
+}
+
+/// How far the simulator's prediction of a job in an arm is from reality: positive where it predicts more than was
+/// measured. Taken repetition by repetition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gap {
+    /// The arm.
+    pub factors: Factors,
+    /// The job's name.
+    pub job: String,
+    /// Of the completion time.
+    pub completion_percent: Option<Estimate>,
+    /// Of the rounds per second.
+    pub rounds_per_second_percent: Option<Estimate>,
+    /// Of SSR, in percentage points.
+    pub ssr_points: Option<Estimate>,
+    /// Of the CPU time.
+    pub cpu_percent: Option<Estimate>,
+}
+
+/// How far the predicted completion times of a job are off, over all arms.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Accuracy {
+    /// The job's name.
+    pub job: String,
+    /// Over how many arms.
+    pub arms: usize,
+    /// The median of the absolute gaps.
+    pub median_absolute_gap_percent: f64,
+    /// The largest of them, with its sign.
+    pub largest_gap_percent: f64,
+    /// The arm with the largest.
+    pub largest_gap_factors: Factors,
+}
+
+/// The arms that are rivals of each other, by number: those that differ in nothing but the compared factor, in its order,
+/// the baseline first. Nothing where nothing is compared.
+pub fn rivals(scenario: &Scenario) -> Vec<Vec<usize>> {
+    if scenario.experiment.compare.is_none() {
+        return Vec::new();
+    }
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut known = BTreeMap::new();
+    for (number, arm) in scenario.arms.iter().enumerate() {
+        let shared = report::words::factors(&factor::shared(arm, &scenario.experiment));
+        let group = *known.entry(shared).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[group].push(number);
+    }
+    groups
+}
+
+/// Summarises all series, in the order of arms, jobs and worlds.
+pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary> {
+    let mut baseline = BTreeMap::new();
+    let arms = &all.scenario.arms;
+    let compared = |arm: usize| {
+        let compare = all.scenario.experiment.compare.as_ref()?;
+        factor::value(&factor::of(arms.get(arm)?), compare).cloned()
+    };
+    // Paths that are swept together need not come with the first value in every group: then there is no baseline.
+    for group in rivals(all.scenario).iter().filter(|group| compared(group[0]) == compared(0)) {
+        baseline.extend(group.iter().map(|&arm| (arm, group[0])));
+    }
+    let summarise = |(arm, job, world, series): (usize, usize, World, &Series)| {
+        let mean = |figure| series.stages(figure).mean();
+        let baseline = baseline.get(&arm).copied();
+        let speedup = |baseline| {
+            let ratios = all.get(baseline, job, world)?.log_ratios(series, Figure::Completion);
+            ratios.mean().map(|mean| mean.map(f64::exp))
+        };
+        let tested = baseline.and_then(|baseline| comparisons.get(job, world, baseline, arm));
+        let factors = |arm: usize| factor::of(&all.scenario.arms[arm]);
+        let setting = &all.scenario.arms[arm].setting;
+        let (threads, cpus) = (setting.threads(series.cpus()), series.cpus());
+        let x = all.scenario.experiment.x.as_deref();
+        Summary {
+            world,
+            x: x.and_then(|x| factor::across(x, &factors(arm), threads, cpus).map(Cow::into_owned)),
+            baseline: baseline.map(factors),
+            factors: factors(arm),
+            threads,
+            load: factor::load(threads, cpus),
+            job: setting.jobs[job].name.clone(),
+            copies: setting.jobs[job].copies,
+            repetitions: series.repetitions(),
+            completion_ns: mean(Figure::Completion),
+            rounds_per_second: mean(Figure::RoundsPerSecond),
+            ssr_percent: mean(Figure::Ssr),
+            cpu_ns: mean(Figure::CpuTime),
+            voluntary_switches: mean(Figure::VoluntarySwitches),
+            involuntary_switches: mean(Figure::InvoluntarySwitches),
+            speedup: baseline.and_then(speedup),
+            speedup_p: tested.map(|tested| stats::six_digits(tested.p)),
+            speedup_corrected_p: tested.map(|tested| stats::six_digits(tested.corrected_p)),
+            responses: Responses::of(series),
+        }
+    };
+    all.iter().map(summarise).collect()
+}
+
+/// The gaps of all arms whose simulated machine is a twin of the one that the host world ran on; with another machine the
+/// two worlds answer different questions, and their difference means nothing.
+pub fn gaps(all: &AllSeries<'_>) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    for (number, job, world, sim) in all.iter() {
+        let arm = &all.scenario.arms[number];
+        let (World::Sim, Some(host)) = (world, all.get(number, job, World::Host)) else { continue };
+        if !arm.setting.machine.is_the_host() {
+            continue;
+        }
+        let percent = |figure| {
+            sim.log_ratios(host, figure).mean().map(|mean| mean.map(|logarithm| (logarithm.exp() - 1.0) * 100.0))
+        };
+        gaps.push(Gap {
+            factors: factor::of(arm),
+            job: arm.setting.jobs[job].name.clone(),
+            completion_percent: percent(Figure::Completion),
+            rounds_per_second_percent: percent(Figure::RoundsPerSecond),
+            ssr_points: sim.differences(host, Figure::Ssr).mean(),
+            cpu_percent: percent(Figure::CpuTime),
+        });
+    }
+    gaps
+}
+
+/// The accuracy of the predicted completion times, job by job in the order of the gaps.
+pub fn accuracy(gaps: &[Gap]) -> Vec<Accuracy> {
+    let mut by_job: Vec<(&str, Vec<(f64, &Gap)>)> = Vec::new();
+    for gap in gaps {
+        let Some(percent) = gap.completion_percent.map(|estimate| estimate.mean) else { continue };
+        match by_job.iter_mut().find(|(job, _)| *job == gap.job) {
+            Some((_, gaps)) => gaps.push((percent, gap)),
+            None => by_job.push((&gap.job, vec![(percent, gap)])),
+        }
+    }
+    let accuracy = |(job, gaps): (&str, Vec<(f64, &Gap)>)| {
+        let absolute: Vec<f64> = gaps.iter().map(|(percent, _)| percent.abs()).collect();
+        let &(largest, of) = gaps.iter().max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()))?;
+        Some(Accuracy {
+            job: job.to_owned(),
+            arms: gaps.len(),
+            median_absolute_gap_percent: stats::six_digits(stats::median(&absolute)?),
+            largest_gap_percent: stats::six_digits(largest),
+            largest_gap_factors: of.factors.clone(),
+        })
+    };
+    by_job.into_iter().filter_map(accuracy).collect()
+}

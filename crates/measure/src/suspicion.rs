@@ -1,0 +1,125 @@
+//! What a careful reader would ask about the samples behind the means: do single ones stand apart, do they drift, do they
+//! fall into heaps, are there enough of them? The answers are notes, one for each question, however many arms there are.
+
+use scenario::result::World;
+
+use crate::precision::AT_MOST;
+use crate::sample::Figure;
+use crate::series::{AllSeries, Series};
+use report::words;
+use stats::LEVEL;
+use stats::stages::forecast;
+use stats::trend::trend;
+use stats::{self, many, modes, outlier};
+
+/// The completion times of one job in one arm and world.
+struct Times {
+    /// Which they are, in words.
+    of: String,
+    world: World,
+    /// In the order in which they were taken.
+    times: Vec<f64>,
+}
+
+/// The notes on single values, trends and heaps.
+pub fn notes(all: &AllSeries<'_>) -> Vec<String> {
+    let all = times(all);
+    [outliers(&all), drift(&all), heaps(&all)].into_iter().flatten().collect()
+}
+
+/// What it would take to make wide intervals narrow; nothing where none is wide.
+pub fn width(all: &AllSeries<'_>) -> Option<String> {
+    const WIDE: f64 = 0.1;
+    let all = times(all);
+    let share = |of: &Times| {
+        let estimate = stats::mean(&of.times).filter(|estimate| estimate.mean > 0.0)?;
+        Some(estimate.half_width()? / estimate.mean)
+    };
+    let shares = all.iter().filter_map(|of| Some((of, share(of)?))).filter(|&(_, share)| share > WIDE);
+    let (widest, share) = shares.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let needed = all.iter().filter_map(|of| forecast(WIDE, &of.times)).max()?;
+    let remedy = match needed > u64::from(AT_MOST) {
+        true => format!("--until \"10 %\" --at-most {needed} goes that far"),
+        false => "--until \"10 %\" sees to it".to_owned(),
+    };
+    Some(format!(
+        "Wide intervals: ±{} % for {}. About {needed} repetitions would bring all completion times to ±10 %; \
+         {remedy}.",
+        words::significant(share * 100.0, 2),
+        widest.of
+    ))
+}
+
+fn times(all: &AllSeries<'_>) -> Vec<Times> {
+    let of = |(arm, job, world, series): (usize, usize, World, &Series)| {
+        let arm = &all.scenario.arms[arm];
+        let factors = words::factors(arm.factors.iter().map(|(path, value)| (path, value)));
+        let comma = if factors.is_empty() { "" } else { ", " };
+        let of = format!("{}{comma}{factors} ({})", arm.setting.jobs[job].name, world.name());
+        Times { of, world, times: series.values(Figure::Completion) }
+    };
+    all.iter().map(of).filter(|of| !of.times.is_empty()).collect()
+}
+
+fn outliers(all: &[Times]) -> Option<String> {
+    // Where many stand apart, or there are several heaps, it is the middle that cannot be told.
+    let few = |of: &Times, count: usize| (1..=of.times.len() / 10).contains(&count);
+    let found: Vec<(&Times, usize)> = all
+        .iter()
+        .filter(|of| !modes::has_several_modes(&of.times))
+        .map(|of| (of, outlier::outliers(&of.times).len()))
+        .filter(|&(of, count)| few(of, count))
+        .collect();
+    let (count, samples): (usize, usize) =
+        (found.iter().map(|(_, count)| count).sum(), found.iter().map(|(of, _)| of.times.len()).sum());
+    let verb = if count == 1 { "stands" } else { "stand" };
+    (count > 0).then(|| {
+        format!(
+            "Outliers: {count} of {samples} completion times {verb} far apart from the others and weigh{} on the means \
+             (modified z-score above 3.5): {}.",
+            if count == 1 { "s" } else { "" },
+            some(found.iter().map(|(of, _)| of.of.as_str()))
+        )
+    })
+}
+
+/// Only a real machine has a time in which it could drift.
+fn drift(all: &[Times]) -> Option<String> {
+    let on_host = || all.iter().filter(|of| of.world == World::Host);
+    let trends: Vec<_> = on_host().filter_map(|of| Some((of, trend(&of.times)?))).collect();
+    let corrected = many::holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<_>>());
+    let found = trends.iter().zip(corrected).filter(|&(_, p)| p < LEVEL).map(|(found, _)| found);
+    let named: Vec<String> =
+        found.map(|(of, trend)| format!("{} {}", of.of, if trend.tau > 0.0 { "rises" } else { "falls" })).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "Drift: completion times changed in the course of the measurement (rank test at 5 % over {} series): {}. \
+             Comparisons within a repetition hold all the same.",
+            trends.len(),
+            some(named.iter().map(String::as_str))
+        )
+    })
+}
+
+fn heaps(all: &[Times]) -> Option<String> {
+    let large: Vec<&Times> = all.iter().filter(|of| of.times.len() >= modes::FEWEST).collect();
+    let found: Vec<&str> =
+        large.iter().filter(|of| modes::has_several_modes(&of.times)).map(|of| of.of.as_str()).collect();
+    (!found.is_empty()).then(|| {
+        format!(
+            "Several heaps: completion times of {} of {} series fall into two groups or more, and their mean may lie where \
+             none of them is (dip test at 1 %): {}.",
+            found.len(),
+            large.len(),
+            some(found.into_iter())
+        )
+    })
+}
+
+/// The first few of many names.
+fn some<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 3;
+    let more = names.len().saturating_sub(SHOWN);
+    let shown = names.take(SHOWN).collect::<Vec<_>>().join("; ");
+    if more == 0 { shown } else { format!("{shown}; and {more} more") }
+}

@@ -1,0 +1,139 @@
+//! The trace of a simulation as text, as the kernel's tracefs prints its scheduling events: for people, for whatever reads such text, and
+//! for `rowlock import`.
+//!
+//! A switch takes time, and that time is nobody's running: who leaves goes to idleness when it begins, and who comes does so from
+//! idleness when it ends. So the running times in the text are the work, to the nanosecond. Times have nine digits behind the
+//! point, where the kernel prints six.
+
+use std::fmt::Write;
+
+use policy::{CpuId, Instant, ThreadId};
+use scenario::Setting;
+use sim::scheduler::Why;
+use sim::watch::{Begins, Doing, Leaving, Watch};
+
+use trace::model::Cast;
+
+/// Writes what it sees of a simulation.
+#[derive(Debug)]
+pub struct Ftrace {
+    text: String,
+    entries: u64,
+    cpus: Vec<Option<ThreadId>>,
+    threads: Vec<Thread>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    name: String,
+    id: i32,
+    process: i32,
+    priority: i32,
+    /// Where it ran last.
+    cpu: u32,
+}
+
+impl Ftrace {
+    /// Begins the trace of a simulation of `setting` on so many CPUs.
+    pub fn new(setting: &Setting, cpus: u32) -> Ftrace {
+        let cast = Cast::of(setting, cpus);
+        let nice: Vec<i8> = setting.jobs_with_copies().map(|(_, job)| job.attributes.nice).collect();
+        let thread = |thread: &trace::model::Thread| {
+            let job = &cast.jobs[thread.job];
+            // A process is called as its first thread is.
+            let name = if thread.id == job.id { job.name.clone() } else { thread.name.clone() };
+            Thread { name, id: thread.id, process: job.id, priority: 120 + i32::from(nice[thread.job]), cpu: 0 }
+        };
+        let threads = cast.threads.iter().map(thread).collect();
+        let mut ftrace = Ftrace { text: String::new(), entries: 0, cpus: vec![None; cpus as usize], threads };
+        ftrace.mark(Instant::ZERO, "the run begins");
+        ftrace
+    }
+
+    /// The trace of a simulation that was over then.
+    pub fn finish(mut self, over: Instant) -> String {
+        self.mark(over, "the run ends");
+        let Ftrace { text, entries, cpus, .. } = self;
+        format!(
+            "# tracer: nop\n#\n# entries-in-buffer/entries-written: {entries}/{entries}   #P:{}\n#\n\
+             #           TASK-PID       TGID    CPU#  |||||  TIMESTAMP  FUNCTION\n{text}",
+            cpus.len()
+        )
+    }
+
+    /// Something happens on a CPU, where this thread runs, or nobody.
+    fn line(&mut self, at: Instant, cpu: u32, thread: Option<ThreadId>, what: &str) {
+        let (task, process) = match thread.map(|thread| &self.threads[thread.index()]) {
+            Some(Thread { name, id, process, .. }) => (format!("{name}-{id}"), format!("{process:7}")),
+            None => ("<idle>-0".to_owned(), "-------".to_owned()),
+        };
+        let nanos = at.as_nanos();
+        let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+        // Writing into a String cannot fail.
+        let _ = writeln!(self.text, "{task:>23} ({process}) [{cpu:03}] ..... {seconds:5}.{fraction:09}: {what}");
+        self.entries += 1;
+    }
+
+    fn mark(&mut self, at: Instant, what: &str) {
+        self.line(at, 0, None, &format!("tracing_mark_write: rowlock: {what}"));
+    }
+
+    fn switch(&mut self, at: Instant, cpu: CpuId, state: &str, to: Option<ThreadId>) {
+        let Some(running) = self.cpus.get_mut(cpu.index()) else { return };
+        let from = std::mem::replace(running, to);
+        let task = |thread: Option<ThreadId>| match thread.map(|thread| &self.threads[thread.index()]) {
+            Some(Thread { name, id, priority, .. }) => (name.clone(), *id, *priority),
+            None => (format!("swapper/{}", cpu.0), 0, 120),
+        };
+        let ((from_name, from_id, from_priority), (to_name, to_id, to_priority)) = (task(from), task(to));
+        let state = if from.is_some() { state } else { "R" };
+        let what = format!(
+            "sched_switch: prev_comm={from_name} prev_pid={from_id} prev_prio={from_priority} prev_state={state} ==> \
+             next_comm={to_name} next_pid={to_id} next_prio={to_priority}"
+        );
+        self.line(at, cpu.0, from, &what);
+    }
+
+    fn about(&mut self, at: Instant, thread: ThreadId, by: Option<ThreadId>, event: &str, rest: &str) {
+        let Thread { name, id, priority, cpu, .. } = &self.threads[thread.index()];
+        let (what, cpu) = (format!("{event}: comm={name} pid={id} prio={priority}"), *cpu);
+        let rest = if rest.is_empty() { String::new() } else { format!(" {rest}={cpu:03}") };
+        self.line(at, cpu, by, &(what + &rest));
+    }
+}
+
+impl Watch for Ftrace {
+    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
+        let runs = self.cpus.get(cpu.index()).copied().flatten();
+        match doing {
+            Doing::Switching { from: Some((_, how)), .. } if runs.is_some() => {
+                let state = match how {
+                    Leaving::Preempted => "R+",
+                    Leaving::Yielding => "R",
+                    Leaving::Blocking => "S",
+                    Leaving::Ending => "X",
+                };
+                self.switch(at, cpu, state, None);
+            }
+            Doing::Running(thread) if runs != Some(thread) => {
+                self.threads[thread.index()].cpu = cpu.0;
+                self.switch(at, cpu, "R+", Some(thread));
+            }
+            Doing::Switching { .. } | Doing::Running(_) | Doing::Idle => {}
+        }
+    }
+
+    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
+        if what == Begins::End {
+            self.about(at, thread, Some(thread), "sched_process_exit", "");
+        }
+    }
+
+    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
+        match why {
+            Why::New => self.about(at, thread, None, "sched_wakeup_new", "target_cpu"),
+            Why::Woken => self.about(at, thread, None, "sched_waking", "target_cpu"),
+            Why::Preempted | Why::Yielded | Why::Moved(_) => {}
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Looking on at a simulation and writing down what happens.
+//!
+//! A switch takes time, and that time is nobody's running: it is shown on its CPU as a thread of its own, `switch/N` on CPU N,
+//! and so adds up to the share of switches in the report. To let the thread that leaves run on through it, or the one that comes
+//! run from its beginning, would show work where there is none; to show idleness would hide what switches cost. Where
+//! switches take no time there is nothing to show.
+
+use std::io::Write;
+
+use policy::{CpuId, Instant, JobId, ThreadId};
+use sim::scheduler::Why;
+use sim::watch::{Begins, Doing, Leaving, Watch};
+
+use scenario::Setting;
+
+use trace::Writer;
+use trace::model::{Cast, Event, Leaves, Phase};
+
+/// Writes what it sees of a simulation.
+#[derive(Debug)]
+pub struct Simulated<W> {
+    writer: Writer<W>,
+    /// Where the threads that stand for switches begin in the cast: one for each CPU.
+    switches: u32,
+    /// Since when CPUs have been switching, and away from whom.
+    switching: Vec<Option<(Instant, Leaves)>>,
+    /// Where each thread ran last.
+    cpus: Vec<CpuId>,
+}
+
+impl<W: Write> Simulated<W> {
+    /// Begins the trace of a simulation of `setting` on so many CPUs, of which there may be [`MOST_CPUS`](trace::model::MOST_CPUS).
+    pub fn new(to: W, setting: &Setting, cpus: u32) -> Simulated<W> {
+        let mut cast = Cast::of(setting, cpus);
+        let threads = cast.threads.len();
+        cast.add("switch".to_owned(), cpus);
+        let writer = Writer::new(to, cast, Instant::ZERO);
+        let switching = vec![None; cpus as usize];
+        Simulated { writer, switches: threads as u32, switching, cpus: vec![CpuId(0); threads] }
+    }
+
+    /// Ends the trace of a simulation that was over then.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong first with writing.
+    pub fn finish(mut self, over: Instant) -> std::io::Result<W> {
+        for cpu in 0..self.switching.len() {
+            if let Some((since, leaves)) = self.switching[cpu].take_if(|(since, _)| *since < over) {
+                self.shows_switch(since, CpuId(cpu as u32), leaves);
+            }
+        }
+        self.writer.finish(over)
+    }
+
+    fn shows_switch(&mut self, since: Instant, cpu: CpuId, leaves: Leaves) {
+        let switch = ThreadId(self.switches + cpu.0);
+        self.writer.tell(since, Event::Switch { cpu, leaves, to: Some(switch) });
+    }
+
+    fn arrives_at(&mut self, at: Instant, cpu: CpuId, to: Option<ThreadId>) {
+        let leaves = match self.switching[cpu.index()].take() {
+            Some((since, leaves)) if since < at => {
+                self.shows_switch(since, cpu, leaves);
+                Leaves::Asleep
+            }
+            Some((_, leaves)) => leaves,
+            None => Leaves::Preempted,
+        };
+        self.writer.tell(at, Event::Switch { cpu, leaves, to });
+    }
+}
+
+impl<W: Write> Watch for Simulated<W> {
+    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
+        match doing {
+            Doing::Idle => self.arrives_at(at, cpu, None),
+            Doing::Running(thread) => {
+                self.cpus[thread.index()] = cpu;
+                self.arrives_at(at, cpu, Some(thread));
+            }
+            Doing::Switching { from, .. } => {
+                let leaves = match from.map(|(_, how)| how) {
+                    None | Some(Leaving::Yielding) => Leaves::Ready,
+                    Some(Leaving::Preempted) => Leaves::Preempted,
+                    Some(Leaving::Blocking) => Leaves::Asleep,
+                    Some(Leaving::Ending) => Leaves::Ended,
+                };
+                self.switching[cpu.index()] = Some((at, leaves));
+            }
+        }
+    }
+
+    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
+        let phase = match what {
+            Begins::Computation => Phase::Compute,
+            Begins::Spin => Phase::Spin,
+            Begins::Yield => Phase::Yield,
+            Begins::Block => Phase::Block,
+            Begins::End => return self.writer.tell(at, Event::Ends { thread }),
+        };
+        self.writer.tell(at, Event::Begins { thread, phase });
+    }
+
+    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
+        if why == Why::New {
+            self.writer.tell(at, Event::Begins { thread, phase: Phase::Compute });
+            self.writer.tell(at, Event::Wakes { cpu: CpuId(0), waker: None, woken: thread });
+        }
+    }
+
+    fn barrier_completes(&mut self, at: Instant, job: JobId, _last: ThreadId) {
+        self.writer.tell(at, Event::Round { job });
+    }
+
+    fn wakes(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
+        self.writer.tell(at, Event::Wakes { cpu: self.cpus[waker.index()], waker: Some(waker), woken });
+    }
+}

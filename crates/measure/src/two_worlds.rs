@@ -1,0 +1,229 @@
+//! The simulator and this machine, as the worlds of an experiment.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use host::Host;
+use scenario::result::World;
+use scenario::{Kind, Machine, Scenario, Setting, Span};
+
+use crate::states::Observer;
+use crate::trace::end_of_simulation;
+use crate::trace::ftrace::Ftrace;
+use crate::trace::observed;
+use crate::trace::simulated::Simulated;
+use crate::world::{Executed, Failure, Worlds};
+use trace::file::{self, TraceFile};
+use trace::model::MOST_CPUS;
+
+/// How often a simulation that takes long is asked whether it should stop.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Both worlds, the host only where it is needed.
+#[derive(Clone, Debug)]
+pub struct TwoWorlds {
+    host: Option<Host>,
+    workers: NonZeroUsize,
+}
+
+/// Whether a scenario cannot be run in these worlds without a calibrated host: it is run there, the simulated machine is
+/// like it, or a command's CPU time is to be measured there.
+pub fn needs_host(scenario: &Scenario, chosen: &[World]) -> bool {
+    let settings = || scenario.arms.iter().map(|arm| &arm.setting);
+    chosen.contains(&World::Host)
+        || settings().any(|setting| setting.machine.like_host)
+        || settings().any(|setting| setting.jobs.iter().any(|job| is_unmeasured(&job.kind)))
+}
+
+fn is_unmeasured(kind: &Kind) -> bool {
+    matches!(kind, Kind::Command { work: None, .. })
+}
+
+impl TwoWorlds {
+    /// The simulator, so many runs of it at a time, and this machine where [`needs_host`] says so.
+    pub fn new(host: Option<Host>, workers: NonZeroUsize) -> TwoWorlds {
+        TwoWorlds { host, workers }
+    }
+
+    /// Refuses what this machine cannot do, before anything starts.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Input`].
+    pub fn check(&self, scenario: &Scenario, chosen: &[World]) -> Result<(), Failure> {
+        let Some(host) = &self.host else { return Ok(()) };
+        for arm in &scenario.arms {
+            if chosen.contains(&World::Host) {
+                host.check(&arm.setting).map_err(of_host)?;
+                continue;
+            }
+            // Nothing but the commands that are to be measured has to be possible here.
+            let commands = arm.setting.jobs.iter().filter(|job| is_unmeasured(&job.kind)).cloned().collect::<Vec<_>>();
+            if !commands.is_empty() {
+                host.check(&Setting { jobs: commands, ..arm.setting.clone() }).map_err(of_host)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what Perfetto could not read.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Input`].
+    pub fn check_trace(&self, world: World, setting: &Setting) -> Result<(), Failure> {
+        let cpus = match world {
+            World::Sim => self.simulated(setting)?.cpus,
+            World::Host => self.host()?.calibration.machine.cpus_allowed.iter().max().map_or(1, |highest| highest + 1),
+        };
+        if cpus <= MOST_CPUS {
+            return Ok(());
+        }
+        let message = format!("Perfetto reads traces of {MOST_CPUS} CPUs at the most, and this machine has {cpus}");
+        Err(Failure::Input(message.into()))
+    }
+
+    /// Executes one run, writes its trace, and blocks until both are done. That a run is traced takes time of it where time is
+    /// real, so its outcome is none that counts. Returns how many events there was no room for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Worlds::run`], or the trace could not be written. There is no trace then.
+    pub fn trace(
+        &self,
+        world: World,
+        setting: &Setting,
+        seed: u64,
+        file: TraceFile,
+        cancel: &AtomicBool,
+    ) -> Result<u64, Failure> {
+        let failed = |error: file::Error| Failure::Failed(error.into());
+        let writer = file.writer().map_err(failed)?;
+        let written = match world {
+            World::Sim => {
+                let (machine, setting) = (self.simulated(setting)?, setting.clone());
+                let simulation = move || {
+                    let mut watch = Simulated::new(writer, &setting, machine.cpus);
+                    let outcome = sim::run_watched(&machine, &setting, seed, &mut watch)?;
+                    Ok(watch.finish(end_of_simulation(&setting, machine.step, seed, &outcome)).map(|_| 0))
+                };
+                simulate(simulation, cancel)?
+            }
+            World::Host => {
+                let (_, diaries) = self.host()?.run_with_diaries(setting, seed, cancel).map_err(of_host)?;
+                observed::write(writer, &diaries)
+            }
+        };
+        let lost = written.map_err(|error| failed(file.error(error)))?;
+        file.keep().map_err(failed)?;
+        Ok(lost)
+    }
+
+    /// Simulates one run, and returns its scheduling events as the kernel prints them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Worlds::run`].
+    pub fn ftrace(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<String, Failure> {
+        let (machine, setting) = (self.simulated(setting)?, setting.clone());
+        let simulation = move || {
+            let mut watch = Ftrace::new(&setting, machine.cpus);
+            let outcome = sim::run_watched(&machine, &setting, seed, &mut watch)?;
+            Ok(watch.finish(end_of_simulation(&setting, machine.step, seed, &outcome)))
+        };
+        simulate(simulation, cancel)
+    }
+
+    fn host(&self) -> Result<&Host, Failure> {
+        self.host.as_ref().ok_or_else(|| Failure::Failed("this machine was not calibrated, but it is needed".into()))
+    }
+
+    fn simulated(&self, setting: &Setting) -> Result<Machine, Failure> {
+        let base = match setting.machine.like_host {
+            true => host::twin(&self.host()?.calibration),
+            false => Machine::with_cpus(setting.machine.cpus.unwrap_or(1)),
+        };
+        Ok(setting.machine.complete(&base))
+    }
+}
+
+impl Worlds for TwoWorlds {
+    fn run(&self, world: World, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Failure> {
+        match world {
+            World::Sim => {
+                let (machine, setting) = (self.simulated(setting)?, setting.clone());
+                let outcome = simulate(move || sim::run(&machine, &setting, seed), cancel)?;
+                Ok(Executed { outcome, ..Executed::default() })
+            }
+            World::Host => {
+                let host::Executed { outcome, timeline } = self.host()?.run(setting, seed, cancel).map_err(of_host)?;
+                Ok(Executed { outcome, timeline, states: Default::default() })
+            }
+        }
+    }
+
+    fn run_watched(
+        &self,
+        world: World,
+        setting: &Setting,
+        seed: u64,
+        cancel: &AtomicBool,
+    ) -> Result<Executed, Failure> {
+        if world == World::Host {
+            return self.run(world, setting, seed, cancel);
+        }
+        let (machine, setting) = (self.simulated(setting)?, setting.clone());
+        let watched = move || {
+            let mut observer = Observer::new(&setting, machine.cpus);
+            let outcome = sim::run_watched(&machine, &setting, seed, &mut observer)?;
+            Ok((outcome, observer.into_seen()))
+        };
+        let (outcome, states) = simulate(watched, cancel)?;
+        Ok(Executed { outcome, timeline: Vec::new(), states })
+    }
+
+    fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure> {
+        self.host()?.measure_command(argv, cancel).map_err(of_host)
+    }
+
+    fn workers(&self) -> NonZeroUsize {
+        self.workers
+    }
+}
+
+fn of_host(error: host::Error) -> Failure {
+    match error {
+        host::Error::Cancelled => Failure::Cancelled,
+        error if error.is_input() => Failure::Input(error.into()),
+        error => Failure::Failed(error.into()),
+    }
+}
+
+/// Simulates on a thread of its own: the simulator knows nothing of being cancelled. It also has nothing but memory and CPU
+/// time, and at most a file that nobody sees, so that a simulation nobody waits for any more can be left to end with the process.
+fn simulate<T: Send + 'static>(
+    simulation: impl FnOnce() -> Result<T, sim::Error> + Send + 'static,
+    cancel: &AtomicBool,
+) -> Result<T, Failure> {
+    let (send, receive) = mpsc::channel();
+    let work = move || {
+        // The receiver is gone only if the outcome is not wanted any more.
+        let _ = send.send(simulation());
+    };
+    let failed = |message: &str| Failure::Failed(message.into());
+    thread::Builder::new()
+        .name("simulation".to_owned())
+        .spawn(work)
+        .map_err(|error| Failure::Failed(format!("cannot start a thread for the simulation: {error}").into()))?;
+    loop {
+        match receive.recv_timeout(PATIENCE) {
+            Ok(outcome) => return outcome.map_err(|error| Failure::Failed(error.into())),
+            Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => return Err(Failure::Cancelled),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(failed("the simulator stopped (a defect of rowlock)")),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Some arms and what was measured in them: what of it becomes one number.
+
+use std::collections::BTreeMap;
+
+use super::evidence::{Evidence, Load, Measured};
+use super::expected::{Combine, Counted, Group, LastAbove};
+use stats::{self, Estimate};
+
+/// A measure by seed.
+pub(super) type BySeed = BTreeMap<u32, f64>;
+
+/// A measure in some arms, by arm and seed. Arms without it are left out.
+#[derive(Clone, Debug)]
+pub(super) struct Arms(Vec<(Load, BySeed)>);
+
+impl Arms {
+    /// The arms of a group, and what was measured of its jobs.
+    pub(super) fn of(evidence: &Evidence<'_>, group: &Group, measured: Measured<'_>) -> Arms {
+        let jobs = if group.job.is_empty() { measured.jobs } else { &group.job };
+        Arms::collect(evidence, evidence.arms(group), Measured { jobs, ..measured })
+    }
+
+    pub(super) fn collect(
+        evidence: &Evidence<'_>,
+        arms: impl IntoIterator<Item = usize>,
+        measured: Measured<'_>,
+    ) -> Arms {
+        let values = |arm| (evidence.load(arm), evidence.values(arm, measured));
+        Arms(arms.into_iter().map(values).filter(|(_, values)| !values.is_empty()).collect())
+    }
+
+    fn means(&self) -> Vec<f64> {
+        self.0.iter().map(|(_, values)| mean(values)).collect()
+    }
+
+    /// The arms combined, seed by seed.
+    pub(super) fn by_seed(&self, combine: Combine) -> BySeed {
+        let means = self.means();
+        let by_mean = |one: &usize, other: &usize| means[*one].total_cmp(&means[*other]);
+        let values = |arm: Option<usize>| arm.map(|arm| self.0[arm].1.clone()).unwrap_or_default();
+        let lowest = || values((0..means.len()).min_by(by_mean));
+        let highest = || values((0..means.len()).max_by(by_mean));
+        match combine {
+            Combine::Mean => mean_by_seed(self.0.iter().map(|(_, values)| values)),
+            Combine::Min => lowest(),
+            Combine::Max => highest(),
+            Combine::Spread => less(&highest(), &lowest()),
+            Combine::LastAbove(last) => self.last_above(last),
+        }
+    }
+
+    /// The arms by their load, which ascends. Those of the same load are averaged.
+    pub(super) fn by_load(&self, counted: Counted) -> Vec<(f64, BySeed)> {
+        let mut loads: Vec<f64> = self.0.iter().map(|(load, _)| load.counted(counted)).collect();
+        loads.sort_by(f64::total_cmp);
+        loads.dedup();
+        let averaged = |at: f64| {
+            let here = self.0.iter().filter(|(load, _)| load.counted(counted) == at);
+            (at, mean_by_seed(here.map(|(_, values)| values)))
+        };
+        loads.into_iter().map(averaged).collect()
+    }
+
+    /// See [`LastAbove`]. The level is reached by the means over the seeds, so that no lucky seed decides between which loads; a
+    /// seed counts by as much as it alone is away from the level there.
+    fn last_above(&self, LastAbove { level, counted }: LastAbove) -> BySeed {
+        let points = self.by_load(counted);
+        let Some(last) = points.iter().rposition(|(_, values)| mean(values) > level) else { return BySeed::new() };
+        let (at, here) = &points[last];
+        let Some((next, there)) = points.get(last + 1) else { return here.keys().map(|seed| (*seed, *at)).collect() };
+        let fall = mean(here) - mean(there);
+        let share = (mean(here) - level) / fall;
+        let of_seed = |(seed, here): (&u32, &f64)| {
+            let between = here + share * (there.get(seed)? - here);
+            Some((*seed, at + (next - at) * (share + (between - level) / fall)))
+        };
+        here.iter().filter_map(of_seed).collect()
+    }
+
+    /// The mean over the seeds and the arms.
+    pub(super) fn mean(&self) -> Option<Estimate> {
+        estimate(&self.by_seed(Combine::Mean))
+    }
+
+    /// How far the arms are from their mean, on average. One arm has none.
+    pub(super) fn deviation(&self) -> Option<f64> {
+        average_absolute_deviation(&self.means())
+    }
+}
+
+/// How far numbers are from their mean, on average. A single one is nowhere.
+pub(super) fn average_absolute_deviation(numbers: &[f64]) -> Option<f64> {
+    if numbers.len() < 2 {
+        return None;
+    }
+    let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+    let deviation = numbers.iter().map(|of| (of - mean).abs()).sum::<f64>() / numbers.len() as f64;
+    Some(stats::six_digits(deviation))
+}
+
+/// The mean of what there is of each seed.
+pub(super) fn mean_by_seed<'a>(all: impl Iterator<Item = &'a BySeed>) -> BySeed {
+    let mut values: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (seed, value) in all.flatten() {
+        values.entry(*seed).or_default().push(*value);
+    }
+    values.into_iter().map(|(seed, values)| (seed, values.iter().sum::<f64>() / values.len() as f64)).collect()
+}
+
+/// The difference in every seed that both have.
+pub(super) fn less(one: &BySeed, other: &BySeed) -> BySeed {
+    one.iter().filter_map(|(seed, value)| Some((*seed, value - other.get(seed)?))).collect()
+}
+
+/// The mean over the seeds with its interval.
+pub(super) fn estimate(values: &BySeed) -> Option<Estimate> {
+    stats::mean(&values.values().copied().collect::<Vec<_>>())
+}
+
+/// The mean over the seeds, of which there is at least one.
+pub(super) fn mean(values: &BySeed) -> f64 {
+    values.values().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by_seed(values: &[f64]) -> BySeed {
+        (0..).zip(values.iter().copied()).collect()
+    }
+
+    /// Arms of 10, 20, 30 and so on threads on four CPUs.
+    fn arms(values: &[&[f64]]) -> Arms {
+        let arm = |(number, values): (u64, &&[f64])| (Load { threads: 10 * number, cpus: 4 }, by_seed(values));
+        Arms((1..).zip(values).map(arm).filter(|(_, values)| !values.is_empty()).collect())
+    }
+
+    fn last_above(level: f64, counted: Counted) -> Combine {
+        Combine::LastAbove(LastAbove { level, counted })
+    }
+
+    #[test]
+    fn a_mean_is_taken_over_the_arms_seed_by_seed() {
+        let arms = arms(&[&[1.0, 3.0], &[5.0, 9.0], &[]]);
+        assert_eq!(arms.by_seed(Combine::Mean), BTreeMap::from([(0, 3.0), (1, 6.0)]));
+        assert_eq!(arms.mean().map(|estimate| (estimate.mean, estimate.samples)), Some((4.5, 2)));
+        // The arms' means are 2 and 7.
+        assert_eq!(arms.deviation(), Some(2.5));
+    }
+
+    #[test]
+    fn the_extreme_arm_is_chosen_by_its_mean_and_not_by_a_lucky_seed() {
+        let arms = arms(&[&[0.0, 9.0], &[4.0, 4.0], &[1.0, 6.0]]);
+        assert_eq!(arms.by_seed(Combine::Min), BTreeMap::from([(0, 1.0), (1, 6.0)]));
+        assert_eq!(arms.by_seed(Combine::Max), BTreeMap::from([(0, 0.0), (1, 9.0)]));
+        assert_eq!(arms.by_seed(Combine::Spread), BTreeMap::from([(0, -1.0), (1, 3.0)]));
+    }
+
+    #[test]
+    fn no_arms_have_no_mean() {
+        let none = arms(&[]);
+        assert!(none.mean().is_none() && none.deviation().is_none() && none.by_seed(Combine::Max).is_empty());
+        assert!(none.by_seed(Combine::Spread).is_empty());
+        assert!(none.by_seed(last_above(0.0, Counted::Threads)).is_empty());
+        assert!(arms(&[&[1.0]]).deviation().is_none());
+    }
+
+    #[test]
+    fn the_last_load_above_a_level_lies_where_a_straight_line_falls_to_it() {
+        // It falls below 50 at 20 threads, recovers, and falls from 60 at 30 to 20 at 40: to 50 in a quarter of the way.
+        let curve = arms(&[&[90.0], &[40.0], &[60.0], &[20.0], &[30.0]]);
+        assert_eq!(curve.by_seed(last_above(50.0, Counted::Threads)), by_seed(&[32.5]));
+        assert_eq!(curve.by_seed(last_above(50.0, Counted::ExtraThreads)), by_seed(&[28.5]));
+        assert_eq!(curve.by_seed(last_above(50.0, Counted::ThreadsPerCpu)), by_seed(&[8.125]));
+        // What is just at the level is not above it.
+        assert_eq!(curve.by_seed(last_above(60.0, Counted::Threads)), by_seed(&[16.0]));
+    }
+
+    #[test]
+    fn a_level_that_is_never_left_or_never_reached_is_no_crossing() {
+        let curve = arms(&[&[90.0, 80.0], &[70.0, 60.0]]);
+        assert_eq!(curve.by_seed(last_above(50.0, Counted::Threads)), by_seed(&[20.0, 20.0]));
+        assert!(curve.by_seed(last_above(95.0, Counted::Threads)).is_empty());
+    }
+
+    #[test]
+    fn the_means_over_the_seeds_say_where_the_level_is_reached_and_every_seed_how_sure_that_is() {
+        // Means: 70 and 30, so 50 is halfway. There the seeds are at 60 and 40, and a thread is worth four points.
+        let found = arms(&[&[80.0, 60.0], &[40.0, 20.0]]).by_seed(last_above(50.0, Counted::Threads));
+        assert_eq!(found, by_seed(&[17.5, 12.5]));
+        assert_eq!(mean(&found), 15.0);
+    }
+
+    #[test]
+    fn arms_of_the_same_load_are_one_point() {
+        let of = |threads, values: &[f64]| (Load { threads, cpus: 4 }, by_seed(values));
+        let arms = Arms(vec![of(20, &[1.0, 3.0]), of(10, &[7.0]), of(20, &[3.0, 7.0])]);
+        let points = arms.by_load(Counted::ThreadsPerCpu);
+        assert_eq!(points, [(2.5, by_seed(&[7.0])), (5.0, by_seed(&[2.0, 5.0]))]);
+    }
+}

@@ -1,0 +1,148 @@
+//! A figure of a paper under another scheduler or waiting rule than the paper's. Its bands say nothing of that, and are not
+//! judged.
+
+use policy::waiting::Rule;
+use scenario::keys::TOGETHER;
+use scenario::{Arm, Kind, Scenario, Scheduler};
+
+use super::expected::Expected;
+use measure::factor;
+
+/// What takes the place of what the paper has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The kernel's scheduler, in every arm.
+    pub scheduler: Option<Scheduler>,
+    /// The waiting rule of every job that waits, but for the arms that others are compared with.
+    pub waiting: Option<Rule>,
+}
+
+impl Changes {
+    /// What is changed, as it is written on the command line.
+    pub fn words(&self) -> Vec<String> {
+        let scheduler = self.scheduler.map(|scheduler| format!("--scheduler {}", scheduler.name()));
+        let waiting = self.waiting.map(|rule| format!("--waiting {rule}"));
+        scheduler.into_iter().chain(waiting).collect()
+    }
+
+    /// Makes the changes. Arms that would be the same but for what is changed become one.
+    pub fn apply(&self, scenario: &mut Scenario, expected: &Expected) {
+        let rivals: Vec<_> = expected.band.iter().map(|band| &band.against).chain([&expected.figure.against]).collect();
+        for arm in &mut scenario.arms {
+            if let Some(scheduler) = self.scheduler {
+                arm.setting.machine.scheduler = Some(scheduler);
+                set(arm, |path| path == "machine.scheduler", scheduler.name());
+            }
+            let is_rival = rivals.iter().any(|against| {
+                let factors = factor::of(arm);
+                let holds = |(path, value): (&String, _)| factor::value(&factors, path) == Some(value);
+                against.keys().any(|path| is_waiting(path)) && against.iter().all(holds)
+            });
+            if let Some(rule) = self.waiting.filter(|_| !is_rival) {
+                for job in &mut arm.setting.jobs {
+                    if let Kind::Barrier { waiting, .. } | Kind::Lock { waiting, .. } = &mut job.kind {
+                        *waiting = rule;
+                    }
+                }
+                set(arm, is_waiting, &rule.to_string());
+            }
+        }
+        let mut known: Vec<Vec<(String, toml::Value)>> = Vec::new();
+        scenario.arms.retain(|arm| {
+            let is_new = !known.contains(&arm.factors);
+            known.extend(is_new.then(|| arm.factors.clone()));
+            is_new
+        });
+    }
+}
+
+fn is_waiting(path: &str) -> bool {
+    path.starts_with("job.") && path.ends_with(".waiting")
+}
+
+fn set(arm: &mut Arm, which: impl Fn(&str) -> bool, to: &str) {
+    for (paths, value) in &mut arm.factors {
+        match value {
+            // Several paths that vary together.
+            toml::Value::Array(values) if paths.contains(TOGETHER) => {
+                for (_, value) in paths.split(TOGETHER).zip(values).filter(|(path, _)| which(path)) {
+                    *value = to.into();
+                }
+            }
+            value if which(paths) => *value = to.into(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::barrier::{PAPERS, Paper};
+
+    fn changed(name: &str, changes: Changes) -> Scenario {
+        let paper = Paper::named(name).unwrap();
+        let mut scenario = paper.scenario().unwrap_or_else(|bad| panic!("{bad}"));
+        changes.apply(&mut scenario, &paper.expected().unwrap());
+        scenario
+    }
+
+    fn rules(scenario: &Scenario) -> Vec<String> {
+        let rule = |job: &scenario::Job| match &job.kind {
+            Kind::Barrier { waiting, .. } => Some(waiting.to_string()),
+            _ => None,
+        };
+        let mut rules: Vec<_> = scenario.arms.iter().flat_map(|arm| arm.setting.jobs.iter().filter_map(rule)).collect();
+        rules.sort();
+        rules.dedup();
+        rules
+    }
+
+    #[test]
+    fn another_rule_takes_the_place_of_all_but_the_one_that_it_is_compared_with() {
+        let adaptive = Changes { waiting: Some("adaptive".parse().unwrap()), ..Changes::default() };
+        let fig7 = changed("barrier/fig7", adaptive);
+        // Two granularities and sixteen loads, with the rule and with its rival.
+        assert_eq!(
+            (fig7.arms.len(), rules(&fig7)),
+            (2 * 16 * 2, vec!["adaptive".to_owned(), "always-block".to_owned()])
+        );
+        // Nobody is compared with in figure 5, and with another wakeup scheme in section 4.3.
+        assert_eq!(rules(&changed("barrier/fig5", adaptive)), ["adaptive"]);
+        assert_eq!(changed("barrier/wakeup", adaptive).arms.len(), 2 * 12 * 3);
+        for arm in &fig7.arms {
+            let Kind::Barrier { waiting, .. } = arm.setting.jobs[0].kind else { panic!("another job") };
+            let factor = arm.factors.iter().find(|(path, _)| path == "job.crew.waiting");
+            assert_eq!(factor.and_then(|(_, value)| value.as_str()), Some(waiting.to_string().as_str()));
+        }
+    }
+
+    #[test]
+    fn what_varies_together_with_the_rule_stays_as_it_is() {
+        let text = r#"
+            machine = { cpus = 2 }
+            job = [{ name = "crew", kind = "barrier", compute = "9 us", rounds = 2, waiting = "cs" }]
+            experiment.sweep = { "job.crew.threads, job.crew.waiting" = [[2, "cs"], [3, "2cs"]] }
+        "#;
+        let mut scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
+        let expected = Paper::named("barrier/fig4").unwrap().expected().unwrap();
+        Changes { scheduler: None, waiting: Some("adaptive".parse().unwrap()) }.apply(&mut scenario, &expected);
+        let values: Vec<String> = scenario.arms.iter().map(|arm| arm.factors[0].1.to_string()).collect();
+        assert_eq!(
+            (values, rules(&scenario)),
+            (vec!["[2, \"adaptive\"]".to_owned(), "[3, \"adaptive\"]".to_owned()], vec!["adaptive".to_owned()])
+        );
+    }
+
+    #[test]
+    fn another_scheduler_is_that_of_every_arm_of_every_paper() {
+        for paper in PAPERS {
+            let changes = Changes { scheduler: Some(Scheduler::Rr), waiting: None };
+            let scenario = changed(paper.name, changes);
+            assert!(scenario.arms.iter().all(|arm| arm.setting.machine.scheduler == Some(Scheduler::Rr)));
+            assert!(
+                !scenario.arms.is_empty() && changed(paper.name, Changes::default()).arms.len() >= scenario.arms.len()
+            );
+        }
+    }
+}

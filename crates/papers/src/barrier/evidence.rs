@@ -1,0 +1,220 @@
+//! The runs of a paper's scenario, and what is measured of each.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use scenario::result::{JobOutcome, Run};
+use scenario::{Arm, Machine, Scenario, Setting};
+
+use super::expected::{Counted, Group, Measure};
+use super::patterns::{self, Patterns};
+use measure::factor::{self, Factors};
+use measure::sample::Figure;
+use measure::workers;
+
+/// The runs, by arm and repetition.
+#[derive(Clone, Debug)]
+pub struct Evidence<'a> {
+    scenario: &'a Scenario,
+    factors: Vec<Factors>,
+    runs: Vec<BTreeMap<u32, &'a Run>>,
+    patterns: BTreeMap<(usize, u32), Patterns>,
+}
+
+/// What is measured in a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    /// The jobs.
+    pub jobs: &'a [String],
+    /// What of them.
+    pub measure: Measure,
+    /// The rival that it takes.
+    pub against: &'a BTreeMap<String, toml::Value>,
+}
+
+/// The load of an arm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// How many threads there are in all.
+    pub threads: u64,
+    /// How many CPUs the machine has.
+    pub cpus: u32,
+}
+
+impl Load {
+    /// The load as a number.
+    pub fn counted(self, counted: Counted) -> f64 {
+        let (threads, cpus) = (self.threads as f64, f64::from(self.cpus));
+        match counted {
+            Counted::Threads => threads,
+            Counted::ThreadsPerCpu => threads / cpus,
+            Counted::ExtraThreads => threads - cpus,
+        }
+    }
+}
+
+impl<'a> Evidence<'a> {
+    /// Sorts the runs of a scenario.
+    pub fn new(scenario: &'a Scenario, runs: &'a [Run]) -> Evidence<'a> {
+        let factors: Vec<Factors> = scenario.arms.iter().map(factor::of).collect();
+        let number: BTreeMap<String, usize> =
+            factors.iter().enumerate().map(|(arm, factors)| (key(factors), arm)).collect();
+        let mut by_arm = vec![BTreeMap::new(); factors.len()];
+        for run in runs {
+            if let Some(&arm) = number.get(&key(&run.factors)) {
+                by_arm[arm].insert(run.repeat, run);
+            }
+        }
+        Evidence { scenario, factors, runs: by_arm, patterns: BTreeMap::new() }
+    }
+
+    /// Simulates all runs once more, on so many threads, to look for the patterns of the threads of the first of these jobs. It stops soon
+    /// after `cancel` has become true; the runs that were not looked through then have none of the measures that need it.
+    ///
+    /// # Errors
+    ///
+    /// As [`sim::run`].
+    pub fn with_patterns(
+        self,
+        jobs: &[String],
+        workers: NonZeroUsize,
+        cancel: &AtomicBool,
+    ) -> Result<Evidence<'a>, sim::Error> {
+        let job = jobs.first().map_or("", String::as_str);
+        let numbered = |(arm, runs): (usize, &BTreeMap<u32, &'a Run>)| {
+            runs.iter().map(move |(repeat, run)| (arm, *repeat, run.seed)).collect::<Vec<_>>()
+        };
+        let runs: Vec<(usize, u32, u64)> = self.runs.iter().enumerate().flat_map(numbered).collect();
+        let find = |(arm, repeat, seed): (usize, u32, u64)| -> Option<Result<_, sim::Error>> {
+            let setting = &self.scenario.arms[arm].setting;
+            let found = || patterns::find(&machine(setting), setting, seed, job);
+            let go_on = !cancel.load(Ordering::Relaxed);
+            go_on.then(|| Ok(((arm, repeat), found()?)))
+        };
+        let patterns: Result<_, sim::Error> =
+            workers::in_order(runs.into_iter(), workers, find, |found| found.flatten().collect());
+        Ok(Evidence { patterns: patterns?, ..self })
+    }
+
+    /// All runs that were looked through for patterns, and what was found.
+    pub fn patterns(&self) -> impl Iterator<Item = (usize, u32, &Patterns)> {
+        self.patterns.iter().map(|(&(arm, repeat), found)| (arm, repeat, found))
+    }
+
+    /// What was found in one run.
+    pub fn patterns_of(&self, arm: usize, repeat: u32) -> Option<&Patterns> {
+        self.patterns.get(&(arm, repeat))
+    }
+
+    /// The scenario.
+    pub fn scenario(&self) -> &'a Scenario {
+        self.scenario
+    }
+
+    /// The factors of an arm.
+    pub fn factors(&self, arm: usize) -> &Factors {
+        &self.factors[arm]
+    }
+
+    /// The runs of an arm, by repetition.
+    pub fn runs(&self, arm: usize) -> &BTreeMap<u32, &'a Run> {
+        &self.runs[arm]
+    }
+
+    /// The value of an arm on an axis.
+    pub fn across(&self, arm: usize, x: &str) -> Option<toml::Value> {
+        let of = &self.scenario.arms[arm];
+        factor::across(x, &self.factors[arm], threads(of), machine(&of.setting).cpus).map(Cow::into_owned)
+    }
+
+    /// The arms of a group.
+    pub fn arms(&self, group: &Group) -> Vec<usize> {
+        let is_selected = |arm: &usize| {
+            let among = |(path, values): (&String, &Vec<toml::Value>)| {
+                factor::value(&self.factors[*arm], path).is_some_and(|value| values.contains(value))
+            };
+            group.select.iter().all(among) && group.threads.allow(threads(&self.scenario.arms[*arm]))
+        };
+        (0..self.factors.len()).filter(is_selected).collect()
+    }
+
+    /// The measure in every repetition of an arm that has it.
+    pub fn values(&self, arm: usize, measured: Measured<'_>) -> BTreeMap<u32, f64> {
+        let value = |repeat: &u32| Some((*repeat, self.value(arm, *repeat, measured)?));
+        self.runs[arm].keys().filter_map(value).collect()
+    }
+
+    fn value(&self, arm: usize, repeat: u32, measured: Measured<'_>) -> Option<f64> {
+        let figure = |figure, arm| self.figure(figure, measured.jobs, arm, repeat);
+        match measured.measure {
+            Measure::Ssr => figure(Figure::Ssr, arm),
+            Measure::SpeedUp => {
+                let own = figure(Figure::Completion, arm).filter(|own| *own > 0.0)?;
+                Some(figure(Figure::Completion, self.rival(arm, measured.against)?)? / own)
+            }
+            measure => pattern(measure, self.patterns.get(&(arm, repeat))?),
+        }
+    }
+
+    /// The load of an arm.
+    pub fn load(&self, arm: usize) -> Load {
+        let arm = &self.scenario.arms[arm];
+        Load { threads: threads(arm), cpus: machine(&arm.setting).cpus }
+    }
+
+    /// The arm whose factors are the same but for these, with what varies together with one of these.
+    pub fn rival(&self, arm: usize, against: &BTreeMap<String, toml::Value>) -> Option<usize> {
+        let is_free = |factor: &str| against.keys().any(|path| factor::is_in(factor, path));
+        let is_rival = |other: &usize| {
+            let mut factors = self.factors[arm].iter();
+            factors.all(|(factor, value)| is_free(factor) || self.factors[*other].get(factor) == Some(value))
+                && against.iter().all(|(path, value)| factor::value(&self.factors[*other], path) == Some(value))
+        };
+        (0..self.factors.len()).find(is_rival)
+    }
+
+    fn figure(&self, figure: Figure, jobs: &[String], arm: usize, repeat: u32) -> Option<f64> {
+        let is_copy = |job: &&JobOutcome| {
+            let is_of = |name: &String| job.job.strip_prefix(name.as_str()).is_some_and(is_end_of_a_name);
+            jobs.iter().any(is_of)
+        };
+        let jobs = self.runs[arm].get(&repeat)?.outcome.jobs.iter().filter(is_copy);
+        let values: Vec<f64> = jobs.filter_map(|job| figure.of(job)).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+}
+
+/// Whether nothing follows a job's name but the number of a copy.
+fn is_end_of_a_name(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('.')
+}
+
+/// A measure of patterns.
+fn pattern(measure: Measure, Patterns { transition, alternation }: &Patterns) -> Option<f64> {
+    let share = |is: bool| Some(if is { 100.0 } else { 0.0 });
+    match measure {
+        Measure::Transition => share(transition.is_some()),
+        Measure::SsrBefore => Some(transition.as_ref()?.before_percent),
+        Measure::SsrAfter => Some(transition.as_ref()?.after_percent),
+        Measure::Alternation => share(alternation.is_some()),
+        Measure::AlternatingRounds => Some(alternation.as_ref()?.alternating_percent),
+        Measure::CleanGroups => Some(alternation.as_ref()?.clean_percent),
+        Measure::Ssr | Measure::SpeedUp => None,
+    }
+}
+
+fn key(factors: &Factors) -> String {
+    report::words::factors(factors)
+}
+
+/// How many threads there are in all.
+pub fn threads(arm: &Arm) -> u64 {
+    arm.setting.threads(machine(&arm.setting).cpus)
+}
+
+/// The simulated machine of a setting that is not like the host.
+pub fn machine(setting: &Setting) -> Machine {
+    setting.machine.complete(&Machine::with_cpus(setting.machine.cpus.unwrap_or(1)))
+}

@@ -1,0 +1,144 @@
+//! The figure as the paper draws it: lines over a load.
+
+use serde::Serialize;
+
+use super::arms::{self, Arms};
+use super::evidence::{Evidence, Measured};
+use super::expected::{Counted, Figure, Measure};
+use report::plot::axis::Axis;
+use report::plot::lines::{Chart, Line};
+use report::plot::svg::Words;
+use report::plot::{Mark, Style};
+use report::words;
+use stats::Estimate;
+
+/// A figure with its lines.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Drawing {
+    /// What is drawn, in words.
+    pub what: String,
+    /// What is measured in each run.
+    pub measure: Measure,
+    /// What the axis from left to right counts.
+    pub counted: Counted,
+    /// The parts of it, in the order of the file.
+    pub panels: Vec<Panel>,
+}
+
+/// Lines that are drawn together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Panel {
+    /// What it is called; empty where there is only one.
+    pub name: String,
+    /// The lines, in the order of the file.
+    pub lines: Vec<Drawn>,
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Drawn {
+    /// What is written at its end.
+    pub name: String,
+    /// Its points, by ascending load.
+    pub points: Vec<Point>,
+}
+
+/// A point of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// The load.
+    pub load: f64,
+    /// The mean over the seeds.
+    pub value: Estimate,
+}
+
+impl Drawing {
+    /// The drawing of a figure that says what its lines are; nothing for another.
+    pub(super) fn new(evidence: &Evidence<'_>, figure: &Figure) -> Option<Drawing> {
+        let measured = Measured { jobs: &figure.job, measure: figure.measure, against: &figure.against };
+        let mut panels: Vec<Panel> = Vec::new();
+        for line in &figure.line {
+            let points = Arms::of(evidence, &line.of, measured).by_load(figure.counted).into_iter();
+            let point = |(load, values): (f64, arms::BySeed)| Some(Point { load, value: arms::estimate(&values)? });
+            let drawn = Drawn { name: line.name.clone(), points: points.filter_map(point).collect() };
+            match panels.iter_mut().find(|panel| panel.name == line.panel) {
+                Some(panel) => panel.lines.push(drawn),
+                None => panels.push(Panel { name: line.panel.clone(), lines: vec![drawn] }),
+            }
+        }
+        let (measure, counted) = (figure.measure, figure.counted);
+        (!panels.is_empty()).then(|| Drawing { what: what(figure), measure, counted, panels })
+    }
+
+    fn points(&self) -> impl Iterator<Item = &Point> {
+        self.panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points)
+    }
+
+    /// Every panel as SVG, all on the same axes.
+    pub(crate) fn charts(&self) -> Vec<String> {
+        let loads = ascending(self.points());
+        let x = Axis::of_numbers(&loads.iter().map(|load| (*load, self.load_in_words(*load))).collect::<Vec<_>>());
+        let values = self.points().flat_map(|point| [point.value.mean].into_iter().chain(ends(&point.value)));
+        let y = match self.measure {
+            Measure::SpeedUp => Axis::fitting(values.chain([1.0])),
+            _ => Axis::linear(0.0, 100.0),
+        };
+        let chart = |(place, panel): (usize, &Panel)| {
+            let title =
+                if panel.name.is_empty() { self.what.clone() } else { format!("{}; {}", self.what, panel.name) };
+            let names: Vec<&str> = panel.lines.iter().map(|line| line.name.as_str()).collect();
+            let description = format!("{title}, against {}: {}.", self.counted.name(), names.join(", "));
+            let lines = panel.lines.iter().enumerate().map(|(series, line)| Line {
+                label: line.name.clone(),
+                style: Style { series, hollow: false },
+                points: line.points.iter().map(mark).collect(),
+            });
+            let words = Words { id: format!("figure-{place}"), title, description };
+            let reference = match self.measure {
+                Measure::SpeedUp => 1.0,
+                _ => 50.0,
+            };
+            let lines = lines.collect();
+            Chart { words, x: &x, x_label: self.counted.name(), y: &y, reference: Some(reference), lines }.render()
+        };
+        self.panels.iter().enumerate().map(chart).collect()
+    }
+
+    /// A load to the digits that are worth it.
+    pub(super) fn load_in_words(&self, load: f64) -> String {
+        let decimals = if self.counted == Counted::ThreadsPerCpu { 2 } else { 0 };
+        format!("{load:.decimals$}")
+    }
+}
+
+/// The loads of these points, each once.
+pub(super) fn ascending<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<f64> {
+    let mut loads: Vec<f64> = points.map(|point| point.load).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    loads
+}
+
+fn ends(value: &Estimate) -> impl Iterator<Item = f64> {
+    value.interval.into_iter().flat_map(|(low, high)| [low, high])
+}
+
+fn mark(point: &Point) -> (f64, Mark) {
+    (point.load, Mark { estimate: point.value, samples: Vec::new() })
+}
+
+fn what(figure: &Figure) -> String {
+    match figure.measure {
+        Measure::SpeedUp => format!("{} over {}", figure.measure.name(), rival(figure)),
+        measure => measure.name().to_owned(),
+    }
+}
+
+/// Whom the figure compares with. Paths that vary together may all have the same value, which then is enough.
+fn rival(figure: &Figure) -> String {
+    let mut values = figure.against.values();
+    match values.next() {
+        Some(first) if values.all(|value| value == first) => words::value(first),
+        _ => words::factors(&figure.against),
+    }
+}

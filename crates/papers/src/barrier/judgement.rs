@@ -1,0 +1,193 @@
+//! The judgement of a paper: what every band came to, and whether it holds.
+
+use serde::Serialize;
+
+use super::Paper;
+use super::arms::{self, Arms, BySeed};
+use super::changes::Changes;
+use super::evidence::{Evidence, Measured};
+use super::expected::{Band, Combine, Counted, Expected, Group, Measure};
+use super::figure::Drawing;
+use measure::results::Report;
+use measure::states::{Alternation, Transition};
+use measure::summary::Factors;
+use stats::Estimate;
+
+/// The version of the JSON: it changes when a field changes its meaning or goes away, and stays when one is added.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Bands are for means over at least so many seeds.
+pub const FEWEST_SEEDS: u32 = 3;
+
+/// What was found of a paper.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judgement<'a> {
+    /// The version of this structure.
+    pub schema_version: u32,
+    /// The paper's name.
+    pub paper: &'a str,
+    /// What it shows.
+    pub shows: &'a str,
+    /// Where.
+    pub source: &'a str,
+    /// What the runs have in place of what the paper has; bands are not judged then.
+    pub changed: Vec<String>,
+    /// Whether all bands hold, where they are judged.
+    pub holds: Option<bool>,
+    /// The figure as the paper draws it, where its file says what the lines are.
+    pub figure: Option<Drawing>,
+    /// The bands, in the order of the file.
+    pub bands: Vec<Judged>,
+    /// The transition points, where the paper is about them.
+    pub transitions: Vec<TransitionOf>,
+    /// Where threads alternate, where the paper is about that.
+    pub alternations: Vec<AlternationOf>,
+    /// The runs and what the laboratory says of them.
+    pub report: &'a Report,
+}
+
+/// The transition point of one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TransitionOf {
+    /// The arm of the run.
+    pub factors: Factors,
+    /// The number of its repetition, from zero.
+    pub repeat: u32,
+    /// Its transition point; nothing where it has none.
+    pub transition: Option<Transition>,
+}
+
+/// Where the threads of one run alternate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AlternationOf {
+    /// The arm of the run.
+    pub factors: Factors,
+    /// The number of its repetition, from zero.
+    pub repeat: u32,
+    /// Where they alternate; nothing where they do not.
+    pub alternation: Option<Alternation>,
+}
+
+/// What a band came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// What it is about.
+    pub what: String,
+    /// What was measured.
+    pub measure: Measure,
+    /// What the number is a load in, where it is one and not what was measured.
+    pub counted: Option<Counted>,
+    /// The paper's own value, in words.
+    pub paper: Option<String>,
+    /// Ours: the mean over the seeds. Nothing where no run has it.
+    pub ours: Option<Estimate>,
+    /// How far the arms that it is the mean of, or the groups of arms, are from it, on average.
+    pub average_absolute_deviation: Option<f64>,
+    /// The band's lower end, which belongs to it.
+    pub at_least: Option<f64>,
+    /// The band's lower end, which does not belong to it.
+    pub above: Option<f64>,
+    /// The band's upper end, which belongs to it.
+    pub at_most: Option<f64>,
+    /// Whether ours is in the band; nothing where it has no ends or nothing is judged.
+    pub inside: Option<bool>,
+    /// What the paper says, and where.
+    pub source: String,
+}
+
+impl<'a> Judgement<'a> {
+    /// Judges all bands of a paper by the runs in a report, unless these were made with changes.
+    pub fn new(
+        paper: &Paper,
+        expected: &'a Expected,
+        evidence: &Evidence<'_>,
+        changes: &Changes,
+        report: &'a Report,
+    ) -> Judgement<'a> {
+        let changed = changes.words();
+        let bands: Vec<Judged> =
+            expected.band.iter().map(|band| judge(evidence, band, &expected.figure.job, changed.is_empty())).collect();
+        let measure = expected.figure.measure;
+        let patterns = |is_wanted: bool| evidence.patterns().filter(move |_| is_wanted);
+        let transitions = patterns(measure.is_of_transitions()).map(|(arm, repeat, found)| TransitionOf {
+            factors: evidence.factors(arm).clone(),
+            repeat,
+            transition: found.transition,
+        });
+        let alternations = patterns(measure.is_of_alternation()).map(|(arm, repeat, found)| AlternationOf {
+            factors: evidence.factors(arm).clone(),
+            repeat,
+            alternation: found.alternation.clone(),
+        });
+        Judgement {
+            schema_version: SCHEMA_VERSION,
+            paper: paper.name,
+            shows: &expected.shows,
+            source: &expected.source,
+            holds: changed.is_empty().then(|| bands.iter().all(|band| band.inside != Some(false))),
+            changed,
+            figure: Drawing::new(evidence, &expected.figure),
+            bands,
+            transitions: transitions.collect(),
+            alternations: alternations.collect(),
+            report,
+        }
+    }
+
+    /// How many bands are missed.
+    pub fn missed(&self) -> usize {
+        self.bands.iter().filter(|band| band.inside == Some(false)).count()
+    }
+
+    /// How many are judged.
+    pub fn judged(&self) -> usize {
+        self.bands.iter().filter(|band| band.inside.is_some()).count()
+    }
+}
+
+fn judge(evidence: &Evidence<'_>, band: &Band, jobs: &[String], is_judged: bool) -> Judged {
+    let measured = Measured { jobs, measure: band.measure, against: &band.against };
+    let arms =
+        |groups: &[Group]| -> Vec<Arms> { groups.iter().map(|group| Arms::of(evidence, group, measured)).collect() };
+    let combined = |groups: &[Arms]| -> Vec<BySeed> { groups.iter().map(|arms| arms.by_seed(band.combine)).collect() };
+    let groups = arms(&band.of);
+    let each = combined(&groups);
+    let mut by_seed = arms::mean_by_seed(each.iter());
+    if !band.minus.is_empty() {
+        by_seed = arms::less(&by_seed, &arms::mean_by_seed(combined(&arms(&band.minus)).iter()));
+    }
+    let ours = arms::estimate(&by_seed);
+    let deviation = match groups.as_slice() {
+        _ if !band.minus.is_empty() => None,
+        [arms] => (band.combine == Combine::Mean).then(|| arms.deviation()).flatten(),
+        _ => {
+            let there = each.iter().filter(|values| !values.is_empty());
+            arms::average_absolute_deviation(&there.map(arms::mean).collect::<Vec<_>>())
+        }
+    };
+    Judged {
+        what: band.what.clone(),
+        measure: band.measure,
+        counted: band.combine.counted(),
+        paper: band.paper.clone(),
+        ours,
+        average_absolute_deviation: deviation,
+        at_least: band.at_least,
+        above: band.above,
+        at_most: band.at_most,
+        inside: (is_judged && band.is_judged()).then(|| ours.is_some_and(|ours| band.holds(ours.mean))),
+        source: band.source.clone(),
+    }
+}
+
+impl Judged {
+    /// Ours in words, with half the width of its interval.
+    pub fn in_words(&self) -> Option<String> {
+        let decimals = match self.counted {
+            Some(Counted::ThreadsPerCpu) => 2,
+            Some(Counted::Threads | Counted::ExtraThreads) => 1,
+            None => self.measure.decimals(),
+        };
+        self.ours.map(|ours| super::text::number(&ours, decimals))
+    }
+}

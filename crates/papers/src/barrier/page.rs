@@ -1,0 +1,51 @@
+//! What a paper says, and what came out here.
+
+use crate::barrier::judgement::{Judged, Judgement};
+use crate::barrier::text;
+use measure::manifest::Manifest;
+use measure::results::html::render_with;
+use measure::states::History;
+use report::html::page::{Section, sentence};
+use report::html::table::{self, Column};
+use report::html::{figure, grid};
+
+/// The page: what the paper says and the measured figures stand before the report of the experiment.
+pub fn render(judgement: &Judgement<'_>, manifest: &Manifest, histories: &[History]) -> String {
+    render_with(Some(section(judgement)), judgement.report, manifest, histories)
+}
+
+fn section(judgement: &Judgement<'_>) -> Section {
+    let missed = judgement.missed();
+    let verdict = match missed {
+        _ if judgement.holds.is_none() => text::unjudged(judgement),
+        0 => format!("All {} bands hold.", judgement.judged()),
+        _ => format!("{missed} of {} bands are missed.", judgement.judged()),
+    };
+    let told = format!("{}: {}", judgement.source, judgement.shows);
+    let bands = || judgement.bands.iter();
+    let words = |name: &str, cell: &dyn Fn(&Judged) -> String| Column::words(name, bands().map(cell));
+    let columns = vec![
+        words("what", &|band| band.what.clone()),
+        words("the paper", &|band| band.paper.clone().unwrap_or_default()),
+        words("here", &|band| band.in_words().unwrap_or_default()),
+        words("band", &|band| band.inside.map(|_| text::ends(band)).unwrap_or_default()),
+        words("verdict", &|band| match band.inside {
+            Some(true) => "inside".to_owned(),
+            Some(false) => "outside".to_owned(),
+            None => String::new(),
+        }),
+        words("what the paper says", &|band| band.source.clone()),
+    ];
+    let table = table::render("bands", "Means over the seeds with their 95 % intervals, and the bands", columns);
+    let body =
+        format!("<p>{}</p>\n{}<p>{}</p>\n{table}", sentence(&told), figure_of_the_paper(judgement), sentence(&verdict));
+    Section { id: "paper", title: "Against the paper", body }
+}
+
+/// The figure as the paper draws it.
+fn figure_of_the_paper(judgement: &Judgement<'_>) -> String {
+    let Some(drawing) = &judgement.figure else { return String::new() };
+    let name = |name: &str| if name.is_empty() { drawing.what.clone() } else { format!("{}, {name}", drawing.what) };
+    let charts = drawing.panels.iter().zip(drawing.charts());
+    grid(&charts.map(|(panel, chart)| figure(&name(&panel.name), &chart)).collect::<Vec<_>>())
+}

@@ -1,0 +1,70 @@
+//! The patterns that the threads of a job fall into in one run.
+
+use std::sync::atomic::AtomicBool;
+
+use scenario::result::{Run, World};
+use scenario::{Machine, Setting};
+
+use super::evidence::Evidence;
+use super::expected::Measure;
+use measure::states::rounds::Meetings;
+use measure::states::{Alternation, History, Transition, alternation, transition};
+use measure::world::{Failure, Worlds};
+
+/// What was found in one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Patterns {
+    /// From where on the threads run together.
+    pub transition: Option<Transition>,
+    /// Where they alternate.
+    pub alternation: Option<Alternation>,
+}
+
+/// Simulates a setting once more and looks for the patterns of its first job of this name.
+///
+/// # Errors
+///
+/// As [`sim::run`].
+pub fn find(machine: &Machine, setting: &Setting, seed: u64, job: &str) -> Result<Patterns, sim::Error> {
+    let Some(mut meetings) = Meetings::of(setting, machine.cpus, job) else { return Ok(Patterns::default()) };
+    sim::run_watched(machine, setting, seed, &mut meetings)?;
+    let rounds = meetings.into_rounds();
+    Ok(Patterns { transition: transition::find(&rounds), alternation: alternation::find(&rounds) })
+}
+
+impl Patterns {
+    /// Whether there is the one that a measure is about.
+    fn has(&self, measure: Measure) -> bool {
+        if measure.is_of_transitions() { self.transition.is_some() } else { self.alternation.is_some() }
+    }
+}
+
+/// Where the run of an arm that is shown has not the pattern that the measure is about and another repetition has, that one is shown: the run is simulated once more.
+///
+/// # Errors
+///
+/// As [`Worlds::run`].
+pub fn show(
+    histories: &mut [History],
+    evidence: &Evidence<'_>,
+    measure: Measure,
+    worlds: &impl Worlds,
+    cancel: &AtomicBool,
+) -> Result<(), Failure> {
+    let arms = evidence.scenario().arms.len();
+    for history in histories.iter_mut().filter(|history| history.world == World::Sim) {
+        let Some(arm) = (0..arms).find(|arm| *evidence.factors(*arm) == history.factors) else { continue };
+        let found = |(&repeat, run): (&u32, &&Run)| {
+            let found = evidence.patterns_of(arm, repeat).is_some_and(|found| found.has(measure));
+            found.then_some(run.seed)
+        };
+        let mut with = evidence.runs(arm).iter().filter_map(found).peekable();
+        let Some(&first) = with.peek() else { continue };
+        if !with.any(|seed| seed == history.seed) {
+            history.seen =
+                worlds.run_watched(World::Sim, &evidence.scenario().arms[arm].setting, first, cancel)?.states;
+            history.seed = first;
+        }
+    }
+    Ok(())
+}

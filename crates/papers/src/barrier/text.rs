@@ -1,0 +1,279 @@
+//! The judgement as text for people: the figure as tables, then the bands.
+
+use std::fmt::Write;
+
+use scenario::keys::experiment::X_THREADS;
+
+use super::Paper;
+use super::arms::Arms;
+use super::evidence::{self, Evidence, Measured};
+use super::expected::{Expected, Figure, Measure};
+use super::figure::{self, Drawing, Panel};
+use super::judgement::{FEWEST_SEEDS, Judged, Judgement};
+use measure::factor::{self, Factors};
+use measure::results::Report;
+use report::WIDTH;
+use report::table::Table;
+use report::words;
+use stats::{self, Estimate};
+
+/// The whole judgement.
+pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidence<'_>) -> String {
+    let report = judgement.report;
+    let mut text = format!("{}\n\n", words::wrap(&report.title, WIDTH));
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{}", words::wrap(&format!("{}: {}", judgement.source, judgement.shows), WIDTH));
+    let _ = writeln!(text, "{}", method(report));
+    if !report.complete {
+        let _ = writeln!(text, "Incomplete: all figures are from {} of these runs.", report.runs.len());
+    }
+    text.push_str(&match &judgement.figure {
+        Some(drawing) => drawn(drawing),
+        None if expected.figure.measure.is_of_transitions() => transitions(judgement),
+        None if expected.figure.measure.is_of_alternation() => alternations(judgement),
+        None => compared(evidence, &expected.figure),
+    });
+    // Where something else was run, not all that the bands are about was.
+    let is_shown = |band: &&Judged| judgement.holds.is_some() || band.ours.is_some();
+    let shown: Vec<&Judged> = judgement.bands.iter().filter(is_shown).collect();
+    if !shown.is_empty() {
+        let _ = write!(text, "\nAgainst the paper\n{}", indented(&bands(&shown)));
+    }
+    if judgement.holds.is_none() {
+        let _ = writeln!(text, "\n{}", words::wrap(&unjudged(judgement), WIDTH));
+        return text;
+    }
+    let of = judgement.judged();
+    let verdict = match judgement.missed() {
+        0 => format!("All {of} bands hold."),
+        missed => format!("Missed: {missed} of {of} bands."),
+    };
+    let _ = writeln!(text, "{verdict}");
+    if report.repeat < FEWEST_SEEDS {
+        let _ = writeln!(
+            text,
+            "They are meant for means over {FEWEST_SEEDS} seeds or more, and these are of {}.",
+            report.repeat
+        );
+    }
+    text
+}
+
+fn method(report: &Report) -> String {
+    let Report { planned_runs, repeat, seed, .. } = report;
+    match repeat {
+        1 => format!("{planned_runs} runs, seed {seed}."),
+        _ => {
+            let last = seed.wrapping_add(u64::from(*repeat) - 1);
+            format!("{planned_runs} runs, seeds {seed} to {last}; means with 95 % intervals over the seeds.")
+        }
+    }
+}
+
+/// A list of all papers.
+pub fn list(papers: &[(&Paper, Expected, u64)]) -> String {
+    let mut text = String::new();
+    for (paper, expected, runs) in papers {
+        let _ = writeln!(text, "{}  {}", paper.name, expected.source);
+        let _ = writeln!(text, "  {}", words::wrap(&expected.shows, WIDTH - 2));
+        let _ = writeln!(text, "  {runs} runs; about {} on two CPUs", expected.takes);
+    }
+    text
+}
+
+/// The measure of every arm: a row for each value on the axis, a column for each value that is compared, and a table for
+/// each combination of the other factors.
+fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
+    let experiment = &evidence.scenario().experiment;
+    let (x, compare) = (experiment.x.as_ref(), experiment.compare.as_ref());
+    let is_shown = |path: &String| compare.is_some_and(|compare| factor::is_in(path, compare));
+    let is_other = |path: &String| !is_shown(path) && !x.is_some_and(|x| factor::is_told_by(x, path));
+    let heading = |arm: usize| {
+        let factors = evidence.scenario().arms[arm].factors.iter().filter(|(path, _)| is_other(path));
+        words::factors(factors.map(|(path, value)| (path, value)))
+    };
+    let all = 0..evidence.scenario().arms.len();
+    // Whoever is everybody's rival has nothing to show.
+    let shown = all.filter(|&arm| evidence.rival(arm, &figure.against) != Some(arm) || figure.against.is_empty());
+    let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+    for arm in shown {
+        let heading = heading(arm);
+        match groups.iter_mut().find(|(known, _)| *known == heading) {
+            Some((_, arms)) => arms.push(arm),
+            None => groups.push((heading, vec![arm])),
+        }
+    }
+    let mut text = format!("\n{}: {}\n", figure.job.join(", "), caption(figure));
+    for (heading, arms) in groups {
+        if !heading.is_empty() {
+            let _ = writeln!(text, " {}", words::wrap(&heading, WIDTH - 1));
+        }
+        text.push_str(&indented(&table(evidence, figure, x, compare, &arms)));
+    }
+    text
+}
+
+/// The lines of a figure: a table for each panel, with a row for each load and a column for each line.
+fn drawn(drawing: &Drawing) -> String {
+    let mut text = format!("\n{}\n", words::wrap(&drawing.what, WIDTH));
+    for Panel { name, lines } in &drawing.panels {
+        if !name.is_empty() {
+            let _ = writeln!(text, " {}", words::wrap(name, WIDTH - 1));
+        }
+        let header = [drawing.counted.name().to_owned()].into_iter().chain(lines.iter().map(|line| line.name.clone()));
+        let mut table = Table::with_header(header.collect(), 0);
+        for load in figure::ascending(lines.iter().flat_map(|line| &line.points)) {
+            let values = lines.iter().map(|line| {
+                let point = line.points.iter().find(|point| point.load == load);
+                point.map(|point| number(&point.value, drawing.measure.decimals()))
+            });
+            table.row([Some(drawing.load_in_words(load))].into_iter().chain(values));
+        }
+        text.push_str(&indented(&table));
+    }
+    text
+}
+
+fn caption(figure: &Figure) -> String {
+    let against = words::factors(&figure.against);
+    match figure.measure {
+        Measure::SpeedUp => format!("speed-up over {against} (and the average ± the average absolute deviation)"),
+        _ => "SSR % (and the average ± the average absolute deviation)".to_owned(),
+    }
+}
+
+fn table(
+    evidence: &Evidence<'_>,
+    figure: &Figure,
+    x: Option<&String>,
+    compare: Option<&String>,
+    arms: &[usize],
+) -> Table {
+    let value = |arm: usize, path: Option<&String>| value(evidence.factors(arm), path);
+    let (mut rows, mut columns): (Vec<(u64, String)>, Vec<String>) = (Vec::new(), Vec::new());
+    // How many threads there are stands in a column of its own.
+    let across = |arm: usize| x.filter(|x| *x != X_THREADS).and_then(|x| evidence.across(arm, x));
+    let across = |arm: usize| across(arm).map_or(String::new(), |value| words::value(&value));
+    let row = |arm: usize| (evidence::threads(&evidence.scenario().arms[arm]), across(arm));
+    for &arm in arms {
+        if !rows.contains(&row(arm)) {
+            rows.push(row(arm));
+        }
+        if !columns.contains(&value(arm, compare)) {
+            columns.push(value(arm, compare));
+        }
+    }
+    let x_name = x.filter(|x| *x != X_THREADS).map_or(String::new(), |path| words::path(path));
+    let header = ["threads".to_owned(), x_name].into_iter().chain(columns.iter().map(|column| match compare {
+        Some(_) => column.clone(),
+        None => "SSR %".to_owned(),
+    }));
+    let mut table = Table::with_header(header.collect(), 1);
+    let measured = Measured { jobs: &figure.job, measure: figure.measure, against: &figure.against };
+    let among = |wanted: &dyn Fn(usize) -> bool| {
+        Arms::collect(evidence, arms.iter().copied().filter(|arm| wanted(*arm)), measured)
+    };
+    for of in &rows {
+        let cell = |column: &String| {
+            let here = among(&|arm| row(arm) == *of && value(arm, compare) == *column);
+            here.mean().map(|estimate| number(&estimate, figure.measure.decimals()))
+        };
+        let named = [Some(of.0.to_string()), (!of.1.is_empty()).then(|| of.1.clone())];
+        table.row(named.into_iter().chain(columns.iter().map(cell)));
+    }
+    let average = |column: &String| {
+        let here = among(&|arm| value(arm, compare) == *column);
+        let (mean, deviation) = (here.mean()?.mean, here.deviation()?);
+        let decimals = figure.measure.decimals();
+        Some(format!("{mean:.decimals$} ± {deviation:.decimals$}"))
+    };
+    if rows.len() > 1 {
+        table.row([Some("average".to_owned()), None].into_iter().chain(columns.iter().map(average)));
+    }
+    table
+}
+
+fn value(factors: &Factors, path: Option<&String>) -> String {
+    path.and_then(|path| factor::value(factors, path)).map(words::value).unwrap_or_default()
+}
+
+fn transitions(judgement: &Judgement<'_>) -> String {
+    let mut table = Table::new(["seed", "transition after", "at", "SSR % before", "SSR % from then on"], 1);
+    for of in &judgement.transitions {
+        let seed = judgement.report.seed.wrapping_add(u64::from(of.repeat));
+        let cells = of.transition.map(|found| {
+            [
+                format!("{} rounds", found.round),
+                words::time(found.at_ns.as_nanos() as f64),
+                format!("{:.1}", found.before_percent),
+                format!("{:.1}", found.after_percent),
+            ]
+        });
+        let cells = cells.map_or([Some("none".to_owned()), None, None, None], |cells| cells.map(Some));
+        table.row([Some(seed.to_string())].into_iter().chain(cells));
+    }
+    format!("\nTransition points\n{}", indented(&table))
+}
+
+/// Why there is no verdict.
+pub(crate) fn unjudged(judgement: &Judgement<'_>) -> String {
+    format!("Not judged: the bands are those of the paper's machine, and this is {}.", judgement.changed.join(" "))
+}
+
+fn alternations(judgement: &Judgement<'_>) -> String {
+    let header = ["seed", "from", "after", "groups", "alternating rounds %", "changing sides %", "kept their group %"];
+    let mut table = Table::new(header, 1);
+    for of in &judgement.alternations {
+        let seed = judgement.report.seed.wrapping_add(u64::from(of.repeat));
+        let cells = of.alternation.as_ref().map(|found| {
+            let [one, other] = found.groups;
+            [
+                words::time(found.at_ns.as_nanos() as f64),
+                format!("{} rounds", found.round),
+                format!("{one:.1} and {other:.1}"),
+                format!("{:.1}", found.alternating_percent),
+                format!("{:.1}", found.clean_percent),
+                format!("{:.0}", found.kept_percent),
+            ]
+        });
+        let cells = cells.map_or([Some("none".to_owned()), None, None, None, None, None], |cells| cells.map(Some));
+        table.row([Some(seed.to_string())].into_iter().chain(cells));
+    }
+    format!("\nAlternating synchronisation\n{}", indented(&table))
+}
+
+fn bands(bands: &[&Judged]) -> Table {
+    let mut table = Table::new(["", "the paper", "here", "band", "verdict"], 1);
+    for band in bands {
+        table.row([
+            Some(band.what.clone()),
+            band.paper.clone(),
+            band.in_words(),
+            band.inside.map(|_| ends(band)),
+            band.inside.map(|inside| if inside { "inside" } else { "OUTSIDE" }.to_owned()),
+        ]);
+    }
+    table
+}
+
+/// The band in words.
+pub(crate) fn ends(band: &Judged) -> String {
+    match (band.at_least, band.above, band.at_most) {
+        (Some(low), _, Some(high)) => format!("{low} to {high}"),
+        (_, Some(low), Some(high)) => format!("above {low}, at most {high}"),
+        (Some(low), _, None) => format!("at least {low}"),
+        (None, Some(low), None) => format!("above {low}"),
+        (None, None, Some(high)) => format!("at most {high}"),
+        (None, None, None) => "any".to_owned(),
+    }
+}
+
+/// An estimate with half the width of its interval.
+pub(crate) fn number(estimate: &Estimate, decimals: usize) -> String {
+    let half = estimate.half_width().map_or(String::new(), |half| format!(" ±{half:.decimals$}"));
+    format!("{:.decimals$}{half}", stats::six_digits(estimate.mean))
+}
+
+fn indented(table: &Table) -> String {
+    table.render(WIDTH - 2).lines().map(|line| format!("  {line}\n")).collect()
+}

@@ -1,0 +1,306 @@
+//! The same runs in the simulator: what its stages cost in the runs by no rule becomes a scenario, and that is run by every rule.
+//!
+//! A run of columnsort is several pipelines, one after the other, and each becomes a scenario. A stage computes for the processor time that it had in
+//! each round, and then takes the device for what is left of its time in calls. That contains what requests waited for each other, so the simulated
+//! device serves as many requests at once as there are stages that do I/O. What the program does outside of its pipelines is added as measured.
+
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
+
+use pipeline::Report;
+use policy::priority::{Kind, Rule};
+use serde::Serialize;
+
+use super::arms::Variant;
+use super::runs::Observation;
+use super::simulated::{Written, clock, read};
+use measure::world::{Failure, Worlds};
+use stats;
+
+/// How often a scenario is simulated: the order in which threads begin is drawn.
+const SEEDS: u64 = 3;
+
+/// A rule's prediction beside the measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The program.
+    pub variant: Variant,
+    /// The rule.
+    pub arm: String,
+    /// What the simulator says, in seconds.
+    pub predicted_s: f64,
+    /// What was measured: the mean, in seconds.
+    pub measured_s: f64,
+    /// How much longer the prediction is, in percent of what was measured.
+    pub gap_percent: f64,
+    /// How many times as long as by no rule the simulator says that it takes.
+    pub predicted_times_as_long: f64,
+    /// And how many times as long it took.
+    pub measured_times_as_long: f64,
+}
+
+/// Why there is no prediction.
+#[derive(Debug, thiserror::Error)]
+pub enum PredictionError {
+    /// The program is nothing that a scenario can say.
+    #[error("no prediction of the {} program: {why}", variant.name())]
+    Unlike {
+        /// The program.
+        variant: Variant,
+        /// Why.
+        why: String,
+    },
+    /// A simulation failed.
+    #[error(transparent)]
+    Failure(#[from] Failure),
+}
+
+/// What the runs of one program by no rule reported: for each run, a report of each of its pipelines.
+#[derive(Clone, Debug)]
+pub struct Reported {
+    /// The program.
+    pub variant: Variant,
+    /// The runs' reports.
+    pub runs: Vec<Vec<Report>>,
+}
+
+/// Predicts what was measured, and returns the scenarios too.
+///
+/// # Errors
+/// [`PredictionError`].
+pub fn predict(
+    reported: &Reported,
+    runs: &[Observation],
+    baseline: &str,
+    worlds: &impl Worlds,
+    cancel: &AtomicBool,
+) -> Result<(Vec<Prediction>, Vec<Written>), PredictionError> {
+    let variant = reported.variant;
+    let measured = |rule: &str| {
+        let clocks: Vec<f64> =
+            runs.iter().filter(|run| run.variant == variant && run.arm == rule).map(|run| run.clock_s).collect();
+        stats::mean(&clocks).map(|estimate| estimate.mean)
+    };
+    let Some(measured_by_default) = measured(baseline) else { return Ok((Vec::new(), Vec::new())) };
+    let rules: Vec<(Rule, f64)> =
+        Rule::ALL.into_iter().filter_map(|rule| Some((rule, measured(rule.name())?))).collect();
+    let names: Vec<&str> = rules.iter().map(|(rule, _)| rule.name()).collect();
+    let written = scenarios(reported, &names)?;
+
+    // What is left of the clock when the pipelines are through.
+    let all: Vec<f64> =
+        reported.runs.iter().map(|run| run.iter().map(|report| report.clock().as_secs_f64()).sum()).collect();
+    let in_pipelines = stats::mean(&all).map_or(0.0, |estimate| estimate.mean);
+    let outside = (measured_by_default - in_pipelines).max(0.0);
+    let mut predicted = vec![outside; rules.len()];
+    for of_pass in &written {
+        let scenario = read(&of_pass.file, &of_pass.text)?;
+        for (arm, sum) in scenario.arms.iter().zip(&mut predicted) {
+            for seed in 0..SEEDS {
+                *sum += clock(&arm.setting, scenario.experiment.seed + seed, worlds, cancel)? / SEEDS as f64;
+            }
+        }
+    }
+    let by_default = rules.iter().zip(&predicted).find(|((rule, _), _)| rule.name() == baseline);
+    let predicted_by_default = by_default.map_or(f64::NAN, |(_, &predicted)| predicted);
+    let rows = rules.iter().zip(&predicted).map(|(&(rule, measured_s), &predicted_s)| Prediction {
+        variant,
+        arm: rule.name().to_owned(),
+        predicted_s,
+        measured_s,
+        gap_percent: (predicted_s / measured_s - 1.0) * 100.0,
+        predicted_times_as_long: predicted_s / predicted_by_default,
+        measured_times_as_long: measured_s / measured_by_default,
+    });
+    Ok((rows.collect(), written))
+}
+
+/// A scenario for each pipeline of the program.
+fn scenarios(reported: &Reported, rules: &[&str]) -> Result<Vec<Written>, PredictionError> {
+    let variant = reported.variant;
+    let unlike = |why: &str| PredictionError::Unlike { variant, why: why.to_owned() };
+    let first = reported.runs.first().ok_or_else(|| unlike("it has reported nothing"))?;
+    if first.is_empty() {
+        return Err(unlike("it ran no pipeline"));
+    }
+    if reported.runs.iter().any(|run| run.len() != first.len()) {
+        return Err(unlike("its runs have different numbers of pipelines"));
+    }
+    let pass = |number: usize| {
+        let of_all: Vec<&Report> = reported.runs.iter().map(|run| &run[number]).collect();
+        let text = scenario(variant, number, &of_all, rules).map_err(|why| unlike(&why))?;
+        Ok(Written { file: format!("{}-pass-{}.toml", variant.name(), number + 1), text })
+    };
+    (0..first.len()).map(pass).collect()
+}
+
+/// One pipeline, with the means of what its stages cost in all runs.
+fn scenario(variant: Variant, pass: usize, runs: &[&Report], rules: &[&str]) -> Result<String, String> {
+    let first = runs.first().ok_or("it has reported nothing")?;
+    let [pipeline] = first.pipelines.as_slice() else {
+        return Err(format!("program `{}` has {} pipelines at once", first.program, first.pipelines.len()));
+    };
+    if let Some(stage) = first.stages.iter().find(|stage| stage.is_fused || stage.place == "junction") {
+        return Err(format!("stage `{}` is fused, or a junction", stage.name));
+    }
+    let rounds = pipeline.rounds.max(1);
+    let mut stages = String::new();
+    let mut depth = 0;
+    for stage in &first.stages {
+        let mean = |of: fn(&pipeline::StageReport) -> u64| {
+            let all = runs.iter().filter_map(|run| run.stage(&stage.name)).map(of);
+            all.sum::<u64>() / (runs.len() as u64 * rounds)
+        };
+        let cpu = mean(|stage| stage.user_ns + stage.system_ns);
+        let device = mean(|stage| stage.busy_ns).saturating_sub(cpu);
+        if stage.kind == Kind::Io {
+            depth += stage.copies;
+        }
+        // Writing to a string does not fail.
+        let _ = write!(
+            stages,
+            "    {{ name = \"{}\", kind = \"{}\", compute = \"{} ns\"",
+            stage.name,
+            stage.kind,
+            cpu.max(1)
+        );
+        if stage.kind != Kind::Compute {
+            let _ = write!(stages, ", device = \"{} ns\"", device.max(1));
+        }
+        let _ = writeln!(stages, ", fork = {} }},", stage.copies);
+    }
+    let list = rules.iter().map(|rule| format!("\"{rule}\"")).collect::<Vec<_>>().join(", ");
+    Ok(format!(
+        "# Pass {} of the {} columnsort, as its stages were measured in {} runs.\n\
+         title = \"Columnsort, {}, pass {}\"\n\n\
+         [machine]\nlike = \"host\"\ndevice_depth = {}\n\n\
+         [[job]]\nname = \"columnsort\"\nkind = \"pipeline\"\nbuffers = {}\nrounds = {rounds}\nstructure = \"threads\"\n\
+         stages = [\n{stages}]\n\n\
+         [experiment]\nrepeat = {SEEDS}\nseed = 1\ncompare = \"job.columnsort.priority\"\n\n\
+         [experiment.sweep]\n\"job.columnsort.priority\" = [{list}]\n",
+        pass + 1,
+        variant.name(),
+        runs.len(),
+        variant.name(),
+        pass + 1,
+        depth.max(1),
+        pipeline.buffers.max(1),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use pipeline::{PipelineReport, StageReport};
+    use scenario::result::World;
+
+    use super::*;
+    use crate::fg::arms::RULES;
+    use measure::two_worlds::TwoWorlds;
+    use measure::world::Executed;
+
+    fn stage(name: &str, kind: Kind, copies: usize, cpu_us: u64, busy_us: u64) -> StageReport {
+        StageReport {
+            name: name.to_owned(),
+            pipeline: "pass".to_owned(),
+            kind,
+            place: "threads".to_owned(),
+            can_fork: false,
+            copies,
+            is_ordered: true,
+            is_fused: false,
+            calls: 10,
+            repeated: 0,
+            bytes: 0,
+            busy_ns: busy_us * 10_000,
+            starved_ns: 0,
+            blocked_ns: 0,
+            waiting_for_worker_ns: 0,
+            user_ns: cpu_us * 10_000,
+            system_ns: 0,
+            depths: Vec::new(),
+            grants: Vec::new(),
+        }
+    }
+
+    /// Ten rounds of a pipeline whose disk takes 1 ms each time for reading and for writing.
+    fn report() -> Report {
+        Report {
+            program: "columnsort".to_owned(),
+            clock_ns: 20_000_000,
+            pipelines: vec![PipelineReport {
+                name: "pass".to_owned(),
+                buffers: 4,
+                buffers_back: 4,
+                block: 1,
+                rounds: 10,
+            }],
+            stages: vec![
+                stage("read", Kind::Io, 1, 100, 1_100),
+                stage("sort", Kind::Compute, 2, 1_800, 1_900),
+                stage("communicate", Kind::Communicate, 1, 0, 0),
+                stage("write", Kind::Io, 1, 100, 1_100),
+            ],
+            ..Report::default()
+        }
+    }
+
+    /// The simulator on a machine of two CPUs, whatever machine this is.
+    struct Two(TwoWorlds);
+
+    impl Worlds for Two {
+        fn run(
+            &self,
+            world: World,
+            setting: &scenario::Setting,
+            seed: u64,
+            cancel: &AtomicBool,
+        ) -> Result<Executed, Failure> {
+            let mut setting = setting.clone();
+            (setting.machine.like_host, setting.machine.cpus) = (false, Some(2));
+            self.0.run(world, &setting, seed, cancel)
+        }
+
+        fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<policy::Span, Failure> {
+            self.0.measure_command(argv, cancel)
+        }
+
+        fn workers(&self) -> NonZeroUsize {
+            self.0.workers()
+        }
+    }
+
+    #[test]
+    fn a_prediction_is_made_of_what_the_stages_cost_and_of_what_lies_outside() {
+        let reported = Reported { variant: Variant::ComputeBound, runs: vec![vec![report(), report()]; 2] };
+        let runs: Vec<Observation> = RULES[..3].iter().map(|arm| Observation::new(arm, 0, 1.0, 0.0, 0.05)).collect();
+        let worlds = Two(TwoWorlds::new(None, NonZeroUsize::MIN));
+        let (rows, written) = predict(&reported, &runs, "default", &worlds, &AtomicBool::new(false)).unwrap();
+        assert_eq!(written.len(), 2);
+        assert!(written[0].text.contains("device_depth = 2"), "{}", written[0].text);
+        assert!(
+            written[0]
+                .text
+                .contains("name = \"read\", kind = \"io\", compute = \"100000 ns\", device = \"1000000 ns\", fork = 1")
+        );
+        let rules: Vec<&str> = rows.iter().map(|row| row.arm.as_str()).collect();
+        assert_eq!(rules, ["default", "nice-down-io", "nice-up-io"]);
+        // Two passes of ten rounds, of which two CPUs can do one in 1 ms, with their beginnings and ends; and 10 ms outside.
+        for row in &rows {
+            assert!((0.030..0.050).contains(&row.predicted_s), "{row:?}");
+            assert!((row.gap_percent - (row.predicted_s / 0.05 - 1.0) * 100.0).abs() < 1e-9, "{row:?}");
+        }
+        assert_eq!((rows[0].predicted_times_as_long, rows[0].measured_times_as_long), (1.0, 1.0));
+    }
+
+    #[test]
+    fn what_a_scenario_cannot_say_is_said() {
+        let mut merged = report();
+        merged.stages[1].place = "junction".to_owned();
+        let why = scenario(Variant::IoBound, 0, &[&merged], &["default"]).unwrap_err();
+        assert_eq!(why, "stage `sort` is fused, or a junction");
+        let none = Reported { variant: Variant::IoBound, runs: vec![vec![]] };
+        assert!(scenarios(&none, &["default"]).is_err());
+    }
+}

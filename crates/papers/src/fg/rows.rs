@@ -1,0 +1,243 @@
+//! The tables: means of each arm, and whether it differs from what it is compared with.
+//!
+//! Tests are of the logarithms of clock times, as everywhere in this crate: so p and the interval of the ratio say the same. All tests of a
+//! table are corrected together.
+
+use serde::Serialize;
+
+use super::arms::{Arm, Paper, Variant};
+use super::runs::Observation;
+use stats::LEVEL;
+use stats::many::holm;
+use stats::student::{TTest, welch};
+use stats::{self, Estimate};
+
+/// How far apart two means may be that are called equivalent, as a share.
+pub const MARGIN: f64 = 0.05;
+
+/// A row of a table. Times are means, in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The program.
+    pub variant: Variant,
+    /// The arm.
+    pub arm: String,
+    /// What `ROWLOCK_PIPELINE` said.
+    pub structure: String,
+    /// What the thesis says of it.
+    pub paper: Option<Paper>,
+    /// How many runs.
+    pub observations: usize,
+    /// Processor time outside of the kernel.
+    pub user_s: f64,
+    /// Processor time in the kernel.
+    pub system_s: f64,
+    /// Clock time, with its 95 % interval.
+    pub clock_s: Estimate,
+    /// The standard error of its mean; one run has none.
+    pub standard_error_s: Option<f64>,
+    /// Processor time in percent of clock time.
+    pub used_percent: f64,
+    /// It against what it is compared with; nothing for that itself, and where there are not two runs of both.
+    pub against: Option<Against>,
+}
+
+/// One arm against another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Against {
+    /// The other.
+    pub arm: String,
+    /// How many times as long it takes: the ratio of the geometric means, with its 95 % interval.
+    pub times_as_long: Estimate,
+    /// How likely a difference at least this large would be if there were none: Welch's test, two-sided.
+    pub p: f64,
+    /// The same, corrected for all comparisons of the table (Holm).
+    pub corrected_p: f64,
+    /// How likely so small a difference would be if the true one were 5 % or more: two one-sided tests.
+    pub equivalence_p: f64,
+    /// The same, corrected likewise.
+    pub corrected_equivalence_p: f64,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// What two arms are to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It takes less time.
+    Faster,
+    /// It takes more.
+    Slower,
+    /// It takes less, but certainly not 5 % less.
+    FasterWithinMargin,
+    /// It takes more, but certainly not 5 % more.
+    SlowerWithinMargin,
+    /// No difference was found, and certainly there is none of 5 %.
+    Equivalent,
+    /// Neither was a difference found nor can one be excluded: it takes more runs.
+    NotDecided,
+}
+
+impl Verdict {
+    /// From the ratio and the corrected p values of a difference and of equivalence.
+    pub fn of(times_as_long: f64, p: f64, equivalence_p: f64) -> Verdict {
+        match (p < LEVEL, equivalence_p < LEVEL, times_as_long < 1.0) {
+            (true, false, true) => Verdict::Faster,
+            (true, false, false) => Verdict::Slower,
+            (true, true, true) => Verdict::FasterWithinMargin,
+            (true, true, false) => Verdict::SlowerWithinMargin,
+            (false, true, _) => Verdict::Equivalent,
+            (false, false, _) => Verdict::NotDecided,
+        }
+    }
+
+    /// In words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::FasterWithinMargin => "faster, by less than 5 %",
+            Verdict::SlowerWithinMargin => "slower, by less than 5 %",
+            Verdict::Equivalent => "equivalent within 5 %",
+            Verdict::NotDecided => "not decided",
+        }
+    }
+}
+
+/// The rows of these arms, in their order; arms without runs have none. What each is compared with is the arm of the same variant of the name
+/// `baseline`.
+pub fn rows(arms: &[&Arm], runs: &[Observation], baseline: &str) -> Vec<Row> {
+    let logarithms = |arm: &Arm| clocks(arm, runs).into_iter().map(f64::ln).collect::<Vec<f64>>();
+    let test = |arm: &Arm| -> Option<TTest> {
+        let other = arms.iter().find(|other| other.variant == arm.variant && other.name == baseline)?;
+        if other.name == arm.name { None } else { welch(&logarithms(arm), &logarithms(other)) }
+    };
+    let tests: Vec<Option<TTest>> = arms.iter().map(|arm| test(arm)).collect();
+    let made: Vec<&TTest> = tests.iter().flatten().collect();
+    let bound = (1.0 + MARGIN).ln();
+    let p = holm(&made.iter().map(|test| test.p).collect::<Vec<_>>());
+    let equivalence_p = holm(&made.iter().map(|test| test.equivalence(bound)).collect::<Vec<_>>());
+    let mut corrected = p.into_iter().zip(equivalence_p);
+    let mut against = |test: &TTest| {
+        let (corrected_p, corrected_equivalence_p) = corrected.next()?;
+        let times_as_long = test.difference.map(f64::exp);
+        Some(Against {
+            arm: baseline.to_owned(),
+            times_as_long,
+            p: test.p,
+            corrected_p,
+            equivalence_p: test.equivalence(bound),
+            corrected_equivalence_p,
+            verdict: Verdict::of(times_as_long.mean, corrected_p, corrected_equivalence_p),
+        })
+    };
+    let against: Vec<Option<Against>> = tests.iter().map(|test| test.as_ref().and_then(&mut against)).collect();
+    arms.iter().zip(against).filter_map(|(arm, against)| row(arm, runs, against)).collect()
+}
+
+fn clocks(arm: &Arm, runs: &[Observation]) -> Vec<f64> {
+    runs.iter().filter(|run| run.is_of(arm)).map(|run| run.clock_s).collect()
+}
+
+fn row(arm: &Arm, runs: &[Observation], against: Option<Against>) -> Option<Row> {
+    let of_it: Vec<&Observation> = runs.iter().filter(|run| run.is_of(arm)).collect();
+    let mean = |of: fn(&Observation) -> f64| {
+        stats::mean(&of_it.iter().map(|run| of(run)).collect::<Vec<_>>()).map(|estimate| estimate.mean)
+    };
+    let clocks = clocks(arm, runs);
+    Some(Row {
+        variant: arm.variant,
+        arm: arm.name.to_owned(),
+        structure: arm.structure.to_owned(),
+        paper: arm.paper,
+        observations: of_it.len(),
+        user_s: mean(|run| run.user_s)?,
+        system_s: mean(|run| run.system_s)?,
+        clock_s: stats::mean(&clocks)?,
+        standard_error_s: stats::student::one_sample(&clocks).map(|test| test.standard_error),
+        used_percent: mean(|run| run.used_percent)?,
+        against,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fg::Experiment;
+
+    /// Runs of an arm that take this long.
+    fn runs(name: &str, clocks: &[f64]) -> Vec<Observation> {
+        let arms = Experiment::named("fg/table3").unwrap().arms();
+        let arm = arms.into_iter().find(|arm| arm.variant == Variant::ComputeBound && arm.name == name).unwrap();
+        clocks
+            .iter()
+            .zip(0..)
+            .map(|(&clock, round)| Observation::new(arm, round, 1.5 * clock, 0.25 * clock, clock))
+            .collect()
+    }
+
+    fn table(runs: &[Observation]) -> Vec<Row> {
+        rows(&Experiment::named("fg/table3").unwrap().arms(), runs, "default")
+    }
+
+    #[test]
+    fn means_errors_and_ratios_are_as_computed_by_hand() {
+        let mut all = runs("default", &[10.0, 10.2, 9.8, 10.1, 9.9]);
+        all.extend(runs("nice-up-io", &[9.0, 9.18, 8.82, 9.09, 8.91]));
+        let table = table(&all);
+        // Squared deviations sum to 0.10: a variance of 0.025, and 0.0707 for the mean of five.
+        assert_eq!((table.len(), table[0].observations, table[0].against.clone()), (2, 5, None));
+        assert!(
+            (table[0].clock_s.mean - 10.0).abs() < 1e-12
+                && (table[0].standard_error_s.unwrap() - 0.070_711).abs() < 1e-6
+        );
+        assert!((table[0].user_s - 15.0).abs() < 1e-12 && (table[0].used_percent - 175.0).abs() < 1e-9);
+        let against = table[1].against.as_ref().unwrap();
+        // Each is nine tenths of its fellow, and so are the geometric means.
+        assert!((against.times_as_long.mean - 0.9).abs() < 1e-12 && against.times_as_long.interval.unwrap().1 < 0.95);
+        assert_eq!(
+            (against.verdict, against.p, against.arm.as_str()),
+            (Verdict::Faster, against.corrected_p, "default")
+        );
+        assert_eq!(table[1].paper.unwrap().clock_s, 12.05);
+    }
+
+    #[test]
+    fn every_verdict_is_found() {
+        let default: &[f64] = &[10.0, 10.2, 9.8, 10.1, 9.9];
+        let verdict = |clocks: &[f64]| {
+            let mut all = runs("default", default);
+            all.extend(runs("nice-down-io", clocks));
+            table(&all)[1].against.as_ref().unwrap().verdict
+        };
+        let times = |factor: f64| default.iter().map(|clock| clock * factor).collect::<Vec<_>>();
+        let narrow = |factor: f64| vec![10.0 * factor, 10.001 * factor, 9.999 * factor];
+        assert_eq!(verdict(&times(1.2)), Verdict::Slower);
+        assert_eq!(verdict(&times(0.8)), Verdict::Faster);
+        assert_eq!(verdict(&times(1.0)), Verdict::Equivalent);
+        assert_eq!(verdict(&narrow(1.025)), Verdict::SlowerWithinMargin);
+        assert_eq!(verdict(&narrow(0.975)), Verdict::FasterWithinMargin);
+        assert_eq!(verdict(&[8.0, 12.0, 10.0]), Verdict::NotDecided);
+    }
+
+    #[test]
+    fn several_comparisons_are_corrected_together() {
+        let mut all = runs("default", &[10.0, 10.2, 9.8, 10.1, 9.9]);
+        all.extend(runs("nice-down-io", &[10.3, 10.2, 10.1, 10.4, 10.0]));
+        all.extend(runs("nice-up-io", &[10.2, 10.1, 10.0, 10.3, 9.9]));
+        let table = table(&all);
+        let [down, up] = [1, 2].map(|row: usize| table[row].against.clone().unwrap());
+        assert!(down.p < up.p);
+        assert_eq!((down.corrected_p, up.corrected_p), (2.0 * down.p, (2.0 * down.p).max(up.p)));
+    }
+
+    #[test]
+    fn one_run_is_a_row_without_a_test_and_no_run_is_no_row() {
+        let mut all = runs("default", &[10.0]);
+        all.extend(runs("nice-up-io", &[9.0]));
+        let table = table(&all);
+        assert_eq!(table.len(), 2);
+        assert!(table.iter().all(|row| row.against.is_none() && row.standard_error_s.is_none()));
+    }
+}

@@ -1,0 +1,99 @@
+//! What is left for a stage that comes after others: its share of a CPU, beside threads of higher priority that never rest.
+
+use std::sync::atomic::AtomicBool;
+
+use scenario::Arm;
+use scenario::result::World;
+use serde::Serialize;
+
+use super::simulated::{Kernel, WITH_PRIORITIES, Written, completion, on, read};
+use measure::world::{Failure, Worlds};
+use stats::{self, Estimate};
+
+/// The share of a stage of some nice value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Share {
+    /// Where it was run.
+    pub world: World,
+    /// The scheduler; nothing on the host, whose kernel is what it is.
+    pub scheduler: Option<String>,
+    /// The stage's nice value; the others have 0.
+    pub nice: i64,
+    /// Its processor time in percent of the time that it took.
+    pub percent: Estimate,
+}
+
+const TEMPLATE: &str = include_str!("../../papers/fg/starvation.toml");
+/// Where the number of threads that never rest stands.
+const HOGS: &str = "threads = 4";
+
+/// The scenario on a kernel, with two threads that never rest for each CPU.
+pub fn scenario(kernel: Kernel, cpus: usize) -> Written {
+    let text = on(TEMPLATE, kernel).replace(HOGS, &format!("threads = {}", 2 * cpus));
+    Written { file: format!("starvation-{}.toml", kernel.scheduler), text }
+}
+
+/// Runs it: on the host, and on all simulated kernels.
+///
+/// # Errors
+/// [`Failure`]: a run failed, or all was cancelled.
+pub fn shares(
+    repeat: Option<u32>,
+    seed: u64,
+    cpus: usize,
+    worlds: &impl Worlds,
+    cancel: &AtomicBool,
+) -> Result<(Vec<Share>, Vec<Written>), Failure> {
+    let (mut rows, mut all) = (Vec::new(), Vec::new());
+    let host = WITH_PRIORITIES.last().map(|&kernel| (World::Host, kernel));
+    for (world, kernel) in host.into_iter().chain(WITH_PRIORITIES.map(|kernel| (World::Sim, kernel))) {
+        let written = scenario(kernel, cpus);
+        let scenario = read(&written.file, &written.text)?;
+        let repeat = repeat.unwrap_or(scenario.experiment.repeat);
+        for arm in &scenario.arms {
+            let share = |round: u32| share(arm, world, seed.wrapping_add(u64::from(round)), worlds, cancel);
+            let shares = (0..repeat).map(share).collect::<Result<Vec<f64>, Failure>>()?;
+            let scheduler = (world == World::Sim).then(|| kernel.scheduler.to_owned());
+            rows.extend(stats::mean(&shares).map(|percent| Share { world, scheduler, nice: nice(arm), percent }));
+        }
+        if world == World::Sim {
+            all.push(written);
+        }
+    }
+    Ok((rows, all))
+}
+
+fn nice(arm: &Arm) -> i64 {
+    arm.factors.first().and_then(|(_, value)| value.as_integer()).unwrap_or(0)
+}
+
+fn share(arm: &Arm, world: World, seed: u64, worlds: &impl Worlds, cancel: &AtomicBool) -> Result<f64, Failure> {
+    let outcome = worlds.run(world, &arm.setting, seed, cancel)?.outcome;
+    let cpu = outcome.jobs.first().and_then(|job| job.cpu_ns).map_or(0.0, policy::Span::as_secs_f64);
+    Ok(cpu / completion(&outcome)? * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::two_worlds::TwoWorlds;
+    use std::num::NonZeroUsize;
+
+    #[test]
+    fn on_simulated_kernels_whoever_comes_last_gets_less_and_is_not_starved() {
+        let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
+        for kernel in WITH_PRIORITIES {
+            let Written { file, text } = scenario(kernel, 1);
+            let text = text.replace("like = \"host\"", "cpus = 1");
+            let arms = read(&file, &text).unwrap().arms;
+            let of = |arm: &Arm| share(arm, World::Sim, 1, &worlds, &AtomicBool::new(false)).unwrap();
+            let shares: Vec<f64> = arms.iter().map(of).collect();
+            let (first, last) = (shares[0], *shares.last().unwrap());
+            assert!(
+                (30.0..70.0).contains(&first) && last > 0.5 && last < first / 2.0,
+                "{}: {shares:?}",
+                kernel.scheduler
+            );
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What the simulated machine says: of kernels (table 2), and of larger and smaller differences of priority.
+
+use std::sync::atomic::AtomicBool;
+
+use scenario::result::{Outcome, World};
+use scenario::{Scenario, Setting};
+use serde::Serialize;
+
+use super::arms::{KERNELS, Paper, Variant};
+use measure::world::{Failure, Worlds};
+use stats::{self, Estimate};
+
+/// A simulated kernel, with what a scenario says of it beyond its name: the keys of `[machine]` that make it the kernel of the thesis' days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The name of the scheduler.
+    pub scheduler: &'static str,
+    /// Further keys.
+    keys: &'static str,
+}
+
+/// The kernels, the oldest first, which the others are compared with. Linux 2.4 on a PC had 100 ticks in a second, and let a
+/// thread of nice value 0 run for six of them.
+pub const KERNELS_SIMULATED: [Kernel; 4] =
+    [OLDEST, Kernel { scheduler: "linux-o1", keys: "" }, Kernel { scheduler: "cfs", keys: "" }, NEWEST];
+
+/// Those on which priorities are looked at. (`linux-o1` lets a thread whose nice value rises keep the timeslice that it has, which
+/// is as long as the whole of a small experiment.)
+pub const WITH_PRIORITIES: [Kernel; 2] = [OLDEST, NEWEST];
+
+const OLDEST: Kernel = Kernel { scheduler: "linux-2.4", keys: "tick = \"10 ms\"\nallocation = 6\n" };
+const NEWEST: Kernel = Kernel { scheduler: "eevdf", keys: "" };
+
+/// The line of the scenarios that is replaced, and what the kernels' own keys come after.
+const SCHEDULER: &str = "scheduler = \"eevdf\"\n";
+/// What the nice values of stages that do I/O are in the scenarios.
+const NICE: &str = "nice = 0";
+/// The nice values that are compared, the first with the others.
+const MAGNITUDES: [u32; 5] = [1, 5, 10, 19, 0];
+
+/// A scenario that was run, to be kept with what came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// A name for its file.
+    pub file: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// One program on one simulated kernel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Simulated {
+    /// The program.
+    pub variant: Variant,
+    /// The scheduler.
+    pub scheduler: String,
+    /// The nice value of the stages that do I/O.
+    pub nice: u32,
+    /// How long it takes, in seconds.
+    pub clock_s: Estimate,
+    /// How many times as long as what it is compared with: the oldest kernel, or the smallest difference of priority. Nothing for that itself.
+    pub times_as_long: Option<Estimate>,
+    /// The thesis' row, where it has one.
+    pub paper: Option<Paper>,
+    /// The thesis' ratio.
+    pub papers_times_as_long: Option<f64>,
+}
+
+/// The scenario of a variant on a kernel.
+pub fn scenario(variant: Variant, kernel: Kernel, nice: u32) -> Written {
+    let template = match variant {
+        Variant::ComputeBound => include_str!("../../papers/fg/compute-bound.toml"),
+        Variant::IoBound => include_str!("../../papers/fg/io-bound.toml"),
+    };
+    let text = on(template, kernel).replace(NICE, &format!("nice = {nice}"));
+    let nice = if nice == 0 { String::new() } else { format!("-nice-{nice}") };
+    Written { file: format!("{}-{}{nice}.toml", variant.name(), kernel.scheduler), text }
+}
+
+/// The scenario on this kernel.
+pub(super) fn on(template: &str, kernel: Kernel) -> String {
+    template.replace(SCHEDULER, &format!("scheduler = \"{}\"\n{}", kernel.scheduler, kernel.keys))
+}
+
+/// Table 2: both variants on all kernels.
+///
+/// # Errors
+/// [`Failure`]: a simulation failed, or all was cancelled.
+pub fn kernels(
+    repeat: Option<u32>,
+    seed: u64,
+    worlds: &impl Worlds,
+    cancel: &AtomicBool,
+) -> Result<(Vec<Simulated>, Vec<Written>), Failure> {
+    let (mut rows, mut written) = (Vec::new(), Vec::new());
+    for (variant, old, new) in KERNELS {
+        let mut oldest: Option<Vec<f64>> = None;
+        for kernel in KERNELS_SIMULATED {
+            let of_it = scenario(variant, kernel, 0);
+            let clocks = clocks(&of_it, repeat, seed, worlds, cancel)?;
+            let is_oldest = oldest.is_none();
+            rows.extend(clocks_row(variant, kernel, 0, &clocks, oldest.as_deref(), if is_oldest { old } else { None }));
+            oldest.get_or_insert(clocks);
+            written.push(of_it);
+        }
+        // The thesis compares two kernels; of ours, the newest stands beside its newer one.
+        if let (Some(newest), Some(old), Some(new)) = (rows.last_mut(), old, new) {
+            newest.paper = Some(new);
+            newest.papers_times_as_long = Some(new.clock_s / old.clock_s);
+        }
+    }
+    Ok((rows, written))
+}
+
+/// Larger and smaller differences of priority.
+///
+/// # Errors
+/// As [`kernels`].
+pub fn magnitudes(
+    repeat: Option<u32>,
+    seed: u64,
+    worlds: &impl Worlds,
+    cancel: &AtomicBool,
+) -> Result<(Vec<Simulated>, Vec<Written>), Failure> {
+    let (mut rows, mut written) = (Vec::new(), Vec::new());
+    for kernel in WITH_PRIORITIES {
+        let mut smallest: Option<Vec<f64>> = None;
+        for nice in MAGNITUDES {
+            let of_it = scenario(Variant::ComputeBound, kernel, nice);
+            let clocks = clocks(&of_it, repeat, seed, worlds, cancel)?;
+            rows.extend(clocks_row(Variant::ComputeBound, kernel, nice, &clocks, smallest.as_deref(), None));
+            smallest.get_or_insert(clocks);
+            written.push(of_it);
+        }
+    }
+    Ok((rows, written))
+}
+
+fn clocks_row(
+    variant: Variant,
+    kernel: Kernel,
+    nice: u32,
+    clocks: &[f64],
+    others: Option<&[f64]>,
+    paper: Option<Paper>,
+) -> Option<Simulated> {
+    // Run by run: the seeds are the same, and so is the work.
+    let ratios =
+        others.map(|others| clocks.iter().zip(others).map(|(one, other)| (one / other).ln()).collect::<Vec<f64>>());
+    Some(Simulated {
+        variant,
+        scheduler: kernel.scheduler.to_owned(),
+        nice,
+        clock_s: stats::mean(clocks)?,
+        times_as_long: ratios.and_then(|ratios| stats::mean(&ratios)).map(|ratio| ratio.map(f64::exp)),
+        paper,
+        papers_times_as_long: None,
+    })
+}
+
+/// How long the first job of a scenario takes in each of its repetitions, in seconds.
+fn clocks(
+    written: &Written,
+    repeat: Option<u32>,
+    seed: u64,
+    worlds: &impl Worlds,
+    cancel: &AtomicBool,
+) -> Result<Vec<f64>, Failure> {
+    let scenario = read(&written.file, &written.text)?;
+    let setting = scenario.arms.first().map(|arm| &arm.setting);
+    let setting = setting.ok_or_else(|| Failure::Failed("a scenario without arms".into()))?;
+    let repeat = repeat.unwrap_or(scenario.experiment.repeat);
+    (0..repeat).map(|round| clock(setting, seed.wrapping_add(u64::from(round)), worlds, cancel)).collect()
+}
+
+/// How long the first job takes in the simulator, in seconds.
+pub(super) fn clock(setting: &Setting, seed: u64, worlds: &impl Worlds, cancel: &AtomicBool) -> Result<f64, Failure> {
+    completion(&worlds.run(World::Sim, setting, seed, cancel)?.outcome)
+}
+
+/// How long the first job took, in seconds.
+pub(super) fn completion(outcome: &Outcome) -> Result<f64, Failure> {
+    let completion = outcome.jobs.first().and_then(|job| job.completion_ns);
+    completion.map(policy::Span::as_secs_f64).ok_or_else(|| Failure::Failed("a job has not ended".into()))
+}
+
+/// A scenario of ours.
+pub(super) fn read(name: &str, text: &str) -> Result<Scenario, Failure> {
+    // That it cannot be read would be a defect of rowlock.
+    scenario::read(name, text.as_bytes()).map_err(|why| Failure::Failed(why.to_string().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::two_worlds::TwoWorlds;
+    use std::num::NonZeroUsize;
+
+    #[test]
+    fn every_scenario_is_one_and_says_what_it_is_asked_for() {
+        for variant in Variant::ALL {
+            for kernel in KERNELS_SIMULATED {
+                for nice in MAGNITUDES {
+                    let Written { file, text } = scenario(variant, kernel, nice);
+                    let scenario = read(&file, &text).unwrap();
+                    let machine = &scenario.arms[0].setting.machine;
+                    assert_eq!(machine.scheduler.map(scenario::Scheduler::name), Some(kernel.scheduler));
+                    assert_eq!(text.matches(&format!("nice = {nice},")).count(), 2, "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_programs_use_the_processors_as_the_thesis_says() {
+        let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
+        for (variant, clock_s, used) in [(Variant::ComputeBound, 12.61, 194.6), (Variant::IoBound, 24.26, 143.6)] {
+            let Written { file, text } = scenario(variant, KERNELS_SIMULATED[0], 0);
+            let setting = read(&file, &text).unwrap().arms[0].setting.clone();
+            let outcome = worlds.run(World::Sim, &setting, 1, &AtomicBool::new(false)).unwrap().outcome;
+            let clock = completion(&outcome).unwrap();
+            let percent = outcome.jobs[0].cpu_ns.unwrap().as_secs_f64() / clock * 100.0;
+            assert!((clock / clock_s - 1.0).abs() < 0.05, "{}: {clock} s", variant.name());
+            assert!((percent / used - 1.0).abs() < 0.05, "{}: {percent} %", variant.name());
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What the study claims of its configurations, held against runs.
+//!
+//! A claim is put to runs of all nine configurations, round by round: what slows a round slows all of it. "Smaller values" and larger ones are those at
+//! most one step from the smallest and from the largest ([`SMALL`], [`LARGE`]); the three between say nothing for either. Two things are *the same* if the 95 %
+//! interval of their ratio lies within 5 %; that is looked at first, so that a difference that is certain and that nobody would see in a bar chart makes no claim true.
+
+use serde::Serialize;
+
+use super::MANY;
+use super::arms::{Arm, BEST, CONFIGURATIONS, Configuration, LARGE, SMALL, System};
+use super::runs::{Observation, Temperature, by_round};
+use report::words;
+use stats::LEVEL;
+use stats::many::holm_among;
+use stats::student::{TTest, one_sample};
+use stats::{self, Estimate};
+
+/// Two times are the same if their ratio is within this.
+const SAME: f64 = 1.05;
+
+/// "About 300%": four times as long, or in other words, which some mean by the same, three times. Something near either will do.
+const ABOUT_300_PERCENT: (f64, f64) = (2.5, 5.0);
+
+/// What a claim comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// It holds here.
+    Yes,
+    /// It does not.
+    No,
+    /// The runs do not tell.
+    Undecided,
+}
+
+impl Answer {
+    /// As people say it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Answer::Yes => "yes",
+            Answer::No => "no",
+            Answer::Undecided => "undecided",
+        }
+    }
+}
+
+/// A claim and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The claim.
+    pub claim: &'static str,
+    /// Of which runs.
+    pub at: Temperature,
+    /// Whether it holds.
+    pub answer: Answer,
+    /// Why, with the figures.
+    pub evidence: String,
+}
+
+/// All claims, of first runs and of the others. Nothing where not all configurations were run.
+pub fn verdicts(runs: &[Observation], threads: &[u32]) -> Vec<Verdict> {
+    let of = |at| {
+        let times = Times::new(runs, threads, at);
+        (!times.0.is_empty())
+            .then(|| [small_at_few(&times), small_at_many(&times), clusters(&times)].map(|found| (at, found)))
+    };
+    let found = Temperature::ALL.into_iter().filter_map(of).flatten();
+    found.map(|(at, Found { claim, answer, evidence })| Verdict { claim, at, answer, evidence }).collect()
+}
+
+struct Found {
+    claim: &'static str,
+    answer: Answer,
+    evidence: String,
+}
+
+/// By number of threads, the logarithms of the times of each round, in the order of [`CONFIGURATIONS`].
+struct Times(Vec<(u32, Vec<Vec<f64>>)>);
+
+impl Times {
+    fn new(runs: &[Observation], threads: &[u32], at: Temperature) -> Times {
+        // All are of the same one.
+        let system = runs.first().map_or(System::Fibers, |run| run.cell.arm.system);
+        let arms = CONFIGURATIONS.map(|configuration| Arm { system, configuration: Some(configuration) });
+        let of = |&threads: &u32| {
+            let mut rounds = by_round(runs, &arms, threads, at);
+            rounds.iter_mut().flatten().for_each(|time| *time = time.ln());
+            (threads, rounds)
+        };
+        Times(threads.iter().map(of).filter(|(_, rounds)| !rounds.is_empty()).collect())
+    }
+
+    /// Those with fewer threads than [`MANY`], or the others.
+    fn with(&self, many: bool) -> Vec<&(u32, Vec<Vec<f64>>)> {
+        self.0.iter().filter(|(threads, _)| (*threads >= MANY) == many).collect()
+    }
+}
+
+/// In each round, what one small setting takes over what a large one takes, as a logarithm.
+fn small_over_large(rounds: &[Vec<f64>]) -> Vec<f64> {
+    let mean = |round: &[f64], of: &[Configuration]| {
+        let place = |configuration| CONFIGURATIONS.iter().position(|of| of == configuration);
+        of.iter().filter_map(place).map(|place| round[place]).sum::<f64>() / of.len() as f64
+    };
+    rounds.iter().map(|round| mean(round, &SMALL) - mean(round, &LARGE)).collect()
+}
+
+/// Small over large, averaged over several numbers of threads, and what it is for each of them, in words.
+fn contrast(groups: &[&(u32, Vec<Vec<f64>>)]) -> Option<(Estimate, String)> {
+    let each: Vec<(u32, Vec<f64>)> =
+        groups.iter().map(|(threads, rounds)| (*threads, small_over_large(rounds))).collect();
+    let rounds = each.iter().map(|(_, ratios)| ratios.len()).min()?;
+    let mean = |round: usize| each.iter().map(|(_, ratios)| ratios[round]).sum::<f64>() / each.len() as f64;
+    let all = ratio(&(0..rounds).map(mean).collect::<Vec<f64>>())?;
+    let of =
+        |(threads, ratios): &(u32, Vec<f64>)| Some(format!("{} with {threads} threads", words::ratio(&ratio(ratios)?)));
+    let parts: Vec<String> = each.iter().filter_map(of).collect();
+    let evidence =
+        format!("small settings take {} times as long as large ones: {}", words::ratio(&all), parts.join(", "));
+    Some((all, evidence))
+}
+
+fn ratio(logarithms: &[f64]) -> Option<Estimate> {
+    Some(stats::mean(logarithms)?.map(f64::exp))
+}
+
+fn is_same(ratio: &Estimate) -> bool {
+    ratio.interval.is_some_and(|(low, high)| 1.0 / SAME <= low && high <= SAME)
+}
+
+fn small_at_few(times: &Times) -> Found {
+    let claim = "Configurations with smaller values of both perform better where threads are fewer";
+    let Some((ratio, evidence)) = contrast(&times.with(false)) else {
+        return Found {
+            claim,
+            answer: Answer::Undecided,
+            evidence: format!("nothing was run with fewer than {MANY} threads"),
+        };
+    };
+    let (answer, but) = match ratio.interval {
+        _ if is_same(&ratio) => (Answer::No, "; they are the same within 5 %"),
+        Some((_, high)) if high < 1.0 => (Answer::Yes, ""),
+        Some((low, _)) if low > 1.0 => (Answer::No, "; it is the other way round"),
+        _ => (Answer::Undecided, "; it takes more runs to tell"),
+    };
+    Found { claim, answer, evidence: evidence + but }
+}
+
+fn small_at_many(times: &Times) -> Found {
+    let claim = "They are outperformed by about 300 % from 1000 threads on";
+    let Some((ratio, evidence)) = contrast(&times.with(true)) else {
+        return Found {
+            claim,
+            answer: Answer::Undecided,
+            evidence: format!("nothing was run with {MANY} threads or more"),
+        };
+    };
+    let (least, most) = ABOUT_300_PERCENT;
+    let (answer, but) = match ratio.interval {
+        Some((low, high)) if least <= low && high <= most => (Answer::Yes, ""),
+        _ if is_same(&ratio) => (Answer::No, "; they are the same within 5 %"),
+        Some((low, high)) if high < least || most < low => (Answer::No, "; about 300 % would be 2.5 to 5"),
+        _ => (Answer::Undecided, "; about 300 % would be 2.5 to 5, and it takes more runs to tell"),
+    };
+    Found { claim, answer, evidence: evidence + but }
+}
+
+/// The configurations from the fastest to the slowest, in groups between which there are gaps.
+///
+/// A gap is where two neighbours are told apart by the paired t-test of their logarithms, with p corrected for all pairs that could have become neighbours (Holm), and
+/// differ by more than 5 %. That there are fewer gaps than three groups need is certain only where every other pair of neighbours is the same within 5 %.
+struct Groups {
+    groups: Vec<Vec<Configuration>>,
+    /// Whether there is a gap or none between any two neighbours, for certain.
+    is_certain: bool,
+    /// What the slowest takes over the fastest.
+    spread: f64,
+}
+
+impl Groups {
+    /// Of the times with many threads: each round counts with the mean of their logarithms over the numbers of threads. Nothing of fewer than two rounds.
+    fn new(groups: &[&(u32, Vec<Vec<f64>>)]) -> Option<Groups> {
+        let rounds = groups.iter().map(|(_, rounds)| rounds.len()).min()?;
+        let mean = |round: usize, of: usize| {
+            groups.iter().map(|(_, rounds)| rounds[round][of]).sum::<f64>() / groups.len() as f64
+        };
+        let times = |of: usize| (0..rounds).map(|round| mean(round, of)).collect::<Vec<f64>>();
+        let mut sorted: Vec<(Configuration, Vec<f64>)> =
+            CONFIGURATIONS.iter().copied().zip((0..CONFIGURATIONS.len()).map(times)).collect();
+        let middle = |(_, times): &(Configuration, Vec<f64>)| times.iter().sum::<f64>() / rounds as f64;
+        sorted.sort_by(|one, other| middle(one).total_cmp(&middle(other)));
+        let test = |pair: &[(Configuration, Vec<f64>)]| {
+            one_sample(&pair[1].1.iter().zip(&pair[0].1).map(|(slower, faster)| slower - faster).collect::<Vec<f64>>())
+        };
+        let tests: Vec<TTest> = sorted.windows(2).map(test).collect::<Option<_>>()?;
+        let all = CONFIGURATIONS.len() * (CONFIGURATIONS.len() - 1) / 2;
+        let corrected = holm_among(all, &tests.iter().map(|test| test.p).collect::<Vec<f64>>());
+        let mut found = vec![vec![sorted[0].0]];
+        let mut is_certain = true;
+        for ((test, p), (configuration, _)) in tests.iter().zip(corrected).zip(&sorted[1..]) {
+            let is_gap = p < LEVEL && test.difference.mean > SAME.ln();
+            is_certain &= is_gap || test.equivalence(SAME.ln()) < LEVEL;
+            if is_gap {
+                found.push(Vec::new());
+            }
+            found.last_mut()?.push(*configuration);
+        }
+        let spread = middle(sorted.last()?) - middle(&sorted[0]);
+        Some(Groups { groups: found, is_certain, spread: spread.exp() })
+    }
+}
+
+fn clusters(times: &Times) -> Found {
+    let claim = "The configurations converge into three categories, of which the best is 50/50, 50/150 and 100/150";
+    let undecided = |evidence: &str| Found { claim, answer: Answer::Undecided, evidence: evidence.to_owned() };
+    let many = times.with(true);
+    if many.is_empty() {
+        return undecided(&format!("nothing was run with {MANY} threads or more"));
+    }
+    let Some(Groups { groups, is_certain, spread }) = Groups::new(&many) else {
+        return undecided("it takes more than one round to tell groups from noise");
+    };
+    let name = |group: &Vec<Configuration>| group.iter().map(Configuration::name).collect::<Vec<_>>().join(", ");
+    let names: Vec<String> = groups.iter().map(name).collect();
+    let slowest = format!("the slowest takes {spread:.2} times as long as the fastest");
+    let evidence = match names.as_slice() {
+        [_] => format!("there is no gap among them that noise does not explain; {slowest}"),
+        names => format!("{} groups, the fastest first: {}; {slowest}", names.len(), names.join(" | ")),
+    };
+    let best =
+        groups.first().is_some_and(|group| group.len() == BEST.len() && BEST.iter().all(|best| group.contains(best)));
+    let (answer, but) = match groups.len() {
+        3 if best => (Answer::Yes, ""),
+        3 => (Answer::No, "; there are three, and the best are others"),
+        4.. => (Answer::No, ""),
+        _ if is_certain => (Answer::No, ""),
+        _ => (Answer::Undecided, "; there may be smaller gaps, which more runs would tell"),
+    };
+    Found { claim, answer, evidence: evidence + but }
+}
+
+#[cfg(test)]
+mod tests;

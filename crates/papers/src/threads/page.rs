@@ -1,0 +1,209 @@
+//! The page of the study of user-level threads: the claims, the charts as the study draws them, and all figures.
+
+use crate::threads::order::Program;
+use crate::threads::report::Report;
+use crate::threads::runs::Temperature;
+use crate::threads::simulated::Simulated;
+use crate::threads::table::ResponseRow;
+use crate::threads::text;
+use report::html::page::{Section, page, sentence};
+use report::html::table::{self, Cell, Column};
+use report::html::{distinct, figure, grid, list};
+use report::plot::axis::Axis;
+use report::plot::bars::{self, Bar};
+use report::plot::lines::{self, Line};
+use report::plot::svg::Words;
+use report::plot::{Mark, SERIES, Style};
+use report::words;
+use stats::median::Median;
+
+/// The whole page.
+pub fn render(report: &Report) -> String {
+    let sections = [
+        verdict(report),
+        Section { id: "plots", title: "What came out", body: plots(report) },
+        Section { id: "figures", title: "All figures", body: tables(report) },
+    ];
+    page(report.paper, &text::method(report), &sections)
+}
+
+fn verdict(report: &Report) -> Section {
+    let source = format!("{}: {}", report.source, report.shows);
+    let incomplete = if report.complete { "" } else { "<p>Incomplete: not all was run that was asked for.</p>\n" };
+    let notes = match report.notes.as_slice() {
+        [] => String::new(),
+        notes => format!("<h3>Before you believe it</h3>\n{}", list(notes)),
+    };
+    let sentences = text::sentences(report);
+    let sentences = if sentences.is_empty() { String::new() } else { list(&sentences) };
+    let body = format!("<p>{}</p>\n{incomplete}{sentences}{notes}", sentence(&source));
+    Section { id: "verdict", title: "Against the study", body }
+}
+
+/// The arms of the report's rows, each once and in their order.
+fn arms<'a>(all: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    distinct(all.map(String::as_str), |arm| (*arm).to_owned())
+}
+
+/// Nine arms are more than there are colours: the last ones have outlines.
+fn style(arm: usize) -> Style {
+    Style { series: arm % SERIES, hollow: arm >= SERIES }
+}
+
+fn mark(us: &Median) -> Mark {
+    Mark { estimate: us.estimate(), samples: Vec::new() }
+}
+
+fn plots(report: &Report) -> String {
+    let mut body = String::new();
+    for at in Temperature::ALL {
+        let lines = over_threads(report, at);
+        if !lines.is_empty() {
+            body.push_str(&format!("<h3>Execution time, {}</h3>\n{}", at.name(), grid(&[lines])));
+            body.push_str(&grid(&for_each_number(report, at)));
+        }
+    }
+    for program in text::programs(report) {
+        let does = format!("{}: {}.", program.name(), program.does());
+        body.push_str(&format!(
+            "<h3>{}</h3>\n<p>{}</p>\n{}",
+            program.name(),
+            sentence(&does),
+            grid(&answers(report, program))
+        ));
+    }
+    match body.as_str() {
+        "" => body,
+        _ => format!(
+            "<p>Bars and marks are medians over the runs, with the interval that holds the true one at 95 %.</p>\n{body}"
+        ),
+    }
+}
+
+/// All arms over the number of threads.
+fn over_threads(report: &Report, at: Temperature) -> String {
+    let rows = || report.rows.iter().filter_map(|row| Some((row, row.us(at)?)));
+    let threads = distinct(rows().map(|(row, _)| row.threads), |threads| *threads);
+    if threads.len() < 2 {
+        return String::new();
+    }
+    let numbers: Vec<(f64, String)> =
+        threads.iter().map(|threads| (f64::from(*threads), threads.to_string())).collect();
+    let line = |(number, arm): (usize, &str)| {
+        let points = rows().filter(|(row, _)| row.arm == arm);
+        let points = points.map(|(row, us)| (f64::from(row.threads), mark(&us))).collect();
+        Line { label: arm.to_owned(), style: style(number), points }
+    };
+    let names = arms(report.rows.iter().map(|row| &row.arm));
+    let lines = names.iter().copied().enumerate().map(line).collect();
+    let caption = format!("Execution time in us over the number of threads, {}", at.name());
+    let words = Words {
+        id: format!("lines-{}", at.name()),
+        title: caption.clone(),
+        description: format!("{}.", names.join(", ")),
+    };
+    let (x, y) = (Axis::of_numbers(&numbers), Axis::fitting(rows().map(|(_, us)| us.median)));
+    figure(&caption, &lines::Chart { words, x: &x, x_label: "threads", y: &y, reference: None, lines }.render())
+}
+
+/// A chart of bars for each number of threads, as the study draws its configurations.
+fn for_each_number(report: &Report, at: Temperature) -> Vec<String> {
+    let names = arms(report.rows.iter().map(|row| &row.arm));
+    let threads = distinct(report.rows.iter().map(|row| row.threads), |threads| *threads);
+    let chart = |threads: u32| {
+        let of = names.iter().enumerate().filter_map(|(number, name)| {
+            let row = report.rows.iter().find(|row| row.threads == threads && row.arm == *name)?;
+            Some((number, *name, row.us(at)?))
+        });
+        let id = format!("bars-{}-{threads}", at.name());
+        bars(id, format!("{threads} threads, {}: execution time", at.name()), &of.collect::<Vec<_>>())
+    };
+    threads.into_iter().map(chart).collect()
+}
+
+/// A chart of bars for each percentile.
+fn answers(report: &Report, program: Program) -> Vec<String> {
+    let rows: Vec<&ResponseRow> = report.responses.iter().filter(|row| row.program == program).collect();
+    let chart = |name: &str, figure: fn(&ResponseRow) -> Median| {
+        let of: Vec<_> = rows.iter().enumerate().map(|(number, row)| (number, row.arm.as_str(), figure(row))).collect();
+        bars(format!("{}-{name}", program.name()), format!("{}: {name} of the response time", program.name()), &of)
+    };
+    vec![
+        chart("p50", |row| row.p50_us),
+        chart("p95", |row| row.p95_us),
+        chart("p99", |row| row.p99_us),
+        chart("worst", |row| row.worst_us),
+    ]
+}
+
+fn bars(id: String, caption: String, of: &[(usize, &str, Median)]) -> String {
+    let longest = of.iter().map(|(.., us)| us.interval.map_or(us.median, |(_, high)| high)).fold(0.0, f64::max);
+    let (unit, name) = if longest >= 10_000.0 { (1e3, "ms") } else { (1.0, "us") };
+    let bar = |(number, name, us): &(usize, &str, Median)| Bar {
+        name: (*name).to_owned(),
+        style: style(*number),
+        mark: mark(us).scaled(unit),
+    };
+    let caption = format!("{caption} in {name}");
+    let value = |(_, name, us): &(usize, &str, Median)| format!("{name} {}", words::significant(us.median / unit, 3));
+    let description = format!("{}.", of.iter().map(value).collect::<Vec<_>>().join(", "));
+    let words = Words { id, title: caption.clone(), description };
+    let x = Axis::linear(0.0, longest / unit);
+    figure(&caption, &bars::Chart { words, x: &x, bars: &of.iter().map(bar).collect::<Vec<_>>() }.render())
+}
+
+fn tables(report: &Report) -> String {
+    let cell = |us: Option<Median>| us.map(|us| Cell::number(&text::time(&us), us.median)).unwrap_or_default();
+    let count =
+        |count: Option<u64>| count.map(|count| Cell::number(&count.to_string(), count as f64)).unwrap_or_default();
+    let rows = || report.rows.iter();
+    let times = vec![
+        Column::numbers("threads", rows().map(|row| Some(f64::from(row.threads)))),
+        Column::words("", rows().map(|row| row.arm.clone())),
+        Column::cells("the study", rows().map(|row| cell(row.study_us.map(text::exact)))),
+        Column::cells("cold", rows().map(|row| cell(Some(row.cold_us)))),
+        Column::cells("warm", rows().map(|row| cell(row.warm_us))),
+        Column::cells("demotions", rows().map(|row| count(row.demotions))),
+    ];
+    let factors = || report.factors.iter();
+    let ratio = |ratio: Median| Cell::number(&words::ratio(&ratio.estimate()), ratio.median);
+    let ratios = vec![
+        Column::numbers("threads", factors().map(|factor| Some(f64::from(factor.threads)))),
+        Column::words("against", factors().map(|factor| factor.against.clone())),
+        Column::words("runs", factors().map(|factor| factor.at.name().to_owned())),
+        Column::cells("times as fast", factors().map(|factor| ratio(factor.times_as_fast))),
+    ];
+    let answers = || report.responses.iter();
+    let figure =
+        |name: &str, of: fn(&ResponseRow) -> Median| Column::cells(name, answers().map(|row| cell(Some(of(row)))));
+    let responses = vec![
+        Column::words("program", answers().map(|row| row.program.name().to_owned())),
+        Column::words("", answers().map(|row| row.arm.clone())),
+        figure("all of it", |row| row.total_us),
+        figure("p50", |row| row.p50_us),
+        figure("p95", |row| row.p95_us),
+        figure("p99", |row| row.p99_us),
+        figure("worst", |row| row.worst_us),
+        Column::cells("demotions", answers().map(|row| count(row.demotions))),
+    ];
+    let simulated = || report.simulated.iter();
+    let prediction = |name: &str, of: fn(&Simulated) -> Option<f64>| {
+        Column::cells(name, simulated().map(|row| cell(of(row).map(text::exact))))
+    };
+    let predictions = vec![
+        Column::words("program", simulated().map(|row| row.program.name().to_owned())),
+        Column::numbers("threads", simulated().map(|row| (row.threads > 0).then(|| f64::from(row.threads)))),
+        Column::words("", simulated().map(|row| row.arm.clone())),
+        prediction("all of it", |row| Some(row.total_us)),
+        prediction("p50", |row| row.responses.map(|of| of.p50)),
+        prediction("p95", |row| row.responses.map(|of| of.p95)),
+        prediction("p99", |row| row.responses.map(|of| of.p99)),
+        prediction("worst", |row| row.responses.map(|of| of.worst)),
+        Column::cells("demotions", simulated().map(|row| count(row.demotions))),
+    ];
+    let times = table::render("times", "The study's program: medians [95 %]", times);
+    let ratios = table::render("factors", text::FACTORS, ratios);
+    let responses =
+        table::render("responses", "Response times: medians over the runs of each run's percentiles [95 %]", responses);
+    times + &ratios + &responses + &table::render("simulated", "The same in the simulator", predictions)
+}

@@ -1,0 +1,176 @@
+//! The same in the simulator: each program as a scenario of one job of fibers, under the same configurations.
+
+use std::sync::atomic::AtomicBool;
+
+use scenario::result::{GroupOutcome, Outcome, World};
+use serde::Serialize;
+
+use super::Experiment;
+use super::arms::{Arm, Configuration};
+use super::order::{Program, Responses};
+use measure::world::{Failure, Worlds};
+
+/// A scenario that was run, to be kept with what came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// A name for its file.
+    pub file: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// A program in the simulator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Simulated {
+    /// Which program.
+    pub program: Program,
+    /// How many threads the study's program has; 0 for others.
+    pub threads: u32,
+    /// The name of the arm.
+    pub arm: String,
+    /// How long all of it takes, in microseconds.
+    pub total_us: f64,
+    /// How often a fiber used up its running time and went down by a level.
+    pub demotions: Option<u64>,
+    /// The response times of programs that respond, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub responses: Option<Responses>,
+}
+
+/// Every program of an experiment under each of its configurations, of preemptible fibers if so.
+///
+/// # Errors
+/// [`Failure`]: a simulation failed, or all was cancelled.
+pub fn simulate(
+    experiment: &Experiment,
+    threads: &[u32],
+    preemptible: bool,
+    worlds: &impl Worlds,
+    cancel: &AtomicBool,
+) -> Result<(Vec<Simulated>, Vec<Written>), Failure> {
+    let arms = experiment.arms(preemptible).into_iter().filter(|arm| !arm.is_of_the_kernel());
+    let (arms, configurations): (Vec<Arm>, Vec<Configuration>) =
+        arms.filter_map(|arm| Some((arm, arm.configuration?))).unzip();
+    let (mut rows, mut written) = (Vec::new(), Vec::new());
+    for &program in experiment.programs() {
+        let numbers = if program == Program::Study { threads } else { &[0] };
+        let of_it = scenario(program, numbers, &configurations, preemptible);
+        // That it cannot be read would be a defect of rowlock.
+        let read = scenario::read(&of_it.file, of_it.text.as_bytes());
+        let settings = read.map_err(|why| Failure::Failed(why.to_string().into()))?.arms;
+        let cells = numbers.iter().flat_map(|threads| arms.iter().map(move |arm| (*threads, *arm)));
+        for (of, (threads, arm)) in settings.iter().zip(cells) {
+            let outcome = worlds.run(World::Sim, &of.setting, 1, cancel)?.outcome;
+            rows.extend(row(program, threads, arm, &outcome));
+        }
+        written.push(of_it);
+    }
+    Ok((rows, written))
+}
+
+/// The scenario of a program, with a sweep over the numbers of threads, where it has one, and over the configurations.
+fn scenario(program: Program, threads: &[u32], configurations: &[Configuration], preemptible: bool) -> Written {
+    let template = match program {
+        Program::Study => include_str!("../../papers/threads/study.toml"),
+        Program::Yields => include_str!("../../papers/threads/yields.toml"),
+        Program::Locks => include_str!("../../papers/threads/locks.toml"),
+        Program::Mixed => include_str!("../../papers/threads/mixed.toml"),
+    };
+    let name = program.name();
+    let fibers = match program {
+        Program::Study => format!("\"job.{name}.groups.all.fibers\" = {threads:?}\n"),
+        Program::Yields | Program::Locks | Program::Mixed => String::new(),
+    };
+    let pairs: Vec<String> =
+        configurations.iter().map(|of| format!("[{}, \"{} us\"]", of.levels, of.running_time_us)).collect();
+    let both = format!("\"job.{name}.levels, job.{name}.running_time\" = [{}]\n", pairs.join(", "));
+    let kind = "kind = \"fibers\"\n";
+    let job = if preemptible { format!("{kind}preemptible = true\n") } else { kind.to_owned() };
+    let template = template.replace(kind, &job);
+    Written { file: format!("{name}.toml"), text: format!("{template}\n[experiment.sweep]\n{fibers}{both}") }
+}
+
+fn row(program: Program, threads: u32, arm: Arm, outcome: &Outcome) -> Option<Simulated> {
+    let job = outcome.jobs.first()?;
+    let fibers = job.fibers.as_ref();
+    // The first group is the one that responds.
+    let responses = fibers.and_then(|fibers| responses(fibers.groups.first()?));
+    Some(Simulated {
+        program,
+        threads,
+        arm: arm.name(),
+        total_us: job.completion_ns?.as_secs_f64() * 1e6,
+        demotions: fibers.and_then(|fibers| fibers.demotions),
+        responses: responses.filter(|_| program != Program::Study),
+    })
+}
+
+fn responses(of: &GroupOutcome) -> Option<Responses> {
+    let us = |span: Option<policy::Span>| span.map(|span| span.as_secs_f64() * 1e6);
+    Some(Responses {
+        p50: us(of.response_p50_ns)?,
+        p95: us(of.response_p95_ns)?,
+        p99: us(of.response_p99_ns)?,
+        worst: us(of.response_worst_ns)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::EXPERIMENTS;
+    use crate::threads::arms::CONFIGURATIONS;
+    use measure::two_worlds::TwoWorlds;
+    use std::num::NonZeroUsize;
+
+    #[test]
+    fn every_experiment_is_simulated_in_all_its_parts() {
+        let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
+        for experiment in EXPERIMENTS {
+            let threads = if experiment.threads().is_empty() { vec![] } else { vec![50, 100] };
+            let (rows, written) = simulate(&experiment, &threads, false, &worlds, &AtomicBool::new(false)).unwrap();
+            let configurations = experiment.arms(false).iter().filter(|arm| arm.configuration.is_some()).count();
+            let cells = if threads.is_empty() { experiment.programs().len() } else { threads.len() };
+            assert_eq!((rows.len(), written.len()), (configurations * cells, experiment.programs().len()));
+            assert!(
+                rows.iter().all(|row| row.total_us > 0.0 && row.responses.is_some() == threads.is_empty()),
+                "{rows:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_simulator_says_that_levels_are_nothing_to_the_studys_program_and_something_to_others() {
+        let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
+        let rows = |name: &str, threads: &[u32]| {
+            simulate(Experiment::named(name).unwrap(), threads, false, &worlds, &AtomicBool::new(false)).unwrap().0
+        };
+        let study = rows("threads/configs", &[1000, 2000]);
+        let (few, many) = study.split_at(CONFIGURATIONS.len());
+        assert!(few.iter().all(|row| row.demotions == Some(0) && row.total_us == few[0].total_us), "{few:?}");
+        // It takes the first fiber more than 50 us to make so many others, and so it is demoted, whatever the levels.
+        for (number, row) in many.iter().enumerate() {
+            assert_eq!((row.demotions, row.total_us), (many[number % 3].demotions, many[number % 3].total_us));
+            assert_eq!(row.demotions > Some(0), CONFIGURATIONS[number].running_time_us == 50, "{row:?}");
+        }
+        let mixed: Vec<Simulated> =
+            rows("threads/workloads", &[]).into_iter().filter(|row| row.program == Program::Mixed).collect();
+        assert!(mixed.iter().all(|row| row.demotions > Some(0)), "{mixed:?}");
+        assert!(mixed.iter().any(|row| row.responses != mixed[0].responses), "{mixed:?}");
+    }
+
+    #[test]
+    fn preemptible_fibers_are_simulated_as_such_and_answer_sooner_beside_others_that_compute() {
+        let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
+        let p50 = |preemptible| {
+            let experiment = Experiment::named("threads/workloads").unwrap();
+            let (rows, written) = simulate(experiment, &[], preemptible, &worlds, &AtomicBool::new(false)).unwrap();
+            assert!(written.iter().all(|of| of.text.contains("preemptible = true") == preemptible));
+            assert!(rows.iter().all(|row| row.arm.starts_with(if preemptible { "preemptible " } else { "fibers " })));
+            let mixed = rows.into_iter().filter(|row| row.program == Program::Mixed);
+            // Half of them are interrupted by nothing: a fiber that computes gives way to them at once, and not at its next checkpoint.
+            mixed.map(|row| row.responses.unwrap().p50).sum::<f64>()
+        };
+        assert!(p50(true) < p50(false));
+    }
+}

@@ -1,0 +1,245 @@
+//! The report for people.
+
+use std::fmt::Write;
+
+use super::claims::Verdict;
+use super::order::{Program, Responses};
+use super::report::{Report, Settings};
+use super::runs::{Temperature, warm};
+use super::table::{Factor, ResponseRow, Row};
+use super::{EXPERIMENTS, Experiment};
+use report::WIDTH;
+use report::table::Table;
+use report::words;
+use stats::median::Median;
+
+/// The whole report.
+pub fn render(report: &Report) -> String {
+    let mut text = format!("{}\n", words::wrap(&format!("{}: {}", report.source, report.shows), WIDTH));
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{}", words::wrap(&method(report), WIDTH));
+    if !report.complete {
+        text.push_str("Incomplete: not all was run that was asked for.\n");
+    }
+    for at in Temperature::ALL {
+        if let Some(table) = times(report, at) {
+            let _ = write!(text, "\nThe study's program, {}\n{}", heading(at), indented(&table));
+        }
+        if let Some(table) = factors(report, at) {
+            let _ = write!(text, "\n{FACTORS}, {}\n{}", at.name(), indented(&table));
+        }
+    }
+    if !report.responses.is_empty() {
+        text.push_str("\nMedians over the runs, with half of their intervals [95 %].\n");
+    }
+    for program in programs(report) {
+        let does = format!("{}: {}", capital(program.name()), program.does());
+        let _ = write!(text, "\n{}\n{}", words::wrap(&does, WIDTH), indented(&responses(report, program)));
+        if report.simulated.iter().any(|row| row.program == program) {
+            text.push_str(&indented(&predictions(report, program)));
+        }
+    }
+    for sentence in sentences(report) {
+        let _ = write!(text, "\n{}\n", words::wrap(&sentence, WIDTH));
+    }
+    for note in &report.notes {
+        let _ = write!(text, "\n{}\n", words::wrap(&format!("note: {note}"), WIDTH));
+    }
+    text
+}
+
+/// A list of all experiments.
+pub fn list() -> String {
+    let entry = |Experiment { name, source, shows, takes, .. }: &Experiment| {
+        format!("{name}  {source}\n  {}\n  on this machine; about {takes} on two CPUs\n", words::wrap(shows, WIDTH - 2))
+    };
+    EXPERIMENTS.iter().map(entry).collect()
+}
+
+/// What was run, on what, in words.
+pub(crate) fn method(report: &Report) -> String {
+    let Settings { machine, repeat, preemptible, .. } = &report.settings;
+    format!(
+        "{}, {} CPU{}, Linux {}. Each run is a process of its own, {repeat} of each in interleaved rounds. Kernel threads have stacks of 8 MiB and the standard \
+         library's locks; fibers have one kernel thread{}, and what is on one CPU stays on it.",
+        machine.cpu_model,
+        machine.cpus,
+        if machine.cpus == 1 { "" } else { "s" },
+        machine.kernel,
+        if *preemptible { " and may be interrupted anywhere when their running time is over" } else { "" },
+    )
+}
+
+/// What is in a table of times.
+pub(crate) fn heading(at: Temperature) -> &'static str {
+    match at {
+        Temperature::Cold => "cold: the first run of a process, its runtime's start included; medians [95 %]",
+        Temperature::Warm => "warm: the later runs of a process; medians [95 %]",
+    }
+}
+
+/// The verdicts and what else there is to say, a sentence each.
+pub(crate) fn sentences(report: &Report) -> Vec<String> {
+    let verdict = |Verdict { claim, at, answer, evidence }: &Verdict| {
+        format!("{claim} ({}): {}. {}.", at.name(), answer.word().to_uppercase(), capital(evidence))
+    };
+    let demoted =
+        report.rows.iter().map(|row| row.demotions).sum::<Option<u64>>().filter(|_| !report.verdicts.is_empty());
+    report.verdicts.iter().map(verdict).chain(demoted.map(|demotions| why(report, demotions))).collect()
+}
+
+/// Of fibers that have used up their running time so often, in all runs.
+fn why(report: &Report, demotions: u64) -> String {
+    let of = |row: &Row| {
+        let runs = row.cold_us.samples as u64 * u64::from(1 + warm(Program::Study, row.threads));
+        // The first one, which makes the others, is a fiber, too.
+        runs * (u64::from(row.threads) + 1)
+    };
+    let fibers: u64 = report.rows.iter().map(of).sum();
+    let so = match demotions {
+        0 => ": none has left the highest level, and levels and running time have nothing to decide",
+        _ if demotions < fibers / 1000 => {
+            ": hardly any has left the highest level, and levels and running time have next to nothing to decide"
+        }
+        _ => "",
+    };
+    format!("Running times were used up {demotions} times, by {fibers} fibers in all runs{so}.")
+}
+
+/// A time with its interval: `73.1 ms [70.2, 75.9]`, in the unit of the median.
+pub(crate) fn time(us: &Median) -> String {
+    let (unit, name) = match us.median {
+        1e6.. => (1e6, "s"),
+        1e3.. => (1e3, "ms"),
+        _ => (1.0, "us"),
+    };
+    let number = |us: f64| words::significant(us / unit, if us / unit < 1000.0 { 3 } else { 4 });
+    let interval = us.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", number(low), number(high)));
+    format!("{} {name}{interval}", number(us.median))
+}
+
+/// What is in a table of factors.
+pub(crate) const FACTORS: &str = "How many times as fast fibers are: medians of the rounds' ratios [95 %]";
+
+/// The times of the study's program.
+pub(crate) fn times(report: &Report, at: Temperature) -> Option<Table> {
+    report.rows.iter().find_map(|row| row.us(at))?;
+    let measured = report.rows.iter().map(|row| row.arm.clone());
+    let predicted = report.simulated.iter().filter(|_| at == Temperature::Warm).map(|row| simulated(&row.arm));
+    let arms = distinct(measured.chain(predicted));
+    let threads = distinct(report.rows.iter().map(|row| row.threads));
+    let median = |threads: u32, arm: &str| {
+        let row = report.rows.iter().find(|row| row.threads == threads && row.arm == arm);
+        let predicted = report.simulated.iter().find(|row| row.threads == threads && simulated(&row.arm) == arm);
+        row.and_then(|row| row.us(at)).or(predicted.map(|row| exact(row.total_us)))
+    };
+    Some(match report.verdicts.is_empty() {
+        true => few_arms(&threads, &arms, at, median),
+        false => many_arms(&threads, &arms, median),
+    })
+}
+
+/// What an arm is called in the simulator.
+fn simulated(arm: &str) -> String {
+    format!("simulated {}", arm.trim_start_matches("fibers "))
+}
+
+/// What does not scatter.
+pub(crate) fn exact(us: f64) -> Median {
+    Median { median: us, interval: None, samples: 1 }
+}
+
+/// Threads from above, arms from the left, and what the study found where it did.
+fn few_arms(threads: &[u32], arms: &[String], at: Temperature, median: impl Fn(u32, &str) -> Option<Median>) -> Table {
+    let theirs = (at == Temperature::Cold).then_some("the study's pthreads");
+    let header = ["threads"].into_iter().chain(theirs).map(str::to_owned).chain(arms.iter().cloned()).collect();
+    let mut table = Table::with_header(header, 0);
+    for &threads in threads {
+        let study = super::of_the_study(threads).map(|us| time(&exact(us)));
+        let cells = arms.iter().map(|arm| median(threads, arm).map(|median| time(&median)));
+        table.row([Some(threads.to_string())].into_iter().chain(theirs.map(|_| study)).chain(cells));
+    }
+    table
+}
+
+/// Arms from above, threads from the left, intervals as shares.
+fn many_arms(threads: &[u32], arms: &[String], median: impl Fn(u32, &str) -> Option<Median>) -> Table {
+    let header = ["levels/us".to_owned()].into_iter().chain(threads.iter().map(|threads| format!("{threads} threads")));
+    let mut table = Table::with_header(header.collect(), 1);
+    for arm in arms {
+        let cell = |threads: &u32| median(*threads, arm).map(|median| brief(&median));
+        table.row([Some(arm.clone())].into_iter().chain(threads.iter().map(cell)));
+    }
+    table
+}
+
+/// A time with half of its interval as a share: `73.1 ms ±4 %`.
+fn brief(us: &Median) -> String {
+    let alone = time(&Median { interval: None, ..*us });
+    let share = us.interval.map(|(low, high)| (high - low) / 2.0 / us.median * 100.0);
+    alone + &share.map_or(String::new(), |share| format!(" ±{share:.0} %"))
+}
+
+/// Threads from above, rivals from the left.
+pub(crate) fn factors(report: &Report, at: Temperature) -> Option<Table> {
+    let factors: Vec<&Factor> = report.factors.iter().filter(|factor| factor.at == at).collect();
+    factors.first()?;
+    let rivals = distinct(factors.iter().map(|factor| factor.against.as_str()));
+    let header = ["threads".to_owned()].into_iter().chain(rivals.iter().map(|rival| format!("as {rival}")));
+    let mut table = Table::with_header(header.collect(), 0);
+    for threads in distinct(factors.iter().map(|factor| factor.threads)) {
+        let cell = |rival: &&str| {
+            let factor = factors.iter().find(|factor| factor.threads == threads && factor.against == *rival);
+            factor.map(|factor| words::ratio(&factor.times_as_fast.estimate()))
+        };
+        table.row([Some(threads.to_string())].into_iter().chain(rivals.iter().map(cell)));
+    }
+    Some(table)
+}
+
+/// The programs that were run beside the study's.
+pub(crate) fn programs(report: &Report) -> Vec<Program> {
+    distinct(report.responses.iter().map(|row| row.program))
+}
+
+/// The response times of a program, an arm a row.
+pub(crate) fn responses(report: &Report, program: Program) -> Table {
+    let mut table = Table::new(["", "all of it", "response: p50", "p95", "p99", "worst", "demotions"], 1);
+    for row in report.responses.iter().filter(|row| row.program == program) {
+        let ResponseRow { arm, total_us, p50_us, p95_us, p99_us, worst_us, demotions, .. } = row;
+        let times = [total_us, p50_us, p95_us, p99_us, worst_us].map(|us| Some(brief(us)));
+        table.row([Some(arm.clone())].into_iter().chain(times).chain([demotions.map(|count| count.to_string())]));
+    }
+    table
+}
+
+/// The same in the simulator.
+fn predictions(report: &Report, program: Program) -> Table {
+    let mut table = Table::new(["simulated", "all of it", "response: p50", "p95", "p99", "worst", "demotions"], 1);
+    for row in report.simulated.iter().filter(|row| row.program == program) {
+        let Some(Responses { p50, p95, p99, worst }) = row.responses else { continue };
+        let times = [row.total_us, p50, p95, p99, worst].map(|us| Some(time(&exact(us))));
+        let demotions = row.demotions.map(|count| count.to_string());
+        table.row([Some(row.arm.clone())].into_iter().chain(times).chain([demotions]));
+    }
+    table
+}
+
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for item in items {
+        if !found.contains(&item) {
+            found.push(item);
+        }
+    }
+    found
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn indented(table: &Table) -> String {
+    table.render(WIDTH - 2).lines().map(|line| format!("  {line}\n")).collect()
+}

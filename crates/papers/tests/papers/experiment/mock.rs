@@ -1,0 +1,209 @@
+//! Worlds without a clock: what a run gives follows from its setting, its world and its seed.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use measure::experiment::{self, Finished};
+use measure::folder::Folder;
+use measure::manifest::Provenance;
+use measure::precision::Extent;
+use measure::timestamp::Timestamp;
+use measure::world::{Executed, Failure, Worlds};
+use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome, MachineOutcome, Outcome, StageOutcome, World};
+use scenario::{Kind, Scenario, Setting, Span};
+
+pub(crate) const BOTH: &[World] = &[World::Sim, World::Host];
+
+/// Two crews at a barrier beside a crowd, three rules and two sizes of the crowd.
+pub(crate) const CREW: &str = r#"
+title = "A crew against a crowd"
+machine = { like = "host" }
+
+[[job]]
+name = "crew"
+kind = "barrier"
+threads = 2
+compute = "50 us"
+rounds = 1000
+waiting = "cs"
+
+[[job]]
+name = "crowd"
+kind = "cpu"
+threads = 1
+
+[experiment]
+repeat = 3
+seed = 40
+compare = "job.crew.waiting"
+sweep = { "job.crowd.threads" = [1, 2], "job.crew.waiting" = ["always-block", "cs", "always-spin"] }
+"#;
+
+pub(crate) fn read(text: &str) -> Scenario {
+    scenario::read("mock.toml", text.as_bytes()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
+}
+
+/// What is to happen instead of a call, counted from zero.
+#[derive(Clone, Copy)]
+pub(crate) enum Trouble<'a> {
+    None,
+    Cancel(usize),
+    Fail(usize),
+    /// Whenever it is this call.
+    FailAt(&'a str),
+}
+
+/// Worlds that remember how they were called.
+pub(crate) struct Mock<'a> {
+    pub(crate) calls: Mutex<Vec<String>>,
+    pub(crate) trouble: Trouble<'a>,
+    pub(crate) cancel: AtomicBool,
+    /// Looks about before each call.
+    pub(crate) look: &'a (dyn Fn() + Sync),
+    /// The timeline of the host's runs, as JSON.
+    pub(crate) timeline: &'a str,
+    pub(crate) workers: usize,
+}
+
+impl Mock<'_> {
+    pub(crate) fn new() -> Mock<'static> {
+        let (calls, cancel) = (Mutex::default(), AtomicBool::new(false));
+        Mock { calls, trouble: Trouble::None, cancel, look: &|| (), timeline: "[]", workers: 1 }
+    }
+
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// Runs an experiment in a folder.
+    pub(crate) fn experiment(&self, scenario: Scenario, chosen: &[World], folder: &Path) -> Finished {
+        self.experiment_of(scenario, chosen.into(), folder)
+    }
+
+    pub(crate) fn experiment_of(&self, scenario: Scenario, extent: Extent<'_>, folder: &Path) -> Finished {
+        let provenance = Provenance {
+            arguments: vec!["rowlock".into(), "run".into(), "mock.toml".into()],
+            file: "mock.toml".into(),
+            content: CREW.into(),
+            calibration: None,
+            started: Timestamp::of(std::time::UNIX_EPOCH),
+        };
+        let mut folder = Folder::create(folder, &scenario).unwrap();
+        experiment::run(scenario, extent, self, &mut folder, provenance, &mut |_| (), &self.cancel).unwrap()
+    }
+
+    fn called(&self, call: String) -> Result<(), Failure> {
+        (self.look)();
+        let number = {
+            let mut calls = self.calls.lock().unwrap();
+            calls.push(call.clone());
+            calls.len() - 1
+        };
+        match self.trouble {
+            Trouble::Cancel(at) if at == number => {
+                self.cancel.store(true, Ordering::Relaxed);
+                // A world that is being stopped may well fail with something else first.
+                Err(Failure::Failed("its child was killed".into()))
+            }
+            Trouble::FailAt(at) if call == at => Err(Failure::Failed("the oar broke".into())),
+            Trouble::Fail(at) if at == number => Err(Failure::Failed("the oar broke".into())),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Worlds for Mock<'_> {
+    fn run(&self, world: World, setting: &Setting, seed: u64, _: &AtomicBool) -> Result<Executed, Failure> {
+        let words: Vec<String> = setting.jobs.iter().map(|job| words(&job.kind)).collect();
+        self.called(format!("{} {} seed {seed}", world.name(), words.join(" ")))?;
+        let timeline = if world == World::Host { self.timeline } else { "[]" };
+        let timeline = serde_json::from_str(timeline).unwrap();
+        Ok(Executed { outcome: outcome(world, setting, seed), timeline, states: Default::default() })
+    }
+
+    fn measure_command(&self, argv: &[String], _: &AtomicBool) -> Result<Span, Failure> {
+        self.called(format!("alone {}", argv.join(" ")))?;
+        Ok(Span::from_millis(812))
+    }
+
+    fn workers(&self) -> NonZeroUsize {
+        NonZeroUsize::new(self.workers).unwrap()
+    }
+}
+
+fn words(kind: &Kind) -> String {
+    match kind {
+        Kind::Barrier { waiting, .. } | Kind::Lock { waiting, .. } => waiting.to_string(),
+        Kind::Cpu { threads, .. } => threads.to_string(),
+        Kind::Command { work, .. } => work.map_or("unknown".to_owned(), |work| work.to_string()),
+        Kind::Pipeline(pipeline) => pipeline.priority.to_string(),
+        Kind::Fibers(fibers) => fibers.rules.levels.to_string(),
+    }
+}
+
+fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
+    let crowd: u64 =
+        setting.jobs.iter().filter(|job| job.kind.is_endless()).map(|job| u64::from(job.kind.threads(1))).sum();
+    // A little noise that is the same in both worlds, and some that is only the host's.
+    let noise = (seed % 7) * 300 + if world == World::Host { seed % 3 * 900 + 4_000 } else { 0 };
+    let job = |(job, kind): (String, &scenario::Job)| match &kind.kind {
+        Kind::Barrier { rounds, waiting, .. } | Kind::Lock { rounds, waiting, .. } => {
+            let (share, ssr) = match waiting.to_string().as_str() {
+                "always-block" => (300, None),
+                "always-spin" => (100 + 150 * crowd, Some(100.0)),
+                _ => (180, Some(74.0 + (seed % 5) as f64 / 2.0)),
+            };
+            let completion = share * (crowd + 1) * 1_000 + noise;
+            JobOutcome {
+                job,
+                completion_ns: Some(Span::from_micros(completion)),
+                rounds: Some(*rounds),
+                ssr_percent: ssr,
+                cpu_ns: Some(Span::from_micros(completion * 2 / (crowd + 1))),
+                spin_ns: Some(Span::from_micros(share * 100)),
+                delivered_work_ns: Some(Span::from_millis(100)),
+                voluntary_switches: Some(1_000 * (share % 7) + seed),
+                involuntary_switches: Some(crowd * 25),
+                ..JobOutcome::default()
+            }
+        }
+        Kind::Pipeline(pipeline) => {
+            let stage = |stage: &scenario::pipeline::Stage| StageOutcome {
+                stage: stage.name.clone(),
+                refused: vec!["nice=-5: no".into()],
+                ..StageOutcome::default()
+            };
+            JobOutcome { job, stages: pipeline.stages.iter().map(stage).collect(), ..JobOutcome::default() }
+        }
+        Kind::Fibers(fibers) => {
+            let of = |group: &scenario::fibers::Group| {
+                let micros = if world == World::Host { 20 } else { 10 } * u64::from(fibers.rules.levels);
+                let mut responses: Vec<Span> = (1..=100).map(|n| Span::from_micros(n * micros + seed % 3)).collect();
+                GroupOutcome::new(group.name.clone(), &mut responses)
+            };
+            let groups = fibers.groups.iter().map(of).collect();
+            let fibers = FibersOutcome { switches: Some(3), demotions: Some(seed), groups };
+            JobOutcome { job, fibers: Some(fibers), ..JobOutcome::default() }
+        }
+        Kind::Cpu { .. } | Kind::Command { .. } => JobOutcome {
+            job,
+            cpu_ns: Some(Span::from_micros(crowd * 200_000 + noise)),
+            delivered_work_ns: Some(Span::from_micros(crowd * 200_000)),
+            voluntary_switches: Some(1),
+            involuntary_switches: Some(100),
+            ..JobOutcome::default()
+        },
+    };
+    let machine = MachineOutcome {
+        cpus: 2,
+        scheduler: "eevdf".into(),
+        work_percent: Some(87.5),
+        spin_percent: Some(10.0),
+        switch_percent: (world == World::Sim).then_some(1.5),
+        idle_percent: Some(1.0),
+        events: (world == World::Sim).then_some(123_456),
+    };
+    Outcome { jobs: setting.jobs_with_copies().map(job).collect(), machine }
+}

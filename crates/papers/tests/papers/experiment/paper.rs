@@ -1,0 +1,293 @@
+//! Papers: their files hang together, and what they come to is counted as they say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
+
+use crate::experiment::contract::{documented, fields};
+use crate::experiment::mock::{CREW, Mock, read};
+use measure::experiment;
+use measure::folder::Folder;
+use measure::manifest::Provenance;
+use measure::results::Report;
+use measure::timestamp::Timestamp;
+use measure::two_worlds::TwoWorlds;
+use report::WIDTH;
+use rowlock_papers::barrier::changes::Changes;
+use rowlock_papers::barrier::evidence::Evidence;
+use rowlock_papers::barrier::expected::{Expected, Group, Measure};
+use rowlock_papers::barrier::judgement::{Judged, Judgement};
+use rowlock_papers::barrier::{PAPERS, Paper, text};
+use scenario::result::World;
+use scenario::{Kind, Scenario};
+
+const SIM: &[World] = &[World::Sim];
+const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+/// What a paper might say of the mock's crew.
+const EXPECTED: &str = r#"
+shows = "Spinning is faster."
+source = "a paper, section 1"
+takes = "1 s"
+figure = { job = "crew", measure = "speed-up", against = { "job.crew.waiting" = "always-block" } }
+
+[[band]]
+what = "speed-up of cs"
+measure = "speed-up"
+against = { "job.crew.waiting" = "always-block" }
+of.select = { "job.crew.waiting" = ["cs"] }
+at_least = 1.6
+at_most = 1.7
+paper = "5/3"
+source = "section 1"
+
+[[band]]
+what = "speed-up of cs over always-spin, four threads"
+measure = "speed-up"
+against = { "job.crew.waiting" = "always-spin" }
+of = { select = { "job.crew.waiting" = ["cs"] }, threads = { above = 3 } }
+above = 2.5
+source = "section 2"
+
+[[band]]
+what = "SSR points, always-spin less cs"
+measure = "ssr"
+of.select = { "job.crew.waiting" = ["always-spin"] }
+minus.select = { "job.crew.waiting" = ["cs"] }
+above = 0
+source = "section 3"
+"#;
+
+/// A crew that comes into its own when a crowd has ended, if it has to wait for that.
+const TURN: &str = r#"
+machine = { scheduler = "rr" }
+job = [
+    { name = "crew", kind = "barrier", threads = 3, granularity = "fine", rounds = 1500, waiting = "2cs+" },
+    { name = "crowd", kind = "cpu", threads = 6, work = "1 ms" },
+]
+experiment = { repeat = 1, sweep = { "machine.cpus" = [3, 9] } }
+"#;
+
+/// Two threads on one CPU, each of which lets the other run while it waits; on two they run together.
+const TURNS: &str = r#"
+machine = { scheduler = "rr" }
+job = [{ name = "crew", kind = "barrier", threads = 2, compute = "9 us", rounds = 100, waiting = "cs" }]
+experiment = { repeat = 1, sweep = { "machine.cpus" = [1, 2] } }
+"#;
+
+/// A smaller scenario of the same kind: only some loads, and few rounds.
+fn reduced(paper: &Paper) -> Scenario {
+    let mut scenario = paper.scenario().unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    let loads = |arm: &scenario::Arm| arm.factors.iter().find(|(path, _)| path == "job.crowd.threads").cloned();
+    let all: BTreeSet<i64> = scenario.arms.iter().filter_map(|arm| loads(arm)?.1.as_integer()).collect();
+    let kept: Vec<i64> = all.iter().step_by(6).copied().collect();
+    scenario.arms.retain(|arm| loads(arm).is_none_or(|(_, load)| kept.contains(&load.as_integer().unwrap())));
+    if kept.is_empty() && scenario.arms.len() > 1 {
+        // What grows is not a crowd. Large machines are slow, and no other than small ones.
+        scenario.arms.retain(|arm| arm.setting.machine.cpus == Some(32) && arm.setting.threads(32) <= 96);
+    }
+    for job in scenario.arms.iter_mut().flat_map(|arm| &mut arm.setting.jobs) {
+        if let Kind::Barrier { rounds, .. } = &mut job.kind {
+            *rounds = if kept.is_empty() { 2 } else { 20 };
+        }
+    }
+    scenario.experiment.repeat = 2;
+    scenario
+}
+
+/// The report on a scenario in the simulator.
+fn simulated(scenario: &Scenario) -> Report {
+    let folder = tempfile::tempdir().unwrap();
+    let provenance = Provenance {
+        arguments: Vec::new(),
+        file: String::new(),
+        content: Vec::new(),
+        calibration: None,
+        started: Timestamp::of(std::time::UNIX_EPOCH),
+    };
+    let (worlds, cancel) = (TwoWorlds::new(None, TWO), AtomicBool::new(false));
+    let mut folder = Folder::create(folder.path(), scenario).unwrap();
+    let finished =
+        experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, &mut |_| (), &cancel).unwrap();
+    assert!(finished.error.is_none(), "{:?}", finished.error);
+    finished.report
+}
+
+#[test]
+fn every_band_has_runs_to_be_made_of_and_rivals_that_it_asks_for() {
+    for paper in PAPERS {
+        let scenario = paper.scenario().unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let expected = paper.expected().unwrap_or_else(|error| panic!("{}: {error}", paper.name));
+        let evidence = Evidence::new(&scenario, &[]);
+        let figure = &expected.figure;
+        let check = |what: &str, group: &Group, measure: Measure, against: &BTreeMap<String, toml::Value>| {
+            let (what, arms) = (format!("{}: {what}", paper.name), evidence.arms(group));
+            let jobs = if group.job.is_empty() { &figure.job } else { &group.job };
+            assert!(!arms.is_empty() && !jobs.is_empty(), "{what}");
+            for arm in arms {
+                let is_there = |name: &String| {
+                    scenario.arms[arm].setting.jobs.iter().any(|job| job.name == *name && job.copies > 0)
+                };
+                assert!(jobs.iter().all(is_there), "{what}: {jobs:?}");
+                if measure == Measure::SpeedUp {
+                    let rival = evidence.rival(arm, against);
+                    assert!(
+                        rival.is_some_and(|rival| rival != arm && evidence.load(rival) == evidence.load(arm)),
+                        "{what}"
+                    );
+                }
+            }
+        };
+        for line in &figure.line {
+            check(&line.name, &line.of, figure.measure, &figure.against);
+        }
+        for band in &expected.band {
+            band.of.iter().chain(&band.minus).for_each(|group| check(&band.what, group, band.measure, &band.against));
+            assert!(
+                band.is_judged() || band.paper.is_none(),
+                "{}: the paper tells it, and any number will do",
+                band.what
+            );
+        }
+    }
+}
+
+#[test]
+fn every_paper_runs_and_is_judged_at_a_reduced_size() {
+    for paper in PAPERS {
+        let (scenario, expected) = (reduced(paper), paper.expected().unwrap());
+        let report = simulated(&scenario);
+        let cancel = AtomicBool::new(false);
+        let mut evidence = Evidence::new(&scenario, &report.runs);
+        if expected.figure.measure.is_of_patterns() {
+            evidence = evidence.with_patterns(&expected.figure.job, TWO, &cancel).unwrap();
+        }
+        let judgement = Judgement::new(paper, &expected, &evidence, &Changes::default(), &report);
+        assert_eq!(judgement.bands.len(), expected.band.len());
+        // A run need not have a pattern, and a short one may never be above a level.
+        let needs_a_pattern = |measure| {
+            use Measure::{AlternatingRounds, CleanGroups, SsrAfter, SsrBefore};
+            matches!(measure, SsrBefore | SsrAfter | AlternatingRounds | CleanGroups)
+        };
+        let is_always_there = |band: &&Judged| band.counted.is_none() && !needs_a_pattern(band.measure);
+        for band in judgement.bands.iter().filter(is_always_there) {
+            assert_eq!(band.ours.map(|ours| ours.samples), Some(2), "{}: {}", paper.name, band.what);
+        }
+        let text = text::render(&judgement, &expected, &evidence);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(expected.band.iter().all(|band| text.contains(&band.what)), "{text}");
+    }
+}
+
+#[test]
+fn bands_are_judged_run_by_run_against_the_same_seed_and_load() {
+    let (folder, scenario, expected) = (tempfile::tempdir().unwrap(), read(CREW), toml::from_str(EXPECTED).unwrap());
+    let report = Mock::new().experiment(scenario.clone(), SIM, folder.path()).report;
+    let paper = Paper { name: "mock", scenario: CREW, expected: EXPECTED };
+    let evidence = Evidence::new(&scenario, &report.runs);
+    let judgement = Judgement::new(&paper, &expected, &evidence, &Changes::default(), &report);
+
+    // By hand, from the runs.
+    let completion = |waiting: &str, crowd: i64, repeat: u32| {
+        let factors = BTreeMap::from([
+            ("job.crew.waiting".to_owned(), waiting.into()),
+            ("job.crowd.threads".to_owned(), crowd.into()),
+        ]);
+        let run = report.runs.iter().find(|run| run.factors == factors && run.repeat == repeat).unwrap();
+        run.outcome.jobs[0].completion_ns.unwrap().as_secs_f64()
+    };
+    let speedup = |rival: &str, crowd, repeat| completion(rival, crowd, repeat) / completion("cs", crowd, repeat);
+    let over = |crowds: &[i64], rival: &str| {
+        let each = crowds.iter().flat_map(|&crowd| (0..3).map(move |repeat| (crowd, repeat)));
+        each.map(|(crowd, repeat)| speedup(rival, crowd, repeat)).sum::<f64>() / (3 * crowds.len()) as f64
+    };
+    let ours: Vec<f64> = judgement.bands.iter().map(|band| band.ours.unwrap().mean).collect();
+    assert!((ours[0] - over(&[1, 2], "always-block")).abs() < 1e-12);
+    assert!((ours[1] - over(&[2], "always-spin")).abs() < 1e-12);
+    // SSR is 100 of those who spin for ever and 74 to 76 of the others.
+    assert!((ours[2] - 25.0).abs() <= 1.0);
+    // 5/3 is inside, 400/180 is not above 2.5.
+    assert_eq!(judgement.bands.iter().map(|band| band.inside).collect::<Vec<_>>(), [true, false, true].map(Some));
+    assert!(judgement.holds == Some(false) && judgement.missed() == 1);
+    insta::assert_snapshot!("paper", text::render(&judgement, &expected, &evidence));
+}
+
+#[test]
+fn what_was_run_with_changes_is_shown_and_not_judged() {
+    let (folder, mut scenario, expected) =
+        (tempfile::tempdir().unwrap(), read(CREW), toml::from_str(EXPECTED).unwrap());
+    let changes = Changes { scheduler: Some(scenario::Scheduler::Rr), waiting: Some("0.54 cs".parse().unwrap()) };
+    changes.apply(&mut scenario, &expected);
+    let report = Mock::new().experiment(scenario.clone(), SIM, folder.path()).report;
+    let paper = Paper { name: "mock", scenario: CREW, expected: EXPECTED };
+    let evidence = Evidence::new(&scenario, &report.runs);
+    let judgement = Judgement::new(&paper, &expected, &evidence, &changes, &report);
+    assert!(judgement.holds.is_none() && judgement.missed() == 0);
+    let text = text::render(&judgement, &expected, &evidence);
+    assert!(text.contains("0.54 cs") && !text.contains("inside"), "{text}");
+    let told = "Not judged: the bands are those of the paper's machine, and this is --scheduler rr --waiting 0.54";
+    assert!(text.contains(told), "{text}");
+}
+
+#[test]
+fn a_transition_point_is_found_where_the_crowd_leaves() {
+    let (scenario, cancel) = (read(TURN), AtomicBool::new(false));
+    let report = simulated(&scenario);
+    let found = |workers| {
+        let looked = Evidence::new(&scenario, &report.runs).with_patterns(&["crew".to_owned()], workers, &cancel);
+        looked.unwrap().patterns().map(|(arm, _, found)| (arm, found.transition)).collect::<Vec<_>>()
+    };
+    let [(0, Some(transition)), (1, None)] = found(TWO)[..] else { panic!("{:?}", found(TWO)) };
+    // The crowd ends when each of its six threads has had a millisecond of three CPUs.
+    let millis = transition.at_ns.as_secs_f64() * 1e3;
+    assert!((2.0..5.0).contains(&millis), "{transition:?}");
+    assert!(transition.before_percent < 90.0 && transition.after_percent > 95.0, "{transition:?}");
+    assert_eq!(found(NonZeroUsize::MIN), found(TWO));
+}
+
+#[test]
+fn threads_that_share_a_cpu_alternate_and_those_that_have_one_each_do_not() {
+    let scenario = read(TURNS);
+    let report = simulated(&scenario);
+    let evidence = Evidence::new(&scenario, &report.runs)
+        .with_patterns(&["crew".to_owned()], TWO, &AtomicBool::new(false))
+        .unwrap();
+    let found: Vec<_> = evidence.patterns().map(|(_, _, found)| found.alternation.clone()).collect();
+    let [Some(alternation), None] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((alternation.groups, alternation.clean_percent), ([1.0, 1.0], 100.0));
+    let said = text::render(
+        &Judgement::new(
+            Paper::named("barrier/fig2").unwrap(),
+            &Paper::named("barrier/fig2").unwrap().expected().unwrap(),
+            &evidence,
+            &Changes::default(),
+            &report,
+        ),
+        &Paper::named("barrier/fig2").unwrap().expected().unwrap(),
+        &evidence,
+    );
+    assert!(said.contains("1.0 and 1.0") && said.contains("none"), "{said}");
+}
+
+#[test]
+fn the_fields_of_a_judgement_are_those_that_are_documented() {
+    let mut found = BTreeSet::new();
+    for (text, measure) in [(TURN, "transition"), (TURNS, "alternation")] {
+        let expected = EXPECTED.replace(
+            "measure = \"speed-up\", against = { \"job.crew.waiting\" = \"always-block\" }",
+            &format!("measure = \"{measure}\", line = [{{ name = \"crew\" }}]"),
+        );
+        let expected: Expected = toml::from_str(&expected).unwrap();
+        let paper = Paper { name: "mock", scenario: text, expected: "" };
+        let scenario = paper.scenario().unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let report = simulated(&scenario);
+        let evidence =
+            Evidence::new(&scenario, &report.runs).with_patterns(&["crew".to_owned()], TWO, &AtomicBool::new(false));
+        let judgement = Judgement::new(&paper, &expected, &evidence.unwrap(), &Changes::default(), &report);
+        fields(&serde_json::to_value(judgement).unwrap(), "", &mut found);
+    }
+    assert!(found.remove("transitions[].transition"), "a run without a transition point");
+    assert!(found.remove("transitions[]") && found.remove("alternations[]"), "papers that are not about them");
+    assert!(found.remove("alternations[].alternation"), "a run whose threads do not alternate");
+    assert_eq!(found, documented("rowlock paper --format json"));
+}

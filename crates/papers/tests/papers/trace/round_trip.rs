@@ -1,0 +1,234 @@
+//! Events to bytes, and bytes to events.
+
+use std::io::{self, Write};
+
+use policy::{CpuId, Instant, JobId, ThreadId};
+use proptest::prelude::*;
+use testing::perfetto::{self, Trace};
+use trace::Writer;
+use trace::model::{Cast, Event, Leaves, Phase};
+use trace::protobuf::{bytes, message, number, varint};
+
+use crate::trace::history::{arrows, by_track};
+
+fn cast(cpus: u32, threads: &[u32]) -> Cast {
+    let mut cast = Cast { cpus, ..Cast::default() };
+    threads.iter().enumerate().for_each(|(job, &threads)| cast.add(format!("job {job} \u{2192}"), threads));
+    cast
+}
+
+/// A cast, and events that come in the order of their times.
+fn any_story() -> impl Strategy<Value = (Cast, Vec<(Instant, Event)>)> {
+    let cast_and_number = (1_u32..4, prop::collection::vec(1_u32..4, 1..4)).prop_map(|(cpus, jobs)| cast(cpus, &jobs));
+    cast_and_number.prop_flat_map(|cast| {
+        let thread = (0..cast.threads.len() as u32).prop_map(ThreadId);
+        let cpu = (0..cast.cpus).prop_map(CpuId);
+        let job = (0..cast.jobs.len() as u32).prop_map(JobId);
+        let leaves = prop::sample::select(vec![Leaves::Preempted, Leaves::Ready, Leaves::Asleep, Leaves::Ended]);
+        let phase = prop::sample::select(Phase::ALL.to_vec());
+        let event = prop_oneof![
+            4 => (cpu.clone(), leaves, prop::option::of(thread.clone()))
+                .prop_map(|(cpu, leaves, to)| Event::Switch { cpu, leaves, to }),
+            2 => (cpu, prop::option::of(thread.clone()), thread.clone())
+                .prop_map(|(cpu, waker, woken)| Event::Wakes { cpu, waker, woken }),
+            4 => (thread.clone(), phase).prop_map(|(thread, phase)| Event::Begins { thread, phase }),
+            1 => thread.prop_map(|thread| Event::Ends { thread }),
+            1 => job.prop_map(|job| Event::Round { job }),
+        ];
+        // Many events of one moment, some far apart; most are of the kinds that fill bundles.
+        let after = prop_oneof![3 => Just(0_u64), 3 => 1_u64..1_000, 1 => 0..1_u64 << 40];
+        let story = prop::collection::vec((after, event), 0..400).prop_map(|story| {
+            let timed = story.into_iter().scan(0, |now, (after, event)| {
+                *now += after;
+                Some((Instant::from_nanos(*now), event))
+            });
+            timed.collect()
+        });
+        (Just(cast), story)
+    })
+}
+
+fn written(cast: &Cast, story: &[(Instant, Event)]) -> Trace {
+    let mut writer = Writer::new(Vec::new(), cast.clone(), Instant::ZERO);
+    story.iter().for_each(|&(at, event)| writer.tell(at, event));
+    let end = story.last().map_or(Instant::ZERO, |&(at, _)| at);
+    perfetto::read(&writer.finish(end).unwrap()).unwrap()
+}
+
+/// The thread with this id, none for idleness.
+fn thread(cast: &Cast, id: i64) -> Option<ThreadId> {
+    cast.threads.iter().position(|thread| i64::from(thread.id) == id).map(|place| ThreadId(place as u32))
+}
+
+fn leaves(state: i64) -> Leaves {
+    match state {
+        0x800 => Leaves::Preempted,
+        0 => Leaves::Ready,
+        1 => Leaves::Asleep,
+        0x10 => Leaves::Ended,
+        other => panic!("a thread leaves in state {other}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back((cast, story) in any_story()) {
+        let trace = written(&cast, &story);
+        for (place, thread) in cast.threads.iter().enumerate() {
+            let job = &cast.jobs[thread.job];
+            prop_assert_eq!(&trace.threads[&thread.id.into()], &(job.id.into(), thread.name.clone()));
+            prop_assert_eq!(&trace.processes[&job.id.into()], &job.name);
+            let track = trace.tracks.values().find(|track| track.thread == Some((job.id.into(), thread.id.into()))).unwrap();
+            prop_assert_eq!(&track.name, &thread.name, "{}", place);
+        }
+        for cpu in 0..cast.cpus {
+            let told = story.iter().filter_map(|&(at, event)| match event {
+                Event::Switch { cpu: CpuId(of), leaves, to } if of == cpu => Some((at.as_nanos(), leaves, to)),
+                _ => None,
+            });
+            let mut told: Vec<_> = told.collect();
+            // An idle CPU at first, and at last.
+            told.insert(0, (0, Leaves::Ready, None));
+            if told.last().unwrap().2.is_some() {
+                told.push((story.last().unwrap().0.as_nanos(), Leaves::Preempted, None));
+            }
+            let read: Vec<_> = trace.switches[&cpu.into()]
+                .iter()
+                .map(|switch| (switch.at, leaves(switch.state), thread(&cast, switch.to)))
+                .collect();
+            prop_assert_eq!(read, told);
+            let woken = story.iter().filter_map(|&(at, event)| match event {
+                Event::Wakes { cpu: CpuId(of), woken, .. } if of == cpu => Some((at.as_nanos(), Some(woken))),
+                _ => None,
+            });
+            let read = trace.wakings.get(&cpu.into()).into_iter().flatten();
+            let read: Vec<_> = read.map(|waking| (waking.at, thread(&cast, waking.thread))).collect();
+            prop_assert_eq!(read, woken.collect::<Vec<_>>());
+        }
+        let marks = by_track(&trace);
+        for (place, member) in cast.threads.iter().enumerate() {
+            let place = ThreadId(place as u32);
+            let told = story.iter().filter_map(|&(at, event)| match event {
+                Event::Begins { thread, phase } if thread == place => Some((at.as_nanos(), phase.name())),
+                Event::Ends { thread } if thread == place => Some((at.as_nanos(), "ends")),
+                Event::Wakes { waker, .. } if waker == Some(place) => Some((at.as_nanos(), "wakes")),
+                _ => None,
+            });
+            let (id, _) = trace.tracks.iter().find(|(_, track)| track.name == member.name).unwrap();
+            let read = marks.get(id).into_iter().flatten().filter(|mark| mark.kind != 2);
+            let read: Vec<_> = read.map(|mark| (mark.at, mark.name.as_str())).collect();
+            prop_assert_eq!(read, told.collect::<Vec<_>>());
+        }
+        for (job, member) in cast.jobs.iter().enumerate() {
+            let told = story.iter().filter_map(|&(at, event)| match event {
+                Event::Round { job: JobId(of) } if of as usize == job => Some(at.as_nanos()),
+                _ => None,
+            });
+            let process = trace.tracks.iter().find(|(_, track)| track.process == Some(member.id.into()));
+            let process = process.map(|(&id, _)| id).unwrap();
+            let rounds = trace.tracks.iter().find(|(_, track)| track.parent == Some(process)).map(|(id, _)| &marks[id]);
+            let read: Vec<_> = rounds.into_iter().flatten().map(|mark| (mark.at, mark.name.clone())).collect();
+            let mut since = 0;
+            let told = (1..).zip(told).flat_map(|(round, at)| {
+                [(std::mem::replace(&mut since, at), format!("round {round}")), (at, String::new())]
+            });
+            prop_assert_eq!(read, told.collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn an_arrow_leads_from_who_wakes_to_what_the_woken_thread_does_next() {
+    let (at, cpu) = (Instant::from_nanos, CpuId(0));
+    let [waker, first, second] = [0, 1, 2].map(ThreadId);
+    let story = [
+        (at(1), Event::Begins { thread: first, phase: Phase::Block }),
+        (at(2), Event::Wakes { cpu, waker: Some(waker), woken: first }),
+        (at(2), Event::Begins { thread: first, phase: Phase::Compute }),
+        (at(3), Event::Begins { thread: first, phase: Phase::Spin }),
+        (at(4), Event::Wakes { cpu, waker: Some(waker), woken: second }),
+        (at(5), Event::Ends { thread: second }),
+        (at(6), Event::Wakes { cpu, waker: None, woken: second }),
+    ];
+    let trace = written(&cast(1, &[3]), &story);
+    let arrows = arrows(&trace);
+    let arrows: Vec<_> = arrows.iter().map(|(from, to)| (from.at, &*from.name, to.at, &*to.name)).collect();
+    assert_eq!(arrows, [(2, "wakes", 2, "compute"), (4, "wakes", 5, "ends")]);
+}
+
+#[test]
+fn a_switch_is_never_in_one_bundle_with_a_waking_of_its_own_moment_that_came_before_it() {
+    let (at, cpu) = (Instant::from_nanos(5), CpuId(0));
+    let [waker, woken] = [0, 1].map(ThreadId);
+    let switch = |to| (at, Event::Switch { cpu, leaves: Leaves::Preempted, to: Some(to) });
+    let story = [switch(waker), (at, Event::Wakes { cpu, waker: Some(waker), woken }), switch(woken)];
+    let mut writer = Writer::new(Vec::new(), cast(1, &[2]), Instant::ZERO);
+    story.iter().for_each(|&(at, event)| writer.tell(at, event));
+    let bytes = writer.finish(at).unwrap();
+    // Reading the file up to a moment before the last packets shows what the first bundle held.
+    let shortest = (0..bytes.len()).filter_map(|length| perfetto::read(&bytes[..length]).ok());
+    let first = shortest.into_iter().find(|trace| !trace.wakings.is_empty()).unwrap();
+    let ran: Vec<_> = first.switches[&0].iter().map(|switch| switch.name.as_str()).collect();
+    assert_eq!(ran, ["swapper", "job 0 \u{2192}/0"]);
+}
+
+#[test]
+fn more_than_a_bundle_holds_is_more_than_one() {
+    let story: Vec<_> = (0..5_000)
+        .map(|n| {
+            let (cpu, to) = (CpuId(0), Some(ThreadId(n % 2)));
+            (Instant::from_nanos(n.into()), Event::Switch { cpu, leaves: Leaves::Preempted, to })
+        })
+        .collect();
+    let trace = written(&cast(1, &[2]), &story);
+    let times: Vec<_> = trace.switches[&0].iter().skip(1).map(|switch| switch.at).collect();
+    assert_eq!(times, (0..5_000).chain([4_999]).collect::<Vec<u64>>());
+}
+
+/// Full after so many bytes.
+struct Disk(usize);
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0 -= bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_first_failure_to_write_is_told_in_the_end() {
+    let story = |disk| {
+        let mut writer = Writer::new(disk, cast(1, &[1]), Instant::ZERO);
+        for at in 0..100 {
+            writer.tell(Instant::from_nanos(at), Event::Begins { thread: ThreadId(0), phase: Phase::Spin });
+        }
+        writer.finish(Instant::from_nanos(100))
+    };
+    assert!(story(Disk(100_000)).is_ok());
+    assert_eq!(story(Disk(1_000)).err().unwrap().kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn times_that_go_beyond_all_time_are_refused() {
+    let mut trace = Vec::new();
+    message(&mut trace, 1, |packet| {
+        message(packet, 1, |bundle| {
+            number(bundle, 1, 0);
+            message(bundle, 4, |columns| {
+                let mut times = Vec::new();
+                [u64::MAX, 1].into_iter().for_each(|time| varint(&mut times, time));
+                bytes(columns, 1, &times);
+                bytes(columns, 5, b"crew/0");
+                [2, 3, 4, 6].into_iter().for_each(|column| bytes(columns, column, &[0, 0]));
+            });
+        });
+    });
+    assert_eq!(perfetto::read(&trace).unwrap_err().to_string(), "no trace: a time is beyond all time");
+}

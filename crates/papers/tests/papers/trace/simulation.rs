@@ -1,0 +1,234 @@
+//! The trace of a simulation says what happened in it.
+
+use std::collections::BTreeMap;
+
+use measure::trace::end_of_simulation;
+use measure::trace::simulated::Simulated;
+use policy::priority::Kind as StageKind;
+use policy::table::WAITING;
+use policy::waiting::Rule;
+use policy::{CpuId, Instant, JobId, Span, ThreadId};
+use proptest::prelude::*;
+use scenario::pipeline::{Stage, Structure};
+use scenario::result::Outcome;
+use scenario::{Arrival, Cfs, Compute, Distribution, Job, Kind, Machine, MachineKeys, Pipeline, Scheduler, Setting};
+use sim::scheduler::Why;
+use sim::watch::{Begins, Doing, Watch};
+use testing::perfetto::{self, Trace};
+
+use crate::trace::history::{History, arrows};
+
+/// Keeps account of who runs where for how long, and lets another look on too.
+struct Ledger<W> {
+    cpus: Vec<(Instant, Doing)>,
+    ran: BTreeMap<(CpuId, ThreadId), u64>,
+    wakings: usize,
+    rounds: usize,
+    other: W,
+}
+
+impl<W> Ledger<W> {
+    fn new(cpus: u32, other: W) -> Ledger<W> {
+        let cpus = vec![(Instant::ZERO, Doing::Idle); cpus as usize];
+        Ledger { cpus, ran: BTreeMap::new(), wakings: 0, rounds: 0, other }
+    }
+
+    fn account(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
+        let (since, did) = std::mem::replace(&mut self.cpus[cpu.index()], (at, doing));
+        if let Doing::Running(thread) = did {
+            *self.ran.entry((cpu, thread)).or_default() += at.since(since).as_nanos();
+        }
+    }
+}
+
+impl<W: Watch> Watch for Ledger<W> {
+    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
+        self.account(at, cpu, doing);
+        self.other.cpu_does(at, cpu, doing);
+    }
+
+    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
+        self.other.thread_begins(at, thread, what);
+    }
+
+    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
+        self.other.thread_is_ready(at, thread, why);
+    }
+
+    fn barrier_completes(&mut self, at: Instant, job: JobId, last: ThreadId) {
+        self.rounds += 1;
+        self.other.barrier_completes(at, job, last);
+    }
+
+    fn wakes(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
+        self.wakings += 1;
+        self.other.wakes(at, waker, woken);
+    }
+}
+
+fn traced(machine: &Machine, setting: &Setting, seed: u64) -> (Outcome, Trace, Ledger<()>) {
+    let watch = Simulated::new(Vec::new(), setting, machine.cpus);
+    let mut ledger = Ledger::new(machine.cpus, watch);
+    let outcome = sim::run_watched(machine, setting, seed, &mut ledger).unwrap();
+    let end = end_of_simulation(setting, machine.step, seed, &outcome);
+    for cpu in 0..machine.cpus {
+        ledger.account(end, CpuId(cpu), Doing::Idle);
+    }
+    let Ledger { cpus, ran, wakings, rounds, other } = ledger;
+    let trace = perfetto::read(&other.finish(end).unwrap()).unwrap();
+    (outcome, trace, Ledger { cpus, ran, wakings, rounds, other: () })
+}
+
+/// How long each thread ran on each CPU by its trace; threads by their names.
+fn ran(trace: &Trace) -> BTreeMap<(u64, String), u64> {
+    let mut ran = BTreeMap::new();
+    for (&cpu, switches) in &trace.switches {
+        for pair in switches.windows(2).filter(|pair| pair[0].to != 0 && !pair[0].name.starts_with("switch/")) {
+            *ran.entry((cpu, pair[0].name.clone())).or_default() += pair[1].at - pair[0].at;
+        }
+    }
+    ran
+}
+
+fn us(n: u64) -> Span {
+    Span::from_micros(n)
+}
+
+/// Reads, computes and writes, with so many buffers.
+fn line(buffers: u32, time: Span, rounds: u64, waiting: Rule) -> Pipeline {
+    let time = || Some(Distribution::exactly(time));
+    let stage =
+        |name: &str, kind, compute, device| Stage { name: name.into(), kind, compute, device, fork: 1, nice: 0 };
+    let stages = vec![
+        stage("read", StageKind::Io, None, time()),
+        Stage { fork: 2, ..stage("work", StageKind::Compute, time(), None) },
+        stage("write", StageKind::Io, time(), time()),
+    ];
+    let (structure, priority) = (Structure::Workers, policy::priority::Rule::DynamicUpDown);
+    Pipeline { stages, buffers, rounds, structure, shared: Vec::new(), priority, waiting }
+}
+
+fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
+    let kind = (0_usize..4, 1_u32..6, 0_u64..60, 1_u64..8, 0..WAITING.len(), prop::option::of(0_u64..600));
+    let kind = kind.prop_map(|(kind, threads, mean, rounds, policy, work)| match kind {
+        0 => Kind::Cpu { threads, work: work.map(|n| us(n).into()) },
+        1 => {
+            let (compute, critical) = (us(mean), us(mean / 2));
+            let [compute, critical] = [compute, critical].map(|mean| Distribution::Normal { mean, sd: Span::ZERO });
+            Kind::Lock { threads, compute, critical, rounds, waiting: WAITING[policy].example }
+        }
+        2 => Kind::Pipeline(line(threads, us(mean), rounds, WAITING[policy].example)),
+        _ => {
+            let compute = Compute::Drawn(Distribution::Normal { mean: us(mean), sd: us(mean / 4) });
+            Kind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example }
+        }
+    });
+    let job = (1_u32..3, 0_u64..3, kind).prop_map(|(copies, at, kind)| {
+        let arrival = Arrival { at: us(300 * at), every: None };
+        Job { arrival, ..Job::new("", copies, kind) }
+    });
+    let machine = (
+        1_u32..5,
+        0_u64..9,
+        0_u64..30,
+        1_u64..200,
+        prop::sample::select(
+            Scheduler::ALL.into_iter().filter(|scheduler| scheduler.shares_time()).collect::<Vec<_>>(),
+        ),
+    );
+    let machine = machine.prop_map(|(cpus, switch, wakeup, quantum, scheduler)| Machine {
+        scheduler,
+        context_switch: us(switch),
+        wakeup_cost: us(wakeup),
+        quantum: us(quantum),
+        // Slices of real kernels are so long that whoever yields would do so a million times.
+        tick: us(200),
+        slice: us(150),
+        timeslice: 3,
+        cfs: Cfs { latency: us(300), granularity: us(75), wakeup_granularity: us(100), migration_cost: us(50) },
+        ..Machine::with_cpus(cpus)
+    });
+    (machine, prop::collection::vec(job, 1..4)).prop_map(|(machine, mut jobs)| {
+        jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
+        (machine, Setting { machine: MachineKeys::default(), jobs, keep_running: false })
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_trace_shows_who_ran_where_for_how_long_and_adds_up_to_the_accounts(
+        (machine, setting) in any_setting(),
+        seed in 0_u64..1_000,
+    ) {
+        let (outcome, trace, ledger) = traced(&machine, &setting, seed);
+        let names: Vec<_> = setting
+            .jobs_with_copies()
+            .flat_map(|(name, job)| (0..job.kind.threads(machine.cpus)).map(move |number| format!("{name}/{number}")))
+            .collect();
+        let told = ledger.ran.iter().map(|(&(cpu, thread), &span)| ((u64::from(cpu.0), names[thread.index()].clone()), span));
+        prop_assert_eq!(ran(&trace), told.collect::<BTreeMap<_, _>>());
+
+        let history = History::of(&trace);
+        for job in &outcome.jobs {
+            let work = job.delivered_work_ns.unwrap().as_nanos();
+            prop_assert_eq!(history.running_at(&job.job, "compute"), work, "{}", &job.job);
+            let spin = job.spin_ns.unwrap().as_nanos();
+            prop_assert_eq!(history.running_at(&job.job, "spin"), spin, "{}", &job.job);
+            // What it is charged for beside is the switches to it.
+            prop_assert!(history.running(&job.job) <= job.cpu_ns.unwrap().as_nanos(), "{}", &job.job);
+            let rounds = history.phases.get("rounds").map_or(0, Vec::len);
+            prop_assert_eq!(rounds, ledger.rounds);
+        }
+        let end = end_of_simulation(&setting, machine.step, seed, &outcome).as_nanos();
+        if let Some(percent) = outcome.machine.switch_percent {
+            // The engine counts a yield that nobody takes the CPU from for a switch.
+            let yields: u64 = outcome.jobs.iter().map(|job| history.running_at(&job.job, "yield")).sum();
+            let switches = history.running("switch") + yields;
+            let share = 100.0 * switches as f64 / (end as f64 * f64::from(machine.cpus));
+            prop_assert!((share - percent).abs() < 1e-6, "{share} for {percent}");
+        }
+
+        let arrows = arrows(&trace);
+        prop_assert_eq!(arrows.len(), ledger.wakings);
+        for (from, to) in arrows {
+            prop_assert_eq!(&*from.name, "wakes");
+            prop_assert!(from.at <= to.at);
+        }
+    }
+}
+
+#[test]
+fn threads_that_block_are_woken_by_the_last_of_them() {
+    let kind = Kind::Barrier {
+        threads: 3,
+        compute: Compute::Drawn(Distribution::Normal { mean: us(50), sd: us(5) }),
+        rounds: 4,
+        waiting: "always-block".parse().unwrap(),
+    };
+    let jobs = vec![Job::new("crew", 1, kind)];
+    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+    let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(3) };
+    let (_, trace, _) = traced(&machine, &setting, 1);
+    // Two sleepers a round. Whoever wakes them runs on the CPU that the waking is told of.
+    assert_eq!(arrows(&trace).len(), 8);
+    for (from, to) in arrows(&trace) {
+        let (waker, woken) = (&trace.tracks[&from.track], &trace.tracks[&to.track]);
+        let (cpu, _) = trace
+            .wakings
+            .iter()
+            .find(|(_, wakings)| wakings.iter().any(|waking| waking.at == from.at && waking.name == woken.name))
+            .unwrap();
+        let running = trace.switches[cpu].iter().rfind(|switch| switch.at < from.at).unwrap();
+        assert_eq!(running.name, waker.name);
+    }
+}
+
+#[test]
+fn switches_that_take_no_time_are_not_shown() {
+    let jobs = vec![Job::new("x", 3, Kind::Cpu { threads: 1, work: Some(us(500).into()) })];
+    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+    let free = Machine { context_switch: Span::ZERO, scheduler: Scheduler::Rr, ..Machine::with_cpus(1) };
+    let (_, trace, _) = traced(&free, &setting, 1);
+    let names: Vec<_> = trace.switches[&0].iter().map(|switch| switch.name.as_str()).collect();
+    assert!(names.len() > 15 && names.iter().all(|name| !name.starts_with("switch")), "{names:?}");
+}

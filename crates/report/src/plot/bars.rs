@@ -1,0 +1,91 @@
+//! A chart of bars: one figure of several arms, a bar each, from zero.
+
+use super::axis::Axis;
+use super::svg::{Anchor, Drawing, Words, fit, width};
+use super::{Mark, Style};
+
+const WIDTH: f64 = 340.0;
+const ROW: f64 = 17.0;
+const THICK: f64 = 11.0;
+const TOP: f64 = 6.0;
+const BOTTOM: f64 = 22.0;
+
+/// No name takes more room than this.
+const NAME: f64 = 130.0;
+
+/// One arm.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// Its name.
+    pub name: String,
+    /// How it is told from the others.
+    pub style: Style,
+    /// How long it is.
+    pub mark: Mark,
+}
+
+/// A chart.
+#[derive(Clone, Debug)]
+pub struct Chart<'a> {
+    /// What it is called and what it shows.
+    pub words: Words,
+    /// The axis from left to right, which begins at zero: a bar that does not says nothing by its length.
+    pub x: &'a Axis,
+    /// The bars from above.
+    pub bars: &'a [Bar],
+}
+
+impl Chart<'_> {
+    /// The chart as SVG.
+    pub fn render(&self) -> String {
+        let below = TOP + ROW * self.bars.len() as f64;
+        let left = self.bars.iter().map(|bar| width(&bar.name)).fold(0.0, f64::max).min(NAME) + 14.0;
+        let right = WIDTH - 12.0;
+        let across = |position: f64| left + position * (right - left);
+        let root = format!("class=\"chart\" viewBox=\"0 0 {WIDTH} {}\"", below + BOTTOM);
+        let mut drawing = Drawing::new(&root, &self.words);
+        for (value, label) in &self.x.ticks {
+            let at = across(self.x.position(*value));
+            drawing.line("grid", (at, TOP), (at, below));
+            drawing.text("tick", (at, below + 13.0), Anchor::Middle, label);
+        }
+        for (number, Bar { name, style, mark }) in self.bars.iter().enumerate() {
+            let middle = TOP + ROW * (number as f64 + 0.5);
+            drawing.text("label", (left - 8.0, middle + 3.5), Anchor::End, &fit(name, NAME));
+            drawing.raw(format_args!("<g class=\"{}\">\n", style.class()));
+            let end = across(self.x.position(mark.estimate.mean));
+            drawing.rectangle("filled", (left, middle - THICK / 2.0), (end - left, THICK));
+            drawing.raw(format_args!("</g>\n"));
+            if let Some((low, high)) = mark.interval(self.x) {
+                drawing.line("whisker", (across(low), middle), (across(high), middle));
+            }
+        }
+        drawing.line("axis", (left, TOP), (left, below));
+        drawing.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stats;
+
+    #[test]
+    fn a_bar_is_as_long_as_its_mean_and_has_a_whisker_if_there_is_an_interval() {
+        let bar = |name: &str, samples: &[f64]| Bar {
+            name: name.to_owned(),
+            style: Style { series: 1, hollow: false },
+            mark: Mark { estimate: stats::mean(samples).unwrap(), samples: Vec::new() },
+        };
+        let words = Words { id: "b".into(), title: "A & B".into(), description: "less".into() };
+        let axis = Axis::linear(0.0, 10.0);
+        let bars = [bar("<10/50>", &[10.0, 10.5, 9.5]), bar("one", &[5.0])];
+        let text = Chart { words, x: &axis, bars: &bars }.render();
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let of =
+            |class: &'static str| document.descendants().filter(move |node| node.attribute("class") == Some(class));
+        let long: Vec<f64> = of("filled").map(|node| node.attribute("width").unwrap().parse().unwrap()).collect();
+        assert_eq!((long.len(), of("whisker").count()), (2, 1));
+        assert!((long[0] / long[1] - 2.0).abs() < 0.02, "{long:?}");
+    }
+}

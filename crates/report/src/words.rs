@@ -1,0 +1,199 @@
+//! Numbers, factors and lists as people read them.
+
+use scenario::keys::TOGETHER;
+
+use stats::Estimate;
+
+/// The value of a factor: strings without their quotes.
+pub fn value(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The path of a factor, or all that vary together in it, without the `job.` that nobody needs to be told.
+pub fn path(path: &str) -> String {
+    let short = |path: &str| path.strip_prefix("job.").unwrap_or(path).to_owned();
+    path.split(TOGETHER).map(short).collect::<Vec<_>>().join(TOGETHER)
+}
+
+/// Factors and their values, as in `crowd.threads = 2, crew.waiting = cs`; empty without factors.
+pub fn factors<'a>(factors: impl IntoIterator<Item = (&'a String, &'a toml::Value)>) -> String {
+    let words: Vec<String> = factors.into_iter().map(|(name, of)| format!("{} = {}", path(name), value(of))).collect();
+    words.join(", ")
+}
+
+/// A number to so many significant digits, without an exponent.
+pub fn significant(number: f64, digits: usize) -> String {
+    let written = format!("{number:.*e}", digits.saturating_sub(1));
+    let exponent: i64 = written.rsplit('e').next().and_then(|exponent| exponent.parse().ok()).unwrap_or(0);
+    let decimals = usize::try_from(digits as i64 - 1 - exponent).unwrap_or(0);
+    if number == 0.0 { "0".to_owned() } else { format!("{number:.decimals$}") }
+}
+
+/// A number of any size to four significant digits: `0.4770`, `1.234e-9`.
+pub fn figure(number: f64) -> String {
+    let is_plain = number == 0.0 || (1e-4..1e7).contains(&number.abs());
+    if is_plain || !number.is_finite() { significant(number, 4) } else { format!("{number:.3e}") }
+}
+
+/// A p value to two digits, as far down as it says something.
+pub fn p_value(p: f64) -> String {
+    if p < 0.0001 { "< 0.0001".to_owned() } else { significant(p, 2) }
+}
+
+/// Nanoseconds in the unit that suits them, to four digits: `1.234 s`.
+pub fn time(nanos: f64) -> String {
+    scaled(nanos, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")])
+}
+
+/// A count or a rate, to four digits: `16.03 k`. What has no more than four is written out.
+pub fn count(number: f64) -> String {
+    if number.fract() == 0.0 && number.abs() < 1e4 {
+        return number.to_string();
+    }
+    let units: &[(f64, &str)] = &[(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
+    scaled(number, if number.abs() < 9_999.5 { &units[3..] } else { units })
+}
+
+fn scaled(number: f64, units: &[(f64, &str)]) -> String {
+    // What would round up to the next unit belongs to it: 999.96 ms is 1.000 s.
+    let fits = |&&(length, _): &&(f64, &str)| number.abs() >= length * 0.99995;
+    let (length, unit) = units.iter().find(fits).or(units.last()).copied().unwrap_or((1.0, ""));
+    format!("{} {unit}", significant(number / length, 4)).trim_end().to_owned()
+}
+
+/// An estimate with its interval as a share of the mean: `1.234 s ±2.1 %`.
+pub fn with_share(estimate: &Estimate, number: fn(f64) -> String) -> String {
+    let share = estimate.half_width().filter(|_| estimate.mean != 0.0).map(|half| half / estimate.mean.abs() * 100.0);
+    let share =
+        share.map_or(String::new(), |share| format!(" ±{} %", significant(share, if share < 1.0 { 1 } else { 2 })));
+    number(estimate.mean) + &share
+}
+
+/// An estimate with half the width of its interval in its own unit: `94.2 ±0.3`.
+pub fn with_half_width(estimate: &Estimate) -> String {
+    let half = estimate.half_width().map_or(String::new(), |half| format!(" ±{half:.1}"));
+    format!("{:.1}{half}", estimate.mean)
+}
+
+/// A ratio with its interval: `1.52 [1.48, 1.57]`. A small one is told by its inverse: `1/198 [1/313, 1/125]`.
+pub fn ratio(estimate: &Estimate) -> String {
+    let written = |ratio: f64| match ratio {
+        9.995.. => significant(ratio, 3),
+        0.095.. => format!("{ratio:.2}"),
+        _ => format!("1/{:.0}", 1.0 / ratio),
+    };
+    let interval =
+        estimate.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", written(low), written(high)));
+    written(estimate.mean) + &interval
+}
+
+/// A difference with its sign and its interval: `+3.2 [+1.1, +5.3]`.
+pub fn signed(estimate: &Estimate) -> String {
+    let interval = estimate.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", sign(low), sign(high)));
+    sign(estimate.mean) + &interval
+}
+
+fn sign(number: f64) -> String {
+    // Large differences need no decimals, and no difference needs no sign.
+    let decimals = usize::from(number.abs() < 9.95);
+    let written = format!("{number:+.decimals$}");
+    if written.trim_matches(['+', '-', '0', '.']).is_empty() { "0".to_owned() } else { written }
+}
+
+/// Items as in `a, b and c`, each in back-quotes.
+pub fn list(items: &[toml::Value]) -> String {
+    let quoted: Vec<String> = items.iter().map(|item| format!("`{}`", value(item))).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Breaks a sentence into lines of at most `width` characters, where its words allow it; further lines are indented.
+pub fn wrap(sentence: &str, width: usize) -> String {
+    let mut text = String::new();
+    let mut line = 0;
+    for word in sentence.split(' ') {
+        let length = word.chars().count();
+        if line > 0 && line + 1 + length > width {
+            text.push_str("\n  ");
+            line = 2;
+        } else if line > 0 {
+            text.push(' ');
+            line += 1;
+        }
+        text.push_str(word);
+        line += length;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_to_their_digits_in_the_unit_that_suits_them() {
+        for (nanos, text) in [
+            (1_234_000_000.0, "1.234 s"),
+            (999_960_000.0, "1.000 s"),
+            (999_900_000.0, "999.9 ms"),
+            (5_320.0, "5.320 us"),
+            (3.0, "3.000 ns"),
+            (0.0, "0 ns"),
+            (7.2e12, "7200 s"),
+        ] {
+            assert_eq!(time(nanos), text);
+        }
+        for (number, text) in
+            [(812.0, "812"), (0.0, "0"), (16_034.0, "16.03 k"), (12.345, "12.35"), (3e6, "3.000 M"), (1_063.4, "1063")]
+        {
+            assert_eq!(count(number), text);
+        }
+    }
+
+    #[test]
+    fn figures_of_any_size_and_p_values_are_short() {
+        for (number, text) in [(0.47697, "0.4770"), (-123456.0, "-123456"), (1.2344e-9, "1.234e-9"), (0.0, "0")] {
+            assert_eq!(figure(number), text);
+        }
+        assert_eq!(figure(f64::INFINITY), "inf");
+        assert_eq!((p_value(0.0499), p_value(9e-5), p_value(1.0)), ("0.050".into(), "< 0.0001".into(), "1.0".into()));
+    }
+
+    #[test]
+    fn estimates_show_their_interval_where_they_have_one() {
+        let sure = Estimate { mean: 2e9, interval: Some((1.9e9, 2.1e9)), samples: 3 };
+        let single = Estimate { interval: None, ..sure };
+        assert_eq!(with_share(&sure, time), "2.000 s ±5.0 %");
+        assert_eq!(with_share(&single, time), "2.000 s");
+        assert_eq!(ratio(&sure.map(|x| x / 1e9)), "2.00 [1.90, 2.10]");
+        assert_eq!(ratio(&sure.map(|x| x / 1e8)), "20.0 [19.0, 21.0]");
+        assert_eq!(ratio(&single.map(|x| x / 1e12)), "1/500");
+        assert_eq!(signed(&sure.map(|x| x / 1e9 - 2.0)), "0 [-0.1, +0.1]");
+        assert_eq!(signed(&single.map(|x| x / 1e7)), "+200");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn significant_digits_read_back_within_half_of_the_last(number in 1e-9..1e12_f64, digits in 1..9_usize) {
+            let read: f64 = significant(number, digits).parse().unwrap();
+            // Half of the last digit is at most 5 parts in 10^digits, and what is whole is not rounded at all.
+            assert!((read - number).abs() <= number * 0.500001 * 10_f64.powi(1 - digits as i32), "{read} {number}");
+        }
+    }
+
+    #[test]
+    fn lists_end_in_and() {
+        let items: Vec<toml::Value> = ["a", "b", "c"].map(toml::Value::from).to_vec();
+        assert_eq!(list(&items), "`a`, `b` and `c`");
+        assert_eq!(list(&items[..1]), "`a`");
+    }
+
+    #[test]
+    fn lines_break_between_words_only() {
+        assert_eq!(wrap("one two three", 7), "one two\n  three");
+        assert_eq!(wrap("incomprehensible", 7), "incomprehensible");
+    }
+}

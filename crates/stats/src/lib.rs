@@ -1,0 +1,183 @@
+//! Estimates from a few samples: means with their 95 % intervals.
+//!
+//! Intervals are Student's: they hold for few samples where these scatter about as a normal distribution does, which the
+//! logarithms of durations do better than durations. So whatever is compared is compared by ratio, and ratios are averaged
+//! on the log scale: twice as fast and half as fast are equally far from no difference.
+//!
+//! ```
+//! use rowlock_stats::student::paired;
+//!
+//! // Three repetitions of two arms, in milliseconds. The second repetition was disturbed, but in both arms: so the logarithms
+//! // are compared pair by pair, and their difference is that of a ratio.
+//! let times: [(f64, f64); 3] = [(20.0, 10.0), (31.0, 15.0), (21.0, 10.4)];
+//! let test = paired(&times.map(|(one, other)| (one.ln(), other.ln())));
+//! let speedup = test.map(|test| test.difference.map(f64::exp));
+//! let (low, high) = speedup.and_then(|estimate| estimate.interval).unwrap_or_default();
+//! assert!(1.9 < low && high < 2.2);
+//! ```
+#![forbid(unsafe_code)]
+
+mod distribution;
+pub mod mann_whitney;
+pub mod many;
+pub mod median;
+pub mod modes;
+pub mod outlier;
+pub mod paired;
+pub mod regression;
+pub mod stages;
+pub mod student;
+pub mod trend;
+
+use serde::{Serialize, Serializer};
+
+/// Two things are told apart if p is smaller than this.
+pub const LEVEL: f64 = 0.05;
+
+/// How a p value of ranks was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// By counting all orders that are possible.
+    Exact,
+    /// By the normal approximation, corrected for ties.
+    Normal,
+}
+
+/// A mean, and how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The arithmetic mean, or the geometric one of ratios.
+    pub mean: f64,
+    /// The 95 % interval of the mean: its lower and its upper end. One sample has none.
+    pub interval: Option<(f64, f64)>,
+    /// How many samples it is made of.
+    pub samples: usize,
+}
+
+impl Estimate {
+    /// The estimate in another scale; `scale` must be increasing.
+    pub fn map(self, scale: impl Fn(f64) -> f64) -> Estimate {
+        let interval = self.interval.map(|(low, high)| (scale(low), scale(high)));
+        Estimate { mean: scale(self.mean), interval, ..self }
+    }
+
+    /// Half the width of the interval.
+    pub fn half_width(&self) -> Option<f64> {
+        self.interval.map(|(low, high)| (high - low) / 2.0)
+    }
+
+    /// Whether there is an interval and it holds `value`.
+    pub fn holds(&self, value: f64) -> bool {
+        self.interval.is_some_and(|(low, high)| low <= value && value <= high)
+    }
+}
+
+/// Written as `mean`, `low`, `high` and `samples`, to six significant digits: more would only be noise, and the last digits
+/// of a logarithm differ from one C library to the next.
+impl Serialize for Estimate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written {
+            mean: f64,
+            low: Option<f64>,
+            high: Option<f64>,
+            samples: usize,
+        }
+        let (low, high) = self.interval.unzip();
+        let (mean, low, high) = (six_digits(self.mean), low.map(six_digits), high.map(six_digits));
+        Written { mean, low, high, samples: self.samples }.serialize(serializer)
+    }
+}
+
+/// The number to six significant digits.
+pub fn six_digits(number: f64) -> f64 {
+    // A number prints as one that reads back, so the fallback is never taken.
+    format!("{number:.5e}").parse().unwrap_or(number)
+}
+
+/// The arithmetic mean of the samples with its interval; nothing without samples.
+pub fn mean(samples: &[f64]) -> Option<Estimate> {
+    let of_many = student::one_sample(samples).map(|test| test.difference);
+    of_many.or_else(|| Some(Estimate { mean: average(samples)?, interval: None, samples: samples.len() }))
+}
+
+fn average(samples: &[f64]) -> Option<f64> {
+    (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
+}
+
+/// The sum of the squared distances from `centre`.
+fn sum_of_squares(samples: &[f64], centre: f64) -> f64 {
+    samples.iter().map(|sample| (sample - centre).powi(2)).sum()
+}
+
+/// The median of the samples; nothing without samples.
+pub fn median(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let odd = sorted.len() % 2 == 1;
+    Some(if odd { upper } else { (sorted[sorted.len() / 2 - 1] + upper) / 2.0 })
+}
+
+/// Whether two numbers agree to a relative error.
+#[cfg(test)]
+#[track_caller]
+fn assert_close(found: f64, expected: f64, relative: f64) {
+    assert!((found - expected).abs() <= relative * expected.abs(), "{found} is not {expected}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-4 * b.abs().max(1e-9)
+    }
+
+    #[test]
+    fn the_interval_of_a_mean_is_as_computed_by_hand() {
+        // Squared deviations sum to 0.868; the standard error is sqrt(0.868 / 4 / 5) = 0.20833, and 2.77645 of them are 0.57841.
+        let estimate = mean(&[5.1, 4.9, 5.6, 5.8, 6.0]).unwrap();
+        let (low, high) = estimate.interval.unwrap();
+        assert!(close(estimate.mean, 5.48) && close(low, 4.901_59) && close(high, 6.058_41), "{estimate:?}");
+    }
+
+    #[test]
+    fn one_sample_has_a_mean_and_no_interval() {
+        assert_eq!(mean(&[3.0]), Some(Estimate { mean: 3.0, interval: None, samples: 1 }));
+        assert_eq!(mean(&[]), None);
+    }
+
+    #[test]
+    fn equal_samples_have_an_interval_of_no_width() {
+        assert_eq!(mean(&[2.0, 2.0, 2.0]).and_then(|estimate| estimate.interval), Some((2.0, 2.0)));
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_in_the_middle() {
+        assert_eq!(median(&[4.0, 1.0, 3.0]), Some(3.0));
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn an_interval_holds_its_mean_and_shifts_with_the_samples(
+            samples in proptest::collection::vec(-1e6..1e6_f64, 2..20),
+            shift in -1e6..1e6_f64,
+        ) {
+            let estimate = mean(&samples).unwrap();
+            assert!(estimate.holds(estimate.mean));
+            let shifted = mean(&samples.iter().map(|sample| sample + shift).collect::<Vec<_>>()).unwrap();
+            assert!((shifted.mean - estimate.mean - shift).abs() < 1e-3);
+            assert!((shifted.half_width().unwrap() - estimate.half_width().unwrap()).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn written_numbers_have_six_digits() {
+        assert_eq!(six_digits(1.0 / 3.0), 0.333333);
+        assert_eq!(six_digits(123_456_789.0), 123_457_000.0);
+        assert_eq!(six_digits(0.0), 0.0);
+    }
+}
