@@ -1,18 +1,24 @@
-//! Thread control blocks: what a thread pointer leads to, which is a thread's own memory in the C library and all thread-local variables.
+//! Thread control blocks: the memory at the thread pointer, which holds the C library's state of a
+//! thread and all thread-local variables.
 //!
-//! Code that is interrupted anywhere, in the midst of `malloc` too, can go on later on another kernel thread only if what it knows of "its thread" goes with it.
-//! So it has a block of its own, and the thread pointer is changed along with its stack. Blocks are made by public interfaces alone: the C library starts a
-//! thread, the *donor*, on memory that it is given, and puts the block at the upper end of that. The donor then ends its kernel thread behind the C
-//! library's back. That one goes on believing that the thread is there, so the block stays initialised and listed for ever: a library that is loaded later has
-//! its static thread-local variables initialised there as well.
+//! Code that is interrupted anywhere, even inside `malloc`, can only continue on another kernel
+//! thread if its thread state moves with it. So it has a block of its own, and the thread pointer
+//! is switched together with its stack. Blocks are created by public interfaces alone: the C
+//! library starts a thread, the *donor*, on given memory, and places the block at the upper end of
+//! it. The donor then ends its kernel thread without the knowledge of the C library, which believes
+//! that the thread still exists. So the block stays initialized and listed forever, and a library
+//! that is loaded later has its static thread-local variables initialized there as well.
 //!
-//! Since a donor never ends for the C library, `__libc_single_threaded` stays false, so that `malloc` really locks. That is needed: the code of several blocks
-//! may be in the midst of `malloc` when there is but one kernel thread.
+//! Since a donor never ends for the C library, `__libc_single_threaded` stays false, so that
+//! `malloc` really takes its locks. That is needed: code of several blocks may be inside `malloc`
+//! even if there is only one kernel thread.
 //!
-//! What a block does not have: a kernel thread of the number that it bears. Mutexes that are robust or inherit priority cannot be used where a block is in
-//! force, since the kernel looks for the thread that owns them, and `pthread_kill` finds nobody. `setuid` and its kin, which have each thread handle a signal and then ask its block whether it
-//! has, may never return, as such a thread may have been in another block. A program whose main thread leaves by `pthread_exit` does not end
-//! by itself any more. And the child of a `fork` has only the block in force there.
+//! A block has no kernel thread with its thread ID. While a block is in use, robust and
+//! priority-inheriting mutexes do not work, since the kernel looks up the thread that owns them,
+//! and `pthread_kill` finds no thread. `setuid` and similar functions make each thread handle a
+//! signal and then check its block for the result; they may never return, as such a thread may have
+//! used another block. A program whose main thread calls `pthread_exit` no longer ends by itself.
+//! And the child of a `fork` has only the block that was in use.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sanitizer;
@@ -28,97 +34,101 @@ use std::sync::atomic::{AtomicI32, AtomicU32};
 
 use crate::reservation::{Reservation, page_size};
 
-/// A thread control block that no kernel thread has by itself.
+/// A thread control block without a kernel thread of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadBlock {
-    /// What the thread pointer is where this block is in force.
+    /// The thread pointer while this block is in use.
     pub thread_pointer: usize,
-    /// The upper end of the memory below that nobody uses any more, a multiple of 16: a stack may begin here.
+    /// The upper end of the unused memory below, a multiple of 16. A stack may begin here.
     pub stack_top: usize,
 }
 
-/// Why there is no block.
+/// The reason why no block can be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ThreadBlockError {
-    /// Another C library may use a thread's memory when the thread has ended.
+    /// Another C library may use the memory of a thread after the thread has ended.
     #[error(
         "thread control blocks are made with the GNU C library alone; build the program for a target that ends in -gnu"
     )]
     CLibrary,
-    /// There is no code for its thread pointer.
+    /// There is no code for the thread pointer of this processor.
     #[error("thread control blocks are made on x86-64 and aarch64 alone, and this is another processor")]
     Processor,
-    /// It keeps threads' states by their thread pointers.
+    /// The sanitizer keeps the state of threads by their thread pointers.
     #[error(
         "the program is built with the {0} sanitizer, which does not know of thread control blocks without a thread; build it without"
     )]
     Sanitizer(&'static str),
-    /// The processor lacks the instruction that changes the thread pointer, or the kernel does not let programs use it.
+    /// The processor lacks the instruction that changes the thread pointer, or the kernel does not allow it.
     #[error(
         "a program cannot change its thread pointer here: that takes Linux 5.9 and a processor with FSGSBASE, not turned off by `nofsgsbase`"
     )]
     ThreadPointer,
-    /// There is less than [`minimum_stack`] says.
+    /// There is less memory than [`minimum_stack`].
     #[error(
         "a thread control block and the stack to prepare it take {needed} bytes, and there are {given}; give it more memory"
     )]
     Memory {
-        /// How many bytes there were.
+        /// The number of bytes given.
         given: usize,
-        /// How many it takes.
+        /// The number of bytes needed.
         needed: usize,
     },
-    /// An error of `pthread_create`, by its number.
+    /// The error number of `pthread_create`.
     #[error("no thread could be started to make a thread control block: {}", io::Error::from_raw_os_error(*.0))]
     Start(i32),
-    /// The C library keeps the number somewhere else, or in another way.
+    /// The C library does not keep the thread ID where the kernel clears it.
     #[error(
         "this C library does not keep a thread's number where the kernel clears it; this version of it is not supported"
     )]
     Number,
 }
 
-/// The first number that is no kernel thread's: there are at most 2^22 (`PID_MAX_LIMIT`). A futex has 30 bits for a thread, and memory for so many blocks would
-/// be terabytes.
+/// The first thread ID that is no kernel thread: there are at most 2^22 (`PID_MAX_LIMIT`). A futex
+/// has 30 bits for a thread ID, and memory for so many blocks would be terabytes.
 const FIRST_NUMBER: u32 = 1 << 24;
 
-/// How much of a stack it takes to prepare a block, besides the block and what the C library needs.
+/// Stack space to prepare a block, in addition to the block and the needs of the C library.
 const ROOM: usize = 32 << 10;
 
-/// What blocks have in common.
+/// The layout that all blocks share.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    /// What is to be added to a thread pointer, wrapping around, to get the address of the thread's number.
+    /// The offset of the thread ID from the thread pointer, wrapping around.
     number: usize,
-    /// How many bytes there must be.
+    /// The minimum number of bytes.
     needed: usize,
 }
 
-/// Whether blocks can be made here, and if not, why.
+/// Checks whether blocks can be created here.
 ///
 /// # Errors
-/// The reason. It does not change while the process lives.
+/// Returns the reason if they cannot. It does not change while the process lives.
 pub fn check_support() -> Result<(), ThreadBlockError> {
     layout().map(|_| ())
 }
 
-/// How many bytes of memory [`make`] takes at least: the block, and a stack to prepare it on. That goes with the thread-local variables of the program.
+/// The minimum number of bytes that [`make`] needs: the block, and a stack to prepare it on. It
+/// depends on the thread-local variables of the program.
 ///
 /// # Errors
-/// As [`check_support`].
+/// As for [`check_support`].
 pub fn minimum_stack() -> Result<usize, ThreadBlockError> {
     layout().map(|layout| layout.needed)
 }
 
-/// Makes a block at the upper end of this memory. `prepare(argument)` runs with its thread-local variables in force, on its memory, with all signals blocked; it
-/// must not panic. Its kernel thread has ended when this returns. One page and more of the memory are touched.
+/// Creates a block at the upper end of this memory. `prepare(argument)` runs with its thread-local
+/// variables, on its memory, with all signals blocked; it must not panic. Its kernel thread has
+/// ended when this returns. At least one page of the memory is used.
 ///
 /// # Errors
-/// As [`check_support`]; and where no thread can be started, or the memory is too little.
+/// As for [`check_support`]; also if no thread can be started, or if the memory is too small.
 ///
 /// # Safety
-/// The memory is whole pages, the caller's, and writable. It stays so for as long as the process lives, and from `stack_top` on nobody uses it but through the block;
-/// with [`ThreadBlockError::Number`] that is so for all of it. `prepare` may be called with this argument on another thread.
+/// The memory consists of whole pages that the caller owns and can write. It stays so as long as
+/// the process lives, and the part from `stack_top` on is used only through the block; after
+/// [`ThreadBlockError::Number`] that applies to all of it. `prepare` may be called with this
+/// argument on another thread.
 pub unsafe fn make(
     memory: Range<*mut u8>,
     prepare: unsafe extern "C" fn(*mut ()),
@@ -129,11 +139,11 @@ pub unsafe fn make(
     if given < needed {
         return Err(ThreadBlockError::Memory { given, needed });
     }
-    // SAFETY: by the caller's promise.
+    // SAFETY: by the promise of the caller.
     unsafe { donate(memory, prepare, argument, Some(number)) }.map(|(block, _)| block)
 }
 
-/// What blocks have in common, from a first one.
+/// The layout that all blocks share, measured on a first block.
 fn layout() -> Result<Layout, ThreadBlockError> {
     static LAYOUT: OnceLock<Result<Layout, ThreadBlockError>> = OnceLock::new();
     *LAYOUT.get_or_init(|| {
@@ -150,8 +160,8 @@ fn layout() -> Result<Layout, ThreadBlockError> {
         if let Some(name) = sanitizer::name() {
             return Err(ThreadBlockError::Sanitizer(name));
         }
-        // HWCAP2_FSGSBASE. On aarch64 every program may change it.
-        // SAFETY: a question.
+        // SAFETY: a query without preconditions. It checks HWCAP2_FSGSBASE; on aarch64 every
+        // program may change the thread pointer.
         if cfg!(target_arch = "x86_64") && unsafe { libc::getauxval(libc::AT_HWCAP2) } & 2 == 0 {
             return Err(ThreadBlockError::ThreadPointer);
         }
@@ -159,20 +169,21 @@ fn layout() -> Result<Layout, ThreadBlockError> {
     })
 }
 
-/// Makes a first block, which nobody gets, and measures it.
+/// Creates a first block, which is never used, and measures it.
 fn first() -> Result<Layout, ThreadBlockError> {
     unsafe extern "C" fn nothing(_: *mut ()) {}
-    // SAFETY: a question.
+    // SAFETY: a query without preconditions.
     let least = usize::try_from(unsafe { libc::sysconf(libc::_SC_THREAD_STACK_MIN) }).unwrap_or(0);
     let mut told = least.max(ROOM).next_multiple_of(page_size());
     loop {
-        // The C library refuses what has no room for the block, but takes what has next to none for a stack. So it is told of less than there is.
+        // The C library refuses memory without room for the block, but accepts memory with almost
+        // no room for a stack. So it is told of less memory than there is.
         let out_of_memory = |why: io::Error| ThreadBlockError::Start(why.raw_os_error().unwrap_or(libc::ENOMEM));
         let memory = Reservation::new(told + ROOM).map_err(out_of_memory)?;
         let base = memory.base().as_ptr();
         let memory_of_stack = base.wrapping_add(memory.length() - told)..base.wrapping_add(memory.length());
         let end = memory_of_stack.end.addr();
-        // SAFETY: nobody else knows of the memory, which is given up below where nobody uses it.
+        // SAFETY: no other code knows of the memory, which is leaked below unless it is unused.
         match unsafe { donate(memory_of_stack, nothing, null_mut(), None) } {
             Err(ThreadBlockError::Start(libc::EINVAL)) if told < 1 << 30 => told *= 2,
             Err(why @ ThreadBlockError::Start(_)) => return Err(why),
@@ -182,7 +193,7 @@ fn first() -> Result<Layout, ThreadBlockError> {
             }
             Ok((block, number)) => {
                 forget(memory);
-                // What the C library needs besides the block is less than the least stack.
+                // The needs of the C library besides the block are less than the minimum stack.
                 let needed = (end - block.stack_top + ROOM).max(least).next_multiple_of(page_size());
                 return Ok(Layout { number, needed });
             }
@@ -190,26 +201,27 @@ fn first() -> Result<Layout, ThreadBlockError> {
     }
 }
 
-/// What a donor is given and leaves behind.
+/// The input and output of a donor.
 struct Donor {
     prepare: unsafe extern "C" fn(*mut ()),
     argument: *mut (),
     /// The end of its memory.
     end: usize,
-    /// Where its number is, from its thread pointer, if that is known.
+    /// The offset of its thread ID from its thread pointer, if known.
     number: Option<usize>,
     block: ThreadBlock,
-    /// Where its number was found, and how often, which may be more.
+    /// The addresses at which its thread ID was found. `many` counts them, and may exceed their
+    /// number.
     found: [usize; 16],
     many: usize,
-    /// Its number, once all else is written.
+    /// Its thread ID, stored last.
     thread: AtomicI32,
 }
 
-/// Makes a block and tells where its number is, from its thread pointer.
+/// Creates a block and returns the offset of its thread ID from its thread pointer.
 ///
 /// # Safety
-/// As [`make`]. An error of `pthread_create` leaves the memory as it was.
+/// As for [`make`]. An error of `pthread_create` leaves the memory unchanged.
 unsafe fn donate(
     memory: Range<*mut u8>,
     prepare: unsafe extern "C" fn(*mut ()),
@@ -227,9 +239,10 @@ unsafe fn donate(
         thread: AtomicI32::new(0),
     };
     let donor = &raw mut donor;
-    // SAFETY: the memory is the donor's by the caller's promise, and what the donor is given stays until it has ended.
+    // SAFETY: the memory is owned by the donor, by the promise of the caller, and its input lives
+    // until it has ended.
     unsafe { start(memory, donor)? };
-    // SAFETY: the donor writes its number last.
+    // SAFETY: the donor writes its thread ID last.
     let thread = unsafe { &(*donor).thread };
     while thread.load(Acquire) == 0 {
         std::thread::yield_now();
@@ -237,9 +250,9 @@ unsafe fn donate(
     while exists(thread.load(Relaxed)) {
         std::thread::yield_now();
     }
-    // SAFETY: who wrote to it is gone.
+    // SAFETY: the writing thread has ended.
     let (block, found, many) = unsafe { ((*donor).block, (*donor).found, (*donor).many) };
-    // SAFETY: they lie in the block, which nobody changes.
+    // SAFETY: the addresses are in the block, which no other code changes.
     let mut cleared = found.iter().take(many).filter(|&&address| unsafe { word(address).read_volatile() } == 0);
     let (Some(&address), None, true) = (cleared.next(), cleared.next(), many <= found.len()) else {
         return Err(ThreadBlockError::Number);
@@ -247,7 +260,7 @@ unsafe fn donate(
     static NEXT: AtomicU32 = AtomicU32::new(FIRST_NUMBER);
     // SAFETY: as above.
     unsafe { word(address).write_volatile(NEXT.fetch_add(1, Relaxed)) };
-    // SAFETY: the block is in force nowhere.
+    // SAFETY: the block is not in use.
     unsafe { forget_cpu(block) };
     Ok((block, address.wrapping_sub(block.thread_pointer)))
 }
@@ -255,16 +268,18 @@ unsafe fn donate(
 /// Starts a donor on this memory.
 ///
 /// # Safety
-/// The memory is the donor's, and what it is given stays until it has ended.
+/// The memory is owned by the donor, and its input lives until it has ended.
 unsafe fn start(memory: Range<*mut u8>, donor: *mut Donor) -> Result<(), ThreadBlockError> {
     let mut attributes = MaybeUninit::uninit();
     let mut all = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();
     let mut thread = MaybeUninit::uninit();
     let length = memory.end.addr() - memory.start.addr();
-    // The donor has the signals blocked that its maker has, and no handler of the program's shall run there. But ticks must come, and the donor blocks these itself:
-    // what the C library waits for meanwhile may be had by code that a tick has interrupted.
-    // SAFETY: what is uninitialised is initialised by the first call that gets it, and there is room for a thread's name.
+    // The donor inherits the blocked signals of its creator, and no handler of the program must run
+    // there. But ticks must come on the creating thread: a lock that the C library waits for may be
+    // held by code that a tick has interrupted. So the donor blocks ticks itself.
+    // SAFETY: values are initialized by the first call that gets them, and there is room for a
+    // thread handle.
     let result = unsafe {
         let result = libc::pthread_attr_init(attributes.as_mut_ptr());
         if result != 0 {
@@ -284,14 +299,15 @@ unsafe fn start(memory: Range<*mut u8>, donor: *mut Donor) -> Result<(), ThreadB
     if result == 0 { Ok(()) } else { Err(ThreadBlockError::Start(result)) }
 }
 
-/// What a donor does.
+/// The main function of a donor.
 extern "C" fn run(donor: *mut libc::c_void) -> *mut libc::c_void {
     crate::tick::allow(libc::SIG_BLOCK);
     let donor = donor.cast::<Donor>();
     let local = MaybeUninit::<u128>::uninit();
     let stack_top = local.as_ptr().addr() & !15;
     let thread_pointer = thread_pointer();
-    // SAFETY: the maker waits, and reads nothing until it knows the number. The words lie in this thread's stack and block.
+    // SAFETY: the creating thread waits, and reads nothing until it knows the thread ID. The words
+    // are in the stack and block of this thread.
     unsafe {
         ((*donor).prepare)((*donor).argument);
         (*donor).block = ThreadBlock { thread_pointer, stack_top };
@@ -311,32 +327,32 @@ extern "C" fn run(donor: *mut libc::c_void) -> *mut libc::c_void {
         (*donor).thread.store(thread, Release);
     }
     loop {
-        // Not `pthread_exit`, nor returning: the C library shall not know.
-        // SAFETY: nothing of the stack is needed any more, and thread-local variables are meant to stay.
+        // SAFETY: the stack is no longer needed, and thread-local variables must persist.
+        // `pthread_exit` or a return would inform the C library.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
 }
 
-/// The calling thread's.
+/// The thread pointer of the calling thread.
 #[cfg(target_arch = "x86_64")]
 fn thread_pointer() -> usize {
     let pointer;
-    // The first word of a block is its own address, by the processor's ABI.
-    // SAFETY: it is read.
+    // SAFETY: the register is only read. By the processor ABI the first word of a block is its own
+    // address.
     unsafe { std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
     pointer
 }
 
-/// The calling thread's.
+/// The thread pointer of the calling thread.
 #[cfg(target_arch = "aarch64")]
 fn thread_pointer() -> usize {
     let pointer;
-    // SAFETY: it is read.
+    // SAFETY: the register is only read.
     unsafe { std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, nomem)) };
     pointer
 }
 
-/// Not where blocks are made.
+/// Blocks are not supported on this processor.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn thread_pointer() -> usize {
     0
@@ -347,31 +363,32 @@ fn word(address: usize) -> *mut u32 {
     with_exposed_provenance_mut(address)
 }
 
-/// Whether there is such a kernel thread in this process, be it a dying one.
+/// Whether this process has such a kernel thread, even a dying one.
 fn exists(thread: libc::pid_t) -> bool {
-    // SAFETY: signal 0 is none, and is not sent.
+    // SAFETY: signal 0 is not sent.
     let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0) };
     result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
-/// What the dynamic linker knows by this name; null if that is nothing.
+/// The address of a dynamic symbol; null if there is none.
 fn symbol(name: &CStr) -> *mut libc::c_void {
     // SAFETY: the call has no preconditions; the name is a C string.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
-/// Has the C library ask the kernel what CPU a thread runs on where this block is in force, since no kernel keeps the block's number of it up to date any more.
+/// Makes the C library ask the kernel for the CPU while this block is in use, since the kernel no
+/// longer updates the CPU number in the block.
 ///
 /// # Safety
-/// The block is in force nowhere.
+/// The block is not in use.
 unsafe fn forget_cpu(block: ThreadBlock) {
     let size = symbol(c"__rseq_size").cast::<libc::c_uint>();
     let offset = symbol(c"__rseq_offset").cast::<isize>();
-    // SAFETY: a C library that has the variables has them as constants of these types.
+    // SAFETY: a C library that has the variables defines them as constants of these types.
     if size.is_null() || offset.is_null() || unsafe { size.read() } == 0 {
         return;
     }
-    // RSEQ_CPU_ID_REGISTRATION_FAILED. `cpu_id` is the second word of what is registered.
+    // RSEQ_CPU_ID_REGISTRATION_FAILED. `cpu_id` is the second word of the registered area.
     const FAILED: i32 = -2;
     // SAFETY: as above, and the offset leads into the block.
     unsafe { word(block.thread_pointer.wrapping_add_signed(offset.read()) + 4).write_volatile(FAILED.cast_unsigned()) };

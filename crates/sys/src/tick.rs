@@ -1,8 +1,10 @@
-//! A clock's tick for a single kernel thread, which interrupts what runs there, wherever that is: a POSIX timer that sends SIGURG, or a [clock](ScriptedClock) that a test advances.
+//! A periodic tick that interrupts a single kernel thread at any point: a POSIX timer that sends
+//! SIGURG, or a [clock](ScriptedClock) that a test advances.
 //!
-//! SIGURG is ignored unless somebody wants it, it interrupts no system call that would not be begun again, and debuggers let it pass without stopping. It can
-//! be sent with other meanings, and goes where it went before then. So does each tick, since the kernel does not say whether another signal of the kind came with it: whoever handles SIGURG
-//! looks at what there is, and may find nothing.
+//! SIGURG is ignored by default, the system calls that it interrupts are restarted, and debuggers
+//! let it pass without stopping. Signals with other meanings go to the previous handler. So does
+//! each tick, since the kernel does not say whether another SIGURG was merged with it: a handler of
+//! SIGURG checks for its condition, and may find nothing.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -17,24 +19,25 @@ mod scripted;
 
 pub use scripted::ScriptedClock;
 
-/// The signals that a thread has blocked.
+/// The signals that a thread blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalMask(u64);
 
 impl SignalMask {
-    /// The calling thread's.
+    /// The mask of the calling thread.
     pub fn of_this_thread() -> SignalMask {
         let mut mask = std::mem::MaybeUninit::zeroed();
-        // SAFETY: nothing is set, and there is room for the answer; zeros are one as well.
+        // SAFETY: nothing is set, and there is room for the answer; zeros are a valid set as well.
         unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
             SignalMask::of(mask.as_ptr())
         }
     }
 
-    /// From now on the calling thread has these blocked.
+    /// Makes this the mask of the calling thread.
     pub fn apply_to_this_thread(&self) {
-        // SAFETY: zeros are a set, which begins with the kernel's; no room is asked for.
+        // SAFETY: zeros are a valid set, whose beginning is that of the kernel; no old mask is
+        // requested.
         unsafe {
             let mut mask: libc::sigset_t = std::mem::zeroed();
             (&raw mut mask).cast::<u64>().write_unaligned(self.0);
@@ -42,53 +45,58 @@ impl SignalMask {
         }
     }
 
-    /// These, and ticks.
+    /// This mask with ticks blocked as well.
     #[must_use]
     pub fn with_ticks(self) -> SignalMask {
         SignalMask(self.0 | 1 << (libc::SIGURG - 1))
     }
 
-    /// That of a set, of which the kernel knows 64 bits, and the C library has room for more.
+    /// The mask of a set, of which the kernel uses 64 bits, although the C library has room for
+    /// more.
     ///
     /// # Safety
-    /// It points to a set.
+    /// The pointer refers to a valid set.
     unsafe fn of(set: *const libc::sigset_t) -> SignalMask {
-        // SAFETY: by the caller's promise; the C library's sets begin with the kernel's.
+        // SAFETY: by the promise of the caller; the sets of the C library begin with those of the
+        // kernel.
         SignalMask(unsafe { set.cast::<u64>().read_unaligned() })
     }
 }
 
-/// How much later than asked for the kernel may wake a thread whose time has come: its timer slack, 50 us mostly.
+/// The timer slack of a thread, mostly 50 us: the delay by which the kernel may wake it late.
 ///
-/// A sleep that a signal interrupts has what the kernel says left of it, and that includes the slack. So each interruption makes it longer by as much, and it never
-/// ends if they come more often than that.
+/// A sleep that a signal interrupts continues for the time that the kernel reports as remaining,
+/// which includes the slack. So each interruption lengthens the sleep by the slack, and it never
+/// ends if interruptions come more often than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slack(Duration);
 
 impl Slack {
-    /// The calling thread's.
+    /// The slack of the calling thread.
     pub fn of_this_thread() -> Slack {
-        // The kernel does not refuse. Threads under a real-time policy have none.
+        // The kernel never refuses. Threads under a real-time policy have no slack.
         Slack(rustix::thread::current_timer_slack().map_or(Duration::ZERO, Duration::from_nanos))
     }
 
-    /// The calling thread has as much from now on, and so have threads and processes that it starts. None becomes a nanosecond.
+    /// Sets the slack of the calling thread, and of threads and processes that it starts later.
+    /// Zero becomes a nanosecond.
     pub fn apply_to_this_thread(&self) {
         let nanoseconds = u64::try_from(self.0.as_nanos()).ok().and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
-        // Where it is forbidden sleeps are as late as they were.
+        // If it is forbidden, sleeps are as late as before.
         let _ = rustix::thread::set_current_timer_slack(Some(nanoseconds));
     }
 
-    /// So much if it is more, so that interruptions after each `interval` do not make a sleep longer by more than an eighth.
+    /// Limits the slack so that interruptions after each `interval` lengthen a sleep by at most an
+    /// eighth.
     #[must_use]
     pub fn limit_for(self, interval: Duration) -> Slack {
         Slack(self.0.min(interval / 8))
     }
 }
 
-/// Blocks ticks on the calling thread, or does so no more. It leaves `errno` alone.
+/// Blocks or unblocks ticks on the calling thread. Preserves `errno`.
 pub(crate) fn allow(how: libc::c_int) {
-    // SAFETY: zeros are a set, to which the signal is added; there is no room for an answer, and none is asked for.
+    // SAFETY: zeros are a valid set, to which the signal is added; no old mask is requested.
     unsafe {
         let mut urgent: libc::sigset_t = std::mem::zeroed();
         libc::sigaddset(&raw mut urgent, libc::SIGURG);
@@ -96,59 +104,62 @@ pub(crate) fn allow(how: libc::c_int) {
     }
 }
 
-/// What a tick has interrupted.
+/// The code that a tick has interrupted.
 #[derive(Debug)]
 pub struct Interrupted {
     context: *mut libc::ucontext_t,
 }
 
 impl Interrupted {
-    /// What a signal has interrupted whose handler was given this.
+    /// The code interrupted by a signal whose handler was passed this context.
     ///
     /// # Safety
-    /// It was, and does not return before this is gone.
+    /// The handler does not return before this is dropped.
     pub(crate) unsafe fn at(context: *mut libc::c_void) -> Interrupted {
         Interrupted { context: context.cast() }
     }
 
-    /// Where its stack ended.
+    /// Its stack pointer.
     pub fn stack_pointer(&self) -> usize {
         self.registers().stack_pointer
     }
 
-    /// Whether it waited at a futex, and waits again when the handler returns; or was just about to. A wait with a timeout is not begun again, but ends with `EINTR`.
+    /// Whether it waits on a futex, or is just about to, and waits again when the handler returns.
+    /// A wait with a timeout is not restarted, but ends with `EINTR`.
     pub fn is_in_futex_wait(&self) -> bool {
         const WAITS: [i32; 4] = [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET, libc::FUTEX_LOCK_PI, libc::FUTEX_LOCK_PI2];
         let registers = self.registers();
-        // The kernel's operations are 32 bits, of which some are flags.
+        // The operation has 32 bits, of which some are flags.
         let operation = registers.operation as i32 & libc::FUTEX_CMD_MASK;
         registers.call == libc::SYS_futex as usize && WAITS.contains(&operation) && registers.is_at_system_call()
     }
 
-    /// Whether it has just let other kernel threads run, by `sched_yield`, as code does that looks again and again for what another thread is about to do.
+    /// Whether it has just called `sched_yield`, as polling loops do.
     pub fn has_yielded(&self) -> bool {
-        self.registers().is_behind_a_yield()
+        self.registers().is_after_yield()
     }
 
-    /// Whether this is handled on the thread's alternate stack for signals, which the kernel takes to be free as soon as it is left: a handler was interrupted there, or somebody has
-    /// installed ours again so that it begins there, as runtimes of other languages do.
+    /// Whether the handler runs on the alternate signal stack of the thread, which the kernel
+    /// considers free as soon as it is left: either a handler was interrupted there, or other code
+    /// has reinstalled our handler for that stack, as runtimes of other languages do.
     pub fn is_on_alternate_stack(&self) -> bool {
         // SAFETY: the kernel has written it.
         let stack = unsafe { &(*self.context).uc_stack };
         let low = stack.ss_sp.addr();
-        // The context is where the handler began.
+        // The context is at the start of the handler frame.
         stack.ss_flags & libc::SS_DISABLE == 0 && (low..low + stack.ss_size).contains(&self.context.addr())
     }
 
-    /// When the handler returns, the thread has no alternate stack for signals. Without this it has the one that was there when the tick came, also if that
-    /// was on another kernel thread.
+    /// Disables the alternate signal stack of the thread when the handler returns. Otherwise the
+    /// thread gets the one of the time of the tick, even if that was on another kernel thread.
     pub fn disable_alternate_stack(&self) {
-        // SAFETY: the kernel has written it, and reads it when the handler returns; nobody else does meanwhile.
+        // SAFETY: the kernel has written it and reads it when the handler returns; no other code
+        // accesses it meanwhile.
         unsafe { (*self.context).uc_stack.ss_flags = libc::SS_DISABLE };
     }
 
-    /// Leaves its stack, and lets ticks come until it is gone on with. Were they let come all the time, a machine that is late could begin one handler upon
-    /// another until the stack is full.
+    /// Runs a closure that leaves the stack, and allows ticks until the stack is resumed. If ticks
+    /// were always allowed, a slow machine could nest handlers until the stack is full.
     pub fn allow_ticks_during(&self, leave: impl FnOnce()) {
         allow(libc::SIG_UNBLOCK);
         leave();
@@ -162,11 +173,11 @@ impl Interrupted {
     }
 }
 
-/// What matters of the registers.
+/// The relevant registers.
 struct Registers {
     stack_pointer: usize,
     instruction: usize,
-    /// If this is a system call, its number, and its second argument. Behind one, on x86-64, its result.
+    /// For a system call its number, and its second argument. After one, on x86-64, its result.
     call: usize,
     operation: usize,
 }
@@ -191,17 +202,19 @@ impl Registers {
     /// Whether the next instruction is `syscall`.
     fn is_at_system_call(&self) -> bool {
         let at = std::ptr::with_exposed_provenance::<u8>(self.instruction);
-        // SAFETY: it is code, which runs next. An instruction that begins with this byte has a second one.
+        // SAFETY: it is code, which executes next. An instruction that begins with this byte has a
+        // second one.
         unsafe { at.read() == 0x0f && at.add(1).read() == 0x05 }
     }
 
-    /// Whether the last instructions were a `syscall` of `sched_yield`, with its number, which is not in a register any more.
-    fn is_behind_a_yield(&self) -> bool {
+    /// Whether the previous instructions were a `syscall` of `sched_yield`. Its number is no longer
+    /// in a register.
+    fn is_after_yield(&self) -> bool {
         // mov eax, number; syscall
         const CODE: [u8; 7] = [0xb8, libc::SYS_sched_yield as u8, 0, 0, 0, 0x0f, 0x05];
         let is_on_one_page = self.instruction % 4096 >= CODE.len();
         let at = std::ptr::with_exposed_provenance::<[u8; 7]>(self.instruction.wrapping_sub(CODE.len()));
-        // SAFETY: it is on the page of the code that runs next.
+        // SAFETY: it is on the same page as the code that executes next.
         self.call == 0 && is_on_one_page && unsafe { at.read() } == CODE
     }
 }
@@ -224,19 +237,19 @@ impl Interrupted {
 impl Registers {
     /// Whether the next instruction is `svc #0`.
     fn is_at_system_call(&self) -> bool {
-        // SAFETY: it is code, which runs next.
+        // SAFETY: it is code, which executes next.
         unsafe { std::ptr::with_exposed_provenance::<u32>(self.instruction).read() == 0xd400_0001 }
     }
 
-    /// Whether the last instruction was such a one, of `sched_yield`.
-    fn is_behind_a_yield(&self) -> bool {
+    /// Whether the previous instruction was `svc #0` with the number of `sched_yield`.
+    fn is_after_yield(&self) -> bool {
         let is_on_one_page = self.instruction % 4096 >= 4;
         let before = Registers { instruction: self.instruction.wrapping_sub(4), ..*self };
         self.call == libc::SYS_sched_yield as usize && is_on_one_page && before.is_at_system_call()
     }
 }
 
-/// What is known nowhere else.
+/// Not supported on other processors.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 impl Interrupted {
     fn registers(&self) -> Registers {
@@ -251,140 +264,152 @@ impl Registers {
         false
     }
 
-    fn is_behind_a_yield(&self) -> bool {
+    fn is_after_yield(&self) -> bool {
         false
     }
 }
 
-/// How many bytes the kernel needs, at most, on a stack that a tick interrupts.
+/// The maximum number of bytes that the kernel needs on a stack that a tick interrupts.
 pub fn signal_frame_size() -> usize {
-    // SAFETY: a question. Kernels that do not answer it need less than this.
+    // SAFETY: a query without preconditions. Kernels that do not support it need less than this.
     (unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize).max(4 << 10)
 }
 
-/// What is done at a tick, with the word that its [`Ticker`] has. It runs on the stack of what was interrupted, and leaves
-/// `errno` as it was if it returns. No further tick comes while it runs. It may leave the stack for another one [for a while](Interrupted::meanwhile), and return later, on
-/// any thread.
+/// The handler of ticks, called with the word of the [`Ticker`]. It runs on the interrupted stack,
+/// and preserves `errno` if it returns. No further tick comes while it runs. It may leave the stack
+/// [temporarily](Interrupted::allow_ticks_during), and return later on any thread.
 pub type Handler = unsafe fn(word: usize, interrupted: &Interrupted);
 
-/// Who handles ticks, and what the signal did before.
+/// The installed handler of ticks, and the previous handler of the signal.
 static INSTALLED: OnceLock<(Handler, PreviousHandler)> = OnceLock::new();
 
-/// How often this process has come from a fork since its tickers' handler was installed. A child has no timers, and its own may have the numbers of its parent's.
+/// The number of forks that lead to this process since the handler was installed. A child has no
+/// timers, and timers that it creates may have the IDs of its parent.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
-/// In the child of a fork.
+/// Runs in the child of a fork.
 extern "C" fn count_fork() {
     FORKS.fetch_add(1, Relaxed);
 }
 
-/// From now on, `handler` is called at each tick, with SIGURG blocked and no other signal that was not. The first call counts, and further ones do nothing.
+/// Installs a handler, called at each tick with SIGURG blocked in addition to the signals blocked
+/// before. Only the first call has an effect.
 ///
 /// # Errors
-/// Where there is no memory.
+/// Returns an error if there is no memory.
 ///
 /// # Safety
-/// `handler` does only what a signal handler may do, at any point of the threads that have tickers.
+/// `handler` must be async-signal-safe at any point of the threads that have tickers.
 pub unsafe fn handle(handler: Handler) -> io::Result<()> {
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     let _one = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
     if INSTALLED.get().is_some() {
         return Ok(());
     }
-    // SAFETY: zeros are the default action, of which the fields that matter are written. No signals are in the set.
+    // SAFETY: zeros are the default action with an empty set, and the relevant fields are set.
     let action = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = run as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         action
     };
-    // SAFETY: what is called in a child does next to nothing. An error means that there is no memory.
+    // SAFETY: the function only increments a counter. An error means that there is no memory.
     if unsafe { libc::pthread_atfork(None, None, Some(count_fork)) } != 0 {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
     // Before the handler, which needs it.
     INSTALLED.get_or_init(|| (handler, PreviousHandler::of(libc::SIGURG)));
-    // SAFETY: the handler does what a handler may, by the caller's promise.
+    // SAFETY: the handler is async-signal-safe by the promise of the caller.
     if unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// The signal's handler. It is async-signal-safe: no memory is allocated, no lock taken, and `errno` is left alone. Where it comes back from a ticker's handler
-/// it does nothing more, as that may be on another thread.
+/// The handler of the signal. It is async-signal-safe: it allocates no memory, takes no lock, and
+/// preserves `errno`. After the handler of a ticker returns it does nothing more, as it may then be
+/// on another thread.
 unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let Some((handler, earlier)) = INSTALLED.get() else { return };
-    // SAFETY: the kernel has filled it in, with a value if it says so: for a timer, or for a program that sent one.
+    let Some((handler, previous)) = INSTALLED.get() else { return };
+    // SAFETY: the kernel has filled in the structure, with a value if it says so: for a timer, or
+    // for a program that sent one.
     let word = unsafe {
         match (*info).si_code {
             libc::SI_TIMER | libc::SI_QUEUE => word_of((*info).si_value().sival_ptr.addr()),
             _ => None,
         }
     };
-    // SAFETY: the handler may be called at any point, by the promise to `handle`, and the other one as it would be.
+    // SAFETY: by the promise to `handle` the handler may be called at any point, and the previous
+    // one is called as by the kernel.
     unsafe {
         match word {
             Some(word) => {
-                // The kernel keeps one signal of a kind: another one may have come before the tick was handled.
-                earlier.call(signal, info, context);
+                // The kernel keeps one pending signal of a kind: another one may have been merged
+                // with the tick.
+                previous.call(signal, info, context);
                 handler(word, &Interrupted::at(context));
             }
             None => {
-                earlier.call(signal, info, context);
+                previous.call(signal, info, context);
             }
         }
     }
 }
 
-/// A ticker's mark, and its word.
+/// The mark and the word of a ticker.
 struct Slot {
     mark: AtomicUsize,
     word: AtomicUsize,
     alarm: scripted::Alarm,
 }
 
-/// In place of a mark: none.
+/// A mark value: the slot is free.
 const FREE: usize = 0;
 
-/// The kernel passes a mark on with the signal. By these our timers are told from others, and from those that are no more.
+/// The kernel passes the mark with the signal. It distinguishes our timers from others, and from
+/// deleted ones.
 static SLOTS: [Slot; MOST] =
     [const { Slot { mark: AtomicUsize::new(FREE), word: AtomicUsize::new(0), alarm: scripted::Alarm::new() } }; MOST];
 
-/// How many there may be. They take no memory before they are used.
+/// The maximum number of tickers. Slots use no memory before they are used.
 const MOST: usize = 1 << 14;
 
-/// A mark that no ticker had before, for this slot. Others pass on addresses and small numbers; it is neither.
+/// A new unique mark for this slot. Other programs pass addresses and small numbers; a mark is
+/// neither.
 fn mark_of(slot: usize) -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     NEXT.fetch_add(SLOTS.len(), Relaxed) | slot | 1 << (usize::BITS - 1)
 }
 
-/// The word of the ticker that has this mark, if there is one.
+/// The word of the ticker with this mark, if it exists.
 fn word_of(mark: usize) -> Option<usize> {
     let slot = &SLOTS[mark % SLOTS.len()];
-    // The slot may become another ticker's meanwhile.
+    // The slot may be reused by another ticker meanwhile.
     let is_same = || slot.mark.load(Acquire) == mark;
     let word = is_same().then(|| slot.word.load(Acquire))?;
     (is_same() && mark != FREE).then_some(word)
 }
 
-/// A timer that interrupts the kernel thread that has made it. It may be set from any thread. In the child of a fork it does nothing.
+/// A timer that interrupts the kernel thread that created it. It may be set from any thread. It
+/// does nothing in the child of a fork.
 ///
-/// When it has been dropped, a last tick may still be under way on that thread, or begin: what the word leads to must be there until the thread is past it.
+/// After it has been dropped, a last tick may still be in progress or begin on that thread: data
+/// that the word refers to must live until then.
 #[derive(Debug)]
 pub struct Ticker {
     timer: libc::c_int,
     mark: usize,
-    /// In the process after so many.
+    /// The value of `FORKS` when it was created.
     forks: usize,
 }
 
 impl Ticker {
-    /// One for the calling thread, which is not set yet. The [handler](handle) gets the word. From now on the thread does not block SIGURG.
+    /// Creates an unset timer for the calling thread. The [handler](handle) is passed the word. The
+    /// thread no longer blocks SIGURG.
     ///
     /// # Errors
-    /// The kernel's, when there are as many timers, or signals under way, as there may be; and `EAGAIN` when there are 16384 tickers.
+    /// Returns the error of the kernel if the limit of timers or pending signals is reached, and
+    /// `EAGAIN` if there are 16384 tickers.
     pub fn for_this_thread(word: usize) -> io::Result<Ticker> {
         let take = |slot: usize| {
             let mark = mark_of(slot);
@@ -397,8 +422,9 @@ impl Ticker {
         slot.alarm.bind_to_this_thread();
         allow(libc::SIG_UNBLOCK);
         let mut timer: libc::c_int = 0;
-        // The kernel's own call: it gives a number, where the C library gives a pointer that no other thread may be handed.
-        // SAFETY: zeros are one, of which the fields that matter are written; there is room for the timer's number.
+        // SAFETY: zeros are a valid event, and the relevant fields are set; there is room for the
+        // timer ID. The system call is made directly: it returns an ID, while the C library returns
+        // a pointer that other threads may not use.
         let result = unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_value.sival_ptr = std::ptr::without_provenance_mut(mark);
@@ -415,24 +441,25 @@ impl Ticker {
         Ok(Ticker { timer, mark, forks: FORKS.load(Relaxed) })
     }
 
-    /// Ticks after `first`, or at once if that is zero, and then each `interval`, or no more if that is zero. It may be called in a signal's handler, and leaves
-    /// `errno` as it was.
+    /// Ticks after `first`, at once if that is zero, and then after each `interval`, or never again
+    /// if that is zero. It may be called in a signal handler, and preserves `errno`.
     pub fn start(&self, first: Duration, interval: Duration) {
         self.slot().alarm.clear();
         self.set(first.max(Duration::from_nanos(1)), interval);
     }
 
-    /// The same by a clock that a test advances. It costs a system call only where the ticker went by the real one before.
+    /// The same by a clock that a test advances. It makes a system call only if the ticker used the
+    /// real clock before.
     pub fn start_by(&self, clock: &ScriptedClock, first: Duration, interval: Duration) {
         if !self.slot().alarm.is_set() {
             self.stop();
         }
-        if self.is_there() {
+        if self.exists() {
             clock.set(self.mark % SLOTS.len(), first, interval);
         }
     }
 
-    /// Ticks no more. As [`start`](Ticker::start) otherwise.
+    /// Stops the ticks. Otherwise as [`start`](Ticker::start).
     pub fn stop(&self) {
         if self.slot().alarm.is_set() {
             self.slot().alarm.stop();
@@ -445,31 +472,31 @@ impl Ticker {
         &SLOTS[self.mark % SLOTS.len()]
     }
 
-    /// Whether the timer is there: not in the child of a fork.
-    fn is_there(&self) -> bool {
+    /// Whether the timer exists: not in the child of a fork.
+    fn exists(&self) -> bool {
         self.forks == FORKS.load(Relaxed)
     }
 
     fn set(&self, first: Duration, interval: Duration) {
-        if !self.is_there() {
+        if !self.exists() {
             return;
         }
         let time = |time: Duration| libc::timespec {
-            // The kernel knows no times beyond.
+            // The kernel supports no later times.
             tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: time.subsec_nanos().into(),
         };
         let times = libc::itimerspec { it_interval: time(interval), it_value: time(first) };
-        // It cannot fail: the timer is there, and the times are times. So `errno` is not set.
-        // SAFETY: the times are read.
+        // SAFETY: the times are only read. The call cannot fail, as the timer exists and the times
+        // are valid, so `errno` is preserved.
         unsafe { libc::syscall(libc::SYS_timer_settime, self.timer, 0, &raw const times, std::ptr::null_mut::<u8>()) };
     }
 }
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        if self.is_there() {
-            // SAFETY: the timer is this one's own. It cannot fail.
+        if self.exists() {
+            // SAFETY: the timer is owned by this ticker. The call cannot fail.
             unsafe { libc::syscall(libc::SYS_timer_delete, self.timer) };
         }
         self.slot().alarm.clear();

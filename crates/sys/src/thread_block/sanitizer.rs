@@ -1,9 +1,11 @@
-//! Whether the program is built with a sanitizer that knows each thread by its stack and its thread-local variables.
+//! Detects whether the program is built with a sanitizer that identifies each thread by its stack
+//! and thread-local variables.
 //!
-//! What each of them begins with is looked up where the program is linked, by a reference that may remain open: the linkers of Rust's programs do not tell the dynamic linker of
-//! what lies in the program itself, so that one cannot be asked.
+//! The initial function of each sanitizer is looked up by a weak reference at link time. The
+//! dynamic linker cannot be asked, since the linkers of Rust programs do not export the symbols of
+//! the program itself.
 
-/// Reads an address from the table of addresses, in which there is a zero for what is not there.
+/// Reads an address from the global offset table, which holds zero for undefined symbols.
 #[cfg(target_arch = "x86_64")]
 macro_rules! read_address {
     ($name:literal) => {
@@ -11,7 +13,7 @@ macro_rules! read_address {
     };
 }
 
-/// Reads an address from the table of addresses, in which there is a zero for what is not there.
+/// Reads an address from the global offset table, which holds zero for undefined symbols.
 #[cfg(target_arch = "aarch64")]
 macro_rules! read_address {
     ($name:literal) => {
@@ -22,7 +24,7 @@ macro_rules! read_address {
 macro_rules! is_linked {
     ($name:literal) => {{
         let address: usize;
-        // SAFETY: it only reads that table.
+        // SAFETY: it only reads the table.
         unsafe {
             std::arch::asm!(
                 concat!(".weak ", $name),
@@ -35,7 +37,7 @@ macro_rules! is_linked {
     }};
 }
 
-/// Its name, if there is one.
+/// The name of the sanitizer, if there is one.
 pub(super) fn name() -> Option<&'static str> {
     let all = [
         (is_linked!("__asan_init"), "address"),
@@ -48,7 +50,7 @@ pub(super) fn name() -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_is_linked_is_seen_and_what_is_not_is_not() {
+    fn only_linked_symbols_are_found() {
         assert!(is_linked!("pthread_create"));
         assert!(!is_linked!("rowlock_is_no_such_function"));
     }

@@ -6,7 +6,7 @@ use super::*;
 
 unsafe extern "C" fn nothing(_: *mut ()) {}
 
-/// A block on memory that is never given back; none where that is not possible.
+/// A block on memory that is never freed; `None` if blocks are not supported.
 fn block_with(prepare: unsafe extern "C" fn(*mut ()), argument: *mut ()) -> Option<ThreadBlock> {
     if let Err(why) = check_support() {
         eprintln!("not tested: {why}");
@@ -28,7 +28,7 @@ fn block() -> Option<ThreadBlock> {
     block_with(nothing, null_mut())
 }
 
-/// Calls this where the block is in force. It must not touch thread-local variables of Rust's.
+/// Calls a function while the block is in use. It must not access thread-local variables of Rust.
 fn within(block: ThreadBlock, call: unsafe extern "C" fn(usize) -> usize, argument: usize) -> usize {
     let result;
     // SAFETY: the thread pointer is another one during the call alone, which keeps the registers that are named.
@@ -64,7 +64,7 @@ fn within(block: ThreadBlock, call: unsafe extern "C" fn(usize) -> usize, argume
 }
 
 #[test]
-fn blocks_differ_and_bear_numbers_of_no_thread() {
+fn blocks_differ_and_have_thread_ids_of_no_thread() {
     let Some(first) = block() else { return };
     let blocks: Vec<ThreadBlock> = std::iter::once(first).chain((0..7).filter_map(|_| block())).collect();
     let pointers: BTreeSet<usize> = blocks.iter().map(|block| block.thread_pointer).collect();
@@ -79,7 +79,7 @@ fn blocks_differ_and_bear_numbers_of_no_thread() {
 thread_local! { static MARK: Cell<u32> = const { Cell::new(1) } }
 
 #[test]
-fn what_prepares_a_block_has_the_thread_local_variables_that_the_block_keeps() {
+fn thread_local_variables_set_during_preparation_persist() {
     unsafe extern "C" fn prepare(mark: *mut ()) {
         MARK.with(|own| {
             assert_eq!(own.replace(7), 1);
@@ -99,7 +99,7 @@ fn what_prepares_a_block_has_the_thread_local_variables_that_the_block_keeps() {
 }
 
 #[test]
-fn signals_are_blocked_where_a_block_is_prepared_and_not_where_it_is_made() {
+fn signals_are_blocked_only_while_a_block_is_prepared() {
     unsafe extern "C" fn prepare(blocked: *mut ()) {
         // SAFETY: there is room.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), blocked.cast()) };
@@ -116,7 +116,7 @@ fn signals_are_blocked_where_a_block_is_prepared_and_not_where_it_is_made() {
     assert_eq!(blocked, [1, 0]);
 }
 
-/// How many kernel threads this process has.
+/// The number of kernel threads of this process.
 fn threads() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("Threads:")).unwrap();
@@ -138,7 +138,7 @@ fn no_kernel_threads_remain_of_many_blocks() {
 }
 
 #[test]
-fn a_recursive_mutex_that_one_block_owns_is_not_anothers() {
+fn a_recursive_mutex_belongs_to_one_block() {
     unsafe extern "C" fn try_lock(mutex: usize) -> usize {
         // SAFETY: it is one.
         unsafe { libc::pthread_mutex_trylock(with_exposed_provenance_mut(mutex)) as usize }
@@ -161,7 +161,7 @@ fn a_recursive_mutex_that_one_block_owns_is_not_anothers() {
 }
 
 #[test]
-fn where_a_block_is_in_force_the_kernel_is_asked_for_the_cpu() {
+fn the_kernel_is_asked_for_the_cpu_while_a_block_is_in_use() {
     unsafe extern "C" fn cpu(_: usize) -> usize {
         // SAFETY: a question.
         unsafe { libc::sched_getcpu() as usize }
@@ -183,7 +183,7 @@ fn where_a_block_is_in_force_the_kernel_is_asked_for_the_cpu() {
 }
 
 #[test]
-fn a_library_that_is_loaded_later_has_its_thread_local_variables_in_blocks_as_well() {
+fn thread_local_variables_of_a_library_loaded_later_are_initialized_in_blocks() {
     unsafe extern "C" fn load(path: usize) -> usize {
         // SAFETY: it is a C string, and the library runs nothing when it is loaded.
         unsafe { libc::dlopen(with_exposed_provenance_mut::<libc::c_char>(path), libc::RTLD_NOW).expose_provenance() }

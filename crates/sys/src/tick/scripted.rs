@@ -1,7 +1,10 @@
-//! A clock that stands still until a program advances it, for tests: what depends on time then happens at an exact place.
+//! A clock for tests that stands still until the program advances it, so that time-dependent events
+//! happen at an exact point.
 //!
-//! A ticker of such a clock is due at a time that is noted in its slot. Advancing the clock takes each time that has passed out of its slot, and sends the signal of that slot to
-//! the ticker's kernel thread. All of this is atomic, so a handler may set a ticker, and a fiber that is interrupted while it advances the clock holds nothing.
+//! The due time of a ticker of such a clock is stored in its slot. Advancing the clock removes each
+//! time that has passed from its slot, and sends the signal of that slot to the kernel thread of
+//! the ticker. All of this is atomic, so a handler may set a ticker, and a fiber that is
+//! interrupted while it advances the clock holds no lock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -10,31 +13,32 @@ use std::time::{Duration, Instant};
 
 use super::{SLOTS, Slot};
 
-/// In place of a time: a ticker that is not set. It is zero since slots take no memory as long as they are.
+/// A due time: the ticker is not set. It is zero so that unused slots take no memory.
 const NEVER: u64 = 0;
 
-/// A clock that goes on only when it is [advanced](ScriptedClock::advance). Its clones are the same clock, and any thread may advance it.
+/// A clock that moves only when it is [advanced](ScriptedClock::advance). Its clones are the same
+/// clock, and any thread may advance it.
 #[derive(Clone, Debug)]
 pub struct ScriptedClock(Arc<Script>);
 
 #[derive(Debug)]
 struct Script {
-    /// Tells the slots of its tickers from those of other clocks.
+    /// Distinguishes the slots of its tickers from those of other clocks.
     number: usize,
     beginning: Instant,
-    /// Nanoseconds since then.
+    /// Nanoseconds since `beginning`.
     now: AtomicU64,
 }
 
-/// When a slot's ticker is due, if it was last set by a scripted clock.
+/// The due time of the ticker of a slot, if it was last set by a scripted clock.
 pub(super) struct Alarm {
-    /// The clock's number, or zero.
+    /// The number of the clock, or zero.
     clock: AtomicUsize,
-    /// The ticker's kernel thread.
+    /// The kernel thread of the ticker.
     thread: AtomicI32,
-    /// In nanoseconds since the clock's beginning.
+    /// In nanoseconds since the beginning of the clock.
     due: AtomicU64,
-    /// How long after that it is due again; zero if it is not.
+    /// The time until it is due again; zero if never.
     interval: AtomicU64,
 }
 
@@ -48,29 +52,29 @@ impl Alarm {
         }
     }
 
-    /// The slot is that of a ticker of the calling thread from now on.
+    /// Assigns the slot to a ticker of the calling thread.
     pub(super) fn bind_to_this_thread(&self) {
         // SAFETY: it has no preconditions.
         self.thread.store(unsafe { libc::gettid() }, SeqCst);
     }
 
-    /// Whether the ticker goes by a scripted clock.
+    /// Whether the ticker uses a scripted clock.
     pub(super) fn is_set(&self) -> bool {
         self.clock.load(Relaxed) != 0
     }
 
-    /// The ticker goes by the real clock from now on, or is no more.
+    /// The ticker uses the real clock from now on, or is dropped.
     pub(super) fn clear(&self) {
         self.clock.store(0, SeqCst);
     }
 
-    /// The ticker ticks no more until it is set.
+    /// The ticker does not tick until it is set again.
     pub(super) fn stop(&self) {
         self.due.store(NEVER, SeqCst);
     }
 }
 
-/// The slots below this one may have alarms.
+/// Only slots below this one may have alarms.
 static END: AtomicUsize = AtomicUsize::new(0);
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -84,25 +88,27 @@ impl Default for ScriptedClock {
 }
 
 impl ScriptedClock {
-    /// One that stands still at the present time.
+    /// A clock that stands still at the current time.
     pub fn new() -> ScriptedClock {
         static NUMBERS: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBERS.fetch_add(1, Relaxed) + 1;
         ScriptedClock(Arc::new(Script { number, beginning: Instant::now(), now: AtomicU64::new(0) }))
     }
 
-    /// The time.
+    /// The current time of the clock.
     pub fn now(&self) -> Instant {
         self.0.beginning + self.elapsed()
     }
 
-    /// How far it has been advanced.
+    /// The time by which it has been advanced.
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.0.now.load(SeqCst))
     }
 
-    /// The time goes on by this much. A ticker that becomes due ticks once, however often it would have ticked meanwhile. If it is the calling thread's, it has ticked when this
-    /// returns, unless the thread blocks SIGURG. It allocates no memory and may be called in a signal's handler, and leaves `errno` as it was.
+    /// Advances the clock by this much. A ticker that becomes due ticks once, however often it
+    /// would have ticked meanwhile. If it belongs to the calling thread, it has ticked when this
+    /// returns, unless the thread blocks SIGURG. It allocates no memory, may be called in a signal
+    /// handler, and preserves `errno`.
     pub fn advance(&self, time: Duration) {
         let add = |now: u64| Some(now.saturating_add(nanoseconds(time)));
         // The closure always returns a time.
@@ -110,13 +116,15 @@ impl ScriptedClock {
         self.tick();
     }
 
-    /// It is this time from now on, unless that has passed. As [`advance`](ScriptedClock::advance) otherwise.
+    /// Advances the clock to this time, unless that has passed. Otherwise as
+    /// [`advance`](ScriptedClock::advance).
     pub fn advance_to(&self, time: Instant) {
         self.0.now.fetch_max(nanoseconds(time.saturating_duration_since(self.0.beginning)), SeqCst);
         self.tick();
     }
 
-    /// Sends a signal to each ticker that is due: to that of the calling thread last, which may not go on here for a while.
+    /// Sends a signal to each due ticker, and last to that of the calling thread, which may not
+    /// continue here for a while.
     fn tick(&self) {
         // SAFETY: it has no preconditions.
         let is_own = |slot: &Slot| slot.alarm.thread.load(Relaxed) == unsafe { libc::gettid() };
@@ -129,7 +137,7 @@ impl ScriptedClock {
         }
     }
 
-    /// Whether the ticker of a slot is due; it is set to its next time.
+    /// Whether the ticker of a slot is due. Sets it to its next time.
     fn take_due(&self, slot: &Slot) -> bool {
         let alarm = &slot.alarm;
         if alarm.clock.load(SeqCst) != self.0.number {
@@ -145,7 +153,8 @@ impl ScriptedClock {
         alarm.due.fetch_update(SeqCst, SeqCst, next).is_ok()
     }
 
-    /// Sets the ticker of a slot: it ticks after `first`, and then at each interval, if there is one. At once if `first` is zero.
+    /// Sets the ticker of a slot: it ticks after `first`, at once if that is zero, and then after
+    /// each interval, if any.
     pub(super) fn set(&self, index: usize, first: Duration, interval: Duration) {
         let slot = &SLOTS[index];
         let alarm = &slot.alarm;
@@ -158,16 +167,16 @@ impl ScriptedClock {
         if !first.is_zero() {
             alarm.due.store(self.0.now.load(SeqCst).saturating_add(nanoseconds(first)), SeqCst);
         }
-        // Another thread may have advanced the clock past that time before it was noted.
+        // Another thread may have advanced the clock past that time before it was stored.
         if self.take_due(slot) || is_at_once {
             send(slot);
         }
     }
 }
 
-/// Sends the signal of a slot's ticker, as the kernel does for one of its timers.
+/// Sends the signal of the ticker of a slot, as the kernel does for a timer.
 fn send(slot: &Slot) {
-    /// How a `siginfo_t` begins that has a value.
+    /// The beginning of a `siginfo_t` with a value.
     #[repr(C)]
     struct Info {
         numbers: [libc::c_int; 5],
@@ -177,7 +186,8 @@ fn send(slot: &Slot) {
     let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
     let value = std::ptr::without_provenance_mut(slot.mark.load(SeqCst));
     let numbers = [libc::SIGURG, 0, libc::SI_QUEUE, 0, 0];
-    // SAFETY: the kernel's structure begins so and is larger; the pointers are this thread's own, and `errno` is put back, as the thread may have ended.
+    // SAFETY: the structure of the kernel begins like this and is larger; the pointers belong to
+    // this thread, and `errno` is restored, as the target thread may have ended.
     unsafe {
         info.as_mut_ptr().cast::<Info>().write(Info { numbers, value });
         let (errno, thread) = (*libc::__errno_location(), slot.alarm.thread.load(SeqCst));

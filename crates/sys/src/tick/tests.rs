@@ -1,4 +1,4 @@
-//! Ticks of threads that compute and that wait.
+//! Ticks of threads that compute and of threads that wait.
 
 use std::cell::Cell;
 use std::hint::spin_loop;
@@ -12,7 +12,7 @@ use super::*;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// What the handler has seen on a thread.
+/// The observations of the handler on a thread.
 #[derive(Default)]
 struct Seen {
     ticks: AtomicUsize,
@@ -57,7 +57,8 @@ extern "C" fn foreign(signal: libc::c_int) {
     FOREIGN.set(FOREIGN.get() + 1);
 }
 
-/// A ticker for this thread, and what the handler sees. The handler is installed after one that is not ours.
+/// A ticker for this thread, and the observations of the handler, which is installed after a
+/// foreign one.
 fn ticker() -> (Ticker, &'static Seen) {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
@@ -71,19 +72,19 @@ fn ticker() -> (Ticker, &'static Seen) {
     (Ticker::for_this_thread((&raw const *seen).expose_provenance()).unwrap(), seen)
 }
 
-/// The same, with a clock by which it ticks each millisecond.
+/// The same, with a clock by which it ticks every millisecond.
 fn scripted() -> (ScriptedClock, Ticker, &'static Seen) {
     let (clock, (ticker, seen)) = (ScriptedClock::new(), ticker());
     ticker.start_by(&clock, MILLISECOND, MILLISECOND);
     (clock, ticker, seen)
 }
 
-/// Advances a clock by so many milliseconds, one by one.
+/// Advances a clock by this many milliseconds, one by one.
 fn advance(clock: &ScriptedClock, milliseconds: usize) {
     (0..milliseconds).for_each(|_| clock.advance(MILLISECOND));
 }
 
-/// Computes until there have been so many ticks.
+/// Computes until this many ticks have come.
 fn compute_until(seen: &Seen, ticks: usize) {
     while seen.ticks.load(SeqCst) < ticks {
         spin_loop();
@@ -91,7 +92,7 @@ fn compute_until(seen: &Seen, ticks: usize) {
 }
 
 #[test]
-fn code_that_computes_is_interrupted_on_its_stack_and_waits_for_nothing() {
+fn computing_code_is_interrupted_on_its_stack() {
     let (clock, _ticker, seen) = scripted();
     let local = 0_u8;
     advance(&clock, 3);
@@ -101,7 +102,7 @@ fn code_that_computes_is_interrupted_on_its_stack_and_waits_for_nothing() {
 }
 
 #[test]
-fn no_tick_comes_while_another_one_is_handled_unless_its_stack_is_left() {
+fn ticks_do_not_nest_unless_the_stack_is_left() {
     let (clock, _ticker, seen) = scripted();
     seen.lasts.store((&raw const clock).cast_mut(), SeqCst);
     clock.advance(MILLISECOND);
@@ -110,7 +111,7 @@ fn no_tick_comes_while_another_one_is_handled_unless_its_stack_is_left() {
 }
 
 #[test]
-fn a_ticker_ticks_for_its_own_thread_whoever_sets_it() {
+fn a_ticker_interrupts_its_own_thread_even_if_another_sets_it() {
     let (clock, ticker, seen) = scripted();
     let local = 0_u8;
     thread::scope(|scope| {
@@ -128,7 +129,7 @@ fn a_ticker_ticks_for_its_own_thread_whoever_sets_it() {
 }
 
 #[test]
-fn a_ticker_that_was_stopped_ticks_no_more() {
+fn a_stopped_ticker_does_not_tick() {
     let (clock, ticker, seen) = scripted();
     advance(&clock, 1);
     ticker.stop();
@@ -140,7 +141,7 @@ fn a_ticker_that_was_stopped_ticks_no_more() {
 }
 
 #[test]
-fn a_scripted_ticker_ticks_at_its_times_and_once_for_those_that_passed_together() {
+fn a_scripted_ticker_ticks_once_for_several_passed_times() {
     let (clock, ticker, seen) = scripted();
     let after = |nanoseconds| {
         clock.advance(Duration::from_nanos(nanoseconds));
@@ -155,7 +156,7 @@ fn a_scripted_ticker_ticks_at_its_times_and_once_for_those_that_passed_together(
 }
 
 #[test]
-fn a_ticker_goes_by_the_clock_by_which_it_was_last_set() {
+fn a_ticker_uses_the_clock_that_set_it_last() {
     let (first, ticker, seen) = scripted();
     let second = ScriptedClock::new();
     ticker.start_by(&second, MILLISECOND, MILLISECOND);
@@ -176,7 +177,7 @@ fn a_ticker_goes_by_the_clock_by_which_it_was_last_set() {
 }
 
 #[test]
-fn a_thread_is_as_punctual_as_it_is_told_to_be_and_no_less_than_before() {
+fn timer_slack_is_limited_and_never_raised() {
     thread::spawn(|| {
         let before = Slack::of_this_thread();
         let Slack(time) = before;
@@ -227,14 +228,14 @@ fn the_child_of_a_fork_leaves_its_own_timers_alone() {
     assert_eq!(status, 0);
 }
 
-/// What is told of a thread that is to be interrupted while it waits in a system call.
+/// A thread that is interrupted while it waits in a system call.
 struct Waiting {
     thread: libc::pid_t,
     clock: ScriptedClock,
     seen: &'static Seen,
 }
 
-/// Interrupts a thread three times, each time when it waits in this system call.
+/// Interrupts a thread three times while it waits in this system call.
 fn interrupt(Waiting { thread, clock, seen }: &Waiting, call: libc::c_long) {
     let path = format!("/proc/self/task/{thread}/syscall");
     for ticks in 0..3 {
@@ -249,7 +250,7 @@ fn interrupt(Waiting { thread, clock, seen }: &Waiting, call: libc::c_long) {
     }
 }
 
-/// A ticker for this thread, and what is told of it.
+/// A ticker for this thread, and the data to interrupt it.
 fn waiting() -> (Ticker, Waiting) {
     let (clock, ticker, seen) = scripted();
     // SAFETY: it has no preconditions.
@@ -257,7 +258,7 @@ fn waiting() -> (Ticker, Waiting) {
 }
 
 #[test]
-fn a_wait_at_a_futex_is_seen_and_goes_on() {
+fn a_futex_wait_is_detected_and_continues() {
     let is_over = AtomicI32::new(0);
     let (sender, receiver) = std::sync::mpsc::channel();
     thread::scope(|scope| {
@@ -284,7 +285,7 @@ fn a_wait_at_a_futex_is_seen_and_goes_on() {
 }
 
 #[test]
-fn a_wait_for_something_else_is_none_at_a_futex() {
+fn another_wait_is_not_a_futex_wait() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
@@ -308,7 +309,7 @@ fn a_wait_for_something_else_is_none_at_a_futex() {
 }
 
 #[test]
-fn who_lets_others_run_is_seen() {
+fn a_yield_is_detected() {
     thread::spawn(|| {
         let (ticker, seen) = ticker();
         ticker.start(MILLISECOND, MILLISECOND);
@@ -325,7 +326,7 @@ fn who_lets_others_run_is_seen() {
 
 /// What another thread blocks is nothing to the others.
 #[test]
-fn blocked_signals_are_seen() {
+fn blocked_signals_are_reported() {
     thread::spawn(|| {
         let (clock, _ticker, seen) = scripted();
         seen.mask.set(SignalMask::of_this_thread()).unwrap();
@@ -346,7 +347,7 @@ fn blocked_signals_are_seen() {
 }
 
 #[test]
-fn a_tick_in_a_handler_on_the_alternate_stack_is_seen_as_such() {
+fn a_tick_on_the_alternate_stack_is_detected() {
     static CLOCK: AtomicPtr<ScriptedClock> = AtomicPtr::new(std::ptr::null_mut());
     extern "C" fn compute(_: libc::c_int) {
         // SAFETY: it was set before the signal is raised.
@@ -376,7 +377,7 @@ fn a_tick_in_a_handler_on_the_alternate_stack_is_seen_as_such() {
 }
 
 #[test]
-fn a_mask_is_put_back() {
+fn a_mask_is_restored() {
     let before = SignalMask::of_this_thread();
     // SAFETY: zeros are a set, to which a signal is added; no room is asked for.
     unsafe {
@@ -390,7 +391,7 @@ fn a_mask_is_put_back() {
 }
 
 #[test]
-fn signals_that_are_no_ticks_go_where_they_went_before() {
+fn other_signals_go_to_the_previous_handler() {
     let (_ticker, seen) = ticker();
     // SAFETY: it is handled by now.
     unsafe { libc::raise(libc::SIGURG) };
@@ -398,7 +399,7 @@ fn signals_that_are_no_ticks_go_where_they_went_before() {
 }
 
 #[test]
-fn a_signal_that_came_together_with_a_tick_is_not_lost() {
+fn a_signal_merged_with_a_tick_is_not_lost() {
     let (ticker, seen) = ticker();
     allow(libc::SIG_BLOCK);
     ticker.start(Duration::ZERO, Duration::ZERO);
@@ -415,7 +416,7 @@ fn a_signal_that_came_together_with_a_tick_is_not_lost() {
 }
 
 #[test]
-fn a_ticker_is_told_from_others_and_from_what_was_there_before() {
+fn a_ticker_is_distinguished_from_others_and_deleted_ones() {
     let (ticker, _) = ticker();
     let (mark, slot) = (ticker.mark, ticker.mark % SLOTS.len());
     assert_eq!(word_of(mark), Some(SLOTS[slot].word.load(SeqCst)));
@@ -425,7 +426,7 @@ fn a_ticker_is_told_from_others_and_from_what_was_there_before() {
 }
 
 #[test]
-fn errno_is_left_alone() {
+fn errno_is_preserved() {
     let (ticker, seen) = ticker();
     // SAFETY: this thread's own.
     unsafe { *libc::__errno_location() = 77 };
