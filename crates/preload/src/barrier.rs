@@ -15,13 +15,13 @@ use libc::{pthread_barrier_t, pthread_barrierattr_t};
 use wait::Barrier;
 use wait::seat::{Seat, Seats};
 
+use crate::barrier_table::BarrierTable;
 use crate::bypass;
-use crate::keeping_errno;
-use crate::originals::originals;
-use crate::register::Register;
+use crate::preserve_errno;
+use crate::real_symbols::real_symbols;
 use crate::settings::Settings;
 
-originals! {
+real_symbols! {
     fn pthread_barrier_init(barrier: *mut pthread_barrier_t, attributes: *const pthread_barrierattr_t, count: u32) -> c_int;
     fn pthread_barrier_destroy(barrier: *mut pthread_barrier_t) -> c_int;
     fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int;
@@ -31,26 +31,26 @@ originals! {
 const MOST_PARTIES: u32 = 4096;
 
 /// Which barriers of ours there are.
-static REGISTER: Register = Register::new();
+static BARRIERS: BarrierTable = BarrierTable::new();
 
 /// What stands in a `pthread_barrier_t` in place of the C library's barrier.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-struct Deed {
+struct BarrierHandle {
     /// Owned, by an [`Arc`].
     seats: *const Seats,
-    /// Of this deed at this address: no barrier of the C library's has it, nor a copy of this one elsewhere.
+    /// Of this handle at this address: no barrier of the C library's has it, nor a copy of this one elsewhere.
     seal: u64,
     /// Its number in the register.
     number: usize,
 }
 
-const _: () = assert!(size_of::<Deed>() <= size_of::<pthread_barrier_t>());
-const _: () = assert!(align_of::<Deed>() <= align_of::<pthread_barrier_t>());
+const _: () = assert!(size_of::<BarrierHandle>() <= size_of::<pthread_barrier_t>());
+const _: () = assert!(align_of::<BarrierHandle>() <= align_of::<pthread_barrier_t>());
 
-impl Deed {
-    fn new(barrier: *const pthread_barrier_t, seats: *const Seats, number: usize) -> Deed {
-        Deed { seats, seal: Self::seal(barrier, seats, number), number }
+impl BarrierHandle {
+    fn new(barrier: *const pthread_barrier_t, seats: *const Seats, number: usize) -> BarrierHandle {
+        BarrierHandle { seats, seal: Self::seal(barrier, seats, number), number }
     }
 
     /// In the C library's barrier the upper half of the seal is 0 or 128.
@@ -59,23 +59,23 @@ impl Deed {
         mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63
     }
 
-    /// The deed at this address, if there is one.
+    /// The handle at this address, if there is one.
     ///
     /// # Safety
     /// There are 32 bytes, which nobody changes meanwhile.
-    unsafe fn at(barrier: *const pthread_barrier_t) -> Option<Deed> {
-        // SAFETY: the caller says so; any bytes are a deed, if not a true one.
-        let deed = unsafe { barrier.cast::<Deed>().read() };
-        (deed.seal == Self::seal(barrier, deed.seats, deed.number)).then_some(deed)
+    unsafe fn at(barrier: *const pthread_barrier_t) -> Option<BarrierHandle> {
+        // SAFETY: the caller says so; any bytes are a handle, if not a true one.
+        let handle = unsafe { barrier.cast::<BarrierHandle>().read() };
+        (handle.seal == Self::seal(barrier, handle.seats, handle.number)).then_some(handle)
     }
 
-    /// Ends the barrier that the deed is of.
+    /// Ends the barrier that the handle is of.
     ///
     /// # Safety
-    /// The deed is true, no thread will come to the barrier any more, and this is done once.
+    /// The handle is true, no thread will come to the barrier any more, and this is done once.
     unsafe fn end(self) {
-        REGISTER.remove(self.number);
-        // SAFETY: the deed owns its share, until now.
+        BARRIERS.remove(self.number);
+        // SAFETY: the handle owns its share, until now.
         unsafe { Arc::from_raw(self.seats) }.close();
     }
 }
@@ -87,25 +87,29 @@ unsafe extern "C-unwind" fn pthread_barrier_init(
     count: u32,
 ) -> c_int {
     // SAFETY: the caller's attributes.
-    match keeping_errno(|| unsafe { ours(barrier, attributes, count) }) {
-        Some(deed) => {
+    match preserve_errno(|| unsafe { ours(barrier, attributes, count) }) {
+        Some(handle) => {
             // SAFETY: the caller has the room.
-            unsafe { barrier.cast::<Deed>().write(deed) };
+            unsafe { barrier.cast::<BarrierHandle>().write(handle) };
             0
         }
         // SAFETY: the caller's own call.
-        None => unsafe { original::pthread_barrier_init(barrier, attributes, count) },
+        None => unsafe { real::pthread_barrier_init(barrier, attributes, count) },
     }
 }
 
 /// A barrier of ours, where there can be one.
-unsafe fn ours(barrier: *mut pthread_barrier_t, attributes: *const pthread_barrierattr_t, count: u32) -> Option<Deed> {
-    let settings = Settings::begun();
+unsafe fn ours(
+    barrier: *mut pthread_barrier_t,
+    attributes: *const pthread_barrierattr_t,
+    count: u32,
+) -> Option<BarrierHandle> {
+    let settings = Settings::get_or_init();
     // SAFETY: the caller has the room, and nobody else uses it yet.
-    let earlier = unsafe { Deed::at(barrier) };
-    if let Some(earlier) = earlier.filter(|deed| REGISTER.holds(deed.number, barrier.addr())) {
+    let earlier = unsafe { BarrierHandle::at(barrier) };
+    if let Some(earlier) = earlier.filter(|handle| BARRIERS.contains(handle.number, barrier.addr())) {
         // The program has forgotten a barrier, as on a stack, and nobody can find it any more.
-        // SAFETY: the register says that the deed is true.
+        // SAFETY: the register says that the handle is true.
         unsafe { earlier.end() };
     }
     let mut shared = libc::PTHREAD_PROCESS_PRIVATE;
@@ -125,26 +129,26 @@ unsafe fn ours(barrier: *mut pthread_barrier_t, attributes: *const pthread_barri
     if count == 0 {
         return None;
     }
-    let number = (count <= MOST_PARTIES).then(|| REGISTER.add(barrier.addr())).flatten();
+    let number = (count <= MOST_PARTIES).then(|| BARRIERS.add(barrier.addr())).flatten();
     let Some(number) = number else {
         settings.statistics.pass_through(WaitKind::Barrier, Reason::TooMany, 1);
         return None;
     };
-    let seats = Arc::new(Seats::new(Barrier::with(count, settings.of_teams())));
-    Some(Deed::new(barrier, Arc::into_raw(seats), number))
+    let seats = Arc::new(Seats::new(Barrier::with(count, settings.team_waiting())));
+    Some(BarrierHandle::new(barrier, Arc::into_raw(seats), number))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_barrier_destroy(barrier: *mut pthread_barrier_t) -> c_int {
     // SAFETY: the caller has initialised it, and no thread will come to it any more.
-    let Some(deed) = (unsafe { Deed::at(barrier) }) else {
+    let Some(handle) = (unsafe { BarrierHandle::at(barrier) }) else {
         // SAFETY: the caller's own call.
-        return unsafe { original::pthread_barrier_destroy(barrier) };
+        return unsafe { real::pthread_barrier_destroy(barrier) };
     };
-    // SAFETY: as above; nobody finds the deed any more.
-    keeping_errno(|| unsafe {
+    // SAFETY: as above; nobody finds the handle any more.
+    preserve_errno(|| unsafe {
         barrier.write_bytes(0, 1);
-        deed.end();
+        handle.end();
     });
     0
 }
@@ -152,14 +156,14 @@ unsafe extern "C-unwind" fn pthread_barrier_destroy(barrier: *mut pthread_barrie
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
     // SAFETY: the caller has initialised it, and it is not destroyed before all have arrived.
-    match unsafe { Deed::at(barrier) }.zip(Settings::get()) {
-        Some((deed, settings)) => {
-            // SAFETY: the deed owns a share, and is not destroyed before this thread has arrived, which it does with a share of its own.
-            let seats = ManuallyDrop::new(unsafe { Arc::from_raw(deed.seats) });
-            keeping_errno(|| wait(Seat::of(&seats), settings, WaitKind::Barrier))
+    match unsafe { BarrierHandle::at(barrier) }.zip(Settings::get()) {
+        Some((handle, settings)) => {
+            // SAFETY: the handle owns a share, and is not destroyed before this thread has arrived, which it does with a share of its own.
+            let seats = ManuallyDrop::new(unsafe { Arc::from_raw(handle.seats) });
+            preserve_errno(|| wait(Seat::of(&seats), settings, WaitKind::Barrier))
         }
         // SAFETY: the caller's own call.
-        None => unsafe { original::pthread_barrier_wait(barrier) },
+        None => unsafe { real::pthread_barrier_wait(barrier) },
     }
 }
 

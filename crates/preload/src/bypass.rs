@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
 #[cfg(target_arch = "x86_64")]
-use crate::originals::Original;
+use crate::real_symbols::RealSymbol;
 
 /// There may be such libraries.
 static BYPASSED: AtomicBool = AtomicBool::new(false);
@@ -24,9 +24,9 @@ pub(crate) fn is_bypassed() -> bool {
 }
 
 /// Looks for the originals.
-pub(crate) fn settle() {
+pub(crate) fn resolve() {
     #[cfg(target_arch = "x86_64")]
-    [&hooks::DLOPEN, &hooks::DLMOPEN].into_iter().for_each(Original::settle);
+    [&hooks::DLOPEN, &hooks::DLMOPEN].into_iter().for_each(RealSymbol::resolve);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -34,10 +34,10 @@ mod hooks {
     use std::ffi::c_void;
 
     use super::BYPASSED;
-    use crate::originals::Original;
+    use crate::real_symbols::RealSymbol;
 
-    pub(super) static DLOPEN: Original = Original::new(c"dlopen");
-    pub(super) static DLMOPEN: Original = Original::new(c"dlmopen");
+    pub(super) static DLOPEN: RealSymbol = RealSymbol::new(c"dlopen");
+    pub(super) static DLMOPEN: RealSymbol = RealSymbol::new(c"dlmopen");
 
     extern "C" fn dlopen_of_the_loader() -> *mut c_void {
         DLOPEN.required()

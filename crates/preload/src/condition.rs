@@ -17,18 +17,18 @@ use wait::lookers::Look;
 
 use crate::bypass;
 use crate::layout;
-use crate::originals::{Original, originals};
+use crate::real_symbols::{RealSymbol, real_symbols};
 use crate::settings::Settings;
 use crate::site::{self, Site, Wait};
 
-originals! {
+real_symbols! {
     fn pthread_cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int;
     fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int;
     fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int;
 }
 
 /// `pthread_cond_clockwait`, which C libraries before 2020 lack.
-static CLOCKWAIT: Original = Original::new(c"pthread_cond_clockwait");
+static CLOCKWAIT: RealSymbol = RealSymbol::new(c"pthread_cond_clockwait");
 type Clockwait =
     unsafe extern "C-unwind" fn(*mut pthread_cond_t, *mut pthread_mutex_t, libc::clockid_t, *const timespec) -> c_int;
 
@@ -38,9 +38,9 @@ const GROWTH: u64 = 4;
 const LONGEST: Span = Span::from_millis(8_192);
 
 /// Looks for the originals.
-pub(crate) fn settle() {
-    original::settle();
-    CLOCKWAIT.settle();
+pub(crate) fn resolve() {
+    real::resolve();
+    CLOCKWAIT.resolve();
 }
 
 #[unsafe(no_mangle)]
@@ -61,21 +61,21 @@ unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mu
         }
     }
     // SAFETY: the caller's own call.
-    unsafe { original::pthread_cond_wait(condition, mutex) }
+    unsafe { real::pthread_cond_wait(condition, mutex) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int {
     Site::of(condition).lookers.signal();
     // SAFETY: the caller's own call.
-    unsafe { original::pthread_cond_signal(condition) }
+    unsafe { real::pthread_cond_signal(condition) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int {
     Site::of(condition).lookers.signal();
     // SAFETY: the caller's own call.
-    unsafe { original::pthread_cond_broadcast(condition) }
+    unsafe { real::pthread_cond_broadcast(condition) }
 }
 
 unsafe fn wait(
@@ -85,9 +85,9 @@ unsafe fn wait(
     settings: &'static Settings,
 ) -> c_int {
     let (site, waits) = (Site::of(condition), Wait::at(WaitKind::Condition, settings));
-    if !site.is_worth_a_look(&waits) {
+    if !site.decide_to_spin(&waits) {
         // SAFETY: the caller's own call.
-        return waits.sleep(|| unsafe { original::pthread_cond_wait(condition, mutex) });
+        return waits.sleep(|| unsafe { real::pthread_cond_wait(condition, mutex) });
     }
     // A wait is where a thread can be cancelled, even if it need not wait. It has the mutex then, as here.
     // SAFETY: nothing here would have to be dropped.
@@ -97,9 +97,9 @@ unsafe fn wait(
     if unsafe { libc::pthread_mutex_unlock(mutex) } != 0 {
         look.leave();
         // SAFETY: the caller's own call.
-        return unsafe { original::pthread_cond_wait(condition, mutex) };
+        return unsafe { real::pthread_cond_wait(condition, mutex) };
     }
-    let came = site.look(&waits, || look.is_signalled());
+    let came = site.spin(&waits, || look.is_signalled());
     // SAFETY: as long as somebody waits at the condition variable, its mutex is there.
     let locked = unsafe { crate::mutex::pthread_mutex_lock(mutex) };
     let result = if came || locked != 0 {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicUsize};
 use std::sync::{Mutex, PoisonError};
 
-use crate::originals::Original;
+use crate::real_symbols::RealSymbol;
 
 /// The functions of one copy.
 pub(crate) trait Functions: Sized + Send + Sync + 'static {
@@ -96,7 +96,7 @@ impl<F: Functions> Family<F> {
         let mut sign = Library::at(caller).map_or(std::ptr::null_mut(), |library| library.function(self.sign));
         if sign.is_null() {
             // What needs the caller depends on it.
-            sign = Original::new(self.sign).address()?;
+            sign = RealSymbol::new(self.sign).address()?;
         }
         if let Some((_, known)) = copies.iter().find(|(at, _)| *at == sign.addr()) {
             return Some(known);

@@ -23,12 +23,12 @@ use sys::per_thread::PerThread;
 use wait::seat::Seats;
 
 use crate::caller::with_caller;
-use crate::crew::{Crew, Met};
 use crate::family::{Family, family};
 use crate::findings::FINDINGS;
 use crate::libomp;
-use crate::originals::originals;
+use crate::real_symbols::real_symbols;
 use crate::settings::Settings;
+use crate::team::{Meeting, OmpTeam};
 
 family! {
     /// The functions of one copy of gcc's library, or of another that stands in for it.
@@ -56,7 +56,7 @@ family! {
     }
 }
 
-originals! {
+real_symbols! {
     fn GOMP_parallel(work: Work, data: *mut c_void, threads: c_uint, flags: c_uint);
     fn GOMP_barrier();
     fn GOMP_loop_end();
@@ -85,7 +85,7 @@ struct Region {
     work: Work,
     data: *mut c_void,
     gomp: &'static Gomp,
-    crew: Crew,
+    omp_team: OmpTeam,
 }
 
 /// A thread as a member of a team, on that thread's stack.
@@ -109,7 +109,7 @@ unsafe extern "C-unwind" fn GOMP_parallel(work: Work, data: *mut c_void, threads
     let text = work as usize;
     let Some(gomp) = FAMILY.of(text) else {
         // SAFETY: the caller's own call.
-        return unsafe { original::GOMP_parallel(work, data, threads, flags) };
+        return unsafe { real::GOMP_parallel(work, data, threads, flags) };
     };
     let against = FINDINGS.against(text);
     let settings = Settings::get();
@@ -121,10 +121,10 @@ unsafe extern "C-unwind" fn GOMP_parallel(work: Work, data: *mut c_void, threads
         return unsafe { gomp.GOMP_parallel(work, data, threads, flags) };
     }
     let spares = SPARES.with(RefCell::take).unwrap_or_default();
-    let region = Region { work, data, gomp, crew: Crew::new(spares) };
+    let region = Region { work, data, gomp, omp_team: OmpTeam::new(spares) };
     // SAFETY: as the caller's call; the region is there until all threads have left it.
     unsafe { gomp.GOMP_parallel(member, (&raw const region).cast_mut().cast(), threads, flags) };
-    let spares = region.crew.end();
+    let spares = region.omp_team.end();
     SPARES.with(|kept| kept.borrow_mut().extend(spares));
 }
 
@@ -159,16 +159,16 @@ fn meet(gomp: &'static Gomp, before: impl FnOnce()) -> bool {
         let here = MEMBER
             .get()
             .filter(|member| std::ptr::eq((*member.region).gomp, gomp) && member.level == gomp.omp_get_level());
-        let Some(crew) = here.map(|member| &(*member.region).crew) else {
+        let Some(omp_team) = here.map(|member| &(*member.region).omp_team) else {
             // If something is known, the whole region is counted as left.
             if FINDINGS.known().is_none() && size() > 1 {
                 settings.statistics.pass_through(WaitKind::Gomp, Reason::UnknownTeam, 1);
             }
             return false;
         };
-        let Some(seats) = crew.seats(settings, size) else { return false };
+        let Some(seats) = omp_team.seats(settings, size) else { return false };
         before();
-        if crew.meet(seats, settings, WaitKind::Gomp) == Met::AndAgain {
+        if omp_team.meet(seats, settings, WaitKind::Gomp) == Meeting::TasksPending {
             settings.statistics.pass_through(WaitKind::Gomp, Reason::Tasks, 1);
             gomp.GOMP_barrier();
         }
@@ -183,7 +183,7 @@ extern "C-unwind" fn barrier(caller: usize) {
         match FAMILY.of(caller) {
             Some(gomp) if meet(gomp, || ()) => {}
             Some(gomp) => gomp.GOMP_barrier(),
-            None => original::GOMP_barrier(),
+            None => real::GOMP_barrier(),
         }
     }
 }
@@ -195,7 +195,7 @@ extern "C-unwind" fn loop_end(caller: usize) {
         match FAMILY.of(caller) {
             Some(gomp) if meet(gomp, || gomp.GOMP_loop_end_nowait()) => {}
             Some(gomp) => gomp.GOMP_loop_end(),
-            None => original::GOMP_loop_end(),
+            None => real::GOMP_loop_end(),
         }
     }
 }
@@ -207,7 +207,7 @@ extern "C-unwind" fn sections_end(caller: usize) {
         match FAMILY.of(caller) {
             Some(gomp) if meet(gomp, || gomp.GOMP_sections_end_nowait()) => {}
             Some(gomp) => gomp.GOMP_sections_end(),
-            None => original::GOMP_sections_end(),
+            None => real::GOMP_sections_end(),
         }
     }
 }
@@ -219,10 +219,10 @@ with_caller! {
 }
 
 /// The calling thread makes a task. If it is known to be in a team, that is told.
-pub(crate) fn defers() {
+pub(crate) fn note_task() {
     if let Some(member) = MEMBER.get() {
         // SAFETY: a thread is a member only while its region is there.
-        unsafe { &*member.region }.crew.defers();
+        unsafe { &*member.region }.omp_team.note_task();
     }
 }
 
@@ -234,14 +234,14 @@ macro_rules! makes_tasks {
             #[unsafe(no_mangle)]
             unsafe extern "C-unwind" fn $name($task: usize, $($argument: usize),*) {
                 FINDINGS.note(Reason::Tasks);
-                defers();
+                note_task();
                 // The library may be LLVM's, and the team be begun by what clang has compiled.
-                libomp::defers();
+                libomp::note_task();
                 // SAFETY: the caller's own call.
                 unsafe {
                     match FAMILY.of($task) {
                         Some(gomp) => gomp.$name($task, $($argument),*),
-                        None => original::$name($task, $($argument),*),
+                        None => real::$name($task, $($argument),*),
                     }
                 }
             }

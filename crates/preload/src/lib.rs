@@ -17,11 +17,12 @@
 #![allow(unsafe_code)] // Names for the linker, and what C passes.
 #![allow(clippy::missing_safety_doc)] // To those who call them, all functions of C are unsafe.
 
+mod backoff;
 mod barrier;
+mod barrier_table;
 mod bypass;
 mod caller;
 mod condition;
-mod crew;
 mod family;
 mod findings;
 mod gomp;
@@ -29,15 +30,14 @@ mod layout;
 mod libomp;
 mod mpi;
 mod mutex;
-mod naps;
 mod objects;
-mod originals;
 mod ranks;
-mod register;
+mod real_symbols;
 mod semaphore;
 mod settings;
 mod site;
 mod steps;
+mod team;
 mod yields;
 
 use std::ffi::c_int;
@@ -53,13 +53,13 @@ static BEGIN: extern "C" fn() = begin;
 static END: extern "C" fn() = end;
 
 extern "C" fn begin() {
-    keeping_errno(|| {
-        Settings::begun();
-        barrier::original::settle();
-        bypass::settle();
-        condition::settle();
-        mutex::original::settle();
-        semaphore::original::settle();
+    preserve_errno(|| {
+        Settings::get_or_init();
+        barrier::real::resolve();
+        bypass::resolve();
+        condition::resolve();
+        mutex::real::resolve();
+        semaphore::real::resolve();
     });
 }
 
@@ -84,7 +84,7 @@ fn set_errno(errno: c_int) {
 }
 
 /// Does something that may change errno, for a caller whose original does not.
-fn keeping_errno<R>(act: impl FnOnce() -> R) -> R {
+fn preserve_errno<R>(act: impl FnOnce() -> R) -> R {
     let before = errno();
     let result = act();
     set_errno(before);

@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize};
 use counters::{Reason, WaitKind};
 
 use crate::caller::with_caller;
-use crate::crew::{Crew, Met};
 use crate::family::{Family, Library, family};
 use crate::findings::FINDINGS;
 use crate::gomp;
 use crate::objects;
-use crate::originals::{Original, originals};
+use crate::real_symbols::{RealSymbol, real_symbols};
 use crate::settings::Settings;
+use crate::team::{Meeting, OmpTeam};
 
 family! {
     /// The functions of one copy of LLVM's library.
@@ -35,7 +35,7 @@ family! {
     }
 }
 
-originals! {
+real_symbols! {
     fn __kmpc_barrier(location: usize, thread: c_int);
     fn __kmpc_omp_task_alloc(
         location: usize, thread: usize, flags: usize, size: usize, shared: usize, task: usize,
@@ -77,7 +77,7 @@ static WITHIN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 /// What LLVM's library calls to find a tool, before there are any teams.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) -> *const Tool {
-    static NEXT: Original = Original::new(c"ompt_start_tool");
+    static NEXT: RealSymbol = RealSymbol::new(c"ompt_start_tool");
     static THIS: Tool = Tool { initialize, finalize, data: 0 };
 
     let other = NEXT.address().map_or(std::ptr::null(), |next| {
@@ -136,7 +136,7 @@ struct Team {
     process: libc::pid_t,
     /// Its threads are to use the original.
     refused: AtomicBool,
-    crew: Crew,
+    omp_team: OmpTeam,
 }
 
 /// The room for a tool's data of a team: what was found there for its threads, or nothing yet.
@@ -201,7 +201,7 @@ impl Team {
             settings.statistics.pass_through(WaitKind::Libomp, reason, 1);
         }
         team.refused.store(reason.is_some(), Relaxed);
-        team.crew.begin_again();
+        team.omp_team.begin_again();
         room.store(std::ptr::from_ref(team).cast_mut(), Release);
         team
     }
@@ -214,8 +214,8 @@ impl Team {
         // SAFETY: no preconditions.
         let process = unsafe { libc::getpid() };
         let new = || {
-            let crew = Crew::new(Vec::new());
-            Box::into_raw(Box::new(Team { room, size, process, refused: AtomicBool::new(false), crew }))
+            let omp_team = OmpTeam::new(Vec::new());
+            Box::into_raw(Box::new(Team { room, size, process, refused: AtomicBool::new(false), omp_team }))
         };
         let first = (room >> 4).wrapping_add(size as usize);
         for place in (0..MOST).map(|further| &ALL[first.wrapping_add(further) % MOST]) {
@@ -249,7 +249,7 @@ extern "C-unwind" fn barrier(location: usize, thread: c_int, caller: usize) {
         match FAMILY.of(caller) {
             Some(libomp) if meet(libomp, location, thread, caller) => {}
             Some(libomp) => libomp.__kmpc_barrier(location, thread),
-            None => original::__kmpc_barrier(location, thread),
+            None => real::__kmpc_barrier(location, thread),
         }
     }
 }
@@ -276,8 +276,8 @@ fn meet(libomp: &'static Libomp, location: usize, thread: c_int, caller: usize) 
     if team.refused.load(Relaxed) {
         return false;
     }
-    let Some(seats) = team.crew.seats(settings, || team.size) else { return false };
-    if team.crew.meet(seats, settings, WaitKind::Libomp) == Met::AndAgain {
+    let Some(seats) = team.omp_team.seats(settings, || team.size) else { return false };
+    if team.omp_team.meet(seats, settings, WaitKind::Libomp) == Meeting::TasksPending {
         settings.statistics.pass_through(WaitKind::Libomp, Reason::Tasks, 1);
         // SAFETY: the caller's own call.
         unsafe { libomp.__kmpc_barrier(location, thread) };
@@ -296,23 +296,23 @@ unsafe extern "C-unwind" fn __kmpc_omp_task_alloc(
     task: usize,
 ) -> usize {
     FINDINGS.note(Reason::Tasks);
-    defers();
-    gomp::defers();
+    note_task();
+    gomp::note_task();
     // SAFETY: the caller's own call. The task's text is in its maker's library.
     unsafe {
         match FAMILY.of(task) {
             Some(libomp) => libomp.__kmpc_omp_task_alloc(location, thread, flags, size, shared, task),
-            None => original::__kmpc_omp_task_alloc(location, thread, flags, size, shared, task),
+            None => real::__kmpc_omp_task_alloc(location, thread, flags, size, shared, task),
         }
     }
 }
 
 /// The calling thread makes a task. If its team is known, that is told.
-pub(crate) fn defers() {
+pub(crate) fn note_task() {
     if let Some(settings) = Settings::get()
         && let Some(team) = Team::of_this_thread(settings)
     {
-        team.crew.defers();
+        team.omp_team.note_task();
     }
 }
 

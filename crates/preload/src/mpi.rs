@@ -8,7 +8,7 @@
 //! | `Wait`, `Waitall`, `Waitany`, `Waitsome` | looked for by `Request_get_status`, which changes nothing; the original call when it need not wait |
 //! | `Recv`, `Send`, `Ssend`, `Rsend` | begun by the call without a wait, then as `Wait` |
 //! | `Probe`, `Mprobe` | `Iprobe`, `Improbe` until there is something |
-//! | `Barrier`, `Bcast` and other collectives that only carry data | begun by the call without a wait, then as `Wait`, if all ranks do so (the module `roster`) |
+//! | `Barrier`, `Bcast` and other collectives that only carry data | begun by the call without a wait, then as `Wait`, if all ranks do so (the module `agreement`) |
 //! | `Reduce` and other collectives that compute | left: another algorithm may add in another order |
 //!
 //! So errors, handles and what a status says come from the library itself. A request that the program completes by itself, which has a function
@@ -21,8 +21,8 @@
 //! There is no header here: handles are numbers in one library and pointers in another. Arguments are passed on as registers, whose unused halves
 //! nobody looks at.
 
+mod agreement;
 mod calls;
-mod roster;
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -36,10 +36,10 @@ use policy::{CpuId, Instant, ThreadId};
 use wait::Waiting;
 use wait::foreign::{Awaited, Place};
 
-use self::roster::Roster;
-use crate::naps::Naps;
-use crate::originals::{Original, originals};
+use self::agreement::Agreement;
+use crate::backoff::Backoff;
 use crate::ranks::Ranks;
+use crate::real_symbols::{RealSymbol, real_symbols};
 use crate::settings::Settings;
 
 /// What takes the place of any argument: a number, a handle or a pointer, as it stands in its register.
@@ -55,7 +55,7 @@ const VERSION: usize = 8192;
 /// Constants of their common ABI.
 const NULL_REQUEST: Request = 0x2c00_0000;
 const WORLD: Word = 0x4400_0000;
-const NOBODY: c_int = -1;
+const PROC_NULL: c_int = -1;
 const NULL_DATATYPE: u32 = 0x0c00_0000;
 const NULL_COMMUNICATOR: c_int = 0x0400_0000;
 const IGNORED_STATUS: Word = 1;
@@ -63,7 +63,7 @@ const IGNORED_STATUS: Word = 1;
 /// A look takes as long as so many turns of the processor's pause.
 const TURNS: u32 = 4;
 
-originals! {
+real_symbols! {
     fn PMPI_Get_library_version(text: Word, length: Word) -> c_int;
     fn PMPI_Comm_size(communicator: Word, size: Word) -> c_int;
     fn PMPI_Comm_test_inter(communicator: Word, flag: Word) -> c_int;
@@ -76,7 +76,7 @@ originals! {
 }
 
 /// Whoever is missing.
-const SOMEBODY: [Missing; 1] = [Missing { thread: ThreadId(1), last_seen: None }];
+const ANY_RANK: [Missing; 1] = [Missing { thread: ThreadId(1), last_seen: None }];
 
 /// What is known of this job once the message library is initialised.
 struct Job {
@@ -93,7 +93,7 @@ static JOB: OnceLock<Job> = OnceLock::new();
 /// Whether there are requests that the program completes by itself.
 static PROGRAMS_REQUESTS: AtomicBool = AtomicBool::new(false);
 /// Whether this rank has met others that the job was not begun with.
-static STRANGERS: AtomicBool = AtomicBool::new(false);
+static FOREIGN_RANKS: AtomicBool = AtomicBool::new(false);
 
 impl Job {
     /// Where the ranks of this job have to wait by a rule: nothing elsewhere.
@@ -104,17 +104,17 @@ impl Job {
 
     /// Initialises the library by the original.
     unsafe fn begin(initialise: impl FnOnce() -> c_int) -> c_int {
-        let roster = Settings::get().filter(|_| is_known()).map(|settings| (settings, Roster::sign()));
+        let agreement = Settings::get().filter(|_| is_known()).map(|settings| (settings, Agreement::sign()));
         let result = initialise();
-        if let (0, Some((settings, roster))) = (result, roster) {
+        if let (0, Some((settings, agreement))) = (result, agreement) {
             let mut size: c_int = 0;
             // SAFETY: the library is initialised, and there is room for the answer.
-            unsafe { original::PMPI_Comm_size(WORLD, (&raw mut size).addr()) };
+            unsafe { real::PMPI_Comm_size(WORLD, (&raw mut size).addr()) };
             let size = u32::try_from(size).unwrap_or(0);
             let ranks = Ranks::find().unwrap_or_else(|| Ranks::here(size));
-            let collectives = roster.is_some_and(|roster| roster.settle(size, ranks.are_crowded()));
+            let collectives = agreement.is_some_and(|agreement| agreement.settle(size, ranks.are_oversubscribed()));
             // Where all have agreed to, this rank must do collective calls in steps too, whatever it has found.
-            if ranks.are_crowded() || collectives {
+            if ranks.are_oversubscribed() || collectives {
                 let waiting = settings.waiting.with_cpus(ranks.cpus);
                 let _ = JOB.set(Job { waiting, ranks: ranks.here, collectives, state: AtomicU64::new(0) });
                 if !collectives {
@@ -138,7 +138,7 @@ impl Job {
         tally.add_waits(1);
         let mut waiter = WAITER.take().unwrap_or_else(|| Place::waiter(&self.waiting));
         let place = Place { state: &self.state, counters: &tally.counters, waiting: self.waiting, threads: self.ranks };
-        place.outlast(&mut waiter, &mut Look { has_come, naps: Naps::new(), missing: SOMEBODY });
+        place.outlast(&mut waiter, &mut Look { has_come, backoff: Backoff::new(), missing: ANY_RANK });
         WAITER.set(Some(waiter));
     }
 
@@ -152,7 +152,7 @@ impl Job {
 /// Something to look for in the message library.
 struct Look<F> {
     has_come: F,
-    naps: Naps,
+    backoff: Backoff,
     missing: [Missing; 1],
 }
 
@@ -166,7 +166,7 @@ impl<F: FnMut() -> bool> Awaited for Look<F> {
     }
 
     fn sleep(&mut self, _: Option<Instant>) {
-        crate::keeping_errno(|| self.naps.nap());
+        crate::preserve_errno(|| self.backoff.sleep());
     }
 
     /// Nobody knows who is missing. But there are more ranks than CPUs: one of them may well wait for this CPU.
@@ -178,16 +178,16 @@ impl<F: FnMut() -> bool> Awaited for Look<F> {
 
 /// Whether the program's message library is one of those that never give way, and has what it takes.
 fn is_known() -> bool {
-    static VERSION_TEXT: Original = Original::new(c"PMPI_Get_library_version");
+    static VERSION_TEXT: RealSymbol = RealSymbol::new(c"PMPI_Get_library_version");
     /// The youngest of all that is called here, which came with MPI 3.
-    static YOUNGEST: [Original; 2] = [Original::new(c"PMPI_Ibarrier"), Original::new(c"PMPI_Improbe")];
+    static YOUNGEST: [RealSymbol; 2] = [RealSymbol::new(c"PMPI_Ibarrier"), RealSymbol::new(c"PMPI_Improbe")];
     if VERSION_TEXT.address().is_none() || YOUNGEST.iter().any(|function| function.address().is_none()) {
         return false;
     }
     let mut text = [0_u8; VERSION];
     let mut length: c_int = 0;
     // SAFETY: there is room for the answer, and it may be asked before all else.
-    unsafe { original::PMPI_Get_library_version(text.as_mut_ptr().addr(), (&raw mut length).addr()) };
+    unsafe { real::PMPI_Get_library_version(text.as_mut_ptr().addr(), (&raw mut length).addr()) };
     RELATIVES.iter().any(|name| text.starts_with(name))
 }
 
@@ -199,7 +199,7 @@ unsafe fn is_complete(request: Request) -> bool {
     let mut flag: c_int = 0;
     // SAFETY: the caller's request, and room for the answer.
     let result =
-        unsafe { original::PMPI_Request_get_status(request as u32 as Word, (&raw mut flag).addr(), IGNORED_STATUS) };
+        unsafe { real::PMPI_Request_get_status(request as u32 as Word, (&raw mut flag).addr(), IGNORED_STATUS) };
     // What is wrong with it is for the original to say.
     result != 0 || flag != 0
 }
@@ -221,9 +221,9 @@ unsafe fn job_with_collectives(communicator: Word) -> Option<(&'static Job, &'st
     let (job, settings) = Job::get().filter(|(job, _)| job.collectives)?;
     let mut inter: c_int = 0;
     // SAFETY: the caller's communicator, and room for the answer.
-    let known = unsafe { original::PMPI_Comm_test_inter(communicator, (&raw mut inter).addr()) } == 0 && inter == 0;
+    let known = unsafe { real::PMPI_Comm_test_inter(communicator, (&raw mut inter).addr()) } == 0 && inter == 0;
     // SAFETY: as above.
-    if !known || (STRANGERS.load(Relaxed) && !unsafe { is_of_this_job(communicator) }) {
+    if !known || (FOREIGN_RANKS.load(Relaxed) && !unsafe { is_of_this_job(communicator) }) {
         settings.statistics.pass_through(WaitKind::Mpi, Reason::Ranks, 1);
         return None;
     }
@@ -238,12 +238,12 @@ unsafe fn is_of_this_job(communicator: Word) -> bool {
     let word = |handle: c_int| handle as u32 as Word;
     // SAFETY: the caller's communicator, and room for the answers.
     unsafe {
-        original::PMPI_Comm_group(communicator, (&raw mut group).addr());
-        original::PMPI_Comm_group(WORLD, (&raw mut world).addr());
-        original::PMPI_Group_difference(word(group), word(world), (&raw mut others).addr());
-        original::PMPI_Group_size(word(others), (&raw mut strangers).addr());
+        real::PMPI_Comm_group(communicator, (&raw mut group).addr());
+        real::PMPI_Comm_group(WORLD, (&raw mut world).addr());
+        real::PMPI_Group_difference(word(group), word(world), (&raw mut others).addr());
+        real::PMPI_Group_size(word(others), (&raw mut strangers).addr());
         for group in [&raw mut group, &raw mut world, &raw mut others] {
-            original::PMPI_Group_free(group.addr());
+            real::PMPI_Group_free(group.addr());
         }
     }
     strangers == 0
@@ -259,6 +259,6 @@ unsafe fn done(job: &Job, settings: &Settings, status: Word, begin: impl FnOnce(
     // SAFETY: the request was begun, and nobody else has it.
     unsafe {
         job.wait_for(settings, request);
-        original::PMPI_Wait((&raw mut request).addr(), status)
+        real::PMPI_Wait((&raw mut request).addr(), status)
     }
 }

@@ -9,11 +9,11 @@ use counters::{Reason, WaitKind};
 use libc::pthread_mutex_t;
 
 use crate::layout;
-use crate::originals::originals;
+use crate::real_symbols::real_symbols;
 use crate::settings::Settings;
 use crate::site::{Site, Wait};
 
-originals! {
+real_symbols! {
     fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int;
 }
 
@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mu
     // SAFETY: the caller has initialised it.
     if unsafe { layout::Mutex::of(mutex) }.is_free() {
         // SAFETY: the caller's own call.
-        return unsafe { original::pthread_mutex_lock(mutex) };
+        return unsafe { real::pthread_mutex_lock(mutex) };
     }
     // SAFETY: as above.
     unsafe { contended(mutex) }
@@ -32,21 +32,21 @@ pub(crate) unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mu
 unsafe fn contended(mutex: *mut pthread_mutex_t) -> c_int {
     let Some(settings) = Settings::get() else {
         // SAFETY: the caller's own call.
-        return unsafe { original::pthread_mutex_lock(mutex) };
+        return unsafe { real::pthread_mutex_lock(mutex) };
     };
     // SAFETY: the caller of `lock` has initialised it, and does not destroy it while it waits.
     let seen = unsafe { layout::Mutex::of(mutex) };
     if !seen.is_plain() {
         settings.statistics.pass_through(WaitKind::Mutex, Reason::MutexKind, 1);
         // SAFETY: the caller's own call.
-        return unsafe { original::pthread_mutex_lock(mutex) };
+        return unsafe { real::pthread_mutex_lock(mutex) };
     }
     let wait = Wait::at(WaitKind::Mutex, settings);
     // SAFETY: as above.
     let taken = || seen.is_free() && unsafe { libc::pthread_mutex_trylock(mutex) } == 0;
-    if Site::of(mutex).look_ahead(&wait, taken) {
+    if Site::of(mutex).spin_if_worthwhile(&wait, taken) {
         return 0;
     }
     // SAFETY: the caller's own call.
-    wait.sleep(|| unsafe { original::pthread_mutex_lock(mutex) })
+    wait.sleep(|| unsafe { real::pthread_mutex_lock(mutex) })
 }

@@ -26,7 +26,7 @@ impl Ranks {
     }
 
     /// Whether some of them have to share a CPU.
-    pub(crate) fn are_crowded(self) -> bool {
+    pub(crate) fn are_oversubscribed(self) -> bool {
         self.here > self.cpus
     }
 }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn ranks_are_crowded_where_there_are_more_of_them_than_cpus() {
-        assert!(Ranks { here: 3, cpus: 2 }.are_crowded());
-        assert!(!Ranks { here: 2, cpus: 2 }.are_crowded());
+        assert!(Ranks { here: 3, cpus: 2 }.are_oversubscribed());
+        assert!(!Ranks { here: 2, cpus: 2 }.are_oversubscribed());
     }
 }

@@ -5,12 +5,12 @@ use std::ffi::c_int;
 use counters::WaitKind;
 use libc::sem_t;
 
-use crate::originals::originals;
+use crate::real_symbols::real_symbols;
 use crate::settings::Settings;
 use crate::site::{Site, Wait};
 use crate::{errno, set_errno};
 
-originals! {
+real_symbols! {
     fn sem_wait(semaphore: *mut sem_t) -> c_int;
 }
 
@@ -18,7 +18,7 @@ originals! {
 unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
     let Some(settings) = Settings::get() else {
         // SAFETY: the caller's own call.
-        return unsafe { original::sem_wait(semaphore) };
+        return unsafe { real::sem_wait(semaphore) };
     };
     // A wait is where a thread can be cancelled, even if it need not wait.
     // SAFETY: nothing here would have to be dropped.
@@ -30,11 +30,11 @@ unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
         return 0;
     }
     let wait = Wait::at(WaitKind::Semaphore, settings);
-    let came = Site::of(semaphore).look_ahead(&wait, taken);
+    let came = Site::of(semaphore).spin_if_worthwhile(&wait, taken);
     set_errno(errno);
     if came {
         return 0;
     }
     // SAFETY: the caller's own call.
-    wait.sleep(|| unsafe { original::sem_wait(semaphore) })
+    wait.sleep(|| unsafe { real::sem_wait(semaphore) })
 }

@@ -15,7 +15,7 @@ pub(crate) struct Settings {
     pub(crate) rule: Rule,
     /// How threads wait where another is to tell them something: see [`signalled`].
     pub(crate) signalled: Waiting,
-    /// How threads wait here: with nothing left to be counted or measured. Those of a team wait by [`Settings::of_teams`].
+    /// How threads wait here: with nothing left to be counted or measured. Those of a team wait by [`Settings::team_waiting`].
     pub(crate) waiting: Waiting,
     /// How many CPUs there are for a team; zero where it has not been found out.
     cpus: AtomicU32,
@@ -38,7 +38,7 @@ const USUAL: Costs = Costs {
 
 impl Settings {
     /// Reads them if that has not been done yet. Takes memory then.
-    pub(crate) fn begun() -> &'static Settings {
+    pub(crate) fn get_or_init() -> &'static Settings {
         SETTINGS.get_or_init(|| {
             let environment = Environment::read(|name| std::env::var_os(name));
             let costs = environment.costs.unwrap_or(USUAL);
@@ -58,7 +58,7 @@ impl Settings {
     }
 
     /// How the threads of a team wait. The first time it reads files, and takes memory.
-    pub(crate) fn of_teams(&self) -> Waiting {
+    pub(crate) fn team_waiting(&self) -> Waiting {
         let known = self.cpus.load(Relaxed);
         let cpus = if known > 0 { known } else { sys::cpus::usable() };
         self.cpus.store(cpus, Relaxed);

@@ -42,7 +42,7 @@ impl Site {
 
     /// Whether there is any use in looking here before going to sleep, as far as that is known. Where not, the wait counts as
     /// blocked.
-    pub(crate) fn is_worth_a_look(&self, wait: &Wait) -> bool {
+    pub(crate) fn decide_to_spin(&self, wait: &Wait) -> bool {
         // Two that write at a time lose some luck, which comes again.
         let mut luck = Luck::from_word(self.luck.load(Relaxed));
         let worth = match wait.settings.rule {
@@ -59,7 +59,7 @@ impl Site {
 
     /// Looks whether it has come for as long as the rule has it, and returns whether it has. Where it has not, the caller goes to
     /// sleep. Takes no memory.
-    pub(crate) fn look(&self, wait: &Wait, has_come: impl FnMut() -> bool) -> bool {
+    pub(crate) fn spin(&self, wait: &Wait, has_come: impl FnMut() -> bool) -> bool {
         let place = Place { state: &self.state, counters: &wait.tally.counters, waiting: wait.waiting, threads: 0 };
         // Who never slept could not be cancelled, nor be called away by a signal's handler.
         let is_endless = matches!(wait.settings.rule, Rule::AlwaysSpin | Rule::AlwaysYield);
@@ -75,8 +75,8 @@ impl Site {
     }
 
     /// Looks where that is of use.
-    pub(crate) fn look_ahead(&self, wait: &Wait, has_come: impl FnMut() -> bool) -> bool {
-        self.is_worth_a_look(wait) && self.look(wait, has_come)
+    pub(crate) fn spin_if_worthwhile(&self, wait: &Wait, has_come: impl FnMut() -> bool) -> bool {
+        self.decide_to_spin(wait) && self.spin(wait, has_come)
     }
 }
 

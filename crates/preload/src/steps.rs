@@ -1,7 +1,7 @@
 //! A wait turned inside out: where another's loop looks, and comes by after each look in vain.
 //!
 //! The loop of [`wait::outlast`](wait) asks the rule, does as it says, and looks. Here whoever waits looks by itself, and calls
-//! [`Steps::looked_in_vain`] after each look, which does a part of what the rule has decided and returns soon: of a spin nothing but to see whether its
+//! [`Steps::step`] after each look, which does a part of what the rule has decided and returns soon: of a spin nothing but to see whether its
 //! time is over, a whole yield, or one nap, since nobody wakes who sleeps here. The caller says by [`Steps::is_over`] that what is awaited has come.
 
 use std::sync::atomic::AtomicU64;
@@ -12,7 +12,7 @@ use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Waiter};
 use policy::{CpuId, Instant, Span, ThreadId};
 use wait::Statistics;
 
-use crate::naps::Naps;
+use crate::backoff::Backoff;
 use crate::ranks::Ranks;
 
 /// The most that a look is charged for: more is time off the CPU.
@@ -24,7 +24,7 @@ pub(crate) struct Steps {
     doing: Doing,
     /// When it last left this module.
     left: Instant,
-    naps: Naps,
+    backoff: Backoff,
     /// Of the wait under way.
     statistics: Statistics,
 }
@@ -43,15 +43,15 @@ enum Doing {
 }
 
 /// What a thread does to wait, besides looking.
-pub(crate) trait World {
+pub(crate) trait Platform {
     /// The time.
     fn now(&self) -> Instant;
     /// The number of the CPU that it runs on.
     fn cpu(&self) -> CpuId;
     /// Gives way once.
-    fn give_way(&self);
+    fn yield_now(&self);
     /// Sleeps.
-    fn nap(&self, naps: &mut Naps);
+    fn sleep(&self, backoff: &mut Backoff);
 }
 
 impl Steps {
@@ -60,7 +60,7 @@ impl Steps {
             waiter,
             doing: Doing::Nothing,
             left: Instant::ZERO,
-            naps: Naps::new(),
+            backoff: Backoff::new(),
             statistics: Statistics {
                 waits: 0,
                 spins: 0,
@@ -83,7 +83,7 @@ impl Steps {
 
     /// The thread has looked, and what it waits for has not come. The wait begins, if none is under way. `now` is the time when it began to
     /// look: so much is charged for the look before, and what the thread does now is charged with a look.
-    pub(crate) fn looked_in_vain(&mut self, now: Instant, world: &impl World, ranks: Ranks, state: &AtomicU64) {
+    pub(crate) fn step(&mut self, now: Instant, platform: &impl Platform, ranks: Ranks, state: &AtomicU64) {
         let seen = match self.doing {
             Doing::Nothing => Observation::Arrived,
             Doing::Has(seen) => seen,
@@ -99,13 +99,13 @@ impl Steps {
             }
         };
         // Who is missing is not known. Where there are more ranks than CPUs, one of them may well wait for this CPU.
-        let missing = [Missing { thread: ThreadId(1), last_seen: Some(world.cpu()) }];
+        let missing = [Missing { thread: ThreadId(1), last_seen: Some(platform.cpu()) }];
         let team = Team {
             now,
             threads: ranks.here,
             cpus: ranks.cpus,
-            own_cpu: world.cpu(),
-            missing: if ranks.are_crowded() { &missing } else { &[] },
+            own_cpu: platform.cpu(),
+            missing: if ranks.are_oversubscribed() { &missing } else { &[] },
             load: ranks.here,
             movable: false,
             draw: (now.as_nanos() as u32).wrapping_mul(0x9e37_79b9),
@@ -118,14 +118,14 @@ impl Steps {
                 Doing::Spins { limit, spent: Span::ZERO }
             }
             Decision::Yield => {
-                world.give_way();
-                self.left = world.now();
+                platform.yield_now();
+                self.left = platform.now();
                 self.statistics.yields += 1;
                 Doing::Has(Observation::Yielded(self.left.since(now)))
             }
             Decision::Block => {
-                world.nap(&mut self.naps);
-                self.left = world.now();
+                platform.sleep(&mut self.backoff);
+                self.left = platform.now();
                 self.statistics.blocks += 1;
                 self.statistics.block_time += self.left.since(now);
                 Doing::Has(Observation::Woken)
@@ -135,7 +135,7 @@ impl Steps {
     }
 
     /// What the thread waited for has come, or it waits no more. Nothing happens where no wait is under way.
-    pub(crate) fn is_over(&mut self, now: Instant, state: &AtomicU64, tally: &Tally) {
+    pub(crate) fn finish(&mut self, now: Instant, state: &AtomicU64, tally: &Tally) {
         let seen = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Nothing => return,
             Doing::Has(seen) => seen,
@@ -150,7 +150,7 @@ impl Steps {
         self.statistics.strikes = self.waiter.strikes().wrapping_sub(strikes).into();
         tally.add_waits(1);
         tally.counters.merge(&std::mem::take(&mut self.statistics));
-        self.naps = Naps::new();
+        self.backoff = Backoff::new();
     }
 }
 
@@ -179,13 +179,13 @@ mod tests {
 
     /// A world in which each reading of the clock takes a microsecond.
     #[derive(Default)]
-    struct Told {
+    struct FakePlatform {
         now: Cell<u64>,
         yields: Cell<u64>,
-        naps: Cell<u64>,
+        sleeps: Cell<u64>,
     }
 
-    impl World for Told {
+    impl Platform for FakePlatform {
         fn now(&self) -> Instant {
             self.now.set(self.now.get() + NANOS);
             Instant::from_nanos(self.now.get())
@@ -195,38 +195,38 @@ mod tests {
             CpuId(1)
         }
 
-        fn give_way(&self) {
+        fn yield_now(&self) {
             self.yields.set(self.yields.get() + 1);
         }
 
-        fn nap(&self, _: &mut Naps) {
-            self.naps.set(self.naps.get() + 1);
+        fn sleep(&self, _: &mut Backoff) {
+            self.sleeps.set(self.sleeps.get() + 1);
         }
     }
 
     /// Looks so often in vain, and returns how often it gave way and slept, and what was counted when it was over.
     fn looks(rule: &str, ranks: Ranks, times: u32) -> (u64, u64, Statistics) {
         let costs = Costs { cs: Span::from_micros(10), margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO };
-        let (world, state, tally) = (Told::default(), AtomicU64::new(0), counters::ProcessStatistics::new());
+        let (platform, state, tally) = (FakePlatform::default(), AtomicU64::new(0), counters::ProcessStatistics::new());
         let tally = tally.tally(counters::WaitKind::Yield, 0);
         let mut steps = Steps::new(rule.parse::<Rule>().unwrap().waiter(costs));
         for _ in 0..times {
-            steps.looked_in_vain(world.now(), &world, ranks, &state);
+            steps.step(platform.now(), &platform, ranks, &state);
         }
-        steps.is_over(world.now(), &state, tally);
+        steps.finish(platform.now(), &state, tally);
         // Once only.
-        steps.is_over(world.now(), &state, tally);
+        steps.finish(platform.now(), &state, tally);
         let mut sum = Statistics::default();
         tally.counters.add_to(&mut sum);
-        (world.yields.get(), world.naps.get(), sum)
+        (platform.yields.get(), platform.sleeps.get(), sum)
     }
 
     #[test]
     fn a_spin_is_so_many_looks_and_then_comes_what_the_rule_has_next() {
-        let (yields, naps, sum) = looks("cs", ALONE, 5);
-        assert_eq!((yields, naps, sum.spins, sum.successful_spins, sum.blocks), (0, 0, 1, 1, 0));
-        let (yields, naps, sum) = looks("cs", ALONE, 14);
-        assert_eq!((yields, naps, sum.spins, sum.successful_spins, sum.blocks), (0, 4, 1, 0, 4));
+        let (yields, sleeps, sum) = looks("cs", ALONE, 5);
+        assert_eq!((yields, sleeps, sum.spins, sum.successful_spins, sum.blocks), (0, 0, 1, 1, 0));
+        let (yields, sleeps, sum) = looks("cs", ALONE, 14);
+        assert_eq!((yields, sleeps, sum.spins, sum.successful_spins, sum.blocks), (0, 4, 1, 0, 4));
         assert!(sum.spin_time >= Span::from_micros(10));
     }
 
@@ -238,10 +238,10 @@ mod tests {
 
     #[test]
     fn who_may_keep_a_sibling_from_running_does_not_spin() {
-        let (yields, naps, sum) = looks("adaptive", CROWDED, 1);
-        assert_eq!((yields + naps, sum.spins), (1, 0));
-        let (yields, naps, sum) = looks("adaptive", ALONE, 1);
-        assert_eq!((yields + naps, sum.spins), (0, 1));
+        let (yields, sleeps, sum) = looks("adaptive", CROWDED, 1);
+        assert_eq!((yields + sleeps, sum.spins), (1, 0));
+        let (yields, sleeps, sum) = looks("adaptive", ALONE, 1);
+        assert_eq!((yields + sleeps, sum.spins), (0, 1));
     }
 
     #[test]

@@ -21,15 +21,15 @@ use counters::WaitKind;
 use policy::{CpuId, Instant, Span};
 use wait::foreign::Place;
 
-use crate::naps::Naps;
-use crate::originals::originals;
+use crate::backoff::Backoff;
 use crate::ranks::Ranks;
+use crate::real_symbols::real_symbols;
 use crate::settings::Settings;
 use crate::site;
-use crate::steps::{Steps, World};
+use crate::steps::{Platform, Steps};
 use crate::{errno, set_errno};
 
-originals! {
+real_symbols! {
     fn opal_progress() -> c_int;
     fn opal_progress_set_yield_when_idle(yields: bool) -> bool;
 }
@@ -72,7 +72,7 @@ thread_local! {
 /// The machine that this thread runs on.
 struct Machine;
 
-impl World for Machine {
+impl Platform for Machine {
     fn now(&self) -> Instant {
         site::now()
     }
@@ -81,14 +81,14 @@ impl World for Machine {
         CpuId(sys::cpus::current())
     }
 
-    fn give_way(&self) {
+    fn yield_now(&self) {
         // SAFETY: no preconditions.
         unsafe { libc::syscall(libc::SYS_sched_yield) };
     }
 
-    fn nap(&self, naps: &mut Naps) {
+    fn sleep(&self, backoff: &mut Backoff) {
         let errno = errno();
-        naps.nap();
+        backoff.sleep();
         set_errno(errno);
     }
 }
@@ -107,7 +107,7 @@ unsafe extern "C-unwind" fn sched_yield() -> c_int {
 unsafe extern "C-unwind" fn opal_progress_set_yield_when_idle(yields: bool) -> bool {
     let by_rule = Settings::get().and_then(|_| Ranks::find()).map(|ranks| RANKS.get_or_init(|| ranks)).is_some();
     // SAFETY: the caller's own call.
-    unsafe { original::opal_progress_set_yield_when_idle(yields || by_rule) }
+    unsafe { real::opal_progress_set_yield_when_idle(yields || by_rule) }
 }
 
 /// It has a result in later versions; where it has none, nobody asks for it.
@@ -115,20 +115,20 @@ unsafe extern "C-unwind" fn opal_progress_set_yield_when_idle(yields: bool) -> b
 unsafe extern "C-unwind" fn opal_progress() -> c_int {
     let Some(&ranks) = RANKS.get() else {
         // SAFETY: the caller's own call.
-        return unsafe { original::opal_progress() };
+        return unsafe { real::opal_progress() };
     };
     let look = LOOKS.try_with(|looks| {
         let within = looks.under_way.replace(true);
         let began = if looks.waits.get() && !within { Some(looks.come()) } else { None };
         looks.in_vain.set(false);
         // SAFETY: the caller's own call.
-        let result = unsafe { original::opal_progress() };
+        let result = unsafe { real::opal_progress() };
         // The look around this one, if there is one, has not given way yet.
         let in_vain = looks.in_vain.replace(false);
         looks.under_way.set(within);
         if in_vain && !within {
             looks.free.set(looks.free.get().saturating_add(1));
-            if looks.free.get() > FREE_LOOKS || ranks.are_crowded() {
+            if looks.free.get() > FREE_LOOKS || ranks.are_oversubscribed() {
                 looks.wait(began.unwrap_or_else(|| Machine.now()), ranks);
             }
         } else if !within {
@@ -140,7 +140,7 @@ unsafe extern "C-unwind" fn opal_progress() -> c_int {
         result
     });
     // SAFETY: the caller's own call.
-    look.unwrap_or_else(|_| unsafe { original::opal_progress() })
+    look.unwrap_or_else(|_| unsafe { real::opal_progress() })
 }
 
 impl Looks {
@@ -159,7 +159,7 @@ impl Looks {
     fn wait(&self, began: Instant, ranks: Ranks) {
         let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };
         let steps = steps.get_or_insert_with(|| Steps::new(Place::waiter(&settings.waiting)));
-        steps.looked_in_vain(began, &Machine, ranks, &STATE);
+        steps.step(began, &Machine, ranks, &STATE);
         self.waits.set(true);
     }
 
@@ -168,7 +168,7 @@ impl Looks {
         self.waits.set(false);
         let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };
         if let Some(steps) = steps.as_mut() {
-            steps.is_over(now, &STATE, settings.tally(WaitKind::Yield));
+            steps.finish(now, &STATE, settings.tally(WaitKind::Yield));
         }
     }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use counters::{Reason, WaitKind};
 
 use super::{
-    IGNORED_STATUS, Job, NOBODY, NULL_COMMUNICATOR, NULL_DATATYPE, NULL_REQUEST, PROGRAMS_REQUESTS, Request, STRANGERS,
-    Word, done, is_complete, job_with_collectives, job_with_requests,
+    FOREIGN_RANKS, IGNORED_STATUS, Job, NULL_COMMUNICATOR, NULL_DATATYPE, NULL_REQUEST, PROC_NULL, PROGRAMS_REQUESTS,
+    Request, Word, done, is_complete, job_with_collectives, job_with_requests,
 };
-use crate::originals::{Original, originals};
+use crate::real_symbols::{RealSymbol, real_symbols};
 use crate::settings::Settings;
 
 /// Whether the program does anything else than to end when there is an error.
@@ -20,7 +20,7 @@ static HANDLES_ERRORS: AtomicBool = AtomicBool::new(false);
 /// called.
 macro_rules! hooks {
     ($(fn $name:ident, $profiled:ident($($argument:ident),*) $body:block)*) => {
-        originals! {
+        real_symbols! {
             $(
                 fn $name($($argument: Word),*) -> c_int;
                 fn $profiled($($argument: Word),*) -> c_int;
@@ -31,9 +31,9 @@ macro_rules! hooks {
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)] // As the standard has it.
             unsafe extern "C-unwind" fn $name($($argument: Word),*) -> c_int {
-                static NAMES: [Original; 2] = [
-                    Original::new(crate::originals::name(concat!(stringify!($name), "\0"))),
-                    Original::new(crate::originals::name(concat!(stringify!($profiled), "\0"))),
+                static NAMES: [RealSymbol; 2] = [
+                    RealSymbol::new(crate::real_symbols::name(concat!(stringify!($name), "\0"))),
+                    RealSymbol::new(crate::real_symbols::name(concat!(stringify!($profiled), "\0"))),
                 ];
                 if NAMES[0].address() == NAMES[1].address() {
                     // SAFETY: the caller's own call.
@@ -41,7 +41,7 @@ macro_rules! hooks {
                 } else {
                     // There is a tool between, which calls the other one.
                     // SAFETY: the caller's own call.
-                    unsafe { original::$name($($argument),*) }
+                    unsafe { real::$name($($argument),*) }
                 }
             }
 
@@ -57,7 +57,7 @@ macro_rules! hooks {
                 match unsafe { instead($($argument),*) } {
                     Some(result) => result,
                     // SAFETY: the caller's own call.
-                    None => unsafe { original::$profiled($($argument),*) },
+                    None => unsafe { real::$profiled($($argument),*) },
                 }
             }
         )*
@@ -66,9 +66,9 @@ macro_rules! hooks {
 
 /// Calls that begin what is waited for.
 mod begin {
-    use super::{Word, c_int, originals};
+    use super::{Word, c_int, real_symbols};
 
-    originals! {
+    real_symbols! {
         fn PMPI_Irecv(buffer: Word, count: Word, datatype: Word, source: Word, tag: Word, communicator: Word, request: Word) -> c_int;
         fn PMPI_Isend(buffer: Word, count: Word, datatype: Word, target: Word, tag: Word, communicator: Word, request: Word) -> c_int;
         fn PMPI_Issend(buffer: Word, count: Word, datatype: Word, target: Word, tag: Word, communicator: Word, request: Word) -> c_int;
@@ -78,7 +78,7 @@ mod begin {
         fn PMPI_Cancel(request: Word) -> c_int;
     }
 }
-use begin::original as begins;
+use begin::real as begins;
 
 /// The requests that a caller has passed; nothing where there are none.
 unsafe fn requests<'a>(count: Word, requests: Word) -> Option<&'a [Request]> {
@@ -128,11 +128,11 @@ unsafe fn wait_for_message(
 
 hooks! {
     fn MPI_Init, PMPI_Init(argc, argv) {
-        Some(Job::begin(|| original::PMPI_Init(argc, argv)))
+        Some(Job::begin(|| real::PMPI_Init(argc, argv)))
     }
 
     fn MPI_Init_thread, PMPI_Init_thread(argc, argv, required, provided) {
-        Some(Job::begin(|| original::PMPI_Init_thread(argc, argv, required, provided)))
+        Some(Job::begin(|| real::PMPI_Init_thread(argc, argv, required, provided)))
     }
 
     fn MPI_Wait, PMPI_Wait(request, status) {
@@ -162,7 +162,7 @@ hooks! {
     }
 
     fn MPI_Recv, PMPI_Recv(buffer, count, datatype, source, tag, communicator, status) {
-        let (job, settings) = Job::get().filter(|_| source as c_int != NOBODY)?;
+        let (job, settings) = Job::get().filter(|_| source as c_int != PROC_NULL)?;
         if HANDLES_ERRORS.load(Relaxed) {
             // So that what is wrong is found by the original. What it finds before there is a message, it is to find now.
             if (count as c_int) < 0 || datatype as u32 == NULL_DATATYPE {
@@ -202,13 +202,13 @@ hooks! {
     ) {
         // The original looks at all arguments before it begins with either half.
         let (job, settings) = job_without_handlers()?;
-        if source as c_int == NOBODY {
+        if source as c_int == PROC_NULL {
             let sending = done(job, settings, IGNORED_STATUS, |request| {
                 begins::PMPI_Isend(sent, sent_count, sent_type, target, sent_tag, communicator, request)
             });
             // What a status says of nobody depends on the call.
             let receive = || {
-                original::PMPI_Recv(received, received_count, received_type, source, received_tag, communicator, status)
+                real::PMPI_Recv(received, received_count, received_type, source, received_tag, communicator, status)
             };
             return Some(if sending == 0 { receive() } else { sending });
         }
@@ -224,11 +224,11 @@ hooks! {
         });
         if sending != 0 {
             begins::PMPI_Cancel(room);
-            super::original::PMPI_Wait(room, IGNORED_STATUS);
+            super::real::PMPI_Wait(room, IGNORED_STATUS);
             return Some(sending);
         }
         job.wait_for(settings, receipt);
-        Some(super::original::PMPI_Wait(room, status))
+        Some(super::real::PMPI_Wait(room, status))
     }
 
     fn MPI_Probe, PMPI_Probe(source, tag, communicator, status) {
@@ -267,40 +267,40 @@ hooks! {
     }
 
     fn MPI_Comm_spawn, PMPI_Comm_spawn(command, arguments, most, info, root, communicator, others, errors) {
-        STRANGERS.store(true, Relaxed);
+        FOREIGN_RANKS.store(true, Relaxed);
         None
     }
 
     fn MPI_Comm_spawn_multiple, PMPI_Comm_spawn_multiple(
         count, commands, arguments, most, info, root, communicator, others, errors
     ) {
-        STRANGERS.store(true, Relaxed);
+        FOREIGN_RANKS.store(true, Relaxed);
         None
     }
 
     fn MPI_Comm_accept, PMPI_Comm_accept(port, info, root, communicator, others) {
-        STRANGERS.store(true, Relaxed);
+        FOREIGN_RANKS.store(true, Relaxed);
         None
     }
 
     fn MPI_Comm_connect, PMPI_Comm_connect(port, info, root, communicator, others) {
-        STRANGERS.store(true, Relaxed);
+        FOREIGN_RANKS.store(true, Relaxed);
         None
     }
 
     fn MPI_Comm_join, PMPI_Comm_join(socket, others) {
-        STRANGERS.store(true, Relaxed);
+        FOREIGN_RANKS.store(true, Relaxed);
         None
     }
 
     fn MPI_Comm_get_parent, PMPI_Comm_get_parent(parent) {
-        let result = original::PMPI_Comm_get_parent(parent);
+        let result = real::PMPI_Comm_get_parent(parent);
         let none = result != 0 || parent == 0 || {
             let parent: *const c_int = std::ptr::with_exposed_provenance(parent);
             *parent == NULL_COMMUNICATOR
         };
         if !none {
-            STRANGERS.store(true, Relaxed);
+            FOREIGN_RANKS.store(true, Relaxed);
         }
         Some(result)
     }
@@ -313,9 +313,9 @@ mod carried {
     macro_rules! carried {
         ($(fn $name:ident, $profiled:ident, $begun:ident($($argument:ident),*);)*) => {
             mod begin {
-                use super::{Word, c_int, originals};
+                use super::{Word, c_int, real_symbols};
 
-                originals! {
+                real_symbols! {
                     $(fn $begun($($argument: Word,)* communicator: Word, request: Word) -> c_int;)*
                 }
             }
@@ -325,7 +325,7 @@ mod carried {
                     fn $name, $profiled($($argument,)* communicator) {
                         let (job, settings) = job_with_collectives(communicator)?;
                         Some(done(job, settings, IGNORED_STATUS, |request| {
-                            begin::original::$begun($($argument,)* communicator, request)
+                            begin::real::$begun($($argument,)* communicator, request)
                         }))
                     }
                 )*

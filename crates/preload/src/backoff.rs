@@ -10,17 +10,17 @@ const LONGEST: Span = Span::from_micros(500);
 
 /// The sleeps of one wait, each longer than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Naps {
+pub(crate) struct Backoff {
     next: Span,
 }
 
-impl Naps {
-    pub(crate) const fn new() -> Naps {
-        Naps { next: FIRST }
+impl Backoff {
+    pub(crate) const fn new() -> Backoff {
+        Backoff { next: FIRST }
     }
 
     /// Sleeps for a while, or less where a signal comes. No thread is cancelled here.
-    pub(crate) fn nap(&mut self) {
+    pub(crate) fn sleep(&mut self) {
         let nanos = self.lengthen().as_nanos();
         let time = libc::timespec {
             tv_sec: (nanos / 1_000_000_000) as libc::time_t,
@@ -43,9 +43,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn naps_become_longer_up_to_a_limit() {
-        let mut naps = Naps::new();
-        let micros: Vec<u64> = (0..8).map(|_| naps.lengthen().as_nanos() / 1_000).collect();
+    fn sleeps_grow_up_to_a_limit() {
+        let mut backoff = Backoff::new();
+        let micros: Vec<u64> = (0..8).map(|_| backoff.lengthen().as_nanos() / 1_000).collect();
         assert_eq!(micros, [10, 20, 40, 80, 160, 320, 500, 500]);
     }
 }

@@ -7,17 +7,17 @@ use std::sync::atomic::Ordering::Relaxed;
 /// How many there can be at a time.
 const MOST: usize = 4096;
 
-/// A register of addresses.
-pub(crate) struct Register {
+/// A table of addresses.
+pub(crate) struct BarrierTable {
     /// By number; zero where nothing is.
     addresses: [AtomicUsize; MOST],
     /// Where to begin to look for room.
     next: AtomicUsize,
 }
 
-impl Register {
-    pub(crate) const fn new() -> Register {
-        Register { addresses: [const { AtomicUsize::new(0) }; MOST], next: AtomicUsize::new(0) }
+impl BarrierTable {
+    pub(crate) const fn new() -> BarrierTable {
+        BarrierTable { addresses: [const { AtomicUsize::new(0) }; MOST], next: AtomicUsize::new(0) }
     }
 
     /// Adds what is at an address, and returns its number; nothing where there is no room.
@@ -30,7 +30,7 @@ impl Register {
     }
 
     /// Whether that is the number of what is at this address.
-    pub(crate) fn holds(&self, number: usize, address: usize) -> bool {
+    pub(crate) fn contains(&self, number: usize, address: usize) -> bool {
         self.addresses.get(number).is_some_and(|at| at.load(Relaxed) == address)
     }
 
@@ -47,20 +47,20 @@ mod tests {
 
     #[test]
     fn what_is_added_is_held_until_it_is_removed() {
-        let register = Register::new();
-        let number = register.add(7).unwrap();
-        assert!(register.holds(number, 7) && !register.holds(number, 8) && !register.holds(MOST, 7));
-        register.remove(number);
-        assert!(!register.holds(number, 7));
+        let table = BarrierTable::new();
+        let number = table.add(7).unwrap();
+        assert!(table.contains(number, 7) && !table.contains(number, 8) && !table.contains(MOST, 7));
+        table.remove(number);
+        assert!(!table.contains(number, 7));
     }
 
     #[test]
     fn there_is_room_again_when_something_is_removed() {
-        let register = Register::new();
-        let numbers: std::collections::BTreeSet<usize> = (1..=MOST).filter_map(|at| register.add(at)).collect();
+        let table = BarrierTable::new();
+        let numbers: std::collections::BTreeSet<usize> = (1..=MOST).filter_map(|at| table.add(at)).collect();
         assert_eq!(numbers.len(), MOST);
-        assert_eq!(register.add(MOST + 1), None);
-        register.remove(17);
-        assert_eq!(register.add(MOST + 1), Some(17));
+        assert_eq!(table.add(MOST + 1), None);
+        table.remove(17);
+        assert_eq!(table.add(MOST + 1), Some(17));
     }
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A function that a later library has.
 ///
 /// To look for it takes the loader's lock. While a library is loaded, its constructor runs under that lock, and may wait for another thread: so
-/// no thread may look then for what every program calls. What the C library has is [settled](Original::settle) at the beginning.
-pub(crate) struct Original {
+/// no thread may look then for what every program calls. What the C library has is [settled](RealSymbol::resolve) at the beginning.
+pub(crate) struct RealSymbol {
     name: &'static CStr,
     /// Null until it has been looked for.
     address: AtomicPtr<c_void>,
@@ -19,9 +19,9 @@ pub(crate) struct Original {
 /// Stands for the address of what is not there, for good.
 static ABSENT: u8 = 0;
 
-impl Original {
-    pub(crate) const fn new(name: &'static CStr) -> Original {
-        Original { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+impl RealSymbol {
+    pub(crate) const fn new(name: &'static CStr) -> RealSymbol {
+        RealSymbol { name, address: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     /// Where it is; nothing where no library has it, which may be different later.
@@ -34,7 +34,7 @@ impl Original {
     }
 
     /// Looks for it once and for all: it is in the C library or nowhere.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn resolve(&self) {
         let found = self.find();
         self.address.store(if found.is_null() { (&raw const ABSENT).cast_mut().cast() } else { found }, Relaxed);
     }
@@ -62,7 +62,7 @@ impl Original {
         (!address.is_null()).then_some(address)
     }
 
-    /// As [`Original::address`], where the program cannot go on without it.
+    /// As [`RealSymbol::address`], where the program cannot go on without it.
     #[inline]
     pub(crate) fn required(&self) -> *mut c_void {
         match self.address() {
@@ -103,12 +103,12 @@ pub(crate) const fn name(text: &'static str) -> &'static CStr {
 }
 
 /// Originals that must be there: a function of the same name and type for each, which calls it.
-macro_rules! originals {
+macro_rules! real_symbols {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
         /// What would have been called without this library.
         #[allow(non_snake_case)] // As their libraries call them.
         #[allow(clippy::too_many_arguments)]
-        pub(crate) mod original {
+        pub(crate) mod real {
             #[allow(unused_imports)]
             use super::*;
 
@@ -116,15 +116,15 @@ macro_rules! originals {
             mod at {
                 $(
                     #[allow(non_upper_case_globals)]
-                    pub(super) static $name: $crate::originals::Original =
-                        $crate::originals::Original::new($crate::originals::name(concat!(stringify!($name), "\0")));
+                    pub(super) static $name: $crate::real_symbols::RealSymbol =
+                        $crate::real_symbols::RealSymbol::new($crate::real_symbols::name(concat!(stringify!($name), "\0")));
                 )*
             }
 
             /// Looks for all of them once and for all: they are in the C library.
             #[allow(dead_code)] // Others are not.
-            pub(crate) fn settle() {
-                $(at::$name.settle();)*
+            pub(crate) fn resolve() {
+                $(at::$name.resolve();)*
             }
 
             $(
@@ -142,4 +142,4 @@ macro_rules! originals {
         }
     };
 }
-pub(crate) use originals;
+pub(crate) use real_symbols;

@@ -5,14 +5,14 @@
 //!
 //! # The protocol
 //!
-//! The roster is a file in shared memory, named for the launcher that the ranks have in common.
+//! The agreement is a file in shared memory, named for the launcher that the ranks have in common.
 //!
 //! 1. A rank *signs*, before it initialises the message library: it makes the file, or opens it where it is there, maps it, and counts itself.
 //! 2. When the message library is initialised, the rank knows how many ranks there are, and *settles*: where nobody has said anything before, it
 //!    says yes if all have signed, and no if not. Where somebody has, it does as that one said.
 //!
 //! What is said first holds, as one compare-and-exchange sees to it. Yes is said only when all ranks have signed the same file: they all
-//! have it in memory, whatever becomes of its name, and will all read yes there. Whoever hears no, or has no roster, keeps to the original: a rank that
+//! have it in memory, whatever becomes of its name, and will all read yes there. Whoever hears no, or has no agreement, keeps to the original: a rank that
 //! has not signed never comes to a yes, since then not all have. On several machines nobody has all signatures, so the answer is no.
 //!
 //! Who has said the word removes the name, so nothing is left when the job ends. A rank that comes later makes a new file, in which
@@ -42,23 +42,23 @@ const GENERATIONS: usize = 8;
 
 const LENGTH: usize = 2 * size_of::<AtomicU64>();
 
-/// The roster of this job, signed by this process.
-pub(crate) struct Roster {
+/// The agreement of this job, signed by this process.
+pub(crate) struct Agreement {
     path: PathBuf,
     signatures: View<AtomicU64>,
     answer: View<AtomicU64>,
 }
 
-impl Roster {
-    /// Signs the roster of the job that this process belongs to. Nothing where there can be none.
-    pub(crate) fn sign() -> Option<Roster> {
+impl Agreement {
+    /// Signs the agreement of the job that this process belongs to. Nothing where there can be none.
+    pub(crate) fn sign() -> Option<Agreement> {
         let (launcher, started) = launcher()?;
         // SAFETY: no preconditions.
         let user = unsafe { libc::geteuid() };
-        Roster::sign_at(Path::new(&format!("/dev/shm/rowlock-ranks-{user}-{launcher}-{started}")))
+        Agreement::sign_at(Path::new(&format!("/dev/shm/rowlock-ranks-{user}-{launcher}-{started}")))
     }
 
-    fn sign_at(path: &Path) -> Option<Roster> {
+    fn sign_at(path: &Path) -> Option<Agreement> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let file = options.open(path).ok()?;
@@ -70,10 +70,13 @@ impl Roster {
         // SAFETY: the descriptor is open.
         (unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, LENGTH as libc::off_t) } == 0).then_some(())?;
         let mapping = Mapping::new(&file, NonZeroUsize::new(LENGTH)?).ok()?;
-        let roster =
-            Roster { path: path.to_owned(), signatures: mapping.get(0)?, answer: mapping.get(size_of::<AtomicU64>())? };
-        roster.signatures.fetch_add(1, AcqRel);
-        Some(roster)
+        let agreement = Agreement {
+            path: path.to_owned(),
+            signatures: mapping.get(0)?,
+            answer: mapping.get(size_of::<AtomicU64>())?,
+        };
+        agreement.signatures.fetch_add(1, AcqRel);
+        Some(agreement)
     }
 
     /// Whether all of so many ranks have signed: the same answer for everybody, and for good. `also` is what else must be so.
@@ -139,8 +142,8 @@ mod tests {
     fn answers(ranks: u32, sign: usize) -> Vec<bool> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("roster");
-        let rosters: Vec<Roster> = (0..sign).map(|_| Roster::sign_at(&path).unwrap()).collect();
-        let answers = rosters.into_iter().map(|roster| roster.settle(ranks, true)).collect();
+        let rosters: Vec<Agreement> = (0..sign).map(|_| Agreement::sign_at(&path).unwrap()).collect();
+        let answers = rosters.into_iter().map(|agreement| agreement.settle(ranks, true)).collect();
         assert!(!path.exists());
         answers
     }
@@ -159,10 +162,10 @@ mod tests {
     fn what_was_said_first_holds_for_who_signs_and_for_who_asks_later() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("roster");
-        let (early, late) = (Roster::sign_at(&path).unwrap(), Roster::sign_at(&path).unwrap());
+        let (early, late) = (Agreement::sign_at(&path).unwrap(), Agreement::sign_at(&path).unwrap());
         assert!(!early.settle(3, true));
-        // With this one there are three signatures, but not in one roster.
-        assert!(!Roster::sign_at(&path).unwrap().settle(3, true));
+        // With this one there are three signatures, but not in one agreement.
+        assert!(!Agreement::sign_at(&path).unwrap().settle(3, true));
         assert!(!late.settle(2, true));
     }
 
@@ -170,7 +173,7 @@ mod tests {
     fn what_else_must_be_so_counts_for_who_comes_first() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("roster");
-        let (one, other) = (Roster::sign_at(&path).unwrap(), Roster::sign_at(&path).unwrap());
+        let (one, other) = (Agreement::sign_at(&path).unwrap(), Agreement::sign_at(&path).unwrap());
         assert!(!one.settle(2, false));
         assert!(!other.settle(2, true));
     }

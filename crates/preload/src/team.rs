@@ -5,7 +5,7 @@
 //! At an OpenMP barrier the team's tasks are executed: none passes it before they are done. A barrier of ours knows nothing of tasks. So where
 //! a program is seen to make tasks ([`Findings`](crate::findings::Findings)), all its barriers are the original ones, in which those who wait execute
 //! them. But a library that is loaded in the middle of a parallel region may make tasks in this very team, some of whose threads may wait
-//! at our barrier already. For that case a thread that makes a task says so first ([`Crew::defers`]). Whoever arrives last at
+//! at our barrier already. For that case a thread that makes a task says so first ([`OmpTeam::defers`]). Whoever arrives last at
 //! our barrier reads whether anybody has, before the others are let go, and the answer holds for all of them: if so, all wait at the original too, next,
 //! and the tasks are executed there. All have made what tasks they make before their arrival, so the last to arrive sees it;
 //! and a thread that makes one later does not change the answer before all have read it, because that is written anew only when all have arrived for the
@@ -30,7 +30,7 @@ use crate::settings::Settings;
 const MOST_THREADS: u32 = 4096;
 
 /// A team, from the beginning to the end of its parallel region.
-pub(crate) struct Crew {
+pub(crate) struct OmpTeam {
     /// Made when the first thread comes to a barrier; nothing for a team of one.
     seats: OnceLock<Option<Arc<Seats>>>,
     /// Barriers of earlier teams, for this one to use again.
@@ -43,16 +43,16 @@ pub(crate) struct Crew {
 
 /// How a thread has met the others of its team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Met {
+pub(crate) enum Meeting {
     /// As it should.
-    Wholly,
+    Complete,
     /// All of them are to wait at the original next.
-    AndAgain,
+    TasksPending,
 }
 
-impl Crew {
-    pub(crate) const fn new(spares: Vec<Arc<Seats>>) -> Crew {
-        Crew {
+impl OmpTeam {
+    pub(crate) const fn new(spares: Vec<Arc<Seats>>) -> OmpTeam {
+        OmpTeam {
             seats: OnceLock::new(),
             spares: Mutex::new(spares),
             defers: AtomicBool::new(false),
@@ -71,7 +71,7 @@ impl Crew {
             let spare = spares.iter().rposition(|spare| spare.barrier().parties() == size);
             Some(match spare {
                 Some(spare) => spares.remove(spare),
-                None => Arc::new(Seats::new(Barrier::with(size, settings.of_teams()))),
+                None => Arc::new(Seats::new(Barrier::with(size, settings.team_waiting()))),
             })
         });
         made.as_ref()
@@ -84,12 +84,12 @@ impl Crew {
     }
 
     /// A thread of the team makes a task.
-    pub(crate) fn defers(&self) {
+    pub(crate) fn note_task(&self) {
         self.defers.store(true, Relaxed);
     }
 
     /// Waits until all threads of the team have come.
-    pub(crate) fn meet(&self, seats: &Arc<Seats>, settings: &Settings, subject: WaitKind) -> Met {
+    pub(crate) fn meet(&self, seats: &Arc<Seats>, settings: &Settings, subject: WaitKind) -> Meeting {
         let tally = settings.tally(subject);
         tally.add_waits(1);
         Seat::of(seats).with(|party, _| {
@@ -99,7 +99,7 @@ impl Crew {
                 party.complete(arrival);
             }
         });
-        if self.again.load(Relaxed) { Met::AndAgain } else { Met::Wholly }
+        if self.again.load(Relaxed) { Meeting::TasksPending } else { Meeting::Complete }
     }
 
     /// The team's barrier and the others, when nobody will come any more.
