@@ -1,10 +1,10 @@
-//! Sleeping where nobody wakes who sleeps.
+//! Sleeping for waits that are not woken by another thread.
 
 use std::ffi::c_void;
 
 use policy::Span;
 
-/// How long a thread sleeps at first, and at most.
+/// The first and the longest sleep.
 const FIRST: Span = Span::from_micros(10);
 const LONGEST: Span = Span::from_micros(500);
 
@@ -19,18 +19,18 @@ impl Backoff {
         Backoff { next: FIRST }
     }
 
-    /// Sleeps for a while, or less where a signal comes. No thread is cancelled here.
+    /// Sleeps for a while, or less if a signal arrives. It is not a cancellation point.
     pub(crate) fn sleep(&mut self) {
         let nanos = self.lengthen().as_nanos();
         let time = libc::timespec {
             tv_sec: (nanos / 1_000_000_000) as libc::time_t,
             tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
         };
-        // SAFETY: a time, and nowhere to say what is left of it.
+        // SAFETY: the time is valid, and the remaining time is not requested.
         unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, std::ptr::null_mut::<c_void>()) };
     }
 
-    /// How long to sleep now.
+    /// The next length of sleep.
     fn lengthen(&mut self) -> Span {
         let length = self.next;
         self.next = (length + length).min(LONGEST);

@@ -1,10 +1,12 @@
-//! `pthread_barrier_*`: a barrier of this process is one of ours from its beginning to its end.
+//! `pthread_barrier_*`: barriers within the process are replaced by ours.
 //!
-//! What the program has is a `pthread_barrier_t` of 32 bytes. A barrier of ours is elsewhere, and in the 32 bytes stands where, and
-//! a seal by which it is told from one of the C library's. Barriers that processes share are left to the C library.
+//! The program has a `pthread_barrier_t` of 32 bytes. Our barrier is allocated elsewhere, and the
+//! 32 bytes hold a handle with its address and a seal that distinguishes it from a barrier of the C
+//! library. Barriers shared between processes are left to the C library.
 //!
-//! The C library allows to destroy a barrier as soon as one of its threads has come through, while the others are on their way out.
-//! So does this: whoever waits has a share in the barrier, which is gone with the last one.
+//! The C library allows destroying a barrier as soon as one of its threads has passed it, while the
+//! others are still leaving. To support this, every waiting thread shares the ownership of the
+//! barrier, which is freed by the last one.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -27,21 +29,22 @@ real_symbols! {
     fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int;
 }
 
-/// The most parties that a barrier of ours has: each takes some memory.
+/// The maximum number of parties of a barrier of ours: each uses memory.
 const MOST_PARTIES: u32 = 4096;
 
-/// Which barriers of ours there are.
+/// All barriers of ours.
 static BARRIERS: BarrierTable = BarrierTable::new();
 
-/// What stands in a `pthread_barrier_t` in place of the C library's barrier.
+/// The content of a `pthread_barrier_t` with a barrier of ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 struct BarrierHandle {
     /// Owned, by an [`Arc`].
     seats: *const Seats,
-    /// Of this handle at this address: no barrier of the C library's has it, nor a copy of this one elsewhere.
+    /// The seal of this handle at this address. Neither a barrier of the C library nor a copy of
+    /// this handle elsewhere has it.
     seal: u64,
-    /// Its number in the register.
+    /// Its number in the table.
     number: usize,
 }
 
@@ -53,7 +56,7 @@ impl BarrierHandle {
         BarrierHandle { seats, seal: Self::seal(barrier, seats, number), number }
     }
 
-    /// In the C library's barrier the upper half of the seal is 0 or 128.
+    /// In a barrier of the C library the upper half of the seal is 0 or 128.
     fn seal(barrier: *const pthread_barrier_t, seats: *const Seats, number: usize) -> u64 {
         let mixed = (barrier.addr() ^ seats.addr().rotate_left(16) ^ number) as u64;
         mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63
@@ -62,20 +65,20 @@ impl BarrierHandle {
     /// The handle at this address, if there is one.
     ///
     /// # Safety
-    /// There are 32 bytes, which nobody changes meanwhile.
+    /// There are 32 readable bytes, which do not change meanwhile.
     unsafe fn at(barrier: *const pthread_barrier_t) -> Option<BarrierHandle> {
-        // SAFETY: the caller says so; any bytes are a handle, if not a true one.
+        // SAFETY: by the promise of the caller; any bytes are a handle, if not a valid one.
         let handle = unsafe { barrier.cast::<BarrierHandle>().read() };
         (handle.seal == Self::seal(barrier, handle.seats, handle.number)).then_some(handle)
     }
 
-    /// Ends the barrier that the handle is of.
+    /// Ends the barrier of this handle.
     ///
     /// # Safety
-    /// The handle is true, no thread will come to the barrier any more, and this is done once.
+    /// The handle is valid, no thread will arrive at the barrier any more, and this is called once.
     unsafe fn end(self) {
         BARRIERS.remove(self.number);
-        // SAFETY: the handle owns its share, until now.
+        // SAFETY: the handle has owned a reference until now.
         unsafe { Arc::from_raw(self.seats) }.close();
     }
 }
@@ -86,10 +89,10 @@ unsafe extern "C-unwind" fn pthread_barrier_init(
     attributes: *const pthread_barrierattr_t,
     count: u32,
 ) -> c_int {
-    // SAFETY: the caller's attributes.
+    // SAFETY: the attributes of the caller.
     match preserve_errno(|| unsafe { ours(barrier, attributes, count) }) {
         Some(handle) => {
-            // SAFETY: the caller has the room.
+            // SAFETY: the caller provides the memory.
             unsafe { barrier.cast::<BarrierHandle>().write(handle) };
             0
         }
@@ -98,23 +101,24 @@ unsafe extern "C-unwind" fn pthread_barrier_init(
     }
 }
 
-/// A barrier of ours, where there can be one.
+/// Creates a barrier of ours, if possible.
 unsafe fn ours(
     barrier: *mut pthread_barrier_t,
     attributes: *const pthread_barrierattr_t,
     count: u32,
 ) -> Option<BarrierHandle> {
     let settings = Settings::get_or_init();
-    // SAFETY: the caller has the room, and nobody else uses it yet.
+    // SAFETY: the caller provides the memory, and no other thread uses it yet.
     let earlier = unsafe { BarrierHandle::at(barrier) };
     if let Some(earlier) = earlier.filter(|handle| BARRIERS.contains(handle.number, barrier.addr())) {
-        // The program has forgotten a barrier, as on a stack, and nobody can find it any more.
-        // SAFETY: the register says that the handle is true.
+        // The program has abandoned a barrier, for example on a stack, and no thread can reach it
+        // any more.
+        // SAFETY: the table shows that the handle is valid.
         unsafe { earlier.end() };
     }
     let mut shared = libc::PTHREAD_PROCESS_PRIVATE;
     if !attributes.is_null() {
-        // SAFETY: the caller has initialised them.
+        // SAFETY: the caller has initialized them.
         unsafe { libc::pthread_barrierattr_getpshared(attributes, &raw mut shared) };
     }
     if shared != libc::PTHREAD_PROCESS_PRIVATE {
@@ -125,7 +129,7 @@ unsafe fn ours(
         settings.statistics.pass_through(WaitKind::Barrier, Reason::DeepBinding, 1);
         return None;
     }
-    // The original knows what to say of no parties.
+    // The real symbol reports the error of zero parties.
     if count == 0 {
         return None;
     }
@@ -140,12 +144,12 @@ unsafe fn ours(
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_barrier_destroy(barrier: *mut pthread_barrier_t) -> c_int {
-    // SAFETY: the caller has initialised it, and no thread will come to it any more.
+    // SAFETY: the caller has initialized it, and no thread will arrive any more.
     let Some(handle) = (unsafe { BarrierHandle::at(barrier) }) else {
         // SAFETY: the caller's own call.
         return unsafe { real::pthread_barrier_destroy(barrier) };
     };
-    // SAFETY: as above; nobody finds the handle any more.
+    // SAFETY: as above; no thread finds the handle any more.
     preserve_errno(|| unsafe {
         barrier.write_bytes(0, 1);
         handle.end();
@@ -155,10 +159,12 @@ unsafe extern "C-unwind" fn pthread_barrier_destroy(barrier: *mut pthread_barrie
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
-    // SAFETY: the caller has initialised it, and it is not destroyed before all have arrived.
+    // SAFETY: the caller has initialized it, and it is not destroyed before all threads have
+    // arrived.
     match unsafe { BarrierHandle::at(barrier) }.zip(Settings::get()) {
         Some((handle, settings)) => {
-            // SAFETY: the handle owns a share, and is not destroyed before this thread has arrived, which it does with a share of its own.
+            // SAFETY: the handle owns a reference, and is not destroyed before this thread has
+            // arrived, which it does with a reference of its own.
             let seats = ManuallyDrop::new(unsafe { Arc::from_raw(handle.seats) });
             preserve_errno(|| wait(Seat::of(&seats), settings, WaitKind::Barrier))
         }
@@ -167,7 +173,7 @@ unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t
     }
 }
 
-/// Waits, and says what the original would of who leads.
+/// Waits, and returns the value that the real symbol would return to the leader or another thread.
 fn wait(seat: Seat, settings: &Settings, subject: WaitKind) -> c_int {
     let tally = settings.tally(subject);
     tally.add_waits(1);

@@ -1,17 +1,18 @@
-//! Which barriers of ours there are, and where: for those that the program makes anew in the same place without having destroyed
-//! them, as one on a stack, which would else take memory for ever.
+//! A table of all barriers of ours and their addresses. It detects a barrier that the program
+//! initializes again at the same address without destroying it, for example on a stack, whose
+//! memory would otherwise leak.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How many there can be at a time.
+/// The maximum number of barriers.
 const MOST: usize = 4096;
 
 /// A table of addresses.
 pub(crate) struct BarrierTable {
-    /// By number; zero where nothing is.
+    /// By number; zero if unused.
     addresses: [AtomicUsize; MOST],
-    /// Where to begin to look for room.
+    /// The start of the next search for a free entry.
     next: AtomicUsize,
 }
 
@@ -20,7 +21,7 @@ impl BarrierTable {
         BarrierTable { addresses: [const { AtomicUsize::new(0) }; MOST], next: AtomicUsize::new(0) }
     }
 
-    /// Adds what is at an address, and returns its number; nothing where there is no room.
+    /// Adds an address and returns its number, or `None` if the table is full.
     pub(crate) fn add(&self, address: usize) -> Option<usize> {
         let first = self.next.fetch_add(1, Relaxed);
         (0..MOST).map(|further| first.wrapping_add(further) % MOST).find(|&number| {
@@ -29,7 +30,7 @@ impl BarrierTable {
         })
     }
 
-    /// Whether that is the number of what is at this address.
+    /// Whether the entry with this number has this address.
     pub(crate) fn contains(&self, number: usize, address: usize) -> bool {
         self.addresses.get(number).is_some_and(|at| at.load(Relaxed) == address)
     }
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_added_is_held_until_it_is_removed() {
+    fn an_entry_is_contained_until_it_is_removed() {
         let table = BarrierTable::new();
         let number = table.add(7).unwrap();
         assert!(table.contains(number, 7) && !table.contains(number, 8) && !table.contains(MOST, 7));
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_again_when_something_is_removed() {
+    fn a_removed_entry_is_reused() {
         let table = BarrierTable::new();
         let numbers: std::collections::BTreeSet<usize> = (1..=MOST).filter_map(|at| table.add(at)).collect();
         assert_eq!(numbers.len(), MOST);

@@ -1,11 +1,12 @@
-//! `dlopen`: notes whether there may be libraries that call the C library past this one.
+//! `dlopen`: records whether there may be libraries that call the C library directly.
 //!
-//! A library that is loaded with `RTLD_DEEPBIND`, or into a namespace of its own, finds the C library's functions before ours. If it
-//! signals a condition variable, nobody who looks out for signals is told; and a barrier of ours it takes for the C library's. So from then on
-//! both are left to the C library.
+//! A library that is loaded with `RTLD_DEEPBIND` or into a namespace of its own resolves the
+//! functions of the C library before ours. If it signals a condition variable, our spinning waiters
+//! do not notice, and it would take a barrier of ours for one of the C library. So both are left to
+//! the C library from then on.
 //!
-//! The loader wants to know who calls it: where a library is searched for, and how, depends on that. So these two
-//! are no functions that call the original, but jump there, with the caller's return address where it was.
+//! The loader uses the address of its caller to decide where and how to search for a library. So
+//! these functions do not call the real symbol but jump to it with the original return address.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -13,17 +14,16 @@ use std::sync::atomic::Ordering::SeqCst;
 #[cfg(target_arch = "x86_64")]
 use crate::real_symbols::RealSymbol;
 
-/// There may be such libraries.
+/// Whether there may be such libraries.
 static BYPASSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether some library may call the C library past this one.
-///
-/// It is told before such a library is there.
+/// Whether some library may call the C library directly. This becomes true before such a library is
+/// loaded.
 pub(crate) fn is_bypassed() -> bool {
     BYPASSED.load(SeqCst)
 }
 
-/// Looks for the originals.
+/// Resolves the real symbols.
 pub(crate) fn resolve() {
     #[cfg(target_arch = "x86_64")]
     [&hooks::DLOPEN, &hooks::DLMOPEN].into_iter().for_each(RealSymbol::resolve);
@@ -58,7 +58,7 @@ mod hooks {
             "mov byte ptr [rip + {bypassed}], 1",
             "2: push rdi",
             "push rsi",
-            // A third, for the stack to be aligned.
+            // A third word, to align the stack.
             "push rdx",
             "call {original}",
             "pop rdx",
@@ -77,7 +77,7 @@ mod hooks {
     unsafe extern "C" fn dlmopen() {
         std::arch::naked_asm!(
             "endbr64",
-            // The namespace of the program is the number zero.
+            // The namespace of the program is number zero.
             "test rdi, rdi",
             "jnz 2f",
             "test edx, {deep_binding}",

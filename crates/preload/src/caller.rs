@@ -1,9 +1,9 @@
-//! Who called: the address to which a function will return says in which library its caller is.
+//! Identifies callers: the return address of a function shows which library called it.
 
-/// Exports functions that go on to others of the same arguments and one more, the address of their caller. What they return
-/// is what those return.
+/// Exports functions that jump to others with the same arguments plus the return address, and
+/// return their result.
 ///
-/// With each stands how many arguments it has, which have to be integers or pointers.
+/// Each is followed by its number of arguments, which must be integers or pointers.
 macro_rules! with_caller {
     ($($name:ident: $count:tt => $target:ident,)*) => {
         $(
@@ -27,7 +27,7 @@ macro_rules! with_caller {
     };
 }
 
-/// The register of the argument with this number, counted from zero.
+/// The register of the argument with this zero-based number.
 #[cfg(target_arch = "x86_64")]
 macro_rules! register {
     (0) => {
@@ -37,7 +37,7 @@ macro_rules! register {
         "rdx"
     };
 }
-/// The register of the argument with this number, counted from zero.
+/// The register of the argument with this zero-based number.
 #[cfg(target_arch = "aarch64")]
 macro_rules! register {
     (0) => {

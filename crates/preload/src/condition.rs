@@ -1,12 +1,13 @@
-//! `pthread_cond_wait`: looks whether it is signalled before it sleeps.
+//! `pthread_cond_wait`: spins for a signal before it blocks.
 //!
-//! The condition variable stays the C library's. Only waits without a deadline look: a wait with one is often meant to last for as
-//! long as it says.
+//! The condition variable remains that of the C library. Only waits without a deadline spin: a wait
+//! with a deadline is often meant to last until then.
 //!
-//! The protocol, and why no signal is lost, is told in [`wait::lookers`]: this is who sleeps with deadlines.
+//! [`wait::lookers`] describes the protocol, and why no signal is lost. This module blocks with
+//! deadlines.
 //!
-//! Condition variables whose addresses share a site are signalled together, which ends waits too early now and then: a spurious
-//! wakeup.
+//! Condition variables whose addresses share a site are signalled together, which occasionally ends
+//! a wait too early: a spurious wakeup.
 
 use std::ffi::{c_int, c_void};
 
@@ -32,12 +33,12 @@ static CLOCKWAIT: RealSymbol = RealSymbol::new(c"pthread_cond_clockwait");
 type Clockwait =
     unsafe extern "C-unwind" fn(*mut pthread_cond_t, *mut pthread_mutex_t, libc::clockid_t, *const timespec) -> c_int;
 
-/// The first sleep's deadline, how each next one's grows, and the longest.
-const PATIENCE: Span = Span::from_millis(2);
-const GROWTH: u64 = 4;
-const LONGEST: Span = Span::from_millis(8_192);
+/// The first deadline of a blocked wait, its growth factor, and the longest deadline.
+const FIRST_TIMEOUT: Span = Span::from_millis(2);
+const TIMEOUT_GROWTH: u64 = 4;
+const LONGEST_TIMEOUT: Span = Span::from_millis(8_192);
 
-/// Looks for the originals.
+/// Resolves the real symbols.
 pub(crate) fn resolve() {
     real::resolve();
     CLOCKWAIT.resolve();
@@ -89,53 +90,54 @@ unsafe fn wait(
         // SAFETY: the caller's own call.
         return waits.sleep(|| unsafe { real::pthread_cond_wait(condition, mutex) });
     }
-    // A wait is where a thread can be cancelled, even if it need not wait. It has the mutex then, as here.
-    // SAFETY: nothing here would have to be dropped.
+    // `pthread_cond_wait` is a cancellation point even if it need not wait. The thread holds the
+    // mutex then, as here.
+    // SAFETY: no value here would have to be dropped.
     unsafe { crate::pthread_testcancel() };
     let look = site.lookers.enter();
-    // SAFETY: the caller has the mutex. If not, it is told so by the original.
+    // SAFETY: the caller holds the mutex. If not, the real symbol reports the error.
     if unsafe { libc::pthread_mutex_unlock(mutex) } != 0 {
         look.leave();
         // SAFETY: the caller's own call.
         return unsafe { real::pthread_cond_wait(condition, mutex) };
     }
     let came = site.spin(&waits, || look.is_signalled());
-    // SAFETY: as long as somebody waits at the condition variable, its mutex is there.
+    // SAFETY: the mutex exists as long as a thread waits at the condition variable.
     let locked = unsafe { crate::mutex::pthread_mutex_lock(mutex) };
     let result = if came || locked != 0 {
         locked
     } else {
-        // SAFETY: the mutex is the caller's again.
+        // SAFETY: the caller holds the mutex again.
         waits.sleep(|| unsafe { sleep(condition, mutex, clockwait, look) })
     };
     look.leave();
     result
 }
 
-/// Sleeps until signalled, by a thread that has the mutex.
+/// Blocks until signalled. The thread holds the mutex.
 unsafe fn sleep(
     condition: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     clockwait: Clockwait,
     look: Look<'_>,
 ) -> c_int {
-    let mut patience = PATIENCE;
+    let mut timeout = FIRST_TIMEOUT;
     while !look.is_signalled() {
-        let until = (site::now() + patience).as_nanos();
+        let until = (site::now() + timeout).as_nanos();
         let until = timespec {
             tv_sec: (until / 1_000_000_000) as libc::time_t,
             tv_nsec: (until % 1_000_000_000) as libc::c_long,
         };
-        // SAFETY: the caller of `pthread_cond_wait` promises that both are there, and has the mutex.
+        // SAFETY: the caller of `pthread_cond_wait` promises that both exist, and holds the mutex.
         let result = unsafe { clockwait(condition, mutex, libc::CLOCK_MONOTONIC, &raw const until) };
         if result != libc::ETIMEDOUT {
             return result;
         }
         if bypass::is_bypassed() {
-            // A signal may have come that nobody counted: the program looks for itself whether there was one.
+            // A signal may have come that was not counted: the program checks its condition itself.
             return 0;
         }
-        patience = Span::from_nanos(patience.as_nanos() * GROWTH).min(LONGEST);
+        timeout = Span::from_nanos(timeout.as_nanos() * TIMEOUT_GROWTH).min(LONGEST_TIMEOUT);
     }
     0
 }

@@ -1,8 +1,9 @@
-//! A run-time system's functions as the caller's own library would have found them.
+//! The functions of a run-time system as the library of the caller would have resolved them.
 //!
-//! Mostly there is one such system in a process, where everybody finds it. But what a program loads later may bring one of
-//! its own that only it is to see: an interpreter's modules do, several of them, each another copy. A call is to go on to the copy that the caller's other
-//! calls go to, of which we hear nothing.
+//! Usually a process has one such system, which all its libraries use. But a library that is loaded
+//! later may bring a private copy: modules of an interpreter do, and several of them bring
+//! different copies. A call must be passed to the copy that the other calls of its caller use,
+//! which are not interposed.
 
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
@@ -14,36 +15,36 @@ use crate::real_symbols::RealSymbol;
 
 /// The functions of one copy.
 pub(crate) trait Functions: Sized + Send + Sync + 'static {
-    /// As far as they are found by name; nothing where one is not.
+    /// Resolves them by name. Returns `None` if one is missing.
     fn find(look: impl Fn(&CStr) -> *mut c_void) -> Option<Self>;
 }
 
 /// All copies of a run-time system.
 pub(crate) struct Family<F: 'static> {
-    /// By which function a copy is recognised.
-    sign: &'static CStr,
-    /// The copy that everybody finds.
+    /// The function that identifies a copy.
+    marker: &'static CStr,
+    /// The copy that all libraries resolve.
     common: AtomicPtr<F>,
-    /// Which of the others belongs to what calls from an address.
+    /// A cache of the other copies by call address.
     callers: [Caller<F>; CALLERS],
-    /// The others, each with where it has the function by which it is recognised.
+    /// The other copies, each with the address of the identifying function.
     copies: Mutex<Vec<(usize, &'static F)>>,
 }
 
-/// Beyond these it takes longer to find out.
+/// The size of the cache. Other callers take the slow path.
 const CALLERS: usize = 1024;
 
 struct Caller<F> {
-    /// Zero for none.
+    /// Zero if unused.
     address: AtomicUsize,
     /// Written after the address.
     functions: AtomicPtr<F>,
 }
 
 impl<F: Functions> Family<F> {
-    pub(crate) const fn new(sign: &'static CStr) -> Family<F> {
+    pub(crate) const fn new(marker: &'static CStr) -> Family<F> {
         Family {
-            sign,
+            marker,
             common: AtomicPtr::new(std::ptr::null_mut()),
             callers: [const { Caller { address: AtomicUsize::new(0), functions: AtomicPtr::new(std::ptr::null_mut()) } };
                 CALLERS],
@@ -51,10 +52,10 @@ impl<F: Functions> Family<F> {
         }
     }
 
-    /// The functions that code at this address would have called; nothing where they are not all there.
+    /// The functions that code at this address would have called; `None` if some are missing.
     #[inline]
     pub(crate) fn of(&self, caller: usize) -> Option<&'static F> {
-        // SAFETY: only what lives for ever is stored.
+        // SAFETY: only values that live forever are stored.
         unsafe { self.common.load(Acquire).as_ref() }.or_else(|| self.look(caller))
     }
 
@@ -63,19 +64,19 @@ impl<F: Functions> Family<F> {
         let first = (caller >> 2) % CALLERS;
         let places = || (0..8).map(|further| &self.callers[(first + further) % CALLERS]);
         for place in places().filter(|place| place.address.load(Relaxed) == caller) {
-            // SAFETY: only what lives for ever is stored.
+            // SAFETY: only values that live forever are stored.
             if let Some(functions) = unsafe { place.functions.load(Acquire).as_ref() } {
                 return Some(functions);
             }
         }
         let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        // Each copy is there once: it is known by its address.
-        // SAFETY: only what lives for ever is stored.
+        // Each copy is listed once, as it is identified by its address.
+        // SAFETY: only values that live forever are stored.
         if let Some(common) = unsafe { self.common.load(Relaxed).as_ref() } {
             return Some(common);
         }
         let functions = if copies.is_empty()
-            // SAFETY: a handle that is always valid, and names with their zeros.
+            // SAFETY: the handle is always valid, and the names are C strings.
             && let Some(functions) = F::find(|name| unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
         {
             let functions: &'static F = Box::leak(Box::new(functions));
@@ -93,30 +94,31 @@ impl<F: Functions> Family<F> {
 
     /// The copy that the library at this address depends on.
     fn copy_of(&self, caller: usize, copies: &mut Vec<(usize, &'static F)>) -> Option<&'static F> {
-        let mut sign = Library::at(caller).map_or(std::ptr::null_mut(), |library| library.function(self.sign));
-        if sign.is_null() {
-            // What needs the caller depends on it.
-            sign = RealSymbol::new(self.sign).address()?;
+        let mut marker = Library::at(caller).map_or(std::ptr::null_mut(), |library| library.function(self.marker));
+        if marker.is_null() {
+            // A library that needs the caller may provide it.
+            marker = RealSymbol::new(self.marker).address()?;
         }
-        if let Some((_, known)) = copies.iter().find(|(at, _)| *at == sign.addr()) {
+        if let Some((_, known)) = copies.iter().find(|(at, _)| *at == marker.addr()) {
             return Some(known);
         }
-        // It stays loaded from now on: its functions are called from here.
-        let copy = std::mem::ManuallyDrop::new(Library::at(sign.addr())?);
+        // It stays loaded from now on, since its functions are called from here.
+        let copy = std::mem::ManuallyDrop::new(Library::at(marker.addr())?);
         let functions: &'static F = Box::leak(Box::new(F::find(|name| copy.function(name))?));
-        copies.push((sign.addr(), functions));
+        copies.push((marker.addr(), functions));
         Some(functions)
     }
 }
 
-/// A library that is loaded, and stays so meanwhile.
+/// A loaded library, kept loaded by this reference.
 pub(crate) struct Library(*mut c_void);
 
 impl Library {
-    /// The one with this address in it.
+    /// The library that contains this address.
     pub(crate) fn at(address: usize) -> Option<Library> {
         let mut info = MaybeUninit::<libc::Dl_info>::uninit();
-        // SAFETY: there is room for the answer; a name that is loaded is not loaded again, and stays while it is asked for.
+        // SAFETY: there is room for the answer; a loaded library is not loaded again, and remains
+        // loaded during the query.
         unsafe {
             if libc::dladdr(address as *const c_void, info.as_mut_ptr()) == 0 {
                 return None;
@@ -126,21 +128,21 @@ impl Library {
         }
     }
 
-    /// A function of its own, or of one that it depends on; null where there is none.
+    /// A function of this library or of its dependencies; null if there is none.
     pub(crate) fn function(&self, name: &CStr) -> *mut c_void {
-        // SAFETY: a valid handle, and a name with its zero.
+        // SAFETY: the handle is valid, and the name is a C string.
         unsafe { libc::dlsym(self.0, name.as_ptr()) }
     }
 }
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: the handle is this one's own.
+        // SAFETY: the handle is owned.
         unsafe { libc::dlclose(self.0) };
     }
 }
 
-/// A type of this name with these functions, each of which it calls.
+/// Defines a struct of this name with these functions, and a method that calls each.
 macro_rules! family {
     ($(#[$about:meta])* struct $family:ident {
         $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*

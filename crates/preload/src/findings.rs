@@ -1,7 +1,9 @@
-//! What the loaded programs and libraries do with OpenMP that only the original barriers are fit for.
+//! Detects OpenMP features of the loaded programs and libraries that only the real barriers
+//! support.
 //!
-//! It shows in the names of what they import. Programs of gcc and of clang may use one run-time system, and libraries of the one be called in
-//! teams of the other: so what is found of one of them is held against all.
+//! They show in the names of imported symbols. Programs of gcc and of clang may use one run-time
+//! system, and libraries of one compiler be called in teams of the other: so a feature found in any
+//! of them counts for all.
 
 use std::ffi::CStr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,8 +13,8 @@ use counters::Reason;
 
 use crate::objects;
 
-/// Beginnings of names. Tasks are made by reductions over tasks, too, and where work for another device is not waited for.
-const SIGNS: [(&CStr, Reason); 10] = [
+/// Prefixes of names. Reductions over tasks and asynchronous offloading create tasks too.
+const PREFIXES: [(&CStr, Reason); 10] = [
     (c"GOMP_cancel", Reason::Cancellation),
     (c"GOMP_task", Reason::Tasks),
     (c"GOMP_target", Reason::Tasks),
@@ -25,16 +27,17 @@ const SIGNS: [(&CStr, Reason); 10] = [
     (c"__tgt_target", Reason::Tasks),
 ];
 
-/// Of this process.
+/// The findings of this process.
 pub(crate) static FINDINGS: Findings = Findings::new();
 
-/// What has been found out.
+/// The features found so far.
 pub(crate) struct Findings {
-    /// What was found, by bits. What has been found once stays so.
+    /// The features found, as bits, which are never cleared.
     found: AtomicU8,
-    /// [`objects::loads`] when it was looked last, and one more.
+    /// [`objects::loads`] plus one at the last scan.
     looked: AtomicU64,
-    /// Of what texts it is known that they were loaded when it was looked: by address, each in the place that the address says.
+    /// Addresses of code known to have been loaded at the last scan, each at an index derived from
+    /// the address.
     texts: [AtomicUsize; 64],
 }
 
@@ -43,7 +46,8 @@ impl Findings {
         Findings { found: AtomicU8::new(0), looked: AtomicU64::new(0), texts: [const { AtomicUsize::new(0) }; 64] }
     }
 
-    /// Why a region whose text is at this address must have the original barriers, if so. Takes no memory.
+    /// The reason why a region with code at this address must use the real barriers, if any. Does
+    /// not allocate.
     pub(crate) fn against(&self, text: usize) -> Option<Reason> {
         let place = &self.texts[(text >> 4) % self.texts.len()];
         if place.load(Relaxed) != text {
@@ -53,20 +57,20 @@ impl Findings {
         self.known()
     }
 
-    /// What is known so far.
+    /// The reason known so far.
     pub(crate) fn known(&self) -> Option<Reason> {
         let found = self.found.load(Relaxed);
         [Reason::Cancellation, Reason::Tasks].into_iter().find(|&reason| found & bit(reason) != 0)
     }
 
-    /// Whatever was found: here is something that does this.
+    /// Records that a feature is used.
     pub(crate) fn note(&self, reason: Reason) {
         if self.found.load(Relaxed) & bit(reason) == 0 {
             self.found.fetch_or(bit(reason), Relaxed);
         }
     }
 
-    /// Looks, if anything was loaded since it last did. Takes no memory.
+    /// Scans the imports, if any object was loaded since the last scan. Does not allocate.
     pub(crate) fn look(&self) {
         let loads = objects::loads() + 1;
         if self.looked.load(Acquire) == loads {
@@ -74,7 +78,7 @@ impl Findings {
         }
         objects::imports(|name| {
             let name = name.to_bytes();
-            if let Some((_, reason)) = SIGNS.iter().find(|(sign, _)| name.starts_with(sign.to_bytes())) {
+            if let Some((_, reason)) = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix.to_bytes())) {
                 self.note(*reason);
             }
         });
@@ -91,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_stays() {
+    fn findings_are_permanent() {
         let findings = Findings::new();
         assert_eq!(findings.against(16), None);
         findings.note(Reason::Tasks);
@@ -102,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_looked_again_only_when_something_was_loaded() {
+    fn a_scan_is_repeated_only_after_a_load() {
         let findings = Findings::new();
         findings.look();
         let looked = findings.looked.load(Relaxed);

@@ -1,5 +1,5 @@
-//! What of the C library's objects is looked at directly: where the ABI fixes it, since macros in headers have been compiled into
-//! programs. On 64-bit machines with the GNU C library.
+//! The fields of C library objects that are read directly. The ABI fixes them, since macros in
+//! headers have been compiled into programs. For 64-bit machines with the GNU C library.
 
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,26 +14,29 @@ pub(crate) struct Mutex {
     kind: AtomicI32,
 }
 
-/// The kinds without rules of their own: `PTHREAD_MUTEX_NORMAL`, which is the default, and `PTHREAD_MUTEX_ADAPTIVE_NP`.
+/// The kinds without special rules: `PTHREAD_MUTEX_NORMAL`, the default, and
+/// `PTHREAD_MUTEX_ADAPTIVE_NP`.
 const PLAIN: [i32; 2] = [0, 3];
-/// Bits that say whether the lock may be elided by a transaction, which is no rule.
+/// Bits for lock elision by transactions, which does not change the rules.
 const ELISION: i32 = 256 | 512;
 
 impl Mutex {
+    /// Views a mutex.
+    ///
     /// # Safety
-    /// It is a mutex that is initialised, and stays so for `'a`.
+    /// The mutex is initialized, and stays so for `'a`.
     pub(crate) unsafe fn of<'a>(mutex: *const libc::pthread_mutex_t) -> &'a Mutex {
-        // SAFETY: a mutex begins like this; what changes in it is only ever looked at as atomic.
+        // SAFETY: a mutex begins like this; its changing fields are only read atomically.
         unsafe { &*mutex.cast() }
     }
 
-    /// Whether nobody has it.
+    /// Whether no thread holds it.
     #[inline]
     pub(crate) fn is_free(&self) -> bool {
         self.lock.load(Relaxed) == 0
     }
 
-    /// Whether it is of a kind without rules of its own, and of this process alone.
+    /// Whether it has a kind without special rules and is private to this process.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         PLAIN.contains(&(self.kind.load(Relaxed) & !ELISION))
@@ -44,7 +47,7 @@ impl Mutex {
 mod tests {
     use super::*;
 
-    /// Makes a mutex of a kind, and says what it is taken for.
+    /// Creates a mutex of a kind, and returns whether it is considered plain.
     fn is_plain(prepare: impl Fn(*mut libc::pthread_mutexattr_t)) -> bool {
         let mut attributes = std::mem::MaybeUninit::uninit();
         let mut mutex = std::mem::MaybeUninit::uninit();
@@ -58,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_distinguished() {
         use libc::*;
         assert!(is_plain(|_| ()));
         // SAFETY: the attributes are initialised.
@@ -74,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mutex_that_is_held_is_seen_to_be() {
+    fn a_held_mutex_is_not_free() {
         let mut mutex = libc::PTHREAD_MUTEX_INITIALIZER;
         // SAFETY: it is initialised, and neither moved nor used elsewhere.
         unsafe {

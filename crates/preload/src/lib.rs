@@ -1,21 +1,26 @@
-//! Lets unmodified programs wait by a rule: what they call to wait is found here first, by `LD_PRELOAD`.
+//! Makes unmodified programs wait by a waiting rule: the functions that they call to wait are
+//! interposed by `LD_PRELOAD`.
 //!
-//! Each family of calls has a file. All of them keep to this:
+//! Each family of functions has a file. All of them follow these principles:
 //!
-//! * **Nothing changes but how a thread waits.** Where that could not be kept, the call goes on to the original, and the book of
-//!   accounts says why.
-//! * **Objects stay the C library's own** where that is possible: mutexes, condition variables and semaphores keep their layout, so that it does not
-//!   matter who else uses them, and by which calls. Only barriers are ours, from their beginning.
-//! * **No memory and no locks** where the program could hold a lock of its own: an allocator's mutex is a pthread mutex too. Barriers
-//!   take memory when they are made, and when a thread first comes to one.
-//! * **Nothing is measured.** What things cost is told by who starts the program ([`counters::Environment`]), or is what is usual.
-//! * **Before it is ready**, which it is before the program begins, every call goes on to the original: libraries may begin before it. A barrier that
-//!   is made earlier makes it ready.
+//! * **Only the way a thread waits changes.** If that cannot be guaranteed, the call is passed
+//!   through to the real symbol, and the statistics region records the reason.
+//! * **Objects remain those of the C library** if possible: mutexes, condition variables and
+//!   semaphores keep their layout, so that other users and other functions continue to work. Only
+//!   barriers are replaced, from their initialization on.
+//! * **No allocation and no locks** where the program could hold a lock of its own: the mutex of an
+//!   allocator is a pthread mutex too. Barriers allocate when they are initialized, and when a
+//!   thread first arrives.
+//! * **No measurements.** Costs are set by the process that starts the program
+//!   ([`counters::Environment`]), or are defaults.
+//! * **Before initialization**, which happens before the program begins, every call is passed
+//!   through: other libraries may be initialized first. A barrier that is created earlier triggers
+//!   the initialization.
 //!
-//! Functions may be left by unwinding, as by a thread's cancellation: nothing is kept on their stacks that would have to be
-//! dropped while an original runs.
-#![allow(unsafe_code)] // Names for the linker, and what C passes.
-#![allow(clippy::missing_safety_doc)] // To those who call them, all functions of C are unsafe.
+//! Functions may be left by unwinding, for example when a thread is cancelled: no value that needs
+//! to be dropped is kept on the stack while a real symbol runs.
+#![allow(unsafe_code)] // Exports symbols and takes pointers from C.
+#![allow(clippy::missing_safety_doc)] // All C functions are unsafe to call.
 
 mod backoff;
 mod barrier;
@@ -44,7 +49,7 @@ use std::ffi::c_int;
 
 use crate::settings::Settings;
 
-/// What the loader calls before the program begins, and when it ends by itself.
+/// Called by the loader before the program begins, and when it exits.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -74,7 +79,7 @@ unsafe extern "C-unwind" {
 }
 
 fn errno() -> c_int {
-    // SAFETY: the C library gives each thread a place for it.
+    // SAFETY: the C library has an `errno` for each thread.
     unsafe { *libc::__errno_location() }
 }
 
@@ -83,7 +88,7 @@ fn set_errno(errno: c_int) {
     unsafe { *libc::__errno_location() = errno }
 }
 
-/// Does something that may change errno, for a caller whose original does not.
+/// Runs a closure that may change `errno`, on behalf of a function that preserves it.
 fn preserve_errno<R>(act: impl FnOnce() -> R) -> R {
     let before = errno();
     let result = act();

@@ -1,7 +1,7 @@
-//! `pthread_mutex_lock`: looks whether the owner gives the mutex back before it sleeps.
+//! `pthread_mutex_lock`: spins for the release of the mutex before it blocks.
 //!
-//! The mutex stays the C library's. Who takes it while looking does so by the original's `trylock`, who does not by the original's `lock`, which
-//! sleeps.
+//! The mutex remains that of the C library. A spinning thread acquires it by the real `trylock`; a
+//! thread that gives up spinning calls the real `lock`, which blocks.
 
 use std::ffi::c_int;
 

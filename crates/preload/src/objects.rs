@@ -1,4 +1,5 @@
-//! What the programs and libraries that are loaded into this process import: by the names of functions it shows what they may do.
+//! The imports of the programs and libraries loaded into this process. The names of the functions
+//! show which features they may use.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
@@ -12,7 +13,7 @@ struct Dynamic {
     value: u64,
 }
 
-/// A relocation: the loader is to put something in a place.
+/// A relocation: an address that the loader must write.
 #[repr(C)]
 struct Relocation {
     offset: u64,
@@ -32,7 +33,8 @@ mod tag {
     pub(super) const RELATIVE_COUNT: i64 = 0x6fff_fff9;
 }
 
-/// How often objects have been loaded so far: what was found out by [`imports`] holds as long as this does not change.
+/// The number of objects loaded so far: results of [`imports`] are valid as long as it does not
+/// change.
 pub(crate) fn loads() -> u64 {
     let mut loads = 0;
     each(|info| {
@@ -42,20 +44,21 @@ pub(crate) fn loads() -> u64 {
     loads
 }
 
-/// Tells the names of all that the loaded objects import. A name may come several times. Takes no memory.
+/// Calls a closure with the name of every import of the loaded objects. A name may be repeated.
+/// Does not allocate.
 pub(crate) fn imports(mut tell: impl FnMut(&CStr)) {
     each(|info| {
-        // SAFETY: the loader does not unload an object while it tells of it.
+        // SAFETY: the loader does not unload an object during the callback.
         unsafe { imports_of(info, &mut tell) };
         true
     });
 }
 
-/// From where to where the object is in memory that has this address in it.
+/// The address range of the object that contains this address.
 pub(crate) fn around(address: usize) -> Option<Range<usize>> {
     let mut found = None;
     each(|info| {
-        // SAFETY: the loader does not unload an object while it tells of it.
+        // SAFETY: the loader does not unload an object during the callback.
         let loaded = unsafe { headers(info) }.iter().filter(|header| header.p_type == libc::PT_LOAD);
         let ranges = loaded.map(|header| {
             let start = (info.dlpi_addr + header.p_vaddr) as usize;
@@ -68,14 +71,15 @@ pub(crate) fn around(address: usize) -> Option<Range<usize>> {
     found
 }
 
-/// Tells of all objects, until told to stop.
+/// Calls a closure with every object, until it returns `false`.
 fn each<F: FnMut(&dl_phdr_info) -> bool>(mut tell: F) {
     unsafe extern "C" fn visit<F: FnMut(&dl_phdr_info) -> bool>(
         info: *mut dl_phdr_info,
         _size: usize,
         tell: *mut c_void,
     ) -> c_int {
-        // SAFETY: the loader passes what it was given, and a description that is there meanwhile.
+        // SAFETY: the loader passes the given pointer, and a description that is valid during the
+        // callback.
         let (info, tell) = unsafe { (&*info, &mut *tell.cast::<F>()) };
         (!tell(info)).into()
     }
@@ -89,21 +93,21 @@ unsafe fn headers(info: &dl_phdr_info) -> &[Elf64_Phdr] {
     if info.dlpi_phdr.is_null() {
         return &[];
     }
-    // SAFETY: the loader says where they are, and how many.
+    // SAFETY: the loader provides their address and number.
     unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) }
 }
 
-/// Whatever an object calls in another one, the loader has to put its address somewhere: so the relocations name it. (The
-/// table of symbols does not tell how long it is.)
+/// Reads the relocations: the loader must write the address of every imported function somewhere,
+/// so relocations name them all. (The symbol table has no length.)
 ///
 /// # Safety
 /// The object stays loaded meanwhile.
 unsafe fn imports_of(info: &dl_phdr_info, tell: &mut impl FnMut(&CStr)) {
-    // SAFETY: as the caller's.
+    // SAFETY: by the promise of the caller.
     let headers = unsafe { headers(info) };
     let Some(dynamic) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else { return };
     let base = info.dlpi_addr;
-    // Loaders replace addresses in the file by those in memory, but not everywhere.
+    // Some loaders replace file addresses by memory addresses, but not on all platforms.
     let at = |address: u64| if address < base { address + base } else { address };
 
     let [mut strings, mut symbols, mut relocations, mut plt] = [0; 4];
@@ -134,18 +138,20 @@ unsafe fn imports_of(info: &dl_phdr_info, tell: &mut impl FnMut(&CStr)) {
         if table == 0 || length == 0 {
             continue;
         }
-        // SAFETY: the dynamic section says that it is there.
+        // SAFETY: the dynamic section provides its address.
         let table = unsafe { std::slice::from_raw_parts(table as *const Relocation, length) };
-        // The first ones name nothing: in large objects they are most.
+        // Relative relocations come first and name no symbol; in large objects they are the
+        // majority.
         for relocation in table.iter().skip(skipped) {
             let number = relocation.info >> 32;
             if number == 0 {
                 continue;
             }
-            // SAFETY: a relocation's symbol is in the table of symbols, and its name in that of strings.
+            // SAFETY: the symbol of a relocation is in the symbol table, and its name in the string
+            // table.
             unsafe {
                 let symbol = &*(symbols as *const Elf64_Sym).add(number as usize);
-                // Else it is the object's own.
+                // Otherwise the object defines it itself.
                 if symbol.st_shndx == 0 {
                     tell(CStr::from_ptr((strings as *const c_char).add(symbol.st_name as usize)));
                 }
@@ -159,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_program_calls_is_among_what_it_imports() {
+    fn called_functions_are_imports() {
         let mut found = 0;
         imports(|name| found += usize::from(name == c"dl_iterate_phdr"));
         assert!(found > 0);
@@ -167,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn loading_a_library_is_seen() {
+    fn loading_a_library_is_counted() {
         let before = loads();
         assert_eq!(loads(), before);
         let library =

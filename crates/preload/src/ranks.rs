@@ -1,31 +1,31 @@
-//! The processes of this job on this machine: how many there are, and for how many CPUs.
+//! The MPI processes of this job on this machine: their number, and the number of CPUs for them.
 
 use std::ffi::OsString;
 
-/// By what variables launchers say how many ranks there are on this machine: those of MPICH and of Open MPI.
+/// Variables by which launchers pass the number of ranks on this machine: MPICH and Open MPI.
 const VARIABLES: [&str; 2] = ["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"];
 
 /// The ranks of this job on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ranks {
-    /// How many there are.
+    /// Their number.
     pub(crate) here: u32,
-    /// How many CPUs they may use, all together.
+    /// The number of CPUs that they may use together.
     pub(crate) cpus: u32,
 }
 
 impl Ranks {
-    /// As the launcher says. Nothing where the process was started by none.
+    /// The ranks as set by the launcher. Returns `None` if the process was not started by one.
     pub(crate) fn find() -> Option<Ranks> {
         Some(Ranks { here: told(|name| std::env::var_os(name))?, cpus: cpus() })
     }
 
-    /// So many, on this machine.
+    /// This number of ranks on this machine.
     pub(crate) fn here(here: u32) -> Ranks {
         Ranks { here, cpus: cpus() }
     }
 
-    /// Whether some of them have to share a CPU.
+    /// Whether some of them must share a CPU.
     pub(crate) fn are_oversubscribed(self) -> bool {
         self.here > self.cpus
     }
@@ -35,19 +35,20 @@ fn told(variable: impl Fn(&str) -> Option<OsString>) -> Option<u32> {
     VARIABLES.iter().find_map(|name| variable(name)?.to_str()?.parse().ok())
 }
 
-/// How many CPUs the ranks may use.
+/// The number of CPUs that the ranks may use.
 ///
-/// A launcher may bind each rank to CPUs of its own. It is not bound itself: what it may use, it can give.
+/// A launcher may bind each rank to CPUs of its own. It is not bound itself, so its affinity
+/// includes all CPUs that it can assign.
 fn cpus() -> u32 {
     let own = sys::cpus::usable();
-    // A quota is all the ranks' together.
+    // A quota applies to all ranks together.
     let bound = allowed(0).is_some_and(|allowed| allowed <= own);
     // SAFETY: no preconditions.
     let launcher = unsafe { libc::getppid() };
     if bound { allowed(launcher).map_or(own, |allowed| allowed.max(own)) } else { own }
 }
 
-/// How many CPUs the main thread of a process may run on; 0 is the calling thread.
+/// The number of CPUs that the main thread of a process may run on; 0 is the calling thread.
 fn allowed(process: libc::pid_t) -> Option<u32> {
     let mut set = std::mem::MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: there is room for the answer, and zeros are an empty set.
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn launchers_say_how_many_ranks_there_are() {
+    fn the_number_of_ranks_is_read_from_the_launcher() {
         for name in VARIABLES {
             assert_eq!(told(|asked| (asked == name).then(|| "4".into())), Some(4));
             assert_eq!(told(|asked| (asked == name).then(|| "four".into())), None);
@@ -73,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_bound_has_what_the_process_has() {
+    fn an_unbound_process_has_its_own_cpus() {
         assert!(cpus() >= 1);
         assert!(allowed(0).unwrap() >= 1);
     }
 
     #[test]
-    fn ranks_are_crowded_where_there_are_more_of_them_than_cpus() {
+    fn ranks_are_oversubscribed_if_they_outnumber_the_cpus() {
         assert!(Ranks { here: 3, cpus: 2 }.are_oversubscribed());
         assert!(!Ranks { here: 2, cpus: 2 }.are_oversubscribed());
     }

@@ -1,4 +1,4 @@
-//! The functions that would have been called without this library.
+//! Real symbols: the functions that the program would have called without this library.
 
 mod private;
 
@@ -6,17 +6,18 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A function that a later library has.
+/// A function of a library later in the search order.
 ///
-/// To look for it takes the loader's lock. While a library is loaded, its constructor runs under that lock, and may wait for another thread: so
-/// no thread may look then for what every program calls. What the C library has is [settled](RealSymbol::resolve) at the beginning.
+/// Resolving it takes the lock of the loader. While a library is loaded, its constructor runs under
+/// that lock and may wait for another thread, so no thread may resolve then a function that every
+/// program calls. Functions of the C library are [resolved](RealSymbol::resolve) at initialization.
 pub(crate) struct RealSymbol {
     name: &'static CStr,
-    /// Null until it has been looked for.
+    /// Null until it has been resolved.
     address: AtomicPtr<c_void>,
 }
 
-/// Stands for the address of what is not there, for good.
+/// Its address marks a symbol that is permanently absent.
 static ABSENT: u8 = 0;
 
 impl RealSymbol {
@@ -24,16 +25,16 @@ impl RealSymbol {
         RealSymbol { name, address: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Where it is; nothing where no library has it, which may be different later.
+    /// Its address; `None` if no library has it, which may change later.
     ///
-    /// Takes memory only where it is missing.
+    /// Allocates only if it is missing.
     #[inline]
     pub(crate) fn address(&self) -> Option<*mut c_void> {
         let address = self.address.load(Relaxed);
         if address.is_null() { self.look() } else { Some(address).filter(|address| !Self::is_absent(*address)) }
     }
 
-    /// Looks for it once and for all: it is in the C library or nowhere.
+    /// Resolves it permanently: it is in the C library or absent.
     pub(crate) fn resolve(&self) {
         let found = self.find();
         self.address.store(if found.is_null() { (&raw const ABSENT).cast_mut().cast() } else { found }, Relaxed);
@@ -48,7 +49,7 @@ impl RealSymbol {
         if !address.is_null() {
             return address;
         }
-        // SAFETY: a handle that is always valid, and a text with its zero.
+        // SAFETY: the handle is always valid, and the name is a C string.
         unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }
     }
 
@@ -62,7 +63,7 @@ impl RealSymbol {
         (!address.is_null()).then_some(address)
     }
 
-    /// As [`RealSymbol::address`], where the program cannot go on without it.
+    /// Like [`RealSymbol::address`], but aborts if it is missing.
     #[inline]
     pub(crate) fn required(&self) -> *mut c_void {
         match self.address() {
@@ -72,29 +73,30 @@ impl RealSymbol {
     }
 }
 
-/// Where the newer of two functions of this name is. Of condition variables the C library has two kinds on this architecture, and
-/// until 2022 who asked for no version of a function was given the one for the older kind.
+/// The newer of two functions of this name. The C library has two versions of condition variables
+/// on this architecture, and before 2022 an unversioned lookup returned the older one.
 fn newer(name: &CStr) -> *mut c_void {
     const OF_TWO_KINDS: [&CStr; 3] = [c"pthread_cond_wait", c"pthread_cond_signal", c"pthread_cond_broadcast"];
     if cfg!(target_arch = "x86_64") && OF_TWO_KINDS.contains(&name) {
-        // SAFETY: a handle that is always valid, and texts with their zeros.
+        // SAFETY: the handle is always valid, and the names are C strings.
         unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) }
     } else {
         std::ptr::null_mut()
     }
 }
 
-/// The program has called a function that no library has: without this one it would not have begun.
+/// The program has called a function that no library has: without this library it would not have
+/// started.
 #[cold]
 pub(crate) fn missing(name: &CStr) -> ! {
     for text in [c"rowlock: there is no ", name, c" in this program\n"] {
-        // SAFETY: a descriptor and bytes that are there.
+        // SAFETY: the descriptor and the bytes are valid.
         unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.count_bytes()) };
     }
     std::process::abort()
 }
 
-/// A text with its zero, as C has it.
+/// Converts a text that ends with a zero to a C string.
 pub(crate) const fn name(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(name) => name,
@@ -102,7 +104,8 @@ pub(crate) const fn name(text: &'static str) -> &'static CStr {
     }
 }
 
-/// Originals that must be there: a function of the same name and type for each, which calls it.
+/// Defines a module `real` with a function of the same name and type for each required symbol,
+/// which calls it.
 macro_rules! real_symbols {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
         /// What would have been called without this library.

@@ -1,4 +1,4 @@
-//! `sem_wait`: looks whether somebody posts before it sleeps. The semaphore stays the C library's.
+//! `sem_wait`: spins for a post before it blocks. The semaphore remains that of the C library.
 
 use std::ffi::c_int;
 
@@ -20,8 +20,8 @@ unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
         // SAFETY: the caller's own call.
         return unsafe { real::sem_wait(semaphore) };
     };
-    // A wait is where a thread can be cancelled, even if it need not wait.
-    // SAFETY: nothing here would have to be dropped.
+    // `sem_wait` is a cancellation point even if it need not wait.
+    // SAFETY: no value here would have to be dropped.
     unsafe { crate::pthread_testcancel() };
     let errno = errno();
     // SAFETY: the caller has initialised it, and does not destroy it while it waits.

@@ -1,4 +1,4 @@
-//! How the threads of this program wait, as who started it says.
+//! The waiting rules of this program, as configured by the process that started it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -10,25 +10,25 @@ use policy::waiting::{Bound, Rule};
 use sys::shared_memory::View;
 use wait::{Costs, Waiting};
 
-/// What holds from the beginning of the process to its end.
+/// Settings that hold for the whole life of the process.
 pub(crate) struct Settings {
     pub(crate) rule: Rule,
-    /// How threads wait where another is to tell them something: see [`signalled`].
+    /// The rule for waits for an event from another thread: see [`signalled`].
     pub(crate) signalled: Waiting,
-    /// How threads wait here: with nothing left to be counted or measured. Those of a team wait by [`Settings::team_waiting`].
+    /// The general rule, without counting or measuring. Teams use [`Settings::team_waiting`].
     pub(crate) waiting: Waiting,
-    /// How many CPUs there are for a team; zero where it has not been found out.
+    /// The number of CPUs for a team; zero if not determined yet.
     cpus: AtomicU32,
-    /// Where it is written what that came to.
+    /// The statistics of this process.
     pub(crate) statistics: &'static ProcessStatistics,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
-/// How long the adaptive rule looks at barriers, in terms of CS.
+/// The spin budget of the adaptive rule at barriers, relative to CS.
 const BOUND: Bound = Bound::OfCs { thousandths: 2_400, plus: false };
 
-/// What things cost where nobody has said: on a virtual machine of our day.
+/// Default costs: those of a current virtual machine.
 const USUAL: Costs = Costs {
     cs: Span::from_micros(15),
     margin: Span::from_nanos(7_500),
@@ -37,13 +37,14 @@ const USUAL: Costs = Costs {
 };
 
 impl Settings {
-    /// Reads them if that has not been done yet. Takes memory then.
+    /// Reads the settings on the first call, which allocates.
     pub(crate) fn get_or_init() -> &'static Settings {
         SETTINGS.get_or_init(|| {
             let environment = Environment::read(|name| std::env::var_os(name));
             let costs = environment.costs.unwrap_or(USUAL);
             let statistics = claim_slot(&environment, costs.cs);
-            // Exact only for teams: to look for quotas takes as long as all else here, and most programs have no teams.
+            // Approximate: the search for quotas takes as long as the rest of the initialization,
+            // and most programs have no teams.
             let cpus = sys::cpus::allowed().map_or(1, |cpus| cpus.len() as u32);
             let by = |rule| Waiting::by(rule).with_costs(costs).with_cpus(cpus).without_moves();
             let (waiting, signalled) = (by(environment.rule), by(signalled(environment.rule)));
@@ -51,13 +52,13 @@ impl Settings {
         })
     }
 
-    /// They are there, unless the program has not begun yet. Never blocks.
+    /// The settings, unless the program has not begun yet. Never blocks.
     #[inline]
     pub(crate) fn get() -> Option<&'static Settings> {
         SETTINGS.get()
     }
 
-    /// How the threads of a team wait. The first time it reads files, and takes memory.
+    /// The rule for the threads of a team. The first call reads files and allocates.
     pub(crate) fn team_waiting(&self) -> Waiting {
         let known = self.cpus.load(Relaxed);
         let cpus = if known > 0 { known } else { sys::cpus::usable() };
@@ -65,9 +66,10 @@ impl Settings {
         self.waiting.with_cpus(cpus)
     }
 
-    /// Where the calling thread counts its waits at this.
+    /// The tally of the calling thread for a kind of waits.
     pub(crate) fn tally(&self, subject: WaitKind) -> &'static Tally {
-        // By CPUs rather than threads: few CPUs share a line then, however many threads there are.
+        // Tallies are chosen by CPU rather than by thread: few CPUs share a cache line then,
+        // however many threads there are.
         self.statistics.tally(subject, sys::cpus::current() as usize)
     }
 }
@@ -84,10 +86,10 @@ fn signalled(rule: Rule) -> Rule {
     }
 }
 
-/// A page of the book, or of nobody's.
+/// Claims a slot of the statistics region, or uses private statistics that are never read.
 fn claim_slot(environment: &Environment, cs: Span) -> &'static ProcessStatistics {
     static UNREAD: ProcessStatistics = ProcessStatistics::new();
-    /// Keeps the mapping.
+    /// Keeps the mapping alive.
     static CLAIMED: OnceLock<View<ProcessStatistics>> = OnceLock::new();
     let claim = || Region::open(environment.region.as_ref()?).ok()?.claim();
     let statistics = claim().map_or(&UNREAD, |slot| CLAIMED.get_or_init(|| slot));
@@ -95,7 +97,7 @@ fn claim_slot(environment: &Environment, cs: Span) -> &'static ProcessStatistics
     statistics
 }
 
-/// The program's name, as the kernel knows it.
+/// The name of the program, as the kernel knows it.
 fn name() -> [u8; 16] {
     let mut name = [0; 16];
     // SAFETY: there is room for the answer.

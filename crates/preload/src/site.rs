@@ -1,5 +1,6 @@
-//! What is kept beside objects of the C library, which have no room for it: in one of a few sites, chosen by the object's
-//! address. Objects that share a site share what is remembered there, and nothing else.
+//! State kept beside objects of the C library, which have no room for it: in one of a fixed number
+//! of sites, chosen by the address of the object. Objects that share a site share the predictions
+//! made there, and nothing else.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -14,12 +15,12 @@ use wait::{Statistics, Waiting};
 use crate::settings::Settings;
 
 const SITES: usize = 256;
-/// How long a thread looks by a rule that never gives up.
+/// The longest spin under a rule that never blocks.
 const LONGEST: Span = Span::from_millis(10);
 
 #[repr(align(64))]
 pub(crate) struct Site {
-    /// The rule's memory.
+    /// The memory of the rule.
     state: AtomicU64,
     /// Of the spins here.
     luck: AtomicU32,
@@ -32,16 +33,16 @@ impl Site {
         Site { state: AtomicU64::new(0), luck: AtomicU32::new(0), lookers: Lookers::new() }
     }
 
-    /// Where what is remembered of the object at this address is kept.
+    /// The site of the object at this address.
     pub(crate) fn of<T>(object: *const T) -> &'static Site {
         static ALL: [Site; SITES] = [const { Site::new() }; SITES];
-        // Objects are aligned, and often lie one behind the other in larger ones: all bits should count.
+        // Objects are aligned, and often adjacent within larger ones: all bits of the address
+        // should count.
         let mixed = (object.addr() as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &ALL[(mixed >> 56) as usize % SITES]
     }
 
-    /// Whether there is any use in looking here before going to sleep, as far as that is known. Where not, the wait counts as
-    /// blocked.
+    /// Decides whether to spin here before blocking. If not, counts the wait as blocked.
     pub(crate) fn decide_to_spin(&self, wait: &Wait) -> bool {
         // Two that write at a time lose some luck, which comes again.
         let mut luck = Luck::from_word(self.luck.load(Relaxed));
@@ -57,11 +58,12 @@ impl Site {
         worth
     }
 
-    /// Looks whether it has come for as long as the rule has it, and returns whether it has. Where it has not, the caller goes to
-    /// sleep. Takes no memory.
+    /// Spins as long as the rule allows, and returns whether the event has come. If not, the caller
+    /// blocks. Does not allocate.
     pub(crate) fn spin(&self, wait: &Wait, has_come: impl FnMut() -> bool) -> bool {
         let place = Place { state: &self.state, counters: &wait.tally.counters, waiting: wait.waiting, threads: 0 };
-        // Who never slept could not be cancelled, nor be called away by a signal's handler.
+        // A thread that never blocked could neither be cancelled nor interrupted by a signal
+        // handler.
         let is_endless = matches!(wait.settings.rule, Rule::AlwaysSpin | Rule::AlwaysYield);
         let came = place.look_ahead(is_endless.then(|| now() + LONGEST), has_come);
         let mut luck = Luck::from_word(self.luck.load(Relaxed));
@@ -74,7 +76,7 @@ impl Site {
         came
     }
 
-    /// Looks where that is of use.
+    /// Spins if that is worthwhile.
     pub(crate) fn spin_if_worthwhile(&self, wait: &Wait, has_come: impl FnMut() -> bool) -> bool {
         self.decide_to_spin(wait) && self.spin(wait, has_come)
     }
@@ -89,7 +91,7 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Begins one.
+    /// Begins a wait.
     pub(crate) fn at(subject: WaitKind, settings: &'static Settings) -> Wait {
         let waiting = match subject {
             WaitKind::Condition | WaitKind::Semaphore => settings.signalled,
@@ -100,7 +102,7 @@ impl Wait {
         Wait { settings, tally, waiting }
     }
 
-    /// Sleeps by the original, and counts for how long.
+    /// Blocks in the real symbol, and counts the time.
     pub(crate) fn sleep<R>(&self, original: impl FnOnce() -> R) -> R {
         let before = now();
         let result = original();

@@ -1,16 +1,18 @@
-//! What libraries have that were loaded for one caller only, as an interpreter does with its modules and what they need: a name that
-//! is looked for in the usual order is not found there.
+//! Symbols of libraries that were loaded privately for one caller, as an interpreter does with its
+//! modules and their dependencies. The usual search order does not find them.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 
-/// Where a function of this name is in one of the libraries that are loaded, the program itself and this library left out.
+/// The address of a function in one of the loaded libraries, except the program itself and this
+/// library.
 ///
-/// Takes memory and the loader's locks.
+/// Allocates, and takes the locks of the loader.
 #[cold]
 pub(super) fn find(name: &CStr) -> Option<*mut c_void> {
-    // Libraries are opened when all are listed: the loader's locks are taken in one order only.
+    // Libraries are opened after all are listed: the locks of the loader are taken in one order
+    // only.
     libraries().iter().find_map(|path| {
-        // SAFETY: a text with its zero; nothing is loaded that is not loaded already.
+        // SAFETY: the path is a C string, and no library is loaded that is not loaded already.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         if library.is_null() {
             return None;
@@ -18,7 +20,8 @@ pub(super) fn find(name: &CStr) -> Option<*mut c_void> {
         // SAFETY: the library is open.
         let address = unsafe { libc::dlsym(library, name.as_ptr()) };
         if address.is_null() {
-            // SAFETY: as above; it stays loaded for those that have loaded it. Where the function was found, it stays for this library too.
+            // SAFETY: as above; it remains loaded for those that have loaded it. If the function is
+            // found, the library stays open for this one too.
             unsafe { libc::dlclose(library) };
             return None;
         }
@@ -26,32 +29,33 @@ pub(super) fn find(name: &CStr) -> Option<*mut c_void> {
     })
 }
 
-/// The files of all libraries but this one, in the order in which they were loaded.
+/// The files of all libraries except this one, in load order.
 fn libraries() -> Vec<CString> {
     let mut paths: Vec<CString> = Vec::new();
-    // SAFETY: the callback gets what it expects, and nobody else has the list meanwhile.
+    // SAFETY: the callback gets the expected pointer, and no other code accesses the list
+    // meanwhile.
     unsafe { libc::dl_iterate_phdr(Some(take), (&raw mut paths).cast()) };
     paths
 }
 
 unsafe extern "C" fn take(library: *mut libc::dl_phdr_info, _: libc::size_t, paths: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a library, and what `libraries` has given it.
+    // SAFETY: the loader passes a library, and the pointer given by `libraries`.
     let (library, paths) = unsafe { (&*library, &mut *paths.cast::<Vec<CString>>()) };
-    // SAFETY: where there is a name, it is a text with its zero.
+    // SAFETY: the name, if not null, is a C string.
     let path = if library.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(library.dlpi_name) } };
     let own = library.dlpi_addr == own_base();
-    // The program has no name, and what the kernel maps has no file.
+    // The program has no name, and objects mapped by the kernel have no file.
     if !own && path.to_bytes().contains(&b'/') {
         paths.push(path.to_owned());
     }
     0
 }
 
-/// Where this library begins.
+/// The base address of this library.
 fn own_base() -> u64 {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
     let here = own_base as fn() -> u64 as *const c_void;
-    // SAFETY: an address, and room for what is known of it.
+    // SAFETY: an address, and room for the answer.
     match unsafe { libc::dladdr(here, info.as_mut_ptr()) } {
         0 => 0,
         // SAFETY: it has been filled.
@@ -64,13 +68,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_loaded_library_has_is_found() {
+    fn functions_of_loaded_libraries_are_found() {
         assert!(find(c"malloc").is_some());
         assert!(find(c"no_library_has_this").is_none());
     }
 
     #[test]
-    fn neither_the_program_nor_what_the_kernel_maps_is_listed() {
+    fn the_program_and_kernel_objects_are_not_listed() {
         let paths = libraries();
         let program = std::env::current_exe().unwrap();
         assert!(paths.iter().any(|path| path.to_string_lossy().contains("libc.so")));
