@@ -1,18 +1,21 @@
-//! OpenMP as gcc compiles it: its barriers and the ends of its loops.
+//! OpenMP as compiled by gcc: its barriers and the ends of its loops.
 //!
-//! gcc puts a call of `GOMP_barrier` where there is a barrier, written or implied, but for two: a dynamic loop and sections end by a
-//! call that does more, which is replaced by the one for loops without a barrier and then a barrier; and the one at the end of the parallel region is within
-//! gcc's library, out of reach.
+//! gcc calls `GOMP_barrier` at every explicit and implicit barrier, with two exceptions. A dynamic
+//! loop and sections end by a call that does more; it is replaced by the variant without a barrier,
+//! followed by a barrier. And the barrier at the end of a parallel region is inside the library of
+//! gcc, out of reach.
 //!
-//! # Which team
+//! # Teams
 //!
-//! A barrier of ours needs to know for sure whom a thread is to meet: threads may begin teams at the same time, and teams may
-//! be nested. So the region's function is given to `GOMP_parallel` with a wrapping: each thread of the team first comes to [`member`], which
-//! writes down whose [`Member`] the thread is, and puts back what was there when the region is over. Regions that are begun in other ways have no barriers, or
-//! are of a gcc before 4.9; within them the thread is at another level of nesting than it was written down for, and waits at the original.
+//! A barrier of ours must know the team of a thread for sure: threads may begin teams concurrently,
+//! and teams may be nested. So the function of a region is passed to `GOMP_parallel` with a
+//! wrapper: each thread of the team first calls [`member`], which records the [`Member`] that the
+//! thread is, and restores the previous one when the region ends. Regions that begin in other ways
+//! have no barriers, or come from a gcc before 4.9; inside them the thread is at another nesting
+//! level than recorded, and waits at the real barrier.
 
-#![allow(non_snake_case)] // As gcc calls them.
-#![allow(clippy::too_many_arguments)] // As many as they have.
+#![allow(non_snake_case)] // The names of gcc.
+#![allow(clippy::too_many_arguments)] // The functions have this many.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_uint, c_void};
@@ -31,7 +34,7 @@ use crate::settings::Settings;
 use crate::team::{Meeting, OmpTeam};
 
 family! {
-    /// The functions of one copy of gcc's library, or of another that stands in for it.
+    /// The functions of one copy of the library of gcc, or of another that replaces it.
     struct Gomp {
         fn GOMP_parallel(work: Work, data: *mut c_void, threads: c_uint, flags: c_uint);
         fn GOMP_barrier();
@@ -75,12 +78,12 @@ real_symbols! {
     );
 }
 
-/// What each thread of a team does.
+/// The function that each thread of a team executes.
 type Work = unsafe extern "C-unwind" fn(*mut c_void);
 
 static FAMILY: Family<Gomp> = Family::new(c"GOMP_parallel");
 
-/// A parallel region, on the stack of the thread that begins it, which leaves it last.
+/// A parallel region, on the stack of the thread that begins it and leaves it last.
 struct Region {
     work: Work,
     data: *mut c_void,
@@ -88,16 +91,16 @@ struct Region {
     omp_team: OmpTeam,
 }
 
-/// A thread as a member of a team, on that thread's stack.
+/// The membership of a thread in a team, on the stack of the thread.
 #[derive(Clone, Copy)]
 struct Member {
     region: *const Region,
-    /// How deeply its region is nested.
+    /// The nesting level of its region.
     level: i32,
 }
 
 thread_local! {
-    /// Of the innermost team that is known.
+    /// The innermost known team.
     static MEMBER: Cell<Option<Member>> = const { Cell::new(None) };
 }
 
@@ -122,15 +125,15 @@ unsafe extern "C-unwind" fn GOMP_parallel(work: Work, data: *mut c_void, threads
     }
     let spares = SPARES.with(RefCell::take).unwrap_or_default();
     let region = Region { work, data, gomp, omp_team: OmpTeam::new(spares) };
-    // SAFETY: as the caller's call; the region is there until all threads have left it.
+    // SAFETY: as for the call of the caller; the region lives until all threads have left it.
     unsafe { gomp.GOMP_parallel(member, (&raw const region).cast_mut().cast(), threads, flags) };
     let spares = region.omp_team.end();
     SPARES.with(|kept| kept.borrow_mut().extend(spares));
 }
 
-/// What each thread of a team does first, and last.
+/// The function that each thread of a team executes first.
 unsafe extern "C-unwind" fn member(region: *mut c_void) {
-    /// What the thread was before.
+    /// The previous membership of the thread.
     struct Before(Option<Member>);
 
     impl Drop for Before {
@@ -140,19 +143,20 @@ unsafe extern "C-unwind" fn member(region: *mut c_void) {
     }
 
     let region: *const Region = region.cast();
-    // SAFETY: the thread that began it leaves it last.
+    // SAFETY: the thread that began the region leaves it last.
     let (work, data, gomp) = unsafe { ((*region).work, (*region).data, (*region).gomp) };
-    // SAFETY: it asks for nothing.
+    // SAFETY: the call has no preconditions.
     let level = unsafe { gomp.omp_get_level() };
     let _before = Before(MEMBER.replace(Some(Member { region, level })));
-    // SAFETY: the caller of `GOMP_parallel` wants this called by each thread of the team.
+    // SAFETY: the caller of `GOMP_parallel` requests this call by each thread of the team.
     unsafe { work(data) };
 }
 
-/// Waits for the team, after having done what comes before; returns whether it has. If not, nothing has been done, and all threads of
-/// the team are to use the original.
+/// Waits for the team after calling `before`, and returns `true`. Returns `false` if nothing has
+/// been done and all threads of the team must use the real barrier.
 fn meet(gomp: &'static Gomp, before: impl FnOnce()) -> bool {
-    // SAFETY: these ask for nothing, and a thread is a member only while its region is there.
+    // SAFETY: these calls have no preconditions, and a thread is a member only while its region
+    // exists.
     unsafe {
         let Some(settings) = Settings::get() else { return false };
         let size = || gomp.omp_get_num_threads() as u32;
@@ -160,7 +164,7 @@ fn meet(gomp: &'static Gomp, before: impl FnOnce()) -> bool {
             .get()
             .filter(|member| std::ptr::eq((*member.region).gomp, gomp) && member.level == gomp.omp_get_level());
         let Some(omp_team) = here.map(|member| &(*member.region).omp_team) else {
-            // If something is known, the whole region is counted as left.
+            // If a reason is known, the whole region is counted as passed through.
             if FINDINGS.known().is_none() && size() > 1 {
                 settings.statistics.pass_through(WaitKind::Gomp, Reason::UnknownTeam, 1);
             }
@@ -190,7 +194,7 @@ extern "C-unwind" fn barrier(caller: usize) {
 
 /// `GOMP_loop_end`, called from an address.
 extern "C-unwind" fn loop_end(caller: usize) {
-    // SAFETY: the caller's own call, or that without a barrier, which is added.
+    // SAFETY: the caller's own call, or the variant without a barrier, which is added.
     unsafe {
         match FAMILY.of(caller) {
             Some(gomp) if meet(gomp, || gomp.GOMP_loop_end_nowait()) => {}
@@ -218,24 +222,26 @@ with_caller! {
     GOMP_sections_end: 0 => sections_end,
 }
 
-/// The calling thread makes a task. If it is known to be in a team, that is told.
+/// Records that the calling thread creates a task, if it is known to be in a team.
 pub(crate) fn note_task() {
     if let Some(member) = MEMBER.get() {
-        // SAFETY: a thread is a member only while its region is there.
+        // SAFETY: a thread is a member only while its region exists.
         unsafe { &*member.region }.omp_team.note_task();
     }
 }
 
-/// Exports functions that make tasks: they say so, and go on to the original of the caller, in whose library is the task's text.
-/// Callers that pass fewer arguments than today's gcc pass what happens to lie there, to be ignored.
-macro_rules! makes_tasks {
+/// Exports functions that create tasks: they record it, and call the real function of the caller,
+/// whose library contains the code of the task. Callers that pass fewer arguments than current gcc
+/// pass arbitrary values, which are ignored.
+macro_rules! task_functions {
     ($(fn $name:ident($task:ident: usize, $($argument:ident: usize),*);)*) => {
         $(
             #[unsafe(no_mangle)]
             unsafe extern "C-unwind" fn $name($task: usize, $($argument: usize),*) {
                 FINDINGS.note(Reason::Tasks);
                 note_task();
-                // The library may be LLVM's, and the team be begun by what clang has compiled.
+                // The library may be that of LLVM, and the team may have been begun by code of
+                // clang.
                 libomp::note_task();
                 // SAFETY: the caller's own call.
                 unsafe {
@@ -249,7 +255,7 @@ macro_rules! makes_tasks {
     };
 }
 
-makes_tasks! {
+task_functions! {
     fn GOMP_task(
         task: usize, data: usize, copy: usize, size: usize, align: usize, deferred: usize, flags: usize, depend: usize,
         priority: usize, detach: usize

@@ -1,14 +1,15 @@
-//! OpenMP as clang compiles it: its barriers, written and implied, but for those at the ends of parallel regions, which are within LLVM's
-//! library and out of reach.
+//! OpenMP as compiled by clang: its explicit and implicit barriers, except those at the ends of
+//! parallel regions, which are inside the library of LLVM and out of reach.
 //!
-//! # Which team
+//! # Teams
 //!
-//! A barrier of ours needs to know for sure whom a thread is to meet, and `__kmpc_barrier` is told nothing of that. But the library
-//! has an interface for tools ("OMPT"), which tells where each team has room for something of the tool's, empty at
-//! first. The first thread of a team that comes to a barrier writes there what [`Team`] it is. So this library is a tool, unless
-//! there is another, and one that wants to hear of nothing: it only asks.
-#![allow(non_snake_case)] // As LLVM calls them.
-#![allow(clippy::too_many_arguments)] // As many as they have.
+//! A barrier of ours must know the team of a thread for sure, and `__kmpc_barrier` gets no
+//! information about it. But the library has an interface for tools ("OMPT"), which provides a word
+//! of tool data for each team, initially zero. The first thread of a team that arrives at a barrier
+//! stores the [`Team`] there. So this library registers as a tool, unless there is another, and
+//! requests no callbacks: it only makes queries.
+#![allow(non_snake_case)] // The names of LLVM.
+#![allow(clippy::too_many_arguments)] // The functions have this many.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -26,7 +27,7 @@ use crate::settings::Settings;
 use crate::team::{Meeting, OmpTeam};
 
 family! {
-    /// The functions of one copy of LLVM's library.
+    /// The functions of one copy of the library of LLVM.
     struct Libomp {
         fn __kmpc_barrier(location: usize, thread: c_int);
         fn __kmpc_omp_task_alloc(
@@ -44,7 +45,7 @@ real_symbols! {
 
 static FAMILY: Family<Libomp> = Family::new(c"__kmpc_barrier");
 
-/// What a tool is to tell of itself.
+/// The description that a tool returns.
 #[repr(C)]
 struct Tool {
     initialize: unsafe extern "C" fn(Lookup, c_int, *mut c_void) -> c_int,
@@ -52,67 +53,71 @@ struct Tool {
     data: u64,
 }
 
-/// How a tool gets the functions that it may call.
+/// Resolves the functions that a tool may call.
 type Lookup = unsafe extern "C" fn(*const c_char) -> *mut c_void;
 
-/// Tells where the room for a tool's data of a team is, and how many threads it has.
+/// Returns the address of the tool data of a team, and its number of threads.
 type ParallelInfo = unsafe extern "C" fn(c_int, *mut *mut AtomicPtr<Team>, *mut c_int) -> c_int;
 
-/// What this library has become to LLVM's. It is a tool of one copy: others are not asked.
-static STANDING: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// Whether this library is a tool of the library of LLVM. It is a tool of one copy: others are not
+/// queried.
+static TOOL_STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 /// It was not asked to be a tool.
 const UNKNOWN: u8 = 0;
-/// It is one.
+/// It is a tool.
 const TOOL: u8 = 1;
-/// There is another.
+/// There is another tool.
 const OTHER_TOOL: u8 = 2;
 
 /// A [`ParallelInfo`].
 static PARALLEL_INFO: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-/// Where the copy that it is a tool of has `__kmpc_barrier`; zero where it is a tool of none.
+/// The address of `__kmpc_barrier` in the copy of which it is a tool; zero if there is none.
 static COPY: AtomicUsize = AtomicUsize::new(0);
-/// From where to where that copy is in memory. It calls itself, too, where it stands in for gcc's, whose calls are looked after already.
+/// The address range of that copy, which also calls itself if it replaces the library of gcc, whose
+/// calls are handled already.
 static WITHIN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// What LLVM's library calls to find a tool, before there are any teams.
+/// Called by the library of LLVM to find a tool, before there are any teams.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) -> *const Tool {
     static NEXT: RealSymbol = RealSymbol::new(c"ompt_start_tool");
     static THIS: Tool = Tool { initialize, finalize, data: 0 };
 
     let other = NEXT.address().map_or(std::ptr::null(), |next| {
-        // SAFETY: it is the function of this name, which has this type, and is asked as this one was.
+        // SAFETY: it is the function of this name, which has this type, and gets the same
+        // arguments.
         unsafe {
             let next =
                 std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_uint, *const c_char) -> *const Tool>(next);
             next(version, runtime)
         }
     });
-    // The library looks for others where it finds none here: in this variable, and with the thread sanitizer.
+    // If the library finds no tool here, it looks for others: in this variable, and with the thread
+    // sanitizer.
     let named = std::env::var_os("OMP_TOOL_LIBRARIES").is_some_and(|names| !names.is_empty());
-    // SAFETY: a handle that is always valid, and a name with its zero.
+    // SAFETY: the handle is always valid, and the name is a C string.
     let sanitized = unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"__tsan_init".as_ptr()).is_null() };
     if !other.is_null() || named || sanitized {
-        STANDING.store(OTHER_TOOL, Relaxed);
+        TOOL_STATE.store(OTHER_TOOL, Relaxed);
         return other;
     }
     FINDINGS.look();
-    // Without use there need not be a tool.
+    // A tool would be useless.
     if Settings::get().is_none() || FINDINGS.known().is_some() {
         return std::ptr::null();
     }
-    STANDING.store(TOOL, Relaxed);
+    TOOL_STATE.store(TOOL, Relaxed);
     &raw const THIS
 }
 
 unsafe extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut c_void) -> c_int {
-    // SAFETY: a name with its zero.
+    // SAFETY: the name is a C string.
     let parallel_info = unsafe { lookup(c"ompt_get_parallel_info".as_ptr()) };
     let copy = Library::at(lookup as usize).map_or(0, |library| library.function(c"__kmpc_barrier").addr());
     let (Some(within), false, false) = (objects::around(lookup as usize), parallel_info.is_null(), copy == 0) else {
         return 0;
     };
-    // Of another copy it is no tool. The same one may begin again, after a pause.
+    // It is not a tool of another copy. The same one may be initialized again after a pause.
     let tool_of = COPY.load(Acquire);
     if tool_of != 0 {
         return (tool_of == copy).into();
@@ -124,30 +129,31 @@ unsafe extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut c_vo
     1
 }
 
-/// There may still be teams, whose threads all are to go on as they have begun.
+/// Teams may still exist, whose threads must all continue as they have begun.
 unsafe extern "C" fn finalize(_data: *mut c_void) {}
 
-/// A team of LLVM's library, and all later ones for which it uses the same memory and that have as many threads.
+/// A team of the library of LLVM, and all later ones with the same memory and number of threads.
 struct Team {
-    /// Where the room for a tool's data is.
+    /// The address of the tool data.
     room: usize,
     size: u32,
-    /// The process: the child of a fork has its parent's teams, with threads that have arrived and will never go on.
+    /// The process: the child of a fork has the teams of its parent, with threads that have arrived
+    /// and will never continue.
     process: libc::pid_t,
-    /// Its threads are to use the original.
+    /// Whether its threads must use the real barrier.
     refused: AtomicBool,
     omp_team: OmpTeam,
 }
 
-/// The room for a tool's data of a team: what was found there for its threads, or nothing yet.
+/// The tool data of a team: its [`Team`], or null.
 type Room = AtomicPtr<Team>;
 
-/// In a room: some thread is about to say what the team is.
+/// In a room: a thread is determining the team.
 const CLAIMED: *mut Team = std::ptr::without_provenance_mut(1);
 
 impl Team {
-    /// That of the calling thread in the copy that this library is a tool of; nothing where that cannot be told, or there is nobody
-    /// else in it.
+    /// The team of the calling thread in the copy of which this library is a tool; `None` if it is
+    /// unknown, or has one thread.
     fn of_this_thread(settings: &Settings) -> Option<&'static Team> {
         let mut room: *mut Room = std::ptr::null_mut();
         let mut size = 0;
@@ -155,8 +161,8 @@ impl Team {
             return None;
         }
         let parallel_info = PARALLEL_INFO.load(Relaxed);
-        // SAFETY: it is the function that it was asked for as, which has this type. It tells where there is room for a word, which is the tool's alone and
-        // stays there as long as the calling thread is in the team.
+        // SAFETY: it is the requested function, which has this type. It returns the address of a
+        // word that belongs to the tool and exists as long as the calling thread is in the team.
         let room = unsafe {
             let parallel_info = std::mem::transmute::<*mut c_void, ParallelInfo>(parallel_info);
             if parallel_info(0, &raw mut room, &raw mut size) != 2 {
@@ -167,7 +173,7 @@ impl Team {
         let size = u32::try_from(size).ok().filter(|size| *size > 1)?;
         let known = room.load(Acquire);
         if known != CLAIMED {
-            // SAFETY: only teams that live for ever are stored, beside what was just looked for.
+            // SAFETY: only teams that live forever are stored, besides the value excluded above.
             if let Some(team) = unsafe { known.as_ref() }.filter(|team| team.size == size) {
                 return Some(team);
             }
@@ -175,8 +181,8 @@ impl Team {
         Some(Team::begin(room, size, settings))
     }
 
-    /// What the first threads of a team do that ask: one of them says what it is, the others wait for that. No lock is held, which the
-    /// child of a fork would find locked.
+    /// Determines the team for its first threads: one of them does it, the others wait for it. No
+    /// lock is held, which the child of a fork would find locked.
     #[cold]
     fn begin(room: &Room, size: u32, settings: &Settings) -> &'static Team {
         loop {
@@ -185,7 +191,7 @@ impl Team {
                 std::thread::yield_now();
                 continue;
             }
-            // SAFETY: only teams that live for ever are stored, beside what was just looked for.
+            // SAFETY: only teams that live forever are stored, besides the value excluded above.
             if let Some(team) = unsafe { known.as_ref() }.filter(|team| team.size == size) {
                 return team;
             }
@@ -194,7 +200,7 @@ impl Team {
             }
         }
         let team = Team::find(std::ptr::from_ref(room).addr(), size);
-        // The text of its region is loaded by now, so whatever cancels it is found.
+        // The code of its region is loaded by now, so any cancellation is detected.
         FINDINGS.look();
         let reason = FINDINGS.known();
         if let Some(reason) = reason {
@@ -206,9 +212,9 @@ impl Team {
         team
     }
 
-    /// What was kept of an earlier team with this room and size, or a new one.
+    /// The stored team with this room and size, or a new one.
     fn find(room: usize, size: u32) -> &'static Team {
-        /// Beyond these, teams are made anew each time, and stay.
+        /// Further teams are created anew each time, and leak.
         const MOST: usize = 1024;
         static ALL: [AtomicPtr<Team>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
         // SAFETY: no preconditions.
@@ -225,19 +231,19 @@ impl Team {
                 match place.compare_exchange(team, made, AcqRel, Acquire) {
                     Ok(_) => team = made,
                     Err(earlier) => {
-                        // SAFETY: nobody else has seen it.
+                        // SAFETY: no other thread has seen it.
                         drop(unsafe { Box::from_raw(made) });
                         team = earlier;
                     }
                 }
             }
-            // SAFETY: what is stored lives for ever.
+            // SAFETY: stored teams live forever.
             let team = unsafe { &*team };
             if (team.room, team.size, team.process) == (room, size, process) {
                 return team;
             }
         }
-        // SAFETY: it was just made, and lives for ever.
+        // SAFETY: it was just created, and lives forever.
         unsafe { &*new() }
     }
 }
@@ -258,14 +264,14 @@ with_caller! {
     __kmpc_barrier: 2 => barrier,
 }
 
-/// Waits for the team; returns whether it has. If not, all threads of the team are to use the original.
+/// Waits for the team. Returns `false` if all threads of the team must use the real barrier.
 fn meet(libomp: &'static Libomp, location: usize, thread: c_int, caller: usize) -> bool {
     let Some(settings) = Settings::get() else { return false };
     if is_within(caller) {
         return false;
     }
     if COPY.load(Acquire) != libomp.__kmpc_barrier as usize {
-        let reason = match STANDING.load(Relaxed) {
+        let reason = match TOOL_STATE.load(Relaxed) {
             OTHER_TOOL => Reason::Tool,
             _ => FINDINGS.known().unwrap_or(Reason::Library),
         };
@@ -285,7 +291,7 @@ fn meet(libomp: &'static Libomp, location: usize, thread: c_int, caller: usize) 
     true
 }
 
-/// Every task is allocated before anything else is done with it. It says so, and goes on to the original.
+/// Every task is allocated before it is used. Records the task, and calls the real function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __kmpc_omp_task_alloc(
     location: usize,
@@ -298,7 +304,7 @@ unsafe extern "C-unwind" fn __kmpc_omp_task_alloc(
     FINDINGS.note(Reason::Tasks);
     note_task();
     gomp::note_task();
-    // SAFETY: the caller's own call. The task's text is in its maker's library.
+    // SAFETY: the caller's own call. The code of the task is in the library of its creator.
     unsafe {
         match FAMILY.of(task) {
             Some(libomp) => libomp.__kmpc_omp_task_alloc(location, thread, flags, size, shared, task),
@@ -307,7 +313,7 @@ unsafe extern "C-unwind" fn __kmpc_omp_task_alloc(
     }
 }
 
-/// The calling thread makes a task. If its team is known, that is told.
+/// Records that the calling thread creates a task, if its team is known.
 pub(crate) fn note_task() {
     if let Some(settings) = Settings::get()
         && let Some(team) = Team::of_this_thread(settings)
@@ -316,7 +322,7 @@ pub(crate) fn note_task() {
     }
 }
 
-/// Whether code at this address is the copy's own.
+/// Whether code at this address belongs to the copy.
 fn is_within(address: usize) -> bool {
     (WITHIN[0].load(Relaxed)..WITHIN[1].load(Relaxed)).contains(&address)
 }

@@ -1,8 +1,11 @@
-//! A wait turned inside out: where another's loop looks, and comes by after each look in vain.
+//! A wait with inverted control: the polling loop belongs to other code, which reports after each
+//! unsuccessful poll.
 //!
-//! The loop of [`wait::outlast`](wait) asks the rule, does as it says, and looks. Here whoever waits looks by itself, and calls
-//! [`Steps::step`] after each look, which does a part of what the rule has decided and returns soon: of a spin nothing but to see whether its
-//! time is over, a whole yield, or one nap, since nobody wakes who sleeps here. The caller says by [`Steps::is_over`] that what is awaited has come.
+//! The loop of [`wait::outlast`](wait) consults the rule, follows its decision, and polls. Here the
+//! waiting code polls by itself, and calls [`Steps::step`] after each poll, which executes a part
+//! of the decision of the rule and returns soon: for a spin only a check whether its time is over,
+//! a whole yield, or one sleep, since no thread wakes a sleeper here. The caller reports by
+//! [`Steps::finish`] that the event has come.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,21 +18,21 @@ use wait::Statistics;
 use crate::backoff::Backoff;
 use crate::ranks::Ranks;
 
-/// The most that a look is charged for: more is time off the CPU.
-const LONGEST_LOOK: Span = Span::from_micros(5);
+/// The maximum time charged for a poll: a longer one was preempted.
+const LONGEST_POLL: Span = Span::from_micros(5);
 
-/// One thread's waits, one after the other.
+/// The successive waits of one thread.
 pub(crate) struct Steps {
     waiter: Waiter,
     doing: Doing,
-    /// When it last left this module.
+    /// The time when it last left this module.
     left: Instant,
     backoff: Backoff,
-    /// Of the wait under way.
+    /// Of the current wait.
     statistics: Statistics,
 }
 
-/// What the thread does.
+/// The current activity of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     /// It does not wait.
@@ -38,17 +41,17 @@ enum Doing {
         limit: Span,
         spent: Span,
     },
-    /// It has done as it was told, and has seen this.
+    /// It has executed a decision, with this observation.
     Has(Observation),
 }
 
-/// What a thread does to wait, besides looking.
+/// The operations of a waiting thread.
 pub(crate) trait Platform {
-    /// The time.
+    /// The current time.
     fn now(&self) -> Instant;
-    /// The number of the CPU that it runs on.
+    /// The current CPU.
     fn cpu(&self) -> CpuId;
-    /// Gives way once.
+    /// Yields the CPU once.
     fn yield_now(&self);
     /// Sleeps.
     fn sleep(&self, backoff: &mut Backoff);
@@ -75,20 +78,21 @@ impl Steps {
         }
     }
 
-    /// When the thread was last here.
+    /// The time when the thread was last here.
     #[inline]
     pub(crate) fn left(&self) -> Instant {
         self.left
     }
 
-    /// The thread has looked, and what it waits for has not come. The wait begins, if none is under way. `now` is the time when it began to
-    /// look: so much is charged for the look before, and what the thread does now is charged with a look.
+    /// Reports an unsuccessful poll. The wait begins, if none is in progress. `now` is the time
+    /// when the poll began: the time until then is charged for the previous poll, and the action
+    /// taken here is charged with a poll.
     pub(crate) fn step(&mut self, now: Instant, platform: &impl Platform, ranks: Ranks, state: &AtomicU64) {
         let seen = match self.doing {
             Doing::Nothing => Observation::Arrived,
             Doing::Has(seen) => seen,
             Doing::Spins { limit, spent } => {
-                let spent = spent + now.since(self.left).min(LONGEST_LOOK);
+                let spent = spent + now.since(self.left).min(LONGEST_POLL);
                 if spent < limit {
                     self.doing = Doing::Spins { limit, spent };
                     self.left = now;
@@ -98,7 +102,8 @@ impl Steps {
                 Observation::Spun(spent)
             }
         };
-        // Who is missing is not known. Where there are more ranks than CPUs, one of them may well wait for this CPU.
+        // It is unknown who is missing. If there are more ranks than CPUs, one of them may well
+        // wait for this CPU.
         let missing = [Missing { thread: ThreadId(1), last_seen: Some(platform.cpu()) }];
         let team = Team {
             now,
@@ -134,7 +139,8 @@ impl Steps {
         };
     }
 
-    /// What the thread waited for has come, or it waits no more. Nothing happens where no wait is under way.
+    /// Reports that the event has come or that the thread no longer waits. Does nothing if no wait
+    /// is in progress.
     pub(crate) fn finish(&mut self, now: Instant, state: &AtomicU64, tally: &Tally) {
         let seen = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Nothing => return,
@@ -154,7 +160,7 @@ impl Steps {
     }
 }
 
-/// Reads the team's memory and writes what became of it.
+/// Reads the memory of the rule and stores its changes.
 fn with<R>(state: &AtomicU64, step: impl FnOnce(&mut TeamState) -> R) -> R {
     let before = TeamState(state.load(Relaxed));
     let mut after = before;
@@ -177,7 +183,7 @@ mod tests {
     const ALONE: Ranks = Ranks { here: 2, cpus: 2 };
     const CROWDED: Ranks = Ranks { here: 4, cpus: 2 };
 
-    /// A world in which each reading of the clock takes a microsecond.
+    /// A platform on which each reading of the clock takes a microsecond.
     #[derive(Default)]
     struct FakePlatform {
         now: Cell<u64>,
@@ -204,8 +210,9 @@ mod tests {
         }
     }
 
-    /// Looks so often in vain, and returns how often it gave way and slept, and what was counted when it was over.
-    fn looks(rule: &str, ranks: Ranks, times: u32) -> (u64, u64, Statistics) {
+    /// Polls this many times without success, and returns the numbers of yields and sleeps, and the
+    /// statistics at the end.
+    fn polls(rule: &str, ranks: Ranks, times: u32) -> (u64, u64, Statistics) {
         let costs = Costs { cs: Span::from_micros(10), margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO };
         let (platform, state, tally) = (FakePlatform::default(), AtomicU64::new(0), counters::ProcessStatistics::new());
         let tally = tally.tally(counters::WaitKind::Yield, 0);
@@ -222,30 +229,30 @@ mod tests {
     }
 
     #[test]
-    fn a_spin_is_so_many_looks_and_then_comes_what_the_rule_has_next() {
-        let (yields, sleeps, sum) = looks("cs", ALONE, 5);
+    fn a_spin_lasts_several_polls_and_is_followed_by_the_next_decision() {
+        let (yields, sleeps, sum) = polls("cs", ALONE, 5);
         assert_eq!((yields, sleeps, sum.spins, sum.successful_spins, sum.blocks), (0, 0, 1, 1, 0));
-        let (yields, sleeps, sum) = looks("cs", ALONE, 14);
+        let (yields, sleeps, sum) = polls("cs", ALONE, 14);
         assert_eq!((yields, sleeps, sum.spins, sum.successful_spins, sum.blocks), (0, 4, 1, 0, 4));
         assert!(sum.spin_time >= Span::from_micros(10));
     }
 
     #[test]
-    fn each_look_is_one_yield_or_one_nap() {
-        assert_eq!(looks("always-yield", ALONE, 7).0, 7);
-        assert_eq!(looks("always-block", ALONE, 7).1, 7);
+    fn each_poll_is_one_yield_or_one_sleep() {
+        assert_eq!(polls("always-yield", ALONE, 7).0, 7);
+        assert_eq!(polls("always-block", ALONE, 7).1, 7);
     }
 
     #[test]
-    fn who_may_keep_a_sibling_from_running_does_not_spin() {
-        let (yields, sleeps, sum) = looks("adaptive", CROWDED, 1);
+    fn an_oversubscribed_rank_does_not_spin() {
+        let (yields, sleeps, sum) = polls("adaptive", CROWDED, 1);
         assert_eq!((yields + sleeps, sum.spins), (1, 0));
-        let (yields, sleeps, sum) = looks("adaptive", ALONE, 1);
+        let (yields, sleeps, sum) = polls("adaptive", ALONE, 1);
         assert_eq!((yields + sleeps, sum.spins), (0, 1));
     }
 
     #[test]
-    fn what_was_not_begun_is_not_counted() {
-        assert_eq!(looks("always-yield", ALONE, 0).2, Statistics::default());
+    fn a_wait_that_did_not_begin_is_not_counted() {
+        assert_eq!(polls("always-yield", ALONE, 0).2, Statistics::default());
     }
 }

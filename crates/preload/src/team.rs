@@ -1,20 +1,24 @@
-//! The barrier of an OpenMP team, and what is to be known before its threads may wait there instead of at the original one.
+//! The barrier of an OpenMP team, and the conditions under which it may replace the real one.
 //!
 //! # Tasks
 //!
-//! At an OpenMP barrier the team's tasks are executed: none passes it before they are done. A barrier of ours knows nothing of tasks. So where
-//! a program is seen to make tasks ([`Findings`](crate::findings::Findings)), all its barriers are the original ones, in which those who wait execute
-//! them. But a library that is loaded in the middle of a parallel region may make tasks in this very team, some of whose threads may wait
-//! at our barrier already. For that case a thread that makes a task says so first ([`OmpTeam::defers`]). Whoever arrives last at
-//! our barrier reads whether anybody has, before the others are let go, and the answer holds for all of them: if so, all wait at the original too, next,
-//! and the tasks are executed there. All have made what tasks they make before their arrival, so the last to arrive sees it;
-//! and a thread that makes one later does not change the answer before all have read it, because that is written anew only when all have arrived for the
-//! next round. So all agree.
+//! At an OpenMP barrier the team executes its tasks, and no thread passes before they are complete.
+//! Our barrier does not execute tasks. So if a program is known to create tasks
+//! ([`Findings`](crate::findings::Findings)), all its barriers are the real ones, in which waiting
+//! threads execute them. But a library that is loaded during a parallel region may create tasks in
+//! this very team, some of whose threads may already wait at our barrier. For that case a thread
+//! records that it creates a task before it does so ([`OmpTeam::note_task`]). The last thread to
+//! arrive at our barrier checks for such a record before it releases the others, and the result
+//! holds for all of them: if there is one, all wait at the real barrier next, and execute the tasks
+//! there. All threads have created their tasks before their arrival, so the last one sees the
+//! record. A thread that creates a task later does not change the result before all have read it,
+//! since it is only written when all have arrived for the next round. So all threads agree.
 //!
 //! # Cancellation
 //!
-//! What cancels a region is in the text of that region. So what can cancel it is loaded when the region begins, and a program or library
-//! that has such regions is found before: its barriers are the original ones, from which cancelled threads can be taken.
+//! A region is cancelled by code of that region, which is loaded when the region begins. So a
+//! program or library with such regions is detected before: its barriers are the real ones, from
+//! which cancelled threads can be removed.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,27 +30,27 @@ use wait::seat::{Seat, Seats};
 
 use crate::settings::Settings;
 
-/// The most threads that a team with a barrier of ours has: each takes some memory.
+/// The maximum number of threads of a team with a barrier of ours: each uses memory.
 const MOST_THREADS: u32 = 4096;
 
 /// A team, from the beginning to the end of its parallel region.
 pub(crate) struct OmpTeam {
-    /// Made when the first thread comes to a barrier; nothing for a team of one.
+    /// Created when the first thread arrives at a barrier; `None` for a team of one.
     seats: OnceLock<Option<Arc<Seats>>>,
-    /// Barriers of earlier teams, for this one to use again.
+    /// Barriers of earlier teams, to be reused.
     spares: Mutex<Vec<Arc<Seats>>>,
-    /// A thread of the team has made a task.
-    defers: AtomicBool,
-    /// Whether all are to wait at the original too, in this round.
-    again: AtomicBool,
+    /// Whether a thread of the team has created a task.
+    has_tasks: AtomicBool,
+    /// Whether all threads must wait at the real barrier too, in this round.
+    tasks_pending: AtomicBool,
 }
 
-/// How a thread has met the others of its team.
+/// The result of a meeting of the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meeting {
-    /// As it should.
+    /// The meeting is complete.
     Complete,
-    /// All of them are to wait at the original next.
+    /// All threads must wait at the real barrier next.
     TasksPending,
 }
 
@@ -55,12 +59,12 @@ impl OmpTeam {
         OmpTeam {
             seats: OnceLock::new(),
             spares: Mutex::new(spares),
-            defers: AtomicBool::new(false),
-            again: AtomicBool::new(false),
+            has_tasks: AtomicBool::new(false),
+            tasks_pending: AtomicBool::new(false),
         }
     }
 
-    /// The barrier, which all its threads have the same; nothing where they are to use the original.
+    /// The barrier, which is the same for all threads; `None` if they must use the real one.
     pub(crate) fn seats(&self, settings: &Settings, size: impl FnOnce() -> u32) -> Option<&Arc<Seats>> {
         let made = self.seats.get_or_init(|| {
             let size = size();
@@ -77,34 +81,34 @@ impl OmpTeam {
         made.as_ref()
     }
 
-    /// The next team has the same barrier. Nobody is in either.
+    /// Prepares the barrier for the next team. No thread is in either.
     pub(crate) fn begin_again(&self) {
-        self.defers.store(false, Relaxed);
-        self.again.store(false, Relaxed);
+        self.has_tasks.store(false, Relaxed);
+        self.tasks_pending.store(false, Relaxed);
     }
 
-    /// A thread of the team makes a task.
+    /// Records that a thread of the team creates a task.
     pub(crate) fn note_task(&self) {
-        self.defers.store(true, Relaxed);
+        self.has_tasks.store(true, Relaxed);
     }
 
-    /// Waits until all threads of the team have come.
+    /// Waits until all threads of the team have arrived.
     pub(crate) fn meet(&self, seats: &Arc<Seats>, settings: &Settings, subject: WaitKind) -> Meeting {
         let tally = settings.tally(subject);
         tally.add_waits(1);
         Seat::of(seats).with(|party, _| {
             party.count_at(&tally.counters);
-            let arrival = party.arrive_and(|| self.again.store(self.defers.load(Relaxed), Relaxed));
+            let arrival = party.arrive_and(|| self.tasks_pending.store(self.has_tasks.load(Relaxed), Relaxed));
             if !cfg!(rowlock_canary = "a-team-does-not-wait") {
                 party.complete(arrival);
             }
         });
-        if self.again.load(Relaxed) { Meeting::TasksPending } else { Meeting::Complete }
+        if self.tasks_pending.load(Relaxed) { Meeting::TasksPending } else { Meeting::Complete }
     }
 
-    /// The team's barrier and the others, when nobody will come any more.
+    /// Returns the barrier of the team and the spare ones, when no thread will arrive any more.
     pub(crate) fn end(self) -> Vec<Arc<Seats>> {
-        /// How many are worth keeping.
+        /// The maximum number of barriers worth keeping.
         const MOST_SPARES: usize = 8;
         let mut spares = self.spares.into_inner().unwrap_or_else(PoisonError::into_inner);
         spares.extend(self.seats.into_inner().flatten());

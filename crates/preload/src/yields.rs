@@ -1,16 +1,19 @@
-//! `sched_yield` of those who look again and again whether something has come, and give way in between: Open MPI.
+//! `sched_yield` in polling loops that yield between polls: Open MPI.
 //!
-//! All waits of Open MPI, whatever the call, are a loop around `opal_progress`, which looks whether anything has happened, and gives way where nothing has, if it is told to.
-//! It is always told to here, and what it does then is for the rule to say: to look again at once, to give way in truth, or to
-//! sleep for a while (the module `steps`).
+//! All waits of Open MPI, whatever the call, are a loop around `opal_progress`, which polls for
+//! events, and yields if there are none and it is configured to. Here it is always configured to
+//! yield, and the rule decides the action: to poll again at once, to really yield, or to sleep for
+//! a while (the module `steps`).
 //!
-//! * A look in vain is an `opal_progress` that gives way. One that does not has found something, and the wait is over: at the latest when the
-//!   next begins.
-//! * A program may also look by itself, by `MPI_Test`, and do something else between two looks. Such a thread must not sleep. It is told by the time between two looks: in
-//!   a loop of the library's that is next to nothing.
-//! * A wait begins with a few looks that cost nothing more than they would without this library, where no rank needs another's CPU.
+//! * An unsuccessful poll is an `opal_progress` that yields. One that does not has found an event,
+//!   and the wait is over: at the latest when the next begins.
+//! * A program may also poll by itself with `MPI_Test` and do other work between two polls. Such a
+//!   thread must not sleep. It is recognized by the time between two polls, which is tiny in a loop
+//!   of the library.
+//! * A wait begins with a few polls that cost no more than they would without this library, if no
+//!   rank needs the CPU of another.
 //!
-//! All other callers of `sched_yield` give way as ever: what they want by it is not known.
+//! All other callers of `sched_yield` yield as usual, since their purpose is unknown.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
@@ -34,25 +37,25 @@ real_symbols! {
     fn opal_progress_set_yield_when_idle(yields: bool) -> bool;
 }
 
-/// Looks in vain before the rule is asked, where each rank has a CPU.
-const FREE_LOOKS: u32 = 16;
-/// Who takes longer from one look to the next does something else in between.
+/// Unsuccessful polls before the rule is consulted, if each rank has a CPU.
+const FREE_POLLS: u32 = 16;
+/// A longer time between polls means that the thread does other work in between.
 const TIGHT: Span = Span::from_nanos(300);
 
-/// The ranks, known once Open MPI is initialised.
+/// The ranks, known once Open MPI is initialized.
 static RANKS: OnceLock<Ranks> = OnceLock::new();
-/// The rule's memory.
+/// The memory of the rule.
 static STATE: AtomicU64 = AtomicU64::new(0);
 
-/// What one thread's looks come to.
+/// The polls of one thread.
 struct Looks {
-    /// It is within `opal_progress`.
+    /// Whether it is inside `opal_progress`.
     under_way: Cell<bool>,
-    /// Which has given way.
+    /// Whether that has yielded.
     in_vain: Cell<bool>,
-    /// How many were in vain, one after the other.
+    /// The number of successive unsuccessful polls.
     free: Cell<u32>,
-    /// A wait is under way.
+    /// Whether a wait is in progress.
     waits: Cell<bool>,
     steps: RefCell<Option<Steps>>,
 }
@@ -110,7 +113,7 @@ unsafe extern "C-unwind" fn opal_progress_set_yield_when_idle(yields: bool) -> b
     unsafe { real::opal_progress_set_yield_when_idle(yields || by_rule) }
 }
 
-/// It has a result in later versions; where it has none, nobody asks for it.
+/// It has a result in later versions; in earlier ones no caller reads it.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn opal_progress() -> c_int {
     let Some(&ranks) = RANKS.get() else {
@@ -123,12 +126,12 @@ unsafe extern "C-unwind" fn opal_progress() -> c_int {
         looks.in_vain.set(false);
         // SAFETY: the caller's own call.
         let result = unsafe { real::opal_progress() };
-        // The look around this one, if there is one, has not given way yet.
+        // An enclosing poll, if there is one, has not yielded yet.
         let in_vain = looks.in_vain.replace(false);
         looks.under_way.set(within);
         if in_vain && !within {
             looks.free.set(looks.free.get().saturating_add(1));
-            if looks.free.get() > FREE_LOOKS || ranks.are_oversubscribed() {
+            if looks.free.get() > FREE_POLLS || ranks.are_oversubscribed() {
                 looks.wait(began.unwrap_or_else(|| Machine.now()), ranks);
             }
         } else if !within {
@@ -144,7 +147,8 @@ unsafe extern "C-unwind" fn opal_progress() -> c_int {
 }
 
 impl Looks {
-    /// The next look of a wait begins, and this is when. Where the thread comes from something else, it waited no more.
+    /// Begins the next poll of a wait, and returns the time. If the thread comes from other work,
+    /// its wait had ended.
     fn come(&self) -> Instant {
         let now = Machine.now();
         let left = self.steps.try_borrow().ok().and_then(|steps| Some(steps.as_ref()?.left()));
@@ -155,7 +159,7 @@ impl Looks {
         now
     }
 
-    /// A look was in vain.
+    /// Handles an unsuccessful poll.
     fn wait(&self, began: Instant, ranks: Ranks) {
         let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };
         let steps = steps.get_or_insert_with(|| Steps::new(Place::waiter(&settings.waiting)));
@@ -163,7 +167,7 @@ impl Looks {
         self.waits.set(true);
     }
 
-    /// The wait is over.
+    /// Ends the wait.
     fn end(&self, now: Instant) {
         self.waits.set(false);
         let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };

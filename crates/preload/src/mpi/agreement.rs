@@ -1,22 +1,29 @@
-//! Who of a job's ranks has this library: where all have, they may agree to do a collective call in another way.
+//! An agreement among the ranks of a job: if all of them have this library, they may perform
+//! collective calls in another way.
 //!
-//! A barrier that is waited for in steps is another one to the message library than a barrier that is not, and the two never meet: if one
-//! rank did this and another that, they would wait for ever. So either all ranks do it or none, and that is settled once.
+//! To the message library a barrier that is performed in steps differs from one that is not, and
+//! the two never match: if one rank did this and another that, they would wait forever. So either
+//! all ranks do it or none, and that is decided once.
 //!
 //! # The protocol
 //!
-//! The agreement is a file in shared memory, named for the launcher that the ranks have in common.
+//! The agreement is a file in shared memory, named after the launcher that the ranks have in
+//! common.
 //!
-//! 1. A rank *signs*, before it initialises the message library: it makes the file, or opens it where it is there, maps it, and counts itself.
-//! 2. When the message library is initialised, the rank knows how many ranks there are, and *settles*: where nobody has said anything before, it
-//!    says yes if all have signed, and no if not. Where somebody has, it does as that one said.
+//! 1. A rank *signs* before it initializes the message library: it creates or opens the file, maps
+//!    it, and increments the number of signatures.
+//! 2. When the message library is initialized, the rank knows the number of ranks, and *settles*:
+//!    if there is no answer yet, it answers yes if all have signed, and no otherwise. If there is
+//!    an answer, it adopts that.
 //!
-//! What is said first holds, as one compare-and-exchange sees to it. Yes is said only when all ranks have signed the same file: they all
-//! have it in memory, whatever becomes of its name, and will all read yes there. Whoever hears no, or has no agreement, keeps to the original: a rank that
-//! has not signed never comes to a yes, since then not all have. On several machines nobody has all signatures, so the answer is no.
+//! The first answer holds, which a compare-and-exchange ensures. The answer is only yes if all
+//! ranks have signed the same file: they all have it mapped, whatever happens to its name, and will
+//! all read yes there. A rank that reads no, or has no file, uses the real calls: if a rank has not
+//! signed, there is no yes, since then not all have. On several machines no file has all
+//! signatures, so the answer is no.
 //!
-//! Who has said the word removes the name, so nothing is left when the job ends. A rank that comes later makes a new file, in which
-//! not all will have signed.
+//! The rank that gives the answer removes the name, so no file remains when the job ends. A rank
+//! that comes later creates a new file, which not all will have signed.
 
 use std::fs::{self, OpenOptions};
 use std::num::NonZeroUsize;
@@ -28,16 +35,17 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use sys::shared_memory::{Mapping, View};
 
-/// What was said: nothing yet, that all have signed, or that not all have.
+/// The answer: none yet, all have signed, or not all have.
 const OPEN: u64 = 0;
 const YES: u64 = 1;
 const NO: u64 = 2;
 
-/// How launchers call what starts the ranks on a machine. Between it and a rank there may be shells.
+/// The names of the processes that start the ranks on a machine. There may be shells between them
+/// and a rank.
 const LAUNCHERS: [&str; 8] =
     ["hydra_pmi_proxy", "hydra_pmi_prox", "pmi_proxy", "orted", "prted", "mpirun", "mpiexec", "slurmstepd"];
 
-/// How far up a launcher is looked for.
+/// The number of ancestors searched for a launcher.
 const GENERATIONS: usize = 8;
 
 const LENGTH: usize = 2 * size_of::<AtomicU64>();
@@ -50,7 +58,7 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// Signs the agreement of the job that this process belongs to. Nothing where there can be none.
+    /// Signs the agreement of the job of this process. Returns `None` if there can be none.
     pub(crate) fn sign() -> Option<Agreement> {
         let (launcher, started) = launcher()?;
         // SAFETY: no preconditions.
@@ -64,9 +72,9 @@ impl Agreement {
         let file = options.open(path).ok()?;
         // SAFETY: no preconditions.
         let user = unsafe { libc::geteuid() };
-        // Another user's file may become shorter at any time.
+        // Another user's file may be truncated at any time.
         file.metadata().ok().filter(|file| file.uid() == user && file.is_file())?;
-        // Who writes to a part of a file for which there is no room is killed.
+        // A write to a part of a file without disk space raises SIGBUS.
         // SAFETY: the descriptor is open.
         (unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, LENGTH as libc::off_t) } == 0).then_some(())?;
         let mapping = Mapping::new(&file, NonZeroUsize::new(LENGTH)?).ok()?;
@@ -79,7 +87,8 @@ impl Agreement {
         Some(agreement)
     }
 
-    /// Whether all of so many ranks have signed: the same answer for everybody, and for good. `also` is what else must be so.
+    /// Whether all ranks have signed: the same answer for all of them, forever. `also` is a further
+    /// condition.
     pub(crate) fn settle(self, ranks: u32, also: bool) -> bool {
         let all = self.signatures.load(Acquire) == u64::from(ranks);
         let own = if all && also { YES } else { NO };
@@ -93,7 +102,7 @@ impl Agreement {
     }
 }
 
-/// The nearest ancestor that is a launcher, or else the parent: its number, and when it was started.
+/// The nearest ancestor that is a launcher, or else the parent: its process ID and start time.
 fn launcher() -> Option<(u32, u64)> {
     let parent = ancestor(std::process::id())?.parent;
     let mut next = parent;
@@ -110,12 +119,12 @@ fn launcher() -> Option<(u32, u64)> {
     Some((parent, ancestor(parent)?.started))
 }
 
-/// What the kernel knows of a process.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Process {
     name: String,
     parent: u32,
-    /// In ticks since the machine was started.
+    /// In ticks since boot.
     started: u64,
 }
 
@@ -123,7 +132,7 @@ fn ancestor(number: u32) -> Option<Process> {
     parse(&fs::read_to_string(format!("/proc/{number}/stat")).ok()?)
 }
 
-/// The name stands in parentheses, and may have some of its own.
+/// Parses a line. The name is in parentheses, and may contain some of its own.
 fn parse(line: &str) -> Option<Process> {
     let (begin, end) = (line.find('(')?, line.rfind(')')?);
     let mut fields = line.get(end + 1..)?.split_ascii_whitespace();
@@ -138,7 +147,7 @@ fn parse(line: &str) -> Option<Process> {
 mod tests {
     use super::*;
 
-    /// What so many ranks hear of whom the first few have signed.
+    /// The answers that the signing ranks read, if the first `sign` ranks have signed.
     fn answers(ranks: u32, sign: usize) -> Vec<bool> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("roster");
@@ -149,17 +158,17 @@ mod tests {
     }
 
     #[test]
-    fn all_hear_yes_when_all_have_signed() {
+    fn the_answer_is_yes_if_all_have_signed() {
         assert_eq!(answers(3, 3), [true; 3]);
     }
 
     #[test]
-    fn all_hear_no_when_one_has_not_signed() {
+    fn the_answer_is_no_if_one_has_not_signed() {
         assert_eq!(answers(4, 3), [false; 3]);
     }
 
     #[test]
-    fn what_was_said_first_holds_for_who_signs_and_for_who_asks_later() {
+    fn the_first_answer_holds_for_later_ranks() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("roster");
         let (early, late) = (Agreement::sign_at(&path).unwrap(), Agreement::sign_at(&path).unwrap());
@@ -170,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_must_be_so_counts_for_who_comes_first() {
+    fn the_further_condition_of_the_first_rank_counts() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("roster");
         let (one, other) = (Agreement::sign_at(&path).unwrap(), Agreement::sign_at(&path).unwrap());
@@ -179,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_read_whatever_its_name() {
+    fn any_process_name_is_parsed() {
         let line = "7 (a) b (c) S 3 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1";
         assert_eq!(parse(line), Some(Process { name: "a) b (c".to_owned(), parent: 3, started: 4242 }));
         assert_eq!(parse("7 a"), None);

@@ -1,4 +1,4 @@
-//! What stands in place of each call.
+//! The replacement of each call.
 
 use std::ffi::c_int;
 use std::sync::atomic::AtomicBool;
@@ -8,16 +8,16 @@ use counters::{Reason, WaitKind};
 
 use super::{
     FOREIGN_RANKS, IGNORED_STATUS, Job, NULL_COMMUNICATOR, NULL_DATATYPE, NULL_REQUEST, PROC_NULL, PROGRAMS_REQUESTS,
-    Request, Word, done, is_complete, job_with_collectives, job_with_requests,
+    Request, Word, complete, is_complete, job_with_collectives, job_with_requests,
 };
 use crate::real_symbols::{RealSymbol, real_symbols};
 use crate::settings::Settings;
 
-/// Whether the program does anything else than to end when there is an error.
+/// Whether the program does anything else than to end on an error.
 static HANDLES_ERRORS: AtomicBool = AtomicBool::new(false);
 
-/// The functions below by both of the names that each has. The body is done under the second; where it comes to nothing, the original is
-/// called.
+/// Exports functions by both of their names. The body is executed under the second; if it returns
+/// `None`, the real function is called.
 macro_rules! hooks {
     ($(fn $name:ident, $profiled:ident($($argument:ident),*) $body:block)*) => {
         real_symbols! {
@@ -29,7 +29,7 @@ macro_rules! hooks {
 
         $(
             #[unsafe(no_mangle)]
-            #[allow(non_snake_case, clippy::too_many_arguments)] // As the standard has it.
+            #[allow(non_snake_case, clippy::too_many_arguments)] // The names of the standard.
             unsafe extern "C-unwind" fn $name($($argument: Word),*) -> c_int {
                 static NAMES: [RealSymbol; 2] = [
                     RealSymbol::new(crate::real_symbols::name(concat!(stringify!($name), "\0"))),
@@ -39,18 +39,18 @@ macro_rules! hooks {
                     // SAFETY: the caller's own call.
                     unsafe { $profiled($($argument),*) }
                 } else {
-                    // There is a tool between, which calls the other one.
+                    // There is a tool in between, which calls the other name.
                     // SAFETY: the caller's own call.
                     unsafe { real::$name($($argument),*) }
                 }
             }
 
             #[unsafe(no_mangle)]
-            #[allow(non_snake_case, clippy::too_many_arguments)] // As the standard has it.
+            #[allow(non_snake_case, clippy::too_many_arguments)] // The names of the standard.
             unsafe extern "C-unwind" fn $profiled($($argument: Word),*) -> c_int {
-                #[allow(unused_unsafe, unused_variables)] // Some ask for nothing.
+                #[allow(unused_unsafe, unused_variables)] // Some have no arguments.
                 unsafe fn instead($($argument: Word),*) -> Option<c_int> {
-                    // SAFETY: all that is called here gets what the caller has passed.
+                    // SAFETY: all functions called here get the arguments of the caller.
                     unsafe { $body }
                 }
                 // SAFETY: as above.
@@ -64,7 +64,7 @@ macro_rules! hooks {
     };
 }
 
-/// Calls that begin what is waited for.
+/// Nonblocking calls.
 mod begin {
     use super::{Word, c_int, real_symbols};
 
@@ -80,10 +80,11 @@ mod begin {
 }
 use begin::real as begins;
 
-/// The requests that a caller has passed; nothing where there are none.
+/// The requests of the caller; `None` if there are none.
 unsafe fn requests<'a>(count: Word, requests: Word) -> Option<&'a [Request]> {
     let count = usize::try_from(count as c_int).ok().filter(|&count| count > 0 && requests != 0)?;
-    // SAFETY: the caller says that so many are there, and nobody changes them during the call.
+    // SAFETY: the caller promises that there are this many, and that they do not change during the
+    // call.
     Some(unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(requests), count) })
 }
 
@@ -99,7 +100,7 @@ unsafe fn wait_for_any(count: Word, list: Word) {
     }
 }
 
-/// The job, where it makes no difference to the program which of its communicators an error is found at.
+/// The job, if it makes no difference to the program which communicator reports an error.
 fn job_without_handlers() -> Option<(&'static Job, &'static Settings)> {
     let (job, settings) = Job::get()?;
     if HANDLES_ERRORS.load(Relaxed) {
@@ -109,7 +110,7 @@ fn job_without_handlers() -> Option<(&'static Job, &'static Settings)> {
     Some((job, settings))
 }
 
-/// Waits until there is a message to be received, and returns an error where none can be.
+/// Waits until there is a message to receive. Returns an error if none can be received.
 unsafe fn wait_for_message(
     job: &Job,
     settings: &Settings,
@@ -164,34 +165,35 @@ hooks! {
     fn MPI_Recv, PMPI_Recv(buffer, count, datatype, source, tag, communicator, status) {
         let (job, settings) = Job::get().filter(|_| source as c_int != PROC_NULL)?;
         if HANDLES_ERRORS.load(Relaxed) {
-            // So that what is wrong is found by the original. What it finds before there is a message, it is to find now.
+            // The real call must detect errors. Those that it detects before there is a message
+            // must be detected now.
             if (count as c_int) < 0 || datatype as u32 == NULL_DATATYPE {
                 return None;
             }
             return wait_for_message(job, settings, source, tag, communicator);
         }
-        Some(done(job, settings, status, |request| {
+        Some(complete(job, settings, status, |request| {
             begins::PMPI_Irecv(buffer, count, datatype, source, tag, communicator, request)
         }))
     }
 
     fn MPI_Send, PMPI_Send(buffer, count, datatype, target, tag, communicator) {
         let (job, settings) = job_without_handlers()?;
-        Some(done(job, settings, IGNORED_STATUS, |request| {
+        Some(complete(job, settings, IGNORED_STATUS, |request| {
             begins::PMPI_Isend(buffer, count, datatype, target, tag, communicator, request)
         }))
     }
 
     fn MPI_Ssend, PMPI_Ssend(buffer, count, datatype, target, tag, communicator) {
         let (job, settings) = job_without_handlers()?;
-        Some(done(job, settings, IGNORED_STATUS, |request| {
+        Some(complete(job, settings, IGNORED_STATUS, |request| {
             begins::PMPI_Issend(buffer, count, datatype, target, tag, communicator, request)
         }))
     }
 
     fn MPI_Rsend, PMPI_Rsend(buffer, count, datatype, target, tag, communicator) {
         let (job, settings) = job_without_handlers()?;
-        Some(done(job, settings, IGNORED_STATUS, |request| {
+        Some(complete(job, settings, IGNORED_STATUS, |request| {
             begins::PMPI_Irsend(buffer, count, datatype, target, tag, communicator, request)
         }))
     }
@@ -200,13 +202,13 @@ hooks! {
         sent, sent_count, sent_type, target, sent_tag, received, received_count, received_type, source, received_tag,
         communicator, status
     ) {
-        // The original looks at all arguments before it begins with either half.
+        // The real call checks all arguments before it begins either half.
         let (job, settings) = job_without_handlers()?;
         if source as c_int == PROC_NULL {
-            let sending = done(job, settings, IGNORED_STATUS, |request| {
+            let sending = complete(job, settings, IGNORED_STATUS, |request| {
                 begins::PMPI_Isend(sent, sent_count, sent_type, target, sent_tag, communicator, request)
             });
-            // What a status says of nobody depends on the call.
+            // The status of a null process depends on the call.
             let receive = || {
                 real::PMPI_Recv(received, received_count, received_type, source, received_tag, communicator, status)
             };
@@ -219,7 +221,7 @@ hooks! {
         if result != 0 {
             return Some(result);
         }
-        let sending = done(job, settings, IGNORED_STATUS, |request| {
+        let sending = complete(job, settings, IGNORED_STATUS, |request| {
             begins::PMPI_Isend(sent, sent_count, sent_type, target, sent_tag, communicator, request)
         });
         if sending != 0 {
@@ -306,7 +308,7 @@ hooks! {
     }
 }
 
-/// Collective calls that carry data and compute nothing, whose last argument is a communicator.
+/// Collective calls that only transfer data, whose last argument is a communicator.
 mod carried {
     use super::*;
 
@@ -324,7 +326,7 @@ mod carried {
                 $(
                     fn $name, $profiled($($argument,)* communicator) {
                         let (job, settings) = job_with_collectives(communicator)?;
-                        Some(done(job, settings, IGNORED_STATUS, |request| {
+                        Some(complete(job, settings, IGNORED_STATUS, |request| {
                             begin::real::$begun($($argument,)* communicator, request)
                         }))
                     }
@@ -348,7 +350,7 @@ mod carried {
     }
 }
 
-/// Collective calls that compute, which are left.
+/// Collective calls that compute, which are passed through.
 mod computed {
     use super::*;
 
