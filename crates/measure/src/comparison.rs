@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use scenario::result::World;
 
+use crate::factor;
 use crate::sample::Figure;
 use crate::series::AllSeries;
-use crate::summary;
 use stats::{LEVEL, many};
 
 /// The outcome of one test.
@@ -42,7 +42,7 @@ impl Comparisons {
     pub fn new(all: &AllSeries<'_>) -> Comparisons {
         let scenario = all.scenario;
         let jobs = scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len());
-        let rivals = if scenario.experiment.compare.is_some() { summary::rivals(scenario) } else { Vec::new() };
+        let rivals = if scenario.experiment.compare.is_some() { factor::rivals(scenario) } else { Vec::new() };
         let worlds = all.worlds();
         let (mut tested, mut pairs) = (BTreeMap::new(), 0);
         for (job, group) in (0..jobs).flat_map(|job| rivals.iter().map(move |group| (job, group))) {

@@ -11,8 +11,8 @@ use crate::plan::Plan;
 use crate::precision::Extent;
 use crate::results::{Report, html};
 use crate::runner::{self, Error, Progress, measure, measure_commands};
+use crate::sample::{self, History};
 use crate::series::AllSeries;
-use crate::states::{self, History};
 use crate::world::Worlds;
 
 /// What became of an experiment.
@@ -71,7 +71,7 @@ pub fn run<'a>(
         samples.extend(more.0);
         error = more.1;
     }
-    let histories = states::histories(&mut samples);
+    let histories = sample::histories(&mut samples);
     let stages = until.map(|until| (until, first_stage));
     let report = Report::in_stages(&scenario, chosen, plan.len(), samples, &stand_ins, stages);
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use scenario::keys::experiment::{COUNTED_AXES, X_LOAD, X_THREADS};
 use scenario::keys::{TOGETHER, job, stage};
-use scenario::{Arm, Experiment};
+use scenario::{Arm, Experiment, Scenario};
 
 /// Dotted paths and their values.
 pub type Factors = BTreeMap<String, toml::Value>;
@@ -76,6 +76,25 @@ pub fn shared(arm: &Arm, experiment: &Experiment) -> Factors {
         }
     }
     shared
+}
+
+/// The groups of arms, by number, that differ in nothing but the compared factor, in its order, the baseline first. Empty if
+/// no factor is compared.
+pub fn rivals(scenario: &Scenario) -> Vec<Vec<usize>> {
+    if scenario.experiment.compare.is_none() {
+        return Vec::new();
+    }
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut known = BTreeMap::new();
+    for (number, arm) in scenario.arms.iter().enumerate() {
+        let shared = report::words::factors(&shared(arm, &scenario.experiment));
+        let group = *known.entry(shared).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[group].push(number);
+    }
+    groups
 }
 
 #[cfg(test)]

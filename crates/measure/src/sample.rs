@@ -1,7 +1,8 @@
 //! Samples: runs as they come, and the figures of a job that are taken from them.
 
-use scenario::result::{JobOutcome, Run};
+use scenario::result::{JobOutcome, Run, World};
 
+use crate::factor::Factors;
 use crate::states::Seen;
 
 /// One run, and the arm that it belongs to.
@@ -13,6 +14,30 @@ pub struct Sample {
     pub run: Run,
     /// What the threads of its jobs were doing; empty where nobody looked.
     pub states: Seen,
+}
+
+/// The states of the threads in one run that was observed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct History {
+    /// The world of the run.
+    pub world: World,
+    /// Its arm.
+    pub factors: Factors,
+    /// Its seed.
+    pub seed: u64,
+    /// The states.
+    pub seen: Seen,
+}
+
+/// Takes the states out of the samples, in the order of arms and worlds.
+pub fn histories(samples: &mut [Sample]) -> Vec<History> {
+    let mut histories: Vec<(usize, History)> = Vec::new();
+    for Sample { arm, run, states } in samples.iter_mut().filter(|sample| !sample.states.is_empty()) {
+        let (world, factors, seed) = (run.world, run.factors.clone(), run.seed);
+        histories.push((*arm, History { world, factors, seed, seen: std::mem::take(states) }));
+    }
+    histories.sort_by_key(|(arm, history)| (*arm, history.world));
+    histories.into_iter().map(|(_, history)| history).collect()
 }
 
 /// What is reported of a job.

@@ -14,10 +14,9 @@ use std::collections::BTreeSet;
 use host::StateSample;
 use policy::JobId;
 use scenario::Scenario;
-use scenario::result::{Outcome, World};
+use scenario::result::Outcome;
 
-use crate::sample::Sample;
-use crate::summary::{self, Factors};
+use crate::factor;
 use report::plot;
 
 pub use alternation::Alternation;
@@ -113,26 +112,13 @@ impl Seen {
     }
 }
 
-/// The jobs of one run that were looked at.
-#[derive(Clone, Debug, PartialEq)]
-pub struct History {
-    /// The world of the run.
-    pub world: World,
-    /// Its arm.
-    pub factors: Factors,
-    /// Its seed.
-    pub seed: u64,
-    /// What was seen of it.
-    pub seen: Seen,
-}
-
 /// No more arms than this are shown.
 const MOST_ARMS: usize = 12;
 
 /// The arms whose first repetition is looked at: those that are compared with each other where the other factors are at one
 /// end, at the other, and in the middle; without a comparison the first, the last, and others evenly between.
 pub fn shown_arms(scenario: &Scenario) -> BTreeSet<usize> {
-    let rivals = summary::rivals(scenario);
+    let rivals = factor::rivals(scenario);
     if rivals.is_empty() {
         return plot::evenly(scenario.arms.len(), MOST_ARMS).collect();
     }
@@ -144,17 +130,6 @@ pub fn shown_arms(scenario: &Scenario) -> BTreeSet<usize> {
         }
     }
     shown
-}
-
-/// Takes what the threads were doing out of the samples, in the order of arms and worlds.
-pub fn histories(samples: &mut [Sample]) -> Vec<History> {
-    let mut histories: Vec<(usize, History)> = Vec::new();
-    for Sample { arm, run, states } in samples.iter_mut().filter(|sample| !sample.states.is_empty()) {
-        let (world, factors, seed) = (run.world, run.factors.clone(), run.seed);
-        histories.push((*arm, History { world, factors, seed, seen: std::mem::take(states) }));
-    }
-    histories.sort_by_key(|(arm, history)| (*arm, history.world));
-    histories.into_iter().map(|(_, history)| history).collect()
 }
 
 /// What can be told from looking at the host's threads now and then: every sample is taken to hold until the next. Jobs

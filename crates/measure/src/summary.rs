@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use scenario::Span;
 use scenario::result::{GroupOutcome, JobOutcome, World};
-use scenario::{Scenario, Span};
 use serde::Serialize;
 
 use crate::comparison::Comparisons;
@@ -129,25 +129,6 @@ pub struct Accuracy {
     pub largest_gap_factors: Factors,
 }
 
-/// The arms that are rivals of each other, by number: those that differ in nothing but the compared factor, in its order,
-/// the baseline first. Nothing where nothing is compared.
-pub fn rivals(scenario: &Scenario) -> Vec<Vec<usize>> {
-    if scenario.experiment.compare.is_none() {
-        return Vec::new();
-    }
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut known = BTreeMap::new();
-    for (number, arm) in scenario.arms.iter().enumerate() {
-        let shared = report::words::factors(&factor::shared(arm, &scenario.experiment));
-        let group = *known.entry(shared).or_insert_with(|| {
-            groups.push(Vec::new());
-            groups.len() - 1
-        });
-        groups[group].push(number);
-    }
-    groups
-}
-
 /// Summarises all series, in the order of arms, jobs and worlds.
 pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary> {
     let mut baseline = BTreeMap::new();
@@ -157,7 +138,7 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
         factor::value(&factor::of(arms.get(arm)?), compare).cloned()
     };
     // Paths that are swept together need not come with the first value in every group: then there is no baseline.
-    for group in rivals(all.scenario).iter().filter(|group| compared(group[0]) == compared(0)) {
+    for group in factor::rivals(all.scenario).iter().filter(|group| compared(group[0]) == compared(0)) {
         baseline.extend(group.iter().map(|&arm| (arm, group[0])));
     }
     let summarise = |(arm, job, world, series): (usize, usize, World, &Series)| {

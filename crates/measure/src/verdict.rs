@@ -8,7 +8,6 @@ use crate::comparison::{self, Comparisons};
 use crate::factor::{self, Factors};
 use crate::sample::Figure;
 use crate::series::AllSeries;
-use crate::summary;
 
 /// The outcome of one comparison: one job among arms that differ in the compared factor only.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -53,7 +52,7 @@ pub enum Agreement {
 pub fn verdicts(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Verdict> {
     let scenario = all.scenario;
     let (Some(compare), Some(first)) = (&scenario.experiment.compare, scenario.arms.first()) else { return Vec::new() };
-    let rivals = summary::rivals(scenario);
+    let rivals = factor::rivals(scenario);
     let mut verdicts = Vec::new();
     for job in 0..first.setting.jobs.len() {
         for group in rivals.iter().filter(|group| group.len() > 1) {

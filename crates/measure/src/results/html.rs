@@ -17,7 +17,7 @@ use scenario::result::World;
 use super::{Report, text};
 use crate::factor::{self, Factors};
 use crate::manifest::Manifest;
-use crate::states::History;
+use crate::sample::History;
 use report::html::{folded, list, page};
 use report::words;
 

@@ -4,7 +4,7 @@ use crate::barrier::judgement::{Judged, Judgement};
 use crate::barrier::text;
 use measure::manifest::Manifest;
 use measure::results::html::render_with;
-use measure::states::History;
+use measure::sample::History;
 use report::html::page::{Section, sentence};
 use report::html::table::{self, Column};
 use report::html::{figure, grid};

@@ -7,8 +7,9 @@ use scenario::{Machine, Setting};
 
 use super::evidence::Evidence;
 use super::expected::Measure;
+use measure::sample::History;
 use measure::states::rounds::Meetings;
-use measure::states::{Alternation, History, Transition, alternation, transition};
+use measure::states::{Alternation, Transition, alternation, transition};
 use measure::world::{Failure, Worlds};
 
 /// What was found in one run.

@@ -2,7 +2,7 @@
 
 use measure::manifest::Manifest;
 use measure::results::html::render_with;
-use measure::states::History;
+use measure::sample::History;
 use report::html::page::{Section, sentence};
 use report::html::{figure, grid};
 
