@@ -108,7 +108,7 @@ pub(crate) const fn name(text: &'static str) -> &'static CStr {
 /// which calls it.
 macro_rules! real_symbols {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
-        /// What would have been called without this library.
+        /// The functions that would have been called without this library.
         #[allow(non_snake_case)] // As their libraries call them.
         #[allow(clippy::too_many_arguments)]
         pub(crate) mod real {

@@ -74,11 +74,13 @@ impl Settings {
     }
 }
 
-/// By which rule threads wait at semaphores and condition variables, where they wait by this one at barriers.
+/// The rule for semaphores and condition variables, given the rule for barriers.
 ///
-/// As at a lock nobody knows who will come, so the adaptive rule takes them for locks, whose owners are soon done. But what is awaited here is
-/// mostly that another thread does something, which takes as long as to wake it, if it sleeps; who looks for a shorter time
-/// than that only finds who never sleeps. So the bound is that for barriers, and where looking is in vain, [`Luck`](policy::waiting::Luck) leaves it out.
+/// As with a lock, the next thread is unknown, so the adaptive rule would treat them as locks,
+/// whose owners release them soon. But these waits mostly last until another thread has done some
+/// work, which takes as long as a wake if it is blocked; a shorter spin only succeeds if that
+/// thread never blocks. So the spin budget is that of barriers, and the spin-success predictor
+/// skips spins that are in vain.
 fn signalled(rule: Rule) -> Rule {
     match rule {
         Rule::Adaptive => Rule::TwoPhase(BOUND),

@@ -22,9 +22,9 @@ const LONGEST: Span = Span::from_millis(10);
 pub(crate) struct Site {
     /// The memory of the rule.
     state: AtomicU64,
-    /// Of the spins here.
+    /// The predictor for spins here.
     luck: AtomicU32,
-    /// Those who look out for signals here.
+    /// The spinning waiters for signals here.
     pub(crate) lookers: Lookers,
 }
 

@@ -1,5 +1,5 @@
 //! What a program sees that is run with the library preloaded. Each test is a process of its own, this program again, which calls the C
-//! library as any program does, and then the book of accounts is held against what it did.
+//! library as any program does, and then the statistics region is compared with its actions.
 #![allow(unsafe_code, reason = "the C library is called")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
