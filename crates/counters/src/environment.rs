@@ -1,4 +1,5 @@
-//! Environment variables by which the process that starts a program configures the preloaded library in it.
+//! Environment variables by which the process that starts a program configures the preloaded
+//! library in it.
 
 use std::path::PathBuf;
 
@@ -8,7 +9,8 @@ use policy::waiting::Rule;
 
 /// The configuration of the preloaded library.
 ///
-/// The process that starts the program measures costs. The library never measures in a program that is not its own.
+/// The process that starts the program measures costs. The library never measures in a program that
+/// is not its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// The waiting rule.
@@ -27,7 +29,8 @@ impl Environment {
     /// Variable with the path of the statistics region.
     pub const REGION: &'static str = "ROWLOCK_BOOK";
 
-    /// Reads the configuration. Ignores values that cannot be parsed: a program must not fail because of them.
+    /// Reads the configuration. Ignores values that cannot be parsed: a program must not fail
+    /// because of them.
     pub fn read(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Environment {
         let text = |name| variable(name)?.into_string().ok();
         Environment {

@@ -90,8 +90,8 @@ pub enum Reason {
     Order,
     /// Some ranks may wait in another way.
     Ranks,
-    /// A library was loaded with `RTLD_DEEPBIND` or into a namespace of its own, so that it prefers the functions of the
-    /// C library.
+    /// A library was loaded with `RTLD_DEEPBIND` or into a namespace of its own, so that it prefers
+    /// the functions of the C library.
     DeepBinding,
 }
 

@@ -1,8 +1,10 @@
-//! Statistics of the waits of unmodified programs, passed from the programs to the process that started them.
+//! Statistics of the waits of unmodified programs, passed from the programs to the process that
+//! started them.
 //!
-//! The starting process creates a statistics [`Region`]: a file that all processes map. Each process that runs with the
-//! preloaded library claims a slot in it and counts its waits there while it runs. Nothing has to be done when a process
-//! ends, and its statistics survive if it is killed or executes another program; that program claims a slot of its own.
+//! The starting process creates a statistics [`Region`]: a file that all processes map. Each
+//! process that runs with the preloaded library claims a slot in it and counts its waits there
+//! while it runs. Nothing has to be done when a process ends, and its statistics survive if it is
+//! killed or executes another program; that program claims a slot of its own.
 
 mod environment;
 mod kind;

@@ -48,7 +48,8 @@ pub struct ProcessStatistics {
     passed_through: [[AtomicU64; Reason::ALL.len()]; WaitKind::ALL.len()],
 }
 
-// SAFETY: it consists of atomic integers and padding in a fixed layout, and so does `Tally` with its fields.
+// SAFETY: it consists of atomic integers and padding in a fixed layout, and so does `Tally` with
+// its fields.
 unsafe impl Plain for ProcessStatistics {}
 
 impl ProcessStatistics {
@@ -75,8 +76,8 @@ impl ProcessStatistics {
         self.pid.store(pid, Relaxed);
     }
 
-    /// Records that the process has exited. Does nothing in a forked child, which counts here too but does not own
-    /// the slot.
+    /// Records that the process has exited. Does nothing in a forked child, which counts here too
+    /// but does not own the slot.
     pub fn end(&self, pid: u32) {
         if self.pid() == pid {
             self.ended.store(1, Relaxed);

@@ -18,11 +18,13 @@ use wait::Statistics;
 use crate::kind::{Reason, WaitKind};
 use crate::process::ProcessStatistics;
 
-/// The number of processes that a region has slots for. The file is sparse: unused slots take no space.
+/// The number of processes that a region has slots for. The file is sparse: unused slots take no
+/// space.
 const SLOTS: usize = 1024;
 /// "rowlock" and a version number, which changes with the layout of the region.
 const MAGIC: u64 = u64::from_ne_bytes(*b"rowlock\x01");
-/// Size of the header: the magic number, and the number of slots claimed so far, including rejected claims.
+/// Size of the header: the magic number, and the number of slots claimed so far, including rejected
+/// claims.
 const HEADER: usize = 128;
 const LENGTH: usize = HEADER + SLOTS * size_of::<ProcessStatistics>();
 
@@ -51,7 +53,8 @@ pub struct ProcessReport {
     pub pid: u32,
     /// The name of the program, as the kernel knows it: at most 15 bytes of its file name.
     pub name: String,
-    /// Whether the process exited. If not, it is still running, was killed, or executed another program.
+    /// Whether the process exited. If not, it is still running, was killed, or executed another
+    /// program.
     pub ended: bool,
     /// The cost of a context switch that the process assumed.
     pub cs: Span,
@@ -78,7 +81,8 @@ impl Waits {
 }
 
 impl Region {
-    /// Creates a region for the processes of this user. The file must not exist; the caller removes it.
+    /// Creates a region for the processes of this user. The file must not exist; the caller removes
+    /// it.
     ///
     /// # Errors
     /// Returns an error if the file cannot be created or mapped.
@@ -111,7 +115,8 @@ impl Region {
         Ok(Region { file, mapping })
     }
 
-    /// Allocates disk space for a part of the file. A process that writes to a part without space is killed by SIGBUS.
+    /// Allocates disk space for a part of the file. A process that writes to a part without space
+    /// is killed by SIGBUS.
     fn allocate(&self, offset: usize, length: usize) -> io::Result<()> {
         match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), offset as u64, length as u64)) {
             // A file system that cannot reserve space usually has enough.
@@ -128,7 +133,8 @@ impl Region {
         if number < SLOTS { self.mapping.get(HEADER + number * size_of::<ProcessStatistics>()) } else { None }
     }
 
-    /// Claims a slot for the calling process. Returns `None` if all slots are taken or the disk is full.
+    /// Claims a slot for the calling process. Returns `None` if all slots are taken or the disk is
+    /// full.
     pub fn claim(&self) -> Option<View<ProcessStatistics>> {
         let number = usize::try_from(self.header(1)?.fetch_add(1, Relaxed)).ok()?;
         let slot = self.slot(number)?;

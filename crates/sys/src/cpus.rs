@@ -76,8 +76,8 @@ fn affinity() -> Result<CpuSet, AffinityError> {
 /// The CPU that the calling thread runs on. The thread may have moved when this returns. Takes a
 /// few nanoseconds.
 pub fn current() -> u32 {
-    // The C library reads the number from memory that the kernel updates (rseq or the vDSO), while rustix
-    // makes a system call of a hundred nanoseconds.
+    // The C library reads the number from memory that the kernel updates (rseq or the vDSO), while
+    // rustix makes a system call of a hundred nanoseconds.
     // SAFETY: the call has no preconditions.
     let cpu = unsafe { libc::sched_getcpu() };
     // It fails on kernels without the call, which are older than those that Rust supports.

@@ -214,7 +214,8 @@ mod tests {
             assert!(kept.is_some() || current().ss_sp == before.ss_sp);
             drop(kept);
             let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-            // SAFETY: no handler runs; the thread's own is put back below, as the standard library takes it back itself.
+            // SAFETY: no handler runs; the previous stack is restored below, as the standard
+            // library frees it itself.
             unsafe { libc::sigaltstack(&raw const none, null_mut()) };
             let got = AlternateStack::for_this_thread().unwrap();
             assert!(got.is_some() && current().ss_size >= ROOM);

@@ -1,5 +1,6 @@
-//! Restartable sequences: memory in which the kernel keeps, among others, the number of the CPU that a thread runs on.
-//! [`current`](crate::cpus::current) reads it from there when the C library has registered it.
+//! Restartable sequences: memory in which the kernel stores, among others, the current CPU of a
+//! thread. [`current`](crate::cpus::current) reads it from there when the C library has registered
+//! it.
 
 use std::io;
 

@@ -59,7 +59,8 @@ pub enum ThreadBlockError {
         "the program is built with the {0} sanitizer, which does not know of thread control blocks without a thread; build it without"
     )]
     Sanitizer(&'static str),
-    /// The processor lacks the instruction that changes the thread pointer, or the kernel does not allow it.
+    /// The processor lacks the instruction that changes the thread pointer, or the kernel does not
+    /// allow it.
     #[error(
         "a program cannot change its thread pointer here: that takes Linux 5.9 and a processor with FSGSBASE, not turned off by `nofsgsbase`"
     )]

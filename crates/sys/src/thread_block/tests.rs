@@ -16,7 +16,7 @@ fn block_with(prepare: unsafe extern "C" fn(*mut ()), argument: *mut ()) -> Opti
     let base = memory.base().as_ptr();
     let range = base..base.wrapping_add(memory.length());
     forget(memory);
-    // SAFETY: the memory is nobody else's, and stays.
+    // SAFETY: no other code uses the memory, which is never freed.
     let block = unsafe { make(range.clone(), prepare, argument).unwrap() };
     let addresses = range.start.addr()..range.end.addr();
     assert!(addresses.contains(&block.thread_pointer) && addresses.contains(&block.stack_top));
@@ -31,7 +31,7 @@ fn block() -> Option<ThreadBlock> {
 /// Calls a function while the block is in use. It must not access thread-local variables of Rust.
 fn within(block: ThreadBlock, call: unsafe extern "C" fn(usize) -> usize, argument: usize) -> usize {
     let result;
-    // SAFETY: the thread pointer is another one during the call alone, which keeps the registers that are named.
+    // SAFETY: the thread pointer only differs during the call, which preserves the named registers.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!(

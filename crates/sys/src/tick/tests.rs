@@ -21,9 +21,10 @@ struct Seen {
     masks: AtomicUsize,
     stack_pointer: AtomicUsize,
     on_alternate_stack: AtomicUsize,
-    /// The mask that is expected, if one is.
+    /// The expected mask, if any.
     mask: OnceLock<SignalMask>,
-    /// The next tick is to last until further ones are due by this clock, and until one of these has come while its stack is left.
+    /// The next tick lasts until further ones are due by this clock, and until one of these has
+    /// come while its stack is left.
     lasts: AtomicPtr<ScriptedClock>,
     /// How many came before it was left, and until it was gone back to.
     further: [AtomicUsize; 2],
@@ -48,7 +49,7 @@ unsafe fn see(word: usize, interrupted: &Interrupted) {
 }
 
 thread_local! {
-    /// How often this thread's signals went where they went before.
+    /// The number of signals of this thread that went to the previous handler.
     static FOREIGN: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -279,7 +280,7 @@ fn a_futex_wait_is_detected_and_continues() {
         is_over.store(1, SeqCst);
         // SAFETY: the word is there.
         unsafe { libc::syscall(libc::SYS_futex, &raw const is_over, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
-        assert_eq!(thread.join().unwrap(), 1, "it goes on by itself");
+        assert_eq!(thread.join().unwrap(), 1, "it continues by itself");
         assert_eq!(waiting.seen.waits.load(SeqCst), 3);
     });
 }
@@ -302,8 +303,8 @@ fn another_wait_is_not_a_futex_wait() {
         interrupt(&waiting, libc::SYS_accept);
         drop(UnixStream::connect(&path).unwrap());
         let accepted = thread.join().unwrap();
-        // SAFETY: it is nobody else's.
-        assert_eq!((accepted >= 0, unsafe { libc::close(accepted) }), (true, 0), "it goes on by itself");
+        // SAFETY: no other code uses it.
+        assert_eq!((accepted >= 0, unsafe { libc::close(accepted) }), (true, 0), "it continues by itself");
         assert_eq!((waiting.seen.ticks.load(SeqCst), waiting.seen.waits.load(SeqCst)), (3, 0));
     });
 }
@@ -324,7 +325,7 @@ fn a_yield_is_detected() {
     .unwrap();
 }
 
-/// What another thread blocks is nothing to the others.
+/// The signals blocked by another thread have no effect on the others.
 #[test]
 fn blocked_signals_are_reported() {
     thread::spawn(|| {
