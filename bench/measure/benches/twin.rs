@@ -1,5 +1,5 @@
-//! How far the simulated twin of this machine is from the machine: `cargo bench -p rowlock-bench-measure --bench twin`, some five minutes; with
-//! `-- 1` one pass.
+//! The simulated twin of this machine against the machine. It takes some five minutes; `-- 1` makes
+//! one pass: `cargo bench -p rowlock-bench-measure --bench twin`.
 //!
 //! Fifteen settings, five kinds of job under three loads: alone, with one thread for each CPU; crowded, with two; and beside as many
 //! endless hogs as CPUs, with one. Each pass over the list, in an order of its own, runs every setting twice on the host and once in the

@@ -78,8 +78,8 @@ pub fn shared(arm: &Arm, experiment: &Experiment) -> Factors {
     shared
 }
 
-/// The groups of arms, by number, that differ in nothing but the compared factor, in its order, the baseline first. Empty if
-/// no factor is compared.
+/// The groups of arms, by number, that differ in nothing but the compared factor, in its order, the
+/// baseline first. Empty if no factor is compared.
 pub fn rivals(scenario: &Scenario) -> Vec<Vec<usize>> {
     if scenario.experiment.compare.is_none() {
         return Vec::new();

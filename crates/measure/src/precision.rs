@@ -2,8 +2,8 @@
 //!
 //! The first stage is as many repetitions as were planned. Then whole blocks follow until the 95 % interval of every
 //! completion time, in every arm and world, reaches no further than a share of its mean. The intervals are those of
-//! [`stages`](stats::stages), which stay honest although it is they that decide; so are then all others of the
-//! report.
+//! [`stages`](stats::stages), which stay valid although they decide when to stop. All other
+//! intervals of the report are computed the same way.
 
 use scenario::result::World;
 use serde::Serialize;

@@ -1,4 +1,5 @@
-//! The report: what an experiment found. [`text`] and [`html`] are for people, [`mod@csv`] and the JSON of [`Report`] are for programs.
+//! The results of an experiment. [`text`] and [`html`] are for people, [`mod@csv`] and the JSON of
+//! [`Report`] are for programs.
 
 pub mod csv;
 pub mod html;

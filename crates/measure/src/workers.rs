@@ -13,7 +13,8 @@ const MOST: usize = 1024;
 
 /// Does `work` to every item on so many threads and gives `take` the results in the order of the items, each as soon as it
 /// and all before it are there. One worker is the calling thread itself, which does nothing before it is asked for the
-/// result. There are no more than 1024, and none is started once there are no items left. Once `take` has returned no further item is begun; those that are under way are waited for.
+/// result. There are no more than `MOST`, and none is started once there are no items left. Once
+/// `take` has returned no further item is begun; those that are under way are waited for.
 pub fn in_order<I, R, T>(
     items: I,
     workers: NonZeroUsize,

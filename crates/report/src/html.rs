@@ -1,5 +1,5 @@
-//! Parts of a page for people. The page needs nothing but itself: no network, no fonts, and no script to read it. It is
-//! also well-formed XML, so that a test can read it back.
+//! Parts of a page for people. The page needs nothing but itself: no network, no fonts, and no
+//! script to read it. It is also well-formed XML, so that a test can read it back.
 
 pub mod page;
 pub mod table;

@@ -7,8 +7,8 @@
 //! ```
 //! use rowlock_stats::student::paired;
 //!
-//! // Three repetitions of two arms, in milliseconds. The second repetition was disturbed, but in both arms: so the logarithms
-//! // are compared pair by pair, and their difference is that of a ratio.
+//! // Three repetitions of two arms, in milliseconds. The second one was disturbed, in both arms. So
+//! // the test compares the logarithms pair by pair; their difference is the logarithm of the ratio.
 //! let times: [(f64, f64); 3] = [(20.0, 10.0), (31.0, 15.0), (21.0, 10.4)];
 //! let test = paired(&times.map(|(one, other)| (one.ln(), other.ln())));
 //! let speedup = test.map(|test| test.difference.map(f64::exp));

@@ -6,11 +6,12 @@ use std::path::Path;
 /// No import cycle has more files than this.
 const MOST_FILES: usize = 8;
 
-/// Crates whose cycles are larger, and how large they may be. `policy`: every rule knows the table that lists it. `fiber`: until
-/// its inside is rewritten.
+/// Crates whose cycles are larger, and how large they may be. `policy`: every rule knows the table
+/// that lists it. `fiber`: until its inside is rewritten.
 const EXCEPTIONS: [(&str, usize); 2] = [("fiber", 40), ("policy", 20)];
 
-/// The imports of each module of a crate: module to modules, by their paths. The root is the empty path.
+/// The imports of each module of a crate: module to modules, by their paths. The root is the empty
+/// path.
 type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
 /// The module paths and sources of all files below `src`.
@@ -32,7 +33,8 @@ fn code(source: &str) -> String {
     source.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// Every path in a source that begins with `crate`, `self` or `super`, groups in braces taken apart.
+/// Every path in a source that begins with `crate`, `self` or `super`, groups in braces taken
+/// apart.
 fn paths(code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for start in ["crate::", "self::", "super::"] {
@@ -47,7 +49,8 @@ fn paths(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Reads a path such as `a::b::{c, d::e}` at the beginning of `code`, adds all that it names to `found`, and returns the rest.
+/// Reads a path such as `a::b::{c, d::e}` at the beginning of `code`, adds all that it names to
+/// `found`, and returns the rest.
 fn expand<'c>(code: &'c str, prefix: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> &'c str {
     let mut rest = code.trim_start();
     let depth = prefix.len();

@@ -111,7 +111,8 @@ pub(crate) unsafe fn call_in_block(thread_pointer: usize, function: unsafe exter
     }
 }
 
-/// The thread pointer. For processors and kernels that let programs [have](sys::thread_block::check_support) it.
+/// The thread pointer. For processors and kernels that let programs
+/// [have](sys::thread_block::check_support) it.
 #[inline(always)]
 pub(crate) fn thread_pointer() -> usize {
     let pointer;

@@ -29,7 +29,8 @@ pub struct Simulated<W> {
 }
 
 impl<W: Write> Simulated<W> {
-    /// Begins the trace of a simulation of `setting` on so many CPUs, of which there may be [`MOST_CPUS`](trace::model::MOST_CPUS).
+    /// Begins the trace of a simulation of `setting` on so many CPUs, at most
+    /// [`MOST_CPUS`](trace::model::MOST_CPUS).
     pub fn new(to: W, setting: &Setting, cpus: u32) -> Simulated<W> {
         let mut cast = Cast::of(setting, cpus);
         let threads = cast.threads.len();

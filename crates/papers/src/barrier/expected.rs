@@ -101,7 +101,8 @@ pub enum Measure {
     /// The completion time of the rival over its own. The rival is the run of the same repetition whose factors are the
     /// same but for those in `against`, and what varies together with one of these goes along.
     SpeedUp,
-    /// 100 if the run has a transition point ([`measure::states::transition`]), else 0: on average the share of runs that have one.
+    /// 100 if the run has a transition point ([`measure::states::transition`]), else 0: on average
+    /// the share of runs that have one.
     Transition,
     /// SSR before the transition point, in runs that have one.
     SsrBefore,

@@ -9,7 +9,7 @@ use report::html::page::{Section, sentence};
 use report::html::table::{self, Column};
 use report::html::{figure, grid};
 
-/// The page: what the paper says and the measured figures stand before the report of the experiment.
+/// The page: the claims of the paper and the figures here, then the report of the experiment.
 pub fn render(judgement: &Judgement<'_>, manifest: &Manifest, histories: &[History]) -> String {
     render_with(Some(section(judgement)), judgement.report, manifest, histories)
 }

@@ -1,6 +1,6 @@
 //! The report's page in a real browser. `./check --full` runs this; by itself:
-//! `cargo test -p rowlock-papers browser:: -- --ignored`. `ROWLOCK_CHROMIUM` names the browser where
-//! it is not `chromium`.
+//! `cargo test -p rowlock-papers browser:: -- --ignored`. `ROWLOCK_CHROMIUM` names the browser
+//! if it is not `chromium`.
 
 mod chromium;
 mod stage;
