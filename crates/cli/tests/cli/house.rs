@@ -133,6 +133,12 @@ fn every_crate_inherits_lints_and_licence() {
 }
 
 #[test]
+fn cargo_run_in_the_workspace_runs_the_command() {
+    let default_run = |name: String| manifest(&name)["package"].get("default-run")?.as_str().map(str::to_owned);
+    assert_eq!(crates().into_iter().filter_map(default_run).collect::<Vec<_>>(), ["rowlock"]);
+}
+
+#[test]
 fn tests_start_children_through_the_helper() {
     let exceptions = [
         // The test interrupts the standard library while it starts a child and reads from it.
