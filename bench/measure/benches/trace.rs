@@ -10,7 +10,7 @@ use std::io::{Write, sink};
 use std::time::Instant;
 
 use measure::trace::end_of_simulation;
-use measure::trace::simulated::Simulated;
+use measure::trace::simulated::SimulationTracer;
 use policy::Span;
 use scenario::draw::Stream;
 use scenario::result::Outcome;
@@ -42,7 +42,7 @@ fn blocking() -> Vec<Job> {
 }
 
 fn traced(machine: &Machine, setting: &Setting, to: impl Write) -> Outcome {
-    let mut watch = Simulated::new(to, setting, CPUS);
+    let mut watch = SimulationTracer::new(to, setting, CPUS);
     let outcome = sim::run_watched(machine, setting, 1, &mut watch).unwrap();
     watch.finish(end_of_simulation(setting, machine.step, 1, &outcome)).unwrap();
     outcome

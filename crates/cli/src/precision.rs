@@ -1,7 +1,7 @@
 //! `--until`: a precision to go on for, and how far.
 
 use anyhow::anyhow;
-use measure::precision::{AT_MOST, Until};
+use measure::precision::{AT_MOST, StoppingRule};
 use scenario::Scenario;
 
 use crate::arguments::Run;
@@ -23,7 +23,7 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
 }
 
 /// When to stop, if the command line says so; the first stage is put into the scenario.
-pub(crate) fn until(scenario: &mut Scenario, arguments: &Run) -> anyhow::Result<Option<Until>> {
+pub(crate) fn until(scenario: &mut Scenario, arguments: &Run) -> anyhow::Result<Option<StoppingRule>> {
     const MOST_RUNS: u64 = scenario::keys::MOST_RUNS;
     let Some(share) = arguments.until else { return Ok(None) };
     let repeat = &mut scenario.experiment.repeat;
@@ -45,7 +45,7 @@ pub(crate) fn until(scenario: &mut Scenario, arguments: &Run) -> anyhow::Result<
             "--at-most: {at_most} repetitions of {arms} arms are more than {MOST_RUNS} runs; allow fewer"
         ));
     }
-    Ok(Some(Until { share, at_most }))
+    Ok(Some(StoppingRule { share, at_most }))
 }
 
 #[cfg(test)]

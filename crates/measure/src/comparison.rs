@@ -25,7 +25,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// Whether the two are told apart, after the correction.
-    pub fn tells_apart(&self) -> bool {
+    pub fn is_significant(&self) -> bool {
         self.corrected_p < LEVEL
     }
 }
@@ -42,10 +42,11 @@ impl Comparisons {
     pub fn new(all: &AllSeries<'_>) -> Comparisons {
         let scenario = all.scenario;
         let jobs = scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len());
-        let rivals = if scenario.experiment.compare.is_some() { factor::rivals(scenario) } else { Vec::new() };
+        let groups =
+            if scenario.experiment.compare.is_some() { factor::comparison_groups(scenario) } else { Vec::new() };
         let worlds = all.worlds();
         let (mut tested, mut pairs) = (BTreeMap::new(), 0);
-        for (job, group) in (0..jobs).flat_map(|job| rivals.iter().map(move |group| (job, group))) {
+        for (job, group) in (0..jobs).flat_map(|job| groups.iter().map(move |group| (job, group))) {
             for &world in &worlds {
                 let timed = timed(all, group, job, world);
                 pairs += timed.len() * timed.len().saturating_sub(1) / 2;

@@ -60,7 +60,7 @@ pub fn run<'a>(
         Err(error) => (Vec::new(), (Vec::new(), Some(error))),
     };
     while let Some(wanted) = until.filter(|_| error.is_none()).and_then(|until| {
-        let all = AllSeries::collect(&scenario, &samples).after_a_first_stage_of(first_stage);
+        let all = AllSeries::collect(&scenario, &samples).with_first_stage(first_stage);
         until.wanted(&all, scenario.experiment.repeat)
     }) {
         plan = plan.go_on(wanted);

@@ -32,7 +32,7 @@ pub fn is_counted(x: &str) -> bool {
 }
 
 /// Whether who reads a value on the axis `x` knows the factor's: the axis shows it, or counts what it says.
-pub fn is_told_by(x: &str, factor: &str) -> bool {
+pub fn is_determined_by(x: &str, factor: &str) -> bool {
     /// The keys that say nothing but how many threads there are.
     const NUMBERS: [&str; 3] = [job::THREADS.name, job::COPIES.name, stage::FORK.name];
     let is_number = |path: &str| path.rsplit('.').next().is_some_and(|key| NUMBERS.contains(&key));
@@ -40,7 +40,7 @@ pub fn is_told_by(x: &str, factor: &str) -> bool {
 }
 
 /// The value of an arm on the axis `x`, where it has so many threads and runs on so many CPUs.
-pub fn across<'a>(x: &str, factors: &'a Factors, threads: u64, cpus: u32) -> Option<Cow<'a, toml::Value>> {
+pub fn axis_value<'a>(x: &str, factors: &'a Factors, threads: u64, cpus: u32) -> Option<Cow<'a, toml::Value>> {
     match x {
         X_THREADS => Some(Cow::Owned(toml::Value::Integer(i64::try_from(threads).ok()?))),
         X_LOAD => Some(Cow::Owned(toml::Value::Float(load(threads, cpus)))),
@@ -58,7 +58,7 @@ pub fn of(arm: &Arm) -> Factors {
     arm.factors.iter().cloned().collect()
 }
 
-/// What an arm shares with its rivals: its factors without the one that is compared. Where that is a path that varies
+/// What an arm shares with the others of its group: its factors without the one that is compared. Where that is a path that varies
 /// together with others, the others are shared, or on a counted axis their number of threads.
 pub fn shared(arm: &Arm, experiment: &Experiment) -> Factors {
     let Some(compare) = &experiment.compare else { return of(arm) };
@@ -80,7 +80,7 @@ pub fn shared(arm: &Arm, experiment: &Experiment) -> Factors {
 
 /// The groups of arms, by number, that differ in nothing but the compared factor, in its order, the
 /// baseline first. Empty if no factor is compared.
-pub fn rivals(scenario: &Scenario) -> Vec<Vec<usize>> {
+pub fn comparison_groups(scenario: &Scenario) -> Vec<Vec<usize>> {
     if scenario.experiment.compare.is_none() {
         return Vec::new();
     }
@@ -128,21 +128,27 @@ mod tests {
         assert_eq!(value(&factors, "job.crew.copies").and_then(toml::Value::as_integer), Some(4));
         assert_eq!(value(&factors, "machine.quantum").and_then(toml::Value::as_str), Some("1 us"));
         assert_eq!(value(&factors, "job.crew"), None);
-        assert_eq!(across("load", &factors, 17, 8).and_then(|load| load.as_float()), Some(2.125));
-        assert_eq!(across("threads", &factors, 17, 8).and_then(|threads| threads.as_integer()), Some(17));
-        assert_eq!(across("job.crew.copies", &factors, 17, 8).and_then(|copies| copies.as_integer()), Some(4));
+        assert_eq!(axis_value("load", &factors, 17, 8).and_then(|load| load.as_float()), Some(2.125));
+        assert_eq!(axis_value("threads", &factors, 17, 8).and_then(|threads| threads.as_integer()), Some(17));
+        assert_eq!(axis_value("job.crew.copies", &factors, 17, 8).and_then(|copies| copies.as_integer()), Some(4));
     }
 
     #[test]
     fn an_axis_tells_what_it_shows_and_a_counted_one_all_numbers_of_threads() {
         let both = "job.a.threads, job.b.stages.read.fork";
-        assert!(is_told_by("load", both) && is_told_by("threads", "job.a.copies") && is_told_by("job.a.threads", both));
-        assert!(!is_told_by("load", "job.a.threads, job.a.rounds") && !is_told_by("threads", "machine.cpus"));
-        assert!(!is_told_by("job.a.threads", "job.b.threads"));
+        assert!(
+            is_determined_by("load", both)
+                && is_determined_by("threads", "job.a.copies")
+                && is_determined_by("job.a.threads", both)
+        );
+        assert!(
+            !is_determined_by("load", "job.a.threads, job.a.rounds") && !is_determined_by("threads", "machine.cpus")
+        );
+        assert!(!is_determined_by("job.a.threads", "job.b.threads"));
     }
 
     #[test]
-    fn rivals_share_the_rest_of_what_varies_together_or_the_number_of_their_threads() {
+    fn comparison_groups_share_the_rest_of_what_varies_together_or_the_number_of_their_threads() {
         let shared_by = |experiment| {
             let (arms, experiment) = arms(experiment);
             let shared = arms.iter().map(|arm| report::words::factors(&shared(arm, &experiment)));

@@ -28,10 +28,10 @@ pub enum Error {
     Read(#[from] std::io::Error),
     /// It has no end, or might as well have none.
     #[error("the file is longer than {} MiB", LONGEST_FILE >> 20)]
-    Long,
+    TooLong,
     /// It is not text.
     #[error("line {line}: the file is not text in UTF-8")]
-    NoText {
+    NotUtf8 {
         /// Counted from one.
         line: usize,
     },
@@ -61,7 +61,7 @@ pub enum Error {
     Ambiguous(String),
     /// A cell holds something else.
     #[error("line {line}, column {}: {} is not a number", quoted(.column), quoted(.cell))]
-    NoNumber {
+    NotANumber {
         /// Counted from one.
         line: u64,
         /// Its name.
@@ -71,7 +71,7 @@ pub enum Error {
     },
     /// A number is too large or too small to be computed with.
     #[error("line {line}, column {}: {} is beyond what can be computed with; choose another unit", quoted(.column), quoted(.cell))]
-    Beyond {
+    OutOfRange {
         /// Counted from one.
         line: u64,
         /// Its name.
@@ -90,12 +90,12 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
     let mut content = Vec::new();
     file.take(LONGEST_FILE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > LONGEST_FILE {
-        return Err(Error::Long);
+        return Err(Error::TooLong);
     }
     let line_of = |at: usize| content[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
-    let text = std::str::from_utf8(&content).map_err(|error| Error::NoText { line: line_of(error.valid_up_to()) })?;
+    let text = std::str::from_utf8(&content).map_err(|error| Error::NotUtf8 { line: line_of(error.valid_up_to()) })?;
     if let Some(at) = text.find('\0') {
-        return Err(Error::NoText { line: line_of(at) });
+        return Err(Error::NotUtf8 { line: line_of(at) });
     }
 
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
@@ -108,8 +108,8 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
         let number = |&place: &usize| {
             let (column, cell) = (header[place].to_owned(), record[place].to_owned());
             match number(&record[place]) {
-                None => Err(Error::NoNumber { line, column, cell }),
-                Some(number) if is_beyond(number) => Err(Error::Beyond { line, column, cell }),
+                None => Err(Error::NotANumber { line, column, cell }),
+                Some(number) if is_out_of_range(number) => Err(Error::OutOfRange { line, column, cell }),
                 Some(number) => Ok(number),
             }
         };
@@ -163,7 +163,7 @@ fn number(cell: &str) -> Option<f64> {
     cell.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-fn is_beyond(number: f64) -> bool {
+fn is_out_of_range(number: f64) -> bool {
     number != 0.0 && !(1.0 / LARGEST..=LARGEST).contains(&number.abs())
 }
 

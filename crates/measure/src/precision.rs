@@ -18,7 +18,7 @@ pub const AT_MOST: u32 = 100;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Until {
+pub struct StoppingRule {
     /// Half the width of an interval over its mean, such as 0.02.
     pub share: f64,
     /// The most repetitions, however wide the intervals still are.
@@ -31,7 +31,7 @@ pub struct Extent<'a> {
     /// Where it is run.
     pub worlds: &'a [World],
     /// When it stops, if not after the repetitions that the scenario says.
-    pub until: Option<Until>,
+    pub until: Option<StoppingRule>,
 }
 
 impl<'a> From<&'a [World]> for Extent<'a> {
@@ -57,7 +57,7 @@ pub struct Precision {
     pub needed: Option<u64>,
 }
 
-impl Until {
+impl StoppingRule {
     /// How many repetitions are wanted in all, if more than were made.
     pub fn wanted(self, all: &AllSeries<'_>, made: u32) -> Option<u32> {
         let needed = needed(all, self.share)?.min(u64::from(self.at_most));

@@ -41,7 +41,7 @@ pub struct Regression {
     /// The constant term, where there is one.
     pub intercept: Option<Term>,
     /// What the other columns contribute, in the order in which they were asked for.
-    pub coefficients: Vec<Named>,
+    pub coefficients: Vec<ColumnTerm>,
     /// The share of the variation that is explained: about the mean, or, without an intercept, about zero.
     pub r_squared: f64,
     /// The same, less what so many columns would explain by chance.
@@ -56,7 +56,7 @@ pub struct Regression {
 
 /// A coefficient and the column that it belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Named {
+pub struct ColumnTerm {
     /// The column.
     pub column: String,
     /// Its coefficient.
@@ -97,7 +97,7 @@ pub enum Error {
     Observations(#[from] observations::Error),
     /// A column is asked for twice.
     #[error("column {} is named twice", quoted(.0))]
-    Twice(String),
+    DuplicateColumn(String),
     /// There are too few rows.
     #[error("{rows} {}{} too few for {coefficients} {}; it takes at least {}", if *.rows == 1 { "row" } else { "rows" },
         and_empty(*.left_out), if *.coefficients == 1 { "coefficient" } else { "coefficients" }, .coefficients + 1)]
@@ -137,7 +137,7 @@ pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error
     let Question { on, from, with_intercept } = question;
     let names: Vec<String> = std::iter::once(on).chain(from).cloned().collect();
     if let Some((_, twice)) = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
-        return Err(Error::Twice(twice.clone()));
+        return Err(Error::DuplicateColumn(twice.clone()));
     }
     let mut observed = observations::read(file, &names)?;
     let regressors = observed.columns.split_off(1);
@@ -149,7 +149,7 @@ pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error
         regression::Error::Constant(number) => Error::Constant(from[number].clone()),
         regression::Error::Collinear(number) => Error::Collinear(from[number].clone(), from[..number].to_vec()),
     })?;
-    let named = |(column, of): (&String, &Coefficient)| Named { column: column.clone(), term: Term::new(of) };
+    let named = |(column, of): (&String, &Coefficient)| ColumnTerm { column: column.clone(), term: Term::new(of) };
     Ok(Regression {
         schema_version: SCHEMA_VERSION,
         on: on.clone(),

@@ -13,12 +13,12 @@ use serde::Serialize;
 
 use crate::comparison::Comparisons;
 use crate::factor;
-use crate::precision::{Precision, Until};
+use crate::precision::{Precision, StoppingRule};
 use crate::runner::StandIn;
 use crate::sample::Sample;
+use crate::sample_quality;
 use crate::series::AllSeries;
 use crate::summary::{self, Accuracy, Gap, Summary};
-use crate::suspicion;
 use crate::verdict::{self, Verdict};
 use report::words;
 
@@ -85,10 +85,10 @@ impl Report {
         planned_runs: u64,
         samples: Vec<Sample>,
         stand_ins: &[StandIn],
-        stages: Option<(Until, u32)>,
+        stages: Option<(StoppingRule, u32)>,
     ) -> Report {
         let first_stage = stages.map_or(scenario.experiment.repeat, |(_, first_stage)| first_stage);
-        let all = AllSeries::collect(scenario, &samples).after_a_first_stage_of(first_stage);
+        let all = AllSeries::collect(scenario, &samples).with_first_stage(first_stage);
         let precision = stages.map(|(until, first_stage)| until.judge(&all, first_stage));
         let comparisons = Comparisons::new(&all);
         let (summaries, gaps) = (summary::summaries(&all, &comparisons), summary::gaps(&all));
@@ -109,9 +109,9 @@ impl Report {
         }
         match &precision {
             Some(precision) => notes.push(precision.note(scenario.experiment.repeat, complete)),
-            None => notes.extend(suspicion::width(&all)),
+            None => notes.extend(sample_quality::width(&all)),
         }
-        notes.extend(suspicion::notes(&all));
+        notes.extend(sample_quality::notes(&all));
         Report {
             schema_version: SCHEMA_VERSION,
             title: scenario.title.clone(),

@@ -160,7 +160,7 @@ pub fn measure(
     let keep = |step: Step, Executed { outcome, timeline, mut states }| -> Result<Sample, Error> {
         let Step { world, arm, repeat, seed } = step;
         if states.is_empty() && is_shown(step) {
-            states = states::seen_on_the_host(&timeline, &outcome);
+            states = states::states_from_host_samples(&timeline, &outcome);
         }
         let factors = factor::of(&scenario.arms[arm]);
         let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome }, states };

@@ -3,7 +3,7 @@
 use scenario::result::{JobOutcome, Run, World};
 
 use crate::factor::Factors;
-use crate::states::Seen;
+use crate::states::RunStates;
 
 /// One run, and the arm that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +13,7 @@ pub struct Sample {
     /// The run.
     pub run: Run,
     /// What the threads of its jobs were doing; empty where nobody looked.
-    pub states: Seen,
+    pub states: RunStates,
 }
 
 /// The states of the threads in one run that was observed.
@@ -26,7 +26,7 @@ pub struct History {
     /// Its seed.
     pub seed: u64,
     /// The states.
-    pub seen: Seen,
+    pub seen: RunStates,
 }
 
 /// Takes the states out of the samples, in the order of arms and worlds.

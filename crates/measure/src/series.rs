@@ -59,7 +59,7 @@ impl Series {
     }
 
     /// What `of` takes from each copy, averaged over them, in every repetition in which some copy has it.
-    pub fn taken(&self, of: impl Fn(&JobOutcome) -> Option<f64>) -> Stages {
+    pub fn stages_by(&self, of: impl Fn(&JobOutcome) -> Option<f64>) -> Stages {
         self.staged(|_, copies| mean(copies.iter().filter_map(&of)))
     }
 
@@ -131,7 +131,7 @@ impl<'a> AllSeries<'a> {
 
     /// The same, where so many repetitions were planned and the others asked for by their scatter.
     #[must_use]
-    pub fn after_a_first_stage_of(mut self, repetitions: u32) -> AllSeries<'a> {
+    pub fn with_first_stage(mut self, repetitions: u32) -> AllSeries<'a> {
         self.series.values_mut().for_each(|series| series.first_stage = repetitions);
         self
     }

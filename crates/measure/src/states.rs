@@ -1,12 +1,12 @@
 //! What the threads of a job were doing in the course of a run: how many of them in each state, from the beginning to the
-//! end. The simulator is watched, see [`Observer`]; the host is looked at now and then, see [`seen_on_the_host`].
+//! end. The simulator is watched, see [`Observer`]; the host is looked at now and then, see [`states_from_host_samples`].
 
 pub mod alternation;
-mod course;
 mod load;
 mod natives;
 mod observer;
 pub mod rounds;
+mod timeline;
 pub mod transition;
 
 use std::collections::BTreeSet;
@@ -20,10 +20,10 @@ use crate::factor;
 use report::plot;
 
 pub use alternation::Alternation;
-pub use course::{Course, Level};
 pub use natives::NativeCpus;
 pub use observer::Observer;
 pub use rounds::Rounds;
+pub use timeline::{Level, StateTimeline};
 pub use transition::Transition;
 
 /// What a thread is doing.
@@ -72,9 +72,9 @@ pub struct JobStates {
     /// How many threads it has.
     pub threads: u32,
     /// The whole run.
-    pub whole: Course,
+    pub whole: StateTimeline,
     /// Its beginning with every single change, where the whole has not got them.
-    pub beginning: Option<Course>,
+    pub beginning: Option<StateTimeline>,
     /// On which CPUs its threads last ran: its native CPUs. Not known of the host.
     pub natives: Option<NativeCpus>,
     /// Who passed its rounds awake; not known of the host, nor of jobs that do not meet at a barrier.
@@ -87,7 +87,7 @@ pub struct JobStates {
 
 /// What was seen of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct RunStates {
     /// The jobs that were looked at, in the order of the scenario.
     pub jobs: Vec<JobStates>,
     /// The load of the machine; not known of the host.
@@ -105,7 +105,7 @@ pub struct EffectiveLoad {
     pub all: Level,
 }
 
-impl Seen {
+impl RunStates {
     /// Whether nothing was seen.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.load.is_none()
@@ -118,13 +118,13 @@ const MOST_ARMS: usize = 12;
 /// The arms whose first repetition is looked at: those that are compared with each other where the other factors are at one
 /// end, at the other, and in the middle; without a comparison the first, the last, and others evenly between.
 pub fn shown_arms(scenario: &Scenario) -> BTreeSet<usize> {
-    let rivals = factor::rivals(scenario);
-    if rivals.is_empty() {
+    let comparisons = factor::comparison_groups(scenario);
+    if comparisons.is_empty() {
         return plot::evenly(scenario.arms.len(), MOST_ARMS).collect();
     }
-    let groups = [0, rivals.len() - 1, rivals.len() / 2];
+    let groups = [0, comparisons.len() - 1, comparisons.len() / 2];
     let mut shown = BTreeSet::new();
-    for &arm in groups.into_iter().flat_map(|group| &rivals[group]) {
+    for &arm in groups.into_iter().flat_map(|group| &comparisons[group]) {
         if shown.len() < MOST_ARMS {
             shown.insert(arm);
         }
@@ -134,7 +134,7 @@ pub fn shown_arms(scenario: &Scenario) -> BTreeSet<usize> {
 
 /// What can be told from looking at the host's threads now and then: every sample is taken to hold until the next. Jobs
 /// without an end of their own and those that were seen less than twice are left out.
-pub fn seen_on_the_host(samples: &[StateSample], outcome: &Outcome) -> Seen {
+pub fn states_from_host_samples(samples: &[StateSample], outcome: &Outcome) -> RunStates {
     let seen = |(number, job): (u32, &scenario::result::JobOutcome)| {
         let samples: Vec<&StateSample> = samples.iter().filter(|sample| sample.job == JobId(number)).collect();
         let end = job.completion_ns?.as_nanos();
@@ -146,10 +146,15 @@ pub fn seen_on_the_host(samples: &[StateSample], outcome: &Outcome) -> Seen {
         };
         let layers = vec![layer(State::Runnable, |of| of.runnable), layer(State::Sleeping, |of| of.sleeping)];
         let threads = samples.iter().map(|sample| sample.runnable + sample.sleeping).max()?;
-        Some(JobStates { job: job.job.clone(), threads, whole: Course { edges, layers }, ..JobStates::default() })
+        Some(JobStates {
+            job: job.job.clone(),
+            threads,
+            whole: StateTimeline { edges, layers },
+            ..JobStates::default()
+        })
     };
     let jobs = (0..).zip(&outcome.jobs).filter(|(_, job)| job.rounds.is_some()).filter_map(seen).collect();
-    Seen { jobs, load: None }
+    RunStates { jobs, load: None }
 }
 
 #[cfg(test)]
@@ -165,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn rivals_are_shown_together_at_both_ends_and_in_the_middle_and_else_arms_that_are_evenly_apart() {
+    fn comparison_groups_are_shown_together_at_both_ends_and_in_the_middle_and_else_arms_that_are_evenly_apart() {
         let sweep = "experiment.sweep = { \"job.crew.threads\" = [1, 2, 3, 4, 5, 6, 7], \"job.crew.waiting\" = [\"cs\", \"2cs\"] }\n";
         assert_eq!(arms(&format!("{sweep}experiment.compare = \"job.crew.waiting\"")), [0, 1, 6, 7, 12, 13].into());
         assert_eq!(arms(sweep), [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13].into());

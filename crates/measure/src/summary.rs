@@ -82,7 +82,7 @@ impl Responses {
         let of_group = |(number, group): (usize, String)| {
             let mean = |of: fn(&GroupOutcome) -> Option<Span>| {
                 let nanos = |job: &JobOutcome| Some(of(job.fibers.as_ref()?.groups.get(number)?)?.as_nanos() as f64);
-                series.taken(nanos).mean()
+                series.stages_by(nanos).mean()
             };
             Responses {
                 group,
@@ -138,7 +138,7 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
         factor::value(&factor::of(arms.get(arm)?), compare).cloned()
     };
     // Paths that are swept together need not come with the first value in every group: then there is no baseline.
-    for group in factor::rivals(all.scenario).iter().filter(|group| compared(group[0]) == compared(0)) {
+    for group in factor::comparison_groups(all.scenario).iter().filter(|group| compared(group[0]) == compared(0)) {
         baseline.extend(group.iter().map(|&arm| (arm, group[0])));
     }
     let summarise = |(arm, job, world, series): (usize, usize, World, &Series)| {
@@ -155,7 +155,7 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
         let x = all.scenario.experiment.x.as_deref();
         Summary {
             world,
-            x: x.and_then(|x| factor::across(x, &factors(arm), threads, cpus).map(Cow::into_owned)),
+            x: x.and_then(|x| factor::axis_value(x, &factors(arm), threads, cpus).map(Cow::into_owned)),
             baseline: baseline.map(factors),
             factors: factors(arm),
             threads,

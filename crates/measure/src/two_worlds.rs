@@ -12,15 +12,15 @@ use scenario::{Kind, Machine, Scenario, Setting, Span};
 
 use crate::states::Observer;
 use crate::trace::end_of_simulation;
-use crate::trace::ftrace::Ftrace;
+use crate::trace::ftrace::FtraceWriter;
 use crate::trace::observed;
-use crate::trace::simulated::Simulated;
+use crate::trace::simulated::SimulationTracer;
 use crate::world::{Executed, Failure, Worlds};
 use trace::file::{self, TraceFile};
 use trace::model::MOST_CPUS;
 
 /// How often a simulation that takes long is asked whether it should stop.
-const PATIENCE: Duration = Duration::from_millis(50);
+const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Both worlds, the host only where it is needed.
 #[derive(Clone, Debug)]
@@ -106,7 +106,7 @@ impl TwoWorlds {
             World::Sim => {
                 let (machine, setting) = (self.simulated(setting)?, setting.clone());
                 let simulation = move || {
-                    let mut watch = Simulated::new(writer, &setting, machine.cpus);
+                    let mut watch = SimulationTracer::new(writer, &setting, machine.cpus);
                     let outcome = sim::run_watched(&machine, &setting, seed, &mut watch)?;
                     Ok(watch.finish(end_of_simulation(&setting, machine.step, seed, &outcome)).map(|_| 0))
                 };
@@ -130,7 +130,7 @@ impl TwoWorlds {
     pub fn ftrace(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<String, Failure> {
         let (machine, setting) = (self.simulated(setting)?, setting.clone());
         let simulation = move || {
-            let mut watch = Ftrace::new(&setting, machine.cpus);
+            let mut watch = FtraceWriter::new(&setting, machine.cpus);
             let outcome = sim::run_watched(&machine, &setting, seed, &mut watch)?;
             Ok(watch.finish(end_of_simulation(&setting, machine.step, seed, &outcome)))
         };
@@ -179,7 +179,7 @@ impl Worlds for TwoWorlds {
         let watched = move || {
             let mut observer = Observer::new(&setting, machine.cpus);
             let outcome = sim::run_watched(&machine, &setting, seed, &mut observer)?;
-            Ok((outcome, observer.into_seen()))
+            Ok((outcome, observer.into_run_states()))
         };
         let (outcome, states) = simulate(watched, cancel)?;
         Ok(Executed { outcome, timeline: Vec::new(), states })
@@ -219,7 +219,7 @@ fn simulate<T: Send + 'static>(
         .spawn(work)
         .map_err(|error| Failure::Failed(format!("cannot start a thread for the simulation: {error}").into()))?;
     loop {
-        match receive.recv_timeout(PATIENCE) {
+        match receive.recv_timeout(CANCEL_CHECK_INTERVAL) {
             Ok(outcome) => return outcome.map_err(|error| Failure::Failed(error.into())),
             Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => return Err(Failure::Cancelled),
             Err(RecvTimeoutError::Timeout) => {}

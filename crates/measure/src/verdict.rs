@@ -52,10 +52,10 @@ pub enum Agreement {
 pub fn verdicts(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Verdict> {
     let scenario = all.scenario;
     let (Some(compare), Some(first)) = (&scenario.experiment.compare, scenario.arms.first()) else { return Vec::new() };
-    let rivals = factor::rivals(scenario);
+    let groups = factor::comparison_groups(scenario);
     let mut verdicts = Vec::new();
     for job in 0..first.setting.jobs.len() {
-        for group in rivals.iter().filter(|group| group.len() > 1) {
+        for group in groups.iter().filter(|group| group.len() > 1) {
             let worlds = [World::Sim, World::Host].into_iter();
             let fastest = |world| fastest(all, comparisons, compare, group, job, world);
             let fastest: Vec<Fastest> = worlds.filter_map(fastest).collect();
@@ -94,7 +94,7 @@ fn fastest(
         let ratios = series(arm).zip(series(best)).map(|(one, best)| one.log_ratios(best, Figure::Completion));
         ratios.and_then(|ratios| ratios.mean()).is_some_and(|mean| mean.holds(0.0))
     };
-    let is_told = |arm| comparisons.get(job, world, best, arm).is_some_and(|found| found.tells_apart());
+    let is_told = |arm| comparisons.get(job, world, best, arm).is_some_and(|found| found.is_significant());
     Some(Fastest {
         world,
         value: value(all.scenario, best, compare)?,

@@ -8,7 +8,7 @@ use host::StateSample;
 use scenario::result::{Outcome, World};
 use scenario::{Scenario, Setting, Span};
 
-use crate::states::Seen;
+use crate::states::RunStates;
 
 /// What executes runs. [`crate::two_worlds::TwoWorlds`] is the real one; tests have others that need no clock.
 pub trait Worlds: Sync {
@@ -54,7 +54,7 @@ pub struct Executed {
     /// What its threads were doing now and then; empty where the world does not look.
     pub timeline: Vec<StateSample>,
     /// What the threads of its jobs were doing all the time; empty where nobody watched.
-    pub states: Seen,
+    pub states: RunStates,
 }
 
 /// Why there is no outcome.

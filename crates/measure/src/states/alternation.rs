@@ -76,18 +76,18 @@ impl Alternation {
 }
 
 /// Whether a round that has one before it alternates; nothing where it does not tell.
-pub fn alternates(rounds: &Rounds, round: usize) -> Option<bool> {
+pub fn is_alternating(rounds: &Rounds, round: usize) -> Option<bool> {
     let by_lots = (rounds.awake(round - 1) * rounds.awake(round)) as f64 / rounds.threads() as f64;
     (by_lots >= TELLING).then(|| rounds.awake_twice(round) as f64 <= REPEATS * by_lots)
 }
 
 /// Where the threads of these rounds alternate, if they do.
 pub fn find(rounds: &Rounds) -> Option<Alternation> {
-    let (first, last) = stretch((1..rounds.len()).map(|round| alternates(rounds, round)))?;
+    let (first, last) = stretch((1..rounds.len()).map(|round| is_alternating(rounds, round)))?;
     // Item 0 is round 1, and the first of the rounds is the one that the second alternates with.
     let all = first..last + 2;
     let turns = || all.clone().skip(1);
-    let telling: Vec<bool> = turns().filter_map(|round| alternates(rounds, round)).collect();
+    let telling: Vec<bool> = turns().filter_map(|round| is_alternating(rounds, round)).collect();
     let alternating = telling.iter().filter(|is| **is).count();
     let changes: usize = turns().map(|round| rounds.changes(round)).sum();
     let groups = Groups::new(rounds, all.clone());

@@ -3,7 +3,7 @@
 use policy::Instant;
 
 use super::EffectiveLoad;
-use super::course::Buckets;
+use super::timeline::Buckets;
 
 /// Counts the threads of a run.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use policy::{CpuId, Instant};
 
-use super::course::{Buckets, Level};
+use super::timeline::{Buckets, Level};
 
 /// No more CPUs than these are followed one by one.
 const MOST_CPUS: usize = 64;
@@ -18,7 +18,7 @@ pub struct NativeCpus {
 
 /// Which native CPUs a job has, over time.
 #[derive(Clone, Debug)]
-pub(super) struct Natives {
+pub(super) struct NativeCpuTracker {
     /// Where each thread last ran.
     last: Vec<Option<CpuId>>,
     /// How many threads last ran on each CPU.
@@ -30,9 +30,9 @@ pub(super) struct Natives {
     set: Vec<Option<Box<(Instant, Buckets<1>)>>>,
 }
 
-impl Natives {
-    pub(super) fn new(threads: usize) -> Natives {
-        Natives {
+impl NativeCpuTracker {
+    pub(super) fn new(threads: usize) -> NativeCpuTracker {
+        NativeCpuTracker {
             last: vec![None; threads],
             threads: Vec::new(),
             count: 0,
@@ -43,7 +43,7 @@ impl Natives {
     }
 
     /// A thread runs on a CPU from now on.
-    pub(super) fn runs(&mut self, at: Instant, thread: usize, cpu: CpuId) {
+    pub(super) fn record_run(&mut self, at: Instant, thread: usize, cpu: CpuId) {
         let before = self.last[thread].replace(cpu);
         if before == Some(cpu) {
             return;
@@ -54,7 +54,7 @@ impl Natives {
             self.threads[before.index()] -= 1;
             if self.threads[before.index()] == 0 {
                 self.count -= 1;
-                self.is_native_no_more(at, before);
+                self.remove(at, before);
             }
         }
         if self.threads.len() <= cpu.index() {
@@ -62,12 +62,12 @@ impl Natives {
         }
         if self.threads[cpu.index()] == 0 {
             self.count += 1;
-            self.is_native(at, cpu);
+            self.add(at, cpu);
         }
         self.threads[cpu.index()] += 1;
     }
 
-    fn is_native(&mut self, at: Instant, cpu: CpuId) {
+    fn add(&mut self, at: Instant, cpu: CpuId) {
         if self.set.len() <= cpu.index() {
             self.set.resize(cpu.index() + 1, None);
         }
@@ -78,7 +78,7 @@ impl Natives {
         }
     }
 
-    fn is_native_no_more(&mut self, at: Instant, cpu: CpuId) {
+    fn remove(&mut self, at: Instant, cpu: CpuId) {
         if let Some(known) = &mut self.set[cpu.index()] {
             let (since, buckets) = &mut **known;
             buckets.add(*since, at, &[1]);
@@ -90,7 +90,7 @@ impl Natives {
         self.buckets.add(self.since, end, &[self.count]);
         for cpu in 0..self.threads.len() {
             if self.threads[cpu] > 0 {
-                self.is_native_no_more(end, CpuId(cpu as u32));
+                self.remove(end, CpuId(cpu as u32));
             }
         }
         let levels = self.set.iter_mut().enumerate().filter_map(|(cpu, known)| {
@@ -111,11 +111,11 @@ mod tests {
 
     #[test]
     fn a_cpu_is_native_as_long_as_a_thread_ran_nowhere_else_since() {
-        let mut natives = Natives::new(2);
+        let mut natives = NativeCpuTracker::new(2);
         let at = Instant::from_nanos;
         // Both on one CPU, then one of them goes over, then the other follows.
         for (now, thread, cpu) in [(100, 0, 3), (110, 1, 3), (200, 1, 5), (250, 1, 5), (300, 0, 5)] {
-            natives.runs(at(now), thread, CpuId(cpu));
+            natives.record_run(at(now), thread, CpuId(cpu));
         }
         let NativeCpus { count, set } = natives.finish(at(400));
         let spent = |level: &Level| {

@@ -7,10 +7,10 @@ use scenario::{Kind, Setting};
 use sim::scheduler::Why;
 use sim::watch::{Begins, Doing, Leaving, Watch};
 
-use super::course::{Beginning, Buckets, Counts};
 use super::load::Load;
-use super::natives::Natives;
-use super::{JobStates, Rounds, Seen, State, alternation, transition};
+use super::natives::NativeCpuTracker;
+use super::timeline::{Beginning, Buckets, Counts};
+use super::{JobStates, Rounds, RunStates, State, alternation, transition};
 
 /// No more jobs than this are watched: what is drawn is meant to be looked at.
 const MOST_JOBS: usize = 4;
@@ -36,7 +36,7 @@ struct Job {
     since: Instant,
     buckets: Buckets<{ State::SIMULATED.len() }>,
     beginning: Beginning,
-    natives: Natives,
+    natives: NativeCpuTracker,
     /// Where its threads meet.
     rounds: Option<Rounds>,
 }
@@ -70,7 +70,7 @@ impl Observer {
     }
 
     /// What was seen, up to the last thing that happened.
-    pub fn into_seen(self) -> Seen {
+    pub fn into_run_states(self) -> RunStates {
         let end = self.now;
         let states = |mut job: Job| {
             job.buckets.add(job.since, end, &job.counts);
@@ -85,7 +85,7 @@ impl Observer {
                 rounds: job.rounds,
             }
         };
-        Seen { jobs: self.jobs.into_iter().map(states).collect(), load: Some(self.load.finish(end)) }
+        RunStates { jobs: self.jobs.into_iter().map(states).collect(), load: Some(self.load.finish(end)) }
     }
 
     fn thread(&mut self, at: Instant, thread: ThreadId, change: impl FnOnce(&mut Thread)) {
@@ -107,7 +107,7 @@ impl Job {
         Job {
             name,
             id: JobId(0),
-            natives: Natives::new(numbers.len()),
+            natives: NativeCpuTracker::new(numbers.len()),
             rounds: None,
             threads: vec![Thread { doing: Begins::Computation, has_cpu: false, state: None }; numbers.len()],
             numbers,
@@ -139,7 +139,7 @@ impl Job {
 }
 
 impl Thread {
-    fn runs(&mut self) {
+    fn run(&mut self) {
         self.has_cpu = true;
         self.state = Some(match self.doing {
             Begins::Computation => State::Computing,
@@ -148,13 +148,13 @@ impl Thread {
         });
     }
 
-    fn switches(&mut self) {
+    fn switch(&mut self) {
         self.has_cpu = false;
         self.state = Some(State::Switching);
     }
 
     /// It is off its CPU. Whoever could go on is ready again, of which the observer is told by and by.
-    fn has_left(&mut self, how: Leaving) {
+    fn leave_cpu(&mut self, how: Leaving) {
         match how {
             Leaving::Blocking => self.state = Some(State::Blocked),
             Leaving::Ending => self.state = None,
@@ -175,19 +175,19 @@ impl Watch for Observer {
                 Leaving::Ending => self.load.change(at, [-1, -1]),
                 Leaving::Preempted | Leaving::Yielding => {}
             }
-            self.thread(at, thread, |thread| thread.has_left(how));
+            self.thread(at, thread, |thread| thread.leave_cpu(how));
         }
         match doing {
             Doing::Idle => {}
             Doing::Running(thread) => {
-                self.thread(at, thread, Thread::runs);
+                self.thread(at, thread, Thread::run);
                 if let Some(job) = self.job_of(thread) {
-                    job.natives.runs(at, thread.index() - job.numbers.start, cpu);
+                    job.natives.record_run(at, thread.index() - job.numbers.start, cpu);
                 }
             }
             Doing::Switching { from, to } => {
                 for thread in from.map(|(thread, _)| thread).into_iter().chain(to) {
-                    self.thread(at, thread, Thread::switches);
+                    self.thread(at, thread, Thread::switch);
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Watch for Observer {
             thread.doing = what;
             // Elsewhere it goes on when it next has a CPU.
             if thread.has_cpu {
-                thread.runs();
+                thread.run();
             }
         });
     }
@@ -224,7 +224,7 @@ impl Watch for Observer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::states::Course;
+    use crate::states::StateTimeline;
     use proptest::prelude::*;
     use scenario::{Cfs, Compute, Distribution, Machine, MachineKeys, Scheduler, Span};
 
@@ -238,14 +238,14 @@ mod tests {
         Setting { machine: MachineKeys::default(), jobs, keep_running: false }
     }
 
-    fn observed(setting: &Setting, machine: &Machine) -> (Seen, scenario::result::Outcome) {
+    fn observed(setting: &Setting, machine: &Machine) -> (RunStates, scenario::result::Outcome) {
         let mut observer = Observer::new(setting, machine.cpus);
         let outcome = sim::run_watched(machine, setting, 7, &mut observer).unwrap();
-        (observer.into_seen(), outcome)
+        (observer.into_run_states(), outcome)
     }
 
     /// Threads times nanoseconds in a state.
-    fn total(course: &Course, state: State) -> f64 {
+    fn total(course: &StateTimeline, state: State) -> f64 {
         let (_, means) = course.layers.iter().find(|(of, _)| *of == state).unwrap();
         means.iter().zip(course.edges.windows(2)).map(|(mean, edges)| mean * (edges[1] - edges[0]) as f64).sum()
     }

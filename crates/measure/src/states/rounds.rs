@@ -97,7 +97,7 @@ impl Rounds {
 
 /// Watches the rounds of one job and nothing else.
 #[derive(Clone, Debug)]
-pub struct Meetings {
+pub struct RoundRecorder {
     job: JobId,
     /// Its threads by their numbers in the run.
     threads: Range<usize>,
@@ -105,17 +105,22 @@ pub struct Meetings {
     rounds: Rounds,
 }
 
-impl Meetings {
+impl RoundRecorder {
     /// Somebody to watch the job of this name, of copies the first, on a machine with so many CPUs. Nothing if there is none or it
     /// has no barrier.
-    pub fn of(setting: &Setting, cpus: u32, name: &str) -> Option<Meetings> {
+    pub fn of(setting: &Setting, cpus: u32, name: &str) -> Option<RoundRecorder> {
         let (mut first, mut number) = (0, 0);
         for job in &setting.jobs {
             let threads = job.kind.threads(cpus) as usize;
             if job.name == name && job.copies > 0 && matches!(job.kind, Kind::Barrier { .. }) {
                 let rounds = Rounds::new(threads);
                 let threads = first..first + threads;
-                return Some(Meetings { job: JobId(number), is_awake: vec![true; threads.len()], threads, rounds });
+                return Some(RoundRecorder {
+                    job: JobId(number),
+                    is_awake: vec![true; threads.len()],
+                    threads,
+                    rounds,
+                });
             }
             first += threads * job.copies as usize;
             number += job.copies;
@@ -129,7 +134,7 @@ impl Meetings {
     }
 }
 
-impl Watch for Meetings {
+impl Watch for RoundRecorder {
     fn cpu_does(&mut self, _: Instant, _: CpuId, _: Doing) {}
 
     fn thread_begins(&mut self, _: Instant, thread: ThreadId, what: Begins) {

@@ -82,7 +82,7 @@ fn in_windows(windows: &[Window]) -> Option<Transition> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::states::rounds::Meetings;
+    use crate::states::rounds::RoundRecorder;
 
     fn windows(ssr: &[u64]) -> Vec<Window> {
         let window =
@@ -117,7 +117,7 @@ mod tests {
         "#;
         let scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
         let (machine, setting) = (scenario::Machine::with_cpus(4), &scenario.arms[0].setting);
-        let mut meetings = Meetings::of(setting, machine.cpus, "crew").unwrap();
+        let mut meetings = RoundRecorder::of(setting, machine.cpus, "crew").unwrap();
         let outcome = sim::run_watched(&machine, setting, 1, &mut meetings).unwrap();
         let windows = super::windows(&meetings.into_rounds());
         assert_eq!(windows.len(), 10);

@@ -16,7 +16,7 @@ use trace::model::Cast;
 
 /// Writes what it sees of a simulation.
 #[derive(Debug)]
-pub struct Ftrace {
+pub struct FtraceWriter {
     text: String,
     entries: u64,
     cpus: Vec<Option<ThreadId>>,
@@ -33,9 +33,9 @@ struct Thread {
     cpu: u32,
 }
 
-impl Ftrace {
+impl FtraceWriter {
     /// Begins the trace of a simulation of `setting` on so many CPUs.
-    pub fn new(setting: &Setting, cpus: u32) -> Ftrace {
+    pub fn new(setting: &Setting, cpus: u32) -> FtraceWriter {
         let cast = Cast::of(setting, cpus);
         let nice: Vec<i8> = setting.jobs_with_copies().map(|(_, job)| job.attributes.nice).collect();
         let thread = |thread: &trace::model::Thread| {
@@ -45,7 +45,7 @@ impl Ftrace {
             Thread { name, id: thread.id, process: job.id, priority: 120 + i32::from(nice[thread.job]), cpu: 0 }
         };
         let threads = cast.threads.iter().map(thread).collect();
-        let mut ftrace = Ftrace { text: String::new(), entries: 0, cpus: vec![None; cpus as usize], threads };
+        let mut ftrace = FtraceWriter { text: String::new(), entries: 0, cpus: vec![None; cpus as usize], threads };
         ftrace.mark(Instant::ZERO, "the run begins");
         ftrace
     }
@@ -53,7 +53,7 @@ impl Ftrace {
     /// The trace of a simulation that was over then.
     pub fn finish(mut self, over: Instant) -> String {
         self.mark(over, "the run ends");
-        let Ftrace { text, entries, cpus, .. } = self;
+        let FtraceWriter { text, entries, cpus, .. } = self;
         format!(
             "# tracer: nop\n#\n# entries-in-buffer/entries-written: {entries}/{entries}   #P:{}\n#\n\
              #           TASK-PID       TGID    CPU#  |||||  TIMESTAMP  FUNCTION\n{text}",
@@ -102,7 +102,7 @@ impl Ftrace {
     }
 }
 
-impl Watch for Ftrace {
+impl Watch for FtraceWriter {
     fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
         let runs = self.cpus.get(cpu.index()).copied().flatten();
         match doing {

@@ -32,7 +32,7 @@ pub fn write(to: impl Write, run: &[Diaries]) -> io::Result<u64> {
     let cast = cast(run, &entries);
     let origin = entries.first().map_or(Instant::ZERO, |(_, entry)| entry.at);
     let since = |at: Instant| Instant::ZERO + at.since(origin);
-    let mut observed = Observed {
+    let mut tracer = HostTracer {
         doing: vec![None; cast.threads.len()],
         places: vec![None; cast.threads.len()],
         cpus: vec![None; cast.cpus as usize],
@@ -40,9 +40,9 @@ pub fn write(to: impl Write, run: &[Diaries]) -> io::Result<u64> {
         writer: Writer::new(to, cast, Instant::ZERO),
     };
     for (thread, entry) in &entries {
-        observed.takes_in(*thread, Entry { at: since(entry.at), ..*entry });
+        tracer.record(*thread, Entry { at: since(entry.at), ..*entry });
     }
-    observed.writer.finish(entries.last().map_or(Instant::ZERO, |(_, entry)| since(entry.at)))?;
+    tracer.writer.finish(entries.last().map_or(Instant::ZERO, |(_, entry)| since(entry.at)))?;
     Ok(diaries().map(|diary| diary.lost).sum())
 }
 
@@ -61,7 +61,7 @@ fn cast(run: &[Diaries], entries: &[(ThreadId, Entry)]) -> Cast {
 }
 
 /// What is known of threads and CPUs at some moment.
-struct Observed<W> {
+struct HostTracer<W> {
     writer: Writer<W>,
     /// What each thread was last seen doing.
     doing: Vec<Option<What>>,
@@ -73,11 +73,11 @@ struct Observed<W> {
     jobs: Vec<usize>,
 }
 
-impl<W: Write> Observed<W> {
-    fn takes_in(&mut self, thread: ThreadId, Entry { at, cpu, what }: Entry) {
+impl<W: Write> HostTracer<W> {
+    fn record(&mut self, thread: ThreadId, Entry { at, cpu, what }: Entry) {
         let cpu = CpuId(cpu);
         if what != What::Away {
-            self.is_on(at, thread, cpu);
+            self.place(at, thread, cpu);
         }
         let begins = |phase| Event::Begins { thread, phase };
         match what {
@@ -86,15 +86,15 @@ impl<W: Write> Observed<W> {
             What::Yields => self.writer.tell(at, begins(Phase::Yield)),
             What::Blocks => {
                 self.writer.tell(at, begins(Phase::Block));
-                self.goes(at, thread, Leaves::Asleep);
+                self.take_off(at, thread, Leaves::Asleep);
             }
             What::Waits => self.writer.tell(at, begins(Phase::Wait)),
-            What::Completes => self.completes(at, thread, cpu),
-            What::Away => self.goes(at, thread, Leaves::Preempted),
+            What::Completes => self.complete_round(at, thread, cpu),
+            What::Away => self.take_off(at, thread, Leaves::Preempted),
             What::Seen => {}
             What::Ends => {
                 self.writer.tell(at, Event::Ends { thread });
-                self.goes(at, thread, Leaves::Ended);
+                self.take_off(at, thread, Leaves::Ended);
             }
         }
         if !matches!(what, What::Away | What::Seen) {
@@ -103,11 +103,11 @@ impl<W: Write> Observed<W> {
     }
 
     /// A thread is seen on a CPU.
-    fn is_on(&mut self, at: Instant, thread: ThreadId, cpu: CpuId) {
+    fn place(&mut self, at: Instant, thread: ThreadId, cpu: CpuId) {
         if self.cpus[cpu.index()] == Some(thread) {
             return;
         }
-        self.goes(at, thread, Leaves::Preempted);
+        self.take_off(at, thread, Leaves::Preempted);
         if let Some(other) = self.cpus[cpu.index()].replace(thread) {
             self.places[other.index()] = None;
         }
@@ -116,7 +116,7 @@ impl<W: Write> Observed<W> {
     }
 
     /// A thread is on no CPU any more, if it was on one.
-    fn goes(&mut self, at: Instant, thread: ThreadId, leaves: Leaves) {
+    fn take_off(&mut self, at: Instant, thread: ThreadId, leaves: Leaves) {
         if let Some(cpu) = self.places[thread.index()].take() {
             self.cpus[cpu.index()] = None;
             self.writer.tell(at, Event::Switch { cpu, leaves, to: None });
@@ -124,7 +124,7 @@ impl<W: Write> Observed<W> {
     }
 
     /// The last one has arrived, and wakes those that sleep.
-    fn completes(&mut self, at: Instant, last: ThreadId, cpu: CpuId) {
+    fn complete_round(&mut self, at: Instant, last: ThreadId, cpu: CpuId) {
         let job = self.jobs[last.index()];
         self.writer.tell(at, Event::Round { job: JobId(job as u32) });
         for woken in (0..self.jobs.len()).filter(|&thread| self.jobs[thread] == job) {

@@ -18,7 +18,7 @@ use trace::model::{Cast, Event, Leaves, Phase};
 
 /// Writes what it sees of a simulation.
 #[derive(Debug)]
-pub struct Simulated<W> {
+pub struct SimulationTracer<W> {
     writer: Writer<W>,
     /// Where the threads that stand for switches begin in the cast: one for each CPU.
     switches: u32,
@@ -28,16 +28,16 @@ pub struct Simulated<W> {
     cpus: Vec<CpuId>,
 }
 
-impl<W: Write> Simulated<W> {
+impl<W: Write> SimulationTracer<W> {
     /// Begins the trace of a simulation of `setting` on so many CPUs, at most
     /// [`MOST_CPUS`](trace::model::MOST_CPUS).
-    pub fn new(to: W, setting: &Setting, cpus: u32) -> Simulated<W> {
+    pub fn new(to: W, setting: &Setting, cpus: u32) -> SimulationTracer<W> {
         let mut cast = Cast::of(setting, cpus);
         let threads = cast.threads.len();
         cast.add("switch".to_owned(), cpus);
         let writer = Writer::new(to, cast, Instant::ZERO);
         let switching = vec![None; cpus as usize];
-        Simulated { writer, switches: threads as u32, switching, cpus: vec![CpuId(0); threads] }
+        SimulationTracer { writer, switches: threads as u32, switching, cpus: vec![CpuId(0); threads] }
     }
 
     /// Ends the trace of a simulation that was over then.
@@ -48,21 +48,21 @@ impl<W: Write> Simulated<W> {
     pub fn finish(mut self, over: Instant) -> std::io::Result<W> {
         for cpu in 0..self.switching.len() {
             if let Some((since, leaves)) = self.switching[cpu].take_if(|(since, _)| *since < over) {
-                self.shows_switch(since, CpuId(cpu as u32), leaves);
+                self.write_switch(since, CpuId(cpu as u32), leaves);
             }
         }
         self.writer.finish(over)
     }
 
-    fn shows_switch(&mut self, since: Instant, cpu: CpuId, leaves: Leaves) {
+    fn write_switch(&mut self, since: Instant, cpu: CpuId, leaves: Leaves) {
         let switch = ThreadId(self.switches + cpu.0);
         self.writer.tell(since, Event::Switch { cpu, leaves, to: Some(switch) });
     }
 
-    fn arrives_at(&mut self, at: Instant, cpu: CpuId, to: Option<ThreadId>) {
+    fn end_switch(&mut self, at: Instant, cpu: CpuId, to: Option<ThreadId>) {
         let leaves = match self.switching[cpu.index()].take() {
             Some((since, leaves)) if since < at => {
-                self.shows_switch(since, cpu, leaves);
+                self.write_switch(since, cpu, leaves);
                 Leaves::Asleep
             }
             Some((_, leaves)) => leaves,
@@ -72,13 +72,13 @@ impl<W: Write> Simulated<W> {
     }
 }
 
-impl<W: Write> Watch for Simulated<W> {
+impl<W: Write> Watch for SimulationTracer<W> {
     fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
         match doing {
-            Doing::Idle => self.arrives_at(at, cpu, None),
+            Doing::Idle => self.end_switch(at, cpu, None),
             Doing::Running(thread) => {
                 self.cpus[thread.index()] = cpu;
-                self.arrives_at(at, cpu, Some(thread));
+                self.end_switch(at, cpu, Some(thread));
             }
             Doing::Switching { from, .. } => {
                 let leaves = match from.map(|(_, how)| how) {

@@ -124,9 +124,9 @@ impl<'a> Evidence<'a> {
     }
 
     /// The value of an arm on an axis.
-    pub fn across(&self, arm: usize, x: &str) -> Option<toml::Value> {
+    pub fn axis_value(&self, arm: usize, x: &str) -> Option<toml::Value> {
         let of = &self.scenario.arms[arm];
-        factor::across(x, &self.factors[arm], threads(of), machine(&of.setting).cpus).map(Cow::into_owned)
+        factor::axis_value(x, &self.factors[arm], threads(of), machine(&of.setting).cpus).map(Cow::into_owned)
     }
 
     /// The arms of a group.

@@ -8,7 +8,7 @@ use scenario::{Machine, Setting};
 use super::evidence::Evidence;
 use super::expected::Measure;
 use measure::sample::History;
-use measure::states::rounds::Meetings;
+use measure::states::rounds::RoundRecorder;
 use measure::states::{Alternation, Transition, alternation, transition};
 use measure::world::{Failure, Worlds};
 
@@ -27,7 +27,7 @@ pub struct Patterns {
 ///
 /// As [`sim::run`].
 pub fn find(machine: &Machine, setting: &Setting, seed: u64, job: &str) -> Result<Patterns, sim::Error> {
-    let Some(mut meetings) = Meetings::of(setting, machine.cpus, job) else { return Ok(Patterns::default()) };
+    let Some(mut meetings) = RoundRecorder::of(setting, machine.cpus, job) else { return Ok(Patterns::default()) };
     sim::run_watched(machine, setting, seed, &mut meetings)?;
     let rounds = meetings.into_rounds();
     Ok(Patterns { transition: transition::find(&rounds), alternation: alternation::find(&rounds) })

@@ -87,7 +87,7 @@ fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
     let experiment = &evidence.scenario().experiment;
     let (x, compare) = (experiment.x.as_ref(), experiment.compare.as_ref());
     let is_shown = |path: &String| compare.is_some_and(|compare| factor::is_in(path, compare));
-    let is_other = |path: &String| !is_shown(path) && !x.is_some_and(|x| factor::is_told_by(x, path));
+    let is_other = |path: &String| !is_shown(path) && !x.is_some_and(|x| factor::is_determined_by(x, path));
     let heading = |arm: usize| {
         let factors = evidence.scenario().arms[arm].factors.iter().filter(|(path, _)| is_other(path));
         words::factors(factors.map(|(path, value)| (path, value)))
@@ -152,7 +152,7 @@ fn table(
     let value = |arm: usize, path: Option<&String>| value(evidence.factors(arm), path);
     let (mut rows, mut columns): (Vec<(u64, String)>, Vec<String>) = (Vec::new(), Vec::new());
     // How many threads there are stands in a column of its own.
-    let across = |arm: usize| x.filter(|x| *x != X_THREADS).and_then(|x| evidence.across(arm, x));
+    let across = |arm: usize| x.filter(|x| *x != X_THREADS).and_then(|x| evidence.axis_value(arm, x));
     let across = |arm: usize| across(arm).map_or(String::new(), |value| words::value(&value));
     let row = |arm: usize| (evidence::threads(&evidence.scenario().arms[arm]), across(arm));
     for &arm in arms {

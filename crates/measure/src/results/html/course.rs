@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::states::{Course, Level, State};
+use crate::states::{Level, State, StateTimeline};
 use report::plot::axis::Axis;
 use report::plot::svg::{Anchor, Drawing, Words, escape, number};
 
@@ -28,7 +28,7 @@ pub(super) struct Moment {
 /// Draws a course of a job of so many threads; `axis` is its time in units of so many nanoseconds.
 pub(super) fn render(
     words: &Words,
-    course: &Course,
+    course: &StateTimeline,
     threads: u32,
     axis: &Axis,
     unit: (f64, &str),
@@ -168,7 +168,7 @@ mod tests {
             (State::Spinning, vec![0.0, 1.0, 1.0]),
             (State::Blocked, vec![2.0, 2.0, 2.0]),
         ];
-        let course = Course { edges: vec![0, 250, 500, 1000], layers };
+        let course = StateTimeline { edges: vec![0, 250, 500, 1000], layers };
         let words = Words { id: "t".into(), title: "crew".into(), description: "states".into() };
         let text = render(
             &words,

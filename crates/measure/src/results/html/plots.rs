@@ -113,7 +113,7 @@ impl<'a> Job<'a> {
     fn group_of(&self, summary: &Summary) -> String {
         let by_line = |path: &str| self.line_factor().is_some_and(|line| factor::is_in(path, line));
         text::in_order(self.report, &summary.factors, |path| {
-            !by_line(path) && !self.x.as_ref().is_some_and(|x| factor::is_told_by(x.path, path))
+            !by_line(path) && !self.x.as_ref().is_some_and(|x| factor::is_determined_by(x.path, path))
         })
     }
 

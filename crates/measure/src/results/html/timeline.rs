@@ -5,7 +5,7 @@ use crate::results::Report;
 use crate::results::html::course::{self, Moment};
 use crate::results::html::strips;
 use crate::sample::History;
-use crate::states::{Alternation, Course, EffectiveLoad, JobStates, Level, NativeCpus, Rounds, State};
+use crate::states::{Alternation, EffectiveLoad, JobStates, Level, NativeCpus, Rounds, State, StateTimeline};
 use report::html::folded;
 use report::html::page::Section;
 use report::plot::axis::Axis;
@@ -61,7 +61,7 @@ fn name(report: &Report, history: &History) -> String {
 
 fn run(history: &History, number: usize) -> String {
     let job = |(job, states): (usize, &JobStates)| {
-        let course = |part: &str, title: String, course: &Course| {
+        let course = |part: &str, title: String, course: &StateTimeline| {
             figure(states, course, format!("course-{number}-{job}-{part}"), title)
         };
         let length = words::time(states.whole.length() as f64);
@@ -80,7 +80,7 @@ fn run(history: &History, number: usize) -> String {
     history.seen.jobs.iter().enumerate().map(job).chain(load).collect()
 }
 
-fn figure(states: &JobStates, course: &Course, id: String, title: String) -> String {
+fn figure(states: &JobStates, course: &StateTimeline, id: String, title: String) -> String {
     let unit = figures::unit_of_time(course.length() as f64);
     let edge = |edge: Option<&u64>| edge.copied().unwrap_or(0) as f64 / unit.0;
     let axis = Axis::linear(edge(course.edges.first()), edge(course.edges.last()));
@@ -182,7 +182,7 @@ fn native_cpus(states: &JobStates, natives: &NativeCpus, id: String) -> String {
 }
 
 /// What the drawing comes to: the share of the threads' time in each state.
-fn description(course: &Course, threads: u32) -> String {
+fn description(course: &StateTimeline, threads: u32) -> String {
     let all = f64::from(threads.max(1)) * (course.length() as f64).max(1.0);
     let share = |(state, means): &(State, Vec<f64>)| {
         let spent = means.iter().zip(course.edges.windows(2)).map(|(mean, edges)| mean * (edges[1] - edges[0]) as f64);

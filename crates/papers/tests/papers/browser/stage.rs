@@ -51,7 +51,7 @@ impl Worlds for Stage {
             .map_err(|why| Failure::Failed(why.into()))?;
         let look = |millis| StateSample { at_ns: Span::from_millis(millis), job: JobId(0), runnable: 1, sleeping: 1 };
         Ok(match world {
-            World::Sim => Executed { outcome, states: observer.into_seen(), ..Executed::default() },
+            World::Sim => Executed { outcome, states: observer.into_run_states(), ..Executed::default() },
             World::Host => Executed { outcome, timeline: vec![look(0), look(1)], ..Executed::default() },
         })
     }

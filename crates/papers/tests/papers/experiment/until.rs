@@ -4,13 +4,13 @@ use std::fs;
 
 use crate::experiment::mock::{BOTH, CREW, Mock, Trouble, read};
 use measure::experiment::Finished;
-use measure::precision::{Extent, Until};
+use measure::precision::{Extent, StoppingRule};
 use measure::results::text;
 use measure::summary::Summary;
 use scenario::result::World;
 
 fn until(share: f64, at_most: u32) -> Extent<'static> {
-    Extent { worlds: BOTH, until: Some(Until { share, at_most }) }
+    Extent { worlds: BOTH, until: Some(StoppingRule { share, at_most }) }
 }
 
 fn run(mock: &Mock<'_>, extent: Extent<'_>) -> (tempfile::TempDir, Finished) {

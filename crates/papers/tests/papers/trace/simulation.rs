@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use measure::trace::end_of_simulation;
-use measure::trace::simulated::Simulated;
+use measure::trace::simulated::SimulationTracer;
 use policy::priority::Kind as StageKind;
 use policy::table::WAITING;
 use policy::waiting::Rule;
@@ -67,7 +67,7 @@ impl<W: Watch> Watch for Ledger<W> {
 }
 
 fn traced(machine: &Machine, setting: &Setting, seed: u64) -> (Outcome, Trace, Ledger<()>) {
-    let watch = Simulated::new(Vec::new(), setting, machine.cpus);
+    let watch = SimulationTracer::new(Vec::new(), setting, machine.cpus);
     let mut ledger = Ledger::new(machine.cpus, watch);
     let outcome = sim::run_watched(machine, setting, seed, &mut ledger).unwrap();
     let end = end_of_simulation(setting, machine.step, seed, &outcome);

@@ -13,7 +13,7 @@ use stats::trend::trend;
 use stats::{self, many, modes, outlier};
 
 /// The completion times of one job in one arm and world.
-struct Times {
+struct CompletionTimes {
     /// Which they are, in words.
     of: String,
     world: World,
@@ -24,14 +24,14 @@ struct Times {
 /// The notes on single values, trends and heaps.
 pub fn notes(all: &AllSeries<'_>) -> Vec<String> {
     let all = times(all);
-    [outliers(&all), drift(&all), heaps(&all)].into_iter().flatten().collect()
+    [outliers(&all), drift(&all), several_modes(&all)].into_iter().flatten().collect()
 }
 
 /// What it would take to make wide intervals narrow; nothing where none is wide.
 pub fn width(all: &AllSeries<'_>) -> Option<String> {
     const WIDE: f64 = 0.1;
     let all = times(all);
-    let share = |of: &Times| {
+    let share = |of: &CompletionTimes| {
         let estimate = stats::mean(&of.times).filter(|estimate| estimate.mean > 0.0)?;
         Some(estimate.half_width()? / estimate.mean)
     };
@@ -50,21 +50,21 @@ pub fn width(all: &AllSeries<'_>) -> Option<String> {
     ))
 }
 
-fn times(all: &AllSeries<'_>) -> Vec<Times> {
+fn times(all: &AllSeries<'_>) -> Vec<CompletionTimes> {
     let of = |(arm, job, world, series): (usize, usize, World, &Series)| {
         let arm = &all.scenario.arms[arm];
         let factors = words::factors(arm.factors.iter().map(|(path, value)| (path, value)));
         let comma = if factors.is_empty() { "" } else { ", " };
         let of = format!("{}{comma}{factors} ({})", arm.setting.jobs[job].name, world.name());
-        Times { of, world, times: series.values(Figure::Completion) }
+        CompletionTimes { of, world, times: series.values(Figure::Completion) }
     };
     all.iter().map(of).filter(|of| !of.times.is_empty()).collect()
 }
 
-fn outliers(all: &[Times]) -> Option<String> {
+fn outliers(all: &[CompletionTimes]) -> Option<String> {
     // Where many stand apart, or there are several heaps, it is the middle that cannot be told.
-    let few = |of: &Times, count: usize| (1..=of.times.len() / 10).contains(&count);
-    let found: Vec<(&Times, usize)> = all
+    let few = |of: &CompletionTimes, count: usize| (1..=of.times.len() / 10).contains(&count);
+    let found: Vec<(&CompletionTimes, usize)> = all
         .iter()
         .filter(|of| !modes::has_several_modes(&of.times))
         .map(|of| (of, outlier::outliers(&of.times).len()))
@@ -84,7 +84,7 @@ fn outliers(all: &[Times]) -> Option<String> {
 }
 
 /// Only a real machine has a time in which it could drift.
-fn drift(all: &[Times]) -> Option<String> {
+fn drift(all: &[CompletionTimes]) -> Option<String> {
     let on_host = || all.iter().filter(|of| of.world == World::Host);
     let trends: Vec<_> = on_host().filter_map(|of| Some((of, trend(&of.times)?))).collect();
     let corrected = many::holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<_>>());
@@ -101,8 +101,8 @@ fn drift(all: &[Times]) -> Option<String> {
     })
 }
 
-fn heaps(all: &[Times]) -> Option<String> {
-    let large: Vec<&Times> = all.iter().filter(|of| of.times.len() >= modes::FEWEST).collect();
+fn several_modes(all: &[CompletionTimes]) -> Option<String> {
+    let large: Vec<&CompletionTimes> = all.iter().filter(|of| of.times.len() >= modes::FEWEST).collect();
     let found: Vec<&str> =
         large.iter().filter(|of| modes::has_several_modes(&of.times)).map(|of| of.of.as_str()).collect();
     (!found.is_empty()).then(|| {

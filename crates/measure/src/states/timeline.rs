@@ -15,18 +15,18 @@ pub(super) type Counts = [u32; State::SIMULATED.len()];
 
 /// How many threads were in each state, piece by piece.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Course {
+pub struct StateTimeline {
     /// Where the pieces begin, in nanoseconds since the start of the run, and where the last one ends.
     pub edges: Vec<u64>,
     /// For every state, the mean number of threads in it in each of the pieces.
     pub layers: Vec<(State, Vec<f64>)>,
 }
 
-impl Course {
-    fn new(edges: Vec<u64>, mean: impl Fn(usize, usize) -> f64) -> Course {
+impl StateTimeline {
+    fn new(edges: Vec<u64>, mean: impl Fn(usize, usize) -> f64) -> StateTimeline {
         let pieces = edges.len().saturating_sub(1);
         let layer = |(number, state)| (state, (0..pieces).map(|piece| mean(piece, number)).collect());
-        Course { layers: State::SIMULATED.into_iter().enumerate().map(layer).collect(), edges }
+        StateTimeline { layers: State::SIMULATED.into_iter().enumerate().map(layer).collect(), edges }
     }
 
     /// How long it is, in nanoseconds.
@@ -114,9 +114,9 @@ impl<const N: usize> Buckets<N> {
 
 impl Buckets<{ State::SIMULATED.len() }> {
     /// What was added, up to the end of the run.
-    pub(super) fn course(&self, end: Instant) -> Course {
+    pub(super) fn course(&self, end: Instant) -> StateTimeline {
         let edges = self.edges(end);
-        Course::new(edges.clone(), |piece, state| self.mean(&edges, piece, state))
+        StateTimeline::new(edges.clone(), |piece, state| self.mean(&edges, piece, state))
     }
 }
 
@@ -147,9 +147,9 @@ impl Beginning {
     }
 
     /// What was kept, unless that is the whole run.
-    pub(super) fn course(&self) -> Option<Course> {
+    pub(super) fn course(&self) -> Option<StateTimeline> {
         let edges = self.changes.iter().map(|(at, _)| *at).chain([self.full?]).collect();
-        Some(Course::new(edges, |piece, state| f64::from(self.changes[piece].1[state])))
+        Some(StateTimeline::new(edges, |piece, state| f64::from(self.changes[piece].1[state])))
     }
 }
 
