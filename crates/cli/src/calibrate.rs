@@ -7,7 +7,6 @@ use host::HostCalibration;
 use host::calibration::Cost;
 use report::table::Table;
 use report::words;
-use serde::Serialize;
 
 use crate::arguments::{self, TextOrJson};
 use crate::output::{print, tell};
@@ -63,13 +62,5 @@ fn text(calibration: &HostCalibration) -> String {
 }
 
 fn json(calibration: &HostCalibration) -> Result<String, Stop> {
-    #[derive(Serialize)]
-    struct Written<'a> {
-        schema_version: u32,
-        #[serde(flatten)]
-        calibration: &'a HostCalibration,
-    }
-    report::json::render(&Written { schema_version: 1, calibration })
-        .context("cannot write the figures")
-        .map_err(Stop::Failed)
+    report::json::render(calibration).context("cannot write the figures").map_err(Stop::Failed)
 }

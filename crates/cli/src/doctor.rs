@@ -1,8 +1,7 @@
 //! `rowlock doctor`: what this machine allows, what is missing, what that costs, and how to get it.
 
 use anyhow::Context;
-use host::doctor::{Probes, Report, examine};
-use serde::Serialize;
+use host::doctor::{Probes, examine};
 
 use crate::arguments::{self, TextOrJson};
 use crate::output::print;
@@ -14,18 +13,8 @@ pub(crate) fn doctor(arguments: &arguments::Doctor) -> Result<(), Stop> {
     let report = examine(&probes);
     match arguments.format {
         TextOrJson::Text => print(&report.to_string()),
-        TextOrJson::Json => print(&json(&report)?),
+        TextOrJson::Json => {
+            print(&report::json::render(&report).context("cannot write the findings").map_err(Stop::Failed)?)
+        }
     }
-}
-
-fn json(report: &Report) -> Result<String, Stop> {
-    #[derive(Serialize)]
-    struct Written<'a> {
-        schema_version: u32,
-        #[serde(flatten)]
-        report: &'a Report,
-    }
-    report::json::render(&Written { schema_version: 1, report })
-        .context("cannot write the findings")
-        .map_err(Stop::Failed)
 }

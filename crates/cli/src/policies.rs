@@ -37,7 +37,6 @@ fn text() -> String {
 
 #[derive(Serialize)]
 struct Written {
-    schema_version: u32,
     policies: Vec<Policy>,
 }
 
@@ -62,6 +61,6 @@ fn policy<P: std::fmt::Display>(entry: &Entry<P>) -> Policy {
 }
 
 fn json() -> Result<String, Stop> {
-    let written = Written { schema_version: 1, policies: all() };
+    let written = Written { policies: all() };
     report::json::render(&written).context("cannot write the policies").map_err(Stop::Failed)
 }

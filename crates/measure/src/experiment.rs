@@ -6,7 +6,7 @@ use scenario::Scenario;
 use scenario::result::World;
 
 use crate::folder::{self, Folder};
-use crate::manifest::{self, Ending, Manifest, Provenance, ScenarioFile};
+use crate::manifest::{Ending, Manifest, Provenance, ScenarioFile};
 use crate::plan::Plan;
 use crate::precision::Extent;
 use crate::results::{Report, html};
@@ -86,7 +86,6 @@ pub fn run<'a>(
 
 fn begin(scenario: &Scenario, worlds: &[World], plan: &Plan, provenance: Provenance) -> Manifest {
     Manifest {
-        schema_version: manifest::SCHEMA_VERSION,
         rowlock_version: env!("CARGO_PKG_VERSION"),
         arguments: provenance.arguments,
         started: provenance.started.rfc3339(),

@@ -6,9 +6,6 @@ use sha2::{Digest, Sha256};
 
 use crate::runner::Error;
 
-/// The version of the manifest.
-pub const SCHEMA_VERSION: u32 = 1;
-
 /// What the caller knows and the laboratory does not.
 #[derive(Clone, Debug)]
 pub struct Provenance {
@@ -27,8 +24,6 @@ pub struct Provenance {
 /// The manifest of one experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Manifest {
-    /// The version of this structure.
-    pub schema_version: u32,
     /// The version of rowlock.
     pub rowlock_version: &'static str,
     /// The command line.

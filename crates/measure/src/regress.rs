@@ -11,9 +11,6 @@ use report::table::Table;
 use report::words;
 use stats::regression::{self, Coefficient};
 
-/// The version of the JSON: it changes when a field changes its meaning or goes away, and stays when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
-
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -28,8 +25,6 @@ pub struct Question {
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Regression {
-    /// The version of this structure.
-    pub schema_version: u32,
     /// The column that is explained.
     pub on: String,
     /// How many rows it is made of.
@@ -151,7 +146,6 @@ pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error
     })?;
     let named = |(column, of): (&String, &Coefficient)| ColumnTerm { column: column.clone(), term: Term::new(of) };
     Ok(Regression {
-        schema_version: SCHEMA_VERSION,
         on: on.clone(),
         observations: fit.observations,
         left_out: observed.left_out,

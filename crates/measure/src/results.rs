@@ -22,14 +22,9 @@ use crate::summary::{self, Accuracy, Gap, Summary};
 use crate::verdict::{self, Verdict};
 use report::words;
 
-/// The version of the JSON: it changes when a field changes its meaning or goes away, and stays when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
-
 /// Everything that is known at the end of an experiment, or of what there is of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The version of this structure.
-    pub schema_version: u32,
     /// What the experiment is about.
     pub title: String,
     /// Whether all planned runs were made.
@@ -113,7 +108,6 @@ impl Report {
         }
         notes.extend(sample_quality::notes(&all));
         Report {
-            schema_version: SCHEMA_VERSION,
             title: scenario.title.clone(),
             complete,
             planned_runs,

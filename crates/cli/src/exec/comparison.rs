@@ -217,7 +217,6 @@ fn verdict(load: &str, speedup: &Speedup) -> String {
 fn json(found: &Found, launch: &Launch, arguments: &arguments::Exec) -> Result<String, Stop> {
     #[derive(Serialize)]
     struct Report<'a> {
-        schema_version: u32,
         command: Vec<String>,
         rule: String,
         why_not: Option<&'a str>,
@@ -267,7 +266,6 @@ fn json(found: &Found, launch: &Launch, arguments: &arguments::Exec) -> Result<S
         }
     };
     let report = Report {
-        schema_version: 1,
         command: arguments.words(),
         rule: arguments.wait.to_string(),
         why_not: launch.obstacle().map(|(_, obstacle)| obstacle.name()),

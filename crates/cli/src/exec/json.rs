@@ -16,7 +16,6 @@ const NOT_LOADED: &str = "not_loaded";
 /// The report.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<'a> {
-    schema_version: u32,
     command: Vec<String>,
     rule: String,
     status: Status,
@@ -70,7 +69,6 @@ impl<'a> Report<'a> {
     pub(super) fn new(arguments: &arguments::Exec, obstacle: Option<&'a str>, ended: &'a Ended) -> Report<'a> {
         let helped = !ended.entries.is_empty();
         Report {
-            schema_version: 1,
             command: arguments.words(),
             rule: arguments.wait.to_string(),
             status: ended.status.into(),

@@ -62,14 +62,13 @@ fn judge(arguments: &arguments::Verdict, reports: &Path) -> Result<(), Stop> {
     let texts: Vec<String> = judged.iter().map(text).collect();
     tell(texts.join("\n\n"));
     let Some(file) = &arguments.json else { return Ok(()) };
-    let json = report::json::render(&Written { schema_version: 1, bandwidth, runs: judged });
+    let json = report::json::render(&Written { bandwidth, runs: judged });
     let json = json.context("cannot write the verdict").map_err(Stop::Failed)?;
     std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display())).map_err(Stop::Failed)
 }
 
 #[derive(Serialize)]
 struct Written {
-    schema_version: u32,
     /// What the device can do, where that was measured.
     bandwidth: Option<Bandwidth>,
     /// The runs of pipelines in the program, in the order of their ends.

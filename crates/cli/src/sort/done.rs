@@ -13,7 +13,6 @@ use crate::arguments::sort::{Algorithm, Variant};
 /// The report.
 #[derive(Debug, Serialize)]
 pub(super) struct Done {
-    schema_version: u32,
     input: String,
     output: String,
     algorithm: &'static str,
@@ -66,7 +65,6 @@ impl Done {
             }
         });
         Done {
-            schema_version: 1,
             input: arguments.input.display().to_string(),
             output: arguments.output.display().to_string(),
             algorithm,

@@ -11,9 +11,6 @@ use super::{End, Exploration, Fate, Settings};
 use stats::paired::Speedup;
 use stats::{self, Estimate, six_digits};
 
-/// The version of both: it changes when a field changes its meaning or goes away, and stays when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
-
 /// What was run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Subject<'a> {
@@ -85,7 +82,6 @@ fn nanos(seconds: f64) -> f64 {
 pub fn exploration(subject: &Subject<'_>, settings: Settings, found: &Exploration) -> io::Result<String> {
     #[derive(Serialize)]
     struct Report<'a> {
-        schema_version: u32,
         #[serde(flatten)]
         subject: &'a Subject<'a>,
         seed: u64,
@@ -150,7 +146,6 @@ pub fn exploration(subject: &Subject<'_>, settings: Settings, found: &Exploratio
         }
     });
     report::json::render(&Report {
-        schema_version: SCHEMA_VERSION,
         subject,
         seed: settings.seed,
         planned_pairs: settings.pairs,
@@ -168,7 +163,6 @@ pub fn exploration(subject: &Subject<'_>, settings: Settings, found: &Exploratio
 pub fn doubling(subject: &Subject<'_>, settings: Settings, found: &Doubling) -> io::Result<String> {
     #[derive(Serialize)]
     struct Report<'a> {
-        schema_version: u32,
         #[serde(flatten)]
         subject: &'a Subject<'a>,
         seed: u64,
@@ -201,7 +195,6 @@ pub fn doubling(subject: &Subject<'_>, settings: Settings, found: &Doubling) -> 
         }
     });
     report::json::render(&Report {
-        schema_version: SCHEMA_VERSION,
         subject,
         seed: settings.seed,
         planned_pairs: settings.pairs,

@@ -13,17 +13,12 @@ use measure::states::{Alternation, Transition};
 use measure::summary::Factors;
 use stats::Estimate;
 
-/// The version of the JSON: it changes when a field changes its meaning or goes away, and stays when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
-
 /// Bands are for means over at least so many seeds.
 pub const FEWEST_SEEDS: u32 = 3;
 
 /// What was found of a paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judgement<'a> {
-    /// The version of this structure.
-    pub schema_version: u32,
     /// The paper's name.
     pub paper: &'a str,
     /// What it shows.
@@ -43,6 +38,7 @@ pub struct Judgement<'a> {
     /// Where threads alternate, where the paper is about that.
     pub alternations: Vec<AlternationOf>,
     /// The runs and what the laboratory says of them.
+    #[serde(serialize_with = "report::json::versioned")]
     pub report: &'a Report,
 }
 
@@ -120,7 +116,6 @@ impl<'a> Judgement<'a> {
             alternation: found.alternation.clone(),
         });
         Judgement {
-            schema_version: SCHEMA_VERSION,
             paper: paper.name,
             shows: &expected.shows,
             source: &expected.source,

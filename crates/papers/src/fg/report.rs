@@ -10,14 +10,9 @@ use super::rows::Row;
 use super::shares::Share;
 use super::simulated::Simulated;
 
-/// The version of the JSON: it changes when a field changes its meaning or goes away, and stays when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
-
 /// What came out. What an experiment is not about is empty.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The version of this structure.
-    pub schema_version: u32,
     /// The experiment.
     pub paper: &'static str,
     /// Where in the thesis that is.
@@ -46,7 +41,6 @@ impl Report {
     /// One in which nothing came out yet.
     pub fn new(experiment: &Experiment) -> Report {
         Report {
-            schema_version: SCHEMA_VERSION,
             paper: experiment.name,
             source: experiment.source,
             shows: experiment.shows,

@@ -9,9 +9,6 @@ use super::runs::Observation;
 use super::simulated::Simulated;
 use super::table::{self, Factor, ResponseRow, Row};
 
-/// The version of the JSON: it changes when a field changes its meaning or goes away, and stays when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
-
 /// What was run, on what.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Settings {
@@ -34,8 +31,6 @@ pub struct Settings {
 /// What came out. What an experiment is not about is empty.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The version of this structure.
-    pub schema_version: u32,
     /// The experiment.
     pub paper: &'static str,
     /// Where in the study that is.
@@ -73,7 +68,6 @@ impl Report {
         let study = experiment.programs().contains(&Program::Study);
         let systems = experiment.subject == super::Subject::Systems;
         Report {
-            schema_version: SCHEMA_VERSION,
             paper: experiment.name,
             source: experiment.source,
             shows: experiment.shows,

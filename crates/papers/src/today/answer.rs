@@ -12,17 +12,12 @@ use measure::factor::Factors;
 use measure::results::Report;
 use stats::{self, Estimate};
 
-/// The version of the JSON: it changes when a field changes its meaning or goes away, and stays when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
-
 /// A rule wins or loses only where it makes a difference of more than this.
 pub const INDIFFERENT: f64 = 0.02;
 
 /// The whole answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer<'a> {
-    /// The version of this structure.
-    pub schema_version: u32,
     /// The paper's name.
     pub paper: &'a str,
     /// How fast each rule is in every cell.
@@ -34,6 +29,7 @@ pub struct Answer<'a> {
     /// How wide the intervals of the speed-ups are.
     pub width: Option<Width>,
     /// The runs.
+    #[serde(serialize_with = "report::json::versioned")]
     pub report: &'a Report,
 }
 
@@ -107,7 +103,6 @@ impl<'a> Answer<'a> {
     pub fn new(report: &'a Report) -> Answer<'a> {
         let speeds = speeds(&report.runs);
         Answer {
-            schema_version: SCHEMA_VERSION,
             paper: super::NAME,
             bounds: bounds(&speeds),
             best: best(&speeds),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::experiment::mock::{BOTH, CREW, Mock, read};
 use measure::regress::{Question, regress};
+use serde::Serialize;
 use serde_json::Value;
 
 /// The first column of the table in the section of the document that is headed by the name of a file.
@@ -16,6 +17,11 @@ pub(crate) fn documented(file: &str) -> BTreeSet<String> {
     let section = sections.into_iter().find(|section| section.starts_with(&format!("`{file}`\n"))).unwrap();
     let fields = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     fields.map(str::to_owned).collect()
+}
+
+/// What `--format json` prints of a result.
+pub(crate) fn written(result: &impl Serialize) -> Value {
+    serde_json::from_str(&report::json::render(result).unwrap()).unwrap()
 }
 
 /// The paths of all values in a document; what the table describes as a whole is not looked into.
@@ -75,7 +81,7 @@ fn every_field_is_documented_and_no_other() {
 fn every_field_of_a_regression_is_documented_and_no_other() {
     let question = Question { on: "y".into(), from: vec!["x".into()], with_intercept: true };
     let found = regress("x,y\n1,2\n2,3\n3,5\n".as_bytes(), &question).unwrap();
-    let value = serde_json::to_value(found).unwrap();
+    let value = written(&found);
     let mut found: BTreeSet<String> = value.as_object().unwrap().keys().cloned().collect();
     found.remove("intercept");
     found.remove("coefficients");

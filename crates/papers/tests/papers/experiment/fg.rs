@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::experiment::contract::{documented, fields};
+use crate::experiment::contract::{documented, fields, written};
 use rowlock_papers::fg::arms::{Paper, Variant};
 use rowlock_papers::fg::folder::Settings;
 use rowlock_papers::fg::prediction::Prediction;
@@ -63,6 +63,6 @@ fn every_field_of_a_measured_paper_is_documented_and_no_other() {
     report.shares = vec![Share { world: World::Sim, scheduler: None, nice: 0, percent: estimate }];
     report.note("something");
     let mut found = BTreeSet::new();
-    fields(&serde_json::to_value(&report).unwrap(), "", &mut found);
+    fields(&written(&report), "", &mut found);
     assert_eq!(found, documented("rowlock paper fg/... --format json"));
 }

@@ -33,7 +33,6 @@ fn parse(page: &str) -> roxmltree::Document<'_> {
 /// A manifest that is the same everywhere.
 fn manifest() -> Manifest {
     Manifest {
-        schema_version: 1,
         rowlock_version: "1.2.3",
         arguments: vec!["rowlock".into(), "run".into(), "mock.toml".into()],
         started: "2026-11-21T05:42:45Z".into(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
-use crate::experiment::contract::{documented, fields};
+use crate::experiment::contract::{documented, fields, written};
 use crate::experiment::mock::{CREW, Mock, read};
 use measure::experiment;
 use measure::folder::Folder;
@@ -284,7 +284,7 @@ fn the_fields_of_a_judgement_are_those_that_are_documented() {
         let evidence =
             Evidence::new(&scenario, &report.runs).with_patterns(&["crew".to_owned()], TWO, &AtomicBool::new(false));
         let judgement = Judgement::new(&paper, &expected, &evidence.unwrap(), &Changes::default(), &report);
-        fields(&serde_json::to_value(judgement).unwrap(), "", &mut found);
+        fields(&written(&judgement), "", &mut found);
     }
     assert!(found.remove("transitions[].transition"), "a run without a transition point");
     assert!(found.remove("transitions[]") && found.remove("alternations[]"), "papers that are not about them");
