@@ -87,7 +87,7 @@ fn asked_for(arguments: &arguments::Explore, profile: &Profile) -> Result<Vec<St
     let mut asked: Vec<Structure> = arguments.tries.iter().flat_map(|tries| tries.0.clone()).collect();
     let names: Vec<&str> = profile.stages().map(|stage| stage.name.as_str()).collect();
     for structure in &asked {
-        structure.names_only(&names).with_context(|| format!("--try \"{structure}\"")).map_err(Stop::Input)?;
+        structure.check_stages(&names).with_context(|| format!("--try \"{structure}\"")).map_err(Stop::Input)?;
     }
     let changes = match (arguments.only.is_empty(), asked.is_empty()) {
         (false, _) => &arguments.only[..],

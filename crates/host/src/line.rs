@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pipeline::{Buffer, Flow, Kind, Pipeline, Report, Round, Stage, StageReport};
+use pipeline::{Buffer, Flow, Kind, Pipeline, Round, RunReport, Stage, StageReport};
 use policy::Span;
 use scenario::draw::Stream;
 use scenario::result::{JobOutcome, StageOutcome};
@@ -93,7 +93,7 @@ impl Shared {
         }
     }
 
-    fn once(self: &Arc<Shared>, ready: &Sender<()>) -> Result<Report, Box<dyn std::error::Error>> {
+    fn once(self: &Arc<Shared>, ready: &Sender<()>) -> Result<RunReport, Box<dyn std::error::Error>> {
         let line = &self.line;
         let mut pipeline = Pipeline::new(&self.job).buffers(line.buffers as usize, 0).rounds(line.rounds);
         for (number, stage) in line.stages.iter().enumerate() {
@@ -104,7 +104,7 @@ impl Shared {
         Ok(pipeline.structured(&line.structure.parse()?).run()?)
     }
 
-    fn outcome(&self, report: &Report, usage: Usage) -> JobOutcome {
+    fn outcome(&self, report: &RunReport, usage: Usage) -> JobOutcome {
         let mut work = Span::ZERO;
         let stages = self.line.stages.iter().zip(&self.sums).map(|(stage, sums)| {
             let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -138,7 +138,7 @@ impl Shared {
 
 /// What the kernel refused of how a stage's threads were to be scheduled.
 fn refused(stage: &StageReport) -> Vec<String> {
-    stage.grants.iter().filter(|grant| grant.is_refused()).map(ToString::to_string).collect()
+    stage.effective_attributes.iter().filter(|grant| grant.is_refused()).map(ToString::to_string).collect()
 }
 
 /// One copy of a stage.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use pipeline::structure::{Structure, Threads, Turn, Wish};
+use pipeline::structure::{RequestedAttribute, StageTurn, Structure, Threads};
 use policy::record::Entry;
 use policy::waiting::Rule;
 use policy::{JobId, Span};
@@ -300,12 +300,12 @@ impl Host {
 
 /// What runs where in a pipeline, and how, in the words of `rowlock-pipeline`.
 fn structure(line: &scenario::Pipeline) -> Structure {
-    let turn = |turn: &scenario::pipeline::Turn| Turn {
+    let turn = |turn: &scenario::pipeline::Turn| StageTurn {
         stage: line.stages.get(turn.stage).map(|stage| stage.name.clone()).unwrap_or_default(),
         repeat: turn.times as usize,
     };
     let niced = line.stages.iter().filter(|stage| stage.nice != 0);
-    let nice = |stage: &scenario::pipeline::Stage| Wish {
+    let nice = |stage: &scenario::pipeline::Stage| RequestedAttribute {
         key: "nice",
         stage: stage.name.clone(),
         value: stage.nice.to_string(),
@@ -317,7 +317,7 @@ fn structure(line: &scenario::Pipeline) -> Structure {
         }),
         thread: line.shared.iter().map(|turns| turns.iter().map(turn).collect()).collect(),
         priority: Some(line.priority),
-        wishes: niced.map(nice).collect(),
+        requested: niced.map(nice).collect(),
         waiting: Some(line.waiting),
         ..Structure::default()
     }

@@ -10,7 +10,7 @@ use wait::{Mutex, Waiting};
 use crate::buffer::Buffer;
 use crate::copy::{Copy, Part};
 use crate::counters::Counters;
-use crate::crew::Turn;
+use crate::crew::ThreadTurn;
 use crate::ending::Ending;
 use crate::engine::{Engine, Hands, Rest, Station};
 use crate::entry::Entry;
@@ -25,14 +25,14 @@ use crate::program::{Junction, Program};
 use crate::queue::Queue;
 use crate::registry::{Lane, Registered, Registry};
 use crate::scheduling::Scheduling;
-use crate::structure::{Structure, Wish};
+use crate::structure::{RequestedAttribute, Structure};
 use crate::trace::Notes;
 
 /// A run that can begin.
 pub(crate) struct Built<'a, T> {
     pub(crate) engine: Engine<'a, T>,
     /// The threads, and what each does.
-    pub(crate) turns: Vec<Vec<Turn<'a, T>>>,
+    pub(crate) turns: Vec<Vec<ThreadTurn<'a, T>>>,
     pub(crate) workers: usize,
     /// Each with its ports and how its thread is to be scheduled.
     pub(crate) junctions: Vec<(Junction<'a, T>, Vec<Port<T>>, Scheduling)>,
@@ -155,8 +155,8 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
             let names: Vec<&str> = copy.parts.iter().map(|part| &*part.name).collect();
             let scheduling = scheduling(&structure, &names)?;
             let computes = registry.kind(at) == Kind::Compute;
-            let may_hurry = computes && thread.len() == 1 && repeat == 1 && !scheduling.yields;
-            own.push(Turn { at, repeat, copy, may_hurry, scheduling });
+            let may_hurry = computes && thread.len() == 1 && repeat == 1 && !scheduling.yield_each_round;
+            own.push(ThreadTurn { at, repeat, copy, may_hurry, scheduling });
         }
         turns.push(own);
     }
@@ -190,7 +190,9 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
 /// What is wished for a station of these stages.
 fn scheduling(structure: &Structure, stages: &[&str]) -> Result<Scheduling, BuildError> {
     let mut scheduling = Scheduling::default();
-    for Wish { key, stage, value } in structure.wishes.iter().filter(|wish| stages.contains(&wish.stage.as_str())) {
+    for RequestedAttribute { key, stage, value } in
+        structure.requested.iter().filter(|attribute| stages.contains(&attribute.stage.as_str()))
+    {
         let wrong = |why| BuildError::new(format!("stage '{stage}': {why}"), format!("`{key}=..` in a structure"));
         scheduling.set(key, value).map_err(wrong)?;
     }
@@ -232,7 +234,7 @@ fn check_junctions<T>(pipelines: &[Pipeline<'_, T>], junctions: &[Junction<'_, T
     for (index, junction) in junctions.iter().enumerate() {
         if !met().any(|(_, stage)| stage.name == junction.name) {
             let what = format!("no pipeline goes through '{}'", junction.name);
-            return Err(BuildError::new(what, "a pipeline says so with `.meets(..)`"));
+            return Err(BuildError::new(what, "a pipeline says so with `.join_at(..)`"));
         }
         let is_stage =
             places().any(|(_, stage)| stage.name == junction.name && !matches!(stage.maker, Maker::Junction));

@@ -12,7 +12,7 @@ use crate::queue::Taken;
 use crate::scheduling::Scheduling;
 
 /// A stage's part in the round of a thread.
-pub(crate) struct Turn<'a, T> {
+pub(crate) struct ThreadTurn<'a, T> {
     pub(crate) at: usize,
     /// How many buffers it handles before the next one's turn.
     pub(crate) repeat: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Turn<'a, T> {
 
 impl<'a, T> Engine<'a, T> {
     /// Runs these stages in turn until none of them gets a buffer any more. `own` is this thread's event.
-    pub(crate) fn take_turns(&self, mut turns: Vec<Turn<'a, T>>, own: &Arc<Event>, favoured: &mut Favoured<'_>) {
+    pub(crate) fn take_turns(&self, mut turns: Vec<ThreadTurn<'a, T>>, own: &Arc<Event>, favoured: &mut Favoured<'_>) {
         let (mut hands, mut patience) = (Hands::of_thread(), Patience::new());
         if turns.iter_mut().all(|turn| turn.copy.begin(&self.ending)) {
             while !turns.is_empty() && !self.ending.is_ending() {
@@ -45,7 +45,7 @@ impl<'a, T> Engine<'a, T> {
     /// Returns whether there may be more for this stage.
     fn take_turn(
         &self,
-        turn: &mut Turn<'a, T>,
+        turn: &mut ThreadTurn<'a, T>,
         own: &Arc<Event>,
         hands: &mut Hands<'a, T>,
         patience: &mut Patience,
@@ -73,7 +73,7 @@ impl<'a, T> Engine<'a, T> {
                         favoured.conveyed(turn.at, depth.saturating_sub(sent));
                     }
                     left_to_do -= 1;
-                    if turn.scheduling.yields {
+                    if turn.scheduling.yield_each_round {
                         std::thread::yield_now();
                     }
                 }

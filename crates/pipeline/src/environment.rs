@@ -7,14 +7,14 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::error::{BuildError, Error};
-use crate::report::Report;
+use crate::report::RunReport;
 use crate::structure::Structure;
 use crate::trace::{self, Notes};
 
 /// A structure that is laid over the program's own.
 pub const STRUCTURE: &str = "ROWLOCK_PIPELINE";
 
-/// A file to which each run appends what came of it: its [`Report`] as one line of JSON.
+/// A file to which each run appends what came of it: its [`RunReport`] as one line of JSON.
 pub const REPORT: &str = "ROWLOCK_PIPELINE_REPORT";
 
 /// A file for the trace of a run, which Perfetto opens: when each stage was called for which buffer. It holds the last run of a process.
@@ -50,7 +50,7 @@ pub(crate) fn trace(program: &str, rows: &[Notes]) {
 }
 
 /// Tells of a run whoever asked for it. That the file cannot be written is said, and fails nothing: the program's work is done.
-pub(crate) fn tell(outcome: &Result<Report, Error>) {
+pub(crate) fn tell(outcome: &Result<RunReport, Error>) {
     let Some(path) = path(REPORT) else { return };
     let report = match outcome {
         Ok(report) => report,

@@ -4,7 +4,7 @@ use std::error;
 use std::fmt;
 use std::io;
 
-use crate::report::Report;
+use crate::report::RunReport;
 
 /// Why a program of pipelines did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ pub struct Failure {
     /// What went wrong after that, as the other stages were ended, each with its stage's name.
     pub others: Vec<(String, Cause)>,
     /// How far the run had come.
-    pub report: Box<Report>,
+    pub report: Box<RunReport>,
 }
 
 /// What happened in a stage.
@@ -139,7 +139,7 @@ mod tests {
         let why = || io::Error::from_raw_os_error(11);
         let memory = Error::Memory { pipeline: "sort".to_owned(), buffers: 8, block: 4096, why: why() };
         let cause = Cause::Thread(why());
-        let report = Box::new(Report { program: "long".to_owned(), ..Report::default() });
+        let report = Box::new(RunReport { program: "long".to_owned(), ..RunReport::default() });
         let thread = Failure { stage: Some("sort".to_owned()), round: None, cause, others: Vec::new(), report };
         assert!(!format!("{thread:?}").contains("long"), "{thread:?}");
         for error in [memory, Error::from(Box::new(thread))] {

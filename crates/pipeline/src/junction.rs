@@ -50,7 +50,7 @@ pub struct Accepted {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
     /// No pipeline of this name meets here.
-    #[error("no pipeline '{0}' meets here (`.meets(..)` makes one do so)")]
+    #[error("no pipeline '{0}' meets here (`.join_at(..)` makes one do so)")]
     Unknown(String),
     /// A buffer is held already.
     #[error("a buffer of pipeline '{0}' is held already: convey it first")]

@@ -6,6 +6,7 @@
 mod guide {}
 
 mod activity;
+pub mod bandwidth;
 mod buffer;
 mod build;
 mod copy;
@@ -17,7 +18,6 @@ mod entry;
 pub mod environment;
 mod error;
 mod favour;
-pub mod floor;
 mod interval;
 mod join;
 mod junction;
@@ -50,7 +50,7 @@ pub use error::{BuildError, Cause, Error, Failure};
 pub use junction::{Accepted, PortError, Ports};
 pub use pipeline::Pipeline;
 pub use program::Program;
-pub use report::{PipelineReport, Report, StageReport};
-pub use scheduling::{Grant, Scheduling};
+pub use report::{PipelineReport, RunReport, StageReport};
+pub use scheduling::{EffectiveAttribute, Scheduling};
 pub use stage::{Flow, Result, Round, Stage};
 pub use structure::Structure;

@@ -75,14 +75,14 @@ impl Machine {
     pub fn watch(cpus: u32) -> Machine {
         let now = Moment::now();
         let mut machine = Machine { cpus, start: now, last: now, devices: Vec::new() };
-        machine.look_at_devices();
+        machine.update_devices();
         machine
     }
 
     /// What was done since the last time, or since the beginning. Reads some files below `/proc` and `/sys`: a few dozen microseconds.
     pub fn since_last(&mut self) -> MachineObservation {
         let before: Vec<Duration> = self.devices.iter().map(|watched| watched.last).collect();
-        self.look_at_devices();
+        self.update_devices();
         let known = self.devices.iter().zip(before);
         let busiest = known.map(|(watched, before)| watched.last.saturating_sub(before)).max();
         self.since(Moment::now(), busiest.or_else(|| self.new_device()))
@@ -96,7 +96,7 @@ impl Machine {
 
     /// What was done since the beginning.
     pub fn report(&mut self) -> MachineReport {
-        self.look_at_devices();
+        self.update_devices();
         let now = Moment::now();
         let busiest = self.busiest();
         let MachineObservation { device_busy, pressure_cpu, pressure_io, .. } =
@@ -122,7 +122,7 @@ impl Machine {
     }
 
     /// Looks up which files are open now, and how busy the devices below them have been.
-    pub fn look_at_devices(&mut self) {
+    pub fn update_devices(&mut self) {
         for watched in &mut self.devices {
             watched.last = watched.device.busy().unwrap_or(watched.last);
         }

@@ -6,10 +6,10 @@ use crate::buffer::Buffer;
 use crate::ending::Canceller;
 use crate::error::Error;
 use crate::program::Program;
-use crate::report::Report;
+use crate::report::RunReport;
 use crate::scheduling::Scheduling;
 use crate::stage::{Flow, Function, Result, Round, Stage};
-use crate::structure::{Fork, Structure, Turn, Wish};
+use crate::structure::{Fork, RequestedAttribute, StageTurn, Structure};
 
 /// How many buffers a pipeline has that does not say.
 const BUFFERS: usize = 8;
@@ -156,7 +156,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     }
 
     /// Adds the place where this pipeline goes through a [junction](Program::junction) of that name.
-    pub fn meets(self, junction: &str) -> Self {
+    pub fn join_at(self, junction: &str) -> Self {
         self.add(junction, Kind::Compute, Maker::Junction)
     }
 
@@ -191,15 +191,19 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     /// The stage added last is to be scheduled like this, for which it gets a thread of its own.
     pub fn scheduled(mut self, scheduling: &Scheduling) -> Self {
         if let Some(stage) = self.last_name() {
-            let wishes = scheduling.wishes().into_iter();
-            self.own.wishes.extend(wishes.map(|(key, value)| Wish { key, stage: stage.clone(), value }));
+            let requested = scheduling.requested().into_iter();
+            self.own.requested.extend(requested.map(|(key, value)| RequestedAttribute {
+                key,
+                stage: stage.clone(),
+                value,
+            }));
         }
         self
     }
 
     /// The stage added last gets a thread of its own, though it only computes.
     pub fn own_thread(mut self) -> Self {
-        self.own.thread.extend(self.last_name().map(|stage| vec![Turn { stage, repeat: 1 }]));
+        self.own.thread.extend(self.last_name().map(|stage| vec![StageTurn { stage, repeat: 1 }]));
         self
     }
 
@@ -233,7 +237,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     /// [`Error::Structure`] where it cannot be built as described, [`Error::Memory`] where there is none for the buffers, before anything is begun.
     /// [`Error::Failed`] with the first stage that returned an error or panicked, where the run was cancelled, or all its threads wait for each
     /// other. Then too all stages have been cleaned up and all threads are gone.
-    pub fn run(self) -> std::result::Result<Report, Error> {
+    pub fn run(self) -> std::result::Result<RunReport, Error> {
         Program::of_one(self).run()
     }
 
@@ -241,7 +245,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     ///
     /// # Errors
     /// As [`Pipeline::run`].
-    pub fn run_until(self, canceller: &Canceller) -> std::result::Result<Report, Error> {
+    pub fn run_until(self, canceller: &Canceller) -> std::result::Result<RunReport, Error> {
         Program::of_one(self).run_until(canceller)
     }
 

@@ -3,7 +3,7 @@
 use policy::priority::Kind;
 
 use crate::error::BuildError;
-use crate::structure::{Structure, Threads, Wish};
+use crate::structure::{RequestedAttribute, Structure, Threads};
 
 /// What the plan has to know of a pipeline.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub(crate) enum Place {
 pub(crate) fn plan(lines: &[Line], structure: &Structure, cpus: usize) -> Result<Plan, BuildError> {
     check_lines(lines)?;
     let names: Vec<&str> = lines.iter().flat_map(|line| &line.stages).map(|stage| stage.name.as_str()).collect();
-    structure.names_only(&names).map_err(|why| BuildError::new(why.to_string(), "see ROWLOCK_PIPELINE"))?;
+    structure.check_stages(&names).map_err(|why| BuildError::new(why.to_string(), "see ROWLOCK_PIPELINE"))?;
     let workers = structure.workers.unwrap_or(cpus).max(1);
     let mut stations = Vec::new();
     for (lane, line) in lines.iter().enumerate() {
@@ -138,7 +138,7 @@ fn station(
     let is_named = |name: &str| members.iter().any(|stage| stage.name == name);
     let computes = members.iter().all(|stage| stage.kind == Kind::Compute);
     // A wish is the kernel's business only for a thread; yielding too says nothing to workers.
-    let is_wished = structure.wishes.iter().any(|wish: &Wish| is_named(&wish.stage));
+    let is_wished = structure.requested.iter().any(|attribute: &RequestedAttribute| is_named(&attribute.stage));
     let has_turn = structure.thread.iter().flatten().any(|turn| is_named(&turn.stage));
     let place = match members {
         [stage, ..] if stage.is_junction => Place::Junction,

@@ -21,7 +21,7 @@ use crate::machine::MachineReport;
 use crate::pipeline::Pipeline;
 use crate::progress::Progress;
 use crate::registry::Registry;
-use crate::report::Report;
+use crate::report::RunReport;
 use crate::roll::Roll;
 use crate::scheduling::Scheduling;
 use crate::stage::Result;
@@ -42,9 +42,9 @@ use crate::watcher::Watcher;
 /// };
 /// let mut merged = Vec::new();
 /// Program::new("merge")
-///     .pipeline(stream("twos", 2).meets("merge"))
-///     .pipeline(stream("threes", 3).meets("merge"))
-///     .pipeline(Pipeline::tagged("merged").buffers(2, 0).meets("merge").io("write", |round, buffer| {
+///     .pipeline(stream("twos", 2).join_at("merge"))
+///     .pipeline(stream("threes", 3).join_at("merge"))
+///     .pipeline(Pipeline::tagged("merged").buffers(2, 0).join_at("merge").io("write", |round, buffer| {
 ///         // What the junction ends with is empty.
 ///         merged.extend((!round.is_last()).then_some(buffer.tag));
 ///         Ok(Flow::Convey)
@@ -102,7 +102,7 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
         self
     }
 
-    /// Adds what pipelines that [meet](Pipeline::meets) at this name go through: a function that is called once, on a thread of its own, and
+    /// Adds what pipelines that [meet](Pipeline::join_at) at this name go through: a function that is called once, on a thread of its own, and
     /// accepts and conveys by itself until it returns.
     pub fn junction(mut self, name: &str, run: impl FnOnce(&mut Ports<'_, 'a, T>) -> Result<()> + Send + 'a) -> Self {
         self.junctions.push(Junction { name: name.to_owned(), run: Box::new(run) });
@@ -119,7 +119,7 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
     ///
     /// # Errors
     /// As [`Pipeline::run`].
-    pub fn run(self) -> std::result::Result<Report, Error> {
+    pub fn run(self) -> std::result::Result<RunReport, Error> {
         self.run_until(&Canceller::new())
     }
 
@@ -127,7 +127,7 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
     ///
     /// # Errors
     /// As [`Pipeline::run`].
-    pub fn run_until(self, canceller: &Canceller) -> std::result::Result<Report, Error> {
+    pub fn run_until(self, canceller: &Canceller) -> std::result::Result<RunReport, Error> {
         let outcome = carry_out(build(self, &canceller.begin())?);
         environment::tell(&outcome);
         outcome
@@ -137,7 +137,7 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
 /// How often the one that waits for the run looks after it.
 const PERIOD: Duration = Duration::from_millis(50);
 
-fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<Report, Error> {
+fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Error> {
     let Built { engine, turns, workers, junctions, registry, mut machine, waiting, rule, shows_progress } = built;
     // By the adaptive rule a thread has looked on by yielding, and need not spin after that.
     let sleeping = if waiting == Waiting::ADAPTIVE { Waiting::by(Rule::AlwaysBlock) } else { waiting };
@@ -155,9 +155,11 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<Report, Error>
             let kinds: Vec<(usize, Kind)> = stations.iter().map(|&at| (at, registry.kind(at))).collect();
             let names: Vec<&str> = stations.iter().map(|&at| engine.stations[at].name.as_str()).collect();
             // Of several stages on one thread each may wish something; the first says more.
-            let wished = turns.iter().rev().fold(Scheduling::default(), |all, turn| turn.scheduling.laid_over(&all));
+            let requested = turns.iter().rev().fold(Scheduling::default(), |all, turn| turn.scheduling.laid_over(&all));
             crew.start(scope, &names.join(","), stations, move |event| {
-                roll.enrolled(&kinds, &wished, rule, |favoured| engine_of_threads.take_turns(turns, &event, favoured));
+                roll.enrolled(&kinds, &requested, rule, |favoured| {
+                    engine_of_threads.take_turns(turns, &event, favoured)
+                });
             });
         }
         for index in 0..workers {
@@ -165,11 +167,11 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<Report, Error>
                 roll.enrolled(&[], &Scheduling::default(), rule, |_| engine_of_threads.work(&event));
             });
         }
-        for (Junction { name, run }, ports, wished) in junctions {
+        for (Junction { name, run }, ports, requested) in junctions {
             let stations: Vec<usize> = ports.iter().map(|port| port.at).collect();
             let kinds: Vec<(usize, Kind)> = stations.iter().map(|&at| (at, registry.kind(at))).collect();
             crew.start(scope, &name.clone(), stations, move |event| {
-                roll.enrolled(&kinds, &wished, rule, |_| meet(engine_of_threads, name, run, ports, event));
+                roll.enrolled(&kinds, &requested, rule, |_| meet(engine_of_threads, name, run, ports, event));
             });
         }
         engine.leave();
@@ -182,7 +184,7 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<Report, Error>
             let now = engine.since_beginning();
             match &mut watcher {
                 Some(watcher) => watcher.look(now, &registry, roll, &mut machine),
-                None => machine.look_at_devices(),
+                None => machine.update_devices(),
             }
             if let Some(progress) = &mut progress {
                 progress.show(&registry, now);
@@ -269,11 +271,11 @@ fn finish<T>(
     usages: &Usages,
     roll: &Roll,
     machine: MachineReport,
-) -> std::result::Result<Report, Error> {
+) -> std::result::Result<RunReport, Error> {
     let (ending, buffers, notes) = engine.dissolve();
     environment::trace(&registry.program, &notes);
     let mut failures: VecDeque<Failed> = ending.take().into();
-    let mut report = Report { machine, ..registry.report(clock, usages, roll, &buffers) };
+    let mut report = RunReport { machine, ..registry.report(clock, usages, roll, &buffers) };
     let Some(Failed { stage, round, cause }) = failures.pop_front() else { return Ok(report) };
     let others = failures.into_iter().map(|failed| (failed.stage.unwrap_or_default(), failed.cause)).collect();
     let mut failure = Failure { stage, round, cause, others, report: Box::default() };

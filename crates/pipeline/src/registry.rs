@@ -9,7 +9,7 @@ use policy::priority::{Kind, StageObservation};
 use crate::counters::{Counters, DEPTHS};
 use crate::machine::MachineReport;
 use crate::plan::Place;
-use crate::report::{PipelineReport, Report, StageReport};
+use crate::report::{PipelineReport, RunReport, StageReport};
 use crate::roll::Roll;
 use crate::usage::Usages;
 
@@ -97,14 +97,14 @@ impl Registry {
     }
 
     /// What came of the run. `back` has how many buffers there are at the end, for each pipeline in order.
-    pub(crate) fn report(&self, clock: Duration, usages: &Usages, roll: &Roll, back: &[(usize, usize)]) -> Report {
+    pub(crate) fn report(&self, clock: Duration, usages: &Usages, roll: &Roll, back: &[(usize, usize)]) -> RunReport {
         let busy: Vec<u64> = self.stages.iter().map(|stage| sum(stage, Counters::busy)).collect();
         let station = |stage: usize| (self.stages[stage].at, self.stages[stage].place == Place::Workers);
         let shares = usages.divided(&busy, station);
         let clock_ns = clock.as_nanos() as u64;
         let stages = self.stages.iter().zip(&busy).zip(shares).enumerate();
         let (user_ns, system_ns) = usages.total();
-        Report {
+        RunReport {
             schema_version: 1,
             program: self.program.clone(),
             structure: self.structure.clone(),
@@ -118,8 +118,8 @@ impl Registry {
             pipelines: self.lanes.iter().enumerate().map(|(lane, _)| self.pipeline(lane, back)).collect(),
             stages: stages
                 .map(|(index, ((stage, &busy), used))| {
-                    let grants = roll.grants(|stations| self.is_run_at(index, stations));
-                    StageReport { grants, ..self.stage(stage, busy, used, clock_ns) }
+                    let effective_attributes = roll.effective(|stations| self.is_run_at(index, stations));
+                    StageReport { effective_attributes, ..self.stage(stage, busy, used, clock_ns) }
                 })
                 .collect(),
         }
@@ -179,7 +179,7 @@ impl Registry {
             user_ns,
             system_ns,
             depths,
-            grants: Vec::new(),
+            effective_attributes: Vec::new(),
         }
     }
 }

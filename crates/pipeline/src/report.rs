@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::scheduling::Grant;
+use crate::scheduling::EffectiveAttribute;
 use policy::priority::Kind;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::verdict::Verdict;
 
 /// What came of a run. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct RunReport {
     /// The version of this form: 1.
     pub schema_version: u32,
     /// The program's name.
@@ -96,15 +96,16 @@ pub struct StageReport {
     /// How often a buffer was taken while 0, 1, 2, ... others were left in the queue; the last counts all deeper ones.
     pub depths: Vec<u64>,
     /// What became of each wish for how its threads are scheduled.
-    pub grants: Vec<Grant>,
+    #[serde(rename = "grants")]
+    pub effective_attributes: Vec<EffectiveAttribute>,
 }
 
-impl Report {
+impl RunReport {
     /// The reports in a file that `ROWLOCK_PIPELINE_REPORT` named, one a line.
     ///
     /// # Errors
     /// When a line is none.
-    pub fn read(lines: &str) -> Result<Vec<Report>, serde_json::Error> {
+    pub fn read(lines: &str) -> Result<Vec<RunReport>, serde_json::Error> {
         lines.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect()
     }
 

@@ -9,7 +9,7 @@ use wait::Mutex;
 
 use crate::favour::Favoured;
 use crate::registry::Registry;
-use crate::scheduling::{Grant, Scheduling, keep};
+use crate::scheduling::{EffectiveAttribute, Scheduling, add_if_new};
 
 /// The threads of a run that are alive, and what all were granted.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ struct Enrolled {
 #[derive(Debug)]
 struct Granted {
     stations: Vec<usize>,
-    grants: Vec<Grant>,
+    effective_attributes: Vec<EffectiveAttribute>,
 }
 
 impl Roll {
@@ -48,7 +48,7 @@ impl Roll {
         work: impl FnOnce(&mut Favoured<'_>),
     ) {
         let places: Vec<usize> = stations.iter().map(|&(at, _)| at).collect();
-        scheduling.apply_to_this_thread().into_iter().for_each(|grant| self.note(&places, grant));
+        scheduling.apply_to_this_thread().into_iter().for_each(|attribute| self.note(&places, attribute));
         let thread = Thread::current();
         let base = nice(thread).unwrap_or(0);
         // A worker is as favoured as computing is.
@@ -56,7 +56,7 @@ impl Roll {
         let mut favoured = Favoured::begin(
             rule,
             asked,
-            Box::new(|favour| self.note(&places, Scheduling::favour(thread, base, favour))),
+            Box::new(|favour| self.note(&places, Scheduling::adjust_nice(thread, base, favour))),
         );
         let stations = places.clone();
         let waited = Duration::ZERO;
@@ -101,26 +101,27 @@ impl Roll {
             let favour = mine.max().unwrap_or_default();
             if favour != enrolled.favour {
                 enrolled.favour = favour;
-                notes.push((enrolled.stations.clone(), Scheduling::favour(enrolled.thread, enrolled.base, favour)));
+                notes
+                    .push((enrolled.stations.clone(), Scheduling::adjust_nice(enrolled.thread, enrolled.base, favour)));
             }
         }
-        notes.into_iter().for_each(|(stations, grant)| self.note(&stations, grant));
+        notes.into_iter().for_each(|(stations, attribute)| self.note(&stations, attribute));
     }
 
     /// What was granted to the threads of a station; of a worker's if it is carried.
-    pub(crate) fn grants(&self, is_its: impl Fn(&[usize]) -> bool) -> Vec<Grant> {
+    pub(crate) fn effective(&self, is_its: impl Fn(&[usize]) -> bool) -> Vec<EffectiveAttribute> {
         let mut all = Vec::new();
         for granted in self.granted.lock().iter().filter(|granted| is_its(&granted.stations)) {
-            granted.grants.iter().for_each(|grant| keep(&mut all, grant.clone()));
+            granted.effective_attributes.iter().for_each(|attribute| add_if_new(&mut all, attribute.clone()));
         }
         all
     }
 
-    fn note(&self, stations: &[usize], grant: Grant) {
+    fn note(&self, stations: &[usize], attribute: EffectiveAttribute) {
         let mut granted = self.granted.lock();
         match granted.iter_mut().find(|granted| granted.stations == stations) {
-            Some(granted) => keep(&mut granted.grants, grant),
-            None => granted.push(Granted { stations: stations.to_vec(), grants: vec![grant] }),
+            Some(granted) => add_if_new(&mut granted.effective_attributes, attribute),
+            None => granted.push(Granted { stations: stations.to_vec(), effective_attributes: vec![attribute] }),
         }
     }
 }

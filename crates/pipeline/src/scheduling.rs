@@ -10,14 +10,14 @@
 //! use pipeline::scheduling::{Policy, Scheduling};
 //! use std::time::Duration;
 //!
-//! let wished: Scheduling = "policy=batch slice=3ms affinity=0-1+3 yield".parse()?;
-//! assert_eq!(wished.policy, Some(Policy::Batch));
-//! assert_eq!(wished.to_string(), "policy=batch slice=3ms affinity=0-1+3 yield");
-//! assert_eq!(wished, Scheduling::default().policy(Policy::Batch).slice(Duration::from_millis(3)).affinity(&[3, 1, 0]).yields());
-//! # Ok::<(), pipeline::scheduling::WishError>(())
+//! let requested: Scheduling = "policy=batch slice=3ms affinity=0-1+3 yield".parse()?;
+//! assert_eq!(requested.policy, Some(Policy::Batch));
+//! assert_eq!(requested.to_string(), "policy=batch slice=3ms affinity=0-1+3 yield");
+//! assert_eq!(requested, Scheduling::default().policy(Policy::Batch).slice(Duration::from_millis(3)).affinity(&[3, 1, 0]).yield_each_round());
+//! # Ok::<(), pipeline::scheduling::SchedulingParseError>(())
 //! ```
 
-mod grant;
+mod effective;
 mod read;
 
 use std::fmt;
@@ -27,8 +27,8 @@ use policy::Span;
 use policy::priority::Favour;
 use sys::scheduling::{Thread, attributes};
 
-pub use self::grant::{Grant, Outcome, keep};
-pub use self::read::WishError;
+pub use self::effective::{EffectiveAttribute, SchedulingOutcome, add_if_new};
+pub use self::read::SchedulingParseError;
 pub use sys::scheduling::{Clamp, IoPriority, Policy};
 
 /// How a stage is to be scheduled. What is not wished for stays as the program has it.
@@ -47,14 +47,14 @@ pub struct Scheduling {
     /// Between what utilisations the kernel takes it to be.
     pub clamp: Option<Clamp>,
     /// Whether it yields the CPU after each round.
-    pub yields: bool,
+    pub yield_each_round: bool,
 }
 
 /// By how much a rule's favour changes a nice value: raised is so much less, lowered so much more.
 ///
 /// To the kernels of today five steps are three times the share of a CPU that is fought for (1.25 for each step), and the awakened thread interrupts the
 /// others sooner. More would take from other programs what this one does not need; less is lost in the noise.
-pub const FAVOUR: i32 = 5;
+pub const NICE_STEP: i32 = 5;
 
 impl Scheduling {
     /// With this nice value.
@@ -95,8 +95,8 @@ impl Scheduling {
 
     /// And it yields the CPU after each round.
     #[must_use]
-    pub fn yields(self) -> Scheduling {
-        Scheduling { yields: true, ..self }
+    pub fn yield_each_round(self) -> Scheduling {
+        Scheduling { yield_each_round: true, ..self }
     }
 
     /// Whether nothing is wished for.
@@ -114,12 +114,12 @@ impl Scheduling {
             ioprio: self.ioprio.or(base.ioprio),
             affinity: self.affinity.clone().or_else(|| base.affinity.clone()),
             clamp: self.clamp.or(base.clamp),
-            yields: self.yields || base.yields,
+            yield_each_round: self.yield_each_round || base.yield_each_round,
         }
     }
 
     /// Each wish as key and value, as they are written. That of `yield` is empty.
-    pub fn wishes(&self) -> Vec<(&'static str, String)> {
+    pub fn requested(&self) -> Vec<(&'static str, String)> {
         let written = [
             ("nice", self.nice.map(|nice| nice.to_string())),
             ("policy", self.policy.map(|policy| policy.to_string())),
@@ -127,7 +127,7 @@ impl Scheduling {
             ("ioprio", self.ioprio.map(|priority| priority.to_string())),
             ("affinity", self.affinity.as_deref().map(read::ranges)),
             ("clamp", self.clamp.map(|clamp| clamp.to_string())),
-            ("yield", self.yields.then(String::new)),
+            ("yield", self.yield_each_round.then(String::new)),
         ];
         written.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
@@ -136,16 +136,16 @@ impl Scheduling {
     /// each. To yield is left to whoever runs the rounds.
     ///
     /// Never fails, and takes some system calls for each wish.
-    pub fn apply_to_this_thread(&self) -> Vec<Grant> {
+    pub fn apply_to_this_thread(&self) -> Vec<EffectiveAttribute> {
         let thread = Thread::current();
-        let mut grants = Vec::new();
+        let mut effective = Vec::new();
         // The policy comes first: what the others mean depends on it.
         if let Some(policy) = self.policy {
             let got = sys::scheduling::set_policy(thread, policy).map(|got| got.to_string());
-            grants.push(Grant::new("policy", policy.to_string(), got));
+            effective.push(EffectiveAttribute::new("policy", policy.to_string(), got));
         }
         if let Some(nice) = self.nice {
-            grants.push(grant_nice(thread, nice));
+            effective.push(request_nice(thread, nice));
         }
         if let Some(slice) = self.slice {
             let got = sys::scheduling::set_slice(thread, Duration::from_nanos(slice.as_nanos()));
@@ -153,39 +153,39 @@ impl Scheduling {
                 Some(got) => read::without_blank(span(got)),
                 None => "the kernel's: it ignores the wish, as it did before Linux 6.12".to_owned(),
             });
-            grants.push(Grant::new("slice", read::without_blank(slice), got));
+            effective.push(EffectiveAttribute::new("slice", read::without_blank(slice), got));
         }
         if let Some(priority) = self.ioprio {
             let got = sys::scheduling::set_io_priority(thread, priority).map(|got| got.to_string());
-            grants.push(Grant::new("ioprio", priority.to_string(), got));
+            effective.push(EffectiveAttribute::new("ioprio", priority.to_string(), got));
         }
         if let Some(cpus) = &self.affinity {
             let got = sys::scheduling::set_affinity(thread, cpus).map(|got| read::ranges(&got));
-            grants.push(Grant::new("affinity", read::ranges(cpus), got));
+            effective.push(EffectiveAttribute::new("affinity", read::ranges(cpus), got));
         }
         if let Some(clamp) = self.clamp {
             let got = sys::scheduling::set_clamp(thread, clamp).map(|got| got.to_string());
-            grants.push(Grant::new("clamp", clamp.to_string(), got));
+            effective.push(EffectiveAttribute::new("clamp", clamp.to_string(), got));
         }
-        if self.yields {
-            grants.push(Grant { wish: "yield".to_owned(), outcome: Outcome::Granted });
+        if self.yield_each_round {
+            effective.push(EffectiveAttribute { requested: "yield".to_owned(), outcome: SchedulingOutcome::Granted });
         }
-        grants
+        effective
     }
 
-    /// Favours a thread as a rule says, whose nice value is `base` without a rule: by [`FAVOUR`], up or down. Says what became of that.
+    /// Favours a thread as a rule says, whose nice value is `base` without a rule: by [`NICE_STEP`], up or down. Says what became of that.
     ///
-    /// To be raised takes a right, and so does the way back from being lowered. Who has none is refused every time; [`keep`]
+    /// To be raised takes a right, and so does the way back from being lowered. Who has none is refused every time; [`add_if_new`]
     /// notes it once.
-    pub fn favour(thread: Thread, base: i32, favour: Favour) -> Grant {
+    pub fn adjust_nice(thread: Thread, base: i32, favour: Favour) -> EffectiveAttribute {
         let (nice, favoured) = match favour {
-            Favour::Lowered => (base + FAVOUR, "lowered"),
+            Favour::Lowered => (base + NICE_STEP, "lowered"),
             Favour::Neutral => (base, "as before"),
-            Favour::Raised => (base - FAVOUR, "raised"),
+            Favour::Raised => (base - NICE_STEP, "raised"),
         };
-        let mut grant = grant_nice(thread, nice.clamp(-20, 19));
-        grant.wish.push_str(&format!(" ({favoured})"));
-        grant
+        let mut attribute = request_nice(thread, nice.clamp(-20, 19));
+        attribute.requested.push_str(&format!(" ({favoured})"));
+        attribute
     }
 }
 
@@ -194,18 +194,18 @@ fn span(duration: Duration) -> Span {
 }
 
 /// Wishes a nice value, and says where it counts for nothing.
-fn grant_nice(thread: Thread, nice: i32) -> Grant {
+fn request_nice(thread: Thread, nice: i32) -> EffectiveAttribute {
     let policy = attributes(thread).map_or(Policy::Other, |now| now.policy);
     let got = sys::scheduling::set_nice(thread, nice).map(|got| match policy {
         Policy::Other | Policy::Batch => got.to_string(),
         other => format!("{got}, which counts for nothing under {other}"),
     });
-    Grant::new("nice", nice.to_string(), got)
+    EffectiveAttribute::new("nice", nice.to_string(), got)
 }
 
 impl fmt::Display for Scheduling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = self.wishes().into_iter().map(|(key, value)| match value.as_str() {
+        let words = self.requested().into_iter().map(|(key, value)| match value.as_str() {
             "" => key.to_owned(),
             value => format!("{key}={value}"),
         });

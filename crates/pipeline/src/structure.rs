@@ -26,8 +26,8 @@ use std::fmt;
 use policy::priority::{self, Kind};
 use policy::waiting;
 
-pub use keys::{KEYS, Key};
-pub use read::{StructureError, did_you_mean, size};
+pub use keys::{KEYS, StructureKey};
+pub use read::{StructureError, did_you_mean, parse_size};
 
 /// What a structure says; what it leaves open is as the program has it, and else as the engine does by itself.
 ///
@@ -43,7 +43,7 @@ pub struct Structure {
     /// Which stages have threads of their own.
     pub threads: Option<Threads>,
     /// Multistage threads: which stages share a thread, and in what order. A stage by itself has the thread for itself.
-    pub thread: Vec<Vec<Turn>>,
+    pub thread: Vec<Vec<StageTurn>>,
     /// Which stages run in several copies.
     pub fork: Vec<Fork>,
     /// Neighbours that are run as one stage, two or more each, in the order of the pipeline.
@@ -53,7 +53,7 @@ pub struct Structure {
     /// Which stages are favoured, and when.
     pub priority: Option<priority::Rule>,
     /// How single stages are to be scheduled.
-    pub wishes: Vec<Wish>,
+    pub requested: Vec<RequestedAttribute>,
     /// How threads wait for buffers.
     pub waiting: Option<waiting::Rule>,
     /// The stages of this kind do their work twice, to show what that costs.
@@ -71,7 +71,7 @@ pub enum Threads {
 
 /// A stage's part in the round of a thread that runs several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Turn {
+pub struct StageTurn {
     /// The stage.
     pub stage: String,
     /// How many buffers it handles before the next stage has its turn; at least one.
@@ -91,8 +91,8 @@ pub struct Fork {
 
 /// How one stage is to be scheduled, in one respect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Wish {
-    /// In which respect: a key whose [`Key::is_wish`].
+pub struct RequestedAttribute {
+    /// In which respect: a key whose [`StructureKey::is_scheduling_attribute`].
     pub key: &'static str,
     /// The stage.
     pub stage: String,
@@ -123,12 +123,15 @@ impl Structure {
             threaded.chain(self.fuse.iter().flat_map(|group| group.iter().skip(1))).any(|name| name == stage)
         };
         let split = |stage: &str| self.split.iter().any(|name| name == stage);
-        let left = |group: &[Turn]| left_of(group, |turn| placed(&turn.stage), |turn| split(&turn.stage));
+        let left = |group: &[StageTurn]| left_of(group, |turn| placed(&turn.stage), |turn| split(&turn.stage));
         let thread = base.thread.iter().flat_map(|turns| left(turns));
         let fuse = base.fuse.iter().flat_map(|names| left_of(names, |name| placed(name), |name| split(name)));
         let fork = base.fork.iter().filter(|fork| self.fork.iter().all(|own| own.stage != fork.stage));
-        let same = |wish: &Wish, other: &Wish| (wish.key, &wish.stage) == (other.key, &other.stage);
-        let wishes = base.wishes.iter().filter(|wish| !self.wishes.iter().any(|own| same(own, wish)));
+        let same = |attribute: &RequestedAttribute, other: &RequestedAttribute| {
+            (attribute.key, &attribute.stage) == (other.key, &other.stage)
+        };
+        let requested =
+            base.requested.iter().filter(|attribute| !self.requested.iter().any(|own| same(own, attribute)));
         let splits = base.split.iter().filter(|name| !split(name) && !joined(name));
         Structure {
             buffers: self.buffers.or(base.buffers),
@@ -140,7 +143,7 @@ impl Structure {
             fuse: fuse.filter(|names| names.len() > 1).chain(self.fuse.iter().cloned()).collect(),
             split: splits.chain(&self.split).cloned().collect(),
             priority: self.priority.or(base.priority),
-            wishes: wishes.chain(&self.wishes).cloned().collect(),
+            requested: requested.chain(&self.requested).cloned().collect(),
             waiting: self.waiting.or(base.waiting),
             double: self.double.or(base.double),
         }
@@ -149,16 +152,16 @@ impl Structure {
     /// All stages that are named, some of them more than once.
     pub fn stages(&self) -> impl Iterator<Item = &str> {
         let forked = self.fork.iter().map(|fork| fork.stage.as_str());
-        let wished = self.wishes.iter().map(|wish| wish.stage.as_str());
+        let requested = self.requested.iter().map(|attribute| attribute.stage.as_str());
         let split = self.split.iter().map(String::as_str);
-        self.threaded().chain(forked).chain(self.fused()).chain(split).chain(wished)
+        self.threaded().chain(forked).chain(self.fused()).chain(split).chain(requested)
     }
 
     /// Finds fault with a name that none of these stages has.
     ///
     /// # Errors
     /// With the first such name, and the stage that may be meant.
-    pub fn names_only(&self, stages: &[&str]) -> Result<(), StructureError> {
+    pub fn check_stages(&self, stages: &[&str]) -> Result<(), StructureError> {
         match self.stages().find(|name| !stages.contains(name)) {
             None => Ok(()),
             Some(name) => Err(StructureError::unknown_stage(name, stages)),
@@ -194,7 +197,9 @@ impl Structure {
         if let Some(stage) = first_repeated(self.split.iter().map(String::as_str)) {
             return Err(twice(stage, "split off twice"));
         }
-        if let Some((stage, key)) = first_repeated(self.wishes.iter().map(|wish| (wish.stage.as_str(), wish.key))) {
+        if let Some((stage, key)) =
+            first_repeated(self.requested.iter().map(|attribute| (attribute.stage.as_str(), attribute.key)))
+        {
             return Err(twice(stage, &format!("given `{key}` twice")));
         }
         let second_of_a_thread = self.thread.iter().flat_map(|turns| turns.iter().skip(1).map(|turn| &turn.stage));
@@ -259,7 +264,7 @@ impl fmt::Display for Threads {
     }
 }
 
-impl fmt::Display for Turn {
+impl fmt::Display for StageTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.repeat {
             1 => f.write_str(&self.stage),
@@ -281,7 +286,7 @@ impl fmt::Display for Structure {
         let mut say = |key: &str, value: String| words.push(format!("{key}={value}"));
         let text = |item: &dyn fmt::Display| item.to_string();
         self.buffers.iter().for_each(|buffers| say("buffers", text(buffers)));
-        self.block.iter().for_each(|&block| say("block", written_size(block)));
+        self.block.iter().for_each(|&block| say("block", format_size(block)));
         self.workers.iter().for_each(|workers| say("workers", text(workers)));
         self.threads.iter().for_each(|threads| say("threads", text(threads)));
         for turns in &self.thread {
@@ -291,7 +296,7 @@ impl fmt::Display for Structure {
         self.fuse.iter().for_each(|group| say("fuse", group.join("+")));
         self.split.iter().for_each(|stage| say("split", stage.clone()));
         self.priority.iter().for_each(|rule| say("priority", text(rule)));
-        for Wish { key, stage, value } in &self.wishes {
+        for RequestedAttribute { key, stage, value } in &self.requested {
             say(key, if value.is_empty() { stage.clone() } else { format!("{stage}:{value}") });
         }
         self.waiting.iter().for_each(|rule| say("waiting", written_rule(*rule)));
@@ -301,7 +306,7 @@ impl fmt::Display for Structure {
 }
 
 /// A size in the largest unit that it is a whole number of.
-pub fn written_size(bytes: usize) -> String {
+pub fn format_size(bytes: usize) -> String {
     match (bytes.is_multiple_of(1 << 20), bytes.is_multiple_of(1 << 10)) {
         (true, _) => format!("{}MiB", bytes >> 20),
         (_, true) => format!("{}KiB", bytes >> 10),

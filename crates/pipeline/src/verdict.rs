@@ -5,17 +5,17 @@
 //! says what better scheduling could gain at most. A run at 1.05 times its floor needs less work or more of what limits it,
 //! and no other schedule.
 
-mod words;
+mod text;
 
 use policy::Span;
 use policy::priority::{Kind, Limit, MachineObservation, StageObservation, limit};
 use serde::Serialize;
 
-use crate::floor::Bandwidth;
-use crate::report::{Report, StageReport};
+use crate::bandwidth::Bandwidth;
+use crate::report::{RunReport, StageReport};
 use crate::structure::Structure;
-use words::{advice, evidence};
-pub use words::{size, time};
+use text::{advice, evidence};
+pub use text::{format_bytes, format_time};
 
 /// What limited a run, and its floors.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,7 +23,7 @@ pub struct Verdict {
     /// How long the run took, in nanoseconds.
     pub clock_ns: u64,
     /// What limited it.
-    pub limit: Limited,
+    pub limit: LimitingResource,
     /// What was seen of that.
     pub evidence: String,
     /// What would make it faster.
@@ -35,7 +35,7 @@ pub struct Verdict {
 /// What limits a run, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Limited {
+pub enum LimitingResource {
     /// The CPUs.
     Cpu,
     /// The device of this name; that is empty where nobody knows it.
@@ -52,23 +52,24 @@ pub enum Limited {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Floor {
     /// Which resource.
-    pub resource: Limited,
+    pub resource: LimitingResource,
     /// How long, in nanoseconds.
     pub ns: u64,
     /// How that was reckoned.
-    pub reckoned: String,
+    #[serde(rename = "reckoned")]
+    pub calculation: String,
 }
 
 /// Stages that cannot work at the same time, since they are run as one or by one thread; or a junction's places in its pipelines.
 #[derive(Debug)]
 struct Unit<'r> {
-    report: &'r Report,
+    report: &'r RunReport,
     stages: Vec<&'r StageReport>,
 }
 
 impl Verdict {
     /// The verdict on a run; with what its device can do, where that was [measured](Bandwidth::measure).
-    pub fn of(report: &Report, bandwidth: Option<&Bandwidth>) -> Verdict {
+    pub fn of(report: &RunReport, bandwidth: Option<&Bandwidth>) -> Verdict {
         let units = units(report);
         let stages: Vec<StageObservation> = units.iter().map(Unit::observation).collect();
         let machine = &report.machine;
@@ -82,11 +83,11 @@ impl Verdict {
         };
         let found = limit(&stages, &observation);
         let limit = match found {
-            Limit::Cpu => Limited::Cpu,
-            Limit::Device => Limited::Device(machine.device.clone().unwrap_or_default()),
-            Limit::Stage(at) => Limited::Stage(units[at].name()),
-            Limit::Buffers => Limited::Buffers,
-            Limit::Unknown => Limited::Unknown,
+            Limit::Cpu => LimitingResource::Cpu,
+            Limit::Device => LimitingResource::Device(machine.device.clone().unwrap_or_default()),
+            Limit::Stage(at) => LimitingResource::Stage(units[at].name()),
+            Limit::Buffers => LimitingResource::Buffers,
+            Limit::Unknown => LimitingResource::Unknown,
         };
         let mut floors = floors(report, &units, bandwidth);
         floors.sort_by_key(|floor| std::cmp::Reverse(floor.ns));
@@ -106,7 +107,7 @@ impl Verdict {
 const JUNCTION: &str = "junction";
 
 /// The stages of a report, those together that are run as one or take turns on a thread; in the order of the first of each.
-fn units(report: &Report) -> Vec<Unit<'_>> {
+fn units(report: &RunReport) -> Vec<Unit<'_>> {
     let structure: Structure = report.structure.parse().unwrap_or_default();
     // Which thread that several stages share runs this one.
     let thread = |stage: &StageReport| {
@@ -183,7 +184,7 @@ impl Unit<'_> {
 
 /// How long a stage waited for a CPU while it had a buffer. Who computes does nothing but run: the rest of its time it waited, as far as the kernel
 /// knows of any waiting. Of others nobody knows what part of their time that is.
-fn waited_for_cpu(stage: &StageReport, report: &Report) -> u64 {
+fn waited_for_cpu(stage: &StageReport, report: &RunReport) -> u64 {
     let pressure = u64::from(report.machine.pressure_cpu.unwrap_or(1000));
     let most = u128::from(report.clock_ns) * stage.copies.max(1) as u128 * u128::from(pressure) / 1000;
     match stage.kind {
@@ -195,21 +196,21 @@ fn waited_for_cpu(stage: &StageReport, report: &Report) -> u64 {
     }
 }
 
-fn floors(report: &Report, units: &[Unit<'_>], bandwidth: Option<&Bandwidth>) -> Vec<Floor> {
+fn floors(report: &RunReport, units: &[Unit<'_>], bandwidth: Option<&Bandwidth>) -> Vec<Floor> {
     let cpus = report.cpus.max(1) as u64;
     let used = report.user_ns.saturating_add(report.system_ns);
     let of_cpus = Floor {
-        resource: Limited::Cpu,
+        resource: LimitingResource::Cpu,
         ns: used / cpus,
-        reckoned: format!("{} of CPU time on {cpus} CPU{}", time(used), if cpus == 1 { "" } else { "s" }),
+        calculation: format!("{} of CPU time on {cpus} CPU{}", format_time(used), if cpus == 1 { "" } else { "s" }),
     };
     let of_stage = |unit: &Unit<'_>| {
         let (work, copies) = (unit.work(), unit.copies());
         let among = if copies == 1 { String::new() } else { format!(" by {copies} copies") };
         Floor {
-            resource: Limited::Stage(unit.name()),
+            resource: LimitingResource::Stage(unit.name()),
             ns: unit.floor(),
-            reckoned: format!("{} of work{among}", time(work)),
+            calculation: format!("{} of work{among}", format_time(work)),
         }
     };
     let busiest = units.iter().max_by_key(|unit| unit.floor()).map(of_stage);
@@ -217,15 +218,15 @@ fn floors(report: &Report, units: &[Unit<'_>], bandwidth: Option<&Bandwidth>) ->
         let (read, written) = (report.machine.read_bytes?, report.machine.written_bytes?);
         let at = |bytes: u64, speed: u64| (u128::from(bytes) * 1_000_000_000 / u128::from(speed.max(1))) as u64;
         Some(Floor {
-            resource: Limited::Device(report.machine.device.clone().unwrap_or_default()),
+            resource: LimitingResource::Device(report.machine.device.clone().unwrap_or_default()),
             // A device that does both at a time takes as long as the longer.
             ns: at(read, bandwidth.read).max(at(written, bandwidth.write)),
-            reckoned: format!(
+            calculation: format!(
                 "{} read at {}/s, {} written at {}/s",
-                size(read),
-                size(bandwidth.read),
-                size(written),
-                size(bandwidth.write)
+                format_bytes(read),
+                format_bytes(bandwidth.read),
+                format_bytes(written),
+                format_bytes(bandwidth.write)
             ),
         })
     });

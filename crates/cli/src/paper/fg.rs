@@ -168,8 +168,11 @@ impl Session<'_> {
             if arm.name == self.experiment.baseline() && self.predicts() {
                 self.folder.keep_reports(arm.variant, &reports).map_err(unusable)?;
             }
-            let grants = reports.iter().flat_map(|report| &report.stages).flat_map(|stage| &stage.grants);
-            grants.filter(|grant| grant.is_refused()).for_each(|grant| report.note(format!("{}: {grant}", arm.name)));
+            let effective =
+                reports.iter().flat_map(|report| &report.stages).flat_map(|stage| &stage.effective_attributes);
+            effective
+                .filter(|attribute| attribute.is_refused())
+                .for_each(|attribute| report.note(format!("{}: {attribute}", arm.name)));
             self.runs.push(run);
             bar.inc(1);
         }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use exec::{Invocation, RunError};
+use pipeline::bandwidth::Bandwidth;
 use pipeline::environment::REPORT;
-use pipeline::floor::Bandwidth;
-use pipeline::verdict::{Verdict, size, time};
-use pipeline::{Report, StageReport};
+use pipeline::verdict::{Verdict, format_bytes, format_time};
+use pipeline::{RunReport, StageReport};
 use report::table::Table;
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ pub(super) fn verdict(arguments: &arguments::Verdict) -> Result<(), Stop> {
 
 fn judge(arguments: &arguments::Verdict, reports: &Path) -> Result<(), Stop> {
     let lines = std::fs::read_to_string(reports).context("cannot read the program's report").map_err(Stop::Failed)?;
-    let reports = Report::read(&lines).context("the program's report is none that this rowlock reads");
+    let reports = RunReport::read(&lines).context("the program's report is none that this rowlock reads");
     let reports = reports.map_err(Stop::Failed)?;
     if reports.is_empty() {
         return Err(Stop::Failed(anyhow!(
@@ -78,14 +78,14 @@ struct Written {
 /// A run and the verdict on it.
 #[derive(Serialize)]
 struct Judged {
-    report: Report,
+    report: RunReport,
     verdict: Verdict,
     /// The run's time as a multiple of its highest floor.
     times_floor: Option<f64>,
 }
 
 impl Judged {
-    fn new(report: Report, bandwidth: Option<&Bandwidth>) -> Judged {
+    fn new(report: RunReport, bandwidth: Option<&Bandwidth>) -> Judged {
         let verdict = Verdict::of(&report, bandwidth);
         Judged { times_floor: verdict.times_floor(), report, verdict }
     }
@@ -104,7 +104,7 @@ fn text(judged: &Judged) -> String {
     }
     text.push_str(&table.render(WIDTH));
     for stage in &report.stages {
-        for grant in &stage.grants {
+        for attribute in &stage.effective_attributes {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{}: {grant}", stage.name);
         }
@@ -132,9 +132,9 @@ fn row(stage: &StageReport, clock: u64) -> [String; 10] {
         share(stage.busy_ns),
         share(stage.starved_ns),
         share(stage.blocked_ns),
-        time(stage.user_ns.saturating_add(stage.system_ns)),
-        time(stage.system_ns),
-        size(stage.bytes),
+        format_time(stage.user_ns.saturating_add(stage.system_ns)),
+        format_time(stage.system_ns),
+        format_bytes(stage.bytes),
         if taken == 0 { "-".to_owned() } else { format!("{:.1}", left as f64 / taken as f64) },
     ]
 }
@@ -167,14 +167,14 @@ mod tests {
             user_ns: 800 * ms,
             system_ns: 20 * ms,
             depths: vec![50, 0, 50],
-            grants: Vec::new(),
+            effective_attributes: Vec::new(),
         }
     }
 
     #[test]
     fn a_run_is_told_stage_by_stage() {
         let stages = vec![stage("read", Kind::Io, "threads", 1), stage("work", Kind::Compute, "workers", 2)];
-        let report = Report {
+        let report = RunReport {
             program: "copy".to_owned(),
             clock_ns: 1_000_000_000,
             cpus: 2,
@@ -182,7 +182,7 @@ mod tests {
             system_ns: 40_000_000,
             stages,
             machine: MachineReport { pressure_cpu: Some(0), ..MachineReport::default() },
-            ..Report::default()
+            ..RunReport::default()
         };
         let text = text(&Judged::new(report, None));
         let (verdict, table) = text.split_once("\n\n").unwrap();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use pipeline::verdict::{Limited, size, time};
+use pipeline::verdict::{LimitingResource, format_bytes, format_time};
 use serde::Serialize;
 use sort::Outcome;
 
@@ -36,7 +36,7 @@ struct Phase {
     elapsed_ns: u64,
     user_ns: u64,
     system_ns: u64,
-    limit: Limited,
+    limit: LimitingResource,
     times_floor: Option<f64>,
 }
 
@@ -85,17 +85,24 @@ impl Done {
     /// The same in sentences.
     pub(super) fn text(&self) -> String {
         let seconds = (self.elapsed_ns as f64 / 1e9).max(1e-9);
-        let rate = size((self.bytes as f64 / seconds) as u64);
+        let rate = format_bytes((self.bytes as f64 / seconds) as u64);
         let mut text = format!("sorted {} records", self.records);
         if self.written_records != self.records {
             let _ = write!(text, ", of which {} differ", self.written_records);
         }
-        let _ = write!(text, ": {} in {}, {rate}/s; {}", size(self.bytes), time(self.elapsed_ns), self.ways());
+        let _ = write!(
+            text,
+            ": {} in {}, {rate}/s; {}",
+            format_bytes(self.bytes),
+            format_time(self.elapsed_ns),
+            self.ways()
+        );
         if self.verified {
             text.push_str("; verified");
         }
         for phase in &self.phases {
-            let _ = write!(text, "\n  {}: {}, limited by {}", phase.program, time(phase.elapsed_ns), phase.limit);
+            let _ =
+                write!(text, "\n  {}: {}, limited by {}", phase.program, format_time(phase.elapsed_ns), phase.limit);
         }
         text
     }
@@ -125,7 +132,7 @@ mod tests {
     fn done(arguments: &[&str], passes: u32) -> Done {
         let arguments = Arguments::parse_from([&["rowlock", "sort", "in", "out"], arguments].concat());
         let Command::Sort(arguments) = arguments.command else { panic!("another command") };
-        let report = pipeline::Report { program: "sort-runs".into(), clock_ns: 7, ..pipeline::Report::default() };
+        let report = pipeline::RunReport { program: "sort-runs".into(), clock_ns: 7, ..pipeline::RunReport::default() };
         let runs = if passes == 0 { 1 } else { 9 };
         let outcome = Outcome { records: 5, bytes: 3_000, written: 4, runs, passes, reports: vec![report] };
         Done::new(&arguments, 1 << 20, &outcome, Duration::from_micros(3))

@@ -129,7 +129,7 @@ fn the_structure_of_its_pipelines_can_be_set_and_wrong_ones_are_told() {
         place.done(command.env("ROWLOCK_PIPELINE", structure).env("ROWLOCK_PIPELINE_REPORT", place.path("report")))
     };
     run("priority=nice-down-io").exits(0);
-    let reports = pipeline::Report::read(&fs::read_to_string(place.path("report")).unwrap()).unwrap();
+    let reports = pipeline::RunReport::read(&fs::read_to_string(place.path("report")).unwrap()).unwrap();
     assert!(reports.len() > 1 && reports.iter().all(|report| report.structure.contains("nice-down-io")), "{reports:?}");
     fs::remove_file(place.path("report")).unwrap();
     fs::remove_file(place.path("out")).unwrap();

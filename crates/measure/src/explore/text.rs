@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use pipeline::structure::{Structure, written_size};
+use pipeline::structure::{Structure, format_size};
 
 use super::double::{Bound, Doubled, Doubling};
 use super::profile::{Line, Profile, Stage};
@@ -171,7 +171,7 @@ fn described(profile: &Profile) -> String {
             format!("{} ({})", stage.name, about.join(", "))
         };
         let stages: Vec<String> = stages.iter().map(stage).collect();
-        let of = if *block == 0 { String::new() } else { format!(" of {}", written_size(*block)) };
+        let of = if *block == 0 { String::new() } else { format!(" of {}", format_size(*block)) };
         let buffers = are(*buffers, "buffer", "buffers");
         text.say(&format!("Pipeline `{name}`, {buffers}{of}: {}.", stages.join(", ")));
     }

@@ -1,6 +1,6 @@
 //! Variants that a person asks for: structures in which a value may be several.
 
-use pipeline::structure::{KEYS, Key, Structure, StructureError};
+use pipeline::structure::{KEYS, Structure, StructureError, StructureKey};
 
 /// The variants of a text: a structure in which values that stand between commas are tried one after the other, as in
 /// `fork=compress*2,4 buffers=8,16`, which are four. What comes before a `*` or a `:` belongs to all of them.
@@ -21,9 +21,9 @@ fn alternatives(word: &str) -> Vec<String> {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     let separator = match KEYS.iter().find(|known| known.name == key) {
         // In these a comma has a meaning of its own.
-        Some(Key { name: "thread" | "affinity", .. }) => return vec![word.to_owned()],
-        Some(Key { name: "fork", .. }) => Some('*'),
-        Some(Key { is_wish: true, .. }) => Some(':'),
+        Some(StructureKey { name: "thread" | "affinity", .. }) => return vec![word.to_owned()],
+        Some(StructureKey { name: "fork", .. }) => Some('*'),
+        Some(StructureKey { is_scheduling_attribute: true, .. }) => Some(':'),
         _ => None,
     };
     let end = |value: &str| separator.and_then(|separator| value.find(separator)).map(|place| place + 1);

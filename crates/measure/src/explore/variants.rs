@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use pipeline::structure::{Fork, Structure, Threads, Turn, did_you_mean};
+use pipeline::structure::{Fork, StageTurn, Structure, Threads, did_you_mean};
 use policy::priority::{Kind, Rule};
 
 use super::profile::{Line, Profile, Stage};
@@ -131,7 +131,7 @@ fn threaded(line: &Line) -> Vec<Structure> {
     for (place, first) in blocking.iter().enumerate() {
         for second in blocking[place + 1..].iter().filter(|second| second.kind == first.kind) {
             for repeat in [1, 2, 4].into_iter().filter(|&repeat| repeat <= line.buffers) {
-                let turns = [first, second].map(|stage| Turn { stage: stage.name.clone(), repeat });
+                let turns = [first, second].map(|stage| StageTurn { stage: stage.name.clone(), repeat });
                 made.push(Structure { thread: vec![turns.to_vec()], ..Structure::default() });
             }
         }

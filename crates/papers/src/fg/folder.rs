@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use pipeline::Report as PipelineReport;
+use pipeline::RunReport;
 use serde::{Deserialize, Serialize};
 
 use super::arms::Variant;
@@ -147,7 +147,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`FolderError::Write`].
-    pub fn keep_reports(&self, variant: Variant, of_run: &[PipelineReport]) -> Result<(), FolderError> {
+    pub fn keep_reports(&self, variant: Variant, of_run: &[RunReport]) -> Result<(), FolderError> {
         let path = self.path.join(reports(variant));
         let append = || -> io::Result<()> {
             let mut line = serde_json::to_string(of_run)?;
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(earlier.runs, (0..round).map(run).collect::<Vec<_>>());
             folder.keep(&run(round)).unwrap();
         }
-        let reports = vec![PipelineReport { program: "one".into(), ..PipelineReport::default() }; 2];
+        let reports = vec![RunReport { program: "one".into(), ..RunReport::default() }; 2];
         let (folder, _) = Folder::append(&path).unwrap();
         assert_eq!(folder.reported(Variant::IoBound).unwrap().runs.len(), 0);
         folder.keep_reports(Variant::IoBound, &reports).unwrap();

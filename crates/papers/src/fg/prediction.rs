@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
-use pipeline::Report;
+use pipeline::RunReport;
 use policy::priority::{Kind, Rule};
 use serde::Serialize;
 
@@ -61,7 +61,7 @@ pub struct Reported {
     /// The program.
     pub variant: Variant,
     /// The runs' reports.
-    pub runs: Vec<Vec<Report>>,
+    pub runs: Vec<Vec<RunReport>>,
 }
 
 /// Predicts what was measured, and returns the scenarios too.
@@ -127,7 +127,7 @@ fn scenarios(reported: &Reported, rules: &[&str]) -> Result<Vec<Written>, Predic
         return Err(unlike("its runs have different numbers of pipelines"));
     }
     let pass = |number: usize| {
-        let of_all: Vec<&Report> = reported.runs.iter().map(|run| &run[number]).collect();
+        let of_all: Vec<&RunReport> = reported.runs.iter().map(|run| &run[number]).collect();
         let text = scenario(variant, number, &of_all, rules).map_err(|why| unlike(&why))?;
         Ok(Written { file: format!("{}-pass-{}.toml", variant.name(), number + 1), text })
     };
@@ -135,7 +135,7 @@ fn scenarios(reported: &Reported, rules: &[&str]) -> Result<Vec<Written>, Predic
 }
 
 /// One pipeline, with the means of what its stages cost in all runs.
-fn scenario(variant: Variant, pass: usize, runs: &[&Report], rules: &[&str]) -> Result<String, String> {
+fn scenario(variant: Variant, pass: usize, runs: &[&RunReport], rules: &[&str]) -> Result<String, String> {
     let first = runs.first().ok_or("it has reported nothing")?;
     let [pipeline] = first.pipelines.as_slice() else {
         return Err(format!("program `{}` has {} pipelines at once", first.program, first.pipelines.len()));
@@ -220,13 +220,13 @@ mod tests {
             user_ns: cpu_us * 10_000,
             system_ns: 0,
             depths: Vec::new(),
-            grants: Vec::new(),
+            effective_attributes: Vec::new(),
         }
     }
 
     /// Ten rounds of a pipeline whose disk takes 1 ms each time for reading and for writing.
-    fn report() -> Report {
-        Report {
+    fn report() -> RunReport {
+        RunReport {
             program: "columnsort".to_owned(),
             clock_ns: 20_000_000,
             pipelines: vec![PipelineReport {
@@ -242,7 +242,7 @@ mod tests {
                 stage("communicate", Kind::Communicate, 1, 0, 0),
                 stage("write", Kind::Io, 1, 100, 1_100),
             ],
-            ..Report::default()
+            ..RunReport::default()
         }
     }
 

@@ -86,14 +86,14 @@ fn merge(structure: &Structure) -> (Report, Vec<u64>) {
                 buffer.tag = round.number() * step;
                 Ok(Flow::Convey)
             })
-            .meets("merge")
+            .join_at("merge")
             .structured(structure)
     };
     let names = ["twos", "threes"];
     let mut merged = Vec::new();
     let write = Pipeline::tagged("merged")
         .buffers(2, 4096)
-        .meets("merge")
+        .join_at("merge")
         .compute("check", |_round, _buffer| Ok(Flow::Convey))
         .io("write", |round, buffer| {
             // What the junction ends with is empty.

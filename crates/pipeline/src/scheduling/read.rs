@@ -12,7 +12,7 @@ const CPUS: u32 = 1024;
 
 /// Why a text is not a wish.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WishError {
+pub enum SchedulingParseError {
     /// No wish is called so.
     #[error("`{key}` is nothing that can be wished for{}; there are nice, policy, slice, ioprio, affinity, clamp and yield", hint(.near))]
     UnknownKey {
@@ -44,11 +44,11 @@ impl Scheduling {
     ///
     /// # Errors
     /// With what is allowed instead; nothing is changed then.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), WishError> {
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SchedulingParseError> {
         let Some(key) = KEYS.into_iter().find(|known| *known == key) else {
-            return Err(WishError::UnknownKey { key: key.to_owned(), near: did_you_mean(key, KEYS) });
+            return Err(SchedulingParseError::UnknownKey { key: key.to_owned(), near: did_you_mean(key, KEYS) });
         };
-        let refused = |why| WishError::Value { key, value: value.to_owned(), why };
+        let refused = |why| SchedulingParseError::Value { key, value: value.to_owned(), why };
         match key {
             "nice" => self.nice = Some(nice(value).map_err(refused)?),
             "policy" => self.policy = Some(policy(value).map_err(refused)?),
@@ -56,7 +56,7 @@ impl Scheduling {
             "ioprio" => self.ioprio = Some(io_priority(value).map_err(refused)?),
             "affinity" => self.affinity = Some(cpus(value).map_err(refused)?),
             "clamp" => self.clamp = Some(clamp(value).map_err(refused)?),
-            _ if value.is_empty() => self.yields = true,
+            _ if value.is_empty() => self.yield_each_round = true,
             _ => return Err(refused("it takes no value: it is said by itself".to_owned())),
         }
         Ok(())
@@ -64,9 +64,9 @@ impl Scheduling {
 }
 
 impl FromStr for Scheduling {
-    type Err = WishError;
+    type Err = SchedulingParseError;
 
-    fn from_str(text: &str) -> Result<Scheduling, WishError> {
+    fn from_str(text: &str) -> Result<Scheduling, SchedulingParseError> {
         let mut scheduling = Scheduling::default();
         for word in text.split_whitespace() {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));

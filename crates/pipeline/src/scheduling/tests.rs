@@ -18,7 +18,7 @@ fn without_rights<T: Send>(trial: impl FnOnce() -> T + Send) -> T {
 }
 
 fn read(text: &str) -> Result<Scheduling, String> {
-    text.parse().map_err(|why: WishError| why.to_string())
+    text.parse().map_err(|why: SchedulingParseError| why.to_string())
 }
 
 #[test]
@@ -98,14 +98,14 @@ fn any_scheduling() -> impl Strategy<Value = Scheduling> {
     let of = prop::option::of::<std::ops::RangeInclusive<i32>>;
     let rest = (prop::option::of(ioprio), prop::option::of(cpus), prop::option::of(clamp), any::<bool>());
     (of(-20..=19), prop::option::of(policy), prop::option::of(slice), rest).prop_map(
-        |(nice, policy, slice, (ioprio, affinity, clamp, yields))| Scheduling {
+        |(nice, policy, slice, (ioprio, affinity, clamp, yield_each_round))| Scheduling {
             nice,
             policy,
             slice,
             ioprio,
             affinity,
             clamp,
-            yields,
+            yield_each_round,
         },
     )
 }
@@ -115,7 +115,7 @@ proptest! {
     fn what_is_printed_reads_back_as_the_same(scheduling in any_scheduling()) {
         prop_assert_eq!(read(&scheduling.to_string()), Ok(scheduling.clone()));
         let mut again = Scheduling::default();
-        scheduling.wishes().iter().try_for_each(|(key, value)| again.set(key, value)).unwrap();
+        scheduling.requested().iter().try_for_each(|(key, value)| again.set(key, value)).unwrap();
         prop_assert_eq!(again, scheduling);
     }
 
@@ -131,30 +131,31 @@ proptest! {
         prop_assert_eq!(over.laid_over(&both), both.clone());
         prop_assert_eq!(both.nice, over.nice.or(base.nice));
         prop_assert_eq!(Scheduling::default().laid_over(&base), base.clone());
-        prop_assert!(both.wishes().len() >= over.wishes().len().max(base.wishes().len()));
+        prop_assert!(both.requested().len() >= over.requested().len().max(base.requested().len()));
     }
 
     #[test]
     fn every_wish_is_answered_and_none_panics(scheduling in any_scheduling()) {
         // Without rights, so that no thread of the test ever runs in real time.
-        let grants = without_rights(|| scheduling.apply_to_this_thread());
-        prop_assert_eq!(grants.len(), scheduling.wishes().len());
-        for (key, _) in scheduling.wishes() {
-            prop_assert!(grants.iter().any(|grant| grant.wish.starts_with(key)), "{}", key);
+        let effective = without_rights(|| scheduling.apply_to_this_thread());
+        prop_assert_eq!(effective.len(), scheduling.requested().len());
+        for (key, _) in scheduling.requested() {
+            prop_assert!(effective.iter().any(|attribute| attribute.requested.starts_with(key)), "{}", key);
         }
     }
 }
 
 #[test]
 fn what_everybody_may_have_is_granted() {
-    let grants = without_rights(|| {
+    let effective = without_rights(|| {
         let now = sys::scheduling::nice(Thread::current()).unwrap();
         let cpus = sys::scheduling::affinity(Thread::current()).unwrap();
-        let wished = Scheduling::default().nice((now + 1).min(19)).policy(Policy::Batch).affinity(&cpus[..1]).yields();
-        wished.apply_to_this_thread()
+        let requested =
+            Scheduling::default().nice((now + 1).min(19)).policy(Policy::Batch).affinity(&cpus[..1]).yield_each_round();
+        requested.apply_to_this_thread()
     });
-    assert!(grants.iter().all(|grant| grant.outcome == Outcome::Granted), "{grants:?}");
-    assert_eq!(grants.len(), 4);
+    assert!(effective.iter().all(|attribute| attribute.outcome == SchedulingOutcome::Granted), "{effective:?}");
+    assert_eq!(effective.len(), 4);
 }
 
 #[test]
@@ -163,30 +164,30 @@ fn what_is_granted_otherwise_says_what_was_got() {
         let cpus = sys::scheduling::affinity(Thread::current()).unwrap();
         // From above: the process may have fewer CPUs than the machine.
         let (there, missing) = (cpus[0], (0..1024).rev().find(|cpu| !cpus.contains(cpu)).unwrap());
-        let grants = Scheduling::default().affinity(&[there, missing]).apply_to_this_thread();
-        assert_eq!(grants[0].outcome, Outcome::GrantedOtherwise(there.to_string()));
-        let grants = Scheduling::default().policy(Policy::Idle).nice(19).apply_to_this_thread();
-        assert_eq!(grants[1].to_string(), "nice=19: granted, but it is 19, which counts for nothing under idle");
+        let effective = Scheduling::default().affinity(&[there, missing]).apply_to_this_thread();
+        assert_eq!(effective[0].outcome, SchedulingOutcome::GrantedOtherwise(there.to_string()));
+        let effective = Scheduling::default().policy(Policy::Idle).nice(19).apply_to_this_thread();
+        assert_eq!(effective[1].to_string(), "nice=19: granted, but it is 19, which counts for nothing under idle");
     });
 }
 
 #[test]
 fn what_is_refused_says_what_it_takes() {
     let lacks = |resource, least: u64| getrlimit(resource).current.is_some_and(|is| is < least);
-    let (nice, grants) = without_rights(|| {
+    let (nice, effective) = without_rights(|| {
         let nice = sys::scheduling::nice(Thread::current()).unwrap();
         (nice, Scheduling::default().nice((nice - 1).max(-20)).policy(Policy::Fifo(1)).apply_to_this_thread())
     });
-    let refused = |grant: &Grant, needed: &str| {
-        let Outcome::Refused { why, needs } = &grant.outcome else { panic!("{grant}") };
+    let refused = |attribute: &EffectiveAttribute, needed: &str| {
+        let SchedulingOutcome::Refused { why, needs } = &attribute.outcome else { panic!("{attribute}") };
         assert_eq!(why, "not permitted");
         assert!(needs.contains(needed), "{needs}");
     };
     if lacks(Resource::Rtprio, 1) {
-        refused(&grants[0], "CAP_SYS_NICE, or RLIMIT_RTPRIO of 1");
+        refused(&effective[0], "CAP_SYS_NICE, or RLIMIT_RTPRIO of 1");
     }
     if lacks(Resource::Nice, (20 - (nice - 1)) as u64) && nice > -20 {
-        refused(&grants[1], "CAP_SYS_NICE, or RLIMIT_NICE of");
+        refused(&effective[1], "CAP_SYS_NICE, or RLIMIT_NICE of");
     }
 }
 
@@ -195,16 +196,16 @@ fn a_favour_is_five_steps_from_the_base() {
     without_rights(|| {
         let thread = Thread::current();
         let base = sys::scheduling::nice(thread).unwrap();
-        let grant = Scheduling::favour(thread, base, Favour::Lowered);
-        let lowered = (base + FAVOUR).min(19);
-        assert_eq!(grant.to_string(), format!("nice={lowered} (lowered): granted"));
+        let attribute = Scheduling::adjust_nice(thread, base, Favour::Lowered);
+        let lowered = (base + NICE_STEP).min(19);
+        assert_eq!(attribute.to_string(), format!("nice={lowered} (lowered): granted"));
         assert_eq!(sys::scheduling::nice(thread).unwrap(), lowered);
         let mut kept = Vec::new();
         for _ in 0..3 {
-            keep(&mut kept, Scheduling::favour(thread, base, Favour::Raised));
+            add_if_new(&mut kept, Scheduling::adjust_nice(thread, base, Favour::Raised));
         }
         assert_eq!(kept.len(), 1, "what is refused again and again is told once");
-        assert_eq!(kept[0].wish, format!("nice={} (raised)", (base - FAVOUR).max(-20)));
+        assert_eq!(kept[0].requested, format!("nice={} (raised)", (base - NICE_STEP).max(-20)));
         if getrlimit(Resource::Nice).current == Some(0) {
             assert!(kept[0].is_refused());
             assert_eq!(sys::scheduling::nice(thread).unwrap(), lowered);
@@ -215,17 +216,20 @@ fn a_favour_is_five_steps_from_the_base() {
 #[test]
 fn a_favour_of_one_at_the_end_of_the_scale_stays_on_it() {
     without_rights(|| {
-        let grant = Scheduling::favour(Thread::current(), 19, Favour::Lowered);
-        assert_eq!(grant, Grant { wish: "nice=19 (lowered)".to_owned(), outcome: Outcome::Granted });
+        let attribute = Scheduling::adjust_nice(Thread::current(), 19, Favour::Lowered);
+        assert_eq!(
+            attribute,
+            EffectiveAttribute { requested: "nice=19 (lowered)".to_owned(), outcome: SchedulingOutcome::Granted }
+        );
     });
 }
 
 #[test]
 fn grants_are_read_back_as_they_were_written() {
-    let refused = Outcome::Refused { why: "not permitted".to_owned(), needs: "CAP_SYS_NICE".to_owned() };
-    for outcome in [Outcome::Granted, Outcome::GrantedOtherwise("100ms".to_owned()), refused] {
-        let grant = Grant { wish: "slice=4s".to_owned(), outcome };
-        let text = serde_json::to_string(&grant).unwrap();
-        assert_eq!(serde_json::from_str::<Grant>(&text).unwrap(), grant, "{text}");
+    let refused = SchedulingOutcome::Refused { why: "not permitted".to_owned(), needs: "CAP_SYS_NICE".to_owned() };
+    for outcome in [SchedulingOutcome::Granted, SchedulingOutcome::GrantedOtherwise("100ms".to_owned()), refused] {
+        let attribute = EffectiveAttribute { requested: "slice=4s".to_owned(), outcome };
+        let text = serde_json::to_string(&attribute).unwrap();
+        assert_eq!(serde_json::from_str::<EffectiveAttribute>(&text).unwrap(), attribute, "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 /// One thing that can be said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct StructureKey {
     /// How it is called.
     pub name: &'static str,
     /// A word that says it.
@@ -10,25 +10,25 @@ pub struct Key {
     /// What that means.
     pub meaning: &'static str,
     /// Whether it may be said more than once.
-    pub repeats: bool,
+    pub is_repeatable: bool,
     /// Whether it says how a single stage is to be scheduled.
-    pub is_wish: bool,
+    pub is_scheduling_attribute: bool,
 }
 
-const fn once(name: &'static str, example: &'static str, meaning: &'static str) -> Key {
-    Key { name, example, meaning, repeats: false, is_wish: false }
+const fn once(name: &'static str, example: &'static str, meaning: &'static str) -> StructureKey {
+    StructureKey { name, example, meaning, is_repeatable: false, is_scheduling_attribute: false }
 }
 
-const fn repeated(name: &'static str, example: &'static str, meaning: &'static str) -> Key {
-    Key { name, example, meaning, repeats: true, is_wish: false }
+const fn repeated(name: &'static str, example: &'static str, meaning: &'static str) -> StructureKey {
+    StructureKey { name, example, meaning, is_repeatable: true, is_scheduling_attribute: false }
 }
 
-const fn wish(name: &'static str, example: &'static str, meaning: &'static str) -> Key {
-    Key { name, example, meaning, repeats: true, is_wish: true }
+const fn attribute(name: &'static str, example: &'static str, meaning: &'static str) -> StructureKey {
+    StructureKey { name, example, meaning, is_repeatable: true, is_scheduling_attribute: true }
 }
 
 /// All that a structure can say, in the order in which it is printed.
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[StructureKey] = &[
     once("buffers", "buffers=16", "so many buffers, which bounds what is in flight"),
     once("block", "block=64KiB", "the size of a buffer: a number of bytes, KiB or MiB"),
     once("workers", "workers=2", "so many workers carry the compute stages"),
@@ -38,20 +38,20 @@ pub const KEYS: &[Key] = &[
     repeated("fuse", "fuse=parse+count", "neighbours run as one stage"),
     repeated("split", "split=count", "a stage is separated from the one before it"),
     once("priority", "priority=dynamic-up", "which stages are favoured: a rule of `rowlock policies`"),
-    wish("nice", "nice=read:-5", "the nice value of a stage"),
-    wish("policy", "policy=write:batch", "its scheduling policy: other, batch, idle, fifo/NUMBER or rr/NUMBER"),
-    wish("slice", "slice=work:3ms", "how long it runs at a time"),
-    wish("ioprio", "ioprio=read:best-effort/2", "its input's and output's: real-time/N, best-effort/N or idle"),
-    wish("affinity", "affinity=work:0-1", "the CPUs that it may run on"),
-    wish("clamp", "clamp=work:0-512", "the bounds of its utilisation, out of 1024"),
-    wish("yield", "yield=work", "it yields the CPU after each buffer"),
+    attribute("nice", "nice=read:-5", "the nice value of a stage"),
+    attribute("policy", "policy=write:batch", "its scheduling policy: other, batch, idle, fifo/NUMBER or rr/NUMBER"),
+    attribute("slice", "slice=work:3ms", "how long it runs at a time"),
+    attribute("ioprio", "ioprio=read:best-effort/2", "its input's and output's: real-time/N, best-effort/N or idle"),
+    attribute("affinity", "affinity=work:0-1", "the CPUs that it may run on"),
+    attribute("clamp", "clamp=work:0-512", "the bounds of its utilisation, out of 1024"),
+    attribute("yield", "yield=work", "it yields the CPU after each buffer"),
     once("waiting", "waiting=adaptive", "how threads wait: a rule of `rowlock policies`, `:` for blanks"),
     once("double", "double=io", "the stages of this kind do their work twice, as a test"),
 ];
 
-impl Key {
+impl StructureKey {
     /// The key of this name.
-    pub(super) fn named(name: &str) -> Option<&'static Key> {
+    pub(super) fn named(name: &str) -> Option<&'static StructureKey> {
         KEYS.iter().find(|key| key.name == name)
     }
 }

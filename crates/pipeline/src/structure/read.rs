@@ -8,9 +8,9 @@ use std::str::FromStr;
 use policy::priority::{self, Kind};
 use policy::waiting;
 
-use crate::scheduling::{Scheduling, WishError};
+use crate::scheduling::{Scheduling, SchedulingParseError};
 
-use super::{Fork, KEYS, Key, Structure, Threads, Turn, Wish, is_name};
+use super::{Fork, KEYS, RequestedAttribute, StageTurn, Structure, StructureKey, Threads, is_name};
 
 /// More copies, workers or turns than this are taken for a mistake.
 const MOST_COPIES: usize = 1024;
@@ -121,7 +121,7 @@ pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a 
 ///
 /// # Errors
 /// With what is wrong, and how a size is written.
-pub fn size(text: &str) -> Result<usize, String> {
+pub fn parse_size(text: &str) -> Result<usize, String> {
     let units = [("KiB", 10), ("MiB", 20), ("", 0)];
     let (digits, shift) =
         units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift))).unwrap_or((text, 0));
@@ -142,7 +142,7 @@ impl FromStr for Structure {
         let mut seen = BTreeSet::new();
         for word in text.split_whitespace() {
             let (key, value) = split(word)?;
-            if !seen.insert(key.name) && !key.repeats {
+            if !seen.insert(key.name) && !key.is_repeatable {
                 return Err(StructureError::KeyTwice { key: key.name });
             }
             let refused = |why| StructureError::Value { key: key.name, value: value.to_owned(), why };
@@ -154,9 +154,9 @@ impl FromStr for Structure {
 }
 
 /// The two sides of a word.
-fn split(word: &str) -> Result<(&'static Key, &str), StructureError> {
+fn split(word: &str) -> Result<(&'static StructureKey, &str), StructureError> {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
-    let Some(key) = Key::named(name) else {
+    let Some(key) = StructureKey::named(name) else {
         let near = did_you_mean(name, KEYS.iter().map(|key| key.name)).map(str::to_owned);
         return Err(StructureError::UnknownKey { key: name.to_owned(), near });
     };
@@ -166,10 +166,10 @@ fn split(word: &str) -> Result<(&'static Key, &str), StructureError> {
     Ok((key, value))
 }
 
-fn read(structure: &mut Structure, key: &'static Key, value: &str) -> Result<(), String> {
+fn read(structure: &mut Structure, key: &'static StructureKey, value: &str) -> Result<(), String> {
     match key.name {
         "buffers" => structure.buffers = Some(number(value, 1..=MOST_BUFFERS)?),
-        "block" => structure.block = Some(size(value)?),
+        "block" => structure.block = Some(parse_size(value)?),
         "workers" => structure.workers = Some(number(value, 1..=MOST_COPIES)?),
         "threads" => structure.threads = Some(named(value, &Threads::ALL, "way to have threads")?),
         "thread" => structure.thread.push(value.split(',').map(turn).collect::<Result<_, _>>()?),
@@ -180,9 +180,9 @@ fn read(structure: &mut Structure, key: &'static Key, value: &str) -> Result<(),
         "waiting" => structure.waiting = Some(rule(value)?),
         "double" => structure.double = Some(named(value, &Kind::ALL, "kind of stage")?),
         "yield" => {
-            structure.wishes.push(Wish { key: key.name, stage: name(value)?, value: String::new() });
+            structure.requested.push(RequestedAttribute { key: key.name, stage: name(value)?, value: String::new() });
         }
-        _ => structure.wishes.push(wish(key, value)?),
+        _ => structure.requested.push(attribute(key, value)?),
     }
     Ok(())
 }
@@ -209,12 +209,12 @@ fn named<T: Copy + Display>(value: &str, all: &[T], what: &str) -> Result<T, Str
 }
 
 /// A name and how many times, which is once where nothing is said.
-fn turn(text: &str) -> Result<Turn, String> {
+fn turn(text: &str) -> Result<StageTurn, String> {
     let (stage, repeat) = match text.split_once('*') {
         Some((stage, repeat)) => (stage, number(repeat, 1..=MOST_BUFFERS)?),
         None => (text, 1),
     };
-    Ok(Turn { stage: name(stage)?, repeat })
+    Ok(StageTurn { stage: name(stage)?, repeat })
 }
 
 fn fork(value: &str) -> Result<Fork, String> {
@@ -234,14 +234,14 @@ fn rule(value: &str) -> Result<waiting::Rule, String> {
     })
 }
 
-fn wish(key: &'static Key, value: &str) -> Result<Wish, String> {
+fn attribute(key: &'static StructureKey, value: &str) -> Result<RequestedAttribute, String> {
     let how = || format!("of which stage, and what? Write it as `{}`", key.example);
-    let (stage, wished) = value.split_once(':').filter(|(_, wished)| !wished.is_empty()).ok_or_else(how)?;
+    let (stage, requested) = value.split_once(':').filter(|(_, requested)| !requested.is_empty()).ok_or_else(how)?;
     let stage = name(stage)?;
     // It is kept as it was written, and has to be one all the same.
-    Scheduling::default().set(key.name, wished).map_err(|why| match why {
-        WishError::Value { why, .. } => why,
-        WishError::UnknownKey { .. } => why.to_string(),
+    Scheduling::default().set(key.name, requested).map_err(|why| match why {
+        SchedulingParseError::Value { why, .. } => why,
+        SchedulingParseError::UnknownKey { .. } => why.to_string(),
     })?;
-    Ok(Wish { key: key.name, stage, value: wished.to_owned() })
+    Ok(RequestedAttribute { key: key.name, stage, value: requested.to_owned() })
 }

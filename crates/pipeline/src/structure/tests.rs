@@ -92,11 +92,11 @@ fn what_is_wrong_is_said_with_what_would_be_right() {
 #[test]
 fn names_that_no_stage_has_are_told_with_the_nearest_that_one_has() {
     let structure = read("fork=compres*2 split=write");
-    let why = structure.names_only(&["read", "compress", "write"]).unwrap_err().to_string();
+    let why = structure.check_stages(&["read", "compress", "write"]).unwrap_err().to_string();
     assert_eq!(why, "there is no stage `compres` (did you mean `compress`?); the stages are read, compress, write");
-    assert_eq!(structure.names_only(&["compres", "write"]), Ok(()));
+    assert_eq!(structure.check_stages(&["compres", "write"]), Ok(()));
     // A junction in two pipelines.
-    let why = structure.names_only(&["read", "join", "join", "write"]).unwrap_err().to_string();
+    let why = structure.check_stages(&["read", "join", "join", "write"]).unwrap_err().to_string();
     assert_eq!(why, "there is no stage `compres`; the stages are read, join, write");
 }
 
@@ -130,15 +130,16 @@ fn names_that_could_not_be_read_back_are_no_names() {
 /// Any structure of a few stages that makes sense.
 fn structures() -> impl Strategy<Value = Structure> {
     let stage = || select(vec!["read", "a", "größe", "b-2", "write"]).prop_map(str::to_owned);
-    let turn = (stage(), 1..4_usize).prop_map(|(stage, repeat)| Turn { stage, repeat });
+    let turn = (stage(), 1..4_usize).prop_map(|(stage, repeat)| StageTurn { stage, repeat });
     let fork =
         (stage(), 1..5_usize, any::<bool>()).prop_map(|(stage, copies, ordered)| Fork { stage, copies, ordered });
-    let wishes: Vec<&'static Key> = KEYS.iter().filter(|key| key.is_wish && key.name != "yield").collect();
-    let wish = (select(wishes), stage()).prop_map(|(key, stage)| {
+    let requested: Vec<&'static StructureKey> =
+        KEYS.iter().filter(|key| key.is_scheduling_attribute && key.name != "yield").collect();
+    let attribute = (select(requested), stage()).prop_map(|(key, stage)| {
         let value = key.example.split_once(':').map_or("", |(_, value)| value).to_owned();
-        Wish { key: key.name, stage, value }
+        RequestedAttribute { key: key.name, stage, value }
     });
-    let yields = stage().prop_map(|stage| Wish { key: "yield", stage, value: String::new() });
+    let yield_each_round = stage().prop_map(|stage| RequestedAttribute { key: "yield", stage, value: String::new() });
     let numbers = (of(1..100_usize), of(1..=1_usize << 30), of(1..9_usize));
     let groups = (vec(vec(turn, 1..3), 0..3), vec(fork, 0..3), vec(vec(stage(), 2..4), 0..2), vec(stage(), 0..2));
     let rules = (
@@ -147,11 +148,11 @@ fn structures() -> impl Strategy<Value = Structure> {
         of(select(vec!["adaptive", "cs", "0.54 cs", "load-aware 2.5", "5.32 us"])),
         of(select(Kind::ALL.to_vec())),
     );
-    let all = (numbers, groups, vec(prop_oneof![wish, yields], 0..4), rules);
-    let made = all.prop_map(|((buffers, block, workers), (thread, fork, fuse, split), wishes, rules)| {
+    let all = (numbers, groups, vec(prop_oneof![attribute, yield_each_round], 0..4), rules);
+    let made = all.prop_map(|((buffers, block, workers), (thread, fork, fuse, split), requested, rules)| {
         let (threads, priority, waiting, double) = rules;
         let waiting = waiting.map(|text| text.parse().unwrap());
-        Structure { buffers, block, workers, threads, thread, fork, fuse, split, priority, wishes, waiting, double }
+        Structure { buffers, block, workers, threads, thread, fork, fuse, split, priority, requested, waiting, double }
     });
     made.prop_filter("makes sense", |structure| structure.check().is_ok())
 }

@@ -26,25 +26,25 @@ fn stage(name: &str, kind: Kind, busy: u64, cpu: u64) -> StageReport {
         user_ns: cpu * MS,
         system_ns: 0,
         depths: Vec::new(),
-        grants: Vec::new(),
+        effective_attributes: Vec::new(),
     }
 }
 
 /// A run of one second on two CPUs, with these stages.
-fn run(stages: Vec<StageReport>) -> Report {
+fn run(stages: Vec<StageReport>) -> RunReport {
     let pipeline = PipelineReport { name: "lines".to_owned(), buffers: 8, ..PipelineReport::default() };
-    Report {
+    RunReport {
         clock_ns: 1000 * MS,
         cpus: 2,
         user_ns: stages.iter().map(|stage| stage.user_ns).sum(),
         pipelines: vec![pipeline],
         stages,
-        ..Report::default()
+        ..RunReport::default()
     }
 }
 
 /// The first of which waits for nothing that is counted.
-fn three(read: u64, work: u64, write: u64) -> Report {
+fn three(read: u64, work: u64, write: u64) -> RunReport {
     run(vec![
         StageReport { starved_ns: 0, ..stage("read", Kind::Io, read, read / 10) },
         stage("work", Kind::Compute, work, work),
@@ -58,7 +58,7 @@ fn a_run_that_the_cpus_limit_is_told_its_floor() {
     report.stages[1].copies = 2;
     report.stages[1].starved_ns = 100 * MS;
     let verdict = report.verdict();
-    assert_eq!(verdict.limit, Limited::Cpu);
+    assert_eq!(verdict.limit, LimitingResource::Cpu);
     assert_eq!(
         verdict.to_string(),
         "1.00 s, limited by the CPUs: 1.93 of 2 CPUs were in use\n\
@@ -72,7 +72,7 @@ fn a_run_that_the_cpus_limit_is_told_its_floor() {
 #[test]
 fn a_run_that_a_stage_limits_is_told_which_and_what_to_do() {
     let verdict = three(200, 970, 100).verdict();
-    assert_eq!(verdict.limit, Limited::Stage("work".to_owned()));
+    assert_eq!(verdict.limit, LimitingResource::Stage("work".to_owned()));
     let text = verdict.to_string();
     assert!(text.starts_with("1.00 s, limited by stage 'work': at work 97 % of the time; 1.00 of 2 CPUs were in use\n1.03 times its floor, which stage 'work' sets\n"), "{text}");
     assert!(
@@ -111,7 +111,7 @@ fn a_run_that_the_device_limits_is_compared_with_what_that_can_do() {
     };
     let bandwidth = Bandwidth { read: 1_000_000_000, write: 500_000_000, is_direct: true };
     let verdict = Verdict::of(&report, Some(&bandwidth));
-    assert_eq!(verdict.limit, Limited::Device("sda".to_owned()));
+    assert_eq!(verdict.limit, LimitingResource::Device("sda".to_owned()));
     let text = verdict.to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "1.00 s, limited by the device sda: it was busy 98 % of the time; 0.40 of 2 CPUs were in use");
@@ -141,7 +141,7 @@ fn a_junction_is_one_stage_in_all_its_pipelines() {
     };
     let read = || stage("read", Kind::Io, 20, 2);
     let verdict = run(vec![read(), port("left", 490), read(), port("right", 490)]).verdict();
-    assert_eq!(verdict.limit, Limited::Stage("merge".to_owned()));
+    assert_eq!(verdict.limit, LimitingResource::Stage("merge".to_owned()));
     assert_eq!(verdict.floors[0].ns, 980 * MS);
     assert!(verdict.advice.starts_with("less to do in junction 'merge'"), "{}", verdict.advice);
 }
@@ -149,10 +149,10 @@ fn a_junction_is_one_stage_in_all_its_pipelines() {
 #[test]
 fn stages_that_share_a_thread_are_judged_together() {
     let mut report = three(500, 300, 460);
-    assert_eq!(report.verdict().limit, Limited::Unknown);
+    assert_eq!(report.verdict().limit, LimitingResource::Unknown);
     report.structure = "buffers=8 thread=read*2,write*2".to_owned();
     let verdict = report.verdict();
-    assert_eq!(verdict.limit, Limited::Stage("read+write".to_owned()));
+    assert_eq!(verdict.limit, LimitingResource::Stage("read+write".to_owned()));
     let text = verdict.to_string();
     assert!(text.contains("limited by the stages 'read+write' in turn: at work 96 % of the time"), "{text}");
     assert!(text.contains("1.04 times its floor, which the stages 'read+write' in turn set\n"), "{text}");
@@ -163,7 +163,7 @@ fn stages_that_share_a_thread_are_judged_together() {
 fn stages_that_are_fused_are_judged_together() {
     let mut report = three(500, 450, 300);
     report.stages[1].is_fused = true;
-    assert_eq!(report.verdict().limit, Limited::Stage("read+work".to_owned()));
+    assert_eq!(report.verdict().limit, LimitingResource::Stage("read+work".to_owned()));
     report.structure = "thread=read,write".to_owned();
     assert_eq!(units(&report).len(), 1, "what is fused with a stage goes where that is");
 }
@@ -173,7 +173,7 @@ fn buffers_that_are_never_free_are_seen() {
     let mut report = three(400, 300, 450);
     report.stages[0].blocked_ns = 600 * MS;
     let verdict = report.verdict();
-    assert_eq!(verdict.limit, Limited::Buffers);
+    assert_eq!(verdict.limit, LimitingResource::Buffers);
     assert_eq!(verdict.advice, "more buffers (`buffers=16`)");
     assert_eq!(
         verdict.evidence,
@@ -187,7 +187,7 @@ fn a_stage_that_computes_and_waits_for_a_cpu_is_not_at_work() {
     report.stages[1].user_ns = 500 * MS;
     report.user_ns = 530 * MS;
     let verdict = report.verdict();
-    assert_eq!(verdict.limit, Limited::Stage("work".to_owned()), "its waits are what limits");
+    assert_eq!(verdict.limit, LimitingResource::Stage("work".to_owned()), "its waits are what limits");
     assert!(verdict.floors.iter().all(|floor| floor.ns <= 500 * MS), "but no floor: {verdict}");
     // Where the kernel knows of no waiting, it did something else.
     report.machine.pressure_cpu = Some(100);
@@ -199,7 +199,7 @@ fn cpus_that_others_had_are_told_of() {
     let mut report = run(vec![stage("a", Kind::Compute, 980, 500), stage("b", Kind::Compute, 990, 500)]);
     report.machine.pressure_cpu = Some(990);
     let verdict = report.verdict();
-    assert_eq!(verdict.limit, Limited::Cpu);
+    assert_eq!(verdict.limit, LimitingResource::Cpu);
     assert!(verdict.advice.starts_with("the CPUs for itself"), "{verdict}");
     assert_eq!(
         verdict.evidence,
@@ -209,8 +209,8 @@ fn cpus_that_others_had_are_told_of() {
 
 #[test]
 fn a_run_in_which_nothing_happened_has_a_verdict() {
-    let verdict = Report::default().verdict();
-    assert_eq!((verdict.limit.clone(), verdict.times_floor()), (Limited::Unknown, None));
+    let verdict = RunReport::default().verdict();
+    assert_eq!((verdict.limit.clone(), verdict.times_floor()), (LimitingResource::Unknown, None));
     assert!(verdict.to_string().starts_with("0 ns, limited by nothing that could be seen: "), "{verdict}");
 }
 
@@ -219,10 +219,10 @@ fn numbers_have_three_digits_that_count() {
     for (ns, written) in
         [(7, "7 ns"), (1_500, "1.50 us"), (23_456_000, "23.5 ms"), (999_900_000, "1000 ms"), (83_000_000_000, "83.0 s")]
     {
-        assert_eq!(time(ns), written);
+        assert_eq!(format_time(ns), written);
     }
     for (bytes, written) in [(12, "12 bytes"), (65_536, "65.5 kB"), (4_300_000_000, "4.30 GB")] {
-        assert_eq!(size(bytes), written);
+        assert_eq!(format_bytes(bytes), written);
     }
 }
 

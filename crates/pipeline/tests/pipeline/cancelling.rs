@@ -4,13 +4,13 @@ use std::sync::Barrier;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-use rowlock_pipeline::{Canceller, Cause, Error, Flow, Pipeline, Report};
+use rowlock_pipeline::{Canceller, Cause, Error, Flow, Pipeline, RunReport};
 
-fn is_cancelled(outcome: &Result<Report, Error>) -> bool {
+fn is_cancelled(outcome: &Result<RunReport, Error>) -> bool {
     matches!(outcome, Err(Error::Failed(failure)) if matches!(failure.cause, Cause::Cancelled))
 }
 
-fn endless(canceller: &Canceller) -> Result<Report, Error> {
+fn endless(canceller: &Canceller) -> Result<RunReport, Error> {
     Pipeline::new("endless").io("read", |_, _| Ok(Flow::Convey)).run_until(canceller)
 }
 

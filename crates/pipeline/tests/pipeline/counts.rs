@@ -58,7 +58,7 @@ fn a_wish_for_a_junction_is_told_of() {
             Pipeline::new("in")
                 .rounds(3)
                 .io("read", |_, _| Ok(Flow::Convey))
-                .meets("joint")
+                .join_at("joint")
                 .structured(&"nice=joint:19".parse().unwrap()),
         )
         .junction("joint", |ports| {
@@ -70,6 +70,6 @@ fn a_wish_for_a_junction_is_told_of() {
         })
         .run()
         .unwrap();
-    let grants = &report.stage("joint").unwrap().grants;
-    assert!(grants.iter().any(|grant| grant.wish.starts_with("nice")), "{grants:?}");
+    let effective = &report.stage("joint").unwrap().effective_attributes;
+    assert!(effective.iter().any(|attribute| attribute.requested.starts_with("nice")), "{effective:?}");
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use rowlock_pipeline::{
-    Buffer, Canceller, Cause, Error, Failure, Flow, Kind, Pipeline, Report, Result, Round, Stage, Structure,
+    Buffer, Canceller, Cause, Error, Failure, Flow, Kind, Pipeline, Result, Round, RunReport, Stage, Structure,
 };
 
 /// What happens at one stage.
@@ -122,7 +122,12 @@ const STRUCTURES: [&str; 10] = [
     "buffers=1",
 ];
 
-fn run(position: usize, event: Event, rounds: u64, structure: &str) -> (std::result::Result<Report, Error>, Balance) {
+fn run(
+    position: usize,
+    event: Event,
+    rounds: u64,
+    structure: &str,
+) -> (std::result::Result<RunReport, Error>, Balance) {
     let (balance, canceller) = (Balance::default(), Canceller::new());
     let structure: Structure = structure.parse().unwrap();
     let mut pipeline = Pipeline::<u64>::tagged("ends").buffers(4, 16).structured(&structure);
@@ -159,7 +164,7 @@ fn wait_until_only(before: &BTreeSet<String>) {
     }
 }
 
-fn failed(outcome: std::result::Result<Report, Error>, what: &str) -> Box<Failure> {
+fn failed(outcome: std::result::Result<RunReport, Error>, what: &str) -> Box<Failure> {
     match outcome {
         Err(Error::Failed(failure)) => failure,
         other => panic!("{what}: {other:?}"),
@@ -217,7 +222,7 @@ fn check(
     position: usize,
     event: Event,
     rounds: u64,
-    outcome: std::result::Result<Report, Error>,
+    outcome: std::result::Result<RunReport, Error>,
     balance: &Balance,
 ) {
     assert_eq!(balance.begun.load(SeqCst), 0, "{what}");

@@ -96,7 +96,7 @@ fn a_panic_while_stages_are_made_is_the_callers_and_leaves_nothing() {
 #[test]
 fn a_junction_that_says_the_run_is_ending_when_it_is_not_has_failed() {
     let outcome = Program::<()>::new("liar")
-        .pipeline(Pipeline::new("in").rounds(3).io("read", |_, _| Ok(Flow::Convey)).meets("joint"))
+        .pipeline(Pipeline::new("in").rounds(3).io("read", |_, _| Ok(Flow::Convey)).join_at("joint"))
         .junction("joint", |_| Err(rowlock_pipeline::PortError::Ending.into()))
         .run();
     let Err(Error::Failed(failure)) = outcome else { panic!("{outcome:?}") };

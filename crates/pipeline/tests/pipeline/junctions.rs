@@ -2,10 +2,10 @@
 
 use std::sync::Mutex;
 
-use rowlock_pipeline::{Canceller, Cause, Error, Flow, Pipeline, PortError, Program, Report};
+use rowlock_pipeline::{Canceller, Cause, Error, Flow, Pipeline, PortError, Program, RunReport};
 
 /// Two streams of so many buffers, merged by their tags; what the writer gets.
-fn merge(left: u64, right: u64, structure: &str) -> (Result<Report, Error>, Vec<u64>) {
+fn merge(left: u64, right: u64, structure: &str) -> (Result<RunReport, Error>, Vec<u64>) {
     let merged = Mutex::new(Vec::new());
     let outcome = {
         let stream = |name: &'static str, rounds: u64, step: u64| {
@@ -16,7 +16,7 @@ fn merge(left: u64, right: u64, structure: &str) -> (Result<Report, Error>, Vec<
             };
             let pipeline =
                 Pipeline::<u64>::tagged(name).buffers(2, 0).rounds(rounds).structured(&structure.parse().unwrap());
-            pipeline.io(&format!("read {name}").replace(' ', "-"), read).meets("merge")
+            pipeline.io(&format!("read {name}").replace(' ', "-"), read).join_at("merge")
         };
         let write = |round: &mut rowlock_pipeline::Round<'_, u64>, buffer: &mut rowlock_pipeline::Buffer<u64>| {
             merged.lock().unwrap().extend((!round.is_last()).then_some(buffer.tag));
@@ -28,7 +28,7 @@ fn merge(left: u64, right: u64, structure: &str) -> (Result<Report, Error>, Vec<
             .pipeline(
                 Pipeline::tagged("out")
                     .buffers(3, 0)
-                    .meets("merge")
+                    .join_at("merge")
                     .compute("pass", |_, _| Ok(Flow::Convey))
                     .io("write", write),
             )
@@ -75,13 +75,13 @@ fn two_streams_are_merged_in_any_structure() {
 fn through(
     junction: impl FnOnce(&mut rowlock_pipeline::Ports<'_, '_, u64>) -> rowlock_pipeline::Result<()> + Send,
     canceller: &Canceller,
-) -> Result<Report, Error> {
-    let source = Pipeline::<u64>::tagged("in").buffers(2, 0).io("read", |_, _| Ok(Flow::Convey)).meets("joint");
-    let sink = Pipeline::<u64>::tagged("out").buffers(2, 0).meets("joint").io("write", |_, _| Ok(Flow::Convey));
+) -> Result<RunReport, Error> {
+    let source = Pipeline::<u64>::tagged("in").buffers(2, 0).io("read", |_, _| Ok(Flow::Convey)).join_at("joint");
+    let sink = Pipeline::<u64>::tagged("out").buffers(2, 0).join_at("joint").io("write", |_, _| Ok(Flow::Convey));
     Program::new("through").pipeline(source).pipeline(sink).junction("joint", junction).run_until(canceller)
 }
 
-fn cause_of(outcome: Result<Report, Error>) -> (Option<String>, Cause) {
+fn cause_of(outcome: Result<RunReport, Error>) -> (Option<String>, Cause) {
     match outcome {
         Err(Error::Failed(failure)) => {
             let lost = failure.report.pipelines.iter().find(|pipeline| pipeline.buffers_back != pipeline.buffers);
@@ -150,8 +150,8 @@ fn a_junction_that_returns_early_ends_its_pipelines_there() {
 #[test]
 fn a_junction_that_conveys_the_end_conveys_no_bytes_with_it() {
     let written = Mutex::new(Vec::new());
-    let source = Pipeline::new("in").buffers(1, 8).rounds(1).io("read", |_, _| Ok(Flow::Convey)).meets("joint");
-    let sink = Pipeline::new("out").buffers(2, 8).meets("joint").io("write", |_, buffer| {
+    let source = Pipeline::new("in").buffers(1, 8).rounds(1).io("read", |_, _| Ok(Flow::Convey)).join_at("joint");
+    let sink = Pipeline::new("out").buffers(2, 8).join_at("joint").io("write", |_, buffer| {
         written.lock().unwrap().push(buffer.filled().to_vec());
         Ok(Flow::Convey)
     });
@@ -187,7 +187,7 @@ fn ports_say_what_is_wrong() {
 
 #[test]
 fn pipelines_and_junctions_that_miss_each_other_are_refused() {
-    let alone = Pipeline::new("in").io("read", |_, _| Ok(Flow::Convey)).meets("joint");
+    let alone = Pipeline::new("in").io("read", |_, _| Ok(Flow::Convey)).join_at("joint");
     let error = alone.run().unwrap_err().to_string();
     assert!(error.contains("pipeline 'in' goes through 'joint', which is not there"), "{error}");
     let nobody = Program::new("nobody")
@@ -200,8 +200,8 @@ fn pipelines_and_junctions_that_miss_each_other_are_refused() {
 #[test]
 fn junctions_that_wait_for_each_other_are_named() {
     // Each begins one pipeline, and first wants a buffer of that which the other begins.
-    let there = Pipeline::<u64>::tagged("there").meets("one").meets("other");
-    let back = Pipeline::<u64>::tagged("back").meets("other").meets("one");
+    let there = Pipeline::<u64>::tagged("there").join_at("one").join_at("other");
+    let back = Pipeline::<u64>::tagged("back").join_at("other").join_at("one");
     let waits = |pipeline: &'static str| {
         move |ports: &mut rowlock_pipeline::Ports<'_, '_, u64>| {
             ports.accept(pipeline)?;
@@ -223,8 +223,8 @@ fn junctions_that_wait_for_each_other_are_named() {
 fn what_a_junction_does_is_its_work_and_what_it_waits_for_is_not() {
     let worked = std::sync::atomic::AtomicU64::new(0);
     let mut report = Program::<()>::new("busy")
-        .pipeline(Pipeline::new("in").buffers(2, 0).rounds(10).io("read", |_, _| Ok(Flow::Convey)).meets("joint"))
-        .pipeline(Pipeline::new("out").buffers(2, 0).meets("joint").io("write", |_, _| Ok(Flow::Convey)))
+        .pipeline(Pipeline::new("in").buffers(2, 0).rounds(10).io("read", |_, _| Ok(Flow::Convey)).join_at("joint"))
+        .pipeline(Pipeline::new("out").buffers(2, 0).join_at("joint").io("write", |_, _| Ok(Flow::Convey)))
         .junction("joint", |ports| {
             while ports.accept("in")?.is_some() {
                 ports.accept("out")?;

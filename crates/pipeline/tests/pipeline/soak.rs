@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rowlock_pipeline::{Buffer, Canceller, Cause, Error, Flow, Kind, Pipeline, Report, Result, Round, Stage};
+use rowlock_pipeline::{Buffer, Canceller, Cause, Error, Flow, Kind, Pipeline, Result, Round, RunReport, Stage};
 
 /// What happens at one stage at one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -172,7 +172,7 @@ impl Stage<(u64, usize)> for Probe<'_> {
     }
 }
 
-fn run(shared: &Shared<'_>) -> std::result::Result<Report, Error> {
+fn run(shared: &Shared<'_>) -> std::result::Result<RunReport, Error> {
     let Drawn { kinds, forkable, structure, rounds, .. } = shared.drawn;
     let structure = structure.parse().unwrap();
     let mut pipeline = Pipeline::<(u64, usize)>::tagged("soak").buffers(4, 8).rounds(*rounds).structured(&structure);

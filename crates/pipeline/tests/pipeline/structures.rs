@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use rowlock_pipeline::structure::{Fork, Threads, Turn};
+use rowlock_pipeline::structure::{Fork, StageTurn, Threads};
 use rowlock_pipeline::{Cause, Error, Flow, Kind, Pipeline, Structure};
 
 /// A pipeline as drawn: of each stage its kind and whether it can be forked.
@@ -50,7 +50,9 @@ fn drawn() -> impl Strategy<Value = Drawn> {
                     let names: Vec<String> = (from..=index).map(name).collect();
                     match what {
                         1 if names.len() > 1 => structure.fuse.push(names),
-                        2 => structure.thread.push(names.into_iter().map(|stage| Turn { stage, repeat }).collect()),
+                        2 => {
+                            structure.thread.push(names.into_iter().map(|stage| StageTurn { stage, repeat }).collect())
+                        }
                         _ => {}
                     }
                     from = index + 1;
@@ -133,7 +135,7 @@ proptest! {
     }
 }
 
-fn read_copy_write(structure: &str, buffers: usize) -> Result<rowlock_pipeline::Report, Error> {
+fn read_copy_write(structure: &str, buffers: usize) -> Result<rowlock_pipeline::RunReport, Error> {
     let structure: Structure = structure.parse().unwrap();
     let stage = |_: &mut rowlock_pipeline::Round<'_>, _: &mut rowlock_pipeline::Buffer| Ok(Flow::Convey);
     let pipeline = Pipeline::new("copy").buffers(buffers, 8).rounds(20).structured(&structure);

@@ -53,8 +53,8 @@ fn a_junction_that_returns_passes_on_what_it_holds_before_it_waits_for_more() {
         Ok(())
     };
     Program::new("circle")
-        .pipeline(Pipeline::new("back").buffers(2, 0).meets("second").meets("first"))
-        .pipeline(Pipeline::new("there").buffers(2, 0).meets("first").meets("second"))
+        .pipeline(Pipeline::new("back").buffers(2, 0).join_at("second").join_at("first"))
+        .pipeline(Pipeline::new("there").buffers(2, 0).join_at("first").join_at("second"))
         .junction("first", first)
         .junction("second", second)
         .run()

@@ -10,7 +10,7 @@ use exec::throttle::{Rates, Throttle};
 use exec::{Cut, Invocation, Until};
 use papers::fg::arms::{Arm, Variant};
 use papers::fg::folder::Settings;
-use pipeline::Report;
+use pipeline::RunReport;
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use policy::priority::Kind;
 use rustix::fs::{Advice, FlockOperation, fadvise, flock, sync};
@@ -52,7 +52,7 @@ pub(super) struct Run {
     /// Clock time.
     pub(super) clock_s: f64,
     /// What the pipelines reported.
-    pub(super) reports: Vec<Report>,
+    pub(super) reports: Vec<RunReport>,
 }
 
 impl Run {
@@ -163,7 +163,7 @@ impl<'a> Program<'a> {
             )));
         }
         let lines = fs::read_to_string(&reports).unwrap_or_default();
-        let reports = Report::read(&lines).context("the sort's report is none that this rowlock reads");
+        let reports = RunReport::read(&lines).context("the sort's report is none that this rowlock reads");
         Ok(Run {
             user_s: execution.user.as_secs_f64(),
             system_s: execution.system.as_secs_f64(),
@@ -273,9 +273,9 @@ mod tests {
             ))
             .unwrap()
         };
-        let pass = |read, written| Report {
+        let pass = |read, written| RunReport {
             stages: vec![stage("read", "io", read), stage("sort", "compute", 1 << 40), stage("write", "io", written)],
-            ..Report::default()
+            ..RunReport::default()
         };
         let run = Run { user_s: 1.5, system_s: 0.5, clock_s: 1.0, reports: vec![pass(100, 110), pass(110, 90)] };
         assert_eq!(run.traffic(), 210);

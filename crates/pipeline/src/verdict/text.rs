@@ -4,21 +4,21 @@ use std::fmt;
 
 use policy::priority::{Kind, Limit};
 
-use super::{Floor, JUNCTION, Limited, Unit, Verdict};
-use crate::report::Report;
+use super::{Floor, JUNCTION, LimitingResource, Unit, Verdict};
+use crate::report::RunReport;
 
 /// Whether it had the CPUs for itself, more or less.
-fn has_all_cpus(report: &Report) -> bool {
+fn has_all_cpus(report: &RunReport) -> bool {
     cpus_used(report) >= 0.9 * report.cpus as f64
 }
 
 /// How many CPUs it used on the average.
-fn cpus_used(report: &Report) -> f64 {
+fn cpus_used(report: &RunReport) -> f64 {
     report.cpu().as_secs_f64() / report.clock().as_secs_f64().max(1e-9)
 }
 
 /// What was seen of a limit.
-pub(super) fn evidence(found: Limit, report: &Report, units: &[Unit<'_>]) -> String {
+pub(super) fn evidence(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> String {
     let clock = report.clock_ns.max(1);
     let percent = |part: f64| format!("{:.0} %", part * 100.0);
     let cpus = format!("{:.2} of {} CPUs were in use", cpus_used(report), report.cpus);
@@ -57,7 +57,7 @@ pub(super) fn evidence(found: Limit, report: &Report, units: &[Unit<'_>]) -> Str
 }
 
 /// What would make the run faster.
-pub(super) fn advice(found: Limit, report: &Report, units: &[Unit<'_>]) -> String {
+pub(super) fn advice(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> String {
     match found {
         Limit::Cpu if !has_all_cpus(report) => {
             "the CPUs for itself, or a better nice value than theirs (`priority=nice-down-compute`, where that is allowed)"
@@ -119,23 +119,23 @@ pub(super) fn advice(found: Limit, report: &Report, units: &[Unit<'_>]) -> Strin
     }
 }
 
-impl fmt::Display for Limited {
+impl fmt::Display for LimitingResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Limited::Cpu => f.write_str("the CPUs"),
-            Limited::Device(name) if name.is_empty() => f.write_str("the device"),
-            Limited::Device(name) => write!(f, "the device {name}"),
-            Limited::Stage(name) if name.contains('+') => write!(f, "the stages '{name}' in turn"),
-            Limited::Stage(name) => write!(f, "stage '{name}'"),
-            Limited::Buffers => f.write_str("the number of buffers"),
-            Limited::Unknown => f.write_str("nothing that could be seen"),
+            LimitingResource::Cpu => f.write_str("the CPUs"),
+            LimitingResource::Device(name) if name.is_empty() => f.write_str("the device"),
+            LimitingResource::Device(name) => write!(f, "the device {name}"),
+            LimitingResource::Stage(name) if name.contains('+') => write!(f, "the stages '{name}' in turn"),
+            LimitingResource::Stage(name) => write!(f, "stage '{name}'"),
+            LimitingResource::Buffers => f.write_str("the number of buffers"),
+            LimitingResource::Unknown => f.write_str("nothing that could be seen"),
         }
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}, limited by {}: {}", time(self.clock_ns), self.limit, self.evidence)?;
+        writeln!(f, "{}, limited by {}: {}", format_time(self.clock_ns), self.limit, self.evidence)?;
         if let (Some(times), Some(highest)) = (self.times_floor(), self.floors.first()) {
             writeln!(
                 f,
@@ -144,19 +144,19 @@ impl fmt::Display for Verdict {
                 if is_many(&highest.resource) { "" } else { "s" }
             )?;
         }
-        for Floor { resource, ns, reckoned } in &self.floors {
-            writeln!(f, "  at least {:>7} by {resource} ({reckoned})", time(*ns))?;
+        for Floor { resource, ns, calculation } in &self.floors {
+            writeln!(f, "  at least {:>7} by {resource} ({calculation})", format_time(*ns))?;
         }
         write!(f, "faster by: {}", self.advice)
     }
 }
 
-fn is_many(resource: &Limited) -> bool {
-    matches!(resource, Limited::Cpu) || matches!(resource, Limited::Stage(name) if name.contains('+'))
+fn is_many(resource: &LimitingResource) -> bool {
+    matches!(resource, LimitingResource::Cpu) || matches!(resource, LimitingResource::Stage(name) if name.contains('+'))
 }
 
 /// A time in nanoseconds in the unit that suits it, with three digits that count: `1.39 s`.
-pub fn time(ns: u64) -> String {
+pub fn format_time(ns: u64) -> String {
     let (unit, length) = [("s", 1e9), ("ms", 1e6), ("us", 1e3)]
         .into_iter()
         .find(|&(_, length)| ns as f64 >= length)
@@ -165,7 +165,7 @@ pub fn time(ns: u64) -> String {
 }
 
 /// A number of bytes in the unit that suits it, with three digits that count: `61.3 MB`.
-pub fn size(bytes: u64) -> String {
+pub fn format_bytes(bytes: u64) -> String {
     let (unit, length) = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)]
         .into_iter()
         .find(|&(_, length)| bytes as f64 >= length)
