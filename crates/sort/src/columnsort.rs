@@ -39,7 +39,7 @@ mod permute;
 mod sorting;
 mod transfer;
 
-use pipeline::{Buffer, Flow, Kind, Pipeline, Program, Report, Stage};
+use pipeline::{Buffer, Flow, Kind, Pipeline, Program, RunReport, Stage};
 
 use crate::error::SortError;
 use crate::file::ALIGNMENT;
@@ -113,7 +113,7 @@ impl Columnsort<'_> {
     }
 
     /// Sorts records in a matrix of this shape.
-    fn sort(&self, shape: Shape, source: Source<'_>, reports: &mut Vec<Report>) -> Result<Written, SortError> {
+    fn sort(&self, shape: Shape, source: Source<'_>, reports: &mut Vec<RunReport>) -> Result<Written, SortError> {
         let of_input = Form::of_input(self.job.order, &shape);
         if shape.columns() == 1 {
             return self.last_pass(shape, source, of_input, None, reports);
@@ -159,7 +159,7 @@ impl Columnsort<'_> {
         source: Source<'_>,
         form: Form<'_>,
         done: Option<&Spill>,
-        reports: &mut Vec<Report>,
+        reports: &mut Vec<RunReport>,
     ) -> Result<Written, SortError> {
         let mut written = Written::default();
         let pass = Pass {
@@ -179,7 +179,7 @@ impl Columnsort<'_> {
     }
 
     /// Runs the five stages.
-    fn pass(&self, pass: Pass<'_>, permute: impl Stage<Column>) -> Result<Report, SortError> {
+    fn pass(&self, pass: Pass<'_>, permute: impl Stage<Column>) -> Result<RunReport, SortError> {
         let Pass { name, shape, rounds, source, forms: [form, then], are_pieces_sorted, target, done } = pass;
         let (variant, observer) = (self.variant, self.observer);
         let job = self.job;
@@ -208,7 +208,7 @@ impl Columnsort<'_> {
 
     /// Copies what cannot be read from anywhere, and whose length is not known, to a temporary file. It has the same stages as any pass, so that
     /// whatever structure is asked for fits it too.
-    fn copy(&self, input: &Input) -> Result<(u64, Spill, Report), SortError> {
+    fn copy(&self, input: &Input) -> Result<(u64, Spill, RunReport), SortError> {
         let copy = self.job.to.temporary.another()?;
         let block = (self.job.memory / (2 * BUFFERS as u64)).clamp(ALIGNMENT as u64, 4 << 20) as usize;
         let block = block - block % ALIGNMENT;

@@ -1,6 +1,6 @@
 //! What all phases of a sort have in common.
 
-use pipeline::{Buffer, Canceller, Cause, Error, Program, Report};
+use pipeline::{Buffer, Canceller, Cause, Error, Program, RunReport};
 
 use crate::error::SortError;
 use crate::gather::Destinations;
@@ -35,7 +35,7 @@ pub(crate) fn check_size<T>(buffer: &Buffer<T>, asked: usize) -> Result<(), Sort
 pub(crate) fn carry_out<'p, T: Default + Send + 'p>(
     program: Program<'p, T>,
     canceller: &Canceller,
-) -> Result<Report, SortError> {
+) -> Result<RunReport, SortError> {
     program.run_until(canceller).map_err(|error| match error {
         Error::Failed(failure) => match failure.cause {
             Cause::Failed(why) => match why.downcast::<SortError>() {

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Mutex, PoisonError};
 
-use pipeline::{Buffer, Flow, Kind, Pipeline, Ports, Program, Report};
+use pipeline::{Buffer, Flow, Kind, Pipeline, Ports, Program, RunReport};
 
 use crate::budget::{Budget, PIECES, aligned_up};
 use crate::chunk::text;
@@ -33,7 +33,7 @@ pub(crate) struct Merged {
     pub(crate) passes: u32,
     /// How many records and bytes went to the output.
     pub(crate) written: (u64, u64),
-    pub(crate) reports: Vec<Report>,
+    pub(crate) reports: Vec<RunReport>,
 }
 
 /// Merges all runs into the output; at once, unless there are so many that their blocks do not fit into memory.
@@ -71,7 +71,7 @@ fn merge_group(
     runs: &[Run],
     budget: Budget,
     is_spilled: bool,
-) -> Result<(Report, Run, (u64, u64)), SortError> {
+) -> Result<(RunReport, Run, (u64, u64)), SortError> {
     let largest = runs.iter().map(Run::largest_block).max().unwrap_or(0);
     let merging = budget.merging(runs.len(), largest);
     let piece = if is_spilled { merging.block.min(merging.piece * PIECES / 2) } else { merging.piece };
@@ -96,10 +96,10 @@ fn merge_group(
             }
         })
         .fork(READERS)
-        .meets("merge");
+        .join_at("merge");
     let write = Pipeline::tagged(OUTPUT)
         .buffers(PIECES - 1, piece)
-        .meets("merge")
+        .join_at("merge")
         .forkable("write", Kind::Io, |_: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
             job.to.write(buffer)?;
             Ok(Flow::Convey)

@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use pipeline::{Buffer, Flow, Kind, Pipeline, Ports, Program, Report};
+use pipeline::{Buffer, Flow, Kind, Pipeline, Ports, Program, RunReport};
 
 use crate::budget::{self, Budget, PIECES};
 use crate::chunk::{Chunk, text};
@@ -33,7 +33,7 @@ pub(crate) struct Formed {
     pub(crate) loads: u64,
     /// How many records and bytes went to the output.
     pub(crate) written: (u64, u64),
-    pub(crate) report: Report,
+    pub(crate) report: RunReport,
 }
 
 /// Reads the input, and leaves it in sorted runs, or sorted in the output.
@@ -66,22 +66,22 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Forme
             Ok(if read < buffer.capacity() { Flow::Last } else { Flow::Convey })
         })
         .fork(readers)
-        .meets("cut");
+        .join_at("cut");
     let read = match input.length() {
         Some(length) => read.rounds(length.div_ceil(forming.piece as u64).max(1)),
         None => read,
     };
     let sort = Pipeline::tagged(LOADS)
         .buffers(forming.loads, load)
-        .meets("cut")
+        .join_at("cut")
         .compute("sort", |_, buffer: &mut Buffer<Load>| {
             sort(job, buffer);
             Ok(Flow::Convey)
         })
-        .meets("gather");
+        .join_at("gather");
     let write = Pipeline::tagged(OUTPUT)
         .buffers(PIECES - 1, forming.block)
-        .meets("gather")
+        .join_at("gather")
         .forkable("write", Kind::Io, |_: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
             job.to.write(buffer)?;
             Ok(Flow::Convey)

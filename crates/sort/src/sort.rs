@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pipeline::{Canceller, Report};
+use pipeline::{Canceller, RunReport};
 
 use crate::budget::Budget;
 use crate::columnsort;
@@ -79,7 +79,7 @@ pub struct Outcome {
     /// How often the data was read and written again after the runs were formed; for columnsort, how many passes there were.
     pub passes: u32,
     /// What each of the pipelines did, in their order.
-    pub reports: Vec<Report>,
+    pub reports: Vec<RunReport>,
 }
 
 impl Sort {
@@ -195,7 +195,7 @@ pub(crate) struct Sorted {
     /// As [`Outcome::passes`].
     pub(crate) passes: u32,
     /// What the pipelines did.
-    pub(crate) reports: Vec<Report>,
+    pub(crate) reports: Vec<RunReport>,
 }
 
 fn merge_sort(job: &Job<'_>, input: &Input) -> Result<Sorted, SortError> {

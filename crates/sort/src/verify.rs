@@ -1,6 +1,6 @@
 //! Verification: the output is read once more and held against what was read.
 
-use pipeline::{Buffer, Flow, Kind, Pipeline, Program, Report};
+use pipeline::{Buffer, Flow, Kind, Pipeline, Program, RunReport};
 
 use crate::budget::{Budget, PIECES};
 use crate::chunk::text;
@@ -14,7 +14,7 @@ use crate::tally::sum;
 const READERS: usize = 3;
 
 /// Reads the output, of which so many records and bytes were written.
-pub(crate) fn verify(job: &Job<'_>, written: (u64, u64), budget: Budget) -> Result<Report, SortError> {
+pub(crate) fn verify(job: &Job<'_>, written: (u64, u64), budget: Budget) -> Result<RunReport, SortError> {
     let piece = budget.piece();
     let output = job.to.output;
     let mut check = Check::new(job.order, job.is_unique);

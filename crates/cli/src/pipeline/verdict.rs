@@ -106,7 +106,7 @@ fn text(judged: &Judged) -> String {
     for stage in &report.stages {
         for attribute in &stage.effective_attributes {
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{}: {grant}", stage.name);
+            let _ = writeln!(text, "{}: {attribute}", stage.name);
         }
     }
     if let Some(failure) = &report.failure {

@@ -2,12 +2,12 @@
 
 use measure::explore::profile::Profile;
 use measure::explore::variants::{Change, variants};
-use pipeline::{Flow, Kind, Pipeline, Program, Report, Structure};
+use pipeline::{Flow, Kind, Pipeline, Program, RunReport, Structure};
 
 const BUFFERS: u64 = 40;
 
 /// Numbers its buffers, and adds up what comes out at the end.
-fn run(structure: &Structure) -> (Report, u64) {
+fn run(structure: &Structure) -> (RunReport, u64) {
     let (mut left, mut sum, mut before) = (BUFFERS, 0, 0);
     let report = Pipeline::<u64>::tagged("numbers")
         .buffers(4, 16384)
@@ -76,7 +76,7 @@ fn every_variant_of_a_real_pipeline_runs_and_does_the_same() {
 }
 
 /// Merges two sorted streams of numbers, one a buffer.
-fn merge(structure: &Structure) -> (Report, Vec<u64>) {
+fn merge(structure: &Structure) -> (RunReport, Vec<u64>) {
     let stream = |name: &str, step: u64| {
         let read = format!("read {name}").replace(' ', "-");
         Pipeline::<u64>::tagged(name)
