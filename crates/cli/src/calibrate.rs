@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Context;
 use host::HostCalibration;
-use host::calibration::Cost;
+use host::calibration::MeasuredCost;
 use report::table::Table;
 use report::words;
 
@@ -33,7 +33,7 @@ pub(crate) fn load(fresh: bool) -> Result<HostCalibration, Stop> {
     Ok(calibration)
 }
 
-fn costs(calibration: &HostCalibration) -> [(&'static str, &Cost); 5] {
+fn costs(calibration: &HostCalibration) -> [(&'static str, &MeasuredCost); 5] {
     [
         ("context switch on one CPU", &calibration.switch),
         ("waking a waiter that sleeps (cs)", &calibration.wake),

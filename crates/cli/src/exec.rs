@@ -67,7 +67,7 @@ fn prepare(arguments: &arguments::Exec) -> Result<Launch, Stop> {
 
 /// What this machine's costs are: as they were calibrated, else as they look at a glance.
 fn costs() -> Costs {
-    host::calibration::kept_costs().unwrap_or_else(wait::calibrate::briefly)
+    host::calibration::cached_costs().unwrap_or_else(wait::calibrate::briefly)
 }
 
 fn tell_of(launch: &Launch, arguments: &arguments::Exec, ended: &Ended) -> Result<(), Stop> {

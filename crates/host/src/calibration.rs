@@ -13,14 +13,14 @@ use wait::calibrate::Measured;
 
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::work::Rate;
+use crate::workload::Rate;
 
 /// The version of the cache's format and of what the figures in it mean.
 const VERSION: u32 = 2;
 
 /// One measured cost: the median, the quartiles and how often it was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
+pub struct MeasuredCost {
     /// Nanoseconds.
     pub median_ns: f64,
     /// Nanoseconds; a quarter of the samples were below.
@@ -31,24 +31,24 @@ pub struct Cost {
     pub samples: u32,
 }
 
-impl Cost {
+impl MeasuredCost {
     /// The median in whole nanoseconds.
     pub fn median(&self) -> Span {
         Span::from_nanos(self.median_ns.round() as u64)
     }
 }
 
-impl Cost {
+impl MeasuredCost {
     /// Whether anything can cost that: no less than nothing and no more than a second.
     fn is_possible(&self) -> bool {
         [self.median_ns, self.low_ns, self.high_ns].iter().all(|nanos| (0.0..=1e9).contains(nanos))
     }
 }
 
-impl From<&Measured> for Cost {
-    fn from(measured: &Measured) -> Cost {
+impl From<&Measured> for MeasuredCost {
+    fn from(measured: &Measured) -> MeasuredCost {
         let &Measured { median, low, high, samples } = measured;
-        Cost { median_ns: median, low_ns: low, high_ns: high, samples }
+        MeasuredCost { median_ns: median, low_ns: low, high_ns: high, samples }
     }
 }
 
@@ -58,15 +58,15 @@ pub struct HostCalibration {
     /// The machine that it holds for.
     pub machine: Machine,
     /// A context switch between two threads on one CPU.
-    pub switch: Cost,
+    pub switch: MeasuredCost,
     /// Getting a thread running again that sleeps on another CPU.
-    pub wake: Cost,
+    pub wake: MeasuredCost,
     /// A `sched_yield` that finds nobody else.
-    pub lone_yield: Cost,
+    pub lone_yield: MeasuredCost,
     /// Reading the clock.
-    pub clock: Cost,
+    pub clock: MeasuredCost,
     /// The period of the timer interrupt.
-    pub tick: Cost,
+    pub tick: MeasuredCost,
     /// What to know about the figures, in sentences.
     pub notes: Vec<String>,
     /// Whether other programs left the machine alone while it was measured, as far as the figures tell.
@@ -99,8 +99,8 @@ pub fn load_or_measure(fresh: bool) -> Result<HostCalibration, Error> {
 }
 
 /// What waiting rules are told about this machine's costs, where they have been measured and kept; measures nothing.
-pub fn kept_costs() -> Option<Costs> {
-    let machine = Machine::here().ok()?;
+pub fn cached_costs() -> Option<Costs> {
+    let machine = Machine::current().ok()?;
     let kept = load(&cache_folder()?.join(file_name(&machine)), &machine)?;
     Some(twin(&kept).costs())
 }
@@ -110,7 +110,7 @@ fn load_or_measure_in(
     fresh: bool,
     measure: impl FnOnce(Machine) -> Result<HostCalibration, Error>,
 ) -> Result<HostCalibration, Error> {
-    let machine = Machine::here()?;
+    let machine = Machine::current()?;
     let path = folder.map(|folder| folder.join(file_name(&machine)));
     if let Some(found) = path.as_deref().filter(|_| !fresh).and_then(|path| load(path, &machine)) {
         return Ok(HostCalibration { rate: Rate::measure(), path, from_cache: true, ..found });
@@ -143,11 +143,11 @@ fn measure(machine: Machine) -> Result<HostCalibration, Error> {
     }
     Ok(HostCalibration {
         machine,
-        switch: Cost::from(&measured.switch),
-        wake: Cost::from(&measured.wake),
-        lone_yield: Cost::from(&measured.lone_yield),
-        clock: Cost::from(&measured.clock),
-        tick: Cost::from(&measured.tick),
+        switch: MeasuredCost::from(&measured.switch),
+        wake: MeasuredCost::from(&measured.wake),
+        lone_yield: MeasuredCost::from(&measured.lone_yield),
+        clock: MeasuredCost::from(&measured.clock),
+        tick: MeasuredCost::from(&measured.tick),
         notes,
         quiet: measured.quiet,
         rate: Rate::measure(),
@@ -172,7 +172,7 @@ fn file_name(machine: &Machine) -> String {
 fn load(path: &Path, machine: &Machine) -> Option<HostCalibration> {
     let cached: Cached = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let HostCalibration { switch, wake, lone_yield, clock, tick, .. } = &cached.calibration;
-    let all_possible = [switch, wake, lone_yield, clock, tick].into_iter().all(Cost::is_possible);
+    let all_possible = [switch, wake, lone_yield, clock, tick].into_iter().all(MeasuredCost::is_possible);
     (cached.version == VERSION && cached.calibration.machine == *machine && all_possible).then_some(cached.calibration)
 }
 
@@ -210,13 +210,13 @@ pub fn twin(calibration: &HostCalibration) -> Twin {
 }
 
 #[cfg(test)]
-fn cost(nanos: f64) -> Cost {
-    Cost { median_ns: nanos, low_ns: nanos - 0.5, high_ns: nanos + 0.1 + 0.2, samples: 9 }
+fn cost(nanos: f64) -> MeasuredCost {
+    MeasuredCost { median_ns: nanos, low_ns: nanos - 0.5, high_ns: nanos + 0.1 + 0.2, samples: 9 }
 }
 
 /// A calibration for tests.
 #[cfg(test)]
-pub(crate) fn made_up(machine: Machine) -> HostCalibration {
+pub(crate) fn sample_calibration(machine: Machine) -> HostCalibration {
     HostCalibration {
         machine,
         switch: cost(2_220.4),
@@ -245,7 +245,7 @@ mod tests {
         }
 
         fn load(&self, fresh: bool) -> HostCalibration {
-            load_or_measure_in(Some(self.0.path()), fresh, |machine| Ok(made_up(machine))).unwrap()
+            load_or_measure_in(Some(self.0.path()), fresh, |machine| Ok(sample_calibration(machine))).unwrap()
         }
 
         fn files(&self) -> Vec<PathBuf> {
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn figures_of_a_busy_machine_are_not_kept() {
         let folder = Folder::new();
-        let measure = |machine| Ok(HostCalibration { quiet: false, ..made_up(machine) });
+        let measure = |machine| Ok(HostCalibration { quiet: false, ..sample_calibration(machine) });
         let calibration = load_or_measure_in(Some(folder.0.path()), false, measure).unwrap();
         assert_eq!(calibration.path, None);
         assert_eq!(
@@ -303,7 +303,7 @@ mod tests {
         let file = folder.0.path().join("file");
         fs::write(&file, "").unwrap();
         for unwritable in [Some(file.as_path()), None] {
-            let calibration = load_or_measure_in(unwritable, false, |machine| Ok(made_up(machine))).unwrap();
+            let calibration = load_or_measure_in(unwritable, false, |machine| Ok(sample_calibration(machine))).unwrap();
             assert_eq!((calibration.from_cache, &calibration.path), (false, &None));
             assert!(calibration.notes.last().unwrap().starts_with("not cached"), "{:?}", calibration.notes);
         }
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_twin_wakes_a_sibling_at_the_cost_of_this_machine() {
-        let twin = twin(&made_up(Machine::here().unwrap()));
+        let twin = twin(&sample_calibration(Machine::current().unwrap()));
         assert_eq!(twin.context_switch, Span::from_nanos(2_220));
         assert_eq!(twin.costs().cs, Span::from_nanos(18_400));
         assert_eq!(twin.costs().margin, Span::from_nanos(9_200));

@@ -1,18 +1,9 @@
 //! The process of one job: this program, started once more.
 
-use std::io::{self, stdout};
 use std::process::exit;
 
-use rustix::fd::BorrowedFd;
-
-use crate::protocol::{Failure, Inbox, Order, Reply, Request, Task, send};
-use crate::{crew, fibers, line, supervisor};
-
-/// The argument that asks this program to be the process of a job.
-pub(crate) const JOB: &str = "__job";
-
-/// What a job is told, from its standard input.
-pub(crate) type Requests = Inbox<BorrowedFd<'static>, Request>;
+use crate::executors::{command, fibers, pipeline, threads};
+use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, Task, reply};
 
 /// Carries out a job and exits, where this process was started by [`Host::run`](crate::Host::run) to do so; else returns
 /// at once. Belongs at the very beginning of the `main` of the program that [`Host`](crate::Host) names, before it reads
@@ -40,23 +31,18 @@ pub fn run_if_asked() {
 }
 
 fn serve() -> Result<(), Failure> {
-    let mut orders = Inbox::<_, Order>::new(rustix::stdio::stdin());
-    // The run sends nothing after the order until it is answered, so nothing is lost with this inbox.
+    let mut orders = MessageReader::<_, Order>::new(rustix::stdio::stdin());
+    // The run sends nothing after the order until it is answered, so nothing is lost with this reader.
     let Some(order) = orders.wait().map_err(Failure::io("its order cannot be read"))? else { return Ok(()) };
-    let requests = Inbox::new(rustix::stdio::stdin());
+    let requests = MessageReader::new(rustix::stdio::stdin());
     match order.task {
-        Task::Pipeline(ref of) => line::serve(&order, of, requests),
+        Task::Pipeline(ref of) => pipeline::serve(&order, of, requests),
         Task::Fibers(ref of) => fibers::serve(&order, of, requests),
-        Task::Barrier { .. } | Task::Lock { .. } | Task::Cpu { .. } => crew::serve(order, requests),
+        Task::Barrier { .. } | Task::Lock { .. } | Task::Cpu { .. } => threads::serve(order, requests),
         Task::Command { argv } => {
             // The supervisor, too: a thread that is not its first would take the command with it when it ends.
             order.scheduling.take_effect()?;
-            supervisor::serve(&order.job, &argv, order.keep_running, requests)
+            command::serve(&order.job, &argv, order.keep_running, requests)
         }
     }
-}
-
-/// Tells the run.
-pub(crate) fn reply(reply: &Reply) -> io::Result<()> {
-    send(stdout().lock(), reply)
 }

@@ -47,14 +47,14 @@ pub enum Error {
         why: String,
     },
     /// The machine does not schedule a job's threads as they are to be.
-    #[error("job `{job}`: `{wish}` is refused here: {why}")]
+    #[error("job `{job}`: `{request}` is refused here: {reason}")]
     Scheduling {
         /// The job.
         job: String,
         /// What was asked for, as a scenario writes it.
-        wish: String,
+        request: String,
         /// Why not, and what it takes.
-        why: String,
+        reason: String,
     },
     /// No job ever ends.
     #[error("all jobs are endless, so the run would never end: give at least one of them `work`")]

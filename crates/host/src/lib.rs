@@ -3,27 +3,24 @@
 
 pub mod calibration;
 pub mod child;
-mod crew;
-pub mod diary;
 pub mod doctor;
 mod error;
-mod fibers;
-mod job;
+pub mod event_log;
+mod executors;
+mod jobs;
 mod limits;
-mod line;
 mod machine;
 mod procfs;
 mod protocol;
 mod run;
 mod scheduling;
-mod supervisor;
 mod timeline;
 mod units;
-mod work;
+mod workload;
 
 pub use calibration::{HostCalibration, load_or_measure, twin};
 pub use error::Error;
 pub use machine::Machine;
-pub use run::{Diaries, Executed, Host};
+pub use run::{Host, HostRun, JobEventLogs};
 pub use timeline::StateSample;
-pub use work::Rate;
+pub use workload::Rate;

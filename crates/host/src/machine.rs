@@ -27,7 +27,7 @@ impl Machine {
     ///
     /// # Errors
     /// When the kernel does not tell which CPUs are allowed.
-    pub fn here() -> Result<Machine, Error> {
+    pub fn current() -> Result<Machine, Error> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let allowed = sys::cpus::allowed().map_err(|why| Error::Calibration(why.to_string()))?;
         Ok(Machine {

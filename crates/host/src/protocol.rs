@@ -8,14 +8,14 @@
 //!    | -- Go --------------------------> |
 //!    | -- Count -----------------------> |    endless jobs: the others start now, count from here
 //!    | <-------- Recorded, if asked for -- |
-//!    | <----------- Diary, if asked for -- |    many times
+//!    | <----------- EventLog, if asked for -- |    many times
 //!    | <-------------------- Finished -- |    or Failed, at any time
 //!    | -- Stop ------------------------> |    endless jobs finish; others have nothing more to do
 //! ```
 
-use std::io::{self, Write};
+use std::io::{self, Write, stdout};
 use std::marker::PhantomData;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use policy::Span;
 use policy::record::Entry;
@@ -26,9 +26,15 @@ use scenario::result::JobOutcome;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::diary::Diary;
-use crate::scheduling::{Refused, Scheduling};
-use crate::work::Rate;
+use crate::event_log::EventLog;
+use crate::scheduling::{Refusal, Scheduling};
+use crate::workload::Rate;
+
+/// The argument with which the program runs as the process of a job.
+pub(crate) const JOB: &str = "__job";
+
+/// A job's requests, from its standard input.
+pub(crate) type RequestReader = MessageReader<BorrowedFd<'static>, Request>;
 
 /// What a job's process is to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,8 +45,8 @@ pub(crate) struct Order {
     pub(crate) keep_running: bool,
     /// Whether it takes down what its waiting rule is asked and decides.
     pub(crate) record: bool,
-    /// Whether its threads keep diaries.
-    pub(crate) diaries: bool,
+    /// Whether its threads keep event_logs.
+    pub(crate) event_logs: bool,
     /// How long computation takes.
     pub(crate) rate: Rate,
     /// How its threads are scheduled.
@@ -55,25 +61,25 @@ pub(crate) enum Task {
     Lock { threads: u32, rounds: u64, compute: Compute, critical: Compute, waiting: Waiting },
     Cpu { threads: u32, work: Option<Compute> },
     Command { argv: Vec<String> },
-    Pipeline(Line),
-    Fibers(Fibers),
+    Pipeline(PipelineTask),
+    Fibers(FibersTask),
 }
 
 /// A pipeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct PipelineTask {
     pub(crate) seed: u64,
     pub(crate) rounds: u64,
     pub(crate) buffers: u32,
     /// What runs where, and how: as `rowlock-pipeline` writes it.
     pub(crate) structure: String,
     pub(crate) device_depth: u32,
-    pub(crate) stages: Vec<LineStage>,
+    pub(crate) stages: Vec<StageTask>,
 }
 
 /// Threads of a user's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Fibers {
+pub(crate) struct FibersTask {
     pub(crate) seed: u64,
     /// What draws are floored to.
     pub(crate) step: Span,
@@ -90,7 +96,7 @@ pub(crate) struct Fibers {
 
 /// A stage of a pipeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct LineStage {
+pub(crate) struct StageTask {
     pub(crate) name: String,
     pub(crate) kind: policy::priority::Kind,
     /// The name of its random numbers.
@@ -136,7 +142,7 @@ pub(crate) enum Reply {
     /// What was asked of its waiting rule and decided, before it finishes.
     Recorded(Vec<Entry>),
     /// A piece of what a thread took down, if it did, before its job finishes.
-    Diary(Diary),
+    EventLog(EventLog),
     Finished(JobOutcome),
     Failed(Failure),
 }
@@ -157,9 +163,9 @@ impl Failure {
     }
 }
 
-impl From<Refused> for Failure {
-    fn from(Refused { wish, why }: Refused) -> Failure {
-        Failure::Other { message: format!("`{wish}` is refused: {why}") }
+impl From<Refusal> for Failure {
+    fn from(Refusal { request, reason }: Refusal) -> Failure {
+        Failure::Other { message: format!("`{request}` is refused: {reason}") }
     }
 }
 
@@ -171,22 +177,27 @@ pub(crate) fn send<T: Serialize>(mut to: impl Write, value: &T) -> io::Result<()
     to.flush()
 }
 
+/// Sends a reply from the process of a job to the run.
+pub(crate) fn reply(reply: &Reply) -> io::Result<()> {
+    send(stdout().lock(), reply)
+}
+
 /// Values that come line by line from a pipe.
 ///
 /// It reads the descriptor itself, with no buffer that a poll of the descriptor would not know of.
 #[derive(Debug)]
-pub(crate) struct Inbox<F, T> {
+pub(crate) struct MessageReader<F, T> {
     from: F,
     pending: Vec<u8>,
     values: PhantomData<T>,
 }
 
-impl<F: AsFd, T: DeserializeOwned> Inbox<F, T> {
-    pub(crate) fn new(from: F) -> Inbox<F, T> {
-        Inbox { from, pending: Vec::new(), values: PhantomData }
+impl<F: AsFd, T: DeserializeOwned> MessageReader<F, T> {
+    pub(crate) fn new(from: F) -> MessageReader<F, T> {
+        MessageReader { from, pending: Vec::new(), values: PhantomData }
     }
 
-    /// The descriptor, to be polled while [`Inbox::pop`] has nothing.
+    /// The descriptor, to be polled while [`MessageReader::pop`] has nothing.
     pub(crate) fn descriptor(&self) -> &F {
         &self.from
     }
@@ -234,7 +245,7 @@ mod tests {
             job: "a \"name\"\nin two lines".into(),
             keep_running: true,
             record: true,
-            diaries: true,
+            event_logs: true,
             rate: Rate { iteration_ps: 2_345, start_ps: 31_000 },
             scheduling: Scheduling::default(),
             task: Task::Barrier { threads: 3, rounds: 8_000, compute, waiting },
@@ -247,23 +258,23 @@ mod tests {
         let mut bytes = Vec::new();
         send(&mut bytes, &order()).unwrap();
         send(&mut bytes, &order()).unwrap();
-        let mut inbox = Inbox::<_, Order>::new(reader);
+        let mut reader = MessageReader::<_, Order>::new(reader);
         let (head, tail) = bytes.split_at(100);
         writer.write_all(head).unwrap();
-        assert!(inbox.fill().unwrap());
-        assert!(inbox.pop().is_none());
+        assert!(reader.fill().unwrap());
+        assert!(reader.pop().is_none());
         writer.write_all(tail).unwrap();
         drop(writer);
         // Exactly: a mean that is rounded on its way would draw other numbers.
-        assert_eq!(inbox.wait().unwrap(), Some(order()));
-        assert_eq!(inbox.wait().unwrap(), Some(order()));
-        assert_eq!(inbox.wait().unwrap(), None);
+        assert_eq!(reader.wait().unwrap(), Some(order()));
+        assert_eq!(reader.wait().unwrap(), Some(order()));
+        assert_eq!(reader.wait().unwrap(), None);
     }
 
     #[test]
     fn a_line_that_is_no_value_is_an_error() {
         let (reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"{\"job\": 3}\n").unwrap();
-        assert!(Inbox::<_, Order>::new(reader).wait().is_err());
+        assert!(MessageReader::<_, Order>::new(reader).wait().is_err());
     }
 }

@@ -13,13 +13,13 @@ use scenario::model::{Kind, MachineKeys, Setting};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 
 use crate::calibration::{HostCalibration, twin};
-use crate::diary::Diary;
 use crate::error::Error;
-use crate::job::Jobs;
+use crate::event_log::EventLog;
+use crate::jobs::Jobs;
 use crate::limits::{check_command, check_threads, check_threads_of_a_process};
 use crate::machine::IdleTime;
-use crate::protocol::{Compute, Fibers, Line, LineStage, Order, Task, Waiting};
-use crate::scheduling::{Refused, Scheduling};
+use crate::protocol::{Compute, FibersTask, Order, PipelineTask, StageTask, Task, Waiting};
+use crate::scheduling::{Refusal, Scheduling};
 use crate::timeline::{Sampler, StateSample};
 use crate::units::span;
 
@@ -41,7 +41,7 @@ pub struct Host {
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Executed {
+pub struct HostRun {
     /// The figures.
     pub outcome: Outcome,
     /// Thread states as far as they could be seen cheaply: at most half a percent of one CPU goes into it. Command jobs
@@ -51,20 +51,20 @@ pub struct Executed {
 
 /// What the threads of one job took down of themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Diaries {
+pub struct JobEventLogs {
     /// The job's name, with the number of the copy where there are several.
     pub job: String,
     /// The id of its process.
     pub process: u32,
     /// What each of its threads took down, in the order of their numbers; none for a command, whose threads are not ours.
-    pub diaries: Vec<Diary>,
+    pub event_logs: Vec<EventLog>,
 }
 
 /// What came of a run and was taken down in it.
-struct Finished {
-    executed: Executed,
+struct CompletedRun {
+    run: HostRun,
     records: Vec<Vec<Entry>>,
-    diaries: Vec<Diaries>,
+    event_logs: Vec<JobEventLogs>,
 }
 
 impl Host {
@@ -78,7 +78,7 @@ impl Host {
             return Err(Error::Endless);
         }
         for job in &setting.jobs {
-            let refused = |Refused { wish, why }| Error::Scheduling { job: job.name.clone(), wish, why };
+            let refused = |Refusal { request, reason }| Error::Scheduling { job: job.name.clone(), request, reason };
             Scheduling::of(&job.attributes).check().map_err(refused)?;
             match &job.kind {
                 Kind::Command { argv, .. } => check_command(&job.name, argv.first().map_or("", String::as_str))?,
@@ -108,8 +108,8 @@ impl Host {
     /// # Errors
     /// As [`Host::check`]; [`Error::Cancelled`] within a moment of `cancel` being set (50 ms, and however long it takes
     /// the kernel to bury the processes); else what made a job fail.
-    pub fn run(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Error> {
-        self.carry_out(setting, seed, &self.orders(setting, seed), cancel).map(|finished| finished.executed)
+    pub fn run(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<HostRun, Error> {
+        self.carry_out(setting, seed, &self.orders(setting, seed), cancel).map(|finished| finished.run)
     }
 
     /// [`Host::run`], with a record for each job (copies counted one by one) of what its waiting rule was asked and what it
@@ -122,10 +122,10 @@ impl Host {
         setting: &Setting,
         seed: u64,
         cancel: &AtomicBool,
-    ) -> Result<(Executed, Vec<Vec<Entry>>), Error> {
+    ) -> Result<(HostRun, Vec<Vec<Entry>>), Error> {
         let orders: Vec<_> =
             self.orders(setting, seed).into_iter().map(|order| Order { record: true, ..order }).collect();
-        self.carry_out(setting, seed, &orders, cancel).map(|finished| (finished.executed, finished.records))
+        self.carry_out(setting, seed, &orders, cancel).map(|finished| (finished.run, finished.records))
     }
 
     /// [`Host::run`], with what every thread took down of itself, job by job (copies counted one by one). That takes time of
@@ -133,15 +133,15 @@ impl Host {
     ///
     /// # Errors
     /// As [`Host::run`].
-    pub fn run_with_diaries(
+    pub fn run_with_event_logs(
         &self,
         setting: &Setting,
         seed: u64,
         cancel: &AtomicBool,
-    ) -> Result<(Executed, Vec<Diaries>), Error> {
+    ) -> Result<(HostRun, Vec<JobEventLogs>), Error> {
         let orders: Vec<_> =
-            self.orders(setting, seed).into_iter().map(|order| Order { diaries: true, ..order }).collect();
-        self.carry_out(setting, seed, &orders, cancel).map(|finished| (finished.executed, finished.diaries))
+            self.orders(setting, seed).into_iter().map(|order| Order { event_logs: true, ..order }).collect();
+        self.carry_out(setting, seed, &orders, cancel).map(|finished| (finished.run, finished.event_logs))
     }
 
     fn carry_out(
@@ -150,7 +150,7 @@ impl Host {
         seed: u64,
         orders: &[Order],
         cancel: &AtomicBool,
-    ) -> Result<Finished, Error> {
+    ) -> Result<CompletedRun, Error> {
         self.check(setting)?;
         let step = setting.machine.complete(&twin(&self.calibration)).step;
         let arrivals = setting.arrivals(seed, step);
@@ -180,15 +180,15 @@ impl Host {
             jobs.attend(cancel, None, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
         let machine = self.machine_outcome(setting, &outcomes, length, idle);
         let records = jobs.0.iter_mut().map(|job| std::mem::take(&mut job.record)).collect();
-        let diaries = jobs.0.iter_mut().map(|job| {
+        let event_logs = jobs.0.iter_mut().map(|job| {
             // They came as the threads ended.
-            let mut diaries = std::mem::take(&mut job.diaries);
-            diaries.sort_by_key(|diary| diary.number);
-            Diaries { job: job.name.clone(), process: job.process(), diaries }
+            let mut event_logs = std::mem::take(&mut job.event_logs);
+            event_logs.sort_by_key(|log| log.number);
+            JobEventLogs { job: job.name.clone(), process: job.process(), event_logs }
         });
-        let diaries = diaries.collect();
-        let executed = Executed { outcome: Outcome { jobs: outcomes, machine }, timeline: sampler.into_samples() };
-        Ok(Finished { executed, records, diaries })
+        let event_logs = event_logs.collect();
+        let run = HostRun { outcome: Outcome { jobs: outcomes, machine }, timeline: sampler.into_samples() };
+        Ok(CompletedRun { run, records, event_logs })
     }
 
     /// Runs a command alone, once, and returns the CPU time of it and of all that it started.
@@ -200,8 +200,8 @@ impl Host {
         let kind = Kind::Command { argv: argv.to_vec(), threads: 1, work: None };
         let jobs = vec![scenario::Job::new(name, 1, kind)];
         let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
-        let executed = self.run(&setting, 0, cancel)?;
-        Ok(executed.outcome.jobs.iter().filter_map(|job| job.cpu_ns).sum())
+        let run = self.run(&setting, 0, cancel)?;
+        Ok(run.outcome.jobs.iter().filter_map(|job| job.cpu_ns).sum())
     }
 
     /// What the jobs' processes are to do. Multiples of CS and granularities mean what they mean in the simulated twin.
@@ -226,7 +226,7 @@ impl Host {
                 }
                 Kind::Cpu { threads, work } => Task::Cpu { threads: *threads, work: work.as_ref().map(of) },
                 Kind::Command { argv, .. } => Task::Command { argv: argv.clone() },
-                Kind::Pipeline(line) => Task::Pipeline(Line {
+                Kind::Pipeline(line) => Task::Pipeline(PipelineTask {
                     seed,
                     rounds: line.rounds,
                     buffers: line.buffers,
@@ -235,7 +235,7 @@ impl Host {
                     stages: line
                         .stages
                         .iter()
-                        .map(|stage| LineStage {
+                        .map(|stage| StageTask {
                             name: stage.name.clone(),
                             kind: stage.kind,
                             stream: stage.stream_name(&name),
@@ -245,7 +245,7 @@ impl Host {
                         })
                         .collect(),
                 }),
-                Kind::Fibers(of) => Task::Fibers(Fibers {
+                Kind::Fibers(of) => Task::Fibers(FibersTask {
                     seed,
                     step,
                     programs: of.groups.iter().map(|group| group.program(&name)).collect(),
@@ -261,7 +261,7 @@ impl Host {
                 job: name,
                 keep_running: setting.keep_running,
                 record: false,
-                diaries: false,
+                event_logs: false,
                 rate: self.calibration.rate,
                 scheduling: Scheduling::of(&job.attributes),
                 task,
@@ -326,12 +326,12 @@ fn structure(line: &scenario::Pipeline) -> Structure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibration::made_up;
+    use crate::calibration::sample_calibration;
     use crate::machine::Machine;
 
     #[test]
     fn multiples_of_cs_are_of_the_measured_cost_whatever_machine_is_simulated() {
-        let host = Host { program: "/nowhere".into(), calibration: made_up(Machine::here().unwrap()) };
+        let host = Host { program: "/nowhere".into(), calibration: sample_calibration(Machine::current().unwrap()) };
         let crew = Kind::Barrier {
             threads: 2,
             compute: scenario::Compute::Granularity(scenario::Granularity::Fine),

@@ -20,9 +20,9 @@ pub(crate) struct Scheduling {
 
 /// What the kernel did not grant, as a scenario writes it, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) wish: String,
-    pub(crate) why: String,
+pub(crate) struct Refusal {
+    pub(crate) request: String,
+    pub(crate) reason: String,
 }
 
 impl Scheduling {
@@ -36,10 +36,10 @@ impl Scheduling {
     }
 
     /// Schedules the calling thread so, and all that it will start.
-    pub(crate) fn take_effect(&self) -> Result<(), Refused> {
+    pub(crate) fn take_effect(&self) -> Result<(), Refusal> {
         let own = Thread::current();
         if let Some(nice) = self.nice {
-            let refused = |why: String| Refused { wish: format!("nice = {nice}"), why };
+            let refused = |why: String| Refusal { request: format!("nice = {nice}"), reason: why };
             let got = set_nice(own, nice.into()).map_err(|why| refused(why.to_string()))?;
             if got != i32::from(nice) {
                 return Err(refused(format!("the kernel gives {got}")));
@@ -49,14 +49,14 @@ impl Scheduling {
             set_affinity(own, cpus).map_err(|why| {
                 let set = |cpus: &[u32]| cpus.iter().map(|&cpu| policy::CpuId(cpu)).collect::<policy::CpuSet>();
                 let here = affinity(own).map_or(String::new(), |here| format!("; here are CPUs {}", set(&here)));
-                Refused { wish: format!("cpus = \"{}\"", set(cpus)), why: format!("{why}{here}") }
+                Refusal { request: format!("cpus = \"{}\"", set(cpus)), reason: format!("{why}{here}") }
             })?;
         }
         if let Some(slice) = self.slice {
-            let refused = |why: String| Refused { wish: format!("slice = \"{slice}\""), why };
-            let wished = Duration::from_nanos(slice.as_nanos());
-            match set_slice(own, wished).map_err(|why| refused(why.to_string()))? {
-                Some(got) if got == wished => {}
+            let refused = |why: String| Refusal { request: format!("slice = \"{slice}\""), reason: why };
+            let requested = Duration::from_nanos(slice.as_nanos());
+            match set_slice(own, requested).map_err(|why| refused(why.to_string()))? {
+                Some(got) if got == requested => {}
                 Some(got) => {
                     let got = Span::from_nanos(got.as_nanos().try_into().unwrap_or(u64::MAX));
                     return Err(refused(format!("the kernel gives {got}; it has slices from 100 us to 100 ms")));
@@ -68,19 +68,19 @@ impl Scheduling {
     }
 
     /// Whether it would be granted, by trying it on a thread that is made for that.
-    pub(crate) fn check(&self) -> Result<(), Refused> {
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
         self.start(|| ())
     }
 
     /// Calls `start` on a thread that is scheduled so, if there is anything to ask for, and returns when it has returned: what it
     /// starts inherits it all.
-    pub(crate) fn start<T: Send>(&self, start: impl FnOnce() -> T + Send) -> Result<T, Refused> {
+    pub(crate) fn start<T: Send>(&self, start: impl FnOnce() -> T + Send) -> Result<T, Refusal> {
         if *self == Scheduling::default() {
             return Ok(start());
         }
         thread::scope(|scope| {
             let body = move || self.take_effect().map(|()| start());
-            let refused = |why: std::io::Error| Refused { wish: "a thread".to_owned(), why: why.to_string() };
+            let refused = |why: std::io::Error| Refusal { request: "a thread".to_owned(), reason: why.to_string() };
             let thread = thread::Builder::new().name("start".into()).spawn_scoped(scope, body).map_err(refused)?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
@@ -115,9 +115,9 @@ mod tests {
     fn what_the_machine_does_not_have_is_refused_with_what_it_has() {
         let of = |cpus, slice| Scheduling { nice: None, cpus, slice }.check().unwrap_err();
         let refused = of(Some(vec![1000, 1001]), None);
-        assert_eq!(refused.wish, "cpus = \"1000-1001\"");
-        assert!(refused.why.contains("here are CPUs "), "{refused:?}");
+        assert_eq!(refused.request, "cpus = \"1000-1001\"");
+        assert!(refused.reason.contains("here are CPUs "), "{refused:?}");
         let refused = of(None, Some(Span::from_nanos(5)));
-        assert!(refused.wish == "slice = \"5 ns\"" && refused.why.contains("kernel"), "{refused:?}");
+        assert!(refused.request == "slice = \"5 ns\"" && refused.reason.contains("kernel"), "{refused:?}");
     }
 }

@@ -97,7 +97,7 @@ fn begin(scenario: &Scenario, worlds: &[World], plan: &Plan, provenance: Provena
         seed: scenario.experiment.seed,
         repeat: scenario.experiment.repeat,
         scenario: ScenarioFile::new(&provenance.file, &provenance.content),
-        machine: host::Machine::here().ok(),
+        machine: host::Machine::current().ok(),
         calibration: provenance.calibration,
     }
 }

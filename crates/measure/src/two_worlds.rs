@@ -113,8 +113,8 @@ impl TwoWorlds {
                 simulate(simulation, cancel)?
             }
             World::Host => {
-                let (_, diaries) = self.host()?.run_with_diaries(setting, seed, cancel).map_err(of_host)?;
-                observed::write(writer, &diaries)
+                let (_, event_logs) = self.host()?.run_with_event_logs(setting, seed, cancel).map_err(of_host)?;
+                observed::write(writer, &event_logs)
             }
         };
         let lost = written.map_err(|error| failed(file.error(error)))?;
@@ -159,7 +159,7 @@ impl Worlds for TwoWorlds {
                 Ok(Executed { outcome, ..Executed::default() })
             }
             World::Host => {
-                let host::Executed { outcome, timeline } = self.host()?.run(setting, seed, cancel).map_err(of_host)?;
+                let host::HostRun { outcome, timeline } = self.host()?.run(setting, seed, cancel).map_err(of_host)?;
                 Ok(Executed { outcome, timeline, states: Default::default() })
             }
         }

@@ -101,7 +101,7 @@ fn settings(experiment: &Experiment, arguments: &Paper) -> Result<Settings, Stop
     let has_work = experiment.programs().iter().any(|program| *program != Program::Study);
     Ok(Settings {
         rowlock_version: env!("CARGO_PKG_VERSION").to_owned(),
-        machine: host::Machine::here().map_err(|why| Stop::Failed(why.into()))?,
+        machine: host::Machine::current().map_err(|why| Stop::Failed(why.into()))?,
         threads: if threads.is_empty() { experiment.threads() } else { threads },
         preemptible: arguments.threads.preemptive,
         repeat: arguments.repeat.unwrap_or(experiment.repeat),

@@ -3,9 +3,10 @@
 
 use std::io::ErrorKind;
 
-use super::Capability::{Control, Runs};
+use super::findings::Capability::{Control, Runs};
+use super::findings::{Finding, State};
+use super::probes::Probes;
 use super::text::span;
-use super::{Finding, Probes, State};
 
 pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
     vec![nice(probes), real_time(probes), timeslice(probes), cgroups(probes), sched_ext(probes)]
@@ -15,7 +16,7 @@ pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
 /// with its parent, on which it rests that jobs end with their run.
 fn limit(probes: &Probes, option: &str, line: &str) -> String {
     let shell = format!("for this shell: sudo prlimit --pid $$ {option}");
-    match probes.machinery.container {
+    match probes.virtualization.container {
         Some(_) => format!("{shell}; the container's root may do so after docker run --cap-add SYS_NICE"),
         None => format!("{shell}; for good: the line `USER - {line}` in /etc/security/limits.conf, and log in again"),
     }
@@ -117,7 +118,7 @@ fn cgroups(probes: &Probes) -> Finding {
         _ => State::Partly,
     };
     let delegation = "systemd-run --user --scope -p Delegate=yes rowlock ... gives a group of one's own; for cpuset also, as root: systemctl edit user@.service with [Service] Delegate=cpu cpuset io memory pids";
-    finding(state, seen).costs(Control, lost).remedy(match (&probes.machinery.container, version) {
+    finding(state, seen).costs(Control, lost).remedy(match (&probes.virtualization.container, version) {
         (Some(_), _) => "a container whose groups are its own to write: docker run --privileged --cgroupns=private",
         (None, 1) => "be root: version 1 gives groups to nobody else safely",
         (None, _) => delegation,

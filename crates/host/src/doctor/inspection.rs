@@ -2,8 +2,9 @@
 
 use std::io::ErrorKind;
 
-use super::Capability::Inspection;
-use super::{Finding, Probes, State, Trial};
+use super::findings::Capability::Inspection;
+use super::findings::{Finding, State};
+use super::probes::{Probes, Trial};
 
 pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
     vec![tracefs(probes), perf(probes), run_delay(probes), pressure(probes)]
@@ -70,7 +71,7 @@ fn perf(probes: &Probes) -> Finding {
          allows perf_event_open"
     } else if perf.own_switches.is_err() {
         "a kernel built with CONFIG_PERF_EVENTS, and no filter that refuses perf_event_open"
-    } else if probes.machinery.hypervisor.is_some() {
+    } else if probes.virtualization.hypervisor.is_some() {
         "cycles need a virtual machine that is given the processor's counters (a virtual PMU)"
     } else {
         "a kernel that knows this processor's counters"

@@ -39,7 +39,7 @@ pub struct Privileges {
 
 /// What stands between this program and the machine's CPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Machinery {
+pub struct Virtualization {
     /// The hypervisor, if the CPUs are virtual: its name, or `unknown`.
     pub hypervisor: Option<String>,
     /// What share of their time the hypervisor has kept the CPUs from running since the start, in per cent.
@@ -73,7 +73,7 @@ pub struct Probes {
     /// How the kernel was built and started.
     pub kernel: Kernel,
     /// What is between.
-    pub machinery: Machinery,
+    pub virtualization: Virtualization,
     /// The control groups.
     pub cgroups: Cgroups,
     /// Whether threads can sleep until they are woken, also those of several processes.
@@ -114,7 +114,7 @@ impl Probes {
     /// # Errors
     /// When the kernel does not tell which CPUs are allowed. That other things are refused is what there is to see.
     pub fn take() -> Result<Probes, Error> {
-        let machine = Machine::here()?;
+        let machine = Machine::current()?;
         let scheduler = machine.scheduler();
         let kernel = Kernel::here(&machine.kernel);
         let cpu = machine.cpus_allowed.first().copied().unwrap_or(0);
@@ -129,7 +129,7 @@ impl Probes {
             scheduler,
             kernel,
             privileges: Privileges::own(),
-            machinery: Machinery::here(),
+            virtualization: Virtualization::here(),
             cgroups: Cgroups::here(),
             futexes: [Scope::Process, Scope::Shared]
                 .into_iter()
@@ -179,9 +179,9 @@ impl Privileges {
     }
 }
 
-impl Machinery {
-    fn here() -> Machinery {
-        Machinery {
+impl Virtualization {
+    fn here() -> Virtualization {
+        Virtualization {
             hypervisor: hypervisor(
                 &read("/proc/cpuinfo"),
                 &read("/sys/hypervisor/type"),
@@ -267,7 +267,7 @@ mod tests {
     fn this_machine_can_be_looked_at_and_twice_the_same_is_seen() {
         let (mut first, mut second) = (Probes::take().unwrap(), Probes::take().unwrap());
         // Time goes on, and others may be busy.
-        (first.machinery.stolen_percent, second.machinery.stolen_percent) = (None, None);
+        (first.virtualization.stolen_percent, second.virtualization.stolen_percent) = (None, None);
         assert_eq!(first, second);
         assert!(first.futexes);
     }

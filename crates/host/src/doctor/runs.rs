@@ -1,7 +1,8 @@
 //! Findings about what makes figures of this machine hard to repeat or to compare.
 
-use super::Capability::{Control, Runs, Waiting};
-use super::{Finding, Probes, State};
+use super::findings::Capability::{Control, Runs, Waiting};
+use super::findings::{Finding, State};
+use super::probes::Probes;
 
 pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
     vec![bare_metal(probes), outside_containers(probes), one_session(probes), simulated_scheduler(probes)]
@@ -9,11 +10,11 @@ pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
 
 fn bare_metal(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("bare-metal", Runs, state, seen);
-    let Some(hypervisor) = &probes.machinery.hypervisor else {
+    let Some(hypervisor) = &probes.virtualization.hypervisor else {
         return finding(State::Yes, "no hypervisor shows itself".to_owned());
     };
     let name = if hypervisor == "unknown" { "a hypervisor".to_owned() } else { format!("a hypervisor ({hypervisor})") };
-    let stolen = probes.machinery.stolen_percent;
+    let stolen = probes.virtualization.stolen_percent;
     let stolen =
         stolen.map_or(String::new(), |share| format!(", which has kept them from running {share:.1} % of the time"));
     finding(State::No, format!("the CPUs are those of {name}{stolen}"))
@@ -24,7 +25,7 @@ fn bare_metal(probes: &Probes) -> Finding {
 
 fn outside_containers(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("outside-containers", Runs, state, seen);
-    match &probes.machinery.container {
+    match &probes.virtualization.container {
         None => finding(State::Yes, "no container shows itself".to_owned()),
         Some(kind) => finding(State::Partly, format!("this is a container of kind {kind}"))
             .costs(Runs, "other containers compete for the CPUs unseen, and limits can change from outside while a scenario runs")

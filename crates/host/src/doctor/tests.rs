@@ -9,6 +9,7 @@ use policy::Span;
 use sys::rseq::Rseq;
 
 use super::*;
+use crate::machine::Machine;
 
 /// A machine that allows everything.
 fn workstation() -> Probes {
@@ -33,7 +34,7 @@ fn workstation() -> Probes {
             preemption: Some(Preemption::Full),
             preemption_is_dynamic: true,
         },
-        machinery: Machinery { hypervisor: None, stolen_percent: Some(0.0), container: None },
+        virtualization: Virtualization { hypervisor: None, stolen_percent: Some(0.0), container: None },
         cgroups: Cgroups {
             version: Some(2),
             folder: Some(PathBuf::from("/sys/fs/cgroup/user.slice")),
@@ -82,7 +83,7 @@ fn container() -> Probes {
     probes.machine.kernel = "5.15.0-91-generic".to_owned();
     probes.scheduler = "cfs".to_owned();
     probes.machine.cpus = 1;
-    probes.machinery = Machinery {
+    probes.virtualization = Virtualization {
         hypervisor: Some("KVM".to_owned()),
         stolen_percent: Some(3.25),
         container: Some("docker".to_owned()),
@@ -115,8 +116,8 @@ fn sandbox() -> Probes {
         cpus: 1,
     };
     probes.privileges.in_a_user_namespace = true;
-    probes.machinery =
-        Machinery { hypervisor: Some("unknown".into()), stolen_percent: None, container: Some("gVisor".into()) };
+    probes.virtualization =
+        Virtualization { hypervisor: Some("unknown".into()), stolen_percent: None, container: Some("gVisor".into()) };
     probes.cgroups = Cgroups::default();
     probes.kernel = Kernel { tick: None, tickless: None, preemption: None, preemption_is_dynamic: false };
     probes.futexes = false;

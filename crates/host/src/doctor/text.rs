@@ -4,16 +4,17 @@ use std::fmt;
 
 use policy::Span;
 
-use super::{Capability, Finding, Privileges, Report, State};
+use super::findings::{Capability, DoctorReport, Finding, State};
+use super::probes::Privileges;
 
 /// How long lines are at most, where words allow it.
 const WIDTH: usize = 100;
 /// Where a finding's text begins.
 const INDENT: usize = 32;
 
-impl fmt::Display for Report {
+impl fmt::Display for DoctorReport {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Report { machine, privileges, findings } = self;
+        let DoctorReport { machine, privileges, findings } = self;
         let cpus = format!("{} of {} CPUs", machine.cpus, machine.cpus_online);
         writeln!(f, "{}, {cpus}, Linux {}; asked by {privileges}", machine.cpu_model, machine.kernel)?;
         for capability in Capability::ALL {

@@ -3,9 +3,11 @@
 use policy::Span;
 use sys::rseq::Rseq;
 
-use super::Capability::{Runs, Waiting};
+use super::findings::Capability::{Runs, Waiting};
+use super::findings::{Finding, State};
+use super::kernel::Preemption;
+use super::probes::Probes;
 use super::text::{list_of_cpus, span};
-use super::{Finding, Preemption, Probes, State};
 
 pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
     vec![
@@ -95,7 +97,7 @@ fn whole_cpus(probes: &Probes) -> Finding {
             ),
         )
         .costs(Runs, format!("completion times scatter by the period, and the simulated twin has {count} of the CPUs"))
-        .remedy(match &probes.machinery.container {
+        .remedy(match &probes.virtualization.container {
             Some(_) => format!(
                 "start the container without a limit of CPUs, or with --cpuset-cpus in the place of --cpus; where its root \
                  may: echo {none} > {file}"

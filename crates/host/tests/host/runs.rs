@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use policy::table::WAITING;
 use policy::waiting::Rule;
-use rowlock_host::diary::What;
-use rowlock_host::{Error, Executed, Host, HostCalibration, Machine, Rate};
+use rowlock_host::event_log::Activity;
+use rowlock_host::{Error, Host, HostCalibration, HostRun, Machine, Rate};
 use rustix::time::{ClockId, clock_gettime};
 use scenario::result::JobOutcome;
 use scenario::{Arrival, Attributes, Compute, Distribution, Job, Kind, MachineKeys, Setting};
@@ -41,9 +41,10 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
 
 /// A host with made-up costs: no run here depends on what they are.
 pub(crate) fn host() -> Host {
-    let cost = |nanos| rowlock_host::calibration::Cost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
+    let cost =
+        |nanos| rowlock_host::calibration::MeasuredCost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
     let calibration = HostCalibration {
-        machine: Machine::here().unwrap(),
+        machine: Machine::current().unwrap(),
         switch: cost(2_000.0),
         wake: cost(20_000.0),
         lone_yield: cost(500.0),
@@ -89,12 +90,12 @@ pub(crate) fn shell(script: &str) -> Kind {
     command(&["sh", "-c", script])
 }
 
-fn run(setting: &Setting) -> Result<Executed, Error> {
+fn run(setting: &Setting) -> Result<HostRun, Error> {
     host().run(setting, 1, &AtomicBool::new(false))
 }
 
 fn run_alone(kind: Kind) -> Result<JobOutcome, Error> {
-    run(&setting(vec![job("alone", kind)])).map(|mut executed| executed.outcome.jobs.remove(0))
+    run(&setting(vec![job("alone", kind)])).map(|mut run| run.outcome.jobs.remove(0))
 }
 
 /// The argument that makes this program compute until it has used so many milliseconds of CPU time.
@@ -125,7 +126,7 @@ impl Drop for Cancel<'_> {
 }
 
 /// Runs a setting that has to end for a reason of its own, once `meanwhile` is done; panics when it does not.
-fn run_while(setting: &Setting, meanwhile: impl FnOnce(&AtomicBool)) -> Result<Executed, Error> {
+fn run_while(setting: &Setting, meanwhile: impl FnOnce(&AtomicBool)) -> Result<HostRun, Error> {
     let cancel = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let run = scope.spawn(|| host().run(setting, 1, &cancel));
@@ -182,8 +183,8 @@ fn the_record_of_every_rule_replays() {
     let costs = rowlock_host::twin(&host.calibration).costs();
     for entry in WAITING {
         let setting = setting(vec![job("crew", barrier(3, 20, entry.example)), job("short", command(&["true"]))]);
-        let (executed, records) = host.run_recorded(&setting, 1, &AtomicBool::new(false)).unwrap();
-        assert_eq!(executed.outcome.jobs[0].rounds, Some(20));
+        let (run, records) = host.run_recorded(&setting, 1, &AtomicBool::new(false)).unwrap();
+        assert_eq!(run.outcome.jobs[0].rounds, Some(20));
         let [crew, short] = &records[..] else { panic!("{records:?}") };
         // All but the last to arrive have asked at least once a round.
         assert!(crew.len() >= 2 * 20 && short.is_empty(), "{}: {}", entry.form, crew.len());
@@ -201,28 +202,34 @@ fn threads_take_down_what_they_do() {
             job("true", command(&["true"])),
             job("bank", lock(2, 50, entry.example)),
         ];
-        let (executed, diaries) = host().run_with_diaries(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
-        assert_eq!(executed.outcome.jobs[0].rounds, Some(20));
-        let shape: Vec<_> = diaries.iter().map(|job| (job.job.as_str(), job.diaries.len())).collect();
+        let (run, event_logs) = host().run_with_event_logs(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
+        assert_eq!(run.outcome.jobs[0].rounds, Some(20));
+        let shape: Vec<_> = event_logs.iter().map(|job| (job.job.as_str(), job.event_logs.len())).collect();
         assert_eq!(shape, [("crew", 3), ("crowd.0", 1), ("crowd.1", 1), ("solo", 1), ("true", 0), ("bank", 2)]);
-        assert!(diaries[0].diaries.iter().map(|diary| diary.number).eq(0..3));
-        for diary in diaries.iter().flat_map(|job| &job.diaries) {
-            let entries = &diary.entries;
-            assert!(entries.is_sorted_by_key(|entry| entry.at), "{diary:?}");
-            let (first, last) = (entries.first().unwrap(), entries.last().unwrap());
-            assert_eq!((first.what, last.what, diary.lost), (What::Computes, What::Ends, 0), "{:?}", entry.example);
+        assert!(event_logs[0].event_logs.iter().map(|log| log.number).eq(0..3));
+        for log in event_logs.iter().flat_map(|job| &job.event_logs) {
+            let events = &log.events;
+            assert!(events.is_sorted_by_key(|event| event.at), "{log:?}");
+            let (first, last) = (events.first().unwrap(), events.last().unwrap());
+            assert_eq!(
+                (first.activity, last.activity, log.lost),
+                (Activity::Compute, Activity::End, 0),
+                "{:?}",
+                entry.example
+            );
             // Whoever was away is seen again.
-            for pair in entries.windows(2) {
+            for pair in events.windows(2) {
                 assert!(
-                    pair[0].what != What::Away || (pair[1].what == What::Seen && pair[0].at < pair[1].at),
+                    pair[0].activity != Activity::Away
+                        || (pair[1].activity == Activity::Seen && pair[0].at < pair[1].at),
                     "{pair:?}"
                 );
             }
         }
-        let crew = || diaries[0].diaries.iter().flat_map(|diary| &diary.entries);
-        assert_eq!(crew().filter(|entry| entry.what == What::Completes).count(), 20);
+        let crew = || event_logs[0].event_logs.iter().flat_map(|log| &log.events);
+        assert_eq!(crew().filter(|event| event.activity == Activity::Complete).count(), 20);
         // Each of them at the beginning and after every round.
-        assert_eq!(crew().filter(|entry| entry.what == What::Computes).count(), 3 * 21);
+        assert_eq!(crew().filter(|event| event.activity == Activity::Compute).count(), 3 * 21);
     }
 }
 
@@ -246,14 +253,14 @@ fn a_barrier_job_delivers_the_work_that_was_drawn() {
 
 fn an_endless_job_ends_with_the_others() {
     let jobs = vec![job("hogs", hogs(3)), job("crew", barrier(2, 50, Rule::AlwaysBlock))];
-    let executed = run(&setting(jobs)).unwrap();
-    let [hogs, crew] = &executed.outcome.jobs[..] else { panic!("{executed:?}") };
+    let run = run(&setting(jobs)).unwrap();
+    let [hogs, crew] = &run.outcome.jobs[..] else { panic!("{run:?}") };
     assert_eq!((hogs.job.as_str(), hogs.completion_ns, hogs.rounds), ("hogs", None, None));
     assert!(crew.completion_ns > Some(Span::ZERO));
     // On a busy machine the hogs may not have been on a CPU since the others started; but they cannot have worked for
     // longer than the CPU time that they used, give or take the accuracy of the made-up rate.
     assert!(hogs.delivered_work_ns.is_some() && hogs.cpu_ns.is_some());
-    let machine = &executed.outcome.machine;
+    let machine = &run.outcome.machine;
     assert_eq!(machine.cpus, sys_cpus());
     assert!(machine.work_percent.is_some() && machine.switch_percent.is_none() && machine.events.is_none());
 
@@ -262,7 +269,7 @@ fn an_endless_job_ends_with_the_others() {
 }
 
 fn jobs_are_scheduled_as_they_ask_for() {
-    let cpu = policy::CpuId(Machine::here().unwrap().cpus_allowed[0]);
+    let cpu = policy::CpuId(Machine::current().unwrap().cpus_allowed[0]);
     // Any user may have a nice value that is no better than the present one.
     let nice = sys::scheduling::nice(Thread::current()).unwrap().max(7);
     let attributes = Attributes { nice: nice as i8, cpus: Some([cpu].into_iter().collect()), slice: None };
@@ -339,16 +346,16 @@ fn jobs_that_keep_running_are_counted_once() {
         job("command", shell(&format!("mkdir {} && {}; true", folder.display(), computes(50)))),
     ];
     let setting = Setting { keep_running: true, ..setting(jobs) };
-    let executed = run(&setting).unwrap();
-    let [long, crew, bank, cpu, counted] = &executed.outcome.jobs[..] else { panic!("{executed:?}") };
+    let run = run(&setting).unwrap();
+    let [long, crew, bank, cpu, counted] = &run.outcome.jobs[..] else { panic!("{run:?}") };
     assert_eq!((long.rounds, crew.rounds, bank.rounds), (Some(2_000), Some(5), Some(10)));
     assert_eq!(cpu.delivered_work_ns, Some(Span::from_micros(200)));
     std::fs::remove_dir(&folder).unwrap();
     // The kernel rounds what it tells of processes that have ended.
     assert!(counted.cpu_ns > Some(Span::from_millis(49)), "{counted:?}");
-    assert_eq!(executed.outcome.machine.work_percent, None);
+    assert_eq!(run.outcome.machine.work_percent, None);
 
-    // What goes wrong after the first end goes wrong all the same: the second execution finds the folder there.
+    // Activity goes wrong after the first end goes wrong all the same: the second execution finds the folder there.
     let once = command(&["mkdir", folder.to_str().unwrap()]);
     let setting = Setting {
         keep_running: true,
@@ -453,11 +460,11 @@ fn a_job_whose_process_dies_ends_the_run() {
 
 fn states_of_threads_are_sampled() {
     // The endless threads are there as long as the command is, and a sample is taken at its start.
-    let executed = run(&setting(vec![job("hogs", hogs(3)), job("command", command(&["true"]))])).unwrap();
-    let sample = executed.timeline.first().unwrap();
+    let run = run(&setting(vec![job("hogs", hogs(3)), job("command", command(&["true"]))])).unwrap();
+    let sample = run.timeline.first().unwrap();
     assert_eq!((sample.job.0, sample.runnable + sample.sleeping), (0, 3));
-    assert!(executed.timeline.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
-    assert!(executed.timeline.iter().all(|sample| sample.job.0 == 0), "commands are not watched");
+    assert!(run.timeline.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
+    assert!(run.timeline.iter().all(|sample| sample.job.0 == 0), "commands are not watched");
 }
 
 fn a_program_that_is_no_job_is_an_error() {

@@ -6,31 +6,31 @@
 
 use std::io::{self, Write};
 
-use host::Diaries;
-use host::diary::{Diary, Entry, What};
+use host::JobEventLogs;
+use host::event_log::{Activity, Event as LoggedEvent, EventLog};
 use policy::{CpuId, Instant, JobId, ThreadId};
 
 use trace::Writer;
 use trace::model::{Cast, Event, Job, Leaves, MOST_CPUS, Phase, Thread};
 
-/// Writes the trace of a run of which these are the diaries. Time begins with the first entry. Returns how many entries the
-/// diaries had no room for.
+/// Writes the trace of a run of which these are the logs. Time begins with the first event. Returns how many events the
+/// logs had no room for.
 ///
 /// # Errors
 ///
 /// What went wrong first with writing.
-pub fn write(to: impl Write, run: &[Diaries]) -> io::Result<u64> {
-    let diaries = || run.iter().flat_map(|job| &job.diaries);
-    let mut entries: Vec<(ThreadId, Entry)> = (0..)
+pub fn write(to: impl Write, run: &[JobEventLogs]) -> io::Result<u64> {
+    let logs = || run.iter().flat_map(|job| &job.event_logs);
+    let mut events: Vec<(ThreadId, LoggedEvent)> = (0..)
         .map(ThreadId)
-        .zip(diaries())
-        .flat_map(|(thread, diary)| diary.entries.iter().map(move |&entry| (thread, entry)))
-        .filter(|(_, entry)| entry.cpu < MOST_CPUS)
+        .zip(logs())
+        .flat_map(|(thread, log)| log.events.iter().map(move |&event| (thread, event)))
+        .filter(|(_, event)| event.cpu < MOST_CPUS)
         .collect();
     // Each thread's own are in their order, and stay so.
-    entries.sort_by_key(|(_, entry)| entry.at);
-    let cast = cast(run, &entries);
-    let origin = entries.first().map_or(Instant::ZERO, |(_, entry)| entry.at);
+    events.sort_by_key(|(_, event)| event.at);
+    let cast = cast(run, &events);
+    let origin = events.first().map_or(Instant::ZERO, |(_, event)| event.at);
     let since = |at: Instant| Instant::ZERO + at.since(origin);
     let mut tracer = HostTracer {
         doing: vec![None; cast.threads.len()],
@@ -39,22 +39,21 @@ pub fn write(to: impl Write, run: &[Diaries]) -> io::Result<u64> {
         jobs: cast.threads.iter().map(|thread| thread.job).collect(),
         writer: Writer::new(to, cast, Instant::ZERO),
     };
-    for (thread, entry) in &entries {
-        tracer.record(*thread, Entry { at: since(entry.at), ..*entry });
+    for (thread, event) in &events {
+        tracer.record(*thread, LoggedEvent { at: since(event.at), ..*event });
     }
-    tracer.writer.finish(entries.last().map_or(Instant::ZERO, |(_, entry)| since(entry.at)))?;
-    Ok(diaries().map(|diary| diary.lost).sum())
+    tracer.writer.finish(events.last().map_or(Instant::ZERO, |(_, event)| since(event.at)))?;
+    Ok(logs().map(|log| log.lost).sum())
 }
 
-fn cast(run: &[Diaries], entries: &[(ThreadId, Entry)]) -> Cast {
-    let threads = |(job, of): (usize, &Diaries)| {
-        let thread = |diary: &Diary| Thread { id: diary.thread, job, name: format!("{}/{}", of.job, diary.number) };
-        of.diaries.iter().map(thread).collect::<Vec<_>>()
+fn cast(run: &[JobEventLogs], events: &[(ThreadId, LoggedEvent)]) -> Cast {
+    let threads = |(job, of): (usize, &JobEventLogs)| {
+        let thread = |log: &EventLog| Thread { id: log.thread, job, name: format!("{}/{}", of.job, log.number) };
+        of.event_logs.iter().map(thread).collect::<Vec<_>>()
     };
-    let job =
-        |diaries: &Diaries| Job { id: i32::try_from(diaries.process).unwrap_or(i32::MAX), name: diaries.job.clone() };
+    let job = |logs: &JobEventLogs| Job { id: i32::try_from(logs.process).unwrap_or(i32::MAX), name: logs.job.clone() };
     Cast {
-        cpus: entries.iter().map(|(_, entry)| entry.cpu + 1).max().unwrap_or(0),
+        cpus: events.iter().map(|(_, event)| event.cpu + 1).max().unwrap_or(0),
         jobs: run.iter().map(job).collect(),
         threads: run.iter().enumerate().flat_map(threads).collect(),
     }
@@ -64,7 +63,7 @@ fn cast(run: &[Diaries], entries: &[(ThreadId, Entry)]) -> Cast {
 struct HostTracer<W> {
     writer: Writer<W>,
     /// What each thread was last seen doing.
-    doing: Vec<Option<What>>,
+    doing: Vec<Option<Activity>>,
     /// Where each thread is, if it is anywhere.
     places: Vec<Option<CpuId>>,
     /// Who is on each CPU, if anybody is.
@@ -74,31 +73,31 @@ struct HostTracer<W> {
 }
 
 impl<W: Write> HostTracer<W> {
-    fn record(&mut self, thread: ThreadId, Entry { at, cpu, what }: Entry) {
+    fn record(&mut self, thread: ThreadId, LoggedEvent { at, cpu, activity }: LoggedEvent) {
         let cpu = CpuId(cpu);
-        if what != What::Away {
+        if activity != Activity::Away {
             self.place(at, thread, cpu);
         }
         let begins = |phase| Event::Begins { thread, phase };
-        match what {
-            What::Computes => self.writer.tell(at, begins(Phase::Compute)),
-            What::Spins => self.writer.tell(at, begins(Phase::Spin)),
-            What::Yields => self.writer.tell(at, begins(Phase::Yield)),
-            What::Blocks => {
+        match activity {
+            Activity::Compute => self.writer.tell(at, begins(Phase::Compute)),
+            Activity::Spin => self.writer.tell(at, begins(Phase::Spin)),
+            Activity::Yield => self.writer.tell(at, begins(Phase::Yield)),
+            Activity::Block => {
                 self.writer.tell(at, begins(Phase::Block));
                 self.take_off(at, thread, Leaves::Asleep);
             }
-            What::Waits => self.writer.tell(at, begins(Phase::Wait)),
-            What::Completes => self.complete_round(at, thread, cpu),
-            What::Away => self.take_off(at, thread, Leaves::Preempted),
-            What::Seen => {}
-            What::Ends => {
+            Activity::Lock => self.writer.tell(at, begins(Phase::Wait)),
+            Activity::Complete => self.complete_round(at, thread, cpu),
+            Activity::Away => self.take_off(at, thread, Leaves::Preempted),
+            Activity::Seen => {}
+            Activity::End => {
                 self.writer.tell(at, Event::Ends { thread });
                 self.take_off(at, thread, Leaves::Ended);
             }
         }
-        if !matches!(what, What::Away | What::Seen) {
-            self.doing[thread.index()] = Some(what);
+        if !matches!(activity, Activity::Away | Activity::Seen) {
+            self.doing[thread.index()] = Some(activity);
         }
     }
 
@@ -128,7 +127,7 @@ impl<W: Write> HostTracer<W> {
         let job = self.jobs[last.index()];
         self.writer.tell(at, Event::Round { job: JobId(job as u32) });
         for woken in (0..self.jobs.len()).filter(|&thread| self.jobs[thread] == job) {
-            if self.doing[woken].take_if(|doing| *doing == What::Blocks).is_some() {
+            if self.doing[woken].take_if(|doing| *doing == Activity::Block).is_some() {
                 let woken = ThreadId(woken as u32);
                 self.writer.tell(at, Event::Wakes { cpu, waker: Some(last), woken });
             }

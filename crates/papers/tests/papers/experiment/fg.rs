@@ -29,7 +29,7 @@ fn every_field_of_a_measured_paper_is_documented_and_no_other() {
     let mut report = Report::new(experiment);
     report.settings = Some(Settings {
         rowlock_version: String::new(),
-        machine: host::Machine::here().unwrap(),
+        machine: host::Machine::current().unwrap(),
         size: 1,
         record: 1,
         key: 1,

@@ -1,24 +1,24 @@
-//! What threads of the host took down of themselves, as a trace.
+//! Event logs of the host as traces.
 
-use host::Diaries;
-use host::diary::{Diary, Entry, What};
+use host::JobEventLogs;
+use host::event_log::{Activity, Event, EventLog};
 use measure::trace::observed;
 use policy::Instant;
 use testing::perfetto::{self, Trace};
 
 use crate::trace::history::{History, arrows};
 
-/// A diary from moments, CPUs and what was done there; the clock of the machine stands at a million at the beginning.
-fn diary(number: u32, thread: i32, entries: &[(u64, u32, What)]) -> Diary {
-    let entry = |&(at, cpu, what)| Entry { at: Instant::from_nanos(1_000_000 + at), cpu, what };
-    Diary { number, thread, entries: entries.iter().map(entry).collect(), lost: 0 }
+/// An event log of times, CPUs and activities. The clock of the machine starts at a million.
+fn event_log(number: u32, thread: i32, events: &[(u64, u32, Activity)]) -> EventLog {
+    let event = |&(at, cpu, activity)| Event { at: Instant::from_nanos(1_000_000 + at), cpu, activity };
+    EventLog { number, thread, events: events.iter().map(event).collect(), lost: 0 }
 }
 
-fn job(name: &str, process: u32, diaries: Vec<Diary>) -> Diaries {
-    Diaries { job: name.to_owned(), process, diaries }
+fn job(name: &str, process: u32, event_logs: Vec<EventLog>) -> JobEventLogs {
+    JobEventLogs { job: name.to_owned(), process, event_logs }
 }
 
-fn trace(run: &[Diaries]) -> Trace {
+fn trace(run: &[JobEventLogs]) -> Trace {
     let mut bytes = Vec::new();
     observed::write(&mut bytes, run).unwrap();
     perfetto::read(&bytes).unwrap()
@@ -31,12 +31,12 @@ fn shown(trace: &Trace, cpu: u64) -> Vec<(u64, &str)> {
 
 #[test]
 fn a_cpu_shows_who_was_last_seen_there_until_something_is_known_to_the_contrary() {
-    use What::{Away, Blocks, Completes, Computes, Ends, Seen};
+    use Activity::{Away, Block, Complete, Compute, End, Seen};
     let crew = vec![
-        diary(0, 11, &[(0, 0, Computes), (50, 0, Blocks), (90, 1, Computes), (100, 1, Ends)]),
-        diary(1, 12, &[(10, 1, Computes), (80, 1, Completes), (85, 1, Computes), (95, 0, Ends)]),
+        event_log(0, 11, &[(0, 0, Compute), (50, 0, Block), (90, 1, Compute), (100, 1, End)]),
+        event_log(1, 12, &[(10, 1, Compute), (80, 1, Complete), (85, 1, Compute), (95, 0, End)]),
     ];
-    let crowd = vec![diary(0, 21, &[(20, 0, Computes), (30, 0, Away), (60, 0, Seen), (99, 0, Ends)])];
+    let crowd = vec![event_log(0, 21, &[(20, 0, Compute), (30, 0, Away), (60, 0, Seen), (99, 0, End)])];
     let trace = trace(&[job("crew", 10, crew), job("crowd", 20, crowd)]);
     // CPU 0: crowd is seen there first while crew/0 is; crew/0 is next heard of when it goes to sleep there.
     assert_eq!(
@@ -69,19 +69,19 @@ fn a_cpu_shows_who_was_last_seen_there_until_something_is_known_to_the_contrary(
 
 #[test]
 fn a_thread_that_goes_away_after_another_was_seen_on_its_cpu_changes_nothing_there() {
-    use What::{Away, Computes, Ends, Seen};
-    let one = diary(0, 11, &[(0, 0, Computes), (60, 0, Away), (90, 0, Seen), (99, 0, Ends)]);
-    let other = diary(0, 21, &[(50, 0, Computes), (80, 0, Ends)]);
+    use Activity::{Away, Compute, End, Seen};
+    let one = event_log(0, 11, &[(0, 0, Compute), (60, 0, Away), (90, 0, Seen), (99, 0, End)]);
+    let other = event_log(0, 21, &[(50, 0, Compute), (80, 0, End)]);
     let trace = trace(&[job("one", 10, vec![one]), job("other", 20, vec![other])]);
     let seen = [(0, "one/0"), (50, "other/0"), (80, "swapper"), (90, "one/0"), (99, "swapper")];
     assert_eq!(shown(&trace, 0), seen);
 }
 
 #[test]
-fn a_diary_that_was_too_short_is_counted_and_its_thread_is_at_nothing_new() {
-    let mut full = diary(0, 11, &[(0, 0, What::Computes), (5, 0, What::Blocks)]);
+fn events_that_found_the_log_full_are_counted() {
+    let mut full = event_log(0, 11, &[(0, 0, Activity::Compute), (5, 0, Activity::Block)]);
     full.lost = 7;
-    let other = diary(1, 12, &[(1, 1, What::Computes), (9, 1, What::Completes), (19, 1, What::Completes)]);
+    let other = event_log(1, 12, &[(1, 1, Activity::Compute), (9, 1, Activity::Complete), (19, 1, Activity::Complete)]);
     let run = [job("crew", 10, vec![full, other])];
     assert_eq!(observed::write(Vec::new(), &run).unwrap(), 7);
     let mut bytes = Vec::new();
@@ -92,7 +92,7 @@ fn a_diary_that_was_too_short_is_counted_and_its_thread_is_at_nothing_new() {
 }
 
 #[test]
-fn jobs_without_diaries_and_runs_without_jobs_are_traces_too() {
+fn jobs_without_event_logs_and_runs_without_jobs_have_traces() {
     assert_eq!(trace(&[]).processes.len(), 0);
     assert_eq!(trace(&[job("gzip", 10, Vec::new())]).processes[&10], "gzip");
 }

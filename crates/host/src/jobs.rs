@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use scenario::result::JobOutcome;
 use sys::process::{RequestsToEnd, end_with_this_thread};
 
-use crate::child::JOB;
-use crate::diary::Diary;
 use crate::error::Error;
-use crate::protocol::{Failure, Inbox, Order, Reply, Request, Task, send};
+use crate::event_log::EventLog;
+use crate::protocol::JOB;
+use crate::protocol::{Failure, MessageReader, Order, Reply, Request, Task, send};
 use crate::timeline::Sampler;
 
 /// How often the run looks whether it has been cancelled.
@@ -32,7 +32,7 @@ pub(crate) struct Job {
     /// What was asked of its waiting rule and decided, where that is taken down.
     pub(crate) record: Vec<Entry>,
     /// What its threads took down of themselves, where they did.
-    pub(crate) diaries: Vec<Diary>,
+    pub(crate) event_logs: Vec<EventLog>,
     /// What came out, once it has finished.
     pub(crate) outcome: Option<JobOutcome>,
     /// Whether it goes on until it is told to stop.
@@ -46,7 +46,7 @@ pub(crate) struct Job {
     process: Child,
     /// Nothing once it has been closed, which tells the job to end.
     requests: Option<ChildStdin>,
-    replies: Inbox<ChildStdout, Reply>,
+    replies: MessageReader<ChildStdout, Reply>,
 }
 
 impl Job {
@@ -65,20 +65,20 @@ impl Job {
             command.process_group(0);
         }
         let mut process = command.spawn().map_err(failed)?;
-        let (requests, replies) = (process.stdin.take(), process.stdout.take().map(Inbox::new));
+        let (requests, replies) = (process.stdin.take(), process.stdout.take().map(MessageReader::new));
         let Some(replies) = replies else { return Err(failed(std::io::ErrorKind::BrokenPipe.into())) };
         let (endless, command) = match &order.task {
             Task::Cpu { work: None, .. } => (true, None),
             Task::Command { argv } => (false, Some(shortened(argv.join(" ")))),
             _ => (false, None),
         };
-        let (threads, record, diaries, outcome) = (None, Vec::new(), Vec::new(), None);
+        let (threads, record, event_logs, outcome) = (None, Vec::new(), Vec::new(), None);
         let (arrives, has_begun) = (Duration::ZERO, false);
         let mut job = Job {
             name,
             threads,
             record,
-            diaries,
+            event_logs,
             outcome,
             endless,
             arrives,
@@ -123,7 +123,7 @@ impl Job {
             match reply.map_err(|why| unheard(self, why))? {
                 Reply::Ready { threads } => self.threads = Some(threads),
                 Reply::Recorded(record) => self.record = record,
-                Reply::Diary(piece) => self.keep(piece),
+                Reply::EventLog(piece) => self.keep(piece),
                 Reply::Finished(outcome) => self.outcome = Some(outcome),
                 Reply::Failed(failure) => return Err(self.failed(failure)),
             }
@@ -131,10 +131,10 @@ impl Job {
         Ok(more)
     }
 
-    fn keep(&mut self, piece: Diary) {
-        match self.diaries.last_mut().filter(|diary| diary.number == piece.number) {
-            Some(diary) => diary.entries.extend(piece.entries),
-            None => self.diaries.push(piece),
+    fn keep(&mut self, piece: EventLog) {
+        match self.event_logs.last_mut().filter(|log| log.number == piece.number) {
+            Some(log) => log.events.extend(piece.events),
+            None => self.event_logs.push(piece),
         }
     }
 

@@ -19,9 +19,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, 
 use scenario::result::JobOutcome;
 use sys::process::{RequestsToEnd, Usage, adopt_orphans, descendants_usage, end_with_this_thread, survive_the_parent};
 
-use crate::child::{Requests, reply};
 use crate::procfs::descendants;
 use crate::protocol::{Failure, Reply, Request};
+use crate::protocol::{RequestReader, reply};
 use crate::units::span;
 
 /// How much of the end of a command's standard error is kept for the message, should it fail.
@@ -35,7 +35,12 @@ const REAPING: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 const DYING: Duration = Duration::from_secs(5);
 
 /// Supervises one job. Returns when there is nothing more to do; no descendant is left then.
-pub(crate) fn serve(job: &str, argv: &[String], keep_running: bool, mut requests: Requests) -> Result<(), Failure> {
+pub(crate) fn serve(
+    job: &str,
+    argv: &[String],
+    keep_running: bool,
+    mut requests: RequestReader,
+) -> Result<(), Failure> {
     adopt_orphans().map_err(Failure::io("cannot adopt orphans"))?;
     reply(&Reply::Ready { threads: Vec::new() }).map_err(Failure::io("cannot reply"))?;
     let Some(Request::Go) = hear(&mut requests)? else { return Ok(()) };
@@ -60,7 +65,7 @@ pub(crate) fn serve(job: &str, argv: &[String], keep_running: bool, mut requests
     Ok(())
 }
 
-fn hear(requests: &mut Requests) -> Result<Option<Request>, Failure> {
+fn hear(requests: &mut RequestReader) -> Result<Option<Request>, Failure> {
     requests.wait().map_err(Failure::io("cannot hear the run"))
 }
 
@@ -85,7 +90,7 @@ struct Ended {
 }
 
 /// Runs the command once, to its end, or until the run wants no more of it: then nothing comes out.
-fn execute(argv: &[String], requests: &mut Requests) -> Result<Option<Ended>, Failure> {
+fn execute(argv: &[String], requests: &mut RequestReader) -> Result<Option<Ended>, Failure> {
     let failed = |what: &str| Failure::io(format!("{what} `{}`", argv.join(" ")));
     let Some((program, arguments)) = argv.split_first() else {
         return Err(Failure::Other { message: "a command line of no words".into() });
@@ -118,7 +123,7 @@ fn execute(argv: &[String], requests: &mut Requests) -> Result<Option<Ended>, Fa
 }
 
 /// Sleeps until the command ends, the run says something or the command does; whether it was the run.
-fn watch(end: &OwnedFd, requests: &Requests, stderr: Option<&Tail>) -> io::Result<bool> {
+fn watch(end: &OwnedFd, requests: &RequestReader, stderr: Option<&Tail>) -> io::Result<bool> {
     let mut watched = vec![PollFd::new(end, PollFlags::IN), PollFd::new(requests.descriptor(), PollFlags::IN)];
     watched.extend(stderr.filter(|tail| tail.open).map(|tail| PollFd::new(&tail.pipe, PollFlags::IN)));
     match poll(&mut watched, Some(&REAPING)) {
@@ -128,7 +133,7 @@ fn watch(end: &OwnedFd, requests: &Requests, stderr: Option<&Tail>) -> io::Resul
 }
 
 /// Whether the run wants no more of the command, after it has said something: it said so, or it is gone.
-fn ends(requests: &mut Requests) -> io::Result<bool> {
+fn ends(requests: &mut RequestReader) -> io::Result<bool> {
     let gone = !requests.fill()?;
     let mut stop = false;
     while let Some(request) = requests.pop() {

@@ -22,16 +22,16 @@ use scenario::draw::Stream;
 use scenario::result::{JobOutcome, StageOutcome};
 use sys::process::{Usage, own_usage};
 
-use crate::child::{Requests, reply};
-use crate::protocol::{Compute, Failure, Line, LineStage, Order, Reply, Request};
+use crate::protocol::{Compute, Failure, Order, PipelineTask, Reply, Request, StageTask};
+use crate::protocol::{RequestReader, reply};
 use crate::units::span;
-use crate::work::{Rate, Rod};
+use crate::workload::{Rate, Workload};
 
 /// What the threads of the job share.
 struct Shared {
     job: String,
     rate: Rate,
-    line: Line,
+    line: PipelineTask,
     device: Device,
     /// When the run said go.
     started: OnceLock<Instant>,
@@ -46,7 +46,7 @@ struct Sums {
     device_ns: AtomicU64,
 }
 
-pub(crate) fn serve(order: &Order, line: &Line, mut requests: Requests) -> Result<(), Failure> {
+pub(crate) fn serve(order: &Order, line: &PipelineTask, mut requests: RequestReader) -> Result<(), Failure> {
     let shared = Arc::new(Shared {
         job: order.job.clone(),
         rate: order.rate,
@@ -98,7 +98,7 @@ impl Shared {
         let mut pipeline = Pipeline::new(&self.job).buffers(line.buffers as usize, 0).rounds(line.rounds);
         for (number, stage) in line.stages.iter().enumerate() {
             let ready = (number == 0).then(|| ready.clone());
-            let make = move || Work::new(Arc::clone(self), number, ready.clone());
+            let make = move || StageExecutor::new(Arc::clone(self), number, ready.clone());
             pipeline = pipeline.forkable_stage(&stage.name, stage.kind, make).fork(stage.fork as usize);
         }
         Ok(pipeline.structured(&line.structure.parse()?).run()?)
@@ -142,27 +142,27 @@ fn refused(stage: &StageReport) -> Vec<String> {
 }
 
 /// One copy of a stage.
-struct Work {
+struct StageExecutor {
     shared: Arc<Shared>,
     number: usize,
     /// The name of its random numbers.
     stream: String,
     /// Who is told that it stands at the gate, where it does.
     ready: Option<Sender<()>>,
-    rod: Rod,
+    workload: Workload,
 }
 
-impl Work {
-    fn new(shared: Arc<Shared>, number: usize, ready: Option<Sender<()>>) -> Work {
+impl StageExecutor {
+    fn new(shared: Arc<Shared>, number: usize, ready: Option<Sender<()>>) -> StageExecutor {
         let stream = shared.line.stages.get(number).map(|stage| stage.stream.clone()).unwrap_or_default();
-        Work { shared, number, stream, ready, rod: Rod::new() }
+        StageExecutor { shared, number, stream, ready, workload: Workload::new() }
     }
 }
 
-impl Stage<()> for Work {
+impl Stage<()> for StageExecutor {
     fn init(&mut self) -> pipeline::Result<()> {
         // The first pass brings code and data into the cache.
-        self.rod.relax(1000);
+        self.workload.run(1000);
         if let Some(ready) = &self.ready {
             let _ = ready.send(());
             self.shared.started.wait();
@@ -172,7 +172,7 @@ impl Stage<()> for Work {
 
     fn process(&mut self, round: &mut Round<'_>, _: &mut Buffer) -> pipeline::Result<Flow> {
         let shared = &self.shared;
-        let (Some(LineStage { kind, compute, device, .. }), Some(sums)) =
+        let (Some(StageTask { kind, compute, device, .. }), Some(sums)) =
             (shared.line.stages.get(self.number), shared.sums.get(self.number))
         else {
             return Ok(Flow::Convey);
@@ -182,7 +182,7 @@ impl Stage<()> for Work {
         let (compute, device) = (compute.as_ref().map(&mut draw), device.as_ref().map(&mut draw));
         if let Some(length) = compute {
             let iterations = shared.rate.iterations(length);
-            self.rod.relax(iterations);
+            self.workload.run(iterations);
             sums.iterations.fetch_add(iterations, Ordering::Relaxed);
             sums.computations.fetch_add(1, Ordering::Relaxed);
         }

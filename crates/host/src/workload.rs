@@ -10,31 +10,31 @@ use policy::Span;
 use scenario::draw::{Normal, Stream};
 use serde::{Deserialize, Serialize};
 
-/// Cells of a rod: 2 KiB, so that several threads' rods stay in one first-level cache.
+/// Cells of a workload: 2 KiB, so that several threads' rods stay in one first-level cache.
 const CELLS: usize = 256;
 
-/// A rod that conducts heat between two ends of fixed temperature, relaxed by a three-point stencil.
+/// A workload that conducts heat between two ends of fixed temperature, relaxed by a three-point stencil.
 ///
 /// An iteration relaxes one cell, in place: it needs the result of the one before it, which makes the loop's speed that
 /// of a chain of additions and multiplications and little else. The temperatures stay between those of the ends, so no
 /// iteration meets numbers that the processor is slow with.
 #[derive(Clone, Debug)]
-pub(crate) struct Rod {
+pub(crate) struct Workload {
     temperatures: [f64; CELLS],
     /// The next cell; neither end.
     next: usize,
 }
 
-impl Rod {
-    pub(crate) fn new() -> Rod {
+impl Workload {
+    pub(crate) fn new() -> Workload {
         let mut temperatures = [1.0; CELLS];
         temperatures[CELLS - 1] = 2.0;
-        Rod { temperatures, next: 1 }
+        Workload { temperatures, next: 1 }
     }
 
     /// Carries out so many iterations.
     #[inline(never)]
-    pub(crate) fn relax(&mut self, iterations: u64) {
+    pub(crate) fn run(&mut self, iterations: u64) {
         let cells = &mut self.temperatures;
         let mut next = self.next;
         let mut left = cells[next - 1];
@@ -72,7 +72,7 @@ impl Rate {
         const COMPUTATIONS: u64 = 100;
         const MEASUREMENTS: usize = 40;
 
-        let mut rod = Rod::new();
+        let mut workload = Workload::new();
         let mut stream = Stream::named(0, "rate", 0);
         let mut picoseconds = |iterations: u64| {
             // The bound of the loop is drawn, as it is in a job, but always comes out the same.
@@ -80,7 +80,7 @@ impl Rate {
             let start = Instant::now();
             for _ in 0..COMPUTATIONS {
                 let length = normal.draw(&mut stream, Span::from_nanos(1));
-                rod.relax(std::hint::black_box(ONE_TO_ONE).iterations(length));
+                workload.run(std::hint::black_box(ONE_TO_ONE).iterations(length));
             }
             start.elapsed().as_nanos() as u64 * 1000 / COMPUTATIONS
         };
@@ -142,10 +142,10 @@ mod tests {
 
     #[test]
     fn every_iteration_relaxes_one_cell() {
-        let (mut at_once, mut one_by_one) = (Rod::new(), Rod::new());
-        at_once.relax(10_000);
+        let (mut at_once, mut one_by_one) = (Workload::new(), Workload::new());
+        at_once.run(10_000);
         for _ in 0..10_000 {
-            one_by_one.relax(1);
+            one_by_one.run(1);
         }
         assert_eq!(at_once.temperatures, one_by_one.temperatures);
         // Heat has come in from the warm end, and nowhere is it warmer than there.

@@ -17,17 +17,17 @@ use scenario::result::JobOutcome;
 use sys::process::{Usage, thread_usage};
 use wait::{Barrier, Mutex};
 
-use crate::child::{Requests, reply};
-use crate::diary::{Diary, Entry, Keeper, Observer, What};
+use crate::event_log::{Activity, ActivityLogger, Event, EventLog, EventLogger};
 use crate::protocol::{Compute, Failure, Order, Reply, Request, Task, Waiting};
+use crate::protocol::{RequestReader, reply};
 use crate::units::span;
-use crate::work::{Rate, Rod};
+use crate::workload::{Rate, Workload};
 
 /// How long a thread of an endless job computes before it looks whether it is to go on: short beside any timeslice, long
 /// beside the look.
 const CHUNK: Span = Span::from_micros(50);
 
-/// Enough for a rod, a draw and a barrier; thousands of threads must fit.
+/// Enough for a workload, a draw and a barrier; thousands of threads must fit.
 const STACK: usize = 256 << 10;
 
 /// The phases of an endless job.
@@ -35,21 +35,21 @@ const AHEAD: u8 = 0;
 const COUNTING: u8 = 1;
 const STOPPED: u8 = 2;
 
-/// What the threads share.
-struct Crew<R: Recorder> {
+/// Activity the threads share.
+struct ThreadJob<R: Recorder> {
     job: String,
     keep_running: bool,
-    /// How many threads keep a diary, if they do.
-    diaries: Option<u32>,
+    /// How many threads keep a event_log, if they do.
+    event_logs: Option<u32>,
     rate: Rate,
-    task: Shared<R>,
+    task: SharedTask<R>,
     gate: Gate,
     phase: AtomicU8,
     started: OnceLock<Instant>,
 }
 
-/// What they do, with what they need for it together.
-enum Shared<R: Recorder> {
+/// Activity they do, with what they need for it together.
+enum SharedTask<R: Recorder> {
     Barrier {
         rounds: u64,
         seed: u64,
@@ -74,34 +74,34 @@ enum Shared<R: Recorder> {
     Endless,
 }
 
-/// What a thread says of itself.
-enum Word {
+/// Activity a thread says of itself.
+enum Message {
     /// It stands at the gate: its id.
     Ready(i32),
-    Done(Tally),
+    Done(ThreadOutcome),
 }
 
-/// What one thread did.
-struct Tally {
+/// Activity one thread did.
+struct ThreadOutcome {
     ended: Instant,
     usage: Usage,
     work: Span,
-    diary: Option<Diary>,
+    event_log: Option<EventLog>,
 }
 
-pub(crate) fn serve(order: Order, requests: Requests) -> Result<(), Failure> {
+pub(crate) fn serve(order: Order, requests: RequestReader) -> Result<(), Failure> {
     if order.record { serve_with::<Log>(order, requests) } else { serve_with::<Off>(order, requests) }
 }
 
-fn serve_with<R>(order: Order, mut requests: Requests) -> Result<(), Failure>
+fn serve_with<R>(order: Order, mut requests: RequestReader) -> Result<(), Failure>
 where
     R: Recorder + Default + Send + Sync + 'static,
 {
     let (threads, task) = prepare::<R>(&order)?;
-    let crew = Arc::new(Crew {
+    let job = Arc::new(ThreadJob {
         job: order.job,
         keep_running: order.keep_running,
-        diaries: order.diaries.then_some(threads),
+        event_logs: order.event_logs.then_some(threads),
         rate: order.rate,
         task,
         gate: Gate::new(threads as usize + 1),
@@ -110,19 +110,19 @@ where
     });
     let (tell, hear) = channel();
     let start = |number| {
-        let (member, tell) = (Arc::clone(&crew), tell.clone());
+        let (member, tell) = (Arc::clone(&job), tell.clone());
         let body = move || member.thread(number, &tell);
         let refused =
             |why: std::io::Error| Failure::ThreadRefused { number: number + 1, threads, why: why.to_string() };
         thread::Builder::new().name(format!("thread {number}")).stack_size(STACK).spawn(body).map_err(refused)
     };
     order.scheduling.start(|| (0..threads).try_for_each(|number| start(number).map(drop)))??;
-    let ids = hear.iter().take(threads as usize).filter_map(|word| match word {
-        Word::Ready(id) => Some(id),
-        Word::Done(_) => None,
+    let ids = hear.iter().take(threads as usize).filter_map(|message| match message {
+        Message::Ready(id) => Some(id),
+        Message::Done(_) => None,
     });
     let ids = ids.collect();
-    let collector = Arc::clone(&crew);
+    let collector = Arc::clone(&job);
     let body = move || collector.collect(threads, &hear);
     thread::Builder::new()
         .name("collector".into())
@@ -135,154 +135,154 @@ where
     while let Some(request) = requests.wait().map_err(Failure::io("cannot hear the run"))? {
         match request {
             Request::Go => {
-                let _ = crew.started.set(Instant::now());
-                crew.gate.wait();
+                let _ = job.started.set(Instant::now());
+                job.gate.wait();
             }
-            Request::Count => crew.phase.store(COUNTING, Ordering::Relaxed),
-            Request::Stop => crew.phase.store(STOPPED, Ordering::Relaxed),
+            Request::Count => job.phase.store(COUNTING, Ordering::Relaxed),
+            Request::Stop => job.phase.store(STOPPED, Ordering::Relaxed),
         }
     }
     Ok(())
 }
 
 /// How many threads there are, and what they share.
-fn prepare<R: Recorder + Default>(order: &Order) -> Result<(u32, Shared<R>), Failure> {
+fn prepare<R: Recorder + Default>(order: &Order) -> Result<(u32, SharedTask<R>), Failure> {
     match &order.task {
         &Task::Barrier { threads, rounds, ref compute, ref waiting } => {
-            let waiting = read(waiting)?;
+            let waiting = waiting_of(waiting)?;
             let barrier = || Box::new(Barrier::with_recorder(threads, waiting, R::default()));
             let Compute { seed, step, law } = compute.clone();
             let (barrier, afterwards) = (barrier(), barrier());
-            Ok((threads, Shared::Barrier { rounds, seed, law, step, barrier, afterwards }))
+            Ok((threads, SharedTask::Barrier { rounds, seed, law, step, barrier, afterwards }))
         }
         &Task::Lock { threads, rounds, ref compute, ref critical, ref waiting } => {
-            let mutex = Box::new(Mutex::with((), read(waiting)?));
+            let mutex = Box::new(Mutex::with((), waiting_of(waiting)?));
             let Compute { seed, step, law: compute } = compute.clone();
             let critical = critical.law.clone();
-            Ok((threads, Shared::Lock { rounds, seed, compute, critical, step, mutex }))
+            Ok((threads, SharedTask::Lock { rounds, seed, compute, critical, step, mutex }))
         }
-        &Task::Cpu { threads, work: Some(ref work) } => Ok((threads, Shared::Cpu { work: work.clone() })),
-        &Task::Cpu { threads, work: None } => Ok((threads, Shared::Endless)),
+        &Task::Cpu { threads, work: Some(ref work) } => Ok((threads, SharedTask::Cpu { work: work.clone() })),
+        &Task::Cpu { threads, work: None } => Ok((threads, SharedTask::Endless)),
         Task::Command { .. } | Task::Pipeline(_) | Task::Fibers(_) => {
             Err(Failure::Other { message: "its threads are not made here".into() })
         }
     }
 }
 
-fn read(waiting: &Waiting) -> Result<wait::Waiting, Failure> {
+fn waiting_of(waiting: &Waiting) -> Result<wait::Waiting, Failure> {
     let Waiting { rule, costs, cpus } = waiting;
     let rule: Rule = rule.parse().map_err(Failure::io("its waiting rule"))?;
     Ok(wait::Waiting::by(rule).with_costs(*costs).with_cpus(*cpus))
 }
 
-impl<R: Recorder> Crew<R> {
+impl<R: Recorder> ThreadJob<R> {
     /// The life of one thread.
-    fn thread(&self, number: u32, tell: &Sender<Word>) {
-        match self.diaries {
-            Some(threads) => self.live(number, tell, Observer::new(number, threads, self.rate)),
-            None => self.live(number, tell, ()),
+    fn thread(&self, number: u32, tell: &Sender<Message>) {
+        match self.event_logs {
+            Some(threads) => self.run_thread(number, tell, EventLogger::new(number, threads, self.rate)),
+            None => self.run_thread(number, tell, ()),
         }
     }
 
-    fn live<K: Keeper>(&self, number: u32, tell: &Sender<Word>, mut keeper: K) {
+    fn run_thread<K: ActivityLogger>(&self, number: u32, tell: &Sender<Message>, mut logger: K) {
         // Nobody is left to hear where these fail: the process is about to end.
-        let done = |tally: Tally, mut keeper: K| {
-            keeper.note(What::Ends);
-            drop(tell.send(Word::Done(Tally { diary: keeper.close(), ..tally })));
+        let done = |outcome: ThreadOutcome, mut logger: K| {
+            logger.log(Activity::End);
+            drop(tell.send(Message::Done(ThreadOutcome { event_log: logger.finish(), ..outcome })));
         };
-        let mut rod = Rod::new();
+        let mut workload = Workload::new();
         // The first pass brings code and data into the cache.
-        rod.relax(1000);
+        workload.run(1000);
         match &self.task {
-            &Shared::Barrier { rounds, seed, ref law, step, ref barrier, ref afterwards } => {
+            &SharedTask::Barrier { rounds, seed, ref law, step, ref barrier, ref afterwards } => {
                 let mut stream = Stream::named(seed, &self.job, number);
                 let (mut party, mut later) = (barrier.party(number), afterwards.party(number));
                 self.enter(tell);
-                let meter = Meter::start();
-                keeper.note(What::Computes);
+                let meter = UsageMeter::start();
+                logger.log(Activity::Compute);
                 let mut iterations = 0;
                 for _ in 0..rounds {
                     let length = self.rate.iterations(law.draw(&mut stream, step));
-                    keeper.relax(&mut rod, length);
+                    logger.run(&mut workload, length);
                     iterations += length;
-                    party.wait_watched(&mut keeper);
+                    party.wait_watched(&mut logger);
                 }
-                done(meter.stop(self.rate.time(iterations, rounds)), keeper);
+                done(meter.stop(self.rate.time(iterations, rounds)), logger);
                 if self.keep_running {
                     loop {
-                        rod.relax(self.rate.iterations(law.draw(&mut stream, step)));
+                        workload.run(self.rate.iterations(law.draw(&mut stream, step)));
                         later.wait();
                     }
                 }
             }
-            &Shared::Lock { rounds, seed, ref compute, ref critical, step, ref mutex } => {
+            &SharedTask::Lock { rounds, seed, ref compute, ref critical, step, ref mutex } => {
                 let mut stream = Stream::named(seed, &self.job, number);
                 let mut lengths = || [compute, critical].map(|law| self.rate.iterations(law.draw(&mut stream, step)));
                 self.enter(tell);
-                let meter = Meter::start();
-                keeper.note(What::Computes);
+                let meter = UsageMeter::start();
+                logger.log(Activity::Compute);
                 let mut iterations = 0;
                 for _ in 0..rounds {
                     let [without, with] = lengths();
-                    keeper.relax(&mut rod, without);
-                    let guard = keeper.lock(mutex);
-                    keeper.relax(&mut rod, with);
+                    logger.run(&mut workload, without);
+                    let guard = logger.lock(mutex);
+                    logger.run(&mut workload, with);
                     drop(guard);
                     iterations += without + with;
                 }
-                done(meter.stop(self.rate.time(iterations, 2 * rounds)), keeper);
+                done(meter.stop(self.rate.time(iterations, 2 * rounds)), logger);
                 if self.keep_running {
                     loop {
                         let [without, with] = lengths();
-                        rod.relax(without);
+                        workload.run(without);
                         let _guard = mutex.lock();
-                        rod.relax(with);
+                        workload.run(with);
                     }
                 }
             }
-            Shared::Cpu { work: Compute { seed, law, step } } => {
+            SharedTask::Cpu { work: Compute { seed, law, step } } => {
                 let work = law.draw(&mut Stream::named(*seed, &self.job, number), *step);
                 let iterations = self.rate.iterations(work);
                 self.enter(tell);
-                let meter = Meter::start();
-                keeper.note(What::Computes);
-                keeper.relax(&mut rod, iterations);
-                done(meter.stop(self.rate.time(iterations, 1)), keeper);
+                let meter = UsageMeter::start();
+                logger.log(Activity::Compute);
+                logger.run(&mut workload, iterations);
+                done(meter.stop(self.rate.time(iterations, 1)), logger);
                 if self.keep_running {
                     loop {
-                        rod.relax(iterations);
+                        workload.run(iterations);
                     }
                 }
             }
-            Shared::Endless => {
+            SharedTask::Endless => {
                 let chunk = self.rate.iterations(CHUNK);
                 self.enter(tell);
-                keeper.note(What::Computes);
+                logger.log(Activity::Compute);
                 let phase = || self.phase.load(Ordering::Relaxed);
-                let (meter, iterations) = compute_until_stopped(|| keeper.relax(&mut rod, chunk), chunk, phase);
-                done(meter.stop(self.rate.time(iterations, 0)), keeper);
+                let (meter, iterations) = compute_until_stopped(|| logger.run(&mut workload, chunk), chunk, phase);
+                done(meter.stop(self.rate.time(iterations, 0)), logger);
             }
         }
     }
 
     /// Waits at the gate until the run says go.
-    fn enter(&self, tell: &Sender<Word>) {
-        let _ = tell.send(Word::Ready(rustix::thread::gettid().as_raw_nonzero().get()));
+    fn enter(&self, tell: &Sender<Message>) {
+        let _ = tell.send(Message::Ready(rustix::thread::gettid().as_raw_nonzero().get()));
         self.gate.wait();
     }
 
     /// Waits for the figures of all threads and tells the run.
-    fn collect(&self, threads: u32, hear: &Receiver<Word>) {
-        let (mut usage, mut work, mut ended, mut diaries) = (Usage::default(), Span::ZERO, None, Vec::new());
-        let tallies = hear.iter().filter_map(|word| match word {
-            Word::Done(tally) => Some(tally),
-            Word::Ready(_) => None,
+    fn collect(&self, threads: u32, hear: &Receiver<Message>) {
+        let (mut usage, mut work, mut ended, mut event_logs) = (Usage::default(), Span::ZERO, None, Vec::new());
+        let outcomes = hear.iter().filter_map(|message| match message {
+            Message::Done(outcome) => Some(outcome),
+            Message::Ready(_) => None,
         });
-        for tally in tallies.take(threads as usize) {
-            usage += tally.usage;
-            work += tally.work;
-            ended = ended.max(Some(tally.ended));
-            diaries.extend(tally.diary);
+        for outcome in outcomes.take(threads as usize) {
+            usage += outcome.usage;
+            work += outcome.work;
+            ended = ended.max(Some(outcome.ended));
+            event_logs.extend(outcome.event_log);
         }
         let completion = self.started.get().zip(ended).map(|(started, ended)| span(ended - *started));
         let mut outcome = JobOutcome {
@@ -295,7 +295,7 @@ impl<R: Recorder> Crew<R> {
             ..JobOutcome::default()
         };
         match &self.task {
-            Shared::Barrier { rounds, barrier, .. } => {
+            SharedTask::Barrier { rounds, barrier, .. } => {
                 let statistics = barrier.statistics();
                 outcome.rounds = Some(*rounds);
                 outcome.ssr_percent = statistics.ssr_percent();
@@ -304,43 +304,43 @@ impl<R: Recorder> Crew<R> {
                     let _ = reply(&Reply::Recorded(barrier.recorder().entries()));
                 }
             }
-            Shared::Lock { rounds, mutex, .. } => {
+            SharedTask::Lock { rounds, mutex, .. } => {
                 let statistics = mutex.statistics();
                 outcome.rounds = Some(rounds * u64::from(threads));
                 outcome.ssr_percent = statistics.ssr_percent();
                 outcome.spin_ns = Some(statistics.spin_time);
             }
-            Shared::Cpu { .. } => {}
-            Shared::Endless => outcome.completion_ns = None,
+            SharedTask::Cpu { .. } => {}
+            SharedTask::Endless => outcome.completion_ns = None,
         }
-        diaries.into_iter().for_each(hand_over);
+        event_logs.into_iter().for_each(send_event_log);
         // Where the run is gone, the main thread sees the end of its input and ends the process.
         let _ = reply(&Reply::Finished(outcome));
     }
 }
 
 /// Tells the run what a thread took down, a piece at a time: long lines take long to be put together.
-fn hand_over(diary: Diary) {
+fn send_event_log(event_log: EventLog) {
     const PIECE: usize = 512;
-    let Diary { number, thread, entries, lost } = diary;
-    let piece = |entries: &[Entry], lost| Reply::Diary(Diary { number, thread, entries: entries.to_vec(), lost });
+    let EventLog { number, thread, events, lost } = event_log;
+    let piece = |events: &[Event], lost| Reply::EventLog(EventLog { number, thread, events: events.to_vec(), lost });
     let _ = reply(&piece(&[], lost));
-    for entries in entries.chunks(PIECE) {
-        let _ = reply(&piece(entries, 0));
+    for events in events.chunks(PIECE) {
+        let _ = reply(&piece(events, 0));
     }
 }
 
 /// Computes chunk by chunk until the phase says stop. Returns the iterations since counting began, and what measures them;
 /// none where the thread had no CPU from the start to the end of what counts.
-fn compute_until_stopped(mut relax: impl FnMut(), chunk: u64, mut phase: impl FnMut() -> u8) -> (Meter, u64) {
+fn compute_until_stopped(mut run: impl FnMut(), chunk: u64, mut phase: impl FnMut() -> u8) -> (UsageMeter, u64) {
     let mut counted = None;
     loop {
         match (phase(), &mut counted) {
-            (STOPPED, _) => return counted.unwrap_or_else(|| (Meter::start(), 0)),
-            (COUNTING, None) => counted = Some((Meter::start(), 0)),
+            (STOPPED, _) => return counted.unwrap_or_else(|| (UsageMeter::start(), 0)),
+            (COUNTING, None) => counted = Some((UsageMeter::start(), 0)),
             _ => {}
         }
-        relax();
+        run();
         if let Some((_, iterations)) = &mut counted {
             *iterations += chunk;
         }
@@ -348,15 +348,15 @@ fn compute_until_stopped(mut relax: impl FnMut(), chunk: u64, mut phase: impl Fn
 }
 
 /// Measures what a thread uses.
-struct Meter(Usage);
+struct UsageMeter(Usage);
 
-impl Meter {
-    fn start() -> Meter {
-        Meter(thread_usage())
+impl UsageMeter {
+    fn start() -> UsageMeter {
+        UsageMeter(thread_usage())
     }
 
-    fn stop(&self, work: Span) -> Tally {
-        Tally { ended: Instant::now(), usage: thread_usage().since(self.0), work, diary: None }
+    fn stop(&self, work: Span) -> ThreadOutcome {
+        ThreadOutcome { ended: Instant::now(), usage: thread_usage().since(self.0), work, event_log: None }
     }
 }
 

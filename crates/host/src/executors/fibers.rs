@@ -17,14 +17,14 @@ use scenario::fibers::Program;
 use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome};
 use sys::process::{Usage, own_usage};
 
-use crate::child::{Requests, reply};
-use crate::protocol::{Failure, Fibers, Order, Reply, Request};
+use crate::protocol::{Failure, FibersTask, Order, Reply, Request};
+use crate::protocol::{RequestReader, reply};
 use crate::units::span;
-use crate::work::{Rate, Rod};
+use crate::workload::{Rate, Workload};
 
 thread_local! {
     /// What the fibers of a worker compute with, one after the other; those that are preemptible have one each.
-    static ROD: RefCell<Rod> = RefCell::new(Rod::new());
+    static WORKLOAD: RefCell<Workload> = RefCell::new(Workload::new());
 }
 
 /// How long a scripted clock lets pass at a time while a fiber computes: its timer interrupts no
@@ -96,8 +96,8 @@ struct Ended {
 /// Why a run of the program failed, in words.
 type Refused = Box<dyn std::error::Error>;
 
-pub(crate) fn serve(order: &Order, of: &Fibers, mut requests: Requests) -> Result<(), Failure> {
-    let shared: &'static Shared = Box::leak(Box::new(Shared::new(order, of)?));
+pub(crate) fn serve(order: &Order, task: &FibersTask, mut requests: RequestReader) -> Result<(), Failure> {
+    let shared: &'static Shared = Box::leak(Box::new(Shared::new(order, task)?));
     let (tell, hear) = channel();
     let keep_running = order.keep_running;
     let body = move || shared.run(keep_running, &tell);
@@ -107,7 +107,7 @@ pub(crate) fn serve(order: &Order, of: &Fibers, mut requests: Requests) -> Resul
     // Whoever tells nothing has told the run what is wrong.
     if let Ok(thread) = hear.recv() {
         // The library's other workers are known to nobody.
-        let threads = if of.workers == 1 { vec![thread] } else { Vec::new() };
+        let threads = if task.workers == 1 { vec![thread] } else { Vec::new() };
         reply(&Reply::Ready { threads }).map_err(Failure::io("cannot reply"))?;
     }
     // Nobody waits for fibers that still run: they end with the process.
@@ -120,24 +120,24 @@ pub(crate) fn serve(order: &Order, of: &Fibers, mut requests: Requests) -> Resul
 }
 
 impl Shared {
-    fn new(order: &Order, of: &Fibers) -> Result<Shared, Failure> {
-        let boost = of.boost.parse().map_err(Failure::io("its boost"))?;
-        let rules = Rules { levels: of.levels, running_time: of.running_time, boost };
+    fn new(order: &Order, task: &FibersTask) -> Result<Shared, Failure> {
+        let boost = task.boost.parse().map_err(Failure::io("its boost"))?;
+        let rules = Rules { levels: task.levels, running_time: task.running_time, boost };
         // What is drawn beforehand takes no time to draw.
         let rate = Rate { start_ps: 0, ..order.rate };
         let mut first = 0;
-        let groups = of.programs.iter().map(|program| {
-            let group = Group::new(program, first, of.seed, of.step, rate);
+        let groups = task.programs.iter().map(|program| {
+            let group = Group::new(program, first, task.seed, task.step, rate);
             first += program.fibers;
             group
         });
         let groups = groups.collect();
         Ok(Shared {
             job: order.job.clone(),
-            config: Config { rules, workers: of.workers, preemptible: of.preemptible, ..Config::default() },
+            config: Config { rules, workers: task.workers, preemptible: task.preemptible, ..Config::default() },
             rate,
             groups,
-            locks: (0..of.locks).map(|_| Mutex::new(())).collect(),
+            locks: (0..task.locks).map(|_| Mutex::new(())).collect(),
             started: OnceLock::new(),
         })
     }
@@ -187,7 +187,7 @@ impl Shared {
             for _ in 0..program.fibers {
                 handles.push(Builder::new().spawn(move || {
                     // The first pass brings code and data into the cache.
-                    ROD.with_borrow_mut(|rod| rod.relax(1));
+                    WORKLOAD.with_borrow_mut(|workload| workload.run(1));
                     if stands_still {
                         fiber::yield_now();
                     }
@@ -252,21 +252,21 @@ impl Shared {
     /// Computes, and looks whether it may go on where the group asks for that.
     #[inline]
     fn compute(&self, group: &Group, iterations: u64) {
-        let Some(every) = group.checkpoint else { return self.relax(iterations) };
+        let Some(every) = group.checkpoint else { return self.run_workload(iterations) };
         let mut left = iterations;
         while left > every {
-            self.relax(every);
+            self.run_workload(every);
             fiber::checkpoint();
             left -= every;
         }
-        self.relax(left);
+        self.run_workload(left);
     }
 
     /// Computes. By a scripted clock, as tests have it, that is to let the time pass that it takes.
     #[inline]
-    fn relax(&self, iterations: u64) {
+    fn run_workload(&self, iterations: u64) {
         match &self.config.clock {
-            None => ROD.with_borrow_mut(|rod| rod.relax(iterations)),
+            None => WORKLOAD.with_borrow_mut(|workload| workload.run(iterations)),
             Some(clock) => {
                 let mut left = Duration::from_nanos(self.rate.time(iterations, 0).as_nanos());
                 while !left.is_zero() {
@@ -361,7 +361,7 @@ mod tests {
     use sys::tick::ScriptedClock;
 
     use super::*;
-    use crate::calibration::made_up;
+    use crate::calibration::sample_calibration;
     use crate::machine::Machine;
     use crate::protocol::Task;
     use crate::run::Host;
@@ -387,14 +387,14 @@ mod tests {
             preemptible,
             costs: Costs::default(),
         };
-        let mut calibration = made_up(Machine::here().unwrap());
+        let mut calibration = sample_calibration(Machine::current().unwrap());
         calibration.rate = Rate { iteration_ps: 2_000, start_ps: 0 };
         let host = Host { program: "/nowhere".into(), calibration };
         let jobs = vec![Job::new("fibers", 1, Kind::Fibers(of))];
         let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
         let order = host.orders(&setting, 1).remove(0);
-        let Task::Fibers(of) = &order.task else { panic!("{order:?}") };
-        let mut shared = Shared::new(&order, of).map_err(|_| "it is refused").unwrap();
+        let Task::Fibers(task) = &order.task else { panic!("{order:?}") };
+        let mut shared = Shared::new(&order, task).map_err(|_| "it is refused").unwrap();
         shared.config.clock = Some(ScriptedClock::new());
         let shared: &'static Shared = Box::leak(Box::new(shared));
         let ((), ended) = shared.once(|| ()).unwrap();
