@@ -6,6 +6,7 @@ pub mod experiment;
 pub mod explore;
 pub mod factor;
 pub mod folder;
+pub mod interleaving;
 pub mod manifest;
 pub mod observations;
 pub mod plan;

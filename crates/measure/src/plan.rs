@@ -1,12 +1,10 @@
-//! The plan: which run comes when.
-//!
-//! Repetitions are randomised blocks. A block holds every arm in every world once, in an order of its own, so that a
-//! machine that warms up, or slowly gets busier, weighs on all arms alike and cannot pass for a difference between them.
-//! The order is drawn from the experiment's seed: the same scenario is always run in the same order.
+//! The plan: which run of a scenario comes when. A repetition is a round of [`interleaving`] that holds every arm in every
+//! world.
 
-use scenario::draw::Stream;
 use scenario::result::World;
 use scenario::{Experiment, Scenario};
+
+use crate::interleaving;
 
 /// One run to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,16 +75,13 @@ impl Plan {
 
     /// The runs that are to be made, in their order.
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
-        (self.from..self.repeat).flat_map(|repeat| self.block(repeat))
-    }
-
-    fn block(&self, repeat: u32) -> Vec<Step> {
-        let seed = self.seed.wrapping_add(u64::from(repeat));
-        let arms = 0..self.arms;
-        let mut block: Vec<Step> =
-            arms.flat_map(|arm| self.worlds.iter().map(move |&world| Step { world, arm, repeat, seed })).collect();
-        Stream::named(self.seed, "order of runs", repeat).shuffle(&mut block);
-        block
+        let cells = self.arms * self.worlds.len();
+        interleaving::rounds(cells, self.from..self.repeat, self.seed).map(|(repeat, cell)| Step {
+            world: self.worlds[cell % self.worlds.len()],
+            arm: cell / self.worlds.len(),
+            repeat,
+            seed: self.seed.wrapping_add(u64::from(repeat)),
+        })
     }
 }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use pipeline::structure::Structure;
 use policy::priority::Kind;
-use scenario::draw::Stream;
+
+use crate::interleaving::shuffle;
 
 use super::{End, Outcome, Runner, Settings};
 use stats::paired::Speedup;
@@ -106,7 +107,7 @@ fn blocks(kinds: &mut [Doubled], settings: Settings, runner: &mut dyn Runner) ->
             return Err(End::TimeIsUp);
         }
         runner.expect(order.len() as u64 * u64::from(settings.pairs - number));
-        Stream::named(settings.seed, "order of doubling", number).shuffle(&mut order);
+        shuffle(&mut order, settings.seed, number);
         let (mut own, mut others) = (0.0, Vec::new());
         for kind in order {
             let outcome = runner.run(&kind.map_or_else(Structure::default, |kind| structure(kinds[kind].kind)));

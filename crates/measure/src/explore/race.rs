@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pipeline::structure::Structure;
-use scenario::draw::Stream;
+
+use crate::interleaving::{runs_first, shuffle};
 
 use super::variants::combinations;
 use super::{End, Exploration, Fate, Final, Heat, Outcome, Runner, Settings, Tried};
@@ -113,7 +114,7 @@ impl Race<'_> {
     fn block(&mut self) -> Result<Time, End> {
         let mut order: Vec<Entrant> = self.left().into_iter().map(Entrant::Variant).chain([Entrant::Own]).collect();
         let number: u32 = self.heats.iter().map(|heat| heat.blocks).sum();
-        Stream::named(self.settings.seed, "order of variants", number).shuffle(&mut order);
+        shuffle(&mut order, self.settings.seed, number);
         let (mut own, mut others, mut time) = (None, Vec::new(), Time::Left);
         for entrant in order {
             // The own structure runs in any case: without it the others' runs are lost.
@@ -147,8 +148,7 @@ impl Race<'_> {
             if number >= FEWEST_PAIRS && self.over(2) {
                 return Err(End::TimeIsUp);
             }
-            let own_first = Stream::named(seed, "order of pairs", number / 2).below(2) == u64::from(number % 2);
-            let before = if own_first { Some(self.own()?) } else { None };
+            let before = if runs_first(seed, number) { Some(self.own()?) } else { None };
             let Some((seconds, output)) = self.variant(last.variant)? else { return Ok(()) };
             let own = before.map_or_else(|| self.own(), Ok)?;
             if self.is_other(&output) {

@@ -1,3 +1,5 @@
+use scenario::draw::Stream;
+
 use super::*;
 
 /// A program whose runs take what a function says of their structure, with noise from a stream. Its clock is what its runs took.
