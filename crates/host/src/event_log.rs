@@ -9,7 +9,7 @@
 use policy::{Instant, Span};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use wait::watch::{Moment, Watch};
+use wait::observer::{Observer, WaitEvent};
 use wait::{Mutex, MutexGuard};
 
 use crate::workload::{Rate, Workload};
@@ -75,7 +75,7 @@ pub struct EventLog {
 }
 
 /// Performs a thread's activities, and may log them.
-pub(crate) trait ActivityLogger: Watch {
+pub(crate) trait ActivityLogger: Observer {
     /// Runs so many iterations of the workload, with regular checks for lost CPU time.
     fn run(&mut self, workload: &mut Workload, iterations: u64);
 
@@ -162,10 +162,10 @@ impl EventLogger {
     }
 }
 
-impl Watch for EventLogger {
+impl Observer for EventLogger {
     const ON: bool = true;
 
-    fn sees(&mut self, at: Instant, what: Moment) {
+    fn on_event(&mut self, at: Instant, what: WaitEvent) {
         match self.activity {
             // A spinning thread reads the clock and has reported lost CPU time already. Sleeping
             // and waking others have no expected length.
@@ -178,16 +178,16 @@ impl Watch for EventLogger {
         self.set_activity(
             at,
             match what {
-                Moment::Spins => Activity::Spin,
-                Moment::Yields => Activity::Yield,
-                Moment::Blocks => Activity::Block,
-                Moment::Completes => Activity::Complete,
-                Moment::GoesOn => Activity::Compute,
+                WaitEvent::Spinning => Activity::Spin,
+                WaitEvent::Yielding => Activity::Yield,
+                WaitEvent::Blocking => Activity::Block,
+                WaitEvent::RoundCompleted => Activity::Complete,
+                WaitEvent::Resumed => Activity::Compute,
             },
         );
     }
 
-    fn was_away(&mut self, from: Instant, to: Instant) {
+    fn on_off_cpu(&mut self, from: Instant, to: Instant) {
         self.checked = from;
         self.check(to, Span::ZERO);
     }
@@ -271,17 +271,17 @@ mod tests {
     fn yields_are_one_event_unless_another_thread_got_the_cpu() {
         let (mut logger, start) = logger(1);
         for nanos in [0, 1_000, 2_000, 90_000, 91_000] {
-            logger.sees(start + Span::from_nanos(nanos), Moment::Yields);
+            logger.on_event(start + Span::from_nanos(nanos), WaitEvent::Yielding);
         }
-        logger.sees(start + Span::from_nanos(92_000), Moment::GoesOn);
+        logger.on_event(start + Span::from_nanos(92_000), WaitEvent::Resumed);
         assert_eq!(activities(logger), [Activity::Yield, Activity::Away, Activity::Seen, Activity::Compute]);
     }
 
     #[test]
     fn a_sleeping_thread_is_not_away() {
         let (mut logger, start) = logger(1);
-        logger.sees(start, Moment::Blocks);
-        logger.sees(start + Span::from_millis(5), Moment::GoesOn);
+        logger.on_event(start, WaitEvent::Blocking);
+        logger.on_event(start + Span::from_millis(5), WaitEvent::Resumed);
         assert_eq!(activities(logger), [Activity::Block, Activity::Compute]);
     }
 
@@ -290,8 +290,8 @@ mod tests {
         let (mut logger, start) = logger(u32::MAX);
         for round in 0..u64::from(MIN_CAPACITY) {
             let at = start + Span::from_nanos(round);
-            logger.sees(at, Moment::Completes);
-            logger.sees(at, Moment::GoesOn);
+            logger.on_event(at, WaitEvent::RoundCompleted);
+            logger.on_event(at, WaitEvent::Resumed);
         }
         let log = logger.finish().unwrap();
         assert_eq!(log.events.len(), MIN_CAPACITY as usize);

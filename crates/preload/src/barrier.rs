@@ -15,7 +15,7 @@ use std::sync::Arc;
 use counters::{Reason, WaitKind};
 use libc::{pthread_barrier_t, pthread_barrierattr_t};
 use wait::Barrier;
-use wait::seat::{Seat, Seats};
+use wait::thread_slots::{ThreadSlot, ThreadSlots};
 
 use crate::barrier_table::BarrierTable;
 use crate::bypass;
@@ -40,7 +40,7 @@ static BARRIERS: BarrierTable = BarrierTable::new();
 #[repr(C)]
 struct BarrierHandle {
     /// Owned, by an [`Arc`].
-    seats: *const Seats,
+    slots: *const ThreadSlots,
     /// The seal of this handle at this address. Neither a barrier of the C library nor a copy of
     /// this handle elsewhere has it.
     seal: u64,
@@ -52,13 +52,13 @@ const _: () = assert!(size_of::<BarrierHandle>() <= size_of::<pthread_barrier_t>
 const _: () = assert!(align_of::<BarrierHandle>() <= align_of::<pthread_barrier_t>());
 
 impl BarrierHandle {
-    fn new(barrier: *const pthread_barrier_t, seats: *const Seats, number: usize) -> BarrierHandle {
-        BarrierHandle { seats, seal: Self::seal(barrier, seats, number), number }
+    fn new(barrier: *const pthread_barrier_t, slots: *const ThreadSlots, number: usize) -> BarrierHandle {
+        BarrierHandle { slots, seal: Self::seal(barrier, slots, number), number }
     }
 
     /// In a barrier of the C library the upper half of the seal is 0 or 128.
-    fn seal(barrier: *const pthread_barrier_t, seats: *const Seats, number: usize) -> u64 {
-        let mixed = (barrier.addr() ^ seats.addr().rotate_left(16) ^ number) as u64;
+    fn seal(barrier: *const pthread_barrier_t, slots: *const ThreadSlots, number: usize) -> u64 {
+        let mixed = (barrier.addr() ^ slots.addr().rotate_left(16) ^ number) as u64;
         mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63
     }
 
@@ -69,7 +69,7 @@ impl BarrierHandle {
     unsafe fn at(barrier: *const pthread_barrier_t) -> Option<BarrierHandle> {
         // SAFETY: by the promise of the caller; any bytes are a handle, if not a valid one.
         let handle = unsafe { barrier.cast::<BarrierHandle>().read() };
-        (handle.seal == Self::seal(barrier, handle.seats, handle.number)).then_some(handle)
+        (handle.seal == Self::seal(barrier, handle.slots, handle.number)).then_some(handle)
     }
 
     /// Ends the barrier of this handle.
@@ -79,7 +79,7 @@ impl BarrierHandle {
     unsafe fn end(self) {
         BARRIERS.remove(self.number);
         // SAFETY: the handle has owned a reference until now.
-        unsafe { Arc::from_raw(self.seats) }.close();
+        unsafe { Arc::from_raw(self.slots) }.close();
     }
 }
 
@@ -138,8 +138,8 @@ unsafe fn ours(
         settings.statistics.pass_through(WaitKind::Barrier, Reason::TooMany, 1);
         return None;
     };
-    let seats = Arc::new(Seats::new(Barrier::with(count, settings.team_waiting())));
-    Some(BarrierHandle::new(barrier, Arc::into_raw(seats), number))
+    let slots = Arc::new(ThreadSlots::new(Barrier::with(count, settings.team_waiting())));
+    Some(BarrierHandle::new(barrier, Arc::into_raw(slots), number))
 }
 
 #[unsafe(no_mangle)]
@@ -165,8 +165,8 @@ unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t
         Some((handle, settings)) => {
             // SAFETY: the handle owns a reference, and is not destroyed before this thread has
             // arrived, which it does with a reference of its own.
-            let seats = ManuallyDrop::new(unsafe { Arc::from_raw(handle.seats) });
-            preserve_errno(|| wait(Seat::of(&seats), settings, WaitKind::Barrier))
+            let slots = ManuallyDrop::new(unsafe { Arc::from_raw(handle.slots) });
+            preserve_errno(|| wait(ThreadSlot::of_current_thread(&slots), settings, WaitKind::Barrier))
         }
         // SAFETY: the caller's own call.
         None => unsafe { real::pthread_barrier_wait(barrier) },
@@ -174,11 +174,11 @@ unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t
 }
 
 /// Waits, and returns the value that the real symbol would return to the leader or another thread.
-fn wait(seat: Seat, settings: &Settings, subject: WaitKind) -> c_int {
+fn wait(slot: ThreadSlot, settings: &Settings, subject: WaitKind) -> c_int {
     let tally = settings.tally(subject);
     tally.add_waits(1);
-    let leads = seat.with(|party, _| {
-        party.count_at(&tally.counters);
+    let leads = slot.with(|party, _| {
+        party.count_in(&tally.counters);
         party.wait().is_leader() && !cfg!(rowlock_canary = "a-barrier-has-no-leader")
     });
     if leads == Some(true) { libc::PTHREAD_BARRIER_SERIAL_THREAD } else { 0 }

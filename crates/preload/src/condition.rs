@@ -3,7 +3,7 @@
 //! The condition variable remains that of the C library. Only waits without a deadline spin: a wait
 //! with a deadline is often meant to last until then.
 //!
-//! [`wait::lookers`] describes the protocol, and why no signal is lost. This module blocks with
+//! [`wait::spinning_waiters`] describes the protocol, and why no signal is lost. This module blocks with
 //! deadlines.
 //!
 //! Condition variables whose addresses share a site are signalled together, which occasionally ends
@@ -14,7 +14,7 @@ use std::ffi::{c_int, c_void};
 use counters::{Reason, WaitKind};
 use libc::{pthread_cond_t, pthread_mutex_t, timespec};
 use policy::Span;
-use wait::lookers::Look;
+use wait::spinning_waiters::SpinningWaiter;
 
 use crate::bypass;
 use crate::layout;
@@ -67,14 +67,14 @@ unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mu
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int {
-    Site::of(condition).lookers.signal();
+    Site::of(condition).spinning_waiters.signal();
     // SAFETY: the caller's own call.
     unsafe { real::pthread_cond_signal(condition) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int {
-    Site::of(condition).lookers.signal();
+    Site::of(condition).spinning_waiters.signal();
     // SAFETY: the caller's own call.
     unsafe { real::pthread_cond_broadcast(condition) }
 }
@@ -94,23 +94,23 @@ unsafe fn wait(
     // mutex then, as here.
     // SAFETY: no value here would have to be dropped.
     unsafe { crate::pthread_testcancel() };
-    let look = site.lookers.enter();
+    let waiter = site.spinning_waiters.enter();
     // SAFETY: the caller holds the mutex. If not, the real symbol reports the error.
     if unsafe { libc::pthread_mutex_unlock(mutex) } != 0 {
-        look.leave();
+        waiter.leave();
         // SAFETY: the caller's own call.
         return unsafe { real::pthread_cond_wait(condition, mutex) };
     }
-    let came = site.spin(&waits, || look.is_signalled());
+    let came = site.spin(&waits, || waiter.is_signalled());
     // SAFETY: the mutex exists as long as a thread waits at the condition variable.
     let locked = unsafe { crate::mutex::pthread_mutex_lock(mutex) };
     let result = if came || locked != 0 {
         locked
     } else {
         // SAFETY: the caller holds the mutex again.
-        waits.sleep(|| unsafe { sleep(condition, mutex, clockwait, look) })
+        waits.sleep(|| unsafe { sleep(condition, mutex, clockwait, waiter) })
     };
-    look.leave();
+    waiter.leave();
     result
 }
 
@@ -119,10 +119,10 @@ unsafe fn sleep(
     condition: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     clockwait: Clockwait,
-    look: Look<'_>,
+    waiter: SpinningWaiter<'_>,
 ) -> c_int {
     let mut timeout = FIRST_TIMEOUT;
-    while !look.is_signalled() {
+    while !waiter.is_signalled() {
         let until = (site::now() + timeout).as_nanos();
         let until = timespec {
             tv_sec: (until / 1_000_000_000) as libc::time_t,

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use counters::{Reason, WaitKind};
 use sys::per_thread::PerThread;
-use wait::seat::Seats;
+use wait::thread_slots::ThreadSlots;
 
 use crate::caller::with_caller;
 use crate::family::{Family, family};
@@ -105,7 +105,7 @@ thread_local! {
 }
 
 /// Barriers of earlier teams that a thread began.
-static SPARES: PerThread<RefCell<Vec<Arc<Seats>>>> = PerThread::new();
+static SPARES: PerThread<RefCell<Vec<Arc<ThreadSlots>>>> = PerThread::new();
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GOMP_parallel(work: Work, data: *mut c_void, threads: c_uint, flags: c_uint) {
@@ -170,9 +170,9 @@ fn meet(gomp: &'static Gomp, before: impl FnOnce()) -> bool {
             }
             return false;
         };
-        let Some(seats) = omp_team.seats(settings, size) else { return false };
+        let Some(slots) = omp_team.slots(settings, size) else { return false };
         before();
-        if omp_team.meet(seats, settings, WaitKind::Gomp) == Meeting::TasksPending {
+        if omp_team.meet(slots, settings, WaitKind::Gomp) == Meeting::TasksPending {
             settings.statistics.pass_through(WaitKind::Gomp, Reason::Tasks, 1);
             gomp.GOMP_barrier();
         }

@@ -282,8 +282,8 @@ fn meet(libomp: &'static Libomp, location: usize, thread: c_int, caller: usize) 
     if team.refused.load(Relaxed) {
         return false;
     }
-    let Some(seats) = team.omp_team.seats(settings, || team.size) else { return false };
-    if team.omp_team.meet(seats, settings, WaitKind::Libomp) == Meeting::TasksPending {
+    let Some(slots) = team.omp_team.slots(settings, || team.size) else { return false };
+    if team.omp_team.meet(slots, settings, WaitKind::Libomp) == Meeting::TasksPending {
         settings.statistics.pass_through(WaitKind::Libomp, Reason::Tasks, 1);
         // SAFETY: the caller's own call.
         unsafe { libomp.__kmpc_barrier(location, thread) };

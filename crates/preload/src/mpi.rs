@@ -36,7 +36,7 @@ use counters::{Reason, WaitKind};
 use policy::waiting::{Missing, Waiter};
 use policy::{CpuId, Instant, ThreadId};
 use wait::Waiting;
-use wait::foreign::{Awaited, Place};
+use wait::external::{Awaited, ExternalObject};
 
 use self::agreement::Agreement;
 use crate::backoff::Backoff;
@@ -129,19 +129,24 @@ impl Job {
     }
 
     /// Waits by the rule until the event has come.
-    fn wait(&self, settings: &Settings, mut has_come: impl FnMut() -> bool) {
+    fn wait(&self, settings: &Settings, mut poll: impl FnMut() -> bool) {
         thread_local! {
             /// The state of a thread across waits.
             static WAITER: Cell<Option<Waiter>> = const { Cell::new(None) };
         }
-        if has_come() {
+        if poll() {
             return;
         }
         let tally = settings.tally(WaitKind::Mpi);
         tally.add_waits(1);
-        let mut waiter = WAITER.take().unwrap_or_else(|| Place::waiter(&self.waiting));
-        let place = Place { state: &self.state, counters: &tally.counters, waiting: self.waiting, threads: self.ranks };
-        place.outlast(&mut waiter, &mut Look { has_come, backoff: Backoff::new(), missing: ANY_RANK });
+        let mut waiter = WAITER.take().unwrap_or_else(|| ExternalObject::waiter(&self.waiting));
+        let object = ExternalObject {
+            state: &self.state,
+            counters: &tally.counters,
+            waiting: self.waiting,
+            threads: self.ranks,
+        };
+        object.wait(&mut waiter, &mut Look { poll, backoff: Backoff::new(), missing: ANY_RANK });
         WAITER.set(Some(waiter));
     }
 
@@ -154,14 +159,14 @@ impl Job {
 
 /// An event to poll for in the message library.
 struct Look<F> {
-    has_come: F,
+    poll: F,
     backoff: Backoff,
     missing: [Missing; 1],
 }
 
 impl<F: FnMut() -> bool> Awaited for Look<F> {
-    fn has_come(&mut self) -> bool {
-        (self.has_come)()
+    fn poll(&mut self) -> bool {
+        (self.poll)()
     }
 
     fn pause(&mut self) -> u32 {

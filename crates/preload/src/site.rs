@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use counters::{Tally, WaitKind};
 use policy::waiting::{Luck, Rule};
 use policy::{Instant, Span};
-use wait::foreign::Place;
-use wait::lookers::Lookers;
+use wait::external::ExternalObject;
+use wait::spinning_waiters::SpinningWaiters;
 use wait::{Statistics, Waiting};
 
 use crate::settings::Settings;
@@ -25,12 +25,12 @@ pub(crate) struct Site {
     /// The predictor for spins here.
     luck: AtomicU32,
     /// The spinning waiters for signals here.
-    pub(crate) lookers: Lookers,
+    pub(crate) spinning_waiters: SpinningWaiters,
 }
 
 impl Site {
     const fn new() -> Site {
-        Site { state: AtomicU64::new(0), luck: AtomicU32::new(0), lookers: Lookers::new() }
+        Site { state: AtomicU64::new(0), luck: AtomicU32::new(0), spinning_waiters: SpinningWaiters::new() }
     }
 
     /// The site of the object at this address.
@@ -60,12 +60,13 @@ impl Site {
 
     /// Spins as long as the rule allows, and returns whether the event has come. If not, the caller
     /// blocks. Does not allocate.
-    pub(crate) fn spin(&self, wait: &Wait, has_come: impl FnMut() -> bool) -> bool {
-        let place = Place { state: &self.state, counters: &wait.tally.counters, waiting: wait.waiting, threads: 0 };
+    pub(crate) fn spin(&self, wait: &Wait, poll: impl FnMut() -> bool) -> bool {
+        let object =
+            ExternalObject { state: &self.state, counters: &wait.tally.counters, waiting: wait.waiting, threads: 0 };
         // A thread that never blocked could neither be cancelled nor interrupted by a signal
         // handler.
         let is_endless = matches!(wait.settings.rule, Rule::AlwaysSpin | Rule::AlwaysYield);
-        let came = place.look_ahead(is_endless.then(|| now() + LONGEST), has_come);
+        let came = object.wait_without_blocking(is_endless.then(|| now() + LONGEST), poll);
         let mut luck = Luck::from_word(self.luck.load(Relaxed));
         if came {
             luck.succeeds();
@@ -77,8 +78,8 @@ impl Site {
     }
 
     /// Spins if that is worthwhile.
-    pub(crate) fn spin_if_worthwhile(&self, wait: &Wait, has_come: impl FnMut() -> bool) -> bool {
-        self.decide_to_spin(wait) && self.spin(wait, has_come)
+    pub(crate) fn spin_if_worthwhile(&self, wait: &Wait, poll: impl FnMut() -> bool) -> bool {
+        self.decide_to_spin(wait) && self.spin(wait, poll)
     }
 }
 
@@ -106,7 +107,7 @@ impl Wait {
     pub(crate) fn sleep<R>(&self, original: impl FnOnce() -> R) -> R {
         let before = now();
         let result = original();
-        self.tally.counters.slept(now().since(before));
+        self.tally.counters.add_block_time(now().since(before));
         result
     }
 }

@@ -1,7 +1,7 @@
 //! A wait with inverted control: the polling loop belongs to other code, which reports after each
 //! unsuccessful poll.
 //!
-//! The loop of [`wait::outlast`](wait) consults the rule, follows its decision, and polls. Here the
+//! The loop of the crate `wait` consults the rule, follows its decision, and polls. Here the
 //! waiting code polls by itself, and calls [`Steps::step`] after each poll, which executes a part
 //! of the decision of the rule and returns soon: for a spin only a check whether its time is over,
 //! a whole yield, or one sleep, since no thread wakes a sleeper here. The caller reports by
@@ -73,7 +73,7 @@ impl Steps {
                 blocks: 0,
                 block_time: Span::ZERO,
                 moves: 0,
-                strikes: 0,
+                overload_marks: 0,
             },
         }
     }
@@ -151,9 +151,9 @@ impl Steps {
                 Observation::Spun(spent)
             }
         };
-        let strikes = self.waiter.strikes();
+        let overload_marks = self.waiter.strikes();
         with(state, |state| self.waiter.over(now, state, seen));
-        self.statistics.strikes = self.waiter.strikes().wrapping_sub(strikes).into();
+        self.statistics.overload_marks = self.waiter.strikes().wrapping_sub(overload_marks).into();
         tally.add_waits(1);
         tally.counters.merge(&std::mem::take(&mut self.statistics));
         self.backoff = Backoff::new();

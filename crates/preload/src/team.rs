@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use counters::WaitKind;
 use wait::Barrier;
-use wait::seat::{Seat, Seats};
+use wait::thread_slots::{ThreadSlot, ThreadSlots};
 
 use crate::settings::Settings;
 
@@ -36,9 +36,9 @@ const MOST_THREADS: u32 = 4096;
 /// A team, from the beginning to the end of its parallel region.
 pub(crate) struct OmpTeam {
     /// Created when the first thread arrives at a barrier; `None` for a team of one.
-    seats: OnceLock<Option<Arc<Seats>>>,
+    slots: OnceLock<Option<Arc<ThreadSlots>>>,
     /// Barriers of earlier teams, to be reused.
-    spares: Mutex<Vec<Arc<Seats>>>,
+    spares: Mutex<Vec<Arc<ThreadSlots>>>,
     /// Whether a thread of the team has created a task.
     has_tasks: AtomicBool,
     /// Whether all threads must wait at the real barrier too, in this round.
@@ -55,9 +55,9 @@ pub(crate) enum Meeting {
 }
 
 impl OmpTeam {
-    pub(crate) const fn new(spares: Vec<Arc<Seats>>) -> OmpTeam {
+    pub(crate) const fn new(spares: Vec<Arc<ThreadSlots>>) -> OmpTeam {
         OmpTeam {
-            seats: OnceLock::new(),
+            slots: OnceLock::new(),
             spares: Mutex::new(spares),
             has_tasks: AtomicBool::new(false),
             tasks_pending: AtomicBool::new(false),
@@ -65,8 +65,8 @@ impl OmpTeam {
     }
 
     /// The barrier, which is the same for all threads; `None` if they must use the real one.
-    pub(crate) fn seats(&self, settings: &Settings, size: impl FnOnce() -> u32) -> Option<&Arc<Seats>> {
-        let made = self.seats.get_or_init(|| {
+    pub(crate) fn slots(&self, settings: &Settings, size: impl FnOnce() -> u32) -> Option<&Arc<ThreadSlots>> {
+        let made = self.slots.get_or_init(|| {
             let size = size();
             if !(2..=MOST_THREADS).contains(&size) {
                 return None;
@@ -75,7 +75,7 @@ impl OmpTeam {
             let spare = spares.iter().rposition(|spare| spare.barrier().parties() == size);
             Some(match spare {
                 Some(spare) => spares.remove(spare),
-                None => Arc::new(Seats::new(Barrier::with(size, settings.team_waiting()))),
+                None => Arc::new(ThreadSlots::new(Barrier::with(size, settings.team_waiting()))),
             })
         });
         made.as_ref()
@@ -93,11 +93,11 @@ impl OmpTeam {
     }
 
     /// Waits until all threads of the team have arrived.
-    pub(crate) fn meet(&self, seats: &Arc<Seats>, settings: &Settings, subject: WaitKind) -> Meeting {
+    pub(crate) fn meet(&self, slots: &Arc<ThreadSlots>, settings: &Settings, subject: WaitKind) -> Meeting {
         let tally = settings.tally(subject);
         tally.add_waits(1);
-        Seat::of(seats).with(|party, _| {
-            party.count_at(&tally.counters);
+        ThreadSlot::of_current_thread(slots).with(|party, _| {
+            party.count_in(&tally.counters);
             let arrival = party.arrive_and(|| self.tasks_pending.store(self.has_tasks.load(Relaxed), Relaxed));
             if !cfg!(rowlock_canary = "a-team-does-not-wait") {
                 party.complete(arrival);
@@ -107,11 +107,11 @@ impl OmpTeam {
     }
 
     /// Returns the barrier of the team and the spare ones, when no thread will arrive any more.
-    pub(crate) fn end(self) -> Vec<Arc<Seats>> {
+    pub(crate) fn end(self) -> Vec<Arc<ThreadSlots>> {
         /// The maximum number of barriers worth keeping.
         const MOST_SPARES: usize = 8;
         let mut spares = self.spares.into_inner().unwrap_or_else(PoisonError::into_inner);
-        spares.extend(self.seats.into_inner().flatten());
+        spares.extend(self.slots.into_inner().flatten());
         while spares.len() > MOST_SPARES {
             spares.remove(0).close();
         }

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicU64;
 
 use counters::WaitKind;
 use policy::{CpuId, Instant, Span};
-use wait::foreign::Place;
+use wait::external::ExternalObject;
 
 use crate::backoff::Backoff;
 use crate::ranks::Ranks;
@@ -162,7 +162,7 @@ impl Looks {
     /// Handles an unsuccessful poll.
     fn wait(&self, began: Instant, ranks: Ranks) {
         let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };
-        let steps = steps.get_or_insert_with(|| Steps::new(Place::waiter(&settings.waiting)));
+        let steps = steps.get_or_insert_with(|| Steps::new(ExternalObject::waiter(&settings.waiting)));
         steps.step(began, &Machine, ranks, &STATE);
         self.waits.set(true);
     }

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wait::seat::{Seat, Seats};
+use wait::thread_slots::{ThreadSlot, ThreadSlots};
 use wait::{Arrival, BarrierWaitResult, Party};
 
 use crate::argument::{self, Out, create, given, leave};
@@ -19,7 +19,7 @@ pub const ROWLOCK_BARRIER_MAX_PARTIES: u32 = 1_048_576;
 ///
 /// All that happened before a party's arrival is visible to all parties after that round's wait.
 pub struct Barrier {
-    seats: Arc<Seats>,
+    slots: Arc<ThreadSlots>,
     completion: Completion,
 }
 
@@ -50,19 +50,19 @@ impl Barrier {
                 "a barrier has 1 to {ROWLOCK_BARRIER_MAX_PARTIES} parties, not {parties}"
             )));
         }
-        Ok(Barrier { seats: Arc::new(Seats::new(wait::Barrier::with(parties, waiting))), completion })
+        Ok(Barrier { slots: Arc::new(ThreadSlots::new(wait::Barrier::with(parties, waiting))), completion })
     }
 }
 
-/// The seat of the calling thread at a barrier, and the barrier's completion. What is returned does not borrow from the
-/// handle: it may be destroyed before the seat is left.
+/// The slot of the calling thread at a barrier, and the barrier's completion. What is returned does not borrow from the
+/// handle: it may be destroyed before the slot is left.
 ///
 /// # Safety
 /// The pointer is null, or points to a barrier that is not destroyed before this returns.
-unsafe fn seat(barrier: *const Barrier) -> Result<(Seat, Completion), Failure> {
+unsafe fn slot(barrier: *const Barrier) -> Result<(ThreadSlot, Completion), Failure> {
     // SAFETY: the caller says so.
-    let Barrier { seats, completion } = given(unsafe { barrier.as_ref() }, "barrier")?;
-    Ok((Seat::of(seats), *completion))
+    let Barrier { slots, completion } = given(unsafe { barrier.as_ref() }, "barrier")?;
+    Ok((ThreadSlot::of_current_thread(slots), *completion))
 }
 
 /// How long to wait for the others.
@@ -95,7 +95,7 @@ fn complete(
     }
 }
 
-/// The seat is there as long as its thread has not left by it, which ends it.
+/// The slot is there as long as its thread has not left by it, which ends it.
 fn gone() -> Failure {
     Failure::invalid("this thread has left the barrier's team")
 }
@@ -103,7 +103,7 @@ fn gone() -> Failure {
 /// Arrives and waits.
 ///
 /// # Safety
-/// As [`seat`].
+/// As [`slot`].
 unsafe fn arrive_and_wait(
     barrier: *const Barrier,
     limit: Limit,
@@ -111,8 +111,8 @@ unsafe fn arrive_and_wait(
     late: Out<'_, u64>,
 ) -> Result<(), Failure> {
     // SAFETY: the caller says so.
-    let (seat, completion) = unsafe { seat(barrier) }?;
-    seat.with(|party, _| {
+    let (slot, completion) = unsafe { slot(barrier) }?;
+    slot.with(|party, _| {
         let arrival = party.arrive_and(|| completion.run());
         complete(party, arrival, limit, leads, late)
     })
@@ -122,11 +122,11 @@ unsafe fn arrive_and_wait(
 /// Waits for the others of an arrival that C has kept the number of.
 ///
 /// # Safety
-/// As [`seat`].
+/// As [`slot`].
 unsafe fn wait_for(barrier: *const Barrier, number: u64, limit: Limit, leads: Out<'_, bool>) -> Result<(), Failure> {
     // SAFETY: the caller says so.
-    let (seat, _) = unsafe { seat(barrier) }?;
-    seat.with(|party, barrier| {
+    let (slot, _) = unsafe { slot(barrier) }?;
+    slot.with(|party, barrier| {
         let arrival = barrier.arrival(number).ok_or_else(|| unknown(number))?;
         complete(party, arrival, limit, leads, None)
     })
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn rowlock_barrier_create_with_completion(
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_barrier_destroy(barrier: Option<Box<Barrier>>) {
     if let Some(barrier) = barrier {
-        barrier.seats.close();
+        barrier.slots.close();
     }
 }
 
@@ -238,8 +238,8 @@ pub unsafe extern "C" fn rowlock_barrier_arrive(
     status(|| {
         let arrival = given(arrival, "arrival")?;
         // SAFETY: C passes a barrier or NULL.
-        let (seat, completion) = unsafe { seat(barrier) }?;
-        seat.with(|party, barrier| {
+        let (slot, completion) = unsafe { slot(barrier) }?;
+        slot.with(|party, barrier| {
             if !(1..=barrier.parties()).contains(&count) {
                 let parties = barrier.parties();
                 return Err(Failure::invalid(format_args!(
@@ -262,8 +262,8 @@ pub unsafe extern "C" fn rowlock_barrier_arrive(
 pub unsafe extern "C" fn rowlock_barrier_arrive_and_drop(barrier: *const Barrier) -> c_int {
     status(|| {
         // SAFETY: C passes a barrier or NULL.
-        let (seat, completion) = unsafe { seat(barrier) }?;
-        seat.leave(|| completion.run())
+        let (slot, completion) = unsafe { slot(barrier) }?;
+        slot.leave(|| completion.run())
             .map(drop)
             .ok_or_else(|| Failure::invalid("all parties have left the barrier already"))
     })
@@ -290,8 +290,8 @@ pub unsafe extern "C" fn rowlock_barrier_complete(
 pub unsafe extern "C" fn rowlock_barrier_trycomplete(barrier: *const Barrier, arrival: u64) -> c_int {
     status(|| {
         // SAFETY: C passes a barrier or NULL.
-        let (seat, _) = unsafe { seat(barrier) }?;
-        seat.with(|party, barrier| {
+        let (slot, _) = unsafe { slot(barrier) }?;
+        slot.with(|party, barrier| {
             let arrival = barrier.arrival(arrival).ok_or_else(|| unknown(arrival))?;
             party.has_completed(&arrival).then_some(()).ok_or_else(Failure::would_block)
         })
@@ -337,5 +337,5 @@ pub extern "C" fn rowlock_barrier_statistics(
     barrier: Option<&Barrier>,
     statistics: Option<&mut MaybeUninit<Statistics>>,
 ) -> c_int {
-    status(|| leave_statistics(statistics, given(barrier, "barrier")?.seats.barrier().statistics()))
+    status(|| leave_statistics(statistics, given(barrier, "barrier")?.slots.barrier().statistics()))
 }

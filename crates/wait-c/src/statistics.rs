@@ -29,8 +29,17 @@ pub struct Statistics {
 
 /// Leaves an object's statistics where C wants them.
 pub(crate) fn leave_statistics(out: Out<'_, Statistics>, statistics: wait::Statistics) -> Result<(), Failure> {
-    let wait::Statistics { waits, spins, successful_spins, spin_time, yields, blocks, block_time, strikes, moves } =
-        statistics;
+    let wait::Statistics {
+        waits,
+        spins,
+        successful_spins,
+        spin_time,
+        yields,
+        blocks,
+        block_time,
+        overload_marks,
+        moves,
+    } = statistics;
     let spin_nanoseconds = spin_time.as_nanos();
     given(out, "statistics")?.write(Statistics {
         waits,
@@ -39,7 +48,7 @@ pub(crate) fn leave_statistics(out: Out<'_, Statistics>, statistics: wait::Stati
         spin_nanoseconds,
         yields,
         blocks,
-        strikes,
+        strikes: overload_marks,
         moves,
         block_nanoseconds: block_time.as_nanos(),
     });

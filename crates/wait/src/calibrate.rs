@@ -78,7 +78,7 @@ impl Measured {
 
 /// Why a machine could not be calibrated.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum CalibrationError {
     /// A thread could not be bound to a CPU.
     #[error(transparent)]
     Cpus(#[from] cpus::AffinityError),
@@ -95,7 +95,7 @@ pub enum Error {
 /// # Errors
 ///
 /// When threads cannot be bound to CPUs or no further thread can be started.
-pub fn calibrate() -> Result<Calibration, Error> {
+pub fn calibrate() -> Result<Calibration, CalibrationError> {
     calibrate_by(THOROUGH)
 }
 
@@ -147,16 +147,16 @@ struct Effort {
 const THOROUGH: Effort = Effort { limit: Span::from_millis(400), samples: 400 };
 const BRIEF: Effort = Effort { limit: Span::from_millis(3), samples: 5 };
 
-fn calibrate_by(effort: Effort) -> Result<Calibration, Error> {
+fn calibrate_by(effort: Effort) -> Result<Calibration, CalibrationError> {
     let here = cpus::current();
     let elsewhere = cpus::allowed()?.into_iter().find(|&cpu| cpu != here);
     let clock = samples(effort, CLOCK_READINGS, || {
         std::hint::black_box(now());
         true
     });
-    let switch = hand_over(effort, here, here)?;
-    let wake = elsewhere.map(|there| hand_over(effort, here, there)).transpose()?;
-    Ok(Samples { clock, switch, wake, yields: yields(effort, here)?, tick: tick() }.judge())
+    let switch = time_hand_overs(effort, here, here)?;
+    let wake = elsewhere.map(|there| time_hand_overs(effort, here, there)).transpose()?;
+    Ok(Samples { clock, switch, wake, yields: time_yields(effort, here)?, tick: tick() }.judge())
 }
 
 /// The times of single repetitions in nanoseconds, sample by sample.
@@ -251,14 +251,14 @@ const OVER: u32 = 2;
 
 /// The word that two threads hand to and fro, away from everything else in memory.
 #[repr(align(128))]
-struct Turn {
+struct HandOverWord {
     word: AtomicU32,
     /// How many hand-overs did not find the other thread asleep.
     missed: AtomicU32,
 }
 
-impl Turn {
-    fn give(&self, to: u32) {
+impl HandOverWord {
+    fn hand_to(&self, to: u32) {
         self.word.store(to, Release);
         if futex::wake(&self.word, 1, Scope::Process) == 0 {
             self.missed.fetch_add(1, Relaxed);
@@ -266,7 +266,7 @@ impl Turn {
     }
 
     /// Sleeps while it is the turn of `whose`, and returns whose it is then.
-    fn outlast(&self, whose: u32) -> u32 {
+    fn wait_while(&self, whose: u32) -> u32 {
         loop {
             let turn = self.word.load(Acquire);
             if turn != whose {
@@ -279,21 +279,21 @@ impl Turn {
 
 /// Times hand-overs from a thread on CPU `here` to one on CPU `there`. Leaves out those that did not
 /// find the other thread asleep.
-fn hand_over(effort: Effort, here: u32, there: u32) -> Result<Vec<f64>, Error> {
-    let turn = Turn { word: AtomicU32::new(OURS), missed: AtomicU32::new(0) };
+fn time_hand_overs(effort: Effort, here: u32, there: u32) -> Result<Vec<f64>, CalibrationError> {
+    let turn = HandOverWord { word: AtomicU32::new(OURS), missed: AtomicU32::new(0) };
     std::thread::scope(|scope| {
         let partner = std::thread::Builder::new().spawn_scoped(scope, || {
             let pinned = cpus::pin(there);
             // Where it cannot be pinned it plays its part nevertheless, for somebody waits for it.
-            while turn.outlast(OURS) != OVER {
-                turn.give(OURS);
+            while turn.wait_while(OURS) != OVER {
+                turn.hand_to(OURS);
             }
             pinned.map(drop)
         });
-        let partner = partner.map_err(Error::Thread)?;
+        let partner = partner.map_err(CalibrationError::Thread)?;
         let round_trip = || {
-            turn.give(THEIRS);
-            turn.outlast(THEIRS);
+            turn.hand_to(THEIRS);
+            turn.wait_while(THEIRS);
             // Two threads on two CPUs can fall into step, each answering before the other is asleep, and stay so: the
             // figure would be the time of a system call. On one CPU there is a switch in any case.
             let in_step = here != there && turn.missed.swap(0, Relaxed) > 0;
@@ -303,7 +303,7 @@ fn hand_over(effort: Effort, here: u32, there: u32) -> Result<Vec<f64>, Error> {
             !in_step
         };
         let samples = cpus::pin(here).map(|_pinned| samples(effort, ROUND_TRIPS, round_trip));
-        turn.give(OVER);
+        turn.hand_to(OVER);
         partner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         // A round trip is two hand-overs.
         Ok(samples?.into_iter().map(|nanos| nanos / 2.0).collect())
@@ -311,7 +311,7 @@ fn hand_over(effort: Effort, here: u32, there: u32) -> Result<Vec<f64>, Error> {
 }
 
 /// Times yields on CPU `here`.
-fn yields(effort: Effort, here: u32) -> Result<Vec<f64>, Error> {
+fn time_yields(effort: Effort, here: u32) -> Result<Vec<f64>, CalibrationError> {
     let _pinned = cpus::pin(here)?;
     Ok(samples(effort, YIELDS, || {
         yield_now();
@@ -440,8 +440,8 @@ mod tests {
     #[test]
     fn a_hand_over_to_a_cpu_that_is_not_there_fails_and_nobody_waits_for_ever() {
         let here = cpus::current();
-        assert!(matches!(hand_over(BRIEF, here, 1_024), Err(Error::Cpus(_))));
-        assert!(matches!(hand_over(BRIEF, 1_024, here), Err(Error::Cpus(_))));
+        assert!(matches!(time_hand_overs(BRIEF, here, 1_024), Err(CalibrationError::Cpus(_))));
+        assert!(matches!(time_hand_overs(BRIEF, 1_024, here), Err(CalibrationError::Cpus(_))));
     }
 
     #[test]

@@ -9,59 +9,41 @@ mod guide {}
 #[doc = include_str!("../../../docs/shared.md")]
 mod guide_to_shared {}
 
-pub mod barrier;
 pub mod calibrate;
-pub mod condvar;
-mod counted;
 mod deadline;
 mod draw;
-pub mod event;
-#[cfg(not(loom))]
-pub mod foreign;
-mod generation;
-#[allow(unsafe_code)] // Only a lock knows that a value can be lent to be changed.
-mod guarded;
-mod hall;
-mod here;
-pub mod latch;
-mod ledger;
 mod load;
-pub mod lookers;
-#[cfg_attr(loom, allow(dead_code, reason = "other processes are not modelled"))]
-mod member;
-pub mod mutex;
-mod outlast;
-pub mod parker;
-mod raw_mutex;
-mod raw_rwlock;
-#[doc(hidden)] // Its model has to see it, nobody else.
-pub mod robust;
-pub mod rwlock;
-#[cfg(not(loom))]
-#[allow(unsafe_code)] // A seat keeps a member together with the barrier that it borrows from.
-pub mod seat;
-pub mod semaphore;
+mod machine;
+mod objects;
+pub mod observer;
+mod protocol;
 #[cfg(not(loom))]
 pub mod shared;
-mod sighting;
 mod statistics;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod timeouts;
 mod waiting;
-pub mod watch;
-pub mod word;
+
+pub use calibrate::{Calibration, Measured, calibrate};
+pub use deadline::TimedOut;
+#[cfg(not(loom))]
+pub use objects::thread_slots;
+pub use objects::{barrier, condvar, event, latch, mutex, parker, rwlock, semaphore, word};
+pub use policy::waiting::{Costs, ParseRuleError, Rule};
+#[cfg(not(loom))]
+pub use protocol::external;
+#[doc(hidden)] // Only its loom model uses it.
+pub use protocol::robust;
+pub use protocol::spinning_waiters;
+pub use statistics::{Counters, Statistics};
+pub use waiting::Waiting;
 
 pub use barrier::{Arrival, Barrier, BarrierWaitResult, Party};
-pub use calibrate::{Calibration, Measured, calibrate};
 pub use condvar::{Condvar, WaitTimeoutResult};
-pub use deadline::TimedOut;
 pub use event::{Event, Reset};
 pub use latch::Latch;
 pub use mutex::{Mutex, MutexGuard};
 pub use parker::{Parker, Unparker};
-pub use policy::waiting::{Costs, ParseRuleError, Rule};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Overflow, Semaphore};
-pub use statistics::{Counters, Statistics};
-pub use waiting::Waiting;

@@ -29,15 +29,15 @@ mod object;
 mod participants;
 mod semaphore;
 
-pub use barrier::{Barrier, Full, Lost, Party, WaitError};
+pub use barrier::{Barrier, Full, LostParty, Party, WaitError};
 pub use event::Event;
-pub use memory::{Kind, MOST_MEMBERS, MemoryError, unlink};
+pub use memory::{MOST_MEMBERS, MemoryError, ObjectKind, unlink};
 pub use mutex::{Guard, LockError, Mutex, OwnerDied};
 pub use semaphore::Semaphore;
 
 /// What was awaited at a semaphore or an event has not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InVain {
+pub enum WaitFailure {
     /// The deadline has passed.
     #[error("the deadline has passed, and what was awaited has not come")]
     TimedOut,
@@ -49,8 +49,8 @@ pub enum InVain {
     },
 }
 
-impl InVain {
-    fn by(lost: Option<u32>) -> InVain {
-        lost.map_or(InVain::TimedOut, |pid| InVain::Abandoned { pid })
+impl WaitFailure {
+    fn by(lost: Option<u32>) -> WaitFailure {
+        lost.map_or(WaitFailure::TimedOut, |pid| WaitFailure::Abandoned { pid })
     }
 }

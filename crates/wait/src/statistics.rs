@@ -27,7 +27,7 @@ pub struct Statistics {
     /// How often a thread went over to another CPU.
     pub moves: u64,
     /// How often a thread found that giving way cost the team too much, and turned it to another way of waiting.
-    pub strikes: u64,
+    pub overload_marks: u64,
 }
 
 impl Statistics {
@@ -48,14 +48,14 @@ impl Statistics {
             blocks: self.blocks.saturating_add(other.blocks),
             block_time: self.block_time + other.block_time,
             moves: self.moves.saturating_add(other.moves),
-            strikes: self.strikes.saturating_add(other.strikes),
+            overload_marks: self.overload_marks.saturating_add(other.overload_marks),
         }
     }
 }
 
 /// What one wait has come to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct WaitCounts {
     spun: bool,
     /// Whether what it did last was a spin that was not in vain.
     succeeded: bool,
@@ -64,11 +64,11 @@ pub(crate) struct Tally {
     pub(crate) blocks: u64,
     pub(crate) block_time: Span,
     pub(crate) moves: u64,
-    pub(crate) strikes: u64,
+    pub(crate) overload_marks: u64,
 }
 
-impl Tally {
-    pub(crate) fn spun(&mut self, spent: Span, succeeded: bool) {
+impl WaitCounts {
+    pub(crate) fn add_spin(&mut self, spent: Span, succeeded: bool) {
         self.spun = true;
         self.succeeded = succeeded;
         self.spin_time += spent;
@@ -88,7 +88,7 @@ pub struct Counters {
     blocks: AtomicU64,
     block_nanos: AtomicU64,
     moves: AtomicU64,
-    strikes: AtomicU64,
+    overload_marks: AtomicU64,
 }
 
 impl Counters {
@@ -103,7 +103,7 @@ impl Counters {
                 blocks: AtomicU64::new(0),
                 block_nanos: AtomicU64::new(0),
                 moves: AtomicU64::new(0),
-                strikes: AtomicU64::new(0),
+                overload_marks: AtomicU64::new(0),
             }
         }
     }
@@ -117,12 +117,12 @@ impl Counters {
         add(&self.blocks, statistics.blocks);
         add(&self.block_nanos, statistics.block_time.as_nanos());
         add(&self.moves, statistics.moves);
-        add(&self.strikes, statistics.strikes);
+        add(&self.overload_marks, statistics.overload_marks);
     }
 
     /// Adds one wait. What it has not done costs nothing.
     #[inline]
-    pub(crate) fn add(&self, wait: &Tally) {
+    pub(crate) fn add(&self, wait: &WaitCounts) {
         if wait.spun {
             add(if wait.succeeded { &self.successful_spins } else { &self.failed_spins }, 1);
         }
@@ -131,7 +131,7 @@ impl Counters {
         add(&self.blocks, wait.blocks);
         add(&self.block_nanos, wait.block_time.as_nanos());
         add(&self.moves, wait.moves);
-        add(&self.strikes, wait.strikes);
+        add(&self.overload_marks, wait.overload_marks);
     }
 
     /// Adds what is counted here to `sum`, where it cannot know how many waits there were. In shared memory it may be anything, so
@@ -147,7 +147,7 @@ impl Counters {
         add(&mut sum.blocks, self.blocks.load(Relaxed));
         sum.block_time += Span::from_nanos(self.block_nanos.load(Relaxed));
         add(&mut sum.moves, self.moves.load(Relaxed));
-        add(&mut sum.strikes, self.strikes.load(Relaxed));
+        add(&mut sum.overload_marks, self.overload_marks.load(Relaxed));
     }
 }
 
@@ -183,15 +183,22 @@ mod tests {
     fn what_is_added_is_in_the_sum() {
         let spin_time = Span::from_micros(5);
         let (mut hit, mut miss) = (
-            Tally::default(),
-            Tally { yields: 2, blocks: 3, block_time: spin_time, moves: 4, strikes: 1, ..Tally::default() },
+            WaitCounts::default(),
+            WaitCounts {
+                yields: 2,
+                blocks: 3,
+                block_time: spin_time,
+                moves: 4,
+                overload_marks: 1,
+                ..WaitCounts::default()
+            },
         );
-        hit.spun(spin_time, true);
-        miss.spun(spin_time, false);
+        hit.add_spin(spin_time, true);
+        miss.add_spin(spin_time, false);
         let counters = Counters::new();
         counters.add(&hit);
         counters.add(&miss);
-        counters.add(&Tally::default());
+        counters.add(&WaitCounts::default());
         let mut sum = Statistics { waits: 2, ..Statistics::default() };
         counters.add_to(&mut sum);
         let (block_time, spin_time) = (spin_time, Span::from_micros(10));
@@ -204,7 +211,7 @@ mod tests {
             blocks: 3,
             block_time,
             moves: 4,
-            strikes: 1,
+            overload_marks: 1,
         };
         assert_eq!(sum, expected);
     }
@@ -220,7 +227,7 @@ mod tests {
             blocks: 4,
             block_time: Span::from_micros(9),
             moves: 1,
-            strikes: 6,
+            overload_marks: 6,
         };
         let (counters, mut sum) = (Counters::new(), Statistics::default());
         counters.merge(&statistics);
@@ -230,9 +237,9 @@ mod tests {
 
     #[test]
     fn a_spin_succeeds_if_the_wait_ended_in_it() {
-        let mut tally = Tally::default();
-        tally.spun(Span::from_micros(5), false);
-        tally.spun(Span::from_micros(2), true);
+        let mut tally = WaitCounts::default();
+        tally.add_spin(Span::from_micros(5), false);
+        tally.add_spin(Span::from_micros(2), true);
         let counters = Counters::new();
         counters.add(&tally);
         let mut sum = Statistics::default();

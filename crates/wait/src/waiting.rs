@@ -3,7 +3,7 @@
 use policy::Span;
 use policy::waiting::{Costs, Rule, Waiter, Wants};
 
-use crate::here;
+use crate::machine;
 
 /// How the threads at one object wait.
 ///
@@ -72,9 +72,9 @@ impl Waiting {
 
     /// A waiter for one wait where nobody knows who will come, in the middle of which is no time for measuring. So the adaptive rule,
     /// for which an order of magnitude will do there, goes by what is typical until somebody has measured.
-    pub(crate) fn waiter_at_once(&self) -> Waiter {
+    pub(crate) fn waiter_without_measuring(&self) -> Waiter {
         match (self.rule, self.costs) {
-            (Rule::Adaptive, None) => self.rule.waiter(here::known_costs()),
+            (Rule::Adaptive, None) => self.rule.waiter(machine::known_costs()),
             _ => self.waiter(),
         }
     }
@@ -83,7 +83,7 @@ impl Waiting {
     pub(crate) fn waiter(&self) -> Waiter {
         let costs = match self.costs {
             Some(costs) => costs,
-            None if self.rule.needs_costs() => here::costs(),
+            None if self.rule.needs_costs() => machine::costs(),
             None => Costs::default(),
         };
         self.rule.waiter(costs)

@@ -31,7 +31,7 @@ impl Outcome {
             spins: Some(statistics.spins),
             yields: Some(statistics.yields),
             blocks: Some(statistics.blocks),
-            strikes: Some(statistics.strikes),
+            strikes: Some(statistics.overload_marks),
             ..self
         }
     }

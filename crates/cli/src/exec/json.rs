@@ -107,7 +107,7 @@ impl Subject {
             yields: statistics.yields,
             blocks: statistics.blocks,
             block_ns: statistics.block_time.as_nanos(),
-            strikes: statistics.strikes,
+            strikes: statistics.overload_marks,
             left: waits.passed_through.iter().map(|&(reason, times)| Left { reason: reason.name(), times }).collect(),
             time_saved_ns: waits.time_saved(cs).as_nanos(),
         }
@@ -145,7 +145,7 @@ mod tests {
             blocks: 2,
             block_time: Span::from_nanos(70),
             moves: 0,
-            strikes: 3,
+            overload_marks: 3,
         };
         let waits = vec![Waits { kind: WaitKind::Gomp, statistics, passed_through: vec![(Reason::Tasks, 4)] }];
         ProcessReport { pid: 5, name: "program".into(), ended: true, cs: Span::from_micros(20), waits }

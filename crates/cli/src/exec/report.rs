@@ -119,7 +119,7 @@ fn table<'a>(sums: impl Iterator<Item = (&'a Key, &'a Sum)>) -> Table {
             count(statistics.yields),
             count(statistics.blocks),
             time(statistics.block_time),
-            count(statistics.strikes),
+            count(statistics.overload_marks),
         ]);
     }
     table
@@ -209,7 +209,7 @@ mod tests {
             blocks: 12_345,
             block_time: span,
             moves: 1,
-            strikes: 12_345,
+            overload_marks: 12_345,
         };
         let waits = WaitKind::ALL.map(|subject| Waits { kind: subject, statistics, passed_through: vec![] });
         let names = ["hydra_pmi_proxy", "mpirun.openmpi"];

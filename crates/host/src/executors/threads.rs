@@ -205,7 +205,7 @@ impl<R: Recorder> ThreadJob<R> {
                     let length = self.rate.iterations(law.draw(&mut stream, step));
                     logger.run(&mut workload, length);
                     iterations += length;
-                    party.wait_watched(&mut logger);
+                    party.wait_observed(&mut logger);
                 }
                 done(meter.stop(self.rate.time(iterations, rounds)), logger);
                 if self.keep_running {

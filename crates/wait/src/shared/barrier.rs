@@ -9,12 +9,12 @@ use policy::record::Off;
 use policy::waiting::Waiter;
 use sys::shared_memory::View;
 
-use super::memory::{Kind, Memory, MemoryError, Purpose};
-use crate::barrier::{self, Arrival, BarrierWaitResult};
+use super::memory::{Memory, MemoryError, ObjectKind, Purpose};
 use crate::deadline;
-pub use crate::hall::Lost;
-use crate::hall::{Hall, Head, Padded, Slot, Ticket};
-use crate::member::{Claimant, Place};
+use crate::protocol::party::{self, Arrival, BarrierWaitResult};
+use crate::protocol::process_slot::{Claimant, ProcessSlot};
+pub use crate::protocol::shared_state::LostParty;
+use crate::protocol::shared_state::{BarrierWords, Padded, PartySlot, SharedState, Ticket};
 use crate::statistics::Statistics;
 use crate::sync;
 use crate::waiting::Waiting;
@@ -25,8 +25,8 @@ use crate::waiting::Waiting;
 /// wait ends with an error when a member that is awaited is gone: see [the module](super) for what can be told of whom.
 pub struct Barrier {
     memory: Memory,
-    head: View<Head>,
-    slots: View<[Padded<Slot>]>,
+    words: View<BarrierWords>,
+    slots: View<[Padded<PartySlot>]>,
     waiting: Waiting,
     /// What every member's waiter is a copy of.
     waiter: Waiter,
@@ -34,11 +34,11 @@ pub struct Barrier {
 
 /// What is behind the header: what all use, and the slots, one more than there are members.
 fn body(members: u32) -> usize {
-    size_of::<Head>() + (members as usize + 1) * size_of::<Padded<Slot>>()
+    size_of::<BarrierWords>() + (members as usize + 1) * size_of::<Padded<PartySlot>>()
 }
 
 fn purpose(members: u32) -> Purpose {
-    Purpose { kind: Kind::Barrier, members, detail: 0, body }
+    Purpose { kind: ObjectKind::Barrier, members, detail: 0, body }
 }
 
 impl Barrier {
@@ -65,7 +65,7 @@ impl Barrier {
     /// # Errors
     /// [`MemoryError`], where there is none.
     pub fn open(path: impl AsRef<Path>, waiting: Waiting) -> Result<Barrier, MemoryError> {
-        Barrier::on(Memory::open(path.as_ref(), Kind::Barrier, body)?, waiting)
+        Barrier::on(Memory::open(path.as_ref(), ObjectKind::Barrier, body)?, waiting)
     }
 
     /// Opens the barrier in an open file.
@@ -73,22 +73,22 @@ impl Barrier {
     /// # Errors
     /// [`MemoryError`], where there is none in it.
     pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Barrier, MemoryError> {
-        Barrier::on(Memory::from_fd(file, Kind::Barrier, body)?, waiting)
+        Barrier::on(Memory::from_fd(file, ObjectKind::Barrier, body)?, waiting)
     }
 
     fn on(memory: Memory, waiting: Waiting) -> Result<Barrier, MemoryError> {
-        let head = memory.get(0)?;
-        let slots = memory.slice(size_of::<Head>(), memory.members() as usize + 1)?;
-        Ok(Barrier { memory, head, slots, waiting, waiter: waiting.waiter() })
+        let words = memory.get(0)?;
+        let slots = memory.slice(size_of::<BarrierWords>(), memory.members() as usize + 1)?;
+        Ok(Barrier { memory, words, slots, waiting, waiter: waiting.waiter() })
     }
 
-    fn hall(&self) -> Hall<'_> {
-        Hall { head: &self.head, slots: &self.slots, namespace: Some(self.memory.namespace()) }
+    fn shared_state(&self) -> SharedState<'_> {
+        SharedState { words: &self.words, slots: &self.slots, namespace: Some(self.memory.namespace()) }
     }
 
     /// How many threads meet here, those included that have not joined yet and those that have left.
     pub fn parties(&self) -> u32 {
-        self.hall().parties()
+        self.shared_state().parties()
     }
 
     /// Joins the team, with the lowest number that nobody has had, for one thread of this process.
@@ -100,16 +100,16 @@ impl Barrier {
     /// [`Full`], where all numbers have been given out.
     pub fn join(&self) -> Result<Party<'_>, Full> {
         let claimant = Claimant::own(self.memory.namespace());
-        let hall = self.hall();
-        let is_taken = |number: &u32| hall.slot(Some(*number)).place.take(claimant);
-        let number = (0..hall.parties()).find(is_taken).ok_or(Full { parties: hall.parties() })?;
-        let party = barrier::Party::of(hall, self.waiting, self.waiter, &Off, number);
-        Ok(Party { party, seat: Seat { hall, number, claimant, has_arrived: false }, lost: None })
+        let shared = self.shared_state();
+        let is_taken = |number: &u32| shared.slot(Some(*number)).process.claim(claimant);
+        let number = (0..shared.parties()).find(is_taken).ok_or(Full { parties: shared.parties() })?;
+        let party = party::Party::of(shared, self.waiting, self.waiter, &Off, number);
+        Ok(Party { party, membership: Membership { shared, number, claimant, has_arrived: false }, lost: None })
     }
 
     /// What waiting has come to so far, that of all processes; as [`crate::Barrier::statistics`].
     pub fn statistics(&self) -> Statistics {
-        self.hall().statistics()
+        self.shared_state().statistics()
     }
 }
 
@@ -148,7 +148,7 @@ pub enum WaitError {
     /// A member that has not arrived is gone, so the round cannot be completed any more. Whoever is told so does not arrive
     /// in later rounds, but is told it again.
     #[error("{0}")]
-    Abandoned(Lost),
+    Abandoned(LostParty),
 }
 
 impl WaitError {
@@ -167,19 +167,19 @@ impl WaitError {
 /// its parent's. A child that is to meet others joins for itself.
 #[derive(Debug)]
 pub struct Party<'b> {
-    party: barrier::Party<'b>,
-    seat: Seat<'b>,
+    party: party::Party<'b>,
+    membership: Membership<'b>,
     /// The round that cannot be completed, and why. It has arrived there, and must not do so again in another's stead.
-    lost: Option<(Ticket, Lost)>,
+    lost: Option<(Ticket, LostParty)>,
 }
 
 impl Party<'_> {
     /// Its number in the team, counted from zero.
     pub fn number(&self) -> u32 {
-        self.seat.number
+        self.membership.number
     }
 
-    /// Waits until all members have arrived, the caller included. One of them, the last to arrive, is told that it leads.
+    /// Waits until all members have arrived, the caller included. One of them, the last to arrive, is told that it is_leader.
     ///
     /// # Errors
     /// [`WaitError::Abandoned`], when a member that has not arrived is gone.
@@ -216,19 +216,19 @@ impl Party<'_> {
         if let Some((ticket, _)) = self.lost {
             return Arrival(ticket);
         }
-        self.seat.has_arrived = true;
+        self.membership.has_arrived = true;
         self.party.arrive_and(completion)
     }
 
     /// Arrives for the last time: later rounds do without this member. Never blocks.
     pub fn arrive_and_leave(self) -> Arrival {
-        let Party { party, mut seat, lost } = self;
+        let Party { party, mut membership, lost } = self;
         if let Some((ticket, _)) = lost {
             return Arrival(ticket);
         }
-        seat.has_arrived = true;
+        membership.has_arrived = true;
         let arrival = party.arrive_and_leave();
-        seat.place().retire(seat.claimant);
+        membership.process_slot().retire(membership.claimant);
         arrival
     }
 
@@ -283,9 +283,9 @@ impl Party<'_> {
                 Err(arrival) => arrival,
             };
             let round = arrival.0.round;
-            let lost = self.seat.hall.lost(round);
+            let lost = self.membership.shared.lost(round);
             // Whoever is gone may have completed the round before.
-            if self.seat.hall.has_completed(round) {
+            if self.membership.shared.has_completed(round) {
                 continue;
             }
             if let Some(lost) = lost {
@@ -301,27 +301,27 @@ impl Party<'_> {
 
 /// A member's place in the team.
 #[derive(Debug)]
-struct Seat<'b> {
-    hall: Hall<'b>,
+struct Membership<'b> {
+    shared: SharedState<'b>,
     number: u32,
     claimant: Claimant,
     /// It has drawn a ticket, so nobody can take its place.
     has_arrived: bool,
 }
 
-impl Seat<'_> {
-    fn place(&self) -> &Place {
-        &self.hall.slot(Some(self.number)).place
+impl Membership<'_> {
+    fn process_slot(&self) -> &ProcessSlot {
+        &self.shared.slot(Some(self.number)).process
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for Membership<'_> {
     fn drop(&mut self) {
         // Neither does anything for a member that has left.
         if self.has_arrived {
-            self.place().abandon(self.claimant);
+            self.process_slot().abandon(self.claimant);
         } else {
-            self.place().give_back(self.claimant);
+            self.process_slot().release(self.claimant);
         }
     }
 }

@@ -6,11 +6,11 @@ use std::{fmt, time};
 
 use policy::Instant;
 
-use super::InVain;
-use super::memory::{Kind, MemoryError};
-use super::object::{Body, Hopeful, Object};
+use super::WaitFailure;
+use super::memory::{MemoryError, ObjectKind};
+use super::object::{Body, Object, WithLivenessCheck};
 use crate::deadline;
-use crate::event::{RawEvent, Reset};
+use crate::protocol::raw_event::{RawEvent, Reset};
 use crate::statistics::Statistics;
 use crate::sync::Scope;
 use crate::waiting::Waiting;
@@ -18,16 +18,16 @@ use crate::waiting::Waiting;
 /// Something has happened, as [`crate::Event`], for threads of all processes that have it open.
 ///
 /// When a process dies that has the event open, it may be the one that would have set it; so those who wait in vain are told, until
-/// somebody calls [`Event::forget_the_dead`].
+/// somebody calls [`Event::forget_dead_processes`].
 pub struct Event {
     object: Object<RawEvent>,
     reset: Reset,
 }
 
 impl Body for RawEvent {
-    const KIND: Kind = Kind::Event;
+    const KIND: ObjectKind = ObjectKind::Event;
 
-    fn spares(&self, _: u32) -> bool {
+    fn is_reusable(&self, _: u32) -> bool {
         true
     }
 }
@@ -92,8 +92,8 @@ impl Event {
     /// Waits until the event lets the caller pass.
     ///
     /// # Errors
-    /// [`InVain::Abandoned`], when it did not for some time and a process has died that had the event open.
-    pub fn wait(&self) -> Result<(), InVain> {
+    /// [`WaitFailure::Abandoned`], when it did not for some time and a process has died that had the event open.
+    pub fn wait(&self) -> Result<(), WaitFailure> {
         self.wait_by(None)
     }
 
@@ -105,36 +105,36 @@ impl Event {
     /// As [`Event::wait`], but waits no longer than to the deadline.
     ///
     /// # Errors
-    /// [`InVain`].
-    pub fn wait_until(&self, deadline: time::Instant) -> Result<(), InVain> {
+    /// [`WaitFailure`].
+    pub fn wait_until(&self, deadline: time::Instant) -> Result<(), WaitFailure> {
         self.wait_by(Some(deadline::at(deadline)))
     }
 
     /// As [`Event::wait_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// [`InVain`].
-    pub fn wait_timeout(&self, timeout: time::Duration) -> Result<(), InVain> {
+    /// [`WaitFailure`].
+    pub fn wait_timeout(&self, timeout: time::Duration) -> Result<(), WaitFailure> {
         self.wait_by(Some(deadline::after(timeout)))
     }
 
-    fn wait_by(&self, deadline: Option<Instant>) -> Result<(), InVain> {
+    fn wait_by(&self, deadline: Option<Instant>) -> Result<(), WaitFailure> {
         let Object { body, participants, waiting, .. } = &self.object;
         let setting = body.setting(self.reset, Scope::Shared);
         if body.try_wait(self.reset) {
             return Ok(());
         }
         let mut lost = None;
-        let mut setting = Hopeful::new(setting, || {
+        let mut setting = WithLivenessCheck::new(setting, || {
             lost = participants.lost();
             lost.is_none()
         });
-        let result = body.ledger.outlast(&mut setting, *waiting, deadline);
-        result.map_err(|_| InVain::by(lost.or_else(|| participants.lost())))
+        let result = body.wait_state.wait(&mut setting, *waiting, deadline);
+        result.map_err(|_| WaitFailure::by(lost.or_else(|| participants.lost())))
     }
 
-    /// As [`Semaphore::forget_the_dead`](super::Semaphore::forget_the_dead).
-    pub fn forget_the_dead(&self) -> Vec<u32> {
+    /// As [`Semaphore::forget_dead_processes`](super::Semaphore::forget_dead_processes).
+    pub fn forget_dead_processes(&self) -> Vec<u32> {
         self.object.participants.forget()
     }
 

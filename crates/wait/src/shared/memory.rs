@@ -15,11 +15,11 @@ use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, MemfdFlags, Mode, OFlag
 use rustix::io::{Errno, retry_on_intr};
 use sys::shared_memory::{Mapping, Plain, View};
 
-use super::mutex::Body as MutexBody;
-use crate::event::RawEvent;
-use crate::hall::{Head, Padded, Slot};
-use crate::member::Place;
-use crate::semaphore::RawSemaphore;
+use super::mutex::MutexBody;
+use crate::protocol::process_slot::ProcessSlot;
+use crate::protocol::raw_event::RawEvent;
+use crate::protocol::raw_semaphore::RawSemaphore;
+use crate::protocol::shared_state::{BarrierWords, Padded, PartySlot};
 
 /// How many members, or processes, a shared object may have at the most.
 pub const MOST_MEMBERS: u32 = 1 << 16;
@@ -32,7 +32,7 @@ const VERSION: u32 = 3;
 /// What kind of object a memory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Kind {
+pub enum ObjectKind {
     /// A [`Barrier`](super::Barrier).
     Barrier = 1,
     /// A [`Mutex`](super::Mutex).
@@ -43,13 +43,13 @@ pub enum Kind {
     Event = 4,
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for ObjectKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Kind::Barrier => "barrier",
-            Kind::Mutex => "mutex",
-            Kind::Semaphore => "semaphore",
-            Kind::Event => "event",
+            ObjectKind::Barrier => "barrier",
+            ObjectKind::Mutex => "mutex",
+            ObjectKind::Semaphore => "semaphore",
+            ObjectKind::Event => "event",
         })
     }
 }
@@ -91,7 +91,7 @@ pub enum MemoryError {
     #[error("this shared object is no {expected} (kind {}) but of kind {found}", *expected as u32)]
     Kind {
         /// What was to be opened.
-        expected: Kind,
+        expected: ObjectKind,
         /// The kind's number that was found.
         found: u32,
     },
@@ -123,15 +123,15 @@ struct Header {
 // SAFETY: atomic integers and padding, laid out by `repr(C)`.
 unsafe impl Plain for Header {}
 // SAFETY: `Padded` of atomic integers, of `Word` and so `Futex`, which are atomic integers by `repr(transparent)`; `repr(C)`.
-unsafe impl Plain for Head {}
-// SAFETY: `Padded` of a `Slot`, which has `Place` and `Sighting`, atomic integers by `repr(transparent)`, and `Counters`,
+unsafe impl Plain for BarrierWords {}
+// SAFETY: `Padded` of a `PartySlot`, which has `ProcessSlot` and `LastArrival`, atomic integers by `repr(transparent)`, and `Counters`,
 // atomic integers; all are `repr(C)`.
-unsafe impl Plain for Padded<Slot> {}
+unsafe impl Plain for Padded<PartySlot> {}
 // SAFETY: an atomic integer by `repr(transparent)`.
-unsafe impl Plain for Place {}
-// SAFETY: `RobustLock`, an atomic integer by `repr(transparent)`, and `Ledger`, atomic integers; all `repr(C)`.
+unsafe impl Plain for ProcessSlot {}
+// SAFETY: `RobustLock`, an atomic integer by `repr(transparent)`, and `WaitState`, atomic integers; all `repr(C)`.
 unsafe impl Plain for MutexBody {}
-// SAFETY: `CountedFutex`, an atomic integer by `repr(transparent)`, and `Ledger`, atomic integers; all `repr(C)`.
+// SAFETY: `CountedFutex`, an atomic integer by `repr(transparent)`, and `WaitState`, atomic integers; all `repr(C)`.
 unsafe impl Plain for RawSemaphore {}
 // SAFETY: as `RawSemaphore`.
 unsafe impl Plain for RawEvent {}
@@ -152,7 +152,7 @@ pub(super) struct Memory {
 /// What a new memory is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purpose {
-    pub(super) kind: Kind,
+    pub(super) kind: ObjectKind,
     pub(super) members: u32,
     /// What else there is to know about an object of the kind.
     pub(super) detail: u32,
@@ -214,7 +214,7 @@ impl Memory {
     }
 
     /// The memory under a path.
-    pub(super) fn open(path: &Path, kind: Kind, body: Body) -> Result<Memory, MemoryError> {
+    pub(super) fn open(path: &Path, kind: ObjectKind, body: Body) -> Result<Memory, MemoryError> {
         // Not to be held up by what only looks like a file.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = rustix::fs::open(path, flags, Mode::empty())
@@ -223,7 +223,7 @@ impl Memory {
     }
 
     /// The memory in an open file.
-    pub(super) fn from_fd(file: OwnedFd, kind: Kind, body: Body) -> Result<Memory, MemoryError> {
+    pub(super) fn from_fd(file: OwnedFd, kind: ObjectKind, body: Body) -> Result<Memory, MemoryError> {
         let found = length(&file)?;
         let header = header(&file)?;
         match header.version.load(Relaxed) {

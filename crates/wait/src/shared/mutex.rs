@@ -8,11 +8,11 @@ use std::{fmt, time};
 
 use policy::Instant;
 
-use super::memory::{Kind, MemoryError};
-use super::object::{self, Hopeful, Object};
+use super::memory::{MemoryError, ObjectKind};
+use super::object::{self, Object, WithLivenessCheck};
 use crate::deadline;
-use crate::ledger::Ledger;
-use crate::robust::{Found, OwnerId, RobustLock, Turn};
+use crate::protocol::robust::{Integrity, LockAttempt, OwnerId, RobustLock};
+use crate::protocol::wait_state::WaitState;
 use crate::statistics::Statistics;
 use crate::sync::Scope;
 use crate::waiting::Waiting;
@@ -26,23 +26,23 @@ use crate::waiting::Waiting;
 ///
 /// In the child of a fork, the mutex and the guards are the parent's, and whatever the child does with them is as if the parent did it:
 /// it opens the mutex for itself, and ends by `_exit` or `exec` if the parent had a guard.
-pub struct Mutex(Object<Body>);
+pub struct Mutex(Object<MutexBody>);
 
 /// What is in the memory.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Body {
+pub(super) struct MutexBody {
     lock: RobustLock,
     /// The process that died last while it had the lock.
     died: AtomicU32,
-    ledger: Ledger,
+    wait_state: WaitState,
 }
 
-impl object::Body for Body {
-    const KIND: Kind = Kind::Mutex;
+impl object::Body for MutexBody {
+    const KIND: ObjectKind = ObjectKind::Mutex;
 
     /// An owner's place says whether it lives: also when it has closed the mutex without giving it back, as after forgetting a guard.
-    fn spares(&self, place: u32) -> bool {
+    fn is_reusable(&self, place: u32) -> bool {
         self.lock.state().owner() != Some(OwnerId(place))
     }
 }
@@ -120,29 +120,29 @@ impl Mutex {
     /// [`OwnerDied`], with the mutex, when a process has died that had it and it has been given back since. It is not looked
     /// whether an owner lives; [`Mutex::lock_until`] does that.
     pub fn try_lock(&self) -> Result<Option<Guard<'_>>, OwnerDied<'_>> {
-        self.0.body.lock.try_take(self.own()).map(|found| self.taken(found)).transpose()
+        self.0.body.lock.try_acquire(self.own()).map(|found| self.taken(found)).transpose()
     }
 
     fn lock_by(&self, deadline: Option<Instant>) -> Result<Guard<'_>, LockError<'_>> {
         let Object { body, waiting, .. } = &self.0;
-        if let Some(found) = body.lock.try_take(self.own()) {
+        if let Some(found) = body.lock.try_acquire(self.own()) {
             return Ok(self.taken(found)?);
         }
         let mut taken_over = false;
-        let turn = Turn::new(&body.lock, self.own(), Scope::Shared);
-        let mut turn = Hopeful::new(turn, || {
+        let attempt = LockAttempt::new(&body.lock, self.own(), Scope::Shared);
+        let mut attempt = WithLivenessCheck::new(attempt, || {
             taken_over = self.take_over();
             !taken_over
         });
-        let result = body.ledger.outlast(&mut turn, *waiting, deadline);
-        let turn = turn.awaited;
+        let result = body.wait_state.wait(&mut attempt, *waiting, deadline);
+        let attempt = attempt.awaited;
         if result.is_ok() {
-            return Ok(self.taken(turn.found())?);
+            return Ok(self.taken(attempt.integrity())?);
         }
         if taken_over || self.take_over() {
-            return Ok(self.taken(Found::Damaged)?);
+            return Ok(self.taken(Integrity::Damaged)?);
         }
-        turn.give_up();
+        attempt.give_up();
         Err(LockError::TimedOut)
     }
 
@@ -159,8 +159,8 @@ impl Mutex {
         taken
     }
 
-    fn taken(&self, found: Found) -> Result<Guard<'_>, OwnerDied<'_>> {
-        let guard = Guard { mutex: self, damaged: found == Found::Damaged };
+    fn taken(&self, found: Integrity) -> Result<Guard<'_>, OwnerDied<'_>> {
+        let guard = Guard { mutex: self, damaged: found == Integrity::Damaged };
         if guard.damaged { Err(OwnerDied { pid: self.0.body.died.load(Relaxed), guard }) } else { Ok(guard) }
     }
 
@@ -170,7 +170,7 @@ impl Mutex {
 
     /// What waiting has come to so far, that of all processes. Only who finds the mutex held waits.
     pub fn statistics(&self) -> Statistics {
-        self.0.body.ledger.statistics()
+        self.0.body.wait_state.statistics()
     }
 }
 
@@ -198,7 +198,7 @@ pub struct Guard<'m> {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.mutex.0.body.lock.give_back(self.mutex.own(), self.damaged, Scope::Shared);
+        self.mutex.0.body.lock.release(self.mutex.own(), self.damaged, Scope::Shared);
     }
 }
 

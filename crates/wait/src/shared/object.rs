@@ -8,19 +8,19 @@ use policy::Instant;
 use policy::waiting::Missing;
 use sys::shared_memory::{Plain, View};
 
-use super::memory::{Kind, Memory, MemoryError, Purpose};
+use super::memory::{Memory, MemoryError, ObjectKind, Purpose};
 use super::participants::Participants;
-use crate::member::TRUST;
-use crate::outlast::Awaited;
+use crate::protocol::process_slot::LIVENESS_INTERVAL;
+use crate::protocol::wait_loop::Awaited;
 use crate::sync;
 use crate::waiting::Waiting;
 
 /// What is in the memory beside the processes' places.
 pub(super) trait Body: Plain {
-    const KIND: Kind;
+    const KIND: ObjectKind;
 
     /// Whether nothing here needs the place, whose process is dead or leaves it, so that another can use it.
-    fn spares(&self, place: u32) -> bool;
+    fn is_reusable(&self, place: u32) -> bool;
 }
 
 /// A shared object, open in this process.
@@ -41,7 +41,7 @@ impl<B: Body> Object<B> {
     }
 
     fn size(processes: u32) -> usize {
-        Self::PLACES + Participants::places(processes) * size_of::<crate::member::Place>()
+        Self::PLACES + Participants::places(processes) * size_of::<crate::protocol::process_slot::ProcessSlot>()
     }
 
     pub(super) fn create(
@@ -76,7 +76,7 @@ impl<B: Body> Object<B> {
     fn on(memory: Memory, waiting: Waiting) -> Result<Self, MemoryError> {
         let body: View<B> = memory.get(0)?;
         let places = memory.slice(Self::PLACES, Participants::places(memory.members()))?;
-        let participants = Participants::join(places, memory.namespace(), |place| body.spares(place))?;
+        let participants = Participants::join(places, memory.namespace(), |place| body.is_reusable(place))?;
         Ok(Object { memory, body, participants, waiting })
     }
 }
@@ -84,30 +84,30 @@ impl<B: Body> Object<B> {
 impl<B: Body> Drop for Object<B> {
     fn drop(&mut self) {
         // Else whoever took the place would take over what this process still has.
-        if self.body.spares(self.participants.own()) {
+        if self.body.is_reusable(self.participants.own()) {
             self.participants.leave();
         }
     }
 }
 
 /// What something else waits for, as long as there is hope for it.
-pub(super) struct Hopeful<A, F> {
+pub(super) struct WithLivenessCheck<A, F> {
     pub(super) awaited: A,
     /// Looks whether it can still come.
     hope: F,
     check: Instant,
 }
 
-impl<A: Awaited, F: FnMut() -> bool> Hopeful<A, F> {
-    pub(super) fn new(awaited: A, hope: F) -> Hopeful<A, F> {
-        Hopeful { awaited, hope, check: sync::now() + TRUST }
+impl<A: Awaited, F: FnMut() -> bool> WithLivenessCheck<A, F> {
+    pub(super) fn new(awaited: A, hope: F) -> WithLivenessCheck<A, F> {
+        WithLivenessCheck { awaited, hope, check: sync::now() + LIVENESS_INTERVAL }
     }
 }
 
-impl<A: Awaited, F: FnMut() -> bool> Awaited for Hopeful<A, F> {
+impl<A: Awaited, F: FnMut() -> bool> Awaited for WithLivenessCheck<A, F> {
     #[inline]
-    fn has_come(&mut self) -> bool {
-        self.awaited.has_come()
+    fn poll(&mut self) -> bool {
+        self.awaited.poll()
     }
 
     #[inline]
@@ -119,15 +119,15 @@ impl<A: Awaited, F: FnMut() -> bool> Awaited for Hopeful<A, F> {
         self.awaited.sleep(deadline);
     }
 
-    fn next_check(&self) -> Option<Instant> {
+    fn next_liveness_check(&self) -> Option<Instant> {
         Some(self.check)
     }
 
-    fn can_come(&mut self, now: Instant) -> bool {
+    fn check_liveness(&mut self, now: Instant) -> bool {
         if now < self.check {
             return true;
         }
-        self.check = now + TRUST;
+        self.check = now + LIVENESS_INTERVAL;
         (self.hope)()
     }
 

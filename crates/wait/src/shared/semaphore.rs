@@ -6,11 +6,11 @@ use std::{fmt, time};
 
 use policy::Instant;
 
-use super::InVain;
-use super::memory::{Kind, MemoryError};
-use super::object::{Body, Hopeful, Object};
+use super::WaitFailure;
+use super::memory::{MemoryError, ObjectKind};
+use super::object::{Body, Object, WithLivenessCheck};
 use crate::deadline;
-use crate::semaphore::{Overflow, RawSemaphore};
+use crate::protocol::raw_semaphore::{Overflow, RawSemaphore};
 use crate::statistics::Statistics;
 use crate::sync::Scope;
 use crate::waiting::Waiting;
@@ -19,13 +19,13 @@ use crate::waiting::Waiting;
 ///
 /// A permit is nobody's: whoever has taken one may give it back or not, and so may anybody else. When a process dies that
 /// has the semaphore open, nobody can tell how many permits it has taken with it, so those who wait in vain are told, until somebody
-/// calls [`Semaphore::forget_the_dead`].
+/// calls [`Semaphore::forget_dead_processes`].
 pub struct Semaphore(Object<RawSemaphore>);
 
 impl Body for RawSemaphore {
-    const KIND: Kind = Kind::Semaphore;
+    const KIND: ObjectKind = ObjectKind::Semaphore;
 
-    fn spares(&self, _: u32) -> bool {
+    fn is_reusable(&self, _: u32) -> bool {
         true
     }
 }
@@ -81,8 +81,8 @@ impl Semaphore {
     /// Takes a permit, as soon as there is one, and returns how many are left.
     ///
     /// # Errors
-    /// [`InVain::Abandoned`], when there was none for some time and a process has died that had the semaphore open.
-    pub fn down(&self) -> Result<u32, InVain> {
+    /// [`WaitFailure::Abandoned`], when there was none for some time and a process has died that had the semaphore open.
+    pub fn down(&self) -> Result<u32, WaitFailure> {
         self.down_by(None)
     }
 
@@ -94,32 +94,32 @@ impl Semaphore {
     /// As [`Semaphore::down`], but waits no longer than to the deadline.
     ///
     /// # Errors
-    /// [`InVain`].
-    pub fn down_until(&self, deadline: time::Instant) -> Result<u32, InVain> {
+    /// [`WaitFailure`].
+    pub fn down_until(&self, deadline: time::Instant) -> Result<u32, WaitFailure> {
         self.down_by(Some(deadline::at(deadline)))
     }
 
     /// As [`Semaphore::down_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// [`InVain`].
-    pub fn down_timeout(&self, timeout: time::Duration) -> Result<u32, InVain> {
+    /// [`WaitFailure`].
+    pub fn down_timeout(&self, timeout: time::Duration) -> Result<u32, WaitFailure> {
         self.down_by(Some(deadline::after(timeout)))
     }
 
-    fn down_by(&self, deadline: Option<Instant>) -> Result<u32, InVain> {
+    fn down_by(&self, deadline: Option<Instant>) -> Result<u32, WaitFailure> {
         let Object { body, participants, waiting, .. } = &self.0;
         if let Some(left) = body.try_down() {
             return Ok(left);
         }
         let mut lost = None;
-        let mut permit = Hopeful::new(body.permit(Scope::Shared), || {
+        let mut permit = WithLivenessCheck::new(body.permit(Scope::Shared), || {
             lost = participants.lost();
             lost.is_none()
         });
-        match body.ledger.outlast(&mut permit, *waiting, deadline) {
+        match body.wait_state.wait(&mut permit, *waiting, deadline) {
             Ok(()) => Ok(permit.awaited.left),
-            Err(_) => Err(InVain::by(lost.or_else(|| participants.lost()))),
+            Err(_) => Err(WaitFailure::by(lost.or_else(|| participants.lost()))),
         }
     }
 
@@ -141,7 +141,7 @@ impl Semaphore {
 
     /// Says that what became of the processes that have died is settled, and returns their numbers: from now on nobody is
     /// told of them, and their places are free. Of those whose places others have taken since, only the last is named.
-    pub fn forget_the_dead(&self) -> Vec<u32> {
+    pub fn forget_dead_processes(&self) -> Vec<u32> {
         self.0.participants.forget()
     }
 

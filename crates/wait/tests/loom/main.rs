@@ -5,8 +5,9 @@
 
 mod barrier;
 mod condvar;
-mod lookers;
+
 mod mutex;
 mod robust;
 mod rwlock;
 mod signals;
+mod spinning_waiters;

@@ -5,7 +5,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{Acquire, Release};
-use rowlock_wait::robust::{Found, OwnerId, RobustLock, Scope, Turn};
+use rowlock_wait::robust::{Integrity, LockAttempt, OwnerId, RobustLock, Scope};
 
 struct Guarded {
     lock: RobustLock,
@@ -15,17 +15,17 @@ struct Guarded {
 }
 
 /// Waits for the lock, blocking, and takes it over from the dead.
-fn lock(guarded: &Guarded, owner: OwnerId) -> Found {
-    let mut turn = Turn::new(&guarded.lock, owner, Scope::Process);
+fn lock(guarded: &Guarded, owner: OwnerId) -> Integrity {
+    let mut attempt = LockAttempt::new(&guarded.lock, owner, Scope::Process);
     loop {
         let seen = guarded.lock.state();
         if seen.owner() == Some(OwnerId(0)) && guarded.is_dead.load(Acquire) && guarded.lock.take_over(seen, owner) {
-            return Found::Damaged;
+            return Integrity::Damaged;
         }
-        if turn.take() {
-            return turn.found();
+        if attempt.try_acquire() {
+            return attempt.integrity();
         }
-        turn.sleep_until(None);
+        attempt.sleep_until(None);
     }
 }
 
@@ -58,9 +58,9 @@ fn everybody_gets_the_lock(owners: u32, times: u32, preemptions: usize) {
                 let guarded = guarded.clone();
                 loom::thread::spawn(move || {
                     for _ in 0..times {
-                        assert_eq!(lock(&guarded, OwnerId(owner)), Found::Whole);
+                        assert_eq!(lock(&guarded, OwnerId(owner)), Integrity::Intact);
                         count(&guarded);
-                        guarded.lock.give_back(OwnerId(owner), false, Scope::Process);
+                        guarded.lock.release(OwnerId(owner), false, Scope::Process);
                     }
                 })
             })
@@ -85,13 +85,13 @@ fn three_owners_get_the_lock() {
 fn a_lock_whose_owner_has_died_is_taken_over_once_and_the_sleepers_get_it() {
     model(3, || {
         let guarded = guarded();
-        assert_eq!(guarded.lock.try_take(OwnerId(0)), Some(Found::Whole));
+        assert_eq!(guarded.lock.try_acquire(OwnerId(0)), Some(Integrity::Intact));
         let sleeper = {
             let guarded = guarded.clone();
             loom::thread::spawn(move || {
                 let found = lock(&guarded, OwnerId(1));
                 count(&guarded);
-                guarded.lock.give_back(OwnerId(1), false, Scope::Process);
+                guarded.lock.release(OwnerId(1), false, Scope::Process);
                 found
             })
         };
@@ -100,9 +100,9 @@ fn a_lock_whose_owner_has_died_is_taken_over_once_and_the_sleepers_get_it() {
         // Nobody wakes who slept before that, so this one does not sleep before it knows.
         let found = lock(&guarded, OwnerId(2));
         count(&guarded);
-        guarded.lock.give_back(OwnerId(2), false, Scope::Process);
+        guarded.lock.release(OwnerId(2), false, Scope::Process);
         let both = [found, sleeper.join().unwrap()];
-        assert_eq!(both.iter().filter(|&&found| found == Found::Damaged).count(), 1);
+        assert_eq!(both.iter().filter(|&&found| found == Integrity::Damaged).count(), 1);
         assert_eq!(counted(&guarded), 3);
     });
 }
@@ -112,18 +112,18 @@ fn a_lock_whose_owner_has_died_is_taken_over_once_and_the_sleepers_get_it() {
 fn damage_is_told_until_it_is_mended() {
     model(3, || {
         let guarded = guarded();
-        guarded.lock.try_take(OwnerId(0));
+        guarded.lock.try_acquire(OwnerId(0));
         guarded.is_dead.store(true, Release);
         let other = {
             let guarded = guarded.clone();
             loom::thread::spawn(move || {
                 let found = lock(&guarded, OwnerId(1));
-                guarded.lock.give_back(OwnerId(1), true, Scope::Process);
+                guarded.lock.release(OwnerId(1), true, Scope::Process);
                 found
             })
         };
         let found = lock(&guarded, OwnerId(2));
-        guarded.lock.give_back(OwnerId(2), true, Scope::Process);
-        assert_eq!([found, other.join().unwrap()], [Found::Damaged; 2]);
+        guarded.lock.release(OwnerId(2), true, Scope::Process);
+        assert_eq!([found, other.join().unwrap()], [Integrity::Damaged; 2]);
     });
 }

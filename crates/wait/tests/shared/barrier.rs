@@ -8,7 +8,7 @@ use policy::Span;
 use policy::table::WAITING;
 use policy::waiting::{Costs, Rule};
 use rowlock_wait::Waiting;
-use rowlock_wait::shared::{Barrier, Lost, Party, WaitError};
+use rowlock_wait::shared::{Barrier, LostParty, Party, WaitError};
 
 use crate::child::{Player, listen, say};
 use crate::{place, trial};
@@ -147,7 +147,7 @@ fn killed(rule: Rule) {
     let (_folder, path, barrier) = barrier(3, rule);
     let mut mine = [0, 1].map(|_| barrier.join().unwrap());
     let mut victim = member(&path);
-    let gone = Lost { number: 2, pid: victim.pid() };
+    let gone = LostParty { number: 2, pid: victim.pid() };
     std::thread::scope(|scope| {
         let waiting = mine.each_mut().map(|party| scope.spawn(move || party.wait()));
         until_arrived(&barrier, 2);
@@ -174,7 +174,7 @@ fn killed_after_its_arrival() {
         let arrival = mine[0].wait_until(long_since()).unwrap_err().into_arrival().expect("the round can be completed");
         assert!(mine[1].wait().unwrap().is_leader());
         assert!(mine[0].complete(arrival).is_ok());
-        let gone = Lost { number: 2, pid: victim.pid() };
+        let gone = LostParty { number: 2, pid: victim.pid() };
         assert_eq!(mine[0].wait(), Err(WaitError::Abandoned(gone)));
         assert_eq!(mine[1].wait(), Err(WaitError::Abandoned(gone)));
     }
@@ -248,7 +248,7 @@ fn dropped() {
     assert!(mine.wait().is_ok());
     drop(other);
     assert!(barrier.join().is_err());
-    assert_eq!(mine.wait(), Err(WaitError::Abandoned(Lost { number: 1, pid: std::process::id() })));
+    assert_eq!(mine.wait(), Err(WaitError::Abandoned(LostParty { number: 1, pid: std::process::id() })));
 }
 
 fn panics() {
@@ -267,7 +267,7 @@ fn panics() {
         });
         panicking.join().unwrap();
         assert!(mine.wait().unwrap().is_leader(), "the arrival counts");
-        assert_eq!(mine.wait(), Err(WaitError::Abandoned(Lost { number: 1, pid: std::process::id() })));
+        assert_eq!(mine.wait(), Err(WaitError::Abandoned(LostParty { number: 1, pid: std::process::id() })));
     });
 }
 

@@ -177,13 +177,13 @@ fn any_other_content() {
                 let _ = mutex.statistics().plus(mutex.statistics());
             }
             if let Ok(semaphore) = Semaphore::open(&path, waiting()) {
-                let _ = (semaphore.down_timeout(short), semaphore.up(), semaphore.forget_the_dead());
+                let _ = (semaphore.down_timeout(short), semaphore.up(), semaphore.forget_dead_processes());
                 let _ = semaphore.statistics().plus(semaphore.statistics());
             }
             if let Ok(event) = Event::open(&path, waiting()) {
                 let _ = event.wait_timeout(short);
                 event.set();
-                let _ = (event.wait_timeout(short), event.forget_the_dead());
+                let _ = (event.wait_timeout(short), event.forget_dead_processes());
             }
             std::fs::remove_file(&path).unwrap();
             Ok(())

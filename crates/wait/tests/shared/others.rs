@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use policy::table::WAITING;
 use policy::waiting::Rule;
-use rowlock_wait::shared::{Event, InVain, LockError, MemoryError, Mutex, Semaphore};
+use rowlock_wait::shared::{Event, LockError, MemoryError, Mutex, Semaphore, WaitFailure};
 use rowlock_wait::{Reset, Waiting};
 
 use crate::barrier::by;
@@ -255,9 +255,9 @@ fn places_of_the_dead() {
     let other = Semaphore::open(&path, Waiting::default()).unwrap();
     let error = Semaphore::open(&path, Waiting::default()).unwrap_err();
     assert!(matches!(error, MemoryError::Full(2)), "these live");
-    assert_eq!(other.down_timeout(SHORT), Err(InVain::Abandoned { pid: last }));
-    assert_eq!(semaphore.forget_the_dead(), [last]);
-    assert_eq!(other.down_timeout(SHORT), Err(InVain::TimedOut));
+    assert_eq!(other.down_timeout(SHORT), Err(WaitFailure::Abandoned { pid: last }));
+    assert_eq!(semaphore.forget_dead_processes(), [last]);
+    assert_eq!(other.down_timeout(SHORT), Err(WaitFailure::TimedOut));
 }
 
 /// Where the semaphore is by which a process answers.
@@ -296,19 +296,19 @@ fn permits_gone() {
     let mut victim = player("semaphore", &path);
     victim.tell("down");
     victim.expect("done");
-    assert_eq!(semaphore.down_timeout(SHORT), Err(InVain::TimedOut));
+    assert_eq!(semaphore.down_timeout(SHORT), Err(WaitFailure::TimedOut));
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| semaphore.down());
         while semaphore.statistics().waits < 2 {
             std::thread::yield_now();
         }
         victim.kill();
-        assert_eq!(waiter.join().unwrap(), Err(InVain::Abandoned { pid: victim.pid() }));
+        assert_eq!(waiter.join().unwrap(), Err(WaitFailure::Abandoned { pid: victim.pid() }));
     });
-    assert_eq!(semaphore.down_timeout(SHORT), Err(InVain::Abandoned { pid: victim.pid() }));
-    assert_eq!(semaphore.forget_the_dead(), [victim.pid()]);
-    assert_eq!(semaphore.forget_the_dead(), Vec::<u32>::new());
-    assert_eq!(semaphore.down_timeout(SHORT), Err(InVain::TimedOut));
+    assert_eq!(semaphore.down_timeout(SHORT), Err(WaitFailure::Abandoned { pid: victim.pid() }));
+    assert_eq!(semaphore.forget_dead_processes(), [victim.pid()]);
+    assert_eq!(semaphore.forget_dead_processes(), Vec::<u32>::new());
+    assert_eq!(semaphore.down_timeout(SHORT), Err(WaitFailure::TimedOut));
     assert_eq!(semaphore.up(), Ok(1));
     assert_eq!(semaphore.down(), Ok(0));
 }
@@ -357,11 +357,11 @@ fn events_pass() {
 
 fn event_gone() {
     let (_folder, path, event) = event(Reset::Manual);
-    assert_eq!(event.wait_timeout(SHORT), Err(InVain::TimedOut));
+    assert_eq!(event.wait_timeout(SHORT), Err(WaitFailure::TimedOut));
     let mut victim = player("event", &path);
     victim.kill();
-    assert_eq!(event.wait(), Err(InVain::Abandoned { pid: victim.pid() }));
-    assert_eq!(event.forget_the_dead(), [victim.pid()]);
+    assert_eq!(event.wait(), Err(WaitFailure::Abandoned { pid: victim.pid() }));
+    assert_eq!(event.forget_dead_processes(), [victim.pid()]);
     event.set();
     assert_eq!(event.wait(), Ok(()));
 }

@@ -8,7 +8,7 @@ use policy::record::{Entry, Log, Recorder, replay};
 use policy::table::WAITING;
 use policy::waiting::{Decision, Observation, Rule};
 use policy::{Instant, Span, ThreadId};
-use rowlock_wait::watch::{Moment, Watch};
+use rowlock_wait::observer::{Observer, WaitEvent};
 use rowlock_wait::{Barrier, Statistics};
 
 use crate::costs::{COSTS, by};
@@ -58,17 +58,17 @@ fn every_rule_lets_every_team_meet() {
 
 /// All that a member was told.
 #[derive(Default)]
-struct Notes(Vec<(Instant, Moment)>);
+struct Notes(Vec<(Instant, WaitEvent)>);
 
-impl Watch for Notes {
+impl Observer for Notes {
     const ON: bool = true;
 
-    fn sees(&mut self, at: Instant, what: Moment) {
-        self.0.push((at, what));
+    fn on_event(&mut self, at: Instant, event: WaitEvent) {
+        self.0.push((at, event));
     }
 
-    fn was_away(&mut self, from: Instant, to: Instant) {
-        assert!(from < to && self.0.last().is_some_and(|&(at, what)| at <= from && what == Moment::Spins));
+    fn on_off_cpu(&mut self, from: Instant, to: Instant) {
+        assert!(from < to && self.0.last().is_some_and(|&(at, what)| at <= from && what == WaitEvent::Spinning));
     }
 }
 
@@ -79,11 +79,11 @@ fn what_members_are_told_of_their_waits_is_what_the_barrier_counts() {
         let barrier = Barrier::with(3, by(rule));
         let member = |number| {
             let (mut party, mut notes) = (barrier.party(number), Notes::default());
-            let leads = (0..rounds).filter(|_| party.wait_watched(&mut notes).is_leader()).count();
-            assert_eq!(leads, notes.0.iter().filter(|(_, what)| *what == Moment::Completes).count());
+            let leads = (0..rounds).filter(|_| party.wait_observed(&mut notes).is_leader()).count();
+            assert_eq!(leads, notes.0.iter().filter(|(_, what)| *what == WaitEvent::RoundCompleted).count());
             notes.0
         };
-        let notes: Vec<Vec<(Instant, Moment)>> = std::thread::scope(|scope| {
+        let notes: Vec<Vec<(Instant, WaitEvent)>> = std::thread::scope(|scope| {
             let members: Vec<_> = (0..3)
                 .map(|number| {
                     scope.spawn({
@@ -96,13 +96,14 @@ fn what_members_are_told_of_their_waits_is_what_the_barrier_counts() {
         });
         let count = |what| notes.iter().flatten().filter(|(_, seen)| *seen == what).count() as u64;
         let Statistics { waits, spins, yields, blocks, .. } = barrier.statistics();
-        assert_eq!((count(Moment::Completes), count(Moment::GoesOn)), (rounds, waits), "{rule}");
-        assert_eq!((count(Moment::Yields), count(Moment::Blocks)), (yields, blocks), "{rule}");
+        assert_eq!((count(WaitEvent::RoundCompleted), count(WaitEvent::Resumed)), (rounds, waits), "{rule}");
+        assert_eq!((count(WaitEvent::Yielding), count(WaitEvent::Blocking)), (yields, blocks), "{rule}");
         let mut waits_that_spun = 0;
         for notes in &notes {
             assert!(notes.is_sorted_by_key(|&(at, _)| at), "{rule}");
-            let waits = notes.split_inclusive(|&(_, what)| what == Moment::GoesOn);
-            waits_that_spun += waits.filter(|wait| wait.iter().any(|&(_, what)| what == Moment::Spins)).count() as u64;
+            let waits = notes.split_inclusive(|&(_, what)| what == WaitEvent::Resumed);
+            waits_that_spun +=
+                waits.filter(|wait| wait.iter().any(|&(_, what)| what == WaitEvent::Spinning)).count() as u64;
         }
         assert_eq!(waits_that_spun, spins, "{rule}");
     }

@@ -1,4 +1,4 @@
-#![doc = include_str!("../sleepers.md")]
+#![doc = include_str!("../../sleepers.md")]
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 

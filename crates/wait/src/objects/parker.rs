@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::time;
 
 use crate::deadline::TimedOut;
-use crate::event::{Event, Reset};
+use crate::objects::event::{Event, Reset};
 use crate::statistics::Statistics;
 use crate::sync::Arc;
 use crate::waiting::Waiting;

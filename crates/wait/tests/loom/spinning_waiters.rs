@@ -3,12 +3,12 @@
 
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
-use rowlock_wait::lookers::Lookers;
+use rowlock_wait::spinning_waiters::SpinningWaiters;
 
 struct Monitor {
     value: Mutex<u32>,
     changed: Condvar,
-    lookers: Lookers,
+    waiters: SpinningWaiters,
 }
 
 impl Monitor {
@@ -16,14 +16,14 @@ impl Monitor {
     fn take(&self) {
         let mut value = self.value.lock().unwrap();
         while *value == 0 {
-            let look = self.lookers.enter();
+            let waiter = self.waiters.enter();
             drop(value);
-            let came = look.is_signalled();
+            let came = waiter.is_signalled();
             value = self.value.lock().unwrap();
-            if !came && !look.is_signalled() {
+            if !came && !waiter.is_signalled() {
                 value = self.changed.wait(value).unwrap();
             }
-            look.leave();
+            waiter.leave();
         }
         *value -= 1;
     }
@@ -32,7 +32,7 @@ impl Monitor {
     fn give(&self, many: u32) {
         let mut value = self.value.lock().unwrap();
         *value += many;
-        self.lookers.signal();
+        self.waiters.signal();
         if many == 1 { self.changed.notify_one() } else { self.changed.notify_all() }
     }
 }
@@ -42,7 +42,8 @@ fn model<const N: usize>(parts: [fn(&Monitor); N], last: fn(&Monitor)) {
     let mut model = loom::model::Builder::new();
     (model.preemption_bound, model.max_duration) = testing::depth(3);
     model.check(move || {
-        let monitor = Arc::new(Monitor { value: Mutex::new(0), changed: Condvar::new(), lookers: Lookers::new() });
+        let monitor =
+            Arc::new(Monitor { value: Mutex::new(0), changed: Condvar::new(), waiters: SpinningWaiters::new() });
         let others = parts.map(|part| {
             let monitor = monitor.clone();
             thread::spawn(move || part(&monitor))

@@ -1,10 +1,10 @@
-#![doc = include_str!("../robust.md")]
+#![doc = include_str!("../../robust.md")]
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use policy::Instant;
 
-use crate::outlast::Awaited;
+use crate::protocol::wait_loop::Awaited;
 use crate::sync::HalfFutex;
 pub use sys::futex::Scope;
 
@@ -29,7 +29,7 @@ impl State {
     /// Somebody sleeps, or is about to.
     const SLEEPERS: u64 = 1 << 31;
     /// One in the number of times that the lock was taken.
-    const TAKING: u64 = 1 << 32;
+    const ACQUISITION: u64 = 1 << 32;
 
     /// Who has the lock.
     pub fn owner(self) -> Option<OwnerId> {
@@ -44,8 +44,8 @@ impl State {
         self.0 & Self::SLEEPERS != 0
     }
 
-    fn taken_by(self, owner: OwnerId) -> State {
-        State((self.0 & !Self::OWNER).wrapping_add(Self::TAKING) | (u64::from(owner.0) + 1) & Self::OWNER)
+    fn acquired_by(self, owner: OwnerId) -> State {
+        State((self.0 & !Self::OWNER).wrapping_add(Self::ACQUISITION) | (u64::from(owner.0) + 1) & Self::OWNER)
     }
 
     fn with(self, mark: u64) -> State {
@@ -53,7 +53,7 @@ impl State {
     }
 
     /// Free, and nobody sleeps.
-    fn given_back(self, damaged: bool) -> State {
+    fn released(self, damaged: bool) -> State {
         let rest = State(self.0 & !(Self::OWNER | Self::DAMAGED | Self::SLEEPERS));
         if damaged { rest.with(Self::DAMAGED) } else { rest }
     }
@@ -61,9 +61,9 @@ impl State {
 
 /// How a lock was when it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Integrity {
     /// Given back by its last owner.
-    Whole,
+    Intact,
     /// An owner has died, and nobody has said since then that what the lock guards is whole.
     Damaged,
 }
@@ -83,16 +83,16 @@ impl RobustLock {
 
     /// Takes the lock if it is free.
     #[inline]
-    pub fn try_take(&self, owner: OwnerId) -> Option<Found> {
-        self.take_with(owner, 0)
+    pub fn try_acquire(&self, owner: OwnerId) -> Option<Integrity> {
+        self.acquire_with(owner, 0)
     }
 
     #[inline]
-    fn take_with(&self, owner: OwnerId, mark: u64) -> Option<Found> {
+    fn acquire_with(&self, owner: OwnerId, mark: u64) -> Option<Integrity> {
         let mut seen = self.state();
         while seen.owner().is_none() {
-            match self.exchange(seen, seen.taken_by(owner).with(mark)) {
-                Ok(()) => return Some(if seen.is_damaged() { Found::Damaged } else { Found::Whole }),
+            match self.exchange(seen, seen.acquired_by(owner).with(mark)) {
+                Ok(()) => return Some(if seen.is_damaged() { Integrity::Damaged } else { Integrity::Intact }),
                 Err(actual) => seen = actual,
             }
         }
@@ -106,7 +106,7 @@ impl RobustLock {
         let mut now = seen;
         while now.with(State::SLEEPERS) == seen.with(State::SLEEPERS) {
             // Who takes over may have slept, and so speaks for the others.
-            match self.exchange(now, now.taken_by(owner).with(State::DAMAGED | State::SLEEPERS)) {
+            match self.exchange(now, now.acquired_by(owner).with(State::DAMAGED | State::SLEEPERS)) {
                 Ok(()) => return true,
                 Err(actual) => now = actual,
             }
@@ -115,10 +115,10 @@ impl RobustLock {
     }
 
     /// Gives the lock back, as damaged or whole, if the caller has it. Wakes one who sleeps.
-    pub fn give_back(&self, owner: OwnerId, damaged: bool, scope: Scope) {
+    pub fn release(&self, owner: OwnerId, damaged: bool, scope: Scope) {
         let mut seen = self.state();
         while seen.owner() == Some(owner) {
-            match self.0.word().compare_exchange(seen.0, seen.given_back(damaged).0, Release, Relaxed) {
+            match self.0.word().compare_exchange(seen.0, seen.released(damaged).0, Release, Relaxed) {
                 Ok(_) if seen.has_sleepers() => return self.0.wake(1, scope),
                 Ok(_) => return,
                 Err(actual) => seen = State(actual),
@@ -134,30 +134,30 @@ impl RobustLock {
 
 /// One's turn at the lock, as something to wait for.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct LockAttempt<'a> {
     lock: &'a RobustLock,
     owner: OwnerId,
     scope: Scope,
     /// It has slept, so it may have been woken in the place of others that sleep still.
     slept: bool,
-    found: Found,
+    integrity: Integrity,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> LockAttempt<'a> {
     /// That of this owner.
-    pub fn new(lock: &'a RobustLock, owner: OwnerId, scope: Scope) -> Turn<'a> {
-        Turn { lock, owner, scope, slept: false, found: Found::Whole }
+    pub fn new(lock: &'a RobustLock, owner: OwnerId, scope: Scope) -> LockAttempt<'a> {
+        LockAttempt { lock, owner, scope, slept: false, integrity: Integrity::Intact }
     }
 
     /// How the lock was when it was taken.
-    pub fn found(&self) -> Found {
-        self.found
+    pub fn integrity(&self) -> Integrity {
+        self.integrity
     }
 
     /// Takes the lock if it is free, and returns whether it was.
-    pub fn take(&mut self) -> bool {
+    pub fn try_acquire(&mut self) -> bool {
         let mark = if self.slept { State::SLEEPERS } else { 0 };
-        self.lock.take_with(self.owner, mark).inspect(|&found| self.found = found).is_some()
+        self.lock.acquire_with(self.owner, mark).inspect(|&integrity| self.integrity = integrity).is_some()
     }
 
     /// Sleeps until woken, unless the lock is free, and no longer than to the deadline. May return at any time before.
@@ -194,10 +194,10 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Awaited for Turn<'_> {
+impl Awaited for LockAttempt<'_> {
     #[inline]
-    fn has_come(&mut self) -> bool {
-        self.take()
+    fn poll(&mut self) -> bool {
+        self.try_acquire()
     }
 
     fn sleep(&mut self, deadline: Option<Instant>) {
@@ -219,33 +219,33 @@ mod tests {
     #[test]
     fn a_lock_is_taken_by_one_at_a_time_and_given_back_by_that_one_only() {
         let lock = free();
-        assert_eq!(lock.try_take(ONE), Some(Found::Whole));
-        assert_eq!(lock.try_take(OTHER), None);
-        lock.give_back(OTHER, false, Scope::Process);
+        assert_eq!(lock.try_acquire(ONE), Some(Integrity::Intact));
+        assert_eq!(lock.try_acquire(OTHER), None);
+        lock.release(OTHER, false, Scope::Process);
         assert_eq!(lock.state().owner(), Some(ONE));
-        lock.give_back(ONE, false, Scope::Process);
-        assert_eq!(lock.try_take(OTHER), Some(Found::Whole));
+        lock.release(ONE, false, Scope::Process);
+        assert_eq!(lock.try_acquire(OTHER), Some(Integrity::Intact));
         assert_eq!(lock.state().owner(), Some(OTHER));
     }
 
     #[test]
     fn a_lock_stays_damaged_until_somebody_says_that_it_is_whole() {
         let lock = free();
-        lock.try_take(ONE);
+        lock.try_acquire(ONE);
         assert!(lock.take_over(lock.state(), OTHER));
-        lock.give_back(OTHER, true, Scope::Process);
-        assert_eq!(lock.try_take(ONE), Some(Found::Damaged));
-        lock.give_back(ONE, false, Scope::Process);
-        assert_eq!(lock.try_take(ONE), Some(Found::Whole));
+        lock.release(OTHER, true, Scope::Process);
+        assert_eq!(lock.try_acquire(ONE), Some(Integrity::Damaged));
+        lock.release(ONE, false, Scope::Process);
+        assert_eq!(lock.try_acquire(ONE), Some(Integrity::Intact));
     }
 
     #[test]
     fn a_lock_that_was_given_back_meanwhile_is_not_taken_over_though_its_owner_is_the_same() {
         let lock = free();
-        lock.try_take(ONE);
+        lock.try_acquire(ONE);
         let seen = lock.state();
-        lock.give_back(ONE, false, Scope::Process);
-        lock.try_take(ONE);
+        lock.release(ONE, false, Scope::Process);
+        lock.try_acquire(ONE);
         assert!(!lock.take_over(seen, OTHER));
         assert_eq!(lock.state().owner(), Some(ONE));
     }
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn the_number_of_takings_goes_round_without_touching_the_rest() {
         let lock = RobustLock(HalfFutex::new(u64::from(u32::MAX) << 32));
-        assert_eq!(lock.try_take(OTHER), Some(Found::Whole));
+        assert_eq!(lock.try_acquire(OTHER), Some(Integrity::Intact));
         assert_eq!(lock.state().0, 1 << 24);
     }
 
@@ -261,17 +261,17 @@ mod tests {
     fn who_has_slept_speaks_for_the_others_whatever_it_does() {
         for takes in [true, false] {
             let lock = free();
-            lock.try_take(ONE);
-            let mut turn = Turn::new(&lock, OTHER, Scope::Process);
-            turn.sleep_until(Some(Instant::from_nanos(1)));
+            lock.try_acquire(ONE);
+            let mut attempt = LockAttempt::new(&lock, OTHER, Scope::Process);
+            attempt.sleep_until(Some(Instant::from_nanos(1)));
             assert!(lock.state().has_sleepers());
-            lock.give_back(ONE, false, Scope::Process);
+            lock.release(ONE, false, Scope::Process);
             assert!(!lock.state().has_sleepers());
             if takes {
-                assert!(turn.take());
+                assert!(attempt.try_acquire());
             } else {
-                lock.try_take(ONE);
-                turn.give_up();
+                lock.try_acquire(ONE);
+                attempt.give_up();
             }
             assert!(lock.state().has_sleepers());
         }

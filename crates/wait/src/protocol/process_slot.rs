@@ -2,12 +2,12 @@
 //!
 //! | word | state | who leaves it, and how |
 //! |---|---|---|
-//! | 0 | free | a process that takes the place: exchanges 0 for itself |
+//! | 0 | free | a process that takes the slot: exchanges 0 for itself |
 //! | process | taken | its member: marks it as retired or gone, or frees it |
 //! | process, retired | retired: nobody waits for the member any more | nobody |
 //! | process, gone | gone, though it is still awaited | who has mended it: frees it |
 //!
-//! Where a member's death can be mended, who has mended it frees the place, or takes it at once for itself.
+//! Where a member's death can be mended, who has mended it frees the slot, or takes it at once for itself.
 //!
 //! The word tells a process by its number and its start, so whoever is killed at any moment either has not taken the
 //! place or can be told to be dead. Nothing else has to be written for it, and nothing can be left half done.
@@ -20,7 +20,7 @@ use sys::identity::Identity;
 use crate::sync::AtomicU64;
 
 /// How long a thread waits for members of other processes before it looks whether they live, each time.
-pub(crate) const TRUST: Span = Span::from_millis(100);
+pub(crate) const LIVENESS_INTERVAL: Span = Span::from_millis(100);
 
 /// The kernel numbers processes by at most 22 bits.
 const PID_BITS: u32 = 22;
@@ -34,7 +34,7 @@ const RETIRED: u64 = 1 << 62;
 /// A place for one member.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct Place(AtomicU64);
+pub(crate) struct ProcessSlot(AtomicU64);
 
 /// Who takes places: this process, as the others know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,27 +72,27 @@ impl Claimant {
     }
 }
 
-impl Place {
-    pub(crate) fn free() -> Place {
-        Place(AtomicU64::new(0))
+impl ProcessSlot {
+    pub(crate) fn free() -> ProcessSlot {
+        ProcessSlot(AtomicU64::new(0))
     }
 
     /// Takes the place if it is free.
-    pub(crate) fn take(&self, claimant: Claimant) -> bool {
+    pub(crate) fn claim(&self, claimant: Claimant) -> bool {
         self.0.compare_exchange(0, claimant.0, Acquire, Relaxed).is_ok()
     }
 
-    /// Frees the place, if this process has it: the child of a fork has its parent's memory, but not its place.
-    pub(crate) fn give_back(&self, claimant: Claimant) {
+    /// Frees the slot, if this process has it: the child of a fork has its parent's memory, but not its slot.
+    pub(crate) fn release(&self, claimant: Claimant) {
         self.leave(claimant, 0);
     }
 
-    /// Says that the member is not awaited any more, if this process has the place.
+    /// Says that the member is not awaited any more, if this process has the slot.
     pub(crate) fn retire(&self, claimant: Claimant) {
         self.leave(claimant, claimant.with(RETIRED).0);
     }
 
-    /// Says that the member will not come again though it is awaited, if this process has the place.
+    /// Says that the member will not come again though it is awaited, if this process has the slot.
     pub(crate) fn abandon(&self, claimant: Claimant) {
         self.leave(claimant, claimant.with(GONE).0);
     }
@@ -107,12 +107,12 @@ impl Place {
     ///
     /// Reads files below `/proc`. From another PID namespace than the member's, or one that cannot be told, nobody can be seen
     /// to have ended.
-    pub(crate) fn lost(&self, namespace: u64) -> Option<u32> {
+    pub(crate) fn lost_pid(&self, namespace: u64) -> Option<u32> {
         self.lost_claimant(namespace).map(|claimant| claimant.identity().pid)
     }
 
     /// Frees the place of a process that is gone, and returns its number, if this is the one who frees it.
-    pub(crate) fn forget(&self, namespace: u64) -> Option<u32> {
+    pub(crate) fn reclaim(&self, namespace: u64) -> Option<u32> {
         let claimant = self.lost_claimant(namespace)?;
         self.0.compare_exchange(claimant.0, 0, AcqRel, Relaxed).ok()?;
         Some(claimant.identity().pid)
@@ -124,11 +124,11 @@ impl Place {
     }
 
     /// Writes down that a process is gone, over whatever is there: in a place that is nobody's but kept for this.
-    pub(crate) fn remember(&self, gone: Claimant) {
+    pub(crate) fn record_lost(&self, gone: Claimant) {
         self.0.store(gone.with(GONE).0, Release);
     }
 
-    /// As [`Place::lost`], but who it was for all purposes.
+    /// As [`ProcessSlot::lost_pid`], but who it was for all purposes.
     pub(crate) fn lost_claimant(&self, namespace: u64) -> Option<Claimant> {
         let claimant = Claimant(self.0.load(Relaxed));
         if claimant.0 == 0 || claimant.0 & RETIRED != 0 {
@@ -165,32 +165,32 @@ mod tests {
     #[test]
     fn a_place_is_taken_once_until_it_is_given_back() {
         let namespace = sys::identity::pid_namespace();
-        let (place, own) = (Place::free(), Claimant::own(namespace));
-        assert!(place.take(own));
-        assert!(!place.take(own));
-        assert_eq!(place.lost(namespace), None);
-        place.give_back(own);
-        assert!(place.take(own));
-        place.abandon(own);
-        assert!(!place.take(own));
-        assert_eq!(place.lost(namespace), Some(std::process::id()));
+        let (slot, own) = (ProcessSlot::free(), Claimant::own(namespace));
+        assert!(slot.claim(own));
+        assert!(!slot.claim(own));
+        assert_eq!(slot.lost_pid(namespace), None);
+        slot.release(own);
+        assert!(slot.claim(own));
+        slot.abandon(own);
+        assert!(!slot.claim(own));
+        assert_eq!(slot.lost_pid(namespace), Some(std::process::id()));
     }
 
     #[test]
     fn who_has_retired_is_not_lost() {
-        let place = Place::free();
-        place.take(Claimant::nobody().retired());
-        assert_eq!(place.lost(sys::identity::pid_namespace()), None);
+        let slot = ProcessSlot::free();
+        slot.claim(Claimant::nobody().retired());
+        assert_eq!(slot.lost_pid(sys::identity::pid_namespace()), None);
     }
 
     #[test]
     fn only_the_process_that_has_a_place_leaves_it() {
         let namespace = sys::identity::pid_namespace();
-        let (place, other) = (Place::free(), Claimant::of(Identity { pid: std::process::id() ^ 1, started: 1 }));
-        assert!(place.take(other));
-        place.give_back(other);
-        place.give_back(Claimant::own(namespace));
-        assert!(!place.take(other));
+        let (slot, other) = (ProcessSlot::free(), Claimant::of(Identity { pid: std::process::id() ^ 1, started: 1 }));
+        assert!(slot.claim(other));
+        slot.release(other);
+        slot.release(Claimant::own(namespace));
+        assert!(!slot.claim(other));
     }
 
     #[test]
@@ -203,15 +203,15 @@ mod tests {
     #[test]
     fn a_process_that_has_ended_is_seen_from_its_own_namespace_alone() {
         let namespace = sys::identity::pid_namespace();
-        let (place, foreign) = (Place::free(), Place::free());
-        assert!(place.take(Claimant::nobody()));
-        assert!(foreign.take(Claimant::nobody().with(FOREIGN)));
-        assert_eq!(place.lost(namespace), Some(Claimant::nobody().identity().pid));
-        assert_eq!(place.lost(namespace + 1), None);
-        assert_eq!(foreign.forget(namespace), None);
-        assert_eq!(place.forget(namespace), Some(Claimant::nobody().identity().pid));
-        assert_eq!(place.forget(namespace), None);
-        assert!(place.take(Claimant::own(namespace)));
-        assert_eq!(foreign.lost(namespace), None);
+        let (slot, foreign) = (ProcessSlot::free(), ProcessSlot::free());
+        assert!(slot.claim(Claimant::nobody()));
+        assert!(foreign.claim(Claimant::nobody().with(FOREIGN)));
+        assert_eq!(slot.lost_pid(namespace), Some(Claimant::nobody().identity().pid));
+        assert_eq!(slot.lost_pid(namespace + 1), None);
+        assert_eq!(foreign.reclaim(namespace), None);
+        assert_eq!(slot.reclaim(namespace), Some(Claimant::nobody().identity().pid));
+        assert_eq!(slot.reclaim(namespace), None);
+        assert!(slot.claim(Claimant::own(namespace)));
+        assert_eq!(foreign.lost_pid(namespace), None);
     }
 }

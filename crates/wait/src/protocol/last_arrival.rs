@@ -4,28 +4,28 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use policy::CpuId;
 
-use crate::generation::Round;
+use crate::protocol::generation::Round;
 use crate::sync::AtomicU64;
 
 /// The last arrival of one party in one word: its round modulo 2^32 above, below it whether it was the last of that round, and the
 /// CPU plus one; zero before the first.
 #[derive(Debug)]
-pub(crate) struct Sighting(AtomicU64);
+pub(crate) struct LastArrival(AtomicU64);
 
 /// No CPU has this number.
 const GONE: u64 = u64::MAX;
 /// The party was the last to arrive in the round, and lets the others go.
-const LEADS: u64 = 1 << 31;
+const LEADER: u64 = 1 << 31;
 
-impl Sighting {
-    pub(crate) fn none() -> Sighting {
-        Sighting(AtomicU64::new(0))
+impl LastArrival {
+    pub(crate) fn none() -> LastArrival {
+        LastArrival(AtomicU64::new(0))
     }
 
     /// The party has arrived in `round`, as its last or not, and runs on `cpu`.
-    pub(crate) fn publish(&self, round: Round, leads: bool, cpu: CpuId) {
-        let lead = if leads { LEADS } else { 0 };
-        self.0.store(round.0 << 32 | lead | u64::from(cpu.0.wrapping_add(1)) & (LEADS - 1), Relaxed);
+    pub(crate) fn publish(&self, round: Round, is_leader: bool, cpu: CpuId) {
+        let lead = if is_leader { LEADER } else { 0 };
+        self.0.store(round.0 << 32 | lead | u64::from(cpu.0.wrapping_add(1)) & (LEADER - 1), Relaxed);
     }
 
     /// The party will not arrive any more, and nobody waits for it.
@@ -39,9 +39,9 @@ impl Sighting {
     }
 
     /// Whether the party has said that it was the last to arrive in `round`.
-    pub(crate) fn leads(&self, round: Round) -> bool {
+    pub(crate) fn is_leader_of(&self, round: Round) -> bool {
         let word = self.0.load(Relaxed);
-        word != GONE && word & LEADS != 0 && (word >> 32) as u32 == round.0 as u32
+        word != GONE && word & LEADER != 0 && (word >> 32) as u32 == round.0 as u32
     }
 
     /// Nothing if the party has arrived in `round` or is gone; else the CPU that it was last seen on, if it was seen at all.
@@ -52,7 +52,7 @@ impl Sighting {
         if word == GONE {
             return None;
         }
-        let Some(cpu) = ((word & (LEADS - 1)) as u32).checked_sub(1) else { return Some(None) };
+        let Some(cpu) = ((word & (LEADER - 1)) as u32).checked_sub(1) else { return Some(None) };
         let behind = (round.0 as u32).wrapping_sub((word >> 32) as u32);
         (behind as i32 > 0).then_some(Some(CpuId(cpu)))
     }
@@ -64,31 +64,31 @@ mod tests {
 
     #[test]
     fn a_party_is_missing_until_it_has_arrived_in_the_round() {
-        let sighting = Sighting::none();
-        assert_eq!(sighting.missing_from(Round(0)), Some(None));
+        let last_arrival = LastArrival::none();
+        assert_eq!(last_arrival.missing_from(Round(0)), Some(None));
         for round in [0, 7, u64::from(u32::MAX), u64::from(u32::MAX) + 1] {
-            sighting.publish(Round(round), round == 7, CpuId(3));
-            assert_eq!(sighting.leads(Round(round)), round == 7);
-            assert!(!sighting.leads(Round(round + 1)));
-            assert_eq!(sighting.missing_from(Round(round)), None);
-            assert_eq!(sighting.missing_from(Round(round + 1)), Some(Some(CpuId(3))));
+            last_arrival.publish(Round(round), round == 7, CpuId(3));
+            assert_eq!(last_arrival.is_leader_of(Round(round)), round == 7);
+            assert!(!last_arrival.is_leader_of(Round(round + 1)));
+            assert_eq!(last_arrival.missing_from(Round(round)), None);
+            assert_eq!(last_arrival.missing_from(Round(round + 1)), Some(Some(CpuId(3))));
         }
     }
 
     #[test]
     fn a_party_that_has_left_is_not_missing() {
-        let sighting = Sighting::none();
-        assert!(!sighting.is_leaving());
-        sighting.leave();
-        assert!(sighting.is_leaving());
-        assert!(!sighting.leads(Round(u64::from(u32::MAX))));
-        assert_eq!(sighting.missing_from(Round(0)), None);
+        let last_arrival = LastArrival::none();
+        assert!(!last_arrival.is_leaving());
+        last_arrival.leave();
+        assert!(last_arrival.is_leaving());
+        assert!(!last_arrival.is_leader_of(Round(u64::from(u32::MAX))));
+        assert_eq!(last_arrival.missing_from(Round(0)), None);
     }
 
     #[test]
     fn a_party_that_is_ahead_is_not_missing() {
-        let sighting = Sighting::none();
-        sighting.publish(Round(8), false, CpuId(0));
-        assert_eq!(sighting.missing_from(Round(7)), None);
+        let last_arrival = LastArrival::none();
+        last_arrival.publish(Round(8), false, CpuId(0));
+        assert_eq!(last_arrival.missing_from(Round(7)), None);
     }
 }

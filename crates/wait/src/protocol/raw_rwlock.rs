@@ -2,11 +2,11 @@
 
 use policy::Instant;
 
-use crate::counted::CountedFutex;
 use crate::deadline::TimedOut;
-use crate::ledger::Ledger;
-use crate::outlast::Awaited;
-use crate::raw_mutex::{RawMutex, Turn};
+use crate::protocol::counted_futex::CountedFutex;
+use crate::protocol::raw_mutex::{LockAttempt, RawMutex};
+use crate::protocol::wait_loop::Awaited;
+use crate::protocol::wait_state::WaitState;
 use crate::statistics::Statistics;
 use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
@@ -21,9 +21,9 @@ const READER: u32 = 2;
 #[repr(C)]
 pub(crate) struct RawRwLock {
     /// What waiting for readers to leave has come to.
-    drains: Ledger,
+    drain_state: WaitState,
     /// Held by the writer, and by readers that found the gate closed, until they are inside.
-    turn: RawMutex,
+    writers: RawMutex,
     /// How many readers are inside, and whether more may enter. A writer sleeps on it.
     gate: CountedFutex,
 }
@@ -31,7 +31,7 @@ pub(crate) struct RawRwLock {
 impl RawRwLock {
     sync::const_fn! {
         pub(crate) fn new() -> RawRwLock {
-            RawRwLock { drains: Ledger::new(), turn: RawMutex::new(), gate: CountedFutex::new(0) }
+            RawRwLock { drain_state: WaitState::new(), writers: RawMutex::new(), gate: CountedFutex::new(0) }
         }
     }
 
@@ -62,15 +62,15 @@ impl RawRwLock {
 
     #[cold]
     fn share_contended(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        let mut entry = Entry { lock: self, turn: self.turn.turn(), by_turn: false };
-        if let Err(late) = self.turn.outlast(&mut entry, waiting, deadline) {
-            entry.turn.give_up();
+        let mut read = ReadAttempt { lock: self, attempt: self.writers.attempt(), holds_writers: false };
+        if let Err(late) = self.writers.wait(&mut read, waiting, deadline) {
+            read.attempt.give_up();
             return Err(late);
         }
-        if entry.by_turn {
+        if read.holds_writers {
             // Writers close the gate in their turn, and open it before they give that back.
             while !self.try_share() {}
-            self.turn.unlock();
+            self.writers.unlock();
         }
         Ok(())
     }
@@ -88,12 +88,12 @@ impl RawRwLock {
     /// Takes the lock as a writer if nobody has it, and returns whether it was so.
     #[inline]
     pub(crate) fn try_lock(&self) -> bool {
-        if !self.turn.try_lock() {
+        if !self.writers.try_lock() {
             return false;
         }
         let closed = self.gate.change(|gate| (gate == 0).then_some(CLOSED)).is_ok();
         if !closed {
-            self.turn.unlock();
+            self.writers.unlock();
         }
         closed
     }
@@ -114,7 +114,7 @@ impl RawRwLock {
     /// When the deadline has passed; never without one.
     #[inline]
     pub(crate) fn lock(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        self.turn.lock(waiting, deadline)?;
+        self.writers.lock(waiting, deadline)?;
         match self.gate.change(|gate| Some(gate | CLOSED)) {
             Ok(change) if change.after != CLOSED => self.drain(waiting, deadline),
             _ => Ok(()),
@@ -125,7 +125,7 @@ impl RawRwLock {
     #[cold]
     fn drain(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         loop {
-            let drained = self.drains.outlast(&mut Drained { gate: &self.gate }, *waiting, deadline);
+            let drained = self.drain_state.wait(&mut Drained { gate: &self.gate }, *waiting, deadline);
             if drained.is_err() && deadline.is_none() {
                 continue;
             }
@@ -141,38 +141,38 @@ impl RawRwLock {
     pub(crate) fn unlock(&self) {
         // Who sleeps on the gate is a writer in its turn, and there is no other.
         let _ = self.gate.change(|gate| Some(gate & !CLOSED));
-        self.turn.unlock();
+        self.writers.unlock();
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        self.turn.statistics().plus(self.drains.statistics())
+        self.writers.statistics().plus(self.drain_state.statistics())
     }
 }
 
 /// A reader's way in, as something to wait for: through the gate, or else in its turn.
-struct Entry<'a> {
+struct ReadAttempt<'a> {
     lock: &'a RawRwLock,
-    turn: Turn<'a>,
-    by_turn: bool,
+    attempt: LockAttempt<'a>,
+    holds_writers: bool,
 }
 
-impl Awaited for Entry<'_> {
+impl Awaited for ReadAttempt<'_> {
     #[inline]
-    fn has_come(&mut self) -> bool {
+    fn poll(&mut self) -> bool {
         if self.lock.try_share() {
-            self.turn.give_up();
+            self.attempt.give_up();
             return true;
         }
-        self.by_turn = self.turn.has_come();
-        self.by_turn
+        self.holds_writers = self.attempt.poll();
+        self.holds_writers
     }
 
     fn pause(&mut self) -> u32 {
-        self.turn.pause()
+        self.attempt.pause()
     }
 
     fn sleep(&mut self, deadline: Option<Instant>) {
-        self.turn.sleep(deadline);
+        self.attempt.sleep(deadline);
     }
 }
 
@@ -183,7 +183,7 @@ struct Drained<'a> {
 
 impl Awaited for Drained<'_> {
     #[inline]
-    fn has_come(&mut self) -> bool {
+    fn poll(&mut self) -> bool {
         self.gate.value() == CLOSED
     }
 

@@ -1,4 +1,4 @@
-#![doc = include_str!("../rwlock.md")]
+#![doc = include_str!("../../rwlock.md")]
 
 use std::ops::{Deref, DerefMut};
 use std::{fmt, time};
@@ -6,8 +6,8 @@ use std::{fmt, time};
 use policy::Instant;
 
 use crate::deadline::{self, TimedOut};
-use crate::guarded::{Exclusive, Guarded, Shared};
-use crate::raw_rwlock::RawRwLock;
+use crate::objects::guarded::{Exclusive, Guarded, Shared};
+use crate::protocol::raw_rwlock::RawRwLock;
 use crate::statistics::Statistics;
 use crate::sync;
 use crate::waiting::Waiting;

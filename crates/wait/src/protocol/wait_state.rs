@@ -7,26 +7,26 @@ use policy::waiting::TeamState;
 use policy::{Instant, ThreadId};
 
 use crate::deadline::TimedOut;
-use crate::outlast::{Awaited, Wait};
+use crate::protocol::wait_loop::{Awaited, Wait};
 use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64};
 use crate::waiting::Waiting;
 
-/// An object's ledger, beside what the object is: zero at the start, and without pointers. Nobody who need not wait
+/// An object's wait_state, beside what the object is: zero at the start, and without pointers. Nobody who need not wait
 /// touches it.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Ledger {
+pub(crate) struct WaitState {
     /// The rule's [`TeamState`].
     state: AtomicU64,
     waits: AtomicU64,
     counters: Counters,
 }
 
-impl Ledger {
+impl WaitState {
     sync::const_fn! {
-        pub(crate) fn new() -> Ledger {
-            Ledger { state: AtomicU64::new(TeamState(0).0), waits: AtomicU64::new(0), counters: Counters::new() }
+        pub(crate) fn new() -> WaitState {
+            WaitState { state: AtomicU64::new(TeamState(0).0), waits: AtomicU64::new(0), counters: Counters::new() }
         }
     }
 
@@ -35,7 +35,7 @@ impl Ledger {
     /// # Errors
     /// When the deadline has passed; never without one.
     #[cold]
-    pub(crate) fn outlast(
+    pub(crate) fn wait(
         &self,
         awaited: &mut impl Awaited,
         waiting: Waiting,
@@ -52,7 +52,7 @@ impl Ledger {
             recorder: &Off,
             deadline,
         };
-        wait.outlast(awaited, &mut waiting.waiter_at_once(), &mut ())
+        wait.run(awaited, &mut waiting.waiter_without_measuring(), &mut ())
     }
 
     pub(crate) fn statistics(&self) -> Statistics {

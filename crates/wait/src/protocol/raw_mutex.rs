@@ -1,4 +1,4 @@
-//! A mutex without what it guards: the word, its owner and its ledger. The protocol is told in [`crate::mutex`].
+//! A mutex without what it guards: the word, its owner and its wait_state. The protocol is told in [`crate::mutex`].
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -6,8 +6,8 @@ use policy::waiting::Missing;
 use policy::{CpuId, Instant, Span, ThreadId};
 
 use crate::deadline::TimedOut;
-use crate::ledger::Ledger;
-use crate::outlast::Awaited;
+use crate::protocol::wait_loop::Awaited;
+use crate::protocol::wait_state::WaitState;
 use crate::statistics::Statistics;
 use crate::sync::{self, AtomicU32, Futex, Scope};
 use crate::waiting::Waiting;
@@ -17,19 +17,19 @@ const HELD: u32 = 1;
 /// Somebody sleeps, or is about to.
 const SLEEPERS: u32 = 2;
 /// Somebody looks again and again, and will take the mutex when it is free, or be back here before it sleeps.
-const LOOKER: u32 = 4;
+const SPINNER: u32 = 4;
 /// One in the number of times that the mutex was given back past sleepers, for a looker to take it.
 const PASSED: u32 = 8;
 
 /// How often sleepers are passed over in a row.
 #[cfg(not(loom))]
-const PATIENCE: u32 = 64 * PASSED;
+const MAX_PASSED: u32 = 64 * PASSED;
 #[cfg(loom)]
-const PATIENCE: u32 = PASSED;
+const MAX_PASSED: u32 = PASSED;
 
 /// How long who sleeps trusts that the looker will come, each time. It may have lost its CPU for long, and the child of a
 /// fork has the word of its parent but not the thread that looks.
-const TRUST: Span = Span::from_millis(5);
+const SPINNER_TIMEOUT: Span = Span::from_millis(5);
 
 /// The longest pause between two looks, in turns of the processor's pause.
 #[cfg(not(loom))]
@@ -41,7 +41,7 @@ const LONGEST_PAUSE: u32 = 1;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawMutex {
-    ledger: Ledger,
+    wait_state: WaitState,
     /// The CPU on which its owner took it, plus one; zero where the owner does not tell.
     owner: AtomicU32,
     /// The last, so that it lies beside what it guards.
@@ -51,7 +51,7 @@ pub(crate) struct RawMutex {
 impl RawMutex {
     sync::const_fn! {
         pub(crate) fn new() -> RawMutex {
-            RawMutex { ledger: Ledger::new(), owner: AtomicU32::new(0), word: Futex::new(0) }
+            RawMutex { wait_state: WaitState::new(), owner: AtomicU32::new(0), word: Futex::new(0) }
         }
     }
 
@@ -86,34 +86,34 @@ impl RawMutex {
 
     #[cold]
     fn lock_contended(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        let mut turn = self.turn();
-        if turn.has_come() {
+        let mut attempt = self.attempt();
+        if attempt.poll() {
             return Ok(());
         }
-        let result = self.outlast(&mut turn, waiting, deadline);
+        let result = self.wait(&mut attempt, waiting, deadline);
         if result.is_err() {
-            turn.give_up();
+            attempt.give_up();
         }
         result
     }
 
     /// A turn that is not taken yet. Who has waited for it and does not take it has to give it up.
-    pub(crate) const fn turn(&self) -> Turn<'_> {
-        Turn { mutex: self, looks: false, slept: false, pause: 1, missing: None }
+    pub(crate) const fn attempt(&self) -> LockAttempt<'_> {
+        LockAttempt { mutex: self, is_spinner: false, slept: false, pause: 1, missing: None }
     }
 
-    /// Waits for a turn, or for what comes with one.
-    pub(crate) fn outlast(
+    /// Waits for a attempt, or for what comes with one.
+    pub(crate) fn wait(
         &self,
-        turn: &mut impl Awaited,
+        attempt: &mut impl Awaited,
         waiting: &Waiting,
         deadline: Option<Instant>,
     ) -> Result<(), TimedOut> {
-        self.ledger.outlast(turn, *waiting, deadline)
+        self.wait_state.wait(attempt, *waiting, deadline)
     }
 
     /// Says where the mutex was taken, for rules that want to know: to be called by whoever has it.
-    pub(crate) fn tell_owner(&self) {
+    pub(crate) fn publish_owner(&self) {
         self.owner.store(sync::current_cpu().0.wrapping_add(1), Relaxed);
     }
 
@@ -132,8 +132,8 @@ impl RawMutex {
         loop {
             let (next, wakes) = match seen & SLEEPERS {
                 0 => (seen & !HELD, false),
-                _ if seen & LOOKER != 0 && seen < PATIENCE => ((seen & !HELD) + PASSED, false),
-                _ => (seen & LOOKER, true),
+                _ if seen & SPINNER != 0 && seen < MAX_PASSED => ((seen & !HELD) + PASSED, false),
+                _ => (seen & SPINNER, true),
             };
             match self.word.word().compare_exchange_weak(seen, next, Release, Relaxed) {
                 Ok(_) if wakes => return self.word.wake(1, Scope::Process),
@@ -148,15 +148,15 @@ impl RawMutex {
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        self.ledger.statistics()
+        self.wait_state.statistics()
     }
 }
 
 /// One's turn at the mutex, as something to wait for.
-pub(crate) struct Turn<'a> {
+pub(crate) struct LockAttempt<'a> {
     mutex: &'a RawMutex,
     /// It is this thread that the word says looks.
-    looks: bool,
+    is_spinner: bool,
     /// It has slept, so it may have been woken in the place of others that sleep still.
     slept: bool,
     /// How long it pauses before the next look.
@@ -164,12 +164,12 @@ pub(crate) struct Turn<'a> {
     missing: Option<Missing>,
 }
 
-impl Turn<'_> {
+impl LockAttempt<'_> {
     /// What the word is to be when this thread takes the mutex or goes to sleep, but for that: it looks no more, and
     /// speaks for those that sleep.
     fn after(&self, seen: u32) -> u32 {
-        let without_looker = if self.looks { seen & !LOOKER } else { seen };
-        if self.slept { without_looker | SLEEPERS } else { without_looker }
+        let without_spinner = if self.is_spinner { seen & !SPINNER } else { seen };
+        if self.slept { without_spinner | SLEEPERS } else { without_spinner }
     }
 
     /// It will not take the mutex, though it may have been woken for it.
@@ -179,7 +179,7 @@ impl Turn<'_> {
         loop {
             // Who sleeps is woken by the owner when it gives the mutex back; where there is none, by this thread.
             let free = seen & HELD == 0;
-            let next = if free { self.after(seen) & LOOKER } else { self.after(seen) };
+            let next = if free { self.after(seen) & SPINNER } else { self.after(seen) };
             match word.compare_exchange_weak(seen, next, Relaxed, Relaxed) {
                 Ok(_) if free && self.after(seen) & SLEEPERS != 0 => return self.mutex.word.wake(1, Scope::Process),
                 Ok(_) => return,
@@ -189,9 +189,9 @@ impl Turn<'_> {
     }
 }
 
-impl Awaited for Turn<'_> {
+impl Awaited for LockAttempt<'_> {
     #[inline]
-    fn has_come(&mut self) -> bool {
+    fn poll(&mut self) -> bool {
         let word = self.mutex.word.word();
         let mut seen = word.load(Relaxed);
         while seen & HELD == 0 {
@@ -204,9 +204,9 @@ impl Awaited for Turn<'_> {
     }
 
     fn pause(&mut self) -> u32 {
-        if !self.looks {
-            let before = self.mutex.word.word().fetch_or(LOOKER, Relaxed);
-            self.looks = before & LOOKER == 0;
+        if !self.is_spinner {
+            let before = self.mutex.word.word().fetch_or(SPINNER, Relaxed);
+            self.is_spinner = before & SPINNER == 0;
         }
         let pause = self.pause;
         self.pause = (pause * 2).min(LONGEST_PAUSE);
@@ -234,11 +234,11 @@ impl Awaited for Turn<'_> {
         if seen & HELD == 0 {
             return;
         }
-        (self.looks, self.slept, self.pause) = (false, true, 1);
-        let until = if seen & LOOKER == 0 {
+        (self.is_spinner, self.slept, self.pause) = (false, true, 1);
+        let until = if seen & SPINNER == 0 {
             deadline
         } else {
-            let trusted = sync::now() + TRUST;
+            let trusted = sync::now() + SPINNER_TIMEOUT;
             Some(deadline.map_or(trusted, |deadline| deadline.min(trusted)))
         };
         self.mutex.word.sleep(seen, until, Scope::Process);

@@ -22,8 +22,8 @@ use std::time;
 use policy::Instant;
 
 use crate::deadline::{self, TimedOut};
-use crate::ledger::Ledger;
-use crate::outlast::Awaited;
+use crate::protocol::wait_loop::Awaited;
+use crate::protocol::wait_state::WaitState;
 use crate::statistics::Statistics;
 use crate::sync::{self, AtomicU32};
 use crate::waiting::Waiting;
@@ -93,7 +93,7 @@ pub fn wake_all(word: &AtomicU32) {
 
 /// What waiting on words has come to so far, of all words of this process.
 pub fn statistics() -> Statistics {
-    sites().iter().map(|site| site.ledger.statistics()).fold(Statistics::default(), Statistics::plus)
+    sites().iter().map(|site| site.wait_state.statistics()).fold(Statistics::default(), Statistics::plus)
 }
 
 fn wait_by(word: &AtomicU32, expected: u32, waiting: &Waiting, deadline: Option<Instant>) -> Result<u32, TimedOut> {
@@ -102,7 +102,7 @@ fn wait_by(word: &AtomicU32, expected: u32, waiting: &Waiting, deadline: Option<
         return Ok(value);
     }
     let mut change = Change { word, expected, value };
-    site(word).ledger.outlast(&mut change, *waiting, deadline)?;
+    site(word).wait_state.wait(&mut change, *waiting, deadline)?;
     Ok(change.value)
 }
 
@@ -123,7 +123,7 @@ struct Change<'a> {
 
 impl Awaited for Change<'_> {
     #[inline]
-    fn has_come(&mut self) -> bool {
+    fn poll(&mut self) -> bool {
         self.value = self.word.load(Acquire);
         self.value != self.expected
     }
@@ -142,13 +142,13 @@ impl Awaited for Change<'_> {
 #[repr(align(128))]
 struct Site {
     sleepers: AtomicU32,
-    ledger: Ledger,
+    wait_state: WaitState,
 }
 
 impl Site {
     sync::const_fn! {
         fn new() -> Site {
-            Site { sleepers: AtomicU32::new(0), ledger: Ledger::new() }
+            Site { sleepers: AtomicU32::new(0), wait_state: WaitState::new() }
         }
     }
 }

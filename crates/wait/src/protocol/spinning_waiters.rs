@@ -26,57 +26,57 @@ use crate::sync::{self, AtomicU32};
 
 /// Those who look out for signals.
 #[derive(Debug)]
-pub struct Lookers {
+pub struct SpinningWaiters {
     /// How often there was a signal while somebody looked.
     signals: AtomicU32,
-    lookers: AtomicU32,
+    count: AtomicU32,
 }
 
-/// One who looks. To be given back by [`Look::leave`]; if that is forgotten, signals are counted for nobody.
+/// One who looks. To be given back by [`SpinningWaiter::leave`]; if that is forgotten, signals are counted for nobody.
 #[must_use = "one who looks has to leave"]
 #[derive(Clone, Copy, Debug)]
-pub struct Look<'a> {
-    lookers: &'a Lookers,
+pub struct SpinningWaiter<'a> {
+    waiters: &'a SpinningWaiters,
     before: u32,
 }
 
-impl Lookers {
+impl SpinningWaiters {
     sync::const_fn! {
         /// Nobody.
-        pub fn new() -> Lookers {
-            Lookers { signals: AtomicU32::new(0), lookers: AtomicU32::new(0) }
+        pub fn new() -> SpinningWaiters {
+            SpinningWaiters { signals: AtomicU32::new(0), count: AtomicU32::new(0) }
         }
     }
 
     /// Begins to look, by a thread that has the mutex.
-    pub fn enter(&self) -> Look<'_> {
-        self.lookers.fetch_add(1, SeqCst);
-        Look { lookers: self, before: self.signals.load(SeqCst) }
+    pub fn enter(&self) -> SpinningWaiter<'_> {
+        self.count.fetch_add(1, SeqCst);
+        SpinningWaiter { waiters: self, before: self.signals.load(SeqCst) }
     }
 
-    /// Tells those who look. To be called before the condition variable is signalled, with the mutex or without.
+    /// Tells those who waiter. To be called before the condition variable is signalled, with the mutex or without.
     pub fn signal(&self) {
-        if self.lookers.load(SeqCst) > 0 {
+        if self.count.load(SeqCst) > 0 {
             self.signals.fetch_add(1, SeqCst);
         }
     }
 }
 
-impl Default for Lookers {
-    fn default() -> Lookers {
-        Lookers::new()
+impl Default for SpinningWaiters {
+    fn default() -> SpinningWaiters {
+        SpinningWaiters::new()
     }
 }
 
-impl Look<'_> {
+impl SpinningWaiter<'_> {
     /// Whether there has been a signal. What was done before it is visible then.
     pub fn is_signalled(&self) -> bool {
-        self.lookers.signals.load(SeqCst) != self.before
+        self.waiters.signals.load(SeqCst) != self.before
     }
 
     /// Looks no more.
     pub fn leave(self) {
-        self.lookers.lookers.fetch_sub(1, SeqCst);
+        self.waiters.count.fetch_sub(1, SeqCst);
     }
 }
 
@@ -86,24 +86,24 @@ mod tests {
 
     #[test]
     fn who_looks_is_told_of_signals_since_it_entered() {
-        let lookers = Lookers::new();
-        lookers.signal();
-        let look = lookers.enter();
-        assert!(!look.is_signalled());
-        lookers.signal();
-        let later = lookers.enter();
-        assert!(look.is_signalled() && !later.is_signalled());
-        look.leave();
-        lookers.signal();
+        let waiters = SpinningWaiters::new();
+        waiters.signal();
+        let waiter = waiters.enter();
+        assert!(!waiter.is_signalled());
+        waiters.signal();
+        let later = waiters.enter();
+        assert!(waiter.is_signalled() && !later.is_signalled());
+        waiter.leave();
+        waiters.signal();
         assert!(later.is_signalled());
         later.leave();
     }
 
     #[test]
     fn where_nobody_looks_nothing_is_counted() {
-        let lookers = Lookers::new();
-        lookers.enter().leave();
-        lookers.signal();
-        assert_eq!(lookers.signals.load(SeqCst), 0);
+        let waiters = SpinningWaiters::new();
+        waiters.enter().leave();
+        waiters.signal();
+        assert_eq!(waiters.signals.load(SeqCst), 0);
     }
 }

@@ -7,8 +7,8 @@ use std::ops::{Deref, DerefMut};
 use policy::Instant;
 
 use crate::deadline::TimedOut;
-use crate::mutex::{self, Mutex, MutexGuard};
-use crate::rwlock::{self, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::objects::mutex::{self, Mutex, MutexGuard};
+use crate::objects::rwlock::{self, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A lock that lets one in at a time.
 ///

@@ -1,4 +1,4 @@
-#![doc = include_str!("../mutex.md")]
+#![doc = include_str!("../../mutex.md")]
 
 use std::ops::{Deref, DerefMut};
 use std::{fmt, time};
@@ -6,8 +6,8 @@ use std::{fmt, time};
 use policy::Instant;
 
 use crate::deadline::{self, TimedOut};
-use crate::guarded::{Exclusive, Guarded};
-use crate::raw_mutex::RawMutex;
+use crate::objects::guarded::{Exclusive, Guarded};
+use crate::protocol::raw_mutex::RawMutex;
 use crate::statistics::Statistics;
 use crate::sync;
 use crate::waiting::Waiting;
@@ -54,14 +54,14 @@ pub struct Mutex<T: ?Sized>(pub(crate) Guarded<Lock, T>);
 pub(crate) struct Lock {
     waiting: Waiting,
     /// Whether the rule wants to know where the owner is.
-    tells_owner: bool,
+    publishes_owner: bool,
     raw: RawMutex,
 }
 
 impl Lock {
     sync::const_fn! {
         fn new(waiting: Waiting) -> Lock {
-            Lock { waiting, tells_owner: waiting.wants().owner, raw: RawMutex::new() }
+            Lock { waiting, publishes_owner: waiting.wants().owner, raw: RawMutex::new() }
         }
     }
 
@@ -88,8 +88,8 @@ impl Lock {
 
     #[inline]
     fn taken(&self) {
-        if self.tells_owner {
-            self.raw.tell_owner();
+        if self.publishes_owner {
+            self.raw.publish_owner();
         }
     }
 }

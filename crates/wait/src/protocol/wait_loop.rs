@@ -8,11 +8,11 @@ use policy::{Instant, Span, ThreadId};
 
 use crate::deadline::TimedOut;
 use crate::draw;
-use crate::here;
 use crate::load;
-use crate::statistics::{Counters, Tally};
+use crate::machine;
+use crate::observer::{Observer, WaitEvent};
+use crate::statistics::{Counters, WaitCounts};
 use crate::sync::{self, AtomicU64};
-use crate::watch::{Moment, Watch};
 
 /// The most running time that one step of spinning is charged, from one reading of the clock to the next.
 ///
@@ -24,7 +24,7 @@ const LONGEST_STEP: Span = Span::from_micros(5);
 /// What a thread waits for.
 pub trait Awaited {
     /// Looks, once, whether it has come, and takes it where it is something to be taken.
-    fn has_come(&mut self) -> bool;
+    fn poll(&mut self) -> bool;
 
     /// Lets some time pass before the next look of a spinning thread, and returns how many turns of the processor's pause
     /// that took.
@@ -38,12 +38,12 @@ pub trait Awaited {
     fn sleep(&mut self, deadline: Option<Instant>);
 
     /// When it is to be seen next whether what is awaited can still come; nothing where that is never in doubt.
-    fn next_check(&self) -> Option<Instant> {
+    fn next_liveness_check(&self) -> Option<Instant> {
         None
     }
 
     /// Whether what is awaited can still come, as far as is known. Asked after each step; it has not come yet.
-    fn can_come(&mut self, _now: Instant) -> bool {
+    fn check_liveness(&mut self, _now: Instant) -> bool {
         true
     }
 
@@ -79,61 +79,61 @@ impl<R: Recorder> Wait<'_, R> {
     /// # Errors
     /// When the deadline has passed, or what is awaited says that it cannot come any more.
     #[inline]
-    pub(crate) fn outlast<A: Awaited, W: Watch>(
+    pub(crate) fn run<A: Awaited, W: Observer>(
         &self,
         awaited: &mut A,
         waiter: &mut Waiter,
-        watch: &mut W,
+        observer: &mut W,
     ) -> Result<(), TimedOut> {
-        let mut tally = Tally::default();
-        let strikes = waiter.strikes();
+        let mut counts = WaitCounts::default();
+        let overload_marks = waiter.strikes();
         let mut now = sync::now();
         let mut seen = Observation::Arrived;
         let has_come = loop {
             let decision = self.decide(awaited, waiter, now, seen);
             if W::ON {
-                watch.sees(now, Moment::of(decision));
+                observer.on_event(now, WaitEvent::of(decision));
             }
             let before = now;
-            let until = [self.deadline, awaited.next_check()].into_iter().flatten().min();
+            let until = [self.deadline, awaited.next_liveness_check()].into_iter().flatten().min();
             let has_come;
             (seen, has_come) = match decision {
                 Decision::Spin(limit) => {
-                    let (spent, has_come) = spin(awaited, limit, until, &mut now, watch);
-                    tally.spun(spent, has_come);
+                    let (spent, has_come) = spin(awaited, limit, until, &mut now, observer);
+                    counts.add_spin(spent, has_come);
                     (Observation::Spun(spent), has_come)
                 }
                 Decision::Yield => {
                     sync::yield_now();
                     now = sync::now();
-                    tally.yields += 1;
-                    (Observation::Yielded(now.since(before)), awaited.has_come())
+                    counts.yields += 1;
+                    (Observation::Yielded(now.since(before)), awaited.poll())
                 }
                 Decision::Move(cpu) => {
                     sync::move_to(cpu);
                     now = sync::now();
-                    tally.moves += 1;
-                    (Observation::Moved, awaited.has_come())
+                    counts.moves += 1;
+                    (Observation::Moved, awaited.poll())
                 }
                 Decision::Block => {
                     let _asleep = waiter.wants().load.then(load::Asleep::begin);
                     awaited.sleep(until);
                     now = sync::now();
-                    tally.blocks += 1;
-                    tally.block_time += now.since(before);
-                    (Observation::Woken, awaited.has_come())
+                    counts.blocks += 1;
+                    counts.block_time += now.since(before);
+                    (Observation::Woken, awaited.poll())
                 }
             };
-            if has_come || self.deadline.is_some_and(|deadline| now >= deadline) || !awaited.can_come(now) {
+            if has_come || self.deadline.is_some_and(|deadline| now >= deadline) || !awaited.check_liveness(now) {
                 break has_come;
             }
         };
         if W::ON {
-            watch.sees(now, Moment::GoesOn);
+            observer.on_event(now, WaitEvent::Resumed);
         }
-        self.is_over(waiter, now, seen);
-        tally.strikes = waiter.strikes().wrapping_sub(strikes).into();
-        self.counters.add(&tally);
+        self.finish(waiter, now, seen);
+        counts.overload_marks = waiter.strikes().wrapping_sub(overload_marks).into();
+        self.counters.add(&counts);
         if has_come { Ok(()) } else { Err(TimedOut) }
     }
 
@@ -144,7 +144,7 @@ impl<R: Recorder> Wait<'_, R> {
         let team = Team {
             now,
             threads: self.threads,
-            cpus: self.cpus.unwrap_or_else(|| here::cpus(now)),
+            cpus: self.cpus.unwrap_or_else(|| machine::cpus(now)),
             own_cpu: sync::current_cpu(),
             missing: if wants.missing || R::ON { awaited.missing() } else { &[] },
             load: if wants.load { load::count(now).unwrap_or(self.threads) } else { 0 },
@@ -164,7 +164,7 @@ impl<R: Recorder> Wait<'_, R> {
 
     /// Tells the rule that the wait is over.
     #[inline]
-    fn is_over(&self, waiter: &mut Waiter, now: Instant, seen: Observation) {
+    fn finish(&self, waiter: &mut Waiter, now: Instant, seen: Observation) {
         self.with_state(|state| {
             if R::ON {
                 self.recorder.record(Entry::over(self.thread, now, *state, seen));
@@ -188,18 +188,18 @@ impl<R: Recorder> Wait<'_, R> {
 /// Looks until it has come, `limit` is spent or it is `until`, and returns the running time spent. `now` is the time before
 /// and after.
 #[inline]
-fn spin<A: Awaited, W: Watch>(
+fn spin<A: Awaited, W: Observer>(
     awaited: &mut A,
     limit: Span,
     until: Option<Instant>,
     now: &mut Instant,
-    watch: &mut W,
+    observer: &mut W,
 ) -> (Span, bool) {
     let mut spent = Span::ZERO;
     loop {
         let mut turns = 0;
         let has_come = loop {
-            if awaited.has_come() {
+            if awaited.poll() {
                 break true;
             }
             turns += awaited.pause();
@@ -210,7 +210,7 @@ fn spin<A: Awaited, W: Watch>(
         let before = std::mem::replace(now, sync::now());
         let step = now.since(before);
         if W::ON && step > LONGEST_STEP {
-            watch.was_away(before, *now);
+            observer.on_off_cpu(before, *now);
         }
         spent += step.min(LONGEST_STEP);
         if has_come || spent >= limit || until.is_some_and(|until| *now >= until) {
@@ -227,7 +227,7 @@ mod tests {
     struct Never;
 
     impl Awaited for Never {
-        fn has_come(&mut self) -> bool {
+        fn poll(&mut self) -> bool {
             false
         }
 

@@ -9,15 +9,15 @@ use policy::record::Off;
 use policy::waiting::Waiter;
 use policy::{Instant, Span, ThreadId};
 
-pub use crate::outlast::Awaited;
+pub use crate::protocol::wait_loop::Awaited;
 
-use crate::outlast::Wait;
+use crate::protocol::wait_loop::Wait;
 use crate::statistics::Counters;
 use crate::waiting::Waiting;
 
 /// A place to wait at.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct ExternalObject<'a> {
     /// The rule's memory that all who wait here share; zero at first.
     pub state: &'a AtomicU64,
     /// Where it is counted what waiting comes to.
@@ -28,20 +28,20 @@ pub struct Place<'a> {
     pub threads: u32,
 }
 
-impl Place<'_> {
+impl ExternalObject<'_> {
     /// What a thread keeps from wait to wait at such places. Where no costs were given, the adaptive rule goes by what others have
     /// measured, or else by what is typical.
     pub fn waiter(waiting: &Waiting) -> Waiter {
-        waiting.waiter_at_once()
+        waiting.waiter_without_measuring()
     }
 
     /// Waits until it has come. The caller has looked already.
-    pub fn outlast(&self, waiter: &mut Waiter, awaited: &mut impl Awaited) {
-        self.outlast_until(None, waiter, awaited);
+    pub fn wait(&self, waiter: &mut Waiter, awaited: &mut impl Awaited) {
+        self.wait_until(None, waiter, awaited);
     }
 
     /// Waits until it has come, or the deadline has passed.
-    fn outlast_until(&self, deadline: Option<Instant>, waiter: &mut Waiter, awaited: &mut impl Awaited) {
+    fn wait_until(&self, deadline: Option<Instant>, waiter: &mut Waiter, awaited: &mut impl Awaited) {
         let wait = Wait {
             thread: ThreadId(0),
             threads: self.threads,
@@ -53,17 +53,17 @@ impl Place<'_> {
             deadline,
         };
         // Who looks knows whether it has come.
-        let _ = wait.outlast(awaited, waiter, &mut ());
+        let _ = wait.run(awaited, waiter, &mut ());
     }
 
     /// The first phase of a wait whose second, to sleep, is somebody else's: looks until it has come, or the rule would
     /// block, or the deadline has passed, for rules that never do. Returns whether it has come. The caller has looked already.
     ///
-    /// Where it has not, the caller sleeps, and says how long by [`Counters::slept`]. Allocates no memory if the number of CPUs is
+    /// Where it has not, the caller sleeps, and says how long by [`Counters::add_block_time`]. Allocates no memory if the number of CPUs is
     /// given ([`Waiting::with_cpus`]) and the rule does not want to know the load.
-    pub fn look_ahead(&self, deadline: Option<Instant>, has_come: impl FnMut() -> bool) -> bool {
-        let mut look = Look { has_come, came: false, ends: false };
-        self.outlast_until(deadline, &mut Self::waiter(&self.waiting), &mut look);
+    pub fn wait_without_blocking(&self, deadline: Option<Instant>, poll: impl FnMut() -> bool) -> bool {
+        let mut look = NonBlockingPhase { poll, came: false, ends: false };
+        self.wait_until(deadline, &mut Self::waiter(&self.waiting), &mut look);
         if !look.came && !look.ends {
             self.counters.merge(&crate::Statistics { blocks: 1, ..Default::default() });
         }
@@ -73,22 +73,22 @@ impl Place<'_> {
 
 impl Counters {
     /// Adds the time of a sleep that has been counted already.
-    pub fn slept(&self, time: Span) {
+    pub fn add_block_time(&self, time: Span) {
         self.merge(&crate::Statistics { block_time: time, ..Default::default() });
     }
 }
 
 /// Something to look for, but not to sleep for.
-struct Look<F> {
-    has_come: F,
+struct NonBlockingPhase<F> {
+    poll: F,
     came: bool,
     /// The rule would have blocked.
     ends: bool,
 }
 
-impl<F: FnMut() -> bool> Awaited for Look<F> {
-    fn has_come(&mut self) -> bool {
-        self.came = self.came || (!self.ends && (self.has_come)());
+impl<F: FnMut() -> bool> Awaited for NonBlockingPhase<F> {
+    fn poll(&mut self) -> bool {
+        self.came = self.came || (!self.ends && (self.poll)());
         self.came || self.ends
     }
 
@@ -104,15 +104,15 @@ mod tests {
     use super::*;
     use crate::Statistics;
 
-    fn statistics(rule: Rule, has_come: impl FnMut() -> bool) -> (bool, Statistics) {
-        statistics_until(None, rule, has_come)
+    fn statistics(rule: Rule, poll: impl FnMut() -> bool) -> (bool, Statistics) {
+        statistics_until(None, rule, poll)
     }
 
-    fn statistics_until(deadline: Option<Instant>, rule: Rule, has_come: impl FnMut() -> bool) -> (bool, Statistics) {
+    fn statistics_until(deadline: Option<Instant>, rule: Rule, poll: impl FnMut() -> bool) -> (bool, Statistics) {
         let (state, counters, mut sum) = (AtomicU64::new(0), Counters::new(), Statistics::default());
-        let place = Place { state: &state, counters: &counters, waiting: Waiting::by(rule), threads: 0 };
-        let came = place.look_ahead(deadline, has_come);
-        counters.slept(Span::from_micros(3));
+        let object = ExternalObject { state: &state, counters: &counters, waiting: Waiting::by(rule), threads: 0 };
+        let came = object.wait_without_blocking(deadline, poll);
+        counters.add_block_time(Span::from_micros(3));
         counters.add_to(&mut sum);
         (came, sum)
     }

@@ -8,10 +8,10 @@ use std::{fmt, time};
 
 use policy::Instant;
 
-use crate::counted::CountedFutex;
 use crate::deadline::{self, TimedOut};
-use crate::ledger::Ledger;
-use crate::outlast::Awaited;
+use crate::protocol::counted_futex::CountedFutex;
+use crate::protocol::wait_loop::Awaited;
+use crate::protocol::wait_state::WaitState;
 use crate::statistics::Statistics;
 use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
@@ -33,7 +33,7 @@ use crate::waiting::Waiting;
 pub struct Latch {
     /// How many counts are missing.
     missing: CountedFutex,
-    ledger: Ledger,
+    wait_state: WaitState,
     waiting: Waiting,
 }
 
@@ -48,7 +48,7 @@ impl Latch {
     sync::const_fn! {
         /// A latch that opens after so many counts, for threads that wait like this.
         pub fn with(count: u32, waiting: Waiting) -> Latch {
-            Latch { missing: CountedFutex::new(count), ledger: Ledger::new(), waiting }
+            Latch { missing: CountedFutex::new(count), wait_state: WaitState::new(), waiting }
         }
     }
 
@@ -110,12 +110,12 @@ impl Latch {
         if self.is_open() {
             return Ok(());
         }
-        self.ledger.outlast(&mut Opening(self), self.waiting, deadline)
+        self.wait_state.wait(&mut Opening(self), self.waiting, deadline)
     }
 
     /// What waiting has come to so far.
     pub fn statistics(&self) -> Statistics {
-        self.ledger.statistics()
+        self.wait_state.statistics()
     }
 }
 
@@ -133,7 +133,7 @@ struct Opening<'a>(&'a Latch);
 
 impl Awaited for Opening<'_> {
     #[inline]
-    fn has_come(&mut self) -> bool {
+    fn poll(&mut self) -> bool {
         self.0.is_open()
     }
 
