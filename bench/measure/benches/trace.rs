@@ -42,9 +42,9 @@ fn blocking() -> Vec<Job> {
 }
 
 fn traced(machine: &Machine, setting: &Setting, to: impl Write) -> Outcome {
-    let mut watch = SimulationTracer::new(to, setting, CPUS);
-    let outcome = sim::run_watched(machine, setting, 1, &mut watch).unwrap();
-    watch.finish(end_of_simulation(setting, machine.step, 1, &outcome)).unwrap();
+    let mut observer = SimulationTracer::new(to, setting, CPUS);
+    let outcome = sim::run_observed(machine, setting, 1, &mut observer).unwrap();
+    observer.finish(end_of_simulation(setting, machine.step, 1, &outcome)).unwrap();
     outcome
 }
 

@@ -107,7 +107,7 @@ impl TwoWorlds {
                 let (machine, setting) = (self.simulated(setting)?, setting.clone());
                 let simulation = move || {
                     let mut watch = SimulationTracer::new(writer, &setting, machine.cpus);
-                    let outcome = sim::run_watched(&machine, &setting, seed, &mut watch)?;
+                    let outcome = sim::run_observed(&machine, &setting, seed, &mut watch)?;
                     Ok(watch.finish(end_of_simulation(&setting, machine.step, seed, &outcome)).map(|_| 0))
                 };
                 simulate(simulation, cancel)?
@@ -131,7 +131,7 @@ impl TwoWorlds {
         let (machine, setting) = (self.simulated(setting)?, setting.clone());
         let simulation = move || {
             let mut watch = FtraceWriter::new(&setting, machine.cpus);
-            let outcome = sim::run_watched(&machine, &setting, seed, &mut watch)?;
+            let outcome = sim::run_observed(&machine, &setting, seed, &mut watch)?;
             Ok(watch.finish(end_of_simulation(&setting, machine.step, seed, &outcome)))
         };
         simulate(simulation, cancel)
@@ -178,7 +178,7 @@ impl Worlds for TwoWorlds {
         let (machine, setting) = (self.simulated(setting)?, setting.clone());
         let watched = move || {
             let mut observer = Observer::new(&setting, machine.cpus);
-            let outcome = sim::run_watched(&machine, &setting, seed, &mut observer)?;
+            let outcome = sim::run_observed(&machine, &setting, seed, &mut observer)?;
             Ok((outcome, observer.into_run_states()))
         };
         let (outcome, states) = simulate(watched, cancel)?;

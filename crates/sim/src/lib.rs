@@ -1,34 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod account;
-mod affinity;
-mod arrival;
-mod carry;
-pub mod cfs;
-#[cfg(debug_assertions)]
-mod check;
-mod device;
-pub mod eevdf;
 mod engine;
-mod event;
-pub mod feedback;
-mod fibers;
-pub mod fifo;
-mod headway;
-pub mod linux_2_4;
-pub mod linux_o1;
-mod lock;
-mod nice;
-mod occupancy;
-mod pipeline;
-mod queue;
-pub mod roster;
-pub mod rr;
-pub mod scheduler;
-mod team;
-pub mod watch;
-mod winner;
+mod kernels;
+mod workloads;
+
+pub use crate::engine::{observer, scheduler};
+pub use crate::kernels::{cfs, eevdf, feedback, fifo, linux_2_4, linux_o1, roster, rr};
 
 use policy::feedback::{Boost, Rules};
 use policy::record::{Log, Off, Recorder};
@@ -43,9 +21,9 @@ use crate::feedback::Feedback;
 use crate::fifo::Fifo;
 use crate::linux_2_4::Linux24;
 use crate::linux_o1::LinuxO1;
+use crate::observer::Observer;
 use crate::roster::Roster;
 use crate::rr::RoundRobin;
-use crate::watch::Watch;
 
 /// Why a setting cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -135,13 +113,18 @@ pub fn run(machine: &Machine, setting: &Setting, seed: u64) -> Result<Outcome, E
     simulate::<Off, ()>(machine, setting, seed, &mut ()).map(|(outcome, _)| outcome)
 }
 
-/// As [`run`], and tells `watch` what happens.
+/// As [`run`], and tells `observer` what happens.
 ///
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_watched(machine: &Machine, setting: &Setting, seed: u64, watch: &mut dyn Watch) -> Result<Outcome, Error> {
-    simulate::<Off, _>(machine, setting, seed, watch).map(|(outcome, _)| outcome)
+pub fn run_observed(
+    machine: &Machine,
+    setting: &Setting,
+    seed: u64,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Error> {
+    simulate::<Off, _>(machine, setting, seed, observer).map(|(outcome, _)| outcome)
 }
 
 /// As [`run`], and records for each job (copies counted one by one) what its waiting rule is asked
@@ -156,11 +139,11 @@ pub fn run_recorded(machine: &Machine, setting: &Setting, seed: u64) -> Result<(
 
 /// The engine is compiled here, three times for each scheduler, and not once more for each type
 /// that watches in another crate.
-fn simulate<R: Recorder + Default, W: Watch + ?Sized>(
+fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     machine: &Machine,
     setting: &Setting,
     seed: u64,
-    watch: &mut W,
+    observer: &mut W,
 ) -> Result<(Outcome, Vec<R>), Error> {
     for (name, job) in setting.jobs_with_copies() {
         if matches!(job.kind, Kind::Command { work: None, .. }) {
@@ -175,13 +158,13 @@ fn simulate<R: Recorder + Default, W: Watch + ?Sized>(
     let machine = &on_grid(machine);
     let roster = &Roster::new(setting, machine.cpus);
     match machine.scheduler {
-        Scheduler::Fifo => Engine::new(machine, setting, seed, Fifo::new(machine, roster), watch).run(),
-        Scheduler::Rr => Engine::new(machine, setting, seed, RoundRobin::new(machine, roster), watch).run(),
-        Scheduler::Linux24 => Engine::new(machine, setting, seed, Linux24::new(machine, roster), watch).run(),
-        Scheduler::LinuxO1 => Engine::new(machine, setting, seed, LinuxO1::new(machine, roster), watch).run(),
-        Scheduler::Cfs => Engine::new(machine, setting, seed, Cfs::new(machine, roster), watch).run(),
-        Scheduler::Eevdf => Engine::new(machine, setting, seed, Eevdf::new(machine, roster), watch).run(),
-        Scheduler::Feedback => Engine::new(machine, setting, seed, Feedback::new(machine, roster), watch).run(),
+        Scheduler::Fifo => Engine::new(machine, setting, seed, Fifo::new(machine, roster), observer).run(),
+        Scheduler::Rr => Engine::new(machine, setting, seed, RoundRobin::new(machine, roster), observer).run(),
+        Scheduler::Linux24 => Engine::new(machine, setting, seed, Linux24::new(machine, roster), observer).run(),
+        Scheduler::LinuxO1 => Engine::new(machine, setting, seed, LinuxO1::new(machine, roster), observer).run(),
+        Scheduler::Cfs => Engine::new(machine, setting, seed, Cfs::new(machine, roster), observer).run(),
+        Scheduler::Eevdf => Engine::new(machine, setting, seed, Eevdf::new(machine, roster), observer).run(),
+        Scheduler::Feedback => Engine::new(machine, setting, seed, Feedback::new(machine, roster), observer).run(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use policy::{CpuId, Instant, JobId, ThreadId};
 use scenario::{Kind, Setting};
-use sim::scheduler::Why;
-use sim::watch::{Begins, Doing, Leaving, Watch};
+use sim::observer::{CpuState, LeaveReason, ThreadPhase};
+use sim::scheduler::ReadyReason;
 
 use super::load::Load;
 use super::natives::NativeCpuTracker;
@@ -19,7 +19,7 @@ const MOST_JOBS: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Observer {
     jobs: Vec<Job>,
-    cpus: Vec<Doing>,
+    cpus: Vec<CpuState>,
     load: Load,
     now: Instant,
 }
@@ -43,7 +43,7 @@ struct Job {
 
 #[derive(Clone, Copy, Debug)]
 struct Thread {
-    doing: Begins,
+    phase: ThreadPhase,
     has_cpu: bool,
     /// Nothing before its job has arrived, and once it has ended.
     state: Option<State>,
@@ -109,7 +109,7 @@ impl Job {
             id: JobId(0),
             natives: NativeCpuTracker::new(numbers.len()),
             rounds: None,
-            threads: vec![Thread { doing: Begins::Computation, has_cpu: false, state: None }; numbers.len()],
+            threads: vec![Thread { phase: ThreadPhase::Computation, has_cpu: false, state: None }; numbers.len()],
             numbers,
             counts,
             since: Instant::ZERO,
@@ -141,10 +141,10 @@ impl Job {
 impl Thread {
     fn run(&mut self) {
         self.has_cpu = true;
-        self.state = Some(match self.doing {
-            Begins::Computation => State::Computing,
-            Begins::Spin => State::Spinning,
-            Begins::Yield | Begins::Block | Begins::End => State::Switching,
+        self.state = Some(match self.phase {
+            ThreadPhase::Computation => State::Computing,
+            ThreadPhase::Spin => State::Spinning,
+            ThreadPhase::Yield | ThreadPhase::Block | ThreadPhase::End => State::Switching,
         });
     }
 
@@ -154,38 +154,38 @@ impl Thread {
     }
 
     /// It is off its CPU. Whoever could go on is ready again, of which the observer is told by and by.
-    fn leave_cpu(&mut self, how: Leaving) {
+    fn leave_cpu(&mut self, how: LeaveReason) {
         match how {
-            Leaving::Blocking => self.state = Some(State::Blocked),
-            Leaving::Ending => self.state = None,
-            Leaving::Preempted | Leaving::Yielding => {}
+            LeaveReason::Blocking => self.state = Some(State::Blocked),
+            LeaveReason::Ending => self.state = None,
+            LeaveReason::Preempted | LeaveReason::Yielding => {}
         }
     }
 }
 
-impl Watch for Observer {
-    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
+impl sim::observer::Observer for Observer {
+    fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
         if self.cpus.len() <= cpu.index() {
-            self.cpus.resize(cpu.index() + 1, Doing::Idle);
+            self.cpus.resize(cpu.index() + 1, CpuState::Idle);
         }
-        let before = std::mem::replace(&mut self.cpus[cpu.index()], doing);
-        if let Doing::Switching { from: Some((thread, how)), .. } = before {
+        let before = std::mem::replace(&mut self.cpus[cpu.index()], state);
+        if let CpuState::Switching { from: Some((thread, how)), .. } = before {
             match how {
-                Leaving::Blocking => self.load.change(at, [-1, 0]),
-                Leaving::Ending => self.load.change(at, [-1, -1]),
-                Leaving::Preempted | Leaving::Yielding => {}
+                LeaveReason::Blocking => self.load.change(at, [-1, 0]),
+                LeaveReason::Ending => self.load.change(at, [-1, -1]),
+                LeaveReason::Preempted | LeaveReason::Yielding => {}
             }
             self.thread(at, thread, |thread| thread.leave_cpu(how));
         }
-        match doing {
-            Doing::Idle => {}
-            Doing::Running(thread) => {
+        match state {
+            CpuState::Idle => {}
+            CpuState::Running(thread) => {
                 self.thread(at, thread, Thread::run);
                 if let Some(job) = self.job_of(thread) {
                     job.natives.record_run(at, thread.index() - job.numbers.start, cpu);
                 }
             }
-            Doing::Switching { from, to } => {
+            CpuState::Switching { from, to } => {
                 for thread in from.map(|(thread, _)| thread).into_iter().chain(to) {
                     self.thread(at, thread, Thread::switch);
                 }
@@ -193,9 +193,9 @@ impl Watch for Observer {
         }
     }
 
-    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
+    fn thread_began(&mut self, at: Instant, thread: ThreadId, what: ThreadPhase) {
         self.thread(at, thread, |thread| {
-            thread.doing = what;
+            thread.phase = what;
             // Elsewhere it goes on when it next has a CPU.
             if thread.has_cpu {
                 thread.run();
@@ -203,21 +203,21 @@ impl Watch for Observer {
         });
     }
 
-    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
+    fn thread_ready(&mut self, at: Instant, thread: ThreadId, why: ReadyReason) {
         match why {
-            Why::New => self.load.change(at, [1, 1]),
-            Why::Woken => self.load.change(at, [1, 0]),
-            Why::Preempted | Why::Yielded | Why::Moved(_) => {}
+            ReadyReason::New => self.load.change(at, [1, 1]),
+            ReadyReason::Woken => self.load.change(at, [1, 0]),
+            ReadyReason::Preempted | ReadyReason::Yielded | ReadyReason::Moved(_) => {}
         }
         self.thread(at, thread, |thread| thread.state = Some(State::Ready));
     }
 
-    fn barrier_completes(&mut self, at: Instant, job: JobId, _last: ThreadId) {
+    fn barrier_completed(&mut self, at: Instant, job: JobId, _last: ThreadId) {
         let Some(Job { threads, rounds: Some(rounds), .. }) = self.jobs.iter_mut().find(|known| known.id == job) else {
             return;
         };
         // The last to arrive is still where its computation ended.
-        rounds.push(at, threads.iter().map(|thread| thread.doing != Begins::Block));
+        rounds.push(at, threads.iter().map(|thread| thread.phase != ThreadPhase::Block));
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
 
     fn observed(setting: &Setting, machine: &Machine) -> (RunStates, scenario::result::Outcome) {
         let mut observer = Observer::new(setting, machine.cpus);
-        let outcome = sim::run_watched(machine, setting, 7, &mut observer).unwrap();
+        let outcome = sim::run_observed(machine, setting, 7, &mut observer).unwrap();
         (observer.into_run_states(), outcome)
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use policy::{CpuId, Instant, JobId, ThreadId};
 use scenario::{Kind, Setting};
-use sim::watch::{Begins, Doing, Watch};
+use sim::observer::{CpuState, Observer, ThreadPhase};
 
 /// So many rounds are kept at most: the first ones.
 pub const MOST_ROUNDS: usize = 100_000;
@@ -134,16 +134,16 @@ impl RoundRecorder {
     }
 }
 
-impl Watch for RoundRecorder {
-    fn cpu_does(&mut self, _: Instant, _: CpuId, _: Doing) {}
+impl Observer for RoundRecorder {
+    fn cpu_changed(&mut self, _: Instant, _: CpuId, _: CpuState) {}
 
-    fn thread_begins(&mut self, _: Instant, thread: ThreadId, what: Begins) {
+    fn thread_began(&mut self, _: Instant, thread: ThreadId, what: ThreadPhase) {
         if self.threads.contains(&thread.index()) {
-            self.is_awake[thread.index() - self.threads.start] = what != Begins::Block;
+            self.is_awake[thread.index() - self.threads.start] = what != ThreadPhase::Block;
         }
     }
 
-    fn barrier_completes(&mut self, at: Instant, job: JobId, _last: ThreadId) {
+    fn barrier_completed(&mut self, at: Instant, job: JobId, _last: ThreadId) {
         if job == self.job {
             self.rounds.push(at, self.is_awake.iter().copied());
         }

@@ -118,7 +118,7 @@ mod tests {
         let scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
         let (machine, setting) = (scenario::Machine::with_cpus(4), &scenario.arms[0].setting);
         let mut meetings = RoundRecorder::of(setting, machine.cpus, "crew").unwrap();
-        let outcome = sim::run_watched(&machine, setting, 1, &mut meetings).unwrap();
+        let outcome = sim::run_observed(&machine, setting, 1, &mut meetings).unwrap();
         let windows = super::windows(&meetings.into_rounds());
         assert_eq!(windows.len(), 10);
         let counted = Window::sum(&windows).ssr();

@@ -9,8 +9,8 @@ use std::fmt::Write;
 
 use policy::{CpuId, Instant, ThreadId};
 use scenario::Setting;
-use sim::scheduler::Why;
-use sim::watch::{Begins, Doing, Leaving, Watch};
+use sim::observer::{CpuState, LeaveReason, Observer, ThreadPhase};
+use sim::scheduler::ReadyReason;
 
 use trace::model::Cast;
 
@@ -102,38 +102,38 @@ impl FtraceWriter {
     }
 }
 
-impl Watch for FtraceWriter {
-    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
+impl Observer for FtraceWriter {
+    fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
         let runs = self.cpus.get(cpu.index()).copied().flatten();
-        match doing {
-            Doing::Switching { from: Some((_, how)), .. } if runs.is_some() => {
+        match state {
+            CpuState::Switching { from: Some((_, how)), .. } if runs.is_some() => {
                 let state = match how {
-                    Leaving::Preempted => "R+",
-                    Leaving::Yielding => "R",
-                    Leaving::Blocking => "S",
-                    Leaving::Ending => "X",
+                    LeaveReason::Preempted => "R+",
+                    LeaveReason::Yielding => "R",
+                    LeaveReason::Blocking => "S",
+                    LeaveReason::Ending => "X",
                 };
                 self.switch(at, cpu, state, None);
             }
-            Doing::Running(thread) if runs != Some(thread) => {
+            CpuState::Running(thread) if runs != Some(thread) => {
                 self.threads[thread.index()].cpu = cpu.0;
                 self.switch(at, cpu, "R+", Some(thread));
             }
-            Doing::Switching { .. } | Doing::Running(_) | Doing::Idle => {}
+            CpuState::Switching { .. } | CpuState::Running(_) | CpuState::Idle => {}
         }
     }
 
-    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
-        if what == Begins::End {
+    fn thread_began(&mut self, at: Instant, thread: ThreadId, what: ThreadPhase) {
+        if what == ThreadPhase::End {
             self.about(at, thread, Some(thread), "sched_process_exit", "");
         }
     }
 
-    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
+    fn thread_ready(&mut self, at: Instant, thread: ThreadId, why: ReadyReason) {
         match why {
-            Why::New => self.about(at, thread, None, "sched_wakeup_new", "target_cpu"),
-            Why::Woken => self.about(at, thread, None, "sched_waking", "target_cpu"),
-            Why::Preempted | Why::Yielded | Why::Moved(_) => {}
+            ReadyReason::New => self.about(at, thread, None, "sched_wakeup_new", "target_cpu"),
+            ReadyReason::Woken => self.about(at, thread, None, "sched_waking", "target_cpu"),
+            ReadyReason::Preempted | ReadyReason::Yielded | ReadyReason::Moved(_) => {}
         }
     }
 }

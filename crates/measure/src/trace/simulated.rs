@@ -8,8 +8,8 @@
 use std::io::Write;
 
 use policy::{CpuId, Instant, JobId, ThreadId};
-use sim::scheduler::Why;
-use sim::watch::{Begins, Doing, Leaving, Watch};
+use sim::observer::{CpuState, LeaveReason, Observer, ThreadPhase};
+use sim::scheduler::ReadyReason;
 
 use scenario::Setting;
 
@@ -72,49 +72,49 @@ impl<W: Write> SimulationTracer<W> {
     }
 }
 
-impl<W: Write> Watch for SimulationTracer<W> {
-    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
-        match doing {
-            Doing::Idle => self.end_switch(at, cpu, None),
-            Doing::Running(thread) => {
+impl<W: Write> Observer for SimulationTracer<W> {
+    fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
+        match state {
+            CpuState::Idle => self.end_switch(at, cpu, None),
+            CpuState::Running(thread) => {
                 self.cpus[thread.index()] = cpu;
                 self.end_switch(at, cpu, Some(thread));
             }
-            Doing::Switching { from, .. } => {
+            CpuState::Switching { from, .. } => {
                 let leaves = match from.map(|(_, how)| how) {
-                    None | Some(Leaving::Yielding) => Leaves::Ready,
-                    Some(Leaving::Preempted) => Leaves::Preempted,
-                    Some(Leaving::Blocking) => Leaves::Asleep,
-                    Some(Leaving::Ending) => Leaves::Ended,
+                    None | Some(LeaveReason::Yielding) => Leaves::Ready,
+                    Some(LeaveReason::Preempted) => Leaves::Preempted,
+                    Some(LeaveReason::Blocking) => Leaves::Asleep,
+                    Some(LeaveReason::Ending) => Leaves::Ended,
                 };
                 self.switching[cpu.index()] = Some((at, leaves));
             }
         }
     }
 
-    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
+    fn thread_began(&mut self, at: Instant, thread: ThreadId, what: ThreadPhase) {
         let phase = match what {
-            Begins::Computation => Phase::Compute,
-            Begins::Spin => Phase::Spin,
-            Begins::Yield => Phase::Yield,
-            Begins::Block => Phase::Block,
-            Begins::End => return self.writer.tell(at, Event::Ends { thread }),
+            ThreadPhase::Computation => Phase::Compute,
+            ThreadPhase::Spin => Phase::Spin,
+            ThreadPhase::Yield => Phase::Yield,
+            ThreadPhase::Block => Phase::Block,
+            ThreadPhase::End => return self.writer.tell(at, Event::Ends { thread }),
         };
         self.writer.tell(at, Event::Begins { thread, phase });
     }
 
-    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
-        if why == Why::New {
+    fn thread_ready(&mut self, at: Instant, thread: ThreadId, why: ReadyReason) {
+        if why == ReadyReason::New {
             self.writer.tell(at, Event::Begins { thread, phase: Phase::Compute });
             self.writer.tell(at, Event::Wakes { cpu: CpuId(0), waker: None, woken: thread });
         }
     }
 
-    fn barrier_completes(&mut self, at: Instant, job: JobId, _last: ThreadId) {
+    fn barrier_completed(&mut self, at: Instant, job: JobId, _last: ThreadId) {
         self.writer.tell(at, Event::Round { job });
     }
 
-    fn wakes(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
+    fn thread_woken(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
         self.writer.tell(at, Event::Wakes { cpu: self.cpus[waker.index()], waker: Some(waker), woken });
     }
 }

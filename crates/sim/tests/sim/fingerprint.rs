@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use policy::wakeup::Scheme;
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
-use rowlock_sim::run_watched;
-use rowlock_sim::scheduler::Why;
-use rowlock_sim::watch::{Begins, Doing, Watch};
+use rowlock_sim::observer::{CpuState, Observer, ThreadPhase};
+use rowlock_sim::run_observed;
+use rowlock_sim::scheduler::ReadyReason;
 use scenario::{Accounting, Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie};
 
 use crate::timeline::{barrier, setting, short};
@@ -24,39 +24,39 @@ impl Fingerprint {
     }
 }
 
-impl Watch for Fingerprint {
-    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
+impl Observer for Fingerprint {
+    fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
         let number = |thread: Option<ThreadId>| thread.map_or(0, |thread| u64::from(thread.0) + 1);
-        let (what, from, to) = match doing {
-            Doing::Idle => (0, None, None),
-            Doing::Running(thread) => (1, None, Some(thread)),
-            Doing::Switching { from, to } => {
+        let (what, from, to) = match state {
+            CpuState::Idle => (0, None, None),
+            CpuState::Running(thread) => (1, None, Some(thread)),
+            CpuState::Switching { from, to } => {
                 (2 + from.map_or(0, |(_, how)| 1 + how as u64), from.map(|(it, _)| it), to)
             }
         };
         self.add(at, what, u64::from(cpu.0), number(from) << 32 | number(to));
     }
 
-    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
+    fn thread_began(&mut self, at: Instant, thread: ThreadId, what: ThreadPhase) {
         self.add(at, 16 + what as u64, u64::from(thread.0), 0);
     }
 
-    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
+    fn thread_ready(&mut self, at: Instant, thread: ThreadId, why: ReadyReason) {
         let (why, cpu) = match why {
-            Why::New => (0, 0),
-            Why::Woken => (1, 0),
-            Why::Preempted => (2, 0),
-            Why::Yielded => (3, 0),
-            Why::Moved(cpu) => (4, u64::from(cpu.0)),
+            ReadyReason::New => (0, 0),
+            ReadyReason::Woken => (1, 0),
+            ReadyReason::Preempted => (2, 0),
+            ReadyReason::Yielded => (3, 0),
+            ReadyReason::Moved(cpu) => (4, u64::from(cpu.0)),
         };
         self.add(at, 32 + why, u64::from(thread.0), cpu);
     }
 
-    fn barrier_completes(&mut self, at: Instant, job: JobId, last: ThreadId) {
+    fn barrier_completed(&mut self, at: Instant, job: JobId, last: ThreadId) {
         self.add(at, 48, u64::from(job.0), u64::from(last.0));
     }
 
-    fn wakes(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
+    fn thread_woken(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
         self.add(at, 49, u64::from(waker.0), u64::from(woken.0));
     }
 }
@@ -118,7 +118,7 @@ fn fingerprints_are_those_of_the_golden_file() {
         for (setting_name, setting) in settings(machine.scheduler) {
             let of = |seed| {
                 let mut fingerprint = Fingerprint(0xcbf2_9ce4_8422_2325);
-                let outcome = run_watched(&machine, &setting, seed, &mut fingerprint).unwrap();
+                let outcome = run_observed(&machine, &setting, seed, &mut fingerprint).unwrap();
                 format!("{:016x} {:6}", fingerprint.0, outcome.machine.events.unwrap())
             };
             writeln!(text, "{machine_name:28} {setting_name:24} {}  {}", of(1), of(2)).unwrap();

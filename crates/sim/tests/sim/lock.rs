@@ -6,8 +6,8 @@ use policy::waiting::Decision;
 use policy::{CpuId, Instant, Span, ThreadId};
 use proptest::prelude::*;
 use proptest::sample::select;
-use rowlock_sim::watch::{Doing, Watch};
-use rowlock_sim::{run_recorded, run_watched};
+use rowlock_sim::observer::{CpuState, Observer};
+use rowlock_sim::{run_observed, run_recorded};
 use scenario::draw::Stream;
 use scenario::{Distribution, Job, Kind, Machine, Scheduler, Setting};
 
@@ -118,22 +118,22 @@ struct Exclusion {
     turns: u64,
 }
 
-impl Watch for Exclusion {
-    fn cpu_does(&mut self, _: Instant, cpu: CpuId, doing: Doing) {
+impl Observer for Exclusion {
+    fn cpu_changed(&mut self, _: Instant, cpu: CpuId, state: CpuState) {
         self.cpus.resize(self.cpus.len().max(cpu.index() + 1), None);
-        self.cpus[cpu.index()] = match doing {
-            Doing::Running(thread) => Some(thread),
-            Doing::Idle | Doing::Switching { .. } => None,
+        self.cpus[cpu.index()] = match state {
+            CpuState::Running(thread) => Some(thread),
+            CpuState::Idle | CpuState::Switching { .. } => None,
         };
     }
 
-    fn lock_is_taken(&mut self, at: Instant, thread: ThreadId) {
+    fn lock_acquired(&mut self, at: Instant, thread: ThreadId) {
         assert_eq!(self.owner.replace(thread), None, "thread {thread} takes the lock at {at}");
         assert!(self.cpus.contains(&Some(thread)), "thread {thread} takes the lock at {at} without a CPU");
         self.turns += 1;
     }
 
-    fn lock_is_given_back(&mut self, at: Instant, thread: ThreadId) {
+    fn lock_released(&mut self, at: Instant, thread: ThreadId) {
         assert_eq!(self.owner.take(), Some(thread), "thread {thread} gives the lock back at {at}");
     }
 }
@@ -184,11 +184,11 @@ proptest! {
     ) {
         let mut jobs = vec![Job::new("bank", 1, kind.clone())];
         jobs.extend((0..crowd).map(|number| cpu(&format!("x{number}"), None)));
-        let mut watch = Exclusion::default();
-        let outcome = run_watched(&machine, &setting(jobs), seed, &mut watch).unwrap();
+        let mut observer = Exclusion::default();
+        let outcome = run_observed(&machine, &setting(jobs), seed, &mut observer).unwrap();
         let Kind::Lock { threads, rounds, .. } = kind else { panic!("no lock") };
         let turns = u64::from(threads) * rounds;
-        prop_assert_eq!((watch.turns, watch.owner), (turns, None));
+        prop_assert_eq!((observer.turns, observer.owner), (turns, None));
         prop_assert_eq!(outcome.jobs[0].rounds, Some(turns));
         prop_assert_eq!(outcome.jobs[0].delivered_work_ns, Some(drawn(&kind, seed, machine.step)));
     }

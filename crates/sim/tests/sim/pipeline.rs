@@ -6,8 +6,8 @@ use policy::waiting::Rule;
 use policy::{CpuId, Instant, Span, ThreadId};
 use proptest::prelude::*;
 use proptest::sample::select;
+use rowlock_sim::observer::{CpuState, Observer, ThreadPhase};
 use rowlock_sim::run;
-use rowlock_sim::watch::{Begins, Doing, Watch};
 use scenario::draw::Stream;
 use scenario::pipeline::{Stage, Structure, Turn};
 use scenario::result::{JobOutcome, Outcome};
@@ -161,11 +161,11 @@ fn stages_on_one_thread_take_turns() {
 #[derive(Default)]
 struct Begun(Vec<(ThreadId, u64)>);
 
-impl Watch for Begun {
-    fn cpu_does(&mut self, _: Instant, _: CpuId, _: Doing) {}
+impl Observer for Begun {
+    fn cpu_changed(&mut self, _: Instant, _: CpuId, _: CpuState) {}
 
-    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
-        if what == Begins::Computation {
+    fn thread_began(&mut self, at: Instant, thread: ThreadId, what: ThreadPhase) {
+        if what == ThreadPhase::Computation {
             self.0.push((thread, at.as_nanos()));
         }
     }
@@ -174,7 +174,7 @@ impl Watch for Begun {
 /// When computations begin on a CPU, in nanoseconds.
 fn begun(line: Pipeline) -> Vec<u64> {
     let mut begun = Begun::default();
-    rowlock_sim::run_watched(&free(1), &setting(vec![job(line)]), 1, &mut begun).unwrap();
+    rowlock_sim::run_observed(&free(1), &setting(vec![job(line)]), 1, &mut begun).unwrap();
     begun.0.into_iter().map(|(_, at)| at).collect()
 }
 
@@ -245,7 +245,7 @@ fn a_pipeline_that_keeps_running_begins_anew_with_the_same_rounds_and_turns_when
     let long = cpu("long", Some(lasts + lasts));
     let keep = scenario::Setting { keep_running: true, ..setting(vec![job(line), long]) };
     let mut begun = Begun::default();
-    let outcome = rowlock_sim::run_watched(&free(2), &keep, 1, &mut begun).unwrap();
+    let outcome = rowlock_sim::run_observed(&free(2), &keep, 1, &mut begun).unwrap();
     assert_eq!(outcome.jobs[0].rounds, Some(3));
     let begun: Vec<u64> = begun.0.into_iter().filter(|&(thread, _)| thread == ThreadId(0)).map(|(_, at)| at).collect();
     let again = once.iter().map(|at| at + lasts.as_nanos());

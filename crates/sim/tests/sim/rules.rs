@@ -4,9 +4,9 @@ use policy::record::{Entry, Recorder, replay};
 use policy::table::WAITING;
 use policy::waiting::{Decision, Observation, Rule};
 use policy::{CpuId, Instant, Span, ThreadId};
-use rowlock_sim::scheduler::Why;
-use rowlock_sim::watch::{Doing, Watch};
-use rowlock_sim::{run_recorded, run_watched};
+use rowlock_sim::observer::{CpuState, Observer};
+use rowlock_sim::scheduler::ReadyReason;
+use rowlock_sim::{run_observed, run_recorded};
 use scenario::{Compute, Distribution, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
 
 use crate::timeline::{cpu, time_sharing};
@@ -119,11 +119,11 @@ fn a_thread_that_moves_goes_on_where_it_wanted_to() {
 /// How often a thread is ready because it has moved.
 struct Arrivals(usize);
 
-impl Watch for Arrivals {
-    fn cpu_does(&mut self, _: Instant, _: CpuId, _: Doing) {}
+impl Observer for Arrivals {
+    fn cpu_changed(&mut self, _: Instant, _: CpuId, _: CpuState) {}
 
-    fn thread_is_ready(&mut self, _: Instant, _: ThreadId, why: Why) {
-        self.0 += usize::from(matches!(why, Why::Moved(_)));
+    fn thread_ready(&mut self, _: Instant, _: ThreadId, why: ReadyReason) {
+        self.0 += usize::from(matches!(why, ReadyReason::Moved(_)));
     }
 }
 
@@ -134,7 +134,7 @@ fn a_thread_arrives_where_it_moved_even_if_its_barrier_completes_on_the_way() {
         let decided = crowded(scheduler).iter().filter(moves).count();
         let (setting, machine) = crowd(scheduler);
         let mut arrivals = Arrivals(0);
-        run_watched(&machine, &setting, 1, &mut arrivals).unwrap();
+        run_observed(&machine, &setting, 1, &mut arrivals).unwrap();
         assert_eq!(arrivals.0, decided, "{}", scheduler.name());
         assert!(decided > 0, "{}", scheduler.name());
     }

@@ -2,8 +2,8 @@
 
 use policy::feedback::{Boost, Rules};
 use policy::{CpuId, Instant, Span, ThreadId};
-use rowlock_sim::run_watched;
-use rowlock_sim::watch::{Doing, Leaving, Watch};
+use rowlock_sim::observer::{CpuState, LeaveReason, Observer};
+use rowlock_sim::run_observed;
 use scenario::draw::Stream;
 use scenario::result::Outcome;
 use scenario::{Cfs, Compute, Distribution, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
@@ -48,9 +48,9 @@ pub(crate) fn setting(jobs: Vec<Job>) -> Setting {
 /// the letter at their number in `names`.
 pub(crate) fn timeline(machine: &Machine, setting: &Setting, names: &str, order: &str) -> (String, Outcome) {
     let order: Vec<u32> = order.chars().map(|name| names.find(name).unwrap() as u32).collect();
-    let mut watch = Log { names: names.chars().collect(), text: String::new() };
-    let outcome = run_watched(machine, setting, seed_for(&order), &mut watch).unwrap();
-    (watch.text, outcome)
+    let mut observer = Log { names: names.chars().collect(), text: String::new() };
+    let outcome = run_observed(machine, setting, seed_for(&order), &mut observer).unwrap();
+    (observer.text, outcome)
 }
 
 /// A seed with which the engine's initial shuffle comes out as `order`.
@@ -68,26 +68,26 @@ struct Log {
     text: String,
 }
 
-impl Watch for Log {
-    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
+impl Observer for Log {
+    fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
         let name = |thread: ThreadId| self.names[thread.index()].to_string();
-        let doing = match doing {
-            Doing::Idle => "idle".to_owned(),
-            Doing::Running(thread) => name(thread),
-            Doing::Switching { from, to } => {
+        let state = match state {
+            CpuState::Idle => "idle".to_owned(),
+            CpuState::Running(thread) => name(thread),
+            CpuState::Switching { from, to } => {
                 let from = from.map_or("idle".to_owned(), |(thread, how)| {
                     let how = match how {
-                        Leaving::Preempted => "preempted",
-                        Leaving::Yielding => "yields",
-                        Leaving::Blocking => "blocks",
-                        Leaving::Ending => "ends",
+                        LeaveReason::Preempted => "preempted",
+                        LeaveReason::Yielding => "yields",
+                        LeaveReason::Blocking => "blocks",
+                        LeaveReason::Ending => "ends",
                     };
                     format!("{} {how}", name(thread))
                 });
                 format!("{from}, then {}", to.map_or("idle".to_owned(), name))
             }
         };
-        self.text += &format!("{at} cpu{cpu}: {doing}\n");
+        self.text += &format!("{at} cpu{cpu}: {state}\n");
     }
 }
 

@@ -47,7 +47,7 @@ impl Worlds for Stage {
     fn run(&self, world: World, setting: &Setting, seed: u64, _: &AtomicBool) -> Result<Executed, Failure> {
         let seed = if world == World::Host { seed + 1000 } else { seed };
         let mut observer = Observer::new(setting, 2);
-        let outcome = sim::run_watched(&Machine::with_cpus(2), setting, seed, &mut observer)
+        let outcome = sim::run_observed(&Machine::with_cpus(2), setting, seed, &mut observer)
             .map_err(|why| Failure::Failed(why.into()))?;
         let look = |millis| StateSample { at_ns: Span::from_millis(millis), job: JobId(0), runnable: 1, sleeping: 1 };
         Ok(match world {

@@ -12,15 +12,15 @@ use proptest::prelude::*;
 use scenario::pipeline::{Stage, Structure};
 use scenario::result::Outcome;
 use scenario::{Arrival, Cfs, Compute, Distribution, Job, Kind, Machine, MachineKeys, Pipeline, Scheduler, Setting};
-use sim::scheduler::Why;
-use sim::watch::{Begins, Doing, Watch};
+use sim::observer::{CpuState, Observer, ThreadPhase};
+use sim::scheduler::ReadyReason;
 use testing::perfetto::{self, Trace};
 
 use crate::trace::history::{History, arrows};
 
 /// Keeps account of who runs where for how long, and lets another look on too.
 struct Ledger<W> {
-    cpus: Vec<(Instant, Doing)>,
+    cpus: Vec<(Instant, CpuState)>,
     ran: BTreeMap<(CpuId, ThreadId), u64>,
     wakings: usize,
     rounds: usize,
@@ -29,50 +29,50 @@ struct Ledger<W> {
 
 impl<W> Ledger<W> {
     fn new(cpus: u32, other: W) -> Ledger<W> {
-        let cpus = vec![(Instant::ZERO, Doing::Idle); cpus as usize];
+        let cpus = vec![(Instant::ZERO, CpuState::Idle); cpus as usize];
         Ledger { cpus, ran: BTreeMap::new(), wakings: 0, rounds: 0, other }
     }
 
-    fn account(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
-        let (since, did) = std::mem::replace(&mut self.cpus[cpu.index()], (at, doing));
-        if let Doing::Running(thread) = did {
+    fn account(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
+        let (since, did) = std::mem::replace(&mut self.cpus[cpu.index()], (at, state));
+        if let CpuState::Running(thread) = did {
             *self.ran.entry((cpu, thread)).or_default() += at.since(since).as_nanos();
         }
     }
 }
 
-impl<W: Watch> Watch for Ledger<W> {
-    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
-        self.account(at, cpu, doing);
-        self.other.cpu_does(at, cpu, doing);
+impl<W: Observer> Observer for Ledger<W> {
+    fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
+        self.account(at, cpu, state);
+        self.other.cpu_changed(at, cpu, state);
     }
 
-    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
-        self.other.thread_begins(at, thread, what);
+    fn thread_began(&mut self, at: Instant, thread: ThreadId, what: ThreadPhase) {
+        self.other.thread_began(at, thread, what);
     }
 
-    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
-        self.other.thread_is_ready(at, thread, why);
+    fn thread_ready(&mut self, at: Instant, thread: ThreadId, why: ReadyReason) {
+        self.other.thread_ready(at, thread, why);
     }
 
-    fn barrier_completes(&mut self, at: Instant, job: JobId, last: ThreadId) {
+    fn barrier_completed(&mut self, at: Instant, job: JobId, last: ThreadId) {
         self.rounds += 1;
-        self.other.barrier_completes(at, job, last);
+        self.other.barrier_completed(at, job, last);
     }
 
-    fn wakes(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
+    fn thread_woken(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
         self.wakings += 1;
-        self.other.wakes(at, waker, woken);
+        self.other.thread_woken(at, waker, woken);
     }
 }
 
 fn traced(machine: &Machine, setting: &Setting, seed: u64) -> (Outcome, Trace, Ledger<()>) {
     let watch = SimulationTracer::new(Vec::new(), setting, machine.cpus);
     let mut ledger = Ledger::new(machine.cpus, watch);
-    let outcome = sim::run_watched(machine, setting, seed, &mut ledger).unwrap();
+    let outcome = sim::run_observed(machine, setting, seed, &mut ledger).unwrap();
     let end = end_of_simulation(setting, machine.step, seed, &outcome);
     for cpu in 0..machine.cpus {
-        ledger.account(end, CpuId(cpu), Doing::Idle);
+        ledger.account(end, CpuId(cpu), CpuState::Idle);
     }
     let Ledger { cpus, ran, wakings, rounds, other } = ledger;
     let trace = perfetto::read(&other.finish(end).unwrap()).unwrap();

@@ -2,8 +2,8 @@
 //! step, and everything else is looked up in lists when it is asked for.
 
 use policy::Span;
-use rowlock_sim::scheduler::Why;
-use rowlock_sim::watch::Doing;
+use rowlock_sim::observer::CpuState;
+use rowlock_sim::scheduler::ReadyReason;
 use scenario::{Machine, Setting};
 
 use crate::reference::affinity::Affinity;
@@ -393,18 +393,19 @@ impl Kernel for Cfs {
         }
     }
 
-    fn ready(&mut self, world: &World, threads: &[Thread], why: Why) {
+    fn ready(&mut self, world: &World, threads: &[Thread], why: ReadyReason) {
         let now = self.now(world);
         for &thread in threads {
-            if why == Why::Preempted {
+            if why == ReadyReason::Preempted {
                 let cpu = self.entities[thread].cpu;
                 self.updates(cpu);
                 self.queues[cpu].outgoing = None;
                 self.waits(thread, cpu);
                 continue;
             }
-            let cpu = if why == Why::New { self.cpu_for_new(thread) } else { self.cpu_for_woken(thread, world.here) };
-            if why == Why::New {
+            let cpu =
+                if why == ReadyReason::New { self.cpu_for_new(thread) } else { self.cpu_for_woken(thread, world.here) };
+            if why == ReadyReason::New {
                 self.updates(cpu);
                 let debit = self.virtually(thread, self.slice(thread, cpu));
                 self.entities[thread].cpu = cpu;
@@ -460,7 +461,7 @@ impl Kernel for Cfs {
     }
 
     fn switch_ends(&mut self, world: &World, cpu: Cpu) {
-        if world.cpus[cpu].doing != Doing::Idle {
+        if world.cpus[cpu].state != CpuState::Idle {
             self.ticks_next(world, cpu);
         }
     }
@@ -487,7 +488,7 @@ impl Kernel for Cfs {
         if self.is_time(cpu, Occasion::Busy, now) {
             this_cpu |= self.balances(cpu, Occasion::Busy, this_cpu, now).1;
         }
-        let is_idle = |cpu: &Cpu| world.cpus[*cpu].doing == Doing::Idle && !self.queues[*cpu].marked;
+        let is_idle = |cpu: &Cpu| world.cpus[*cpu].state == CpuState::Idle && !self.queues[*cpu].marked;
         let mut idle: Vec<Cpu> = self.all_cpus().filter(is_idle).collect();
         let mut first = None;
         if self.queues[cpu].members().len() > 1 && now >= self.next_request && !idle.is_empty() {

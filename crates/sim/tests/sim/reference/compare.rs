@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use policy::{Instant, Span};
 use rowlock_sim::roster::Roster;
-use rowlock_sim::{Error, run_watched};
+use rowlock_sim::{Error, run_observed};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 use scenario::{Machine, Scheduler, Setting};
 
@@ -44,7 +44,7 @@ pub(crate) fn difference(machine: &Machine, setting: &Setting, seed: u64) -> Res
 /// What the simulator makes of a setting; no outcome where it did not come to an end.
 fn by_simulator(machine: &Machine, setting: &Setting, seed: u64) -> Result<(Events, Option<Outcome>), String> {
     let mut events = Events::default();
-    let run = AssertUnwindSafe(|| run_watched(machine, setting, seed, &mut events));
+    let run = AssertUnwindSafe(|| run_observed(machine, setting, seed, &mut events));
     let outcome = match catch_unwind(run) {
         Ok(Err(Error::NoHeadway { .. })) => None,
         Ok(outcome) => Some(outcome.map_err(|why| why.to_string())?),

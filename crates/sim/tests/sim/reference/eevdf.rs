@@ -2,9 +2,9 @@
 //! computed anew, from all threads, whenever one is asked for.
 
 use policy::{CpuId, Span, ThreadId};
+use rowlock_sim::observer::CpuState;
 use rowlock_sim::roster::Roster;
-use rowlock_sim::scheduler::Why;
-use rowlock_sim::watch::Doing;
+use rowlock_sim::scheduler::ReadyReason;
 use scenario::Machine;
 
 use crate::reference::kernel::{Kernel, Picks};
@@ -359,10 +359,10 @@ impl Eevdf {
         preempts
     }
 
-    fn cpu_for(&self, thread: Thread, why: Why) -> Cpu {
+    fn cpu_for(&self, thread: Thread, why: ReadyReason) -> Cpu {
         let Entity { cpu: previous, cpus, .. } = &self.entities[thread];
         let emptiest = || cpus.iter().copied().min_by_key(|&cpu| self.members(cpu).len()).unwrap_or(*previous);
-        if why == Why::New {
+        if why == ReadyReason::New {
             return emptiest();
         }
         let count = self.current.len();
@@ -386,9 +386,9 @@ impl Kernel for Eevdf {
         }
     }
 
-    fn ready(&mut self, _world: &World, threads: &[Thread], why: Why) {
+    fn ready(&mut self, _world: &World, threads: &[Thread], why: ReadyReason) {
         for &thread in threads {
-            if why == Why::Preempted {
+            if why == ReadyReason::Preempted {
                 self.waiting[self.entities[thread].cpu].push(thread);
                 continue;
             }
@@ -401,7 +401,7 @@ impl Kernel for Eevdf {
                 self.entities[thread].is_counted = true;
                 self.follows_its_group(thread);
                 let request = self.entities[thread].virtually(self.entities[thread].slice);
-                self.place(thread, cpu, if why == Why::New { request / 2 } else { request });
+                self.place(thread, cpu, if why == ReadyReason::New { request / 2 } else { request });
             }
             if should_pick_again || self.preempts(thread, cpu) {
                 self.marked[cpu] = true;
@@ -452,9 +452,9 @@ impl Kernel for Eevdf {
     }
 
     fn switch_ends(&mut self, world: &World, cpu: Cpu) {
-        match world.cpus[cpu].doing {
+        match world.cpus[cpu].state {
             // It looks whether there is work after all.
-            Doing::Idle => self.marked[cpu] = true,
+            CpuState::Idle => self.marked[cpu] = true,
             _ => self.ticks_next(world, cpu),
         }
     }
@@ -471,7 +471,7 @@ impl Kernel for Eevdf {
             self.follows_its_group(current);
         }
         let this_cpu = self.balances(cpu, now) || is_due;
-        let is_idle = |cpu: &Cpu| world.cpus[*cpu].doing == Doing::Idle && !self.marked[*cpu];
+        let is_idle = |cpu: &Cpu| world.cpus[*cpu].state == CpuState::Idle && !self.marked[*cpu];
         let comes = |cpu: &Cpu| self.to_steal(*cpu, now).is_some();
         let has_ready = self.has_ready(cpu);
         Picks { first: self.all_cpus().filter(is_idle).find(comes).filter(|_| has_ready), this_cpu }

@@ -1,14 +1,14 @@
 //! What happened, in the order in which it did.
 
 use policy::{CpuId, Instant, JobId, ThreadId};
-use rowlock_sim::scheduler::Why;
-use rowlock_sim::watch::{Begins, Doing, Watch};
+use rowlock_sim::observer::{CpuState, Observer, ThreadPhase};
+use rowlock_sim::scheduler::ReadyReason;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    CpuDoes(CpuId, Doing),
-    ThreadBegins(ThreadId, Begins),
-    ThreadIsReady(ThreadId, Why),
+    CpuChanged(CpuId, CpuState),
+    ThreadBegan(ThreadId, ThreadPhase),
+    ThreadReady(ThreadId, ReadyReason),
     BarrierCompletes(JobId, ThreadId),
     Wakes { waker: ThreadId, woken: ThreadId },
 }
@@ -21,7 +21,7 @@ pub(crate) struct Events(pub(crate) Vec<(Instant, Event)>);
 /// it gets its CPU, again and again.
 pub(crate) const ENOUGH: usize = 20_000;
 
-/// What a watch unwinds with when it has seen enough.
+/// What a observer unwinds with when it has seen enough.
 pub(crate) struct SeenEnough;
 
 impl Events {
@@ -42,24 +42,24 @@ impl Events {
     }
 }
 
-impl Watch for Events {
-    fn cpu_does(&mut self, at: Instant, cpu: CpuId, doing: Doing) {
-        self.tell_or_stop(at, Event::CpuDoes(cpu, doing));
+impl Observer for Events {
+    fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
+        self.tell_or_stop(at, Event::CpuChanged(cpu, state));
     }
 
-    fn thread_begins(&mut self, at: Instant, thread: ThreadId, what: Begins) {
-        self.tell_or_stop(at, Event::ThreadBegins(thread, what));
+    fn thread_began(&mut self, at: Instant, thread: ThreadId, what: ThreadPhase) {
+        self.tell_or_stop(at, Event::ThreadBegan(thread, what));
     }
 
-    fn thread_is_ready(&mut self, at: Instant, thread: ThreadId, why: Why) {
-        self.tell_or_stop(at, Event::ThreadIsReady(thread, why));
+    fn thread_ready(&mut self, at: Instant, thread: ThreadId, why: ReadyReason) {
+        self.tell_or_stop(at, Event::ThreadReady(thread, why));
     }
 
-    fn barrier_completes(&mut self, at: Instant, job: JobId, last: ThreadId) {
+    fn barrier_completed(&mut self, at: Instant, job: JobId, last: ThreadId) {
         self.tell_or_stop(at, Event::BarrierCompletes(job, last));
     }
 
-    fn wakes(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
+    fn thread_woken(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
         self.tell_or_stop(at, Event::Wakes { waker, woken });
     }
 }

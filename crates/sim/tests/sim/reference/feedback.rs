@@ -1,8 +1,8 @@
 //! A multi-level feedback queue: a list for each level, and what each thread has used of its time, counted step by step.
 
 use policy::feedback::Boost;
-use rowlock_sim::scheduler::Why;
-use rowlock_sim::watch::Doing;
+use rowlock_sim::observer::CpuState;
+use rowlock_sim::scheduler::ReadyReason;
 use scenario::Machine;
 
 use crate::reference::affinity::Affinity;
@@ -103,10 +103,10 @@ impl Kernel for Feedback {
         }
     }
 
-    fn ready(&mut self, world: &World, threads: &[Thread], why: Why) {
+    fn ready(&mut self, world: &World, threads: &[Thread], why: ReadyReason) {
         for &thread in threads {
             let idles = |&cpu: &Cpu| {
-                world.cpus[cpu].doing == Doing::Idle && !self.has_to_look[cpu] && self.kept_for[cpu].is_none()
+                world.cpus[cpu].state == CpuState::Idle && !self.has_to_look[cpu] && self.kept_for[cpu].is_none()
             };
             let idle = (0..world.cpus.len()).filter(idles).find(|&cpu| self.affinity.allows(thread, cpu));
             if let Some(cpu) = idle {
@@ -114,7 +114,7 @@ impl Kernel for Feedback {
                 continue;
             }
             let list = &mut self.lists[self.level[thread]];
-            if why == Why::Preempted && self.used[thread] > 0 {
+            if why == ReadyReason::Preempted && self.used[thread] > 0 {
                 list.insert(0, thread);
             } else {
                 list.push(thread);
@@ -150,7 +150,7 @@ impl Kernel for Feedback {
     }
 
     fn switch_ends(&mut self, world: &World, cpu: Cpu) {
-        self.has_to_look[cpu] = world.cpus[cpu].doing == Doing::Idle;
+        self.has_to_look[cpu] = world.cpus[cpu].state == CpuState::Idle;
     }
 
     fn time_is_up(&self, world: &World, cpu: Cpu) -> bool {

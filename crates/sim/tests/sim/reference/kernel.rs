@@ -1,6 +1,6 @@
 //! What the machine asks of a scheduler.
 
-use rowlock_sim::scheduler::Why;
+use rowlock_sim::scheduler::ReadyReason;
 
 use crate::reference::world::{Cpu, Thread, World};
 
@@ -16,7 +16,7 @@ pub(crate) trait Kernel {
     fn step_passes(&mut self, world: &World);
 
     /// These threads have become ready, in this order, by one event.
-    fn ready(&mut self, world: &World, threads: &[Thread], why: Why);
+    fn ready(&mut self, world: &World, threads: &[Thread], why: ReadyReason);
 
     /// Chooses whom `cpu` runs: `previous`, which it runs and which could go on, or one that is ready, or nobody.
     fn schedule(&mut self, world: &World, cpu: Cpu, previous: Option<Thread>) -> Option<Thread>;

@@ -3,7 +3,7 @@
 
 use policy::wakeup::{AddressSpace, Awakened, Occupant, Scheme, Weights};
 use policy::{CpuId, CpuSet, Instant, Span};
-use rowlock_sim::scheduler::Why;
+use rowlock_sim::scheduler::ReadyReason;
 use scenario::{Accounting, Machine, Setting};
 
 use crate::reference::affinity::Affinity;
@@ -162,19 +162,19 @@ impl Kernel for Linux24 {
         }
     }
 
-    fn ready(&mut self, world: &World, threads: &[Thread], why: Why) {
+    fn ready(&mut self, world: &World, threads: &[Thread], why: ReadyReason) {
         match why {
-            Why::New => self.list.extend(threads),
-            Why::Woken => {
+            ReadyReason::New => self.list.extend(threads),
+            ReadyReason::Woken => {
                 for &thread in threads {
                     self.list.insert(0, thread);
                 }
                 wakeup::mark(self, world, self.scheme, threads);
             }
             // It has kept its place in the list.
-            Why::Preempted if self.tail => wakeup::mark(self, world, self.scheme, threads),
-            Why::Preempted => {}
-            Why::Yielded | Why::Moved(_) => panic!("nobody yields or moves here"),
+            ReadyReason::Preempted if self.tail => wakeup::mark(self, world, self.scheme, threads),
+            ReadyReason::Preempted => {}
+            ReadyReason::Yielded | ReadyReason::Moved(_) => panic!("nobody yields or moves here"),
         }
     }
 

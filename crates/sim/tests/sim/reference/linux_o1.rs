@@ -2,8 +2,8 @@
 //! whoever is wanted from it is looked for; loads are added up whenever somebody asks.
 
 use policy::{CpuId, CpuSet, Span};
-use rowlock_sim::scheduler::Why;
-use rowlock_sim::watch::Doing;
+use rowlock_sim::observer::CpuState;
+use rowlock_sim::scheduler::ReadyReason;
 use scenario::{Machine, Setting};
 
 use crate::reference::kernel::{Kernel, Picks};
@@ -323,21 +323,21 @@ impl Kernel for LinuxO1 {
         }
     }
 
-    fn ready(&mut self, world: &World, threads: &[Thread], why: Why) {
+    fn ready(&mut self, world: &World, threads: &[Thread], why: ReadyReason) {
         let now = self.now(world);
         for &thread in threads {
             let previous = self.tasks[thread].cpu;
             let allowed: Vec<Cpu> = self.all_cpus().filter(|&cpu| self.may_run_on(thread, cpu)).collect();
             let cpu = match why {
-                Why::Preempted => {
+                ReadyReason::Preempted => {
                     self.tasks[thread].leaves = false;
                     continue;
                 }
-                Why::New => allowed.into_iter().min_by_key(|&cpu| self.queues[cpu].len()).unwrap(),
+                ReadyReason::New => allowed.into_iter().min_by_key(|&cpu| self.queues[cpu].len()).unwrap(),
                 _ if self.is_idle(previous) => previous,
                 _ => allowed.into_iter().find(|&cpu| self.is_idle(cpu)).unwrap_or(previous),
             };
-            if why == Why::Woken {
+            if why == ReadyReason::Woken {
                 self.has_slept(thread, now - self.tasks[thread].since);
                 self.tasks[thread].is_fresh = true;
             }
@@ -416,7 +416,7 @@ impl Kernel for LinuxO1 {
         let mut first = None;
         if let Some(next) = idle.next() {
             self.offered = next;
-            let rests = world.cpus[next].doing == Doing::Idle && !self.marked[next];
+            let rests = world.cpus[next].state == CpuState::Idle && !self.marked[next];
             let is_due = now / self.tick - self.queues[next].looked_at >= self.queues[next].interval;
             first = (rests && is_due && !self.looks(next, &When::Idle, now).is_empty()).then_some(next);
         }

@@ -2,14 +2,16 @@
 
 use policy::waiting::{Decision, Observation, Team, TeamState};
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
-use rowlock_sim::scheduler::Why;
-use rowlock_sim::watch::{Begins, Doing, Leaving};
+use rowlock_sim::observer::{CpuState, LeaveReason, ThreadPhase};
+use rowlock_sim::scheduler::ReadyReason;
 use scenario::draw::Stream;
 use scenario::{Distribution, Kind, Machine, Setting, Tie};
 
 use crate::reference::events::{Event, Events};
 use crate::reference::kernel::Kernel;
-use crate::reference::world::{Activity, Counts, Cpu, CpuState, JobKind, JobState, Place, Thread, ThreadState, World};
+use crate::reference::world::{
+    Activity, Counts, Cpu, JobKind, JobState, Place, SimulatedCpu, Thread, ThreadState, World,
+};
 
 /// What can be due at a CPU in a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,7 +50,7 @@ impl<K: Kernel> Reference<K> {
         let floored = Machine { context_switch: machine.context_switch.floor_to(step), ..*machine };
         let mut world = World { now: 0, here: None, cpus: Vec::new(), threads: Vec::new(), jobs: Vec::new() };
         for _ in 0..machine.cpus {
-            world.cpus.push(CpuState { doing: Doing::Idle, switch_left: 0, idle_since: 0 });
+            world.cpus.push(SimulatedCpu { state: CpuState::Idle, switch_left: 0, idle_since: 0 });
         }
         for (name, job) in setting.jobs_with_copies() {
             let (kind, waiting) = match &job.kind {
@@ -99,9 +101,9 @@ impl<K: Kernel> Reference<K> {
         let mut threads: Vec<Thread> = (0..self.world.threads.len()).collect();
         Stream::named(seed, "initial queue order", 0).shuffle(&mut threads);
         for &thread in &threads {
-            self.tell(Event::ThreadIsReady(thread_id(thread), Why::New));
+            self.tell(Event::ThreadReady(thread_id(thread), ReadyReason::New));
         }
-        self.kernel.ready(&self.world, &threads, Why::New);
+        self.kernel.ready(&self.world, &threads, ReadyReason::New);
         for cpu in 0..self.world.cpus.len() {
             self.schedule(cpu);
         }
@@ -186,13 +188,13 @@ impl<K: Kernel> Reference<K> {
                 let job = &mut self.world.jobs[self.world.threads[thread].job];
                 job.counts.cpu += u64::from(job.completed.is_none());
             }
-            match self.world.cpus[cpu].doing {
-                Doing::Idle => self.used[3] += 1,
-                Doing::Switching { .. } => {
+            match self.world.cpus[cpu].state {
+                CpuState::Idle => self.used[3] += 1,
+                CpuState::Switching { .. } => {
                     self.used[2] += 1;
                     self.world.cpus[cpu].switch_left -= 1;
                 }
-                Doing::Running(thread) => self.runs_for_a_step(thread.index()),
+                CpuState::Running(thread) => self.runs_for_a_step(thread.index()),
             }
         }
         self.world.now += 1;
@@ -229,16 +231,16 @@ impl<K: Kernel> Reference<K> {
         if let Some(thread) = previous {
             self.count(thread, |counts| counts.preempted += 1);
         }
-        self.switch(cpu, previous.map(|thread| (thread, Leaving::Preempted)), next);
+        self.switch(cpu, previous.map(|thread| (thread, LeaveReason::Preempted)), next);
     }
 
-    fn leaves(&mut self, thread: Thread, cpu: Cpu, how: Leaving) {
+    fn leaves(&mut self, thread: Thread, cpu: Cpu, how: LeaveReason) {
         self.kernel.leaves(&self.world, cpu, thread);
         let next = self.kernel.schedule(&self.world, cpu, None);
         self.switch(cpu, Some((thread, how)), next);
     }
 
-    fn switch(&mut self, cpu: Cpu, from: Option<(Thread, Leaving)>, to: Option<Thread>) {
+    fn switch(&mut self, cpu: Cpu, from: Option<(Thread, LeaveReason)>, to: Option<Thread>) {
         if let Some((thread, how)) = from {
             self.world.threads[thread].place = Place::SwitchingOut(how);
         }
@@ -248,12 +250,12 @@ impl<K: Kernel> Reference<K> {
         }
         self.world.cpus[cpu].switch_left = self.context_switch;
         let from = from.map(|(thread, how)| (thread_id(thread), how));
-        self.does(cpu, Doing::Switching { from, to: to.map(thread_id) });
+        self.does(cpu, CpuState::Switching { from, to: to.map(thread_id) });
     }
 
     fn switch_ends(&mut self, cpu: Cpu) {
-        let Doing::Switching { from, to } = self.world.cpus[cpu].doing else { unreachable!("it switches") };
-        self.does(cpu, to.map_or(Doing::Idle, Doing::Running));
+        let CpuState::Switching { from, to } = self.world.cpus[cpu].state else { unreachable!("it switches") };
+        self.does(cpu, to.map_or(CpuState::Idle, CpuState::Running));
         self.kernel.switch_ends(&self.world, cpu);
         if let Some((outgoing, how)) = from {
             self.has_left(outgoing.index(), how);
@@ -265,23 +267,23 @@ impl<K: Kernel> Reference<K> {
         }
     }
 
-    fn has_left(&mut self, thread: Thread, how: Leaving) {
+    fn has_left(&mut self, thread: Thread, how: LeaveReason) {
         match how {
-            Leaving::Preempted => self.become_ready(&[thread], Why::Preempted),
+            LeaveReason::Preempted => self.become_ready(&[thread], ReadyReason::Preempted),
             // Its barrier completed while it was switching out.
-            Leaving::Blocking if self.world.threads[thread].activity != Activity::Waiting => {
-                self.become_ready(&[thread], Why::Woken);
+            LeaveReason::Blocking if self.world.threads[thread].activity != Activity::Waiting => {
+                self.become_ready(&[thread], ReadyReason::Woken);
             }
-            Leaving::Blocking => self.world.threads[thread].place = Place::Blocked,
-            Leaving::Ending => self.world.threads[thread].place = Place::Gone,
-            Leaving::Yielding => unreachable!("nobody yields here"),
+            LeaveReason::Blocking => self.world.threads[thread].place = Place::Blocked,
+            LeaveReason::Ending => self.world.threads[thread].place = Place::Gone,
+            LeaveReason::Yielding => unreachable!("nobody yields here"),
         }
     }
 
-    fn become_ready(&mut self, threads: &[Thread], why: Why) {
+    fn become_ready(&mut self, threads: &[Thread], why: ReadyReason) {
         for &thread in threads {
             self.world.threads[thread].place = Place::Ready;
-            self.tell(Event::ThreadIsReady(thread_id(thread), why));
+            self.tell(Event::ThreadReady(thread_id(thread), why));
         }
         self.kernel.ready(&self.world, threads, why);
     }
@@ -304,14 +306,14 @@ impl<K: Kernel> Reference<K> {
             self.completes(job);
         }
         self.begins_its_next_computation(thread);
-        self.tell(Event::ThreadBegins(thread_id(thread), Begins::Computation));
+        self.tell(Event::ThreadBegan(thread_id(thread), ThreadPhase::Computation));
     }
 
     fn ends(&mut self, thread: Thread, cpu: Cpu) {
-        self.tell(Event::ThreadBegins(thread_id(thread), Begins::End));
-        self.leaves(thread, cpu, Leaving::Ending);
+        self.tell(Event::ThreadBegan(thread_id(thread), ThreadPhase::End));
+        self.leaves(thread, cpu, LeaveReason::Ending);
         let job = self.world.threads[thread].job;
-        let has_ended = |place| matches!(place, Place::Gone | Place::SwitchingOut(Leaving::Ending));
+        let has_ended = |place| matches!(place, Place::Gone | Place::SwitchingOut(LeaveReason::Ending));
         if self.world.threads.iter().all(|other| other.job != job || has_ended(other.place)) {
             self.completes(job);
         }
@@ -333,7 +335,7 @@ impl<K: Kernel> Reference<K> {
                 // A rule that spins at all does so for a step.
                 let limit = in_steps(limit, self.step).max(1);
                 self.world.threads[thread].activity = Activity::Spinning { spun: 0, limit };
-                self.tell(Event::ThreadBegins(thread_id(thread), Begins::Spin));
+                self.tell(Event::ThreadBegan(thread_id(thread), ThreadPhase::Spin));
                 self.count(thread, |counts| counts.spins += 1);
             }
             Decision::Block => self.blocks(thread, cpu),
@@ -349,9 +351,9 @@ impl<K: Kernel> Reference<K> {
 
     fn blocks(&mut self, thread: Thread, cpu: Cpu) {
         self.world.threads[thread].activity = Activity::Waiting;
-        self.tell(Event::ThreadBegins(thread_id(thread), Begins::Block));
+        self.tell(Event::ThreadBegan(thread_id(thread), ThreadPhase::Block));
         self.count(thread, |counts| counts.blocked += 1);
-        self.leaves(thread, cpu, Leaving::Blocking);
+        self.leaves(thread, cpu, LeaveReason::Blocking);
     }
 
     fn asks_its_rule(&mut self, thread: Thread, cpu: Cpu, seen: Observation) -> Decision {
@@ -387,7 +389,7 @@ impl<K: Kernel> Reference<K> {
             }
             self.goes_on(thread);
         }
-        self.become_ready(&woken, Why::Woken);
+        self.become_ready(&woken, ReadyReason::Woken);
         for thread in running {
             self.goes_on(thread);
         }
@@ -408,7 +410,7 @@ impl<K: Kernel> Reference<K> {
         }
         if !self.has_met_as_often_as_it_should(self.world.threads[thread].job) || self.keep_running {
             self.begins_its_next_computation(thread);
-            self.tell(Event::ThreadBegins(thread_id(thread), Begins::Computation));
+            self.tell(Event::ThreadBegan(thread_id(thread), ThreadPhase::Computation));
         } else if let Some(cpu) = self.cpu_that_runs(thread) {
             self.ends(thread, cpu);
         } else {
@@ -443,9 +445,9 @@ impl<K: Kernel> Reference<K> {
         }
     }
 
-    fn does(&mut self, cpu: Cpu, doing: Doing) {
-        self.world.cpus[cpu].doing = doing;
-        self.tell(Event::CpuDoes(CpuId(cpu as u32), doing));
+    fn does(&mut self, cpu: Cpu, state: CpuState) {
+        self.world.cpus[cpu].state = state;
+        self.tell(Event::CpuChanged(CpuId(cpu as u32), state));
     }
 
     fn tell(&mut self, event: Event) {

@@ -1,7 +1,7 @@
 //! Round robin: one queue, a quantum that is fresh at each dispatch. Without a quantum it is first in, first out.
 
-use rowlock_sim::scheduler::Why;
-use rowlock_sim::watch::Doing;
+use rowlock_sim::observer::CpuState;
+use rowlock_sim::scheduler::ReadyReason;
 
 use crate::reference::affinity::Affinity;
 use crate::reference::kernel::Kernel;
@@ -34,7 +34,7 @@ impl Kernel for RoundRobin {
         }
     }
 
-    fn ready(&mut self, _world: &World, threads: &[Thread], _why: Why) {
+    fn ready(&mut self, _world: &World, threads: &[Thread], _why: ReadyReason) {
         self.queue.extend(threads);
     }
 
@@ -57,6 +57,6 @@ impl Kernel for RoundRobin {
     }
 
     fn has_to_schedule(&self, world: &World, cpu: Cpu) -> bool {
-        world.cpus[cpu].doing == Doing::Idle && self.first_for(cpu).is_some()
+        world.cpus[cpu].state == CpuState::Idle && self.first_for(cpu).is_some()
     }
 }

@@ -1,7 +1,7 @@
 //! What there is to see at one moment. Times are in steps, threads and CPUs are numbers.
 
 use policy::waiting::Waiter;
-use rowlock_sim::watch::{Doing, Leaving};
+use rowlock_sim::observer::{CpuState, LeaveReason};
 use scenario::draw::{Law, Stream};
 
 pub(crate) type Cpu = usize;
@@ -12,14 +12,14 @@ pub(crate) struct World {
     pub(crate) now: u64,
     /// The CPU at which something happens, if it is one.
     pub(crate) here: Option<Cpu>,
-    pub(crate) cpus: Vec<CpuState>,
+    pub(crate) cpus: Vec<SimulatedCpu>,
     pub(crate) threads: Vec<ThreadState>,
     /// Copies one by one.
     pub(crate) jobs: Vec<JobState>,
 }
 
-pub(crate) struct CpuState {
-    pub(crate) doing: Doing,
+pub(crate) struct SimulatedCpu {
+    pub(crate) state: CpuState,
     /// While it switches: how many steps are left of it.
     pub(crate) switch_left: u64,
     /// When it last chose idleness.
@@ -45,7 +45,7 @@ pub(crate) enum Place {
     /// A CPU runs it or is switching to it.
     On(Cpu),
     /// A CPU is switching away from it.
-    SwitchingOut(Leaving),
+    SwitchingOut(LeaveReason),
     /// It waits to be woken.
     Blocked,
     /// It has ended.
@@ -101,22 +101,22 @@ pub(crate) struct Counts {
 impl World {
     /// The thread that a CPU runs or is switching to.
     pub(crate) fn thread_on(&self, cpu: Cpu) -> Option<Thread> {
-        match self.cpus[cpu].doing {
-            Doing::Idle => None,
-            Doing::Running(thread) => Some(thread.index()),
-            Doing::Switching { to, .. } => to.map(policy::ThreadId::index),
+        match self.cpus[cpu].state {
+            CpuState::Idle => None,
+            CpuState::Running(thread) => Some(thread.index()),
+            CpuState::Switching { to, .. } => to.map(policy::ThreadId::index),
         }
     }
 
     /// The thread that a CPU runs.
     pub(crate) fn running_on(&self, cpu: Cpu) -> Option<Thread> {
-        match self.cpus[cpu].doing {
-            Doing::Running(thread) => Some(thread.index()),
+        match self.cpus[cpu].state {
+            CpuState::Running(thread) => Some(thread.index()),
             _ => None,
         }
     }
 
     pub(crate) fn is_switching(&self, cpu: Cpu) -> bool {
-        matches!(self.cpus[cpu].doing, Doing::Switching { .. })
+        matches!(self.cpus[cpu].state, CpuState::Switching { .. })
     }
 }

@@ -1,0 +1,201 @@
+//! CPUs: what they run, and the switch from one thread to the next.
+
+use policy::record::Recorder;
+use policy::{CpuId, Span, ThreadId};
+
+use super::Engine;
+use super::account::Use;
+use super::event::Event;
+use super::observer::{CpuState, LeaveReason, Observer};
+use super::scheduler::{ReadyReason, Scheduler};
+use super::threads::{Activity, Place};
+use super::winner::Key;
+use crate::Error;
+
+impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
+    /// A thread is the scheduler's.
+    pub(super) fn ready(&mut self, thread: ThreadId, why: ReadyReason) {
+        self.note_ready(thread, why);
+        self.scheduler.ready(thread, why, self.now, &mut self.marks);
+    }
+
+    pub(super) fn note_ready(&mut self, thread: ThreadId, why: ReadyReason) {
+        self.workload.put(thread, Place::Ready);
+        self.observer.thread_ready(self.now, thread, why);
+    }
+
+    #[inline]
+    pub(super) fn let_marked_cpus_pick(&mut self) {
+        let told = self.marks.take();
+        for &cpu in &told {
+            match self.cpus[cpu.index()].state {
+                _ if !self.marks.is_marked(cpu) => {}
+                // It picks when its switch is over.
+                CpuState::Switching { .. } => {}
+                CpuState::Idle => self.pick_when_idle(cpu),
+                CpuState::Running(thread) => self.pick_instead_of(cpu, thread, LeaveReason::Preempted),
+            }
+        }
+        self.marks.put_back(told);
+    }
+
+    fn pick_when_idle(&mut self, cpu: CpuId) {
+        self.marks.clear(cpu);
+        match self.scheduler.pick(cpu, None, self.now) {
+            None => self.marks.set_idle(cpu),
+            to => self.switch(cpu, None, to, self.machine.context_switch + self.machine.wakeup_cost),
+        }
+    }
+
+    /// Lets the scheduler choose between the thread that runs, if that can go on, and those that wait.
+    pub(super) fn pick_instead_of(&mut self, cpu: CpuId, running: ThreadId, how: LeaveReason) {
+        self.charge(cpu);
+        self.marks.clear(cpu);
+        let can_go_on = matches!(how, LeaveReason::Preempted | LeaveReason::Yielding);
+        let to = self.scheduler.pick(cpu, can_go_on.then_some(running), self.now);
+        if to == Some(running) {
+            return;
+        }
+        let account = self.workload.account(running);
+        match how {
+            // As Linux counts: whoever yields could go on.
+            LeaveReason::Preempted | LeaveReason::Yielding => account.involuntary += 1,
+            LeaveReason::Blocking => account.voluntary += 1,
+            LeaveReason::Ending => {}
+        }
+        self.switch(cpu, Some((running, how)), to, self.machine.context_switch);
+    }
+
+    /// The running thread cannot go on: it blocks or ends.
+    pub(super) fn leave(&mut self, cpu: CpuId, thread: ThreadId, how: LeaveReason) {
+        self.scheduler.give_up(cpu, thread, how == LeaveReason::Blocking, self.now);
+        self.pick_instead_of(cpu, thread, how);
+    }
+
+    pub(super) fn switch(
+        &mut self,
+        cpu: CpuId,
+        from: Option<(ThreadId, LeaveReason)>,
+        to: Option<ThreadId>,
+        span: Span,
+    ) {
+        self.charge(cpu);
+        if let Some((from, _)) = from {
+            self.workload.put(from, Place::Leaving(cpu));
+        }
+        if let Some(to) = to {
+            self.workload.put(to, Place::Coming(cpu));
+        }
+        self.set_cpu_state(cpu, CpuState::Switching { from, to });
+        // Waking the CPU is not the thread's doing; the switch is.
+        self.cpus[cpu.index()].owed = self.machine.context_switch;
+        self.queue.set(cpu.index(), self.order.key(self.now + span, Event::SwitchEnds));
+    }
+
+    pub(super) fn end_switch(&mut self, cpu: CpuId, from: Option<(ThreadId, LeaveReason)>, to: Option<ThreadId>) {
+        self.charge(cpu);
+        self.set_cpu_state(cpu, to.map_or(CpuState::Idle, CpuState::Running));
+        if let Some(to) = to {
+            self.workload.put(to, Place::Running(cpu));
+        }
+        let moved_to = self.cpus[cpu.index()].moved_to.take();
+        match (from, moved_to) {
+            // Whatever it has to do by now, it is on its way there.
+            (Some((from, _)), Some(to)) => self.ready(from, ReadyReason::Moved(to)),
+            (Some((from, how)), None) => self.finish_leaving(from, how),
+            (None, _) => {}
+        }
+        match to {
+            Some(to) => self.dispatch(cpu, to),
+            None => self.queue.set(cpu.index(), u64::NEVER),
+        }
+        if self.marks.is_marked(cpu) || (to.is_none() && S::LOOKS_WHEN_IDLE) {
+            self.marks.mark(cpu);
+        } else if to.is_none() {
+            self.marks.set_idle(cpu);
+        }
+    }
+
+    fn set_cpu_state(&mut self, cpu: CpuId, state: CpuState) {
+        self.cpus[cpu.index()].state = state;
+        self.observer.cpu_changed(self.now, cpu, state);
+    }
+
+    /// The switch away from a thread is over.
+    pub(super) fn finish_leaving(&mut self, thread: ThreadId, how: LeaveReason) {
+        let activity = self.workload.threads[thread.index()].activity;
+        match how {
+            LeaveReason::Preempted => self.ready(thread, ReadyReason::Preempted),
+            LeaveReason::Yielding => self.ready(thread, ReadyReason::Yielded),
+            LeaveReason::Blocking if activity == Activity::Block => self.workload.put(thread, Place::Blocked),
+            // Its barrier completed while it was on its way out.
+            LeaveReason::Blocking => self.ready(thread, ReadyReason::Woken),
+            LeaveReason::Ending => self.workload.put(thread, Place::Gone),
+        }
+    }
+
+    /// The scheduler wants to look at a CPU.
+    pub(super) fn alarm(&mut self, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
+        self.charge(cpu);
+        let picks = self.scheduler.alarmed(cpu, self.now, &self.marks);
+        if let Some(another) = picks.another {
+            self.marks.mark(another);
+            self.pick_when_idle(another);
+        }
+        if picks.this_cpu {
+            self.pick_instead_of(cpu, thread, LeaveReason::Preempted);
+        }
+        if self.cpus[cpu.index()].state == CpuState::Running(thread) {
+            if S::CAN_STARVE {
+                self.count_step_without_headway()?;
+            }
+            self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
+            self.await_event(cpu, thread);
+        }
+        Ok(())
+    }
+
+    /// Puts the next event of a CPU that runs `thread` into the queue: the end of what the thread does, or the alarm.
+    pub(super) fn await_event(&mut self, cpu: CpuId, thread: ThreadId) {
+        let (left, event) = match self.workload.threads[thread.index()].activity {
+            Activity::Compute { left } | Activity::Manage { left } => (left, Event::ComputationEnds),
+            Activity::Spin { left, .. } | Activity::Yield { left, .. } => (left, Event::SpinEnds),
+            Activity::Move | Activity::Block | Activity::Look | Activity::Exit => (Span::ZERO, Event::ComputationEnds),
+        };
+        let alarm = self.order.key(self.cpus[cpu.index()].alarm, Event::Alarm);
+        self.queue.set(cpu.index(), alarm.min(self.order.key(self.now + left, event)));
+    }
+
+    /// Charges the time of a CPU to what it does and to the thread that it does it for.
+    #[inline]
+    pub(super) fn charge(&mut self, cpu: CpuId) {
+        let cpu = &mut self.cpus[cpu.index()];
+        let span = self.now.since(cpu.charged);
+        cpu.charged = self.now;
+        match cpu.state {
+            CpuState::Idle => self.time.charge(Use::Idle, span),
+            CpuState::Switching { to, .. } => {
+                self.time.charge(Use::Switch, span);
+                if let Some(to) = to {
+                    let switch = span.min(cpu.owed);
+                    cpu.owed -= switch;
+                    self.workload.account(to).charge(Use::Switch, switch);
+                }
+            }
+            CpuState::Running(thread) => {
+                let thread = &mut self.workload.threads[thread.index()];
+                let used = thread.activity.use_of_cpu();
+                self.time.charge(used, span);
+                if thread.is_awaited {
+                    self.headway.ran(self.now, used, span);
+                }
+                thread.ran(span);
+                self.workload.jobs[thread.job()].account.charge(used, span);
+            }
+        }
+    }
+
+    pub(super) fn charge_all(&mut self) {
+        crate::cpu_ids(self.cpus.len()).for_each(|cpu| self.charge(cpu));
+    }
+}

@@ -1,0 +1,139 @@
+//! The device of the machine, and other things that happen at a moment that no CPU decides.
+//!
+//! There is one device, for all jobs. It serves so many requests at once as it is deep, each for the time that it asks for, and the
+//! others in the order in which they came. It knows no priorities, and nothing is gained by serving two requests that
+//! follow each other.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use policy::{Instant, Span, ThreadId};
+
+/// The device.
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    depth: u32,
+    serves: u32,
+    waiting: VecDeque<(ThreadId, Span)>,
+    /// The time of all requests that it has served or serves, up to `counted`.
+    used: Span,
+    counted: Instant,
+}
+
+impl Device {
+    /// An idle device that serves so many requests at once.
+    pub(crate) fn new(depth: u32) -> Device {
+        let (waiting, used) = (VecDeque::new(), Span::ZERO);
+        Device { depth: depth.max(1), serves: 0, waiting, used, counted: Instant::ZERO }
+    }
+
+    /// A thread asks for so much of its time. Returns when that is over if it is served at once.
+    pub(crate) fn ask(&mut self, now: Instant, thread: ThreadId, time: Span) -> Option<Instant> {
+        self.count(now);
+        if self.serves < self.depth {
+            self.serves += 1;
+            return Some(now + time);
+        }
+        self.waiting.push_back((thread, time));
+        None
+    }
+
+    /// A request is served. Returns whose is next, and when that will be over.
+    pub(crate) fn served(&mut self, now: Instant) -> Option<(ThreadId, Instant)> {
+        self.count(now);
+        match self.waiting.pop_front() {
+            Some((thread, time)) => Some((thread, now + time)),
+            None => {
+                self.serves -= 1;
+                None
+            }
+        }
+    }
+
+    /// How long it was busy up to now; with several requests at once, on the average of its places.
+    pub(crate) fn busy(&mut self, now: Instant) -> Span {
+        self.count(now);
+        Span::from_nanos(self.used.as_nanos() / u64::from(self.depth))
+    }
+
+    fn count(&mut self, now: Instant) {
+        self.used += now.since(self.counted).scaled(1000 * u64::from(self.serves));
+        self.counted = now;
+    }
+}
+
+/// What happens at some moment by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Due {
+    /// The device has served the request of this thread.
+    Served(ThreadId),
+    /// What this thread waited for has come from far away.
+    Delivered(ThreadId),
+    /// This thread has slept as long as it was to.
+    SleepOver(ThreadId),
+    /// The overseer of this job looks at its stages.
+    Oversee(usize),
+    /// This job arrives.
+    JobArrival(usize),
+}
+
+/// What is due, earliest first; of one moment, in the order in which it was set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Agenda {
+    entries: BinaryHeap<Reverse<(Instant, u64, Due)>>,
+    set: u64,
+}
+
+impl Agenda {
+    pub(crate) fn set(&mut self, at: Instant, due: Due) {
+        self.entries.push(Reverse((at, self.set, due)));
+        self.set += 1;
+    }
+
+    /// When the next of them is due.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.entries.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Due> {
+        self.entries.pop().map(|Reverse((.., due))| due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + Span::from_micros(micros)
+    }
+
+    #[test]
+    fn a_device_serves_as_many_at_once_as_it_is_deep_and_the_others_in_their_order() {
+        let us = Span::from_micros;
+        let [a, b, c, d] = [0, 1, 2, 3].map(ThreadId);
+        let mut device = Device::new(2);
+        assert_eq!(device.ask(at(0), a, us(10)), Some(at(10)));
+        assert_eq!(device.ask(at(2), b, us(3)), Some(at(5)));
+        assert_eq!(device.ask(at(3), c, us(4)), None);
+        assert_eq!(device.ask(at(3), d, us(1)), None);
+        assert_eq!(device.served(at(5)), Some((c, at(9))), "b's place");
+        assert_eq!(device.served(at(9)), Some((d, at(10))));
+        assert_eq!(device.served(at(10)), None);
+        assert_eq!(device.served(at(10)), None);
+        // a for 10, b for 3, c for 4 and d for 1, on two places.
+        assert_eq!(device.busy(at(100)), us(9));
+    }
+
+    #[test]
+    fn of_one_moment_what_was_set_first_is_due_first() {
+        let mut agenda = Agenda::default();
+        agenda.set(at(2), Due::Served(ThreadId(1)));
+        agenda.set(at(1), Due::Oversee(0));
+        agenda.set(at(1), Due::Delivered(ThreadId(0)));
+        assert_eq!(agenda.next(), Some(at(1)));
+        let order = [Due::Oversee(0), Due::Delivered(ThreadId(0)), Due::Served(ThreadId(1))];
+        assert_eq!([agenda.pop(), agenda.pop(), agenda.pop()], order.map(Some));
+        assert_eq!(agenda.next(), None);
+    }
+}

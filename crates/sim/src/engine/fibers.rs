@@ -1,0 +1,79 @@
+//! How a job's kernel threads carry out its fibers: each does what a worker of the library does, and sleeps where that would.
+
+use policy::record::Recorder;
+use policy::{CpuId, ThreadId};
+
+use super::Engine;
+use super::device::Due;
+use super::observer::{LeaveReason, Observer, ThreadPhase};
+use super::scheduler::Scheduler;
+use super::threads::Activity;
+
+use crate::workloads::fibers::{Fibers, WorkerAction};
+
+impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
+    /// A thread of a job of fibers has a CPU and does what comes next.
+    pub(super) fn run_fibers(&mut self, cpu: CpuId, thread: ThreadId) {
+        let now = self.now;
+        let (job, worker) = (self.workload.threads[thread.index()].job(), self.workload.number(thread.index()));
+        let was_asleep = self.workload.threads[thread.index()].activity == Activity::Look;
+        let of = &mut self.workload.jobs[job];
+        let Some(fibers) = &mut of.fibers else { return };
+        let mut action = fibers.go_on(now, worker);
+        of.rounds_done = fibers.bursts();
+        if action == WorkerAction::End && self.keep_running && fibers.is_over() {
+            self.freeze_once(job);
+            let Some(fibers) = &mut self.workload.jobs[job].fibers else { return };
+            fibers.begin();
+            action = fibers.go_on(now, worker);
+        }
+        self.wake_workers(job, thread);
+        let activity = match action {
+            WorkerAction::Compute(left) => Activity::Compute { left },
+            WorkerAction::Manage(left) => Activity::Manage { left },
+            WorkerAction::Sleep(until) => {
+                self.workload.threads[thread.index()].activity = Activity::Block;
+                self.observer.thread_began(now, thread, ThreadPhase::Block);
+                if let Some(until) = until {
+                    self.set(until, Due::SleepOver(thread));
+                }
+                return self.leave(cpu, thread, LeaveReason::Blocking);
+            }
+            WorkerAction::End => return self.end(cpu, thread),
+        };
+        self.workload.threads[thread.index()].activity = activity;
+        if was_asleep {
+            self.observer.thread_began(now, thread, ThreadPhase::Computation);
+        }
+        self.await_event(cpu, thread);
+    }
+
+    /// Where jobs keep running, what would have been the end of one counts once.
+    fn freeze_once(&mut self, job: usize) {
+        if self.workload.jobs[job].outcome.is_none() {
+            self.freeze(job);
+        }
+    }
+
+    /// Wakes the workers that have something to do again.
+    fn wake_workers(&mut self, job: usize, waker: ThreadId) {
+        let first = self.workload.jobs[job].threads.start;
+        while let Some(worker) = self.workload.jobs[job].fibers.as_mut().and_then(Fibers::take_woken) {
+            let woken = ThreadId((first + worker) as u32);
+            if self.workload.threads[woken.index()].activity == Activity::Block {
+                self.observer.thread_woken(self.now, waker, woken);
+                self.wake(woken);
+            }
+        }
+    }
+
+    /// The time has come up to which a worker was to sleep; something else may have woken it before.
+    pub(super) fn end_sleep(&mut self, thread: ThreadId) {
+        let (job, worker) = (self.workload.threads[thread.index()].job(), self.workload.number(thread.index()));
+        let fibers = self.workload.jobs[job].fibers.as_ref();
+        let has_slept_enough = fibers.is_some_and(|fibers| fibers.has_slept_enough(self.now, worker));
+        if has_slept_enough && self.workload.threads[thread.index()].activity == Activity::Block {
+            self.wake(thread);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! How threads carry out the stages of a pipeline job.
+//!
+//! It is a likeness of `rowlock-pipeline`:
+//!
+//! * **Take.** A thread that has nothing in its hands takes a buffer if one waits for a stage of its: a thread with several stages for
+//!   that whose turn it is, a worker for the stage nearest to the end. Else it waits, as its rule says. Of those that spin with a CPU the one
+//!   that has waited longest takes what comes.
+//! * **Compute, then wait.** A stage computes first. Then the device serves it, or a message is on its way, and its thread is
+//!   blocked meanwhile; it conveys when it has a CPU again.
+//! * **Convey.** The rounds of a stage go on in their order, whichever copy ends first. Who conveys first takes what it can
+//!   itself, and then wakes for the rest: in each group of threads as many as could take something and are not awake, those that
+//!   went to sleep last first.
+//! * **End.** When the last round of a stage is taken, those that wait for nothing else end.
+//! * **Begin anew.** If jobs keep running, the pipeline starts again with the same rounds when its
+//!   last round is over.
+//! * **Priorities.** A rule is asked at every take and every conveyance, its overseer from time to time. A favour is worth five of
+//!   nice, from that moment on. A thread with several stages is as favoured as the most favoured of them, and has the nice value of the first that
+//!   has one of its own. Workers are not asked at queues: they are as favoured as their stages are by themselves.
+//!
+//! Taking, conveying and waking cost nothing here beyond the switches that they bring about. Nobody knows who will bring a buffer, so a
+//! waiting rule is asked with a fresh waiter in each wait.
+
+use policy::priority::{MachineObservation, Overseer};
+use policy::record::Recorder;
+use policy::waiting::Observation;
+use policy::{CpuId, Span, ThreadId};
+
+use super::Engine;
+use super::device::Due;
+use super::event::Event;
+use super::observer::{LeaveReason, Observer, ThreadPhase};
+use super::scheduler::{ReadyReason, Scheduler};
+use super::threads::{Activity, Place};
+use super::winner::Key;
+use super::workload::Task;
+use crate::workloads::pipeline::{Pipeline, Request};
+
+impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
+    /// The nice values and the overseer of a job that has stages, before it runs.
+    pub(super) fn prepare_pipeline(&mut self, job: usize) {
+        self.renice_all(job);
+        let now = self.now;
+        let Some(pipeline) = &mut self.workload.jobs[job].pipeline else { return };
+        pipeline.begin(now);
+        if pipeline.has_overseer() {
+            self.set(now + Overseer::PERIOD, Due::Oversee(job));
+        }
+    }
+
+    fn pipeline(&mut self, thread: ThreadId) -> Option<(&mut Pipeline, usize)> {
+        let of = &self.workload.threads[thread.index()];
+        let (job, number) = (of.job(), self.workload.number(thread.index()));
+        self.workload.jobs[job].pipeline.as_mut().map(|pipeline| (pipeline, number))
+    }
+
+    /// A thread of a pipeline has a CPU, and was not computing when it last had one.
+    pub(super) fn resume_carrier(&mut self, cpu: CpuId, thread: ThreadId) {
+        if self.workload.threads[thread.index()].is_waiting {
+            self.decide(cpu, thread, Observation::Woken);
+        } else {
+            // From the device, or for the first time.
+            self.convey(cpu, thread);
+        }
+    }
+
+    /// A thread of a pipeline has computed.
+    pub(super) fn finish_computation(&mut self, cpu: CpuId, thread: ThreadId) {
+        let now = self.now;
+        let request = self.pipeline(thread).and_then(|(pipeline, number)| pipeline.computed(now, number));
+        let Some(request) = request else { return self.convey(cpu, thread) };
+        match request {
+            Request::Message(time) => self.set(now + time, Due::Delivered(thread)),
+            Request::Device(time) => {
+                if let Some(at) = self.device.ask(now, thread, time) {
+                    self.set(at, Due::Served(thread));
+                }
+            }
+        }
+        self.workload.threads[thread.index()].activity = Activity::Block;
+        self.observer.thread_began(now, thread, ThreadPhase::Block);
+        self.leave(cpu, thread, LeaveReason::Blocking);
+    }
+
+    /// Something is due that no CPU decides.
+    pub(super) fn process_due(&mut self) {
+        let due = self.agenda.pop();
+        match due {
+            Some(Due::Served(thread)) => {
+                if let Some((next, at)) = self.device.served(self.now) {
+                    self.set(at, Due::Served(next));
+                }
+                self.finish_request(thread);
+            }
+            Some(Due::Delivered(thread)) => self.finish_request(thread),
+            Some(Due::SleepOver(thread)) => self.end_sleep(thread),
+            Some(Due::Oversee(job)) => self.oversee(job),
+            Some(Due::JobArrival(job)) => self.admit_job(job),
+            None => {}
+        }
+        self.await_agenda();
+    }
+
+    pub(super) fn set(&mut self, at: policy::Instant, due: Due) {
+        self.agenda.set(at, due);
+        self.await_agenda();
+    }
+
+    fn await_agenda(&mut self) {
+        let key = self.agenda.next().map_or(u64::NEVER, |at| self.order.key(at, Event::ComputationEnds));
+        self.queue.set(self.cpus.len(), key);
+    }
+
+    /// What a thread waited for has come.
+    fn finish_request(&mut self, thread: ThreadId) {
+        let now = self.now;
+        if let Some((pipeline, number)) = self.pipeline(thread) {
+            pipeline.came_back(now, number);
+        }
+        self.wake(thread);
+    }
+
+    /// A thread looks again when it has a CPU.
+    pub(super) fn wake(&mut self, thread: ThreadId) {
+        self.workload.threads[thread.index()].activity = Activity::Look;
+        // On its way to sleep, it is ready when its CPU has switched away.
+        if self.workload.threads[thread.index()].place == Place::Blocked {
+            self.ready(thread, ReadyReason::Woken);
+        }
+    }
+
+    /// A thread conveys what it has in its hands, if anything, and goes on with what there is.
+    fn convey(&mut self, cpu: CpuId, thread: ThreadId) {
+        let now = self.now;
+        let job = self.workload.threads[thread.index()].job();
+        let completed = self.pipeline(thread).and_then(|(pipeline, number)| pipeline.convey(now, number));
+        let is_done = completed.is_some_and(|completed| self.workload.count_rounds(job, completed));
+        self.renice(thread);
+        let took = self.take_buffer(thread);
+        self.hand_out_buffers(job, thread);
+        let through = self.pipeline(thread).is_some_and(|(pipeline, number)| pipeline.is_through(number));
+        if is_done && self.keep_running {
+            self.freeze(job);
+        }
+        if took {
+            self.await_event(cpu, thread);
+        } else if through {
+            self.end(cpu, thread);
+        } else {
+            let wait = self.pipeline(thread).map_or(0, |(pipeline, number)| pipeline.begin_wait(number, thread));
+            self.workload.begin_wait(thread.index(), wait);
+            self.decide(cpu, thread, Observation::Arrived);
+        }
+    }
+
+    /// A thread takes a buffer and begins to compute, if there is one for it.
+    fn take_buffer(&mut self, thread: ThreadId) -> bool {
+        let now = self.now;
+        let Some(left) = self.pipeline(thread).and_then(|(pipeline, number)| pipeline.take(now, number)) else {
+            return false;
+        };
+        self.renice(thread);
+        self.workload.threads[thread.index()].activity = Activity::Compute { left };
+        self.observer.thread_began(now, thread, ThreadPhase::Computation);
+        true
+    }
+
+    /// Whether a thread that waits for a lock or a buffer finds it.
+    pub(super) fn can_end_wait(&self, thread: ThreadId) -> bool {
+        self.is_lock_free_for(thread) || self.is_buffer_ready(thread)
+    }
+
+    pub(super) fn take_awaited(&mut self, cpu: CpuId, thread: ThreadId) {
+        match self.workload.jobs[self.workload.threads[thread.index()].job()].task {
+            Task::Pipeline { .. } => self.end_buffer_wait(cpu, thread),
+            _ => self.acquire_lock(cpu, thread),
+        }
+    }
+
+    /// A thread that waits, and has a CPU, takes a buffer; or ends if none will come.
+    pub(super) fn end_buffer_wait(&mut self, cpu: CpuId, thread: ThreadId) {
+        let waiting = &mut self.workload.threads[thread.index()];
+        let job = waiting.job();
+        waiting.is_waiting = false;
+        self.workload.note_wait_over(thread.index());
+        if let Some((pipeline, number)) = self.pipeline(thread) {
+            pipeline.stop_waiting(number, thread);
+        }
+        self.end_wait(thread);
+        if self.take_buffer(thread) {
+            self.hand_out_buffers(job, thread);
+            self.await_event(cpu, thread);
+        } else {
+            self.end(cpu, thread);
+        }
+    }
+
+    /// Whether a thread that waits for a buffer finds one, or that none will come.
+    pub(super) fn is_buffer_ready(&self, thread: ThreadId) -> bool {
+        let of = &self.workload.threads[thread.index()];
+        let number = self.workload.number(thread.index());
+        let finds = |pipeline: &Pipeline| pipeline.could_take(number) || pipeline.is_through(number);
+        of.is_waiting && self.workload.jobs[of.job()].pipeline.as_ref().is_some_and(finds)
+    }
+
+    /// Lets those go on that spin for what is there now, and wakes others for the rest.
+    fn hand_out_buffers(&mut self, job: usize, waker: ThreadId) {
+        let groups = self.workload.jobs[job].pipeline.as_ref().map_or(0..0, Pipeline::groups);
+        for group in groups {
+            while let Some((spinner, cpu)) = self.first_spinner_in(job, group) {
+                self.charge(cpu);
+                self.end_buffer_wait(cpu, spinner);
+            }
+            while let Some(called) =
+                self.workload.jobs[job].pipeline.as_mut().and_then(|pipeline| pipeline.call_sleeper(group))
+            {
+                self.observer.thread_woken(self.now, waker, called);
+                self.wake(called);
+            }
+        }
+    }
+
+    /// Who of a group spins with a CPU, and where, and finds something.
+    fn first_spinner_in(&self, job: usize, group: usize) -> Option<(ThreadId, CpuId)> {
+        let pipeline = self.workload.jobs[job].pipeline.as_ref()?;
+        pipeline.awake(group).iter().find_map(|&thread| {
+            let waiting = &self.workload.threads[thread.index()];
+            match (waiting.activity, waiting.place) {
+                (Activity::Spin { .. }, Place::Running(cpu)) if self.is_buffer_ready(thread) => Some((thread, cpu)),
+                _ => None,
+            }
+        })
+    }
+
+    /// Gives a thread the nice value that it ought to have.
+    fn renice(&mut self, thread: ThreadId) {
+        let Some(nice) = self.pipeline(thread).map(|(pipeline, number)| pipeline.nice(number)) else { return };
+        let of = &mut self.workload.threads[thread.index()];
+        if std::mem::replace(&mut of.nice, nice) != nice {
+            self.scheduler.set_nice(thread, nice, self.now, &mut self.marks);
+        }
+    }
+
+    fn renice_all(&mut self, job: usize) {
+        self.workload.jobs[job].threads.clone().for_each(|thread| self.renice(ThreadId(thread as u32)));
+    }
+
+    fn oversee(&mut self, job: usize) {
+        if self.workload.jobs[job].outcome.is_some() {
+            return;
+        }
+        self.charge_all();
+        let (now, device_busy) = (self.now, self.device.busy(self.now));
+        let of = &mut self.workload.jobs[job];
+        let threads = &self.workload.threads[of.threads.clone()];
+        let (cpu, device) = (of.account.cpu, device_busy);
+        let machine = MachineObservation {
+            since: Overseer::PERIOD,
+            cpus: self.cpus.len() as u32,
+            cpu_used: cpu - of.overseen.0,
+            device_busy: Some(device - of.overseen.1),
+            pressure_cpu: None,
+            pressure_io: None,
+        };
+        of.overseen = (cpu, device);
+        let computing = |number: usize, length: Span| match threads[number].activity {
+            Activity::Compute { left } => length - left,
+            _ => Span::ZERO,
+        };
+        if let Some(pipeline) = &mut of.pipeline {
+            pipeline.oversee(now, &machine, computing);
+        }
+        self.renice_all(job);
+        self.set(now + Overseer::PERIOD, Due::Oversee(job));
+    }
+}

@@ -1,0 +1,264 @@
+//! What a thread does with its CPU: computations, waits, and the barrier. The lock, pipelines and fibers have modules of their own.
+
+use policy::record::{Entry, Recorder};
+use policy::waiting::{Decision, Observation, Team};
+use policy::{CpuId, Instant, JobId, ThreadId};
+
+use super::Engine;
+use super::observer::{CpuState, LeaveReason, Observer, ThreadPhase};
+use super::scheduler::{ReadyReason, Scheduler};
+use super::threads::{Activity, ENDLESS, Place, Waited};
+use super::workload::Task;
+
+impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
+    /// A thread gets its CPU.
+    pub(super) fn dispatch(&mut self, cpu: CpuId, thread: ThreadId) {
+        self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
+        if self.workload.threads[thread.index()].has_waited() {
+            self.end_wait(thread);
+        }
+        match self.workload.threads[thread.index()].activity {
+            Activity::Spin { .. } | Activity::Yield { .. } | Activity::Move | Activity::Look
+                if self.can_end_wait(thread) =>
+            {
+                self.take_awaited(cpu, thread);
+            }
+            Activity::Look if self.workload.has_fibers(thread) => self.run_fibers(cpu, thread),
+            Activity::Look => self.resume_carrier(cpu, thread),
+            Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
+            Activity::Move => self.decide(cpu, thread, Observation::Moved),
+            Activity::Exit => self.end(cpu, thread),
+            Activity::Compute { .. } | Activity::Manage { .. } | Activity::Spin { .. } | Activity::Block => {
+                self.await_event(cpu, thread);
+            }
+        }
+    }
+
+    /// A thread is through with what it did on its CPU.
+    pub(super) fn end_activity(&mut self, cpu: CpuId, thread: ThreadId) {
+        self.charge(cpu);
+        match self.workload.threads[thread.index()].activity {
+            Activity::Compute { .. } => self.end_computation(cpu, thread),
+            Activity::Manage { .. } => self.run_fibers(cpu, thread),
+            Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
+            Activity::Yield { since, .. } => self.yield_cpu(cpu, thread, since),
+            Activity::Move | Activity::Block | Activity::Look | Activity::Exit => {
+                debug_assert!(false, "thread {thread} has no business on CPU {cpu}");
+            }
+        }
+    }
+
+    fn end_computation(&mut self, cpu: CpuId, thread: ThreadId) {
+        match self.workload.jobs[self.workload.threads[thread.index()].job()].task {
+            Task::Barrier { rounds, .. } => {
+                if self.workload.arrive(thread.index(), cpu) {
+                    self.complete_barrier(thread, rounds);
+                } else {
+                    self.decide(cpu, thread, Observation::Arrived);
+                }
+            }
+            Task::Lock { rounds, .. } => self.reach_lock(cpu, thread, rounds),
+            Task::Pipeline { .. } => self.finish_computation(cpu, thread),
+            Task::Fibers => self.run_fibers(cpu, thread),
+            Task::Cpu { .. } if self.keep_running => {
+                self.count_as_ended(thread);
+                self.begin(thread);
+                self.await_event(cpu, thread);
+            }
+            Task::Cpu { .. } => self.end(cpu, thread),
+        }
+    }
+
+    /// All are there. Those off the CPUs go first, so that a thread which leaves its CPU for good leaves it to them.
+    fn complete_barrier(&mut self, last: ThreadId, rounds: u64) {
+        let job = self.workload.threads[last.index()].job();
+        self.observer.barrier_completed(self.now, JobId(job as u32), last);
+        let arrivals = self.workload.complete(job);
+        let done = self.workload.jobs[job].rounds_done == rounds;
+        let ends = done && !self.keep_running;
+        for &thread in &arrivals {
+            if !self.is_running(thread) {
+                self.release(thread, last, ends);
+            }
+        }
+        let mut woken = std::mem::take(&mut self.woken);
+        woken.iter().for_each(|&thread| self.note_ready(thread, ReadyReason::Woken));
+        self.scheduler.woken(&woken, self.now, &mut self.marks);
+        woken.clear();
+        self.woken = woken;
+        for &thread in &arrivals {
+            if self.is_running(thread) {
+                self.release(thread, last, ends);
+            }
+        }
+        self.workload.keep(arrivals);
+        if done && self.keep_running {
+            self.freeze(job);
+        }
+    }
+
+    fn is_running(&self, thread: ThreadId) -> bool {
+        matches!(self.workload.threads[thread.index()].place, Place::Running(_))
+    }
+
+    /// Lets a thread go on after its barrier.
+    fn release(&mut self, thread: ThreadId, last: ThreadId, ends: bool) {
+        let place = self.workload.threads[thread.index()].place;
+        if let Place::Running(cpu) = place {
+            self.charge(cpu);
+        }
+        if self.workload.threads[thread.index()].activity == Activity::Block {
+            self.observer.thread_woken(self.now, last, thread);
+        }
+        self.workload.note_wait_over(thread.index());
+        if ends {
+            self.workload.threads[thread.index()].activity = Activity::Exit;
+        } else {
+            self.begin(thread);
+        }
+        if matches!(place, Place::Running(_)) {
+            self.end_wait(thread);
+        }
+        match place {
+            Place::Running(cpu) if ends => self.end(cpu, thread),
+            Place::Running(cpu) => self.await_event(cpu, thread),
+            Place::Blocked => self.woken.push(thread),
+            // It goes on when it next has a CPU.
+            Place::Ready | Place::Coming(_) | Place::Leaving(_) | Place::Gone => {}
+        }
+    }
+
+    /// A thread that has a CPU finds that what it waited for has come, and tells its rule what it saw last.
+    pub(super) fn end_wait(&mut self, thread: ThreadId) {
+        let seen = match self.workload.take_waited(thread.index()) {
+            Some(Waited::Spinning(span)) => Observation::Spun(span),
+            Some(Waited::Yielding(since)) => Observation::Yielded(self.now.since(since)),
+            Some(Waited::Moving) => Observation::Moved,
+            Some(Waited::Sleeping) => Observation::Woken,
+            None => return,
+        };
+        let job = self.workload.threads[thread.index()].job();
+        let waiting = self.workload.member(thread.index());
+        let state = &mut self.team_states[job];
+        if R::ON {
+            let entry = Entry::over(waiting.recorded_as, self.now, *state, seen);
+            self.recorders[job].record(entry);
+        }
+        waiting.waiter.over(self.now, state, seen);
+    }
+
+    /// A thread begins its next computation, on a CPU or not.
+    pub(super) fn begin(&mut self, thread: ThreadId) {
+        self.workload.begin(thread.index());
+        self.observer.thread_began(self.now, thread, ThreadPhase::Computation);
+    }
+
+    /// Asks the waiting rule, and does as it says.
+    pub(super) fn decide(&mut self, cpu: CpuId, thread: ThreadId, seen: Observation) {
+        let index = thread.index();
+        let job = self.workload.threads[index].job();
+        let wants = self.workload.member(index).waiter.wants();
+        let missing = if wants.missing || R::ON { self.workload.missing(job) } else { Vec::new() };
+        let load = if wants.load { self.workload.load(job) } else { 0 };
+        let draw = if wants.draw { self.workload.draw(index) } else { 0 };
+        let team = Team { load, movable: S::MOVES, draw, ..self.workload.team(job, cpu, self.now, &missing) };
+        let before = self.team_states[job];
+        let member = self.workload.member(index);
+        let decision = member.waiter.step(&team, &mut self.team_states[job], seen);
+        if R::ON {
+            self.recorders[job].record(Entry::new(member.recorded_as, &team, before, seen, decision));
+        }
+        let waiting = &mut self.workload.threads[index];
+        let step = self.machine.step;
+        let begins = match decision {
+            Decision::Spin(_) => ThreadPhase::Spin,
+            Decision::Yield => ThreadPhase::Yield,
+            Decision::Block => ThreadPhase::Block,
+            Decision::Move(_) => ThreadPhase::Yield,
+        };
+        self.observer.thread_began(self.now, thread, begins);
+        match decision {
+            Decision::Spin(span) => {
+                let left = if span == ENDLESS { span } else { span.floor_to(step).max(step) };
+                waiting.activity = Activity::Spin { left, asked: span };
+                let is_first = !std::mem::replace(&mut waiting.has_spun, true);
+                self.workload.jobs[job].account.spins += u64::from(is_first);
+                self.await_event(cpu, thread);
+            }
+            Decision::Yield => {
+                waiting.activity = Activity::Yield { left: self.machine.yield_cost.max(step), since: self.now };
+                self.await_event(cpu, thread);
+            }
+            Decision::Move(to) => self.migrate(cpu, thread, to),
+            Decision::Block => {
+                waiting.activity = Activity::Block;
+                self.workload.sleep(thread);
+                self.leave(cpu, thread, LeaveReason::Blocking);
+            }
+        }
+    }
+
+    /// A thread goes over to another CPU: it leaves this one, and is ready there when the switch away from it is over.
+    fn migrate(&mut self, cpu: CpuId, thread: ThreadId, to: CpuId) {
+        if !S::MOVES || to == cpu || to.index() >= self.cpus.len() {
+            return self.decide(cpu, thread, Observation::Moved);
+        }
+        let moving = &mut self.workload.threads[thread.index()];
+        moving.activity = Activity::Move;
+        // As Linux counts: the kernel takes it off its CPU.
+        self.workload.account(thread).involuntary += 1;
+        self.scheduler.leave(cpu, thread, self.now);
+        self.charge(cpu);
+        self.marks.clear(cpu);
+        let next = self.scheduler.pick(cpu, None, self.now);
+        self.switch(cpu, Some((thread, LeaveReason::Preempted)), next, self.machine.context_switch);
+        self.cpus[cpu.index()].moved_to = Some(to);
+    }
+
+    /// The system call of a yield has come to the scheduler.
+    fn yield_cpu(&mut self, cpu: CpuId, thread: ThreadId, since: Instant) {
+        self.scheduler.note_yield(cpu, thread, self.now);
+        self.pick_instead_of(cpu, thread, LeaveReason::Yielding);
+        if self.cpus[cpu.index()].state != CpuState::Running(thread) {
+            return;
+        }
+        if self.can_end_wait(thread) {
+            self.take_awaited(cpu, thread);
+        } else {
+            self.decide(cpu, thread, Observation::Yielded(self.now.since(since)));
+        }
+    }
+
+    /// A thread has done all that it is there for.
+    pub(super) fn end(&mut self, cpu: CpuId, thread: ThreadId) {
+        self.workload.threads[thread.index()].activity = Activity::Exit;
+        self.observer.thread_began(self.now, thread, ThreadPhase::End);
+        self.count_as_ended(thread);
+        self.leave(cpu, thread, LeaveReason::Ending);
+    }
+
+    /// Counts a thread's end, or where jobs keep running what would have been its end, once.
+    pub(super) fn count_as_ended(&mut self, thread: ThreadId) {
+        let ending = &mut self.workload.threads[thread.index()];
+        if std::mem::replace(&mut ending.has_ended, true) {
+            return;
+        }
+        ending.is_awaited = false;
+        let job = ending.job();
+        self.workload.jobs[job].threads_left -= 1;
+        if self.workload.jobs[job].threads_left == 0 {
+            self.freeze(job);
+        }
+    }
+
+    /// A job has ended, or where jobs keep running what would have been its end: takes down what it came to.
+    pub(super) fn freeze(&mut self, job: usize) {
+        self.charge_all();
+        self.workload.threads[self.workload.jobs[job].threads.clone()]
+            .iter_mut()
+            .for_each(|thread| thread.is_awaited = false);
+        self.headway.ended(self.now);
+        self.workload.jobs[job].outcome = Some(self.workload.outcome(job, self.now, Some(self.now)));
+        self.jobs_left -= 1;
+    }
+}

@@ -1,0 +1,395 @@
+//! The workload of a run: all of its threads, and the jobs that they belong to.
+
+use policy::waiting::{Costs, Missing, Team, Waiter};
+use policy::{CpuId, Instant, Span, ThreadId};
+use scenario::draw::{Law, Stream};
+use scenario::result::JobOutcome;
+use scenario::{Kind, Machine, Setting};
+
+use super::account::Account;
+use super::threads::{Activity, ENDLESS, Member, Place, Thread, Waited};
+use crate::workloads::fibers::Fibers;
+use crate::workloads::lock::Lock;
+use crate::workloads::pipeline::Pipeline;
+
+/// What the threads of a job do, resolved for the machine.
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    /// Compute by this distribution and meet so many times.
+    Barrier { compute: Law, rounds: u64 },
+    /// Compute by the one distribution without the lock and by the other with it, so many times.
+    Lock { compute: Law, critical: Law, rounds: u64 },
+    /// Compute for a time that is drawn for each thread; without end where there is none.
+    Cpu { work: Option<Law> },
+    /// Carry out stages until so many rounds are through all of them.
+    Pipeline { rounds: u64 },
+    /// Run fibers until all have ended.
+    Fibers,
+}
+
+/// One job, copies counted one by one.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    name: String,
+    pub(crate) task: Task,
+    /// When it comes.
+    pub(crate) arrives: Instant,
+    /// Its threads, by their numbers in the run.
+    pub(crate) threads: std::ops::Range<usize>,
+    /// The same threads where they meet, take turns or carry stages; nobody where they only compute.
+    members: Vec<Member>,
+    /// What they have used and done, all together.
+    pub(crate) account: Account,
+    /// Who waits at the barrier, in the order of arrival.
+    arrivals: Vec<ThreadId>,
+    pub(crate) lock: Lock,
+    /// Where there are stages.
+    pub(crate) pipeline: Option<Pipeline>,
+    /// Where there are fibers.
+    pub(crate) fibers: Option<Fibers>,
+    /// The time of CPUs and of the device that its overseer has seen.
+    pub(crate) overseen: (Span, Span),
+    /// What a waiter is without a past.
+    fresh: Waiter,
+    /// How often they have met, or had the lock.
+    pub(crate) rounds_done: u64,
+    pub(crate) threads_left: usize,
+    /// How many of its threads are blocked.
+    blocked: usize,
+    /// What it came to, once it has ended for the first time.
+    pub(crate) outcome: Option<JobOutcome>,
+}
+
+impl Job {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether its threads all meet, so that who waits knows who is missing.
+    fn has_barrier(&self) -> bool {
+        matches!(self.task, Task::Barrier { .. })
+    }
+
+    /// Whether its threads take turns at a lock.
+    pub(crate) fn has_lock(&self) -> bool {
+        matches!(self.task, Task::Lock { .. })
+    }
+
+    /// Whether the run waits for it.
+    pub(crate) fn is_endless(&self) -> bool {
+        matches!(self.task, Task::Cpu { work: None })
+    }
+}
+
+/// All threads and jobs of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) jobs: Vec<Job>,
+    /// How many jobs have not arrived.
+    pub(crate) to_come: usize,
+    /// How many threads are neither on a CPU nor ready for one.
+    away: usize,
+    step: Span,
+    seed: u64,
+    cpus: u32,
+    /// An empty list for the next barrier to fill.
+    spare: Vec<ThreadId>,
+}
+
+impl Workload {
+    pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64) -> Workload {
+        let costs = machine.costs();
+        let (threads, jobs, spare) = (Vec::new(), Vec::new(), Vec::new());
+        let arrivals = setting.arrivals(seed, machine.step);
+        let to_come = arrivals.iter().filter(|at| !at.is_zero()).count();
+        let mut workload =
+            Workload { threads, jobs, to_come, away: 0, step: machine.step, seed, cpus: machine.cpus, spare };
+        for ((name, job), arrives) in setting.jobs_with_copies().zip(arrivals) {
+            let (task, waiter) = resolve(&job.kind, costs);
+            let pipeline = match &job.kind {
+                Kind::Pipeline(pipeline) => {
+                    let carriers = pipeline.carriers(machine.cpus);
+                    let nice = job.attributes.nice;
+                    Some(Pipeline::new(pipeline, &carriers, &name, seed, nice, machine.step, setting.keep_running))
+                }
+                _ => None,
+            };
+            let fibers = match &job.kind {
+                Kind::Fibers(fibers) => Some(Fibers::new(fibers, &name, seed, machine.step)),
+                _ => None,
+            };
+            let first = workload.threads.len();
+            let count = job.kind.threads(machine.cpus);
+            let threads = first..first + count as usize;
+            let index = workload.jobs.len();
+            let thread = Thread {
+                job: index as u32,
+                place: if arrives.is_zero() { Place::Ready } else { Place::Gone },
+                activity: Activity::Exit,
+                nice: job.attributes.nice,
+                arrived: false,
+                is_waiting: false,
+                has_waited: false,
+                has_spun: false,
+                is_awaited: !matches!(task, Task::Cpu { work: None }),
+                has_ended: false,
+            };
+            workload.away += if arrives.is_zero() { 0 } else { count as usize };
+            workload.threads.extend((0..count).map(|_| thread.clone()));
+            let member = |number| Member {
+                waiter,
+                stream: Stream::named(seed, &name, number),
+                draws: None,
+                turns: 0,
+                waited: Waited::Sleeping,
+                last_seen: None,
+                recorded_as: ThreadId(number),
+            };
+            let members = if matches!(task, Task::Cpu { .. }) { 0 } else { count };
+            workload.jobs.push(Job {
+                members: (0..members).map(member).collect(),
+                account: Account::default(),
+                name,
+                task,
+                arrives: Instant::ZERO + arrives,
+                arrivals: Vec::with_capacity(threads.len()),
+                lock: Lock::default(),
+                pipeline,
+                fibers,
+                overseen: (Span::ZERO, Span::ZERO),
+                fresh: waiter,
+                rounds_done: 0,
+                threads_left: threads.len(),
+                blocked: 0,
+                threads,
+                outcome: None,
+            });
+        }
+        for thread in 0..workload.threads.len() {
+            workload.begin(thread);
+        }
+        workload
+    }
+
+    /// A thread that waits, or may, as its job knows it.
+    #[inline]
+    pub(crate) fn member(&mut self, thread: usize) -> &mut Member {
+        let job = &mut self.jobs[self.threads[thread].job()];
+        &mut job.members[thread - job.threads.start]
+    }
+
+    /// Where what a thread has used and done is counted.
+    #[inline]
+    pub(crate) fn account(&mut self, thread: ThreadId) -> &mut Account {
+        &mut self.jobs[self.threads[thread.index()].job()].account
+    }
+
+    /// Whether a thread runs fibers.
+    #[inline]
+    pub(crate) fn has_fibers(&self, thread: ThreadId) -> bool {
+        self.jobs[self.threads[thread.index()].job()].fibers.is_some()
+    }
+
+    /// The number of a thread within its job.
+    #[inline]
+    pub(crate) fn number(&self, thread: usize) -> usize {
+        thread - self.jobs[self.threads[thread].job()].threads.start
+    }
+
+    /// Gives a thread its next computation.
+    pub(crate) fn begin(&mut self, number: usize) {
+        let thread = &mut self.threads[number];
+        let job = &mut self.jobs[thread.job()];
+        let member = number - job.threads.start;
+        let left = match &job.task {
+            Task::Barrier { compute, .. } => compute.draw(&mut job.members[member].stream, self.step),
+            Task::Lock { compute, critical, .. } => {
+                let has_it = job.lock.is_held_by(ThreadId(number as u32));
+                let law = if has_it { critical } else { compute };
+                law.draw(&mut job.members[member].stream, self.step)
+            }
+            // Its only draw, and the same however often it computes: there is no stream to keep.
+            Task::Cpu { work: Some(work) } => {
+                work.draw(&mut Stream::named(self.seed, &job.name, member as u32), self.step)
+            }
+            Task::Cpu { work: None } => ENDLESS,
+            Task::Pipeline { .. } | Task::Fibers => {
+                thread.activity = Activity::Look;
+                return;
+            }
+        };
+        thread.activity = Activity::Compute { left };
+    }
+
+    /// A thread is at another place from now on.
+    pub(crate) fn put(&mut self, thread: ThreadId, place: Place) {
+        let moved = &mut self.threads[thread.index()];
+        let before = std::mem::replace(&mut moved.place, place);
+        let job = &mut self.jobs[moved.job()];
+        job.blocked = job.blocked + usize::from(place == Place::Blocked) - usize::from(before == Place::Blocked);
+        self.away = self.away + usize::from(place.is_away()) - usize::from(before.is_away());
+    }
+
+    /// The load as threads of `job` see it: all threads that run or are ready, and those of the job that have blocked.
+    pub(crate) fn load(&self, job: usize) -> u32 {
+        (self.threads.len() - self.away + self.jobs[job].blocked) as u32
+    }
+
+    /// A random number for the waiting rule of a thread.
+    pub(crate) fn draw(&mut self, thread: usize) -> u32 {
+        let seed = self.seed;
+        let job = &mut self.jobs[self.threads[thread].job()];
+        let number = thread - job.threads.start;
+        let fresh = || Box::new(Stream::named(seed, &format!("waiting in {}", job.name), number as u32));
+        job.members[number].draws.get_or_insert_with(fresh).below(1 << 32) as u32
+    }
+
+    /// What a thread waited for has come: remembers how it waited until it has a CPU.
+    pub(crate) fn note_wait_over(&mut self, thread: usize) {
+        let waiting = &mut self.threads[thread];
+        let waited = match waiting.activity {
+            Activity::Spin { left, asked } => Waited::Spinning(asked - left),
+            Activity::Yield { since, .. } => Waited::Yielding(since),
+            Activity::Move => Waited::Moving,
+            Activity::Block | Activity::Look => Waited::Sleeping,
+            // The last to arrive has not waited.
+            Activity::Compute { .. } | Activity::Manage { .. } | Activity::Exit => return waiting.has_waited = false,
+        };
+        waiting.has_waited = true;
+        let successful = u64::from(matches!(waited, Waited::Spinning(_)));
+        self.member(thread).waited = waited;
+        self.jobs[self.threads[thread].job()].account.successful_spins += successful;
+    }
+
+    /// How a thread waited for what it now finds has come; says so once.
+    pub(crate) fn take_waited(&mut self, thread: usize) -> Option<Waited> {
+        std::mem::take(&mut self.threads[thread].has_waited).then(|| self.member(thread).waited)
+    }
+
+    /// A thread has come to its job's barrier; returns whether it is the last.
+    pub(crate) fn arrive(&mut self, thread: usize, on: CpuId) -> bool {
+        let arriving = &mut self.threads[thread];
+        arriving.arrived = true;
+        arriving.has_spun = false;
+        let job = &mut self.jobs[arriving.job()];
+        job.members[thread - job.threads.start].last_seen = Some(on);
+        job.arrivals.push(ThreadId(thread as u32));
+        job.arrivals.len() == job.threads.len()
+    }
+
+    /// A thread begins to wait for its job's lock, as so many have done before.
+    pub(crate) fn begin_wait(&mut self, thread: usize, before: u32) {
+        let waiting = &mut self.threads[thread];
+        let job = &mut self.jobs[waiting.job()];
+        waiting.is_waiting = true;
+        waiting.has_spun = false;
+        let member = &mut job.members[thread - job.threads.start];
+        member.waiter = job.fresh;
+        member.recorded_as = ThreadId(before.wrapping_add(job.threads.len() as u32));
+    }
+
+    /// A thread has had its job's lock once more; returns how often that makes. What a thread that has ended does is not counted.
+    pub(crate) fn count_turn(&mut self, thread: usize) -> u64 {
+        let turning = &self.threads[thread];
+        let job = &mut self.jobs[turning.job()];
+        job.rounds_done += u64::from(!turning.has_ended);
+        let member = &mut job.members[thread - job.threads.start];
+        member.turns += 1;
+        member.turns
+    }
+
+    /// The barrier of `job` is complete: empties it, and returns who waited there in the order of arrival. The list comes back
+    /// by [`keep`](Workload::keep).
+    pub(crate) fn complete(&mut self, job: usize) -> Vec<ThreadId> {
+        let job = &mut self.jobs[job];
+        job.rounds_done += 1;
+        for thread in &job.arrivals {
+            self.threads[thread.index()].arrived = false;
+        }
+        std::mem::replace(&mut job.arrivals, std::mem::take(&mut self.spare))
+    }
+
+    /// Keeps the memory of a list for the next barrier.
+    pub(crate) fn keep(&mut self, mut arrivals: Vec<ThreadId>) {
+        arrivals.clear();
+        self.spare = arrivals;
+    }
+
+    /// A thread goes to sleep until what it waits for has come.
+    pub(crate) fn sleep(&mut self, thread: ThreadId) {
+        let sleeper = &self.threads[thread.index()];
+        let job = &mut self.jobs[sleeper.job()];
+        match &mut job.pipeline {
+            _ if !sleeper.is_waiting => {}
+            Some(pipeline) => pipeline.sleep(thread.index() - job.threads.start, thread),
+            None => job.lock.sleep(thread),
+        }
+    }
+
+    /// So many rounds of a pipeline were completed; returns whether those were all that were asked for. What is done beyond them is
+    /// not counted.
+    pub(crate) fn count_rounds(&mut self, job: usize, completed: u64) -> bool {
+        let job = &mut self.jobs[job];
+        let Task::Pipeline { rounds } = job.task else { return false };
+        let missing = rounds - job.rounds_done;
+        job.rounds_done += completed.min(missing);
+        missing > 0 && missing <= completed
+    }
+
+    /// Who is missing at the barrier of `job`, as its members know each other, or has its lock.
+    pub(crate) fn missing(&self, job: usize) -> Vec<Missing> {
+        if !self.jobs[job].has_barrier() {
+            return self.jobs[job].lock.missing(self.jobs[job].threads.start);
+        }
+        let threads = &self.threads[self.jobs[job].threads.clone()];
+        let missing = (0..).zip(threads.iter().zip(&self.jobs[job].members)).filter(|(_, (thread, _))| !thread.arrived);
+        missing.map(|(n, (_, member))| Missing { thread: ThreadId(n), last_seen: member.last_seen }).collect()
+    }
+
+    /// The team of `job` as a member on `own_cpu` sees it.
+    pub(crate) fn team<'a>(&self, job: usize, own_cpu: CpuId, now: Instant, missing: &'a [Missing]) -> Team<'a> {
+        let threads = if self.jobs[job].has_barrier() { self.jobs[job].threads.len() as u32 } else { 0 };
+        Team { now, threads, cpus: self.cpus, own_cpu, missing, load: 0, movable: false, draw: 0 }
+    }
+
+    /// What `job` comes to if it ends, or is cut off, now.
+    pub(crate) fn outcome(&self, job: usize, now: Instant, completion: Option<Instant>) -> JobOutcome {
+        let job = &self.jobs[job];
+        let sum = &job.account;
+        JobOutcome {
+            job: job.name.clone(),
+            completion_ns: completion.map(|at| at.since(job.arrives)),
+            rounds: (!matches!(job.task, Task::Cpu { .. })).then_some(job.rounds_done),
+            ssr_percent: sum.ssr_percent(),
+            cpu_ns: Some(sum.cpu),
+            spin_ns: Some(sum.spin),
+            delivered_work_ns: Some(sum.work),
+            voluntary_switches: Some(sum.voluntary),
+            involuntary_switches: Some(sum.involuntary),
+            stages: job.pipeline.as_ref().map_or_else(Vec::new, |pipeline| pipeline.outcome(now)),
+            fibers: job.fibers.as_ref().map(Fibers::outcome),
+        }
+    }
+}
+
+/// A job's kind on a machine with these costs, and the waiter that each of its threads starts with.
+fn resolve(kind: &Kind, costs: Costs) -> (Task, Waiter) {
+    let nobody_waits = policy::waiting::Rule::AlwaysBlock.waiter(costs);
+    match kind {
+        Kind::Barrier { compute, rounds, waiting, .. } => {
+            (Task::Barrier { compute: compute.on(costs.cs), rounds: *rounds }, waiting.waiter(costs))
+        }
+        Kind::Lock { compute, critical, rounds, waiting, .. } => {
+            let (compute, critical) = (compute.law(), critical.law());
+            (Task::Lock { compute, critical, rounds: *rounds }, waiting.waiter(costs))
+        }
+        Kind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(scenario::Distribution::law) }, nobody_waits),
+        Kind::Pipeline(pipeline) => (Task::Pipeline { rounds: pipeline.rounds }, pipeline.waiting.waiter(costs)),
+        Kind::Fibers(_) => (Task::Fibers, nobody_waits),
+        Kind::Command { work, threads, .. } => {
+            let share = work.map(|work| Span::from_nanos(work.as_nanos() / u64::from(*threads)));
+            (Task::Cpu { work: share.map(Law::exactly) }, nobody_waits)
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Linux 2.6.23 to 6.5: the completely fair scheduler, as of 5.15.
+//!
+//! Source: `kernel/sched/fair.c` of Linux 5.15 (functions named below). Every CPU has a queue of its own. A thread's virtual time advances
+//! while it runs, the slower the larger its weight, and the CPU runs the thread whose virtual time is least; all else is about how often
+//! it changes its mind, and about which CPU a thread belongs to.
+//!
+//! * **Slice** (`sched_slice`): a thread's part, by weight, of the latency; where more threads share it than have room for the minimal
+//!   granularity, of so many granularities; and never less than one (`BASE_SLICE`).
+//! * **Tick** (`check_preempt_tick`): the CPU picks again when the thread has run for longer than its slice, or for a granularity and is
+//!   ahead of the first that waits by more than its slice. All CPUs tick at multiples of the period. A thread that is picked again goes
+//!   on with the slice that it has begun.
+//! * **Pick** (`pick_next_entity`): the least virtual time, but rather the second if the first has yielded, rather the one that was
+//!   preempted last, and rather still the one that preempts, as long as it is ahead of the first by no more than the wakeup granularity in
+//!   the virtual time of the first.
+//! * **Placement** (`place_entity`): a queue has a minimum that follows its least virtual time and never falls. A new thread starts a slice
+//!   after it (`START_DEBIT`), a sleeper comes back no further before it than half a latency (`GENTLE_FAIR_SLEEPERS`).
+//! * **Wakeup preemption** (`check_preempt_wakeup`): a thread that comes to a queue preempts if the current one is ahead of it by more than
+//!   the wakeup granularity, in the virtual time of the one that comes. It is picked next; where the latency has no room for more threads,
+//!   the preempted one is picked after it (`LAST_BUDDY`).
+//! * **Switch** (`__schedule`): interrupts are off meanwhile. So a thread that wakes then
+//!   preempts, if at all, when the switch is over and before the thread to come has run.
+//! * **Wakeup placement** (`select_task_rq_fair`): the thread is drawn to the waker's CPU if that would have less load than its own has now, by
+//!   8 % (`wake_affine_weight`), but not away from a CPU that is idle. It goes to the one so chosen if that is idle, else to its own if
+//!   that is, else to the next idle CPU from the chosen one on, else to the chosen one (`select_idle_sibling`). A new thread goes where the
+//!   load is least.
+//! * **Migration**: what a thread is ahead of the minimum of the queue that it leaves, it is of that where it comes; its cache counts as cold.
+//! * **Yield** (`yield_task_fair`): the thread is passed over, as above, until it is picked. Its virtual time stays.
+//! * **Nice** (`set_user_nice`, `reweight_entity`): a nice value is a weight. Virtual times stay; a running thread begins a new slice, and is
+//!   preempted if it weighs less; a waiting one may preempt as if it came.
+//! * **Balancing** is in `cfs/balance.rs`.
+//!
+//! How the rules were checked: function by function against the text of `fair.c` in a tree of Linux 5.15.202 with a vendor's hooks, which
+//! are told apart from the kernel's own lines by their names; the tag 5.15 itself was not at hand, and what `sched_features` has on or off,
+//! how domains are set up (`sd_init`) and what `core.c` does for `set_user_nice` and idle times is from memory of that version.
+//! A second scheduler, written from this text for tests, does the same event by event.
+//!
+//! Deviations: no groups, and so no autogroup; no sched-idle and batch threads. One scheduling domain without SMT, all of whose CPUs share a
+//! cache and are groups of their own. Loads are the weights of the threads that are there now and not their decaying averages
+//! (PELT): a thread that sleeps half the time counts half in the kernel, all or nothing here. The search for an idle CPU looks at all of them, as
+//! if it cost nothing (no `SIS_PROP`), the CPU before the previous one is not asked for (`recent_used_cpu`), and wakers of many are not
+//! told apart (`wake_wide`). A thread that is being switched away from counts in its queue, but its virtual time does not until the switch is
+//! over. Virtual times are rounded down to whole nanoseconds once for each time on the CPU, not at each look. The switch to a thread, the
+//! waking of its CPU included, counts as its running; a tick that falls into a switch is skipped.
+
+mod balance;
+mod entity;
+mod queue;
+mod timeline;
+
+use policy::{CpuId, Instant, Span, ThreadId};
+use scenario::Machine;
+
+use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
+use crate::kernels::affinity::Affinity;
+use crate::kernels::cfs::entity::Entity;
+use crate::kernels::cfs::queue::{Idleness, Queue};
+use crate::kernels::cfs::timeline::Place;
+use crate::kernels::nice;
+use crate::kernels::occupancy::Occupancy;
+use crate::kernels::roster::Roster;
+
+/// The scheduler; see the module.
+#[derive(Clone, Debug)]
+pub struct Cfs {
+    latency: i64,
+    granularity: i64,
+    wakeup_granularity: i64,
+    migration_cost: Span,
+    tick: Span,
+    /// With so many threads a latency is full (`sched_nr_latency`).
+    crowd: usize,
+    entities: Vec<Entity>,
+    queues: Vec<Queue>,
+    /// Loads: the weights of queues, and those of queues that have more than one thread.
+    occupancy: Occupancy,
+    /// The weight of all queues.
+    weight: u64,
+    /// How many threads wait.
+    waiting: usize,
+    affinity: Affinity,
+    /// When the next busy CPU may ask idle ones for help (`nohz.next_balance`).
+    next_kick: Instant,
+}
+
+impl Cfs {
+    /// The scheduler of a machine for these threads.
+    pub fn new(machine: &Machine, roster: &Roster) -> Cfs {
+        let options = machine.cfs;
+        let nanos = |span: Span| span.as_nanos() as i64;
+        let (latency, granularity) = (nanos(options.latency), nanos(options.granularity));
+        let weight_of = |thread| nice::weight(roster.attributes(ThreadId(thread as u32)).nice);
+        let idle = Idleness { since: None, average: 2 * nanos(options.migration_cost) };
+        Cfs {
+            latency,
+            granularity,
+            wakeup_granularity: nanos(options.wakeup_granularity),
+            migration_cost: options.migration_cost,
+            tick: machine.tick,
+            crowd: options.latency.as_nanos().div_ceil(options.granularity.as_nanos()) as usize,
+            entities: (0..roster.len()).map(|thread| Entity::new(weight_of(thread))).collect(),
+            queues: vec![Queue { idle, ..Queue::default() }; machine.cpus as usize],
+            occupancy: Occupancy::new(machine.cpus as usize),
+            weight: 0,
+            waiting: 0,
+            affinity: Affinity::new(machine, roster),
+            next_kick: Instant::ZERO,
+        }
+    }
+
+    fn entity(&self, thread: ThreadId) -> &Entity {
+        &self.entities[thread.index()]
+    }
+
+    fn queue(&mut self, cpu: CpuId) -> &mut Queue {
+        &mut self.queues[cpu.index()]
+    }
+
+    #[inline]
+    fn update(&mut self, cpu: CpuId, now: Instant) {
+        self.queues[cpu.index()].update(now, &mut self.entities);
+    }
+}
+
+/// Queues: who is in them, and where in virtual time.
+impl Cfs {
+    /// A thread that is away is in the queue of its CPU from now on.
+    fn enqueue(&mut self, thread: ThreadId) {
+        let Entity { cpu, weight, .. } = *self.entity(thread);
+        let queue = &mut self.queues[cpu.index()];
+        queue.threads += 1;
+        queue.weight += u64::from(weight);
+        self.weight += u64::from(weight);
+        self.note(cpu);
+        self.wait(thread);
+    }
+
+    /// A thread of a queue waits in it.
+    fn wait(&mut self, thread: ThreadId) {
+        let cpu = self.entity(thread).cpu;
+        self.queues[cpu.index()].timeline.insert(thread, &mut self.entities);
+        self.waiting += 1;
+    }
+
+    /// A thread of a queue waits no more; it counts in the queue still.
+    fn stop_waiting(&mut self, thread: ThreadId) {
+        let cpu = self.entity(thread).cpu;
+        self.queues[cpu.index()].timeline.remove(thread, &mut self.entities);
+        self.entities[thread.index()].place = Place::ON_CPU;
+        self.waiting -= 1;
+    }
+
+    /// A thread that does not wait is in no queue from now on.
+    fn dequeue(&mut self, thread: ThreadId) {
+        let Entity { cpu, weight, .. } = *self.entity(thread);
+        self.entities[thread.index()].place = Place::AWAY;
+        let queue = &mut self.queues[cpu.index()];
+        queue.threads -= 1;
+        queue.weight -= u64::from(weight);
+        queue.buddies.clear(thread);
+        self.weight -= u64::from(weight);
+        self.note(cpu);
+    }
+
+    /// Tells what there is in a queue now.
+    fn note(&mut self, cpu: CpuId) {
+        let Queue { threads, weight, .. } = self.queues[cpu.index()];
+        self.occupancy.note(cpu, weight as usize, if threads > 1 { weight as usize } else { 0 });
+    }
+
+    /// How much later it is in the queue of one CPU than in that of another, in virtual time.
+    fn later(&mut self, cpu: CpuId, than: CpuId, now: Instant) -> i64 {
+        self.update(than, now);
+        self.update(cpu, now);
+        self.queues[cpu.index()].min_vruntime - self.queues[than.index()].min_vruntime
+    }
+
+    /// A thread in no queue, which is `later` where it comes, goes over to `cpu` and is cold there.
+    fn migrate(&mut self, thread: ThreadId, cpu: CpuId, later: i64) {
+        let entity = &mut self.entities[thread.index()];
+        entity.vruntime += later;
+        (entity.cpu, entity.last_ran) = (cpu, None);
+    }
+
+    /// The time that a thread may run at a time in the queue of `cpu`; one that is not in it as if it were (`sched_slice`).
+    fn slice(&self, thread: ThreadId, cpu: CpuId) -> i64 {
+        let entity = self.entity(thread);
+        let queue = &self.queues[cpu.index()];
+        let (threads, weight) = match entity.place.is_queued() {
+            true => (queue.threads, queue.weight),
+            false => (queue.threads + 1, queue.weight + u64::from(entity.weight)),
+        };
+        let period = if threads > self.crowd { threads as i64 * self.granularity } else { self.latency };
+        let part = i128::from(period) * i128::from(entity.weight) / i128::from(weight);
+        (part as i64).max(self.granularity)
+    }
+
+    /// Whether one thread is ahead of another by no more than the wakeup granularity in the other's virtual time (`wakeup_preempt_entity`).
+    fn is_fair(&self, ahead: ThreadId, behind: ThreadId) -> bool {
+        let (ahead, behind) = (self.entity(ahead), self.entity(behind));
+        ahead.vruntime - behind.vruntime <= behind.virtually(self.wakeup_granularity)
+    }
+
+    /// Whether a thread that has come to the queue of its CPU, or has gained weight there, preempts (`check_preempt_wakeup`). Not asked
+    /// where the CPU is to pick again already.
+    fn should_preempt(&mut self, thread: ThreadId) -> bool {
+        let cpu = self.entity(thread).cpu;
+        let Some(current) = self.queues[cpu.index()].current else { return true };
+        if self.is_fair(current, thread) {
+            return false;
+        }
+        let is_full = self.queues[cpu.index()].threads >= self.crowd;
+        let buddies = &mut self.queue(cpu).buddies;
+        buddies.next = Some(thread);
+        if is_full {
+            buddies.last = Some(current);
+        }
+        true
+    }
+
+    /// Whether a tick finds that the current thread has had enough (`check_preempt_tick`).
+    fn is_slice_over(&mut self, cpu: CpuId, now: Instant) -> bool {
+        let queue = &self.queues[cpu.index()];
+        let (Some(current), Some(least)) = (queue.current, queue.timeline.least()) else { return false };
+        let (slice, ran) = (self.slice(current, cpu), now.since(queue.began).as_nanos() as i64);
+        if ran > slice {
+            self.queue(cpu).buddies.clear(current);
+            return true;
+        }
+        ran >= self.granularity && self.entity(current).vruntime - least > slice
+    }
+
+    /// Whom `cpu` should run: `current`, which it runs and which can go on, or one that waits (`pick_next_entity`).
+    fn best(&self, cpu: CpuId, current: Option<ThreadId>) -> Option<ThreadId> {
+        let Queue { timeline, buddies, .. } = &self.queues[cpu.index()];
+        // Of a current thread and one that waits, the earlier; among equals the one that waits.
+        let earlier = |waits: Option<ThreadId>| match (waits, current) {
+            (Some(waits), Some(current)) if self.entity(current).vruntime < self.entity(waits).vruntime => {
+                Some(current)
+            }
+            (waits, current) => waits.or(current),
+        };
+        let first = earlier(timeline.first())?;
+        let is_fair = |thread: &ThreadId| self.is_fair(*thread, first);
+        if let Some(buddy) = buddies.next.filter(is_fair).or(buddies.last.filter(is_fair)) {
+            return Some(buddy);
+        }
+        if buddies.skip != Some(first) {
+            return Some(first);
+        }
+        let second = if current == Some(first) { timeline.first() } else { earlier(timeline.second()) };
+        second.filter(is_fair).or(Some(first))
+    }
+}
+
+/// Placement: which CPU a thread goes to.
+impl Cfs {
+    /// Where an awakened thread goes (`select_task_rq_fair`), if the event that wakes it happens `here`.
+    fn cpu_to_wake_on(&self, thread: ThreadId, here: Option<CpuId>) -> CpuId {
+        let previous = self.entity(thread).cpu;
+        let is_free = |cpu: &CpuId| self.occupancy.is_free(*cpu);
+        let attracts = |here: &CpuId| self.is_attracted(thread, *here);
+        let target = here.filter(|here| self.affinity.is_allowed(thread, *here)).filter(attracts).unwrap_or(previous);
+        if let Some(free) = [target, previous].into_iter().find(is_free) {
+            return free;
+        }
+        let next = CpuId((target.0 + 1) % self.queues.len() as u32);
+        self.occupancy.first_free(next, self.affinity.of(thread)).unwrap_or(target)
+    }
+
+    /// Whether the waker's CPU attracts a thread more than its own (`wake_affine`).
+    fn is_attracted(&self, thread: ThreadId, here: CpuId) -> bool {
+        let entity = self.entity(thread);
+        if here == entity.cpu || self.occupancy.is_free(entity.cpu) {
+            return false;
+        }
+        let load = |cpu: CpuId| self.queues[cpu.index()].weight;
+        self.occupancy.is_free(here) || 100 * (load(here) + u64::from(entity.weight)) < 108 * load(entity.cpu)
+    }
+}
+
+impl Scheduler for Cfs {
+    const LOOKS_WHEN_IDLE: bool = false;
+    const MOVES: bool = true;
+
+    fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
+        match why {
+            // It has been counted all the time.
+            ReadyReason::Preempted | ReadyReason::Yielded => {
+                self.update(self.entity(thread).cpu, now);
+                return self.wait(thread);
+            }
+            ReadyReason::New => {
+                let cpu = self.occupancy.emptiest(self.affinity.of(thread));
+                self.entities[thread.index()].cpu = cpu;
+                self.update(cpu, now);
+                let debit = self.entity(thread).virtually(self.slice(thread, cpu));
+                self.entities[thread.index()].vruntime = self.queues[cpu.index()].min_vruntime + debit;
+            }
+            ReadyReason::Woken => {
+                let cpu = self.cpu_to_wake_on(thread, marks.here());
+                let previous = self.entity(thread).cpu;
+                let later = self.later(cpu, previous, now);
+                if cpu != previous {
+                    self.migrate(thread, cpu, later);
+                }
+                let longest_idle = 2 * self.migration_cost.as_nanos() as i64;
+                let credit = self.latency / 2;
+                let queue = self.queue(cpu);
+                queue.idle.end(now, longest_idle);
+                let earliest = queue.min_vruntime - credit;
+                let entity = &mut self.entities[thread.index()];
+                entity.vruntime = entity.vruntime.max(earliest);
+            }
+            ReadyReason::Moved(to) => {
+                let to = if self.affinity.is_allowed(thread, to) { to } else { self.entity(thread).cpu };
+                let later = self.later(to, self.entity(thread).cpu, now);
+                self.migrate(thread, to, later);
+            }
+        }
+        self.enqueue(thread);
+        let cpu = self.entity(thread).cpu;
+        if !marks.is_marked(cpu) && self.should_preempt(thread) {
+            marks.mark(cpu);
+        }
+    }
+
+    fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
+        self.update(cpu, now);
+        if self.queues[cpu.index()].threads == 0 {
+            self.queue(cpu).idle.since.get_or_insert(now);
+            self.balance_newly_idle(cpu, now);
+        }
+        let best = self.best(cpu, current)?;
+        if current == Some(best) {
+            return current;
+        }
+        self.stop_waiting(best);
+        let queue = &mut self.queues[cpu.index()];
+        queue.begin(best, now, &self.entities);
+        queue.buddies.clear(best);
+        queue.idle.since = None;
+        Some(best)
+    }
+
+    fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.update(cpu, now);
+        self.dequeue(thread);
+        let queue = &mut self.queues[cpu.index()];
+        queue.current = None;
+        queue.advance(&self.entities);
+    }
+
+    fn note_yield(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.update(cpu, now);
+        let queue = self.queue(cpu);
+        if queue.threads > 1 {
+            queue.buddies.clear(thread);
+            queue.buddies.skip = Some(thread);
+        }
+    }
+
+    fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
+        let tick = self.tick.as_nanos();
+        Instant::from_nanos((now.as_nanos() / tick + 1).saturating_mul(tick))
+    }
+
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {
+        self.update(cpu, now);
+        let mut this_cpu = self.is_slice_over(cpu, now);
+        this_cpu |= self.balance_busy(cpu, this_cpu, now);
+        Picks { this_cpu, another: self.ask_for_help(cpu, now, marks) }
+    }
+
+    fn has_work_for(&self, cpu: CpuId, _: Instant) -> bool {
+        !self.queues[cpu.index()].timeline.is_empty()
+    }
+
+    fn set_nice(&mut self, thread: ThreadId, nice: i8, now: Instant, marks: &mut Marks) {
+        let Entity { cpu, weight: before, place, .. } = *self.entity(thread);
+        let weight = nice::weight(nice) as u32;
+        if weight == before {
+            return;
+        }
+        if !place.is_queued() {
+            self.entities[thread.index()].weight = weight;
+            return;
+        }
+        self.update(cpu, now);
+        if place.is_waiting() {
+            self.stop_waiting(thread);
+        }
+        self.dequeue(thread);
+        self.entities[thread.index()].weight = weight;
+        self.enqueue(thread);
+        if !place.is_waiting() {
+            self.stop_waiting(thread);
+        }
+        let is_current = self.queues[cpu.index()].current == Some(thread);
+        if is_current {
+            self.queues[cpu.index()].begin(thread, now, &self.entities);
+        }
+        if self.queues[cpu.index()].threads == 1 || marks.is_marked(cpu) {
+            return;
+        }
+        if if is_current { weight < before } else { place.is_waiting() && self.should_preempt(thread) } {
+            marks.mark(cpu);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting
+    }
+}

@@ -1,0 +1,204 @@
+//! Who is taken from one queue to another, and when (`load_balance`).
+//!
+//! A CPU compares itself with the CPU that has the largest load among those with more than one thread; of equals, the next in the order of
+//! numbers, after itself and around.
+//!
+//! * **How much** (`find_busiest_group`, `calculate_imbalance`): a CPU without threads takes half of the other's threads. One with threads takes
+//!   load: as much as the other is above the average of all CPUs or it is below, whichever is less; with more than one thread of its own only if
+//!   the other has 17 % more than it has.
+//! * **Whom** (`detach_tasks`, `can_migrate_task`): of 32 threads those that have waited longest, if they may run here, are cold, and their
+//!   load is not more than what is still to be taken. A thread is hot that ran there within the migration cost, or is a buddy if there are threads
+//!   here. Each balancing in vain halves what loads count for, and after two of them hot threads are taken too.
+//!   Where nobody may run here at all the next largest load is looked at.
+//! * **When, without work** (`newidle_balance`): whenever the CPU runs out of threads, unless it idles for less than the migration cost on
+//!   average.
+//! * **When, with work** (`rebalance_domains`): at a tick, every 4 ticks for each CPU of the machine, less one; when all was in
+//!   balance, after twice as many and less one. This is the kernel's 16 ms for each CPU at 250 ticks a second.
+//! * **When idle** (`nohz_balancer_kick`): at its tick, a CPU with more than one thread asks the idle CPUs to balance, from the second on and
+//!   the first last, if they have not for a quarter of a tick for each CPU of the machine, or twice that.
+//!
+//! Deviations: one idle CPU at most is helped to threads at a time, and the first is found by each tick of a busy CPU; the kernel helps all of
+//! them at once. No running thread is pushed away (`active_load_balance`), which the kernel does after more failures.
+
+use policy::{CpuId, Instant, Span, ThreadId};
+
+use super::Cfs;
+use crate::engine::scheduler::Marks;
+
+/// No more threads of a queue are looked at (`sysctl_sched_nr_migrate`).
+const MOST_LOOKED_AT: usize = 32;
+/// A load is larger than another if it is so many percent of it (`imbalance_pct`).
+const IMBALANCE_PERCENT: u64 = 117;
+/// After so many failures more hot threads are taken (`cache_nice_tries`).
+const NICE_TRIES: u32 = 1;
+
+/// Why a CPU balances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occasion {
+    NewlyIdle,
+    Idle,
+    Busy,
+}
+
+/// What a CPU should take from another.
+#[derive(Clone, Copy, Debug)]
+enum Imbalance {
+    Threads(u64),
+    Load(u64),
+}
+
+/// What came of balancing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pulled {
+    threads: usize,
+    /// Whether one of them preempts.
+    preempts: bool,
+    /// Whether nobody in the other queue may run here.
+    all_are_bound: bool,
+}
+
+impl Cfs {
+    /// A CPU has run out of threads.
+    pub(super) fn balance_newly_idle(&mut self, cpu: CpuId, now: Instant) {
+        if self.queues[cpu.index()].idle.average >= self.migration_cost.as_nanos() as i64 {
+            self.balance(cpu, Occasion::NewlyIdle, false, now);
+        }
+    }
+
+    /// A CPU with threads balances at a tick, if it is time. Whether it should pick again because of that; it is not asked where it is
+    /// `told` to already.
+    pub(super) fn balance_busy(&mut self, cpu: CpuId, told: bool, now: Instant) -> bool {
+        self.is_time(cpu, Occasion::Busy, now) && self.balance(cpu, Occasion::Busy, told, now).preempts
+    }
+
+    /// An idle CPU that has taken threads because this one, at its tick, has more than it can run.
+    pub(super) fn ask_for_help(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Option<CpuId> {
+        if self.queues[cpu.index()].threads < 2 || now < self.next_kick {
+            return None;
+        }
+        let first = marks.first_idle()?;
+        for idle in marks.idle().skip(1).chain([first]) {
+            if self.is_time(idle, Occasion::Idle, now) && self.balance(idle, Occasion::Idle, false, now).threads > 0 {
+                return Some(idle);
+            }
+        }
+        self.next_kick = now + self.tick;
+        None
+    }
+
+    /// Whether so much time has passed since a CPU last balanced (`get_sd_balance_interval`).
+    fn is_time(&self, cpu: CpuId, occasion: Occasion, now: Instant) -> bool {
+        let balancing = self.queues[cpu.index()].balancing;
+        let quarters = self.queues.len() as u64 * if balancing.is_calm { 2 } else { 1 };
+        let ticks = if occasion == Occasion::Busy { 4 * quarters - 1 } else { quarters.div_ceil(4) };
+        now.since(balancing.last) >= Span::from_nanos(ticks.saturating_mul(self.tick.as_nanos()))
+    }
+
+    fn balance(&mut self, cpu: CpuId, occasion: Occasion, told: bool, now: Instant) -> Pulled {
+        let mut passed_over = Vec::new();
+        let (taken, in_balance) = loop {
+            let Some(from) = self.occupancy.longest_after(cpu) else { break (Pulled::default(), true) };
+            let Some(imbalance) = self.imbalance(cpu, from) else { break (Pulled::default(), true) };
+            let taken = self.take(cpu, from, imbalance, occasion, told, now);
+            if !taken.all_are_bound {
+                break (taken, false);
+            }
+            self.occupancy.pass_over(from);
+            passed_over.push(from);
+        };
+        passed_over.into_iter().for_each(|cpu| self.note(cpu));
+        let balancing = &mut self.queue(cpu).balancing;
+        let is_regular = occasion != Occasion::NewlyIdle;
+        if is_regular {
+            balancing.last = now;
+        }
+        balancing.is_calm = in_balance && (is_regular || balancing.is_calm);
+        if in_balance || taken.threads > 0 {
+            balancing.failures = 0;
+        } else if is_regular {
+            balancing.failures += 1;
+        }
+        taken
+    }
+
+    /// How much less there is to do here than there, if it matters.
+    fn imbalance(&self, cpu: CpuId, from: CpuId) -> Option<Imbalance> {
+        let (here, there) = (&self.queues[cpu.index()], &self.queues[from.index()]);
+        if here.threads == 0 {
+            return Some(Imbalance::Threads(there.threads as u64 / 2));
+        }
+        let average = self.weight / self.queues.len() as u64;
+        let is_little = here.threads > 1 && 100 * there.weight <= IMBALANCE_PERCENT * here.weight;
+        if here.weight >= there.weight || is_little {
+            return None;
+        }
+        let load = there.weight.saturating_sub(average).min(average.saturating_sub(here.weight));
+        (load > 0).then_some(Imbalance::Load(load))
+    }
+
+    /// Takes threads from another queue (`detach_tasks`, `attach_tasks`).
+    fn take(
+        &mut self,
+        cpu: CpuId,
+        from: CpuId,
+        imbalance: Imbalance,
+        occasion: Occasion,
+        told: bool,
+        now: Instant,
+    ) -> Pulled {
+        let there = &self.queues[from.index()];
+        let (looks, current) = (there.timeline.len().min(MOST_LOOKED_AT), there.current);
+        let failures = self.queues[cpu.index()].balancing.failures;
+        let mut taken = Pulled {
+            all_are_bound: current.is_none_or(|current| !self.affinity.is_allowed(current, cpu)),
+            ..Pulled::default()
+        };
+        let mut left = imbalance;
+        for _ in 0..looks {
+            let there = &mut self.queues[from.index()];
+            let Some(thread) = there.timeline.oldest() else { break };
+            if occasion != Occasion::Busy && there.threads < 2 {
+                break;
+            }
+            let weight = u64::from(self.entity(thread).weight);
+            let may_run = self.affinity.is_allowed(thread, cpu);
+            taken.all_are_bound &= !may_run;
+            let fits = match left {
+                Imbalance::Threads(_) => true,
+                Imbalance::Load(load) => weight >> failures.min(63) <= load,
+            };
+            if !may_run || !fits || (failures <= NICE_TRIES && self.is_hot(thread, cpu, now)) {
+                self.queues[from.index()].timeline.rejuvenate(thread, &mut self.entities);
+                continue;
+            }
+            taken.preempts |= self.fetch(thread, cpu, told || taken.preempts, now);
+            taken.threads += 1;
+            let (Imbalance::Threads(rest) | Imbalance::Load(rest)) = &mut left;
+            *rest = rest.saturating_sub(if let Imbalance::Threads(_) = imbalance { 1 } else { weight });
+            if *rest == 0 {
+                break;
+            }
+        }
+        taken
+    }
+
+    /// Whether a thread that waits is left where its cache is (`task_hot`).
+    fn is_hot(&self, thread: ThreadId, cpu: CpuId, now: Instant) -> bool {
+        let entity = self.entity(thread);
+        let is_buddy = self.queues[entity.cpu.index()].buddies.is_hot(thread);
+        let has_threads = self.queues[cpu.index()].threads > 0;
+        (is_buddy && has_threads) || entity.last_ran.is_some_and(|ran| now.since(ran) < self.migration_cost)
+    }
+
+    /// Moves a waiting thread to the queue of `cpu`. Whether it preempts there, unless the CPU is `told` to pick again already.
+    fn fetch(&mut self, thread: ThreadId, cpu: CpuId, told: bool, now: Instant) -> bool {
+        let from = self.entity(thread).cpu;
+        let later = self.later(cpu, from, now);
+        self.stop_waiting(thread);
+        self.dequeue(thread);
+        self.migrate(thread, cpu, later);
+        self.queues[from.index()].advance(&self.entities);
+        self.enqueue(thread);
+        !told && self.should_preempt(thread)
+    }
+}

@@ -1,0 +1,103 @@
+//! The queue of one CPU: the kernel's `cfs_rq`, and what of its `rq` and its scheduling domain is the CPU's own.
+
+use policy::{Instant, ThreadId};
+
+use super::entity::Entity;
+use super::timeline::Timeline;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue {
+    pub(super) timeline: Timeline,
+    pub(super) current: Option<ThreadId>,
+    /// When the current thread began to run, and its virtual time then.
+    pub(super) began: Instant,
+    pub(super) began_at: i64,
+    /// What no thread is placed far behind; it never falls.
+    pub(super) min_vruntime: i64,
+    /// All threads of the queue, and their weight: who waits, the current one, and the one that is being switched away from.
+    pub(super) threads: usize,
+    pub(super) weight: u64,
+    pub(super) buddies: Buddies,
+    pub(super) idle: Idleness,
+    pub(super) balancing: Balancing,
+}
+
+/// Threads that the next pick looks at besides the one with the least virtual time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Buddies {
+    /// Who has just preempted.
+    pub(super) next: Option<ThreadId>,
+    /// Who was preempted.
+    pub(super) last: Option<ThreadId>,
+    /// Who yielded.
+    pub(super) skip: Option<ThreadId>,
+}
+
+impl Buddies {
+    /// A thread is none of them (`clear_buddies`).
+    pub(super) fn clear(&mut self, thread: ThreadId) {
+        for buddy in [&mut self.next, &mut self.last, &mut self.skip] {
+            if *buddy == Some(thread) {
+                *buddy = None;
+            }
+        }
+    }
+
+    pub(super) fn is_hot(&self, thread: ThreadId) -> bool {
+        [self.next, self.last].contains(&Some(thread))
+    }
+}
+
+/// How long the CPU idles.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Idleness {
+    pub(super) since: Option<Instant>,
+    /// The average of late (`avg_idle`), in nanoseconds.
+    pub(super) average: i64,
+}
+
+impl Idleness {
+    /// A thread wakes on this CPU; the average does not go beyond `most`.
+    pub(super) fn end(&mut self, now: Instant, most: i64) {
+        if let Some(since) = self.since.take() {
+            self.average = (self.average + (now.since(since).as_nanos() as i64 - self.average) / 8).min(most);
+        }
+    }
+}
+
+/// How the CPU has fared at balancing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Balancing {
+    /// When it last tried.
+    pub(super) last: Instant,
+    /// Whether it waits twice as long, having found all in balance.
+    pub(super) is_calm: bool,
+    /// How often it has found an imbalance and nobody to take (`nr_balance_failed`).
+    pub(super) failures: u32,
+}
+
+impl Queue {
+    /// Brings the current thread up to date (`update_curr`).
+    #[inline]
+    pub(super) fn update(&mut self, now: Instant, entities: &mut [Entity]) {
+        let Some(current) = self.current else { return };
+        let entity = &mut entities[current.index()];
+        entity.vruntime = self.began_at + entity.virtually(now.since(self.began).as_nanos() as i64);
+        entity.last_ran = Some(now);
+        self.advance(entities);
+    }
+
+    /// Moves what nobody is placed far behind on to whoever is behind all others (`update_min_vruntime`).
+    pub(super) fn advance(&mut self, entities: &[Entity]) {
+        let current = self.current.map(|current| entities[current.index()].vruntime);
+        if let Some(least) = [current, self.timeline.least()].into_iter().flatten().min() {
+            self.min_vruntime = self.min_vruntime.max(least);
+        }
+    }
+
+    /// `thread` has the CPU, and begins a new slice (`set_next_entity`).
+    pub(super) fn begin(&mut self, thread: ThreadId, now: Instant, entities: &[Entity]) {
+        self.current = Some(thread);
+        (self.began, self.began_at) = (now, entities[thread.index()].vruntime);
+    }
+}

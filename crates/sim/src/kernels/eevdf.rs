@@ -1,0 +1,266 @@
+//! Linux since 6.6: earliest eligible virtual deadline first, the twin of the kernel that the host runs.
+//!
+//! Source: `kernel/sched/fair.c` of Linux 6.18 (functions named below). Every CPU has a queue of its own. A thread's virtual
+//! time advances while it runs, the slower the larger its weight; its *lag* is how far it is behind the average of
+//! its queue by weight, and who is not ahead of the average is *eligible*. The CPU runs the eligible thread with the earliest
+//! virtual deadline, which lies one slice after the virtual time at which the request was made.
+//!
+//! * **Protection** (`RUN_TO_PARITY`, `protect_slice`): a running thread that is eligible keeps its CPU until it has
+//!   reached the deadline that it had when it was picked.
+//! * **Tick** (`update_curr`, `update_deadline`): at a tick a thread that has reached its deadline gets the next one, and
+//!   with others waiting the CPU picks again; so it does when a further thread joins its queue. All CPUs tick at multiples
+//!   of the period.
+//! * **Placement** (`place_entity`, `update_entity_lag`): a thread leaves with its lag, which is bounded by two slices or
+//!   one tick, whichever is longer, and is placed so that it has that lag again after being counted. New threads have no
+//!   lag and half a slice to their first deadline.
+//! * **Delayed dequeue** (`DELAY_DEQUEUE`, `DELAY_ZERO`): a thread that blocks while it is ahead of the average stays in its queue, until it
+//!   would be picked; then it leaves, with nothing owed to it. If it is awakened before, it waits on where it is (`requeue_delayed_entity`),
+//!   and whatever other CPUs do; if it has fallen behind the average meanwhile, it is placed at the average with a new request.
+//! * **Wakeup** (`select_task_rq_fair`): on the CPU where it was if that is idle, else on the next idle CPU, else where it
+//!   was. There it preempts if the pick would be it (`check_preempt_wakeup_fair`).
+//! * **Idle balancing** (`sched_balance_newidle`, and the kick of an idle CPU from the tick of a busy one): a CPU without
+//!   work takes the thread that waits longest on the CPU with the largest load among those where one waits, unless it ran within the last
+//!   0.5 ms (`task_hot`). Of a queue the first 32 are looked at.
+//! * **Balancing between busy CPUs** (`sched_balance_rq`): at a tick, each 16 ms for each CPU less one tick, and twice as seldom after
+//!   it has found nothing to do, a CPU takes load from the one with most, as much as brings neither beyond the average of all, if the other
+//!   has 17 % more or nobody waits on this one. Threads that are too heavy for that, ahead of their
+//!   queue, or hot are left; after one failure they count half and may be ahead, after two a quarter and may be hot.
+//! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU with its lag.
+//! * **Affinity**: a thread that may not run everywhere starts, wakes and is taken only where it may; where all that wait on the longest
+//!   queue are bound elsewhere, the next one is looked at (`LBF_ALL_PINNED`).
+//! * **Slices of one's own** (`sched_setattr` with a runtime): requests are as long as that. A thread is protected for no longer than the
+//!   shortest slice beside it (`set_protect_slice`). Who joins a queue with a shorter slice than the running thread's is weighed against
+//!   it without that one's protection (`PREEMPT_SHORT`): if it would be picked, the protection is over, else it is cut to the
+//!   shortest slice (`update_protect_slice`).
+//! * **Groups** (`groups`; `calc_group_shares`): every job is a group, as it is one with autogroups if each has a session of its own, and weighs
+//!   as much as one thread. A thread has its part, by weight, of that among all threads of its job in any queue.
+//! * **Nice** (`reweight_entity`, `prio_changed_fair`): a nice value is a weight. Whose weight changes keeps the lag and what is left of its
+//!   request as they are in real time; its CPU picks again if it runs and weighs less, or waits and would now be picked.
+//! * **Yield** (`yield_task_fair`): an eligible thread forfeits the rest of its request; its virtual time jumps to its
+//!   deadline. One yield beside a CPU-bound thread so costs the yielder about a slice, and the other runs until a tick.
+//!
+//! How the rules were checked: against the text of the patches that brought slices, protection, delayed dequeue and eligibility in
+//! balancing to 6.12 to 6.18, and descriptions of the tree after it that quote these functions; the tag 6.18 itself was not at hand, and what none of
+//! them shows (intervals of balancing, `calculate_imbalance`, `sd_init`) is from memory. A second scheduler, written for tests from this
+//! text, does the same event by event.
+//!
+//! Deviations: groups are flat, where the kernel has a queue of queues: a group's weight is divided among its threads on all CPUs, as the kernel
+//! divides it among CPUs by load and then among the threads there, but eligibility and deadlines are those of threads and not of groups, and a
+//! thread learns of its part when it joins a queue, is picked or ticks. No wake affinity and no buddies; one scheduling domain without SMT. Loads are the weights of those who are in
+//! the queues now, and not decaying averages (PELT): a thread that sleeps half the time counts half in the kernel, all or nothing here. Idle
+//! balancing is tried however short the CPU's idle times are, takes one thread, and never a hot one. No running thread is pushed away
+//! (active balancing), and no delayed one moved. A thread that is being switched out is not counted in its queue until its
+//! switch is over; virtual times are brought up to date at every look, and rounded down to whole nanoseconds; the switch to a thread, the
+//! waking of its CPU included, counts as its running; a tick that falls into a switch is skipped.
+//!
+//! **How it is fast.** Who waits is in a tree by deadline that knows the least virtual time in each part of it; CPUs are found by bits and
+//! tournaments. An event costs the logarithm of the threads in a queue and of the CPUs, but where threads are bound to CPUs, which may
+//! have to be looked at one by one.
+
+mod balance;
+mod domain;
+mod entity;
+mod state;
+mod timeline;
+
+use policy::{CpuId, Instant, ThreadId};
+
+use self::entity::Entity;
+pub use self::state::Eevdf;
+use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
+use crate::kernels::nice;
+
+impl Scheduler for Eevdf {
+    const MOVES: bool = true;
+
+    fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
+        let was_delayed = self.entity(thread).is_delayed;
+        let cpu = match why {
+            _ if was_delayed => self.entity(thread).cpu,
+            ReadyReason::New => self.occupancy.emptiest(self.allowed(thread)),
+            ReadyReason::Moved(to) if self.may_run(thread, to) => to,
+            ReadyReason::Woken | ReadyReason::Moved(_) => self.cpu_to_wake_on(thread),
+            // Back in the queue that it was only off for the length of the switch.
+            ReadyReason::Preempted | ReadyReason::Yielded => {
+                self.enqueue(thread, self.entity(thread).cpu);
+                return;
+            }
+        };
+        let request_is_over = self.update(cpu, now);
+        let is_due = self.is_due(cpu, request_is_over);
+        if was_delayed {
+            self.requeue(thread, cpu);
+        } else {
+            self.join_group(thread);
+            let entity = self.entity(thread);
+            let request = entity.virtually(entity.slice);
+            self.place(thread, cpu, if why == ReadyReason::New { request / 2 } else { request });
+        }
+        if is_due || marks.is_marked(cpu) || self.should_preempt(thread, cpu) {
+            marks.mark(cpu);
+        }
+    }
+
+    fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
+        self.update(cpu, now);
+        let mut next = self.choose(cpu);
+        if self.occupancy.is_free(cpu) {
+            self.steal(cpu, now);
+            next = self.choose(cpu);
+        }
+        let Some(next) = next else { return current };
+        if let Some(current) = current {
+            self.queues[cpu.index()].remove(&self.entities[current.index()]);
+        }
+        self.run(cpu, next, current);
+        Some(next)
+    }
+
+    fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.update(cpu, now);
+        self.remember_lag(thread, cpu);
+        self.queues[cpu.index()].current = None;
+        self.leave_group(thread);
+        self.weigh(cpu);
+    }
+
+    fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.update(cpu, now);
+        if self.queues[cpu.index()].is_eligible(self.entity(thread)) {
+            self.leave(cpu, thread, now);
+        } else {
+            self.delay(thread, cpu);
+        }
+    }
+
+    fn note_yield(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.update(cpu, now);
+        let queue = &mut self.queues[cpu.index()];
+        let entity = &mut self.entities[thread.index()];
+        if !queue.waiting.is_empty() && queue.is_eligible(entity) {
+            queue.advance(entity, entity.deadline - entity.vruntime);
+            entity.vruntime = entity.deadline;
+            entity.deadline += entity.virtually(entity.slice);
+        }
+    }
+
+    fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
+        let tick = self.tick.as_nanos();
+        Instant::from_nanos((now.as_nanos() / tick + 1).saturating_mul(tick))
+    }
+
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {
+        let request_is_over = self.update(cpu, now);
+        let this_cpu = self.is_due(cpu, request_is_over);
+        if let Some(current) = self.queues[cpu.index()].current {
+            self.follow_group(ThreadId(current));
+            self.weigh(cpu);
+        }
+        let preempted = self.balance(cpu, now);
+        let another = if self.queues[cpu.index()].ready() > 0 { self.helper(now, marks) } else { None };
+        Picks { this_cpu: this_cpu || preempted, another }
+    }
+
+    fn has_work_for(&self, cpu: CpuId, _: Instant) -> bool {
+        self.queues[cpu.index()].ready() > 0
+    }
+
+    fn set_nice(&mut self, thread: ThreadId, nice: i8, now: Instant, marks: &mut Marks) {
+        let Entity { cpu, weight: before, waits, is_delayed, .. } = *self.entity(thread);
+        let is_current = self.queues[cpu.index()].current == Some(thread.0);
+        if is_current || waits {
+            self.update(cpu, now);
+        }
+        let weight = self.weight_as(thread, nice::weight(nice) as u32);
+        self.reweight(thread, weight);
+        self.weigh(cpu);
+        let would_be_picked = waits && !is_delayed && self.best(cpu, true) == Some(thread);
+        if (is_current && weight < before) || would_be_picked {
+            marks.mark(cpu);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::roster::Roster;
+    use policy::Span;
+    use scenario::{Attributes, Machine};
+
+    const CPU: CpuId = CpuId(0);
+    const SLICE: Span = Span::from_millis(3);
+    const TICK: Span = Span::from_millis(4);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(millis)
+    }
+
+    /// So many new threads on so many CPUs, each of which runs its first.
+    fn started(cpus: u32, threads: u32) -> Eevdf {
+        let machine = Machine { slice: SLICE, tick: TICK, ..Machine::with_cpus(cpus) };
+        let mut eevdf = Eevdf::new(&machine, &Roster::of_independent(threads));
+        let mut marks = Marks::new(cpus as usize);
+        for thread in 0..threads {
+            eevdf.ready(ThreadId(thread), ReadyReason::New, at(0), &mut marks);
+        }
+        crate::cpu_ids(cpus as usize).for_each(|cpu| assert!(eevdf.pick(cpu, None, at(0)).is_some()));
+        eevdf
+    }
+
+    #[test]
+    fn a_lag_is_bounded_by_two_slices() {
+        let mut eevdf = started(1, 2);
+        eevdf.leave(CPU, ThreadId(0), at(5));
+        assert_eq!(eevdf.entities[0].lag, -2_500_000, "5 ms ahead of one that has not run");
+        let mut eevdf = started(1, 2);
+        eevdf.leave(CPU, ThreadId(0), at(50));
+        assert_eq!(eevdf.entities[0].lag, -6_000_000);
+    }
+
+    #[test]
+    fn a_thread_that_was_placed_has_the_lag_that_it_left_with() {
+        let mut eevdf = started(1, 3);
+        eevdf.leave(CPU, ThreadId(0), at(3));
+        let lag = eevdf.entities[0].lag;
+        eevdf.pick(CPU, None, at(3));
+        eevdf.ready(ThreadId(0), ReadyReason::Woken, at(3), &mut Marks::new(1));
+        let queue = &eevdf.queues[0];
+        assert_eq!(queue.average() - eevdf.entities[0].vruntime, lag);
+    }
+
+    #[test]
+    fn a_stolen_thread_keeps_what_is_left_of_its_request() {
+        // CPU 0 has threads 0 and 2, CPU 1 has 1 and 3: a new request is half a slice.
+        let mut eevdf = started(2, 4);
+        eevdf.leave(CPU, ThreadId(0), at(1));
+        assert_eq!(eevdf.pick(CPU, None, at(1)), Some(ThreadId(2)));
+        eevdf.leave(CPU, ThreadId(2), at(2));
+        assert_eq!(eevdf.pick(CPU, None, at(2)), Some(ThreadId(3)), "from CPU 1");
+        let stolen = &eevdf.entities[3];
+        assert_eq!((stolen.cpu, stolen.deadline - stolen.vruntime), (CPU, 1_500_000));
+    }
+
+    #[test]
+    fn who_comes_with_a_shorter_slice_is_weighed_without_protection() {
+        for (slice, preempts) in [(1, true), (2, false), (3, false)] {
+            let slice = Some(Span::from_millis(slice));
+            let mut roster = Roster::default();
+            roster.enter(1, Attributes::default(), false);
+            roster.enter(1, Attributes { slice, ..Attributes::default() }, false);
+            let machine = Machine { slice: SLICE, tick: TICK, ..Machine::with_cpus(1) };
+            let (mut eevdf, mut marks) = (Eevdf::new(&machine, &roster), Marks::new(1));
+            eevdf.ready(ThreadId(0), ReadyReason::New, at(0), &mut marks);
+            eevdf.pick(CPU, None, at(0));
+            marks.clear(CPU);
+            // At virtual 1 of a first request to 1.5, and the other's begins there: to 1.5, 2 or 2.5.
+            eevdf.ready(ThreadId(1), ReadyReason::New, at(1), &mut marks);
+            assert_eq!(marks.is_marked(CPU), preempts, "{slice:?}");
+            assert_eq!(eevdf.entities[0].protected_until, if preempts { 1_000_000 } else { 1_500_000 });
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The state of the scheduler: the queues of all CPUs, and the moves of threads between them.
+
+use policy::{CpuId, CpuSet, Instant, Span, ThreadId};
+use scenario::Machine;
+
+use super::domain::Balancing;
+use super::entity::{Entity, Queue, placed_lag};
+use crate::kernels::nice::{self, NORMAL};
+use crate::kernels::occupancy::Occupancy;
+use crate::kernels::roster::Roster;
+
+/// No part of a group's weight is less (`MIN_SHARES`).
+const LEAST_PART: u64 = 2;
+
+/// The scheduler; see the module.
+#[derive(Clone, Debug)]
+pub struct Eevdf {
+    pub(super) tick: Span,
+    pub(super) entities: Vec<Entity>,
+    pub(super) queues: Vec<Queue>,
+    pub(super) occupancy: Occupancy,
+    /// Where the threads of each job may run, where not everywhere.
+    pub(super) allowed: Vec<Option<CpuSet>>,
+    /// Whether there is a thread that may not run everywhere.
+    pub(super) binds: bool,
+    pub(super) waiting: usize,
+    pub(super) balancing: Balancing,
+    /// With groups: the sum of the weights of each job's threads by their nice values, over the threads that are in a queue or
+    /// between two turns.
+    group_weights: Option<Vec<u64>>,
+}
+
+impl Eevdf {
+    /// The scheduler of a machine for these threads.
+    pub fn new(machine: &Machine, roster: &Roster) -> Eevdf {
+        let mut entities = Vec::with_capacity(roster.len());
+        for (job, entry) in (0..).zip(roster.jobs()) {
+            let slice = entry.attributes.slice.unwrap_or(machine.slice).as_nanos() as i64;
+            let weight = nice::weight(entry.attributes.nice) as u32;
+            entities.extend(entry.threads.clone().map(|_| Entity {
+                slice,
+                weight,
+                own_weight: weight,
+                job,
+                ..Entity::NEW
+            }));
+        }
+        let is_there = |cpus: &CpuSet| cpus.iter().any(|cpu| cpu.0 < machine.cpus);
+        let allowed: Vec<Option<CpuSet>> =
+            roster.jobs().iter().map(|entry| entry.attributes.cpus.clone().filter(is_there)).collect();
+        Eevdf {
+            tick: machine.tick,
+            entities,
+            queues: vec![Queue::EMPTY; machine.cpus as usize],
+            occupancy: Occupancy::new(machine.cpus as usize),
+            binds: allowed.iter().any(Option::is_some),
+            allowed,
+            waiting: 0,
+            balancing: Balancing::new(machine),
+            group_weights: machine.groups.then(|| vec![0; roster.jobs().len()]),
+        }
+    }
+
+    pub(super) fn entity(&self, thread: ThreadId) -> &Entity {
+        &self.entities[thread.index()]
+    }
+
+    /// Where a thread may run, where not everywhere.
+    pub(super) fn allowed(&self, thread: ThreadId) -> Option<&CpuSet> {
+        if self.binds { self.allowed[self.entity(thread).job as usize].as_ref() } else { None }
+    }
+
+    pub(super) fn may_run(&self, thread: ThreadId, cpu: CpuId) -> bool {
+        self.allowed(thread).is_none_or(|set| set.contains(cpu))
+    }
+
+    /// Brings the current thread's virtual time and deadline up to date (`update_curr`); returns whether it has used up
+    /// a request.
+    pub(super) fn update(&mut self, cpu: CpuId, now: Instant) -> bool {
+        let queue = &mut self.queues[cpu.index()];
+        let ran = now.since(queue.updated).as_nanos() as i64;
+        queue.updated = now;
+        let Some(current) = queue.current else { return false };
+        let entity = &mut self.entities[current as usize];
+        let virtually = entity.virtually(ran);
+        entity.vruntime += virtually;
+        entity.last_ran = now;
+        queue.advance(entity, virtually);
+        let request_is_over = match cfg!(rowlock_canary = "a-request-ends-late") {
+            true => entity.vruntime > entity.deadline,
+            false => entity.vruntime >= entity.deadline,
+        };
+        if request_is_over {
+            entity.deadline = entity.vruntime + entity.virtually(entity.slice);
+        }
+        request_is_over
+    }
+
+    /// Whether the current thread, just updated, should be weighed against those that wait (the end of `update_curr`).
+    pub(super) fn is_due(&self, cpu: CpuId, request_is_over: bool) -> bool {
+        let queue = &self.queues[cpu.index()];
+        let current = queue.current.map(|current| &self.entities[current as usize]);
+        let unprotected = current.is_some_and(|current| current.vruntime >= current.protected_until);
+        !queue.waiting.is_empty() && (request_is_over || unprotected)
+    }
+
+    /// Puts a thread that has left a queue with some lag into the queue of `cpu`, with so much virtual time to its deadline.
+    pub(super) fn place(&mut self, thread: ThreadId, cpu: CpuId, request: i64) {
+        let queue = &self.queues[cpu.index()];
+        let entity = &mut self.entities[thread.index()];
+        entity.cpu = cpu;
+        entity.vruntime = queue.average() - placed_lag(queue, entity);
+        entity.deadline = entity.vruntime + request;
+        self.enqueue(thread, cpu);
+    }
+
+    pub(super) fn enqueue(&mut self, thread: ThreadId, cpu: CpuId) {
+        let queue = &mut self.queues[cpu.index()];
+        queue.add(&self.entities[thread.index()]);
+        queue.waiting.push(&mut self.entities, thread.0);
+        self.entities[thread.index()].waits = true;
+        self.waiting += 1;
+        self.weigh(cpu);
+    }
+
+    /// A thread waits no longer; it is counted as long as it is not [counted out](Queue::remove).
+    pub(super) fn unlink(&mut self, thread: ThreadId, cpu: CpuId) {
+        self.queues[cpu.index()].waiting.remove(&mut self.entities, thread.0);
+        self.entities[thread.index()].waits = false;
+        self.waiting -= 1;
+    }
+
+    /// Keeps account of how busy a CPU is.
+    pub(super) fn weigh(&mut self, cpu: CpuId) {
+        let queue = &self.queues[cpu.index()];
+        let is_overloaded = queue.current.is_some() && queue.ready() > 0;
+        let load = queue.weight as usize;
+        self.occupancy.note(cpu, queue.len(), if is_overloaded { load } else { 0 });
+        self.balancing.weigh(cpu, load as u64);
+    }
+
+    /// Takes a thread off a queue's count and notes its lag (`update_entity_lag`).
+    pub(super) fn remember_lag(&mut self, thread: ThreadId, cpu: CpuId) {
+        let queue = &mut self.queues[cpu.index()];
+        let entity = &mut self.entities[thread.index()];
+        let bound = entity.virtually((2 * entity.slice).max(self.tick.as_nanos() as i64));
+        entity.lag = (queue.average() - entity.vruntime).clamp(-bound, bound);
+        queue.remove(entity);
+    }
+
+    /// The waiting thread that `cpu` would run (`pick_eevdf`); none, if it would go on with the current one. Protection may be left
+    /// out of account.
+    pub(super) fn best(&self, cpu: CpuId, protects: bool) -> Option<ThreadId> {
+        let queue = &self.queues[cpu.index()];
+        let current = queue.current.map(|current| &self.entities[current as usize]);
+        let current = current.filter(|current| queue.is_eligible(current));
+        if protects && current.is_some_and(|current| current.vruntime < current.protected_until) {
+            return None;
+        }
+        let first = queue.waiting.first_until(&self.entities, queue.average())?;
+        let current_first = current.is_some_and(|current| current.deadline < self.entities[first as usize].deadline);
+        (!current_first).then_some(ThreadId(first))
+    }
+
+    /// Whether a thread that has joined the queue of `cpu` should have the CPU at once (`check_preempt_wakeup_fair`).
+    pub(super) fn should_preempt(&mut self, thread: ThreadId, cpu: CpuId) -> bool {
+        let Some(current) = self.queues[cpu.index()].current else { return true };
+        let is_shorter = self.entity(thread).slice < self.entities[current as usize].slice;
+        let preempts = self.best(cpu, !is_shorter) == Some(thread);
+        if is_shorter {
+            let shortest = self.shortest_slice(cpu);
+            let current = &mut self.entities[current as usize];
+            let end = current.vruntime + if preempts { 0 } else { current.virtually(shortest) };
+            current.protected_until = current.protected_until.min(end);
+        }
+        preempts
+    }
+
+    /// The shortest slice in a queue (`cfs_rq_min_slice`); without limit in an empty one.
+    pub(super) fn shortest_slice(&self, cpu: CpuId) -> i64 {
+        let queue = &self.queues[cpu.index()];
+        let of_current = queue.current.map(|current| self.entities[current as usize].slice);
+        let of_waiting = queue.waiting.shortest_slice(&self.entities);
+        of_current.into_iter().chain(of_waiting).min().unwrap_or(i64::MAX)
+    }
+
+    /// A thread that is not eligible blocks: it stays in the queue, as one that will not run (`DELAY_DEQUEUE`).
+    pub(super) fn delay(&mut self, thread: ThreadId, cpu: CpuId) {
+        let queue = &mut self.queues[cpu.index()];
+        queue.current = None;
+        queue.delayed += 1;
+        queue.waiting.push(&mut self.entities, thread.0);
+        let entity = &mut self.entities[thread.index()];
+        (entity.waits, entity.is_delayed) = (true, true);
+        self.weigh(cpu);
+    }
+
+    /// It would be a blocked thread's turn: it leaves the queue at last, with nothing owed to it (`DELAY_ZERO`).
+    pub(super) fn finish_delay(&mut self, thread: ThreadId, cpu: CpuId) {
+        self.remember_lag(thread, cpu);
+        self.queues[cpu.index()].waiting.remove(&mut self.entities, thread.0);
+        self.queues[cpu.index()].delayed -= 1;
+        let entity = &mut self.entities[thread.index()];
+        (entity.waits, entity.is_delayed) = (false, false);
+        entity.lag = entity.lag.min(0);
+        self.leave_group(thread);
+        self.weigh(cpu);
+    }
+
+    /// A blocked thread that is still in its queue is awakened: it waits there from now on, as it is or, if it has become eligible,
+    /// as one that was neither ahead nor behind (`requeue_delayed_entity`).
+    pub(super) fn requeue(&mut self, thread: ThreadId, cpu: CpuId) {
+        let queue = &mut self.queues[cpu.index()];
+        queue.delayed -= 1;
+        if queue.average() > self.entities[thread.index()].vruntime {
+            queue.waiting.take_out(&mut self.entities, thread.0);
+            let entity = &mut self.entities[thread.index()];
+            queue.remove(entity);
+            entity.vruntime = queue.average();
+            entity.deadline = entity.vruntime + entity.virtually(entity.slice);
+            queue.add(entity);
+            queue.waiting.put_back(&mut self.entities, thread.0);
+        }
+        self.entities[thread.index()].is_delayed = false;
+        self.waiting += 1;
+        self.weigh(cpu);
+    }
+
+    /// The waiting thread that `cpu` should run, if that is not to go on with the current one. Blocked threads whose turn it would be
+    /// leave the queue (`pick_next_entity`).
+    pub(super) fn choose(&mut self, cpu: CpuId) -> Option<ThreadId> {
+        loop {
+            let best = self.best(cpu, true)?;
+            if !self.entity(best).is_delayed {
+                return Some(best);
+            }
+            self.finish_delay(best, cpu);
+        }
+    }
+
+    /// A CPU goes over to a thread that waits on it (`set_next_entity`), from another that can go on or not.
+    pub(super) fn run(&mut self, cpu: CpuId, next: ThreadId, from: Option<ThreadId>) {
+        let beside = from.map_or(i64::MAX, |from| self.entity(from).slice);
+        self.unlink(next, cpu);
+        self.queues[cpu.index()].current = Some(next.0);
+        self.follow_group(next);
+        let shortest = self.shortest_slice(cpu).min(beside);
+        let entity = &mut self.entities[next.index()];
+        entity.last_ran = self.queues[cpu.index()].updated;
+        entity.protected_until = entity.deadline;
+        if shortest < entity.slice {
+            entity.protected_until = entity.deadline.min(entity.vruntime + entity.virtually(shortest));
+        }
+        self.weigh(cpu);
+    }
+
+    /// A thread weighs so much from now on (`reweight_entity`); if it is in a queue, that is up to date. What is virtual shrinks as the
+    /// weight grows, so that it is the same in real time.
+    pub(super) fn reweight(&mut self, thread: ThreadId, weight: u32) {
+        let Entity { cpu, weight: before, waits, .. } = *self.entity(thread);
+        if weight == before {
+            return;
+        }
+        let is_queued = waits || self.queues[cpu.index()].current == Some(thread.0);
+        if is_queued {
+            self.remember_lag(thread, cpu);
+        }
+        if waits {
+            self.queues[cpu.index()].waiting.take_out(&mut self.entities, thread.0);
+        }
+        let (queue, entity) = (&mut self.queues[cpu.index()], &mut self.entities[thread.index()]);
+        let scaled = |virtually: i64| (i128::from(virtually) * i128::from(before) / i128::from(weight)) as i64;
+        let (request, protected) = (entity.deadline - entity.vruntime, entity.protected_until - entity.vruntime);
+        entity.lag = scaled(entity.lag);
+        entity.weight = weight;
+        if is_queued {
+            entity.vruntime = queue.average() - placed_lag(queue, entity);
+        }
+        entity.deadline = entity.vruntime + scaled(request);
+        entity.protected_until = entity.vruntime + scaled(protected);
+        if is_queued {
+            queue.add(entity);
+        }
+        if waits {
+            queue.waiting.put_back(&mut self.entities, thread.0);
+        }
+    }
+
+    /// Where an awakened thread goes: where it was if that is free, else to the next free CPU, else where it was; and never where it
+    /// may not.
+    pub(super) fn cpu_to_wake_on(&self, thread: ThreadId) -> CpuId {
+        let (previous, allowed) = (self.entity(thread).cpu, self.allowed(thread));
+        self.occupancy
+            .first_free(previous, allowed)
+            .unwrap_or_else(|| if self.may_run(thread, previous) { previous } else { self.occupancy.emptiest(allowed) })
+    }
+}
+
+/// Groups: jobs that share the machine by their number and not by that of their threads.
+impl Eevdf {
+    /// A thread that was in no queue is about to join one.
+    pub(super) fn join_group(&mut self, thread: ThreadId) {
+        let (job, own) = (self.entity(thread).job, self.entity(thread).own_weight);
+        if let Some(groups) = &mut self.group_weights {
+            groups[job as usize] += u64::from(own);
+            self.entities[thread.index()].is_counted = true;
+            self.follow_group(thread);
+        }
+    }
+
+    /// A thread has left its queue, and not for another one.
+    pub(super) fn leave_group(&mut self, thread: ThreadId) {
+        let (job, own) = (self.entity(thread).job, self.entity(thread).own_weight);
+        if let Some(groups) = &mut self.group_weights {
+            groups[job as usize] -= u64::from(own);
+            self.entities[thread.index()].is_counted = false;
+        }
+    }
+
+    /// A thread gets the weight that is its part of its group's.
+    pub(super) fn follow_group(&mut self, thread: ThreadId) {
+        if self.group_weights.is_some() {
+            let weight = self.part(thread);
+            self.reweight(thread, weight);
+        }
+    }
+
+    /// What a thread weighs from now on whose nice value weighs so much.
+    pub(super) fn weight_as(&mut self, thread: ThreadId, own: u32) -> u32 {
+        let entity = &mut self.entities[thread.index()];
+        let before = std::mem::replace(&mut entity.own_weight, own);
+        if let Some(groups) = self.group_weights.as_mut().filter(|_| entity.is_counted) {
+            let group = &mut groups[entity.job as usize];
+            *group = *group - u64::from(before) + u64::from(own);
+        }
+        self.part(thread)
+    }
+
+    fn part(&self, thread: ThreadId) -> u32 {
+        let entity = self.entity(thread);
+        let own = u64::from(entity.own_weight);
+        match &self.group_weights {
+            Some(groups) => (NORMAL * own / groups[entity.job as usize].max(own)).max(LEAST_PART) as u32,
+            None => entity.own_weight,
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! Linux 2.4: one run queue for all CPUs, epochs, and goodness.
+//!
+//! Source: Tsafrir and Feitelson, section 2.3 and appendix A; where they are silent, `kernel/sched.c` of Linux 2.4.5
+//! (functions named below). What is counted in ticks is an option of the scenario.
+//!
+//! * **Epochs.** In an epoch a thread may run for its *counter*, which goes down while it runs. When every thread that
+//!   could run has used up its own, a new epoch begins: the counter of every thread, blocked and running ones included,
+//!   becomes half of what is left of it, rounded down, plus the allocation.
+//! * **Goodness.** Nothing for a thread with nothing left; else its counter, plus the penalty where it last ran on this CPU,
+//!   plus the bonus where it shares the memory of the thread that ran here last. Threads of one `barrier` job share their
+//!   memory; all others have their own.
+//! * **`schedule`.** A CPU first weighs the thread that it runs, if that can go on, then the others in the order of the run
+//!   queue; only strictly larger goodness wins. Awakened threads enter the queue at its head, and who runs or is preempted keeps
+//!   its place there. If the best has nothing left, a new epoch begins and all are weighed again. Without a ready thread the
+//!   CPU idles, and no epoch begins.
+//! * **Wakeup.** For threads that are awakened together CPUs are marked by a [scheme](policy::wakeup). A CPU that switches is
+//!   judged by who is coming. A thread that was preempted is offered in the same way when the switch away from it is over
+//!   (`schedule_tail`; the option `tail`), unless it has yielded. An idle CPU only looks for work when it is marked, which
+//!   is how the original scheme leaves CPUs idle beside ready threads.
+//! * **Accounting.** Exact: a thread is charged for each nanosecond, and for the switch to it (`charge_switch`) as it passes.
+//!   Tick: whoever is charged when the timer interrupts, at multiples of the tick on all CPUs, loses a tick.
+//! * **Nice** (`NICE_TO_TICKS`): a thread's allocation is as much larger or smaller as 20 less its nice value than 20, from the next epoch
+//!   on, or from the start where it begins with it; at least one tick. The kernel adds one tick for everybody, and 20 less the nice value to goodness: both are left out.
+//! * **Affinity** (`cpus_allowed`, `can_schedule`): a CPU weighs only threads that may run there, and is marked only for those. A CPU that
+//!   finds nothing left to any of them begins an epoch for all, as the kernel does.
+//! * **Yield** (`SCHED_YIELD`): the thread is worth less than any other in the choice that follows.
+//!
+//! Choices that the sources leave open: a counter that runs out during the switch has the CPU choose again when the switch
+//! is over; a CPU is idle from the moment at which it chose to be; at the start all CPUs choose in the order of their
+//! numbers, and no thread has a CPU where it last ran; a CPU whose thread runs out in the very moment in which another CPU
+//! begins an epoch chooses again all the same.
+//!
+//! **How it is fast.** The kernel scans its whole queue. Here the best thread is found by its kind: the bonuses take four
+//! values, so the best of all is the best among all threads (one tournament, keyed by counter and place in the queue), among
+//! those that last ran here (a short list), or among those of the job that ran here last (a range of the tournament). Each
+//! of these is weighed with its true goodness; since within a kind larger goodness is a larger counter, none is missed. Where anybody is
+//! bound, all are weighed.
+
+use std::ops::Range;
+
+use policy::wakeup::{AddressSpace, Awakened, Cpu, Goodness, LONGEST, Occupant, Scheme, Weights};
+use policy::{CpuId, Instant, Span, ThreadId};
+use scenario::{Accounting, Machine};
+
+use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
+use crate::engine::winner::{Key, WinnerTree};
+use crate::kernels::affinity::Affinity;
+use crate::kernels::roster::Roster;
+
+/// What the scheduler knows of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    /// What is left of its allocation; while it has a CPU, what was left when it was last charged.
+    counter: Span,
+    /// What it gets in each epoch.
+    allocation: Span,
+    /// Its place in the run queue: smaller is nearer to the head.
+    rank: i64,
+    last_cpu: Option<CpuId>,
+    space: AddressSpace,
+    /// While it is ready: its place in the list of those that last ran on its CPU.
+    place: usize,
+    is_ready: bool,
+}
+
+/// What the scheduler knows of a CPU besides what a wakeup scheme sees.
+#[derive(Clone, Copy, Debug, Default)]
+struct Local {
+    current: Option<ThreadId>,
+    /// Whether the switch to the current thread is over.
+    runs: bool,
+    yields: bool,
+    /// The thread's allocation ran out in this moment, but another CPU's new epoch has refilled it.
+    ran_out: bool,
+}
+
+/// The scheduler; see the module.
+#[derive(Clone, Debug)]
+pub struct Linux24 {
+    scheme: Scheme,
+    weights: Weights,
+    allocation: Span,
+    /// A tick: the least that a thread gets in an epoch.
+    least: Span,
+    /// What counters are counted in.
+    unit: Span,
+    accounting: Accounting,
+    charge_switch: bool,
+    tail: bool,
+    context_switch: Span,
+    wakeup_cost: Span,
+    tasks: Vec<Task>,
+    affinity: Affinity,
+    /// The threads of each address space, which are numbered one after the other.
+    spaces: Vec<Range<usize>>,
+    cpus: Vec<Cpu>,
+    locals: Vec<Local>,
+    /// The ready threads, the one with the largest counter first, among equals the one nearest to the head.
+    ready: WinnerTree<u128>,
+    waiting: usize,
+    /// The ready threads by the CPU where they last ran.
+    ready_by_cpu: Vec<Vec<ThreadId>>,
+    next_tail: i64,
+    next_head: i64,
+}
+
+impl Linux24 {
+    /// The scheduler of a machine for these threads.
+    pub fn new(machine: &Machine, roster: &Roster) -> Linux24 {
+        let options = machine.linux_2_4;
+        let ticks = |count: u32| machine.tick.scaled(1000 * u64::from(count)).min(LONGEST);
+        let unit = match options.accounting {
+            Accounting::Exact => machine.step,
+            Accounting::Tick => machine.tick,
+        };
+        let allocation = ticks(options.allocation).floor_to(unit);
+        let least = ticks(1).floor_to(unit);
+        let mut tasks = Vec::new();
+        let mut ranges = Vec::new();
+        for (space, threads) in (0..).zip(roster.address_spaces()) {
+            ranges.push(tasks.len()..tasks.len() + threads as usize);
+            let first = tasks.len() as u32;
+            tasks.extend((first..first + threads).map(|thread| {
+                let nice = roster.attributes(ThreadId(thread)).nice;
+                let allocation = share(allocation, nice).floor_to(unit).max(least);
+                Task {
+                    counter: allocation,
+                    allocation,
+                    rank: 0,
+                    last_cpu: None,
+                    space: AddressSpace(space),
+                    place: 0,
+                    is_ready: false,
+                }
+            }));
+        }
+        let cpus = machine.cpus as usize;
+        let idle = Cpu { occupant: Occupant::Idle { since: Instant::ZERO }, last_space: None, marked: false };
+        Linux24 {
+            scheme: options.wakeup,
+            weights: Weights {
+                penalty: ticks(options.penalty),
+                bonus: ticks(options.bonus),
+                threshold: ticks(options.threshold),
+            },
+            allocation,
+            least,
+            unit,
+            accounting: options.accounting,
+            charge_switch: options.charge_switch,
+            tail: options.tail,
+            context_switch: machine.context_switch,
+            wakeup_cost: machine.wakeup_cost,
+            ready: WinnerTree::new(tasks.len()),
+            tasks,
+            affinity: Affinity::new(machine, roster),
+            spaces: ranges,
+            cpus: vec![idle; cpus],
+            locals: vec![Local::default(); cpus],
+            waiting: 0,
+            ready_by_cpu: vec![Vec::new(); cpus],
+            next_tail: 0,
+            next_head: -1,
+        }
+    }
+
+    /// The moment as far as charging has noticed: with tick accounting the last interrupt.
+    #[inline]
+    fn noticed(&self, now: Instant) -> Instant {
+        match self.accounting {
+            Accounting::Exact => now,
+            Accounting::Tick => Instant::ZERO + now.since(Instant::ZERO).floor_to(self.unit),
+        }
+    }
+
+    /// The key of a ready thread in the tournament.
+    fn key(task: &Task) -> u128 {
+        // The larger counter comes first, and the order of ranks holds among unsigned numbers too.
+        let place = (task.rank as u64) ^ (1 << 63);
+        u128::from(!task.counter.as_nanos()) << 64 | u128::from(place)
+    }
+
+    /// The threads without a CPU of their own are in a list of nobody.
+    fn insert(&mut self, thread: ThreadId) {
+        let task = &mut self.tasks[thread.index()];
+        task.is_ready = true;
+        self.ready.set(thread.index(), Self::key(task));
+        if let Some(cpu) = task.last_cpu {
+            let list = &mut self.ready_by_cpu[cpu.index()];
+            task.place = list.len();
+            list.push(thread);
+        }
+        self.waiting += 1;
+    }
+
+    fn remove(&mut self, thread: ThreadId) {
+        let task = &mut self.tasks[thread.index()];
+        task.is_ready = false;
+        let (cpu, place) = (task.last_cpu, task.place);
+        self.ready.set(thread.index(), u128::NEVER);
+        if let Some(cpu) = cpu {
+            let list = &mut self.ready_by_cpu[cpu.index()];
+            list.swap_remove(place);
+            if let Some(moved) = list.get(place) {
+                self.tasks[moved.index()].place = place;
+            }
+        }
+        self.waiting -= 1;
+    }
+
+    #[inline]
+    fn goodness(&self, thread: ThreadId, cpu: CpuId) -> Goodness {
+        let task = &self.tasks[thread.index()];
+        let shares = self.cpus[cpu.index()].last_space == Some(task.space);
+        self.weights.goodness(task.counter, task.last_cpu == Some(cpu), shares)
+    }
+
+    /// [The best](Self::best) where threads are bound: among all that may run there.
+    fn best_of_all(&self, cpu: CpuId) -> Option<(Goodness, ThreadId)> {
+        let threads = (0..self.tasks.len() as u32).map(ThreadId);
+        let may_run = |thread: &ThreadId| self.tasks[thread.index()].is_ready && self.affinity.is_allowed(*thread, cpu);
+        let nearest_first = |thread: ThreadId| std::cmp::Reverse(self.tasks[thread.index()].rank);
+        let weighed = threads.filter(may_run).map(|thread| (self.goodness(thread, cpu), thread));
+        weighed.max_by_key(|&(goodness, thread)| (goodness, nearest_first(thread)))
+    }
+
+    /// The best ready thread for a CPU, and its goodness.
+    fn best(&self, cpu: CpuId) -> Option<(Goodness, ThreadId)> {
+        if !self.affinity.is_unrestricted() {
+            return self.best_of_all(cpu);
+        }
+        let (first, key) = self.ready.winner();
+        if key == u128::NEVER {
+            return None;
+        }
+        let first = ThreadId(first as u32);
+        let mut best = (self.goodness(first, cpu), first);
+        let mut weigh = |thread: ThreadId| {
+            let goodness = self.goodness(thread, cpu);
+            let rank = |thread: ThreadId| self.tasks[thread.index()].rank;
+            if goodness > best.0 || (goodness == best.0 && rank(thread) < rank(best.1)) {
+                best = (goodness, thread);
+            }
+        };
+        self.ready_by_cpu[cpu.index()].iter().for_each(|&thread| weigh(thread));
+        if let Some(AddressSpace(space)) = self.cpus[cpu.index()].last_space {
+            let (sibling, key) = self.ready.winner_of(self.spaces[space as usize].clone());
+            if key != u128::NEVER {
+                weigh(ThreadId(sibling as u32));
+            }
+        }
+        Some(best)
+    }
+
+    /// A new epoch: everybody's counter is halved and refilled.
+    fn begin_epoch(&mut self, now: Instant) {
+        let seen = self.noticed(now);
+        for (cpu, local) in self.cpus.iter_mut().zip(&mut self.locals) {
+            let (Some(thread), Occupant::Thread { spent, .. }) = (local.current, cpu.occupant) else { continue };
+            let task = &mut self.tasks[thread.index()];
+            task.counter = cpu.occupant.counter(seen).unwrap_or(task.counter);
+            local.ran_out |= local.runs && spent <= seen;
+        }
+        for task in &mut self.tasks {
+            task.counter = Span::from_nanos(task.counter.as_nanos() / 2).floor_to(self.unit) + task.allocation;
+        }
+        let tasks = &self.tasks;
+        self.ready.set_all(|slot, key| if key == u128::NEVER { key } else { Self::key(&tasks[slot]) });
+        for (cpu, local) in self.cpus.iter_mut().zip(&self.locals) {
+            if let (Some(thread), Occupant::Thread { charged_from, spent }) = (local.current, &mut cpu.occupant) {
+                *charged_from = seen.max(*charged_from);
+                *spent = *charged_from + self.tasks[thread.index()].counter;
+            }
+        }
+    }
+
+    /// Has the current thread of a CPU charged from a moment on.
+    fn charge_from(&mut self, cpu: CpuId, thread: ThreadId, from: Instant) {
+        let charged_from = self.noticed(from);
+        let spent = charged_from + self.tasks[thread.index()].counter;
+        self.cpus[cpu.index()].occupant = Occupant::Thread { charged_from, spent };
+    }
+
+    /// Takes down what is left to the current thread of a CPU.
+    fn take_down(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        if let Some(counter) = self.cpus[cpu.index()].occupant.counter(self.noticed(now)) {
+            self.tasks[thread.index()].counter = counter;
+        }
+    }
+
+    /// Marks CPUs for threads that are ready together (`reschedule_idle` for each).
+    fn reschedule_idle(&mut self, threads: &[ThreadId], now: Instant, marks: &mut Marks) {
+        let awakened = |thread: &ThreadId| {
+            let Task { counter, last_cpu, space, .. } = self.tasks[thread.index()];
+            Awakened { counter, last_cpu, space, cpus: self.affinity.of(*thread) }
+        };
+        let now = self.noticed(now);
+        if let [one] = threads {
+            self.scheme.mark(&self.weights, now, &[awakened(one)], &mut self.cpus, |cpu| marks.mark(cpu));
+        } else {
+            let awakened: Vec<Awakened<'_>> = threads.iter().map(awakened).collect();
+            self.scheme.mark(&self.weights, now, &awakened, &mut self.cpus, |cpu| marks.mark(cpu));
+        }
+    }
+
+    /// An awakened thread enters the run queue at its head.
+    fn insert_at_head(&mut self, thread: ThreadId) {
+        self.tasks[thread.index()].rank = self.next_head;
+        self.next_head -= 1;
+        self.insert(thread);
+    }
+}
+
+/// What a thread gets of the allocation by its nice value.
+fn share(allocation: Span, nice: i8) -> Span {
+    // In thousandths: each nice value is a twentieth.
+    allocation.scaled(50 * (20 - i64::from(nice.clamp(-20, 19))) as u64)
+}
+
+impl Scheduler for Linux24 {
+    const LOOKS_WHEN_IDLE: bool = false;
+
+    // The epochs that one CPU begins can refill a thread on another before it is spent, or as it is, again and again.
+    const CAN_STARVE: bool = true;
+
+    fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
+        match why {
+            // `fork` wakes the new process.
+            ReadyReason::New if now > Instant::ZERO => {
+                let task = &mut self.tasks[thread.index()];
+                // Epochs that began before it was there have given it nothing.
+                task.counter = task.allocation;
+                self.woken(&[thread], now, marks);
+            }
+            ReadyReason::New => {
+                self.tasks[thread.index()].rank = self.next_tail;
+                self.next_tail += 1;
+                self.insert(thread);
+            }
+            ReadyReason::Woken => self.woken(&[thread], now, marks),
+            ReadyReason::Preempted | ReadyReason::Yielded | ReadyReason::Moved(_) => {
+                self.insert(thread);
+                if self.tail && why == ReadyReason::Preempted {
+                    self.reschedule_idle(&[thread], now, marks);
+                }
+            }
+        }
+    }
+
+    fn woken(&mut self, threads: &[ThreadId], now: Instant, marks: &mut Marks) {
+        threads.iter().for_each(|&thread| self.insert_at_head(thread));
+        self.reschedule_idle(threads, now, marks);
+    }
+
+    fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
+        let number = cpu.index();
+        self.cpus[number].marked = false;
+        let was_idle = matches!(self.cpus[number].occupant, Occupant::Idle { .. });
+        let yields = std::mem::take(&mut self.locals[number].yields);
+        self.locals[number].ran_out = false;
+        if let Some(current) = current {
+            self.take_down(cpu, current, now);
+        }
+        let weigh = |scheduler: &Self| {
+            let own =
+                current.map(|thread| (if yields { Goodness(-1) } else { scheduler.goodness(thread, cpu) }, thread));
+            match (own, scheduler.best(cpu)) {
+                (Some(own), Some(other)) => Some(if other.0 > own.0 { other } else { own }),
+                (own, other) => own.or(other),
+            }
+        };
+        let mut best = weigh(self);
+        if let Some((Goodness(0), _)) = best {
+            self.begin_epoch(now);
+            self.locals[number].ran_out = false;
+            best = weigh(self);
+        }
+        let next = best.map(|(_, thread)| thread);
+        match next {
+            None if was_idle => {}
+            None => {
+                self.locals[number].current = None;
+                self.cpus[number].occupant = Occupant::Idle { since: now };
+            }
+            // Charged as before, from what is left now on.
+            Some(thread) if next == current => self.charge_from(cpu, thread, now),
+            Some(thread) => {
+                self.remove(thread);
+                self.tasks[thread.index()].last_cpu = Some(cpu);
+                self.cpus[number].last_space = Some(self.tasks[thread.index()].space);
+                self.locals[number] = Local { current: next, ..Local::default() };
+                // Waking the CPU is nobody's doing.
+                let waking = if was_idle { self.wakeup_cost } else { Span::ZERO };
+                let switch = if self.charge_switch { Span::ZERO } else { self.context_switch };
+                self.charge_from(cpu, thread, now + waking + switch);
+            }
+        }
+        next
+    }
+
+    fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.take_down(cpu, thread, now);
+        self.locals[cpu.index()].current = None;
+    }
+
+    fn note_yield(&mut self, cpu: CpuId, _: ThreadId, _: Instant) {
+        self.locals[cpu.index()].yields = true;
+    }
+
+    fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant {
+        self.locals[cpu.index()].runs = true;
+        match self.cpus[cpu.index()].occupant {
+            Occupant::Thread { spent, .. } => spent.max(now),
+            Occupant::Idle { .. } => now,
+        }
+    }
+
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, _: &Marks) -> Picks {
+        // A new epoch may have refilled the counter since the alarm was set.
+        let counter = self.cpus[cpu.index()].occupant.counter(self.noticed(now));
+        let is_spent = counter.is_none_or(Span::is_zero);
+        Picks { this_cpu: is_spent || self.locals[cpu.index()].ran_out, another: None }
+    }
+
+    /// A CPU that is not marked looks for nothing.
+    fn has_work_for(&self, _: CpuId, _: Instant) -> bool {
+        false
+    }
+
+    fn set_nice(&mut self, thread: ThreadId, nice: i8, _: Instant, _: &mut Marks) {
+        self.tasks[thread.index()].allocation = share(self.allocation, nice).floor_to(self.unit).max(self.least);
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::{MachineKeys, Scheduler as Named};
+
+    const CPU: CpuId = CpuId(0);
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + Span::from_micros(micros)
+    }
+
+    /// Threads with memory of their own on so many CPUs, all ready in the order of their numbers.
+    fn ready(cpus: u32, threads: u32) -> (Linux24, Marks) {
+        let keys = MachineKeys { scheduler: Some(Named::Linux24), ..MachineKeys::default() };
+        let machine = keys.complete(&Machine::with_cpus(cpus));
+        let mut linux = Linux24::new(&machine, &Roster::of_independent(threads));
+        let mut marks = Marks::new(cpus as usize);
+        (0..threads).for_each(|thread| linux.ready(ThreadId(thread), ReadyReason::New, at(0), &mut marks));
+        (linux, marks)
+    }
+
+    fn counter(linux: &Linux24, thread: usize) -> u64 {
+        linux.tasks[thread].counter.as_nanos() / 1_000
+    }
+
+    #[test]
+    fn an_epoch_halves_what_is_left_to_blocked_threads_and_to_those_that_run_elsewhere() {
+        let (mut linux, mut marks) = ready(2, 3);
+        assert_eq!(linux.pick(CPU, None, at(0)), Some(ThreadId(0)));
+        linux.leave(CPU, ThreadId(0), at(50));
+        assert_eq!(linux.pick(CPU, None, at(50)), Some(ThreadId(1)));
+        assert_eq!(linux.pick(CpuId(1), None, at(100)), Some(ThreadId(2)));
+        // At 250 us thread 1 has used up its 200; thread 2 has run for 150 elsewhere; thread 0 is blocked with 150.
+        assert_eq!(linux.pick(CPU, Some(ThreadId(1)), at(250)), Some(ThreadId(1)));
+        assert_eq!(counter(&linux, 1), 200);
+        assert_eq!(counter(&linux, 0), 150 / 2 + 200);
+        assert_eq!(counter(&linux, 2), 50 / 2 + 200);
+        assert_eq!(linux.alarm(CpuId(1), at(250)), at(250 + 225));
+        linux.ready(ThreadId(0), ReadyReason::Woken, at(260), &mut marks);
+        // On its own CPU it is worth 275 + 150, against 190 + 160; elsewhere 275, against 215 + 160.
+        assert!(marks.is_marked(CPU) && !marks.is_marked(CpuId(1)));
+    }
+
+    #[test]
+    fn no_epoch_begins_where_nobody_is_ready() {
+        let (mut linux, _) = ready(1, 1);
+        linux.pick(CPU, None, at(0));
+        linux.leave(CPU, ThreadId(0), at(120));
+        assert_eq!(linux.pick(CPU, None, at(120)), None);
+        assert_eq!(counter(&linux, 0), 80);
+    }
+
+    #[test]
+    fn a_cpu_whose_thread_runs_out_as_another_begins_an_epoch_chooses_all_the_same() {
+        let (mut linux, marks) = ready(2, 4);
+        linux.pick(CPU, None, at(0));
+        linux.pick(CpuId(1), None, at(0));
+        linux.alarm(CPU, at(6));
+        linux.alarm(CpuId(1), at(6));
+        // Threads 2 and 3 have nothing left either.
+        linux.tasks[2].counter = Span::ZERO;
+        linux.tasks[3].counter = Span::ZERO;
+        linux.ready.set_all(|slot, key| if key == u128::NEVER { key } else { Linux24::key(&linux.tasks[slot]) });
+        assert!(linux.alarmed(CPU, at(200), &marks).this_cpu);
+        linux.pick(CPU, Some(ThreadId(0)), at(200));
+        assert!(linux.alarmed(CpuId(1), at(200), &marks).this_cpu, "refilled, but it ran out");
+    }
+
+    #[test]
+    fn whoever_yields_is_worth_less_than_anybody_with_anything_left() {
+        let (mut linux, mut marks) = ready(1, 2);
+        linux.pick(CPU, None, at(0));
+        linux.note_yield(CPU, ThreadId(0), at(1));
+        assert_eq!(linux.pick(CPU, Some(ThreadId(0)), at(1)), Some(ThreadId(1)));
+        linux.ready(ThreadId(0), ReadyReason::Yielded, at(7), &mut marks);
+        assert!(!marks.is_marked(CPU), "a yielder is not offered to anybody");
+        assert_eq!(linux.pick(CPU, Some(ThreadId(1)), at(8)), Some(ThreadId(1)));
+    }
+}

@@ -1,0 +1,309 @@
+//! Linux 2.6 before 2.6.23: the O(1) scheduler.
+//!
+//! Source: `kernel/sched.c` of Linux 2.6.11, `SD_CPU_INIT` in `include/linux/topology.h` (functions and macros named below). Every CPU has
+//! a queue of its own with two arrays, active and expired, of a list for each of forty priorities; it runs the first thread of
+//! the best list of the active array. Whoever has used up a timeslice goes to the expired array, and when nobody is active
+//! any more the arrays are switched. Nothing depends on how many threads there are.
+//!
+//! * **Priority** (`effective_prio`, `CURRENT_BONUS`): that of the nice value, up to five better for who has slept, up to five worse for who has run.
+//!   Sleep is counted up to ten timeslices; it is reckoned when a thread wakes (`recalc_task_prio`), with the more weight the less there is, and while it runs it is
+//!   used up, the slower the more there is. A woken thread's time in the queue counts too, at 38 in 128 (`schedule`, `activated`). A sleep
+//!   that is longer than it takes to become interactive makes just that.
+//! * **Timeslice** (`task_timeslice`): 100 ticks at nice 0, 800 at -20, 5 at 19, charged a tick at a time to whoever runs at the tick
+//!   (`scheduler_tick`). At its end the priority is reckoned anew, and the thread expires unless it is interactive (`TASK_INTERACTIVE`); even
+//!   then it does if the expired have waited for long or a better nice value is among them (`EXPIRED_STARVING`).
+//! * **Equals** (`TIMESLICE_GRANULARITY`): an interactive thread goes to the end of its list after a part of its timeslice: 10 ticks times the number of
+//!   CPUs at full bonus, twice that for each bonus less.
+//! * **Wakeup** (`try_to_wake_up`, `wake_idle`): on the CPU where it was if that is idle, else on the first idle one, else where it was. It preempts who is
+//!   of lower priority (`TASK_PREEMPTS_CURR`).
+//! * **Yield** (`sys_sched_yield`): to the end of its list in the expired array, whatever is left of the timeslice.
+//! * **Balancing** (`rebalance_tick`, `load_balance`, `find_busiest_group`, `move_tasks`): every 64 to 256 ticks, an idle CPU every 1 to 4, a CPU takes threads from the one with the highest
+//!   load if that is a quarter above its own, and so many that neither passes the average; expired threads first, and none that ran within
+//!   2.5 ticks (`cache_hot_time`) unless the CPU is idle or has failed twice. A CPU that is about to become idle tries at once (`load_balance_newidle`).
+//! * **Nice** (`set_user_nice`): the priority is that of the new nice value until it is next reckoned. The CPU picks again if that is better, or worse and the
+//!   thread runs.
+//! * **Affinity** (`cpus_allowed`): a thread starts, wakes and is taken only where it may run. **Moving** (`sched_setaffinity` to one CPU and back,
+//!   `__migrate_task`) is a wakeup on that CPU.
+//!
+//! Checked: every rule was read in the source of 2.6.11 and, for the values of `SD_CPU_INIT`, in that of 2.6.12-rc2; a second, slow implementation in this
+//! crate's tests was written from the rules and agrees event by event, and cases with timestamps were calculated by hand.
+//!
+//! Deviations. *Times:* the kernel's milliseconds are ticks, so that they shrink with the tick; all CPUs tick at the same moments; a tick that falls into a
+//! switch is skipped; the switch to a thread, the waking of its CPU included, counts as its running. *Wakeups:* nobody is drawn to the CPU of the
+//! waker (`SD_WAKE_AFFINE`, `SD_WAKE_BALANCE`); all sleep counts as interruptible and ended by a thread, also that for a device; `wake_idle` is used as by kernels built for hyper-threading; a CPU that somebody was
+//! woken on is not idle any more, though it has not switched yet. *Threads* exist from the start: they have slept nothing, have a whole timeslice, and begin on the CPU with
+//! the fewest threads (no `sched_fork`, `wake_up_new_task`, `sched_exec`, `sched_exit`). *Balancing:* one domain of all CPUs, no hyper-threads or nodes; no
+//! active balancing, so nobody is taken who runs; a CPU gives up after 32 threads that it may not take; the ticks of an idle
+//! CPU are carried out by those of the busy ones, each of which offers work to the next idle CPU in turn, and ticks without work do not lengthen the idle interval; the
+//! interval counts from the last look; CPUs look at different ticks, spread over the busy interval. No real-time threads.
+
+mod balance;
+mod queue;
+mod task;
+
+use policy::{CpuId, CpuSet, Instant, Span, ThreadId};
+use scenario::Machine;
+
+use self::balance::{Balance, Loads};
+use self::queue::{IdleCpus, Queue};
+use self::task::{Activated, NONE, Task, Tuning};
+use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
+use crate::kernels::roster::Roster;
+
+/// The scheduler; see the module.
+#[derive(Clone, Debug)]
+pub struct LinuxO1 {
+    tuning: Tuning,
+    tasks: Vec<Task>,
+    queues: Vec<Queue>,
+    /// The sets of CPUs that some threads are bound to.
+    masks: Vec<CpuSet>,
+    idle: IdleCpus,
+    loads: Loads,
+    /// The idle CPU that was last offered work.
+    offered: CpuId,
+    /// How many threads are ready and not running.
+    waiting: usize,
+}
+
+impl LinuxO1 {
+    /// The scheduler of a machine for these threads.
+    pub fn new(machine: &Machine, roster: &Roster) -> LinuxO1 {
+        let (tuning, cpus) = (Tuning::new(machine), machine.cpus as usize);
+        let mut linux = LinuxO1 {
+            tuning,
+            tasks: Vec::with_capacity(roster.len()),
+            queues: crate::cpu_ids(cpus).map(|cpu| Queue::new(Balance::staggered(cpu, cpus))).collect(),
+            masks: Vec::new(),
+            idle: IdleCpus::all(cpus),
+            loads: Loads::new(cpus),
+            offered: CpuId(machine.cpus - 1),
+            waiting: 0,
+        };
+        for job in roster.jobs() {
+            let bound = job.attributes.cpus.as_ref().filter(|set| set.iter().any(|cpu| cpu.index() < cpus));
+            let allowed = bound.map_or(NONE, |set| linux.mask(set));
+            let task = Task::new(job.attributes.nice, allowed, &tuning);
+            linux.tasks.extend(job.threads.clone().map(|_| task));
+        }
+        linux
+    }
+
+    /// The number of a set of CPUs.
+    fn mask(&mut self, set: &CpuSet) -> u32 {
+        let known = self.masks.iter().position(|mask| mask == set);
+        known.unwrap_or_else(|| {
+            self.masks.push(set.clone());
+            self.masks.len() - 1
+        }) as u32
+    }
+
+    fn mask_of(&self, thread: ThreadId) -> Option<&CpuSet> {
+        self.masks.get(self.tasks[thread.index()].allowed as usize)
+    }
+
+    fn may_run_on(&self, thread: ThreadId, cpu: CpuId) -> bool {
+        self.mask_of(thread).is_none_or(|set| set.contains(cpu))
+    }
+
+    /// A CPU's queue gets a thread.
+    fn gain(&mut self, cpu: CpuId, now: Instant) {
+        let smoothed = self.smoothed(cpu, self.tuning.ticks(now));
+        let queue = &mut self.queues[cpu.index()];
+        queue.balance.load = smoothed;
+        queue.running += 1;
+        self.idle.remove(cpu);
+        self.update_load(cpu);
+    }
+
+    /// A CPU's queue loses a thread.
+    fn lose(&mut self, cpu: CpuId, now: Instant) {
+        let queue = &mut self.queues[cpu.index()];
+        queue.running -= 1;
+        queue.balance.load_at = self.tuning.ticks(now);
+        self.update_load(cpu);
+    }
+
+    /// Where a new thread goes: to the CPU with the fewest threads, the lowest among equals.
+    fn cpu_to_start_on(&self, thread: ThreadId) -> CpuId {
+        let allowed = crate::cpu_ids(self.queues.len()).filter(|cpu| self.may_run_on(thread, *cpu));
+        allowed.min_by_key(|cpu| self.queues[cpu.index()].running).unwrap_or(CpuId(0))
+    }
+
+    /// Where an awakened thread goes.
+    fn cpu_to_wake_on(&self, thread: ThreadId) -> CpuId {
+        let previous = self.tasks[thread.index()].cpu;
+        if self.idle.contains(previous) {
+            return previous;
+        }
+        self.idle.first_among(self.mask_of(thread)).unwrap_or(previous)
+    }
+
+    /// Puts a thread into the active array of a queue (`activate_task`), and marks the CPU if it should preempt.
+    fn activate(&mut self, thread: ThreadId, cpu: CpuId, now: Instant, marks: &mut Marks) {
+        let task = &mut self.tasks[thread.index()];
+        task.cpu = cpu;
+        task.since = now;
+        let priority = task.priority;
+        self.gain(cpu, now);
+        let queue = &mut self.queues[cpu.index()];
+        if priority < queue.current_priority(&self.tasks) {
+            marks.mark(cpu);
+        }
+        queue.push(thread, queue.active(), &mut self.tasks);
+    }
+
+    /// The timeslice of the current thread is over: whether it expires, or goes on among the active.
+    fn end_timeslice(&mut self, cpu: CpuId, thread: ThreadId, tick: u64) {
+        let (queue, tuning) = (&mut self.queues[cpu.index()], &self.tuning);
+        queue.remove(thread, &mut self.tasks);
+        let task = &mut self.tasks[thread.index()];
+        task.update_priority(tuning);
+        task.slice = tuning.timeslice_of(task.nice);
+        let since = *queue.expired_since.get_or_insert(tick);
+        let patience = tuning.starvation_limit() * u64::from(queue.running) + 1;
+        let starving = tick - since >= patience || task.static_priority() > queue.best_expired;
+        if task.is_interactive() && !starving {
+            queue.push(thread, queue.active(), &mut self.tasks);
+        } else {
+            queue.best_expired = queue.best_expired.min(task.static_priority());
+            queue.push(thread, queue.expired(), &mut self.tasks);
+        }
+    }
+
+    /// Charges a tick to the current thread (`scheduler_tick`). Whether the CPU should pick again.
+    fn charge_tick(&mut self, cpu: CpuId, tick: u64) -> bool {
+        let queue = &mut self.queues[cpu.index()];
+        let Some(thread) = queue.current else { return false };
+        let task = &mut self.tasks[thread.index()];
+        if task.array != Some(queue.active()) {
+            return true;
+        }
+        task.slice -= 1;
+        if task.slice == 0 {
+            self.end_timeslice(cpu, thread, tick);
+            return true;
+        }
+        let turns = task.should_let_equals_run(&self.tuning);
+        if turns {
+            queue.remove(thread, &mut self.tasks);
+            queue.push(thread, queue.active(), &mut self.tasks);
+        }
+        turns
+    }
+}
+
+impl Scheduler for LinuxO1 {
+    const LOOKS_WHEN_IDLE: bool = false;
+    const MOVES: bool = true;
+
+    fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
+        self.waiting += 1;
+        let cpu = match why {
+            // It is in its queue already.
+            ReadyReason::Preempted | ReadyReason::Yielded => {
+                self.tasks[thread.index()].leaving = false;
+                return;
+            }
+            ReadyReason::New => self.cpu_to_start_on(thread),
+            ReadyReason::Woken => self.cpu_to_wake_on(thread),
+            ReadyReason::Moved(to) if self.may_run_on(thread, to) => to,
+            ReadyReason::Moved(_) => self.tasks[thread.index()].cpu,
+        };
+        if why != ReadyReason::New {
+            let task = &mut self.tasks[thread.index()];
+            task.slept(now.since(task.since), &self.tuning);
+            task.activated = Activated::ByThread;
+        }
+        self.activate(thread, cpu, now, marks);
+    }
+
+    fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
+        if let Some(current) = current {
+            self.tasks[current.index()].ran(now, &self.tuning);
+        }
+        if self.queues[cpu.index()].running == 0 {
+            self.balance_newly_idle(cpu, now);
+        }
+        let queue = &mut self.queues[cpu.index()];
+        if queue.running == 0 {
+            (queue.current, queue.expired_since) = (None, None);
+            self.idle.insert(cpu);
+            return None;
+        }
+        let next = queue.first()?;
+        if self.tasks[next.index()].activated == Activated::ByThread {
+            // A part of its time in the queue counts as sleep.
+            let array = queue.remove(next, &mut self.tasks)?;
+            let task = &mut self.tasks[next.index()];
+            let waited = now.since(task.since).as_nanos();
+            task.slept(Span::from_nanos((u128::from(waited) * 38 / 128) as u64), &self.tuning);
+            task.activated = Activated::No;
+            queue.push(next, array, &mut self.tasks);
+        }
+        if Some(next) != current {
+            if let Some(current) = current {
+                self.tasks[current.index()].leaving = true;
+            }
+            self.tasks[next.index()].since = now;
+            queue.current = Some(next);
+            self.waiting -= 1;
+        }
+        Some(next)
+    }
+
+    fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.tasks[thread.index()].ran(now, &self.tuning);
+        self.queues[cpu.index()].remove(thread, &mut self.tasks);
+        self.lose(cpu, now);
+    }
+
+    fn note_yield(&mut self, cpu: CpuId, thread: ThreadId, _: Instant) {
+        let queue = &mut self.queues[cpu.index()];
+        queue.remove(thread, &mut self.tasks);
+        queue.push(thread, queue.expired(), &mut self.tasks);
+    }
+
+    fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
+        self.tuning.next_tick(now)
+    }
+
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {
+        let is_spent = self.charge_tick(cpu, self.tuning.ticks(now));
+        let is_preempted = self.rebalance(cpu, now);
+        let another = self.offer_to_idle(now, marks);
+        Picks { this_cpu: is_spent || is_preempted, another }
+    }
+
+    fn has_work_for(&self, cpu: CpuId, _: Instant) -> bool {
+        self.queues[cpu.index()].running > 0
+    }
+
+    fn set_nice(&mut self, thread: ThreadId, nice: i8, _: Instant, marks: &mut Marks) {
+        let nice = nice.clamp(-20, 19);
+        if self.tasks[thread.index()].nice == nice {
+            return;
+        }
+        let cpu = self.tasks[thread.index()].cpu;
+        let queue = &mut self.queues[cpu.index()];
+        let array = queue.remove(thread, &mut self.tasks);
+        let task = &mut self.tasks[thread.index()];
+        let before = task.priority;
+        task.nice = nice;
+        task.priority = task.static_priority();
+        let (after, is_current) = (task.priority, queue.current == Some(thread));
+        if let Some(array) = array {
+            queue.push(thread, array, &mut self.tasks);
+            if after < before || (after > before && is_current) {
+                marks.mark(cpu);
+            }
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! How busy CPUs are, for kernels with a queue for each: which have nobody, which has the fewest threads, and which has the longest queue
+//! to take one from. A scheduler may count weights instead of threads. Kept up to date by whoever schedules, so that nobody has to look at all CPUs.
+
+use policy::{CpuId, CpuSet};
+
+use crate::engine::winner::{Key, WinnerTree};
+
+/// How busy the CPUs are; none has anybody at first.
+#[derive(Clone, Debug)]
+pub(crate) struct Occupancy {
+    cpus: u32,
+    /// A bit for each CPU without a thread.
+    free: Vec<u64>,
+    /// By the number of threads.
+    fewest: WinnerTree<u64>,
+    /// By the number of those that wait, the largest first; CPUs without any do not take part.
+    longest: WinnerTree<u64>,
+}
+
+impl Occupancy {
+    pub(crate) fn new(cpus: usize) -> Occupancy {
+        let mut fewest = WinnerTree::new(cpus);
+        (0..cpus).for_each(|cpu| fewest.set(cpu, 0));
+        let mut free = vec![u64::MAX; cpus.div_ceil(64)];
+        if let Some(last) = free.last_mut()
+            && !cpus.is_multiple_of(64)
+        {
+            *last = (1 << (cpus % 64)) - 1;
+        }
+        Occupancy { cpus: cpus as u32, free, fewest, longest: WinnerTree::new(cpus) }
+    }
+
+    /// A CPU has so many threads now, of which so many wait behind one that has the CPU.
+    pub(crate) fn note(&mut self, cpu: CpuId, threads: usize, waiting: usize) {
+        let (word, bit) = (cpu.index() / 64, 1 << (cpu.index() % 64));
+        if threads == 0 {
+            self.free[word] |= bit;
+        } else {
+            self.free[word] &= !bit;
+        }
+        self.fewest.set(cpu.index(), threads as u64);
+        self.longest.set(cpu.index(), if waiting == 0 { u64::NEVER } else { u64::NEVER - waiting as u64 });
+    }
+
+    pub(crate) fn is_free(&self, cpu: CpuId) -> bool {
+        self.free[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
+    }
+
+    /// The first free CPU from `from` on, and around: among `allowed`, if only some are.
+    pub(crate) fn first_free(&self, from: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
+        let words = self.free.len();
+        let (first, bit) = (from.index() / 64, from.index() % 64);
+        let from_here = u64::MAX << bit;
+        // The word that it begins in comes last once more, with the bits below.
+        (0..=words).find_map(|offset| {
+            let at = (first + offset) % words;
+            let part = match offset {
+                0 => from_here,
+                _ if offset == words => !from_here,
+                _ => u64::MAX,
+            };
+            let may = allowed.map_or(u64::MAX, |set| set.words().get(at).copied().unwrap_or(0));
+            let bits = self.free[at] & may & part;
+            (bits != 0).then(|| CpuId(at as u32 * 64 + bits.trailing_zeros()))
+        })
+    }
+
+    /// The CPU with the fewest threads, the lowest among equals: of all, or of those that are allowed.
+    pub(crate) fn emptiest(&self, allowed: Option<&CpuSet>) -> CpuId {
+        let all = || CpuId(self.fewest.winner().0 as u32);
+        let Some(allowed) = allowed else { return all() };
+        let there = allowed.iter().filter(|cpu| cpu.0 < self.cpus);
+        there.min_by_key(|cpu| self.fewest.key(cpu.index())).unwrap_or_else(all)
+    }
+
+    /// The CPU on which most wait but this one; among equals the next one after it, and around.
+    pub(crate) fn longest_after(&self, cpu: CpuId) -> Option<CpuId> {
+        let (after, before) = (cpu.index() + 1..self.cpus as usize, 0..cpu.index());
+        let (after, before) = (self.longest.winner_of(after), self.longest.winner_of(before));
+        let (longest, key) = if before.1 < after.1 { before } else { after };
+        (key != u64::NEVER).then_some(CpuId(longest as u32))
+    }
+
+    /// Nobody waits on this CPU as far as this here is concerned, until it is noted again.
+    pub(crate) fn pass_over(&mut self, cpu: CpuId) {
+        self.longest.set(cpu.index(), u64::NEVER);
+    }
+
+    /// All other CPUs on which somebody waits, in that order.
+    pub(crate) fn all_longest_after(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> {
+        let key = |cpu: &u32| self.longest.key(*cpu as usize);
+        let around = (1..self.cpus).map(|offset| (cpu.0 + offset) % self.cpus);
+        let mut loaded: Vec<u32> = around.filter(|cpu| key(cpu) != u64::NEVER).collect();
+        loaded.sort_by_key(key);
+        loaded.into_iter().map(CpuId)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_kept_is_what_a_look_at_all_cpus_finds(
+            cpus in 1_usize..140,
+            changes in prop::collection::vec((0_usize..140, 0_usize..4), 0..60),
+            from in 0_u32..140,
+            allowed in prop::option::of(prop::collection::vec(0_u32..140, 1..9)),
+        ) {
+            let mut occupancy = Occupancy::new(cpus);
+            let mut threads = vec![0; cpus];
+            for (cpu, count) in changes {
+                threads[cpu % cpus] = count;
+                occupancy.note(CpuId((cpu % cpus) as u32), count, count.saturating_sub(1));
+            }
+            let from = from % cpus as u32;
+            let allowed: Option<CpuSet> = allowed.map(|list| list.into_iter().map(CpuId).collect());
+            let may = |cpu: &u32| allowed.as_ref().is_none_or(|set| set.contains(CpuId(*cpu)));
+            let mut around = (0..cpus as u32).map(|offset| (from + offset) % cpus as u32);
+            let free = around.find(|cpu| may(cpu) && threads[*cpu as usize] == 0);
+            prop_assert_eq!(occupancy.first_free(CpuId(from), allowed.as_ref()).map(|cpu| cpu.0), free);
+            let emptiest = (0..cpus as u32).filter(may).min_by_key(|cpu| threads[*cpu as usize]);
+            prop_assert!(emptiest.is_none_or(|cpu| occupancy.emptiest(allowed.as_ref()) == CpuId(cpu)));
+            let others = (1..cpus as u32).map(|offset| (from + offset) % cpus as u32);
+            let loaded = others.filter(|cpu| threads[*cpu as usize] > 1).rev().max_by_key(|cpu| threads[*cpu as usize]);
+            prop_assert_eq!(occupancy.longest_after(CpuId(from)).map(|cpu| cpu.0), loaded);
+            prop_assert_eq!(occupancy.all_longest_after(CpuId(from)).next().map(|cpu| cpu.0), loaded);
+        }
+    }
+}

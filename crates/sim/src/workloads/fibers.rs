@@ -1,0 +1,488 @@
+//! The fibers of a job, and the library that runs them.
+//!
+//! It is a likeness of `rowlock-fiber`, and the queue is the very same, [`policy::feedback`]:
+//!
+//! * **Who runs.** Each worker has a queue and takes the first of the highest level, from the queue whenever its fiber stops. A fiber that has begun stays with its worker. A
+//!   worker whose queue is empty takes a fiber that has not begun from another's; if there is none it sleeps until somebody makes a fiber, wakes one of its own, or one of its own has slept enough.
+//! * **Time.** Turns are measured by the clock: from when the one before was over, with the switch, and also while the worker had no CPU. The library looks at the clock when a fiber
+//!   stops and at *points*: when one makes another, wants a lock, or has computed up to a checkpoint. There it sees whether it is time for a boost and whose sleep is over,
+//!   and a fiber goes behind the others if its running time is used up and one of the same level waits, or one of a higher level does anyway. (The real one does not look at the clock at
+//!   each of them, but often enough beside a running time.)
+//! * **Preemption.** A fiber of a job that is `preemptible` comes to a point also when its running time is over and when a sleep is, wherever it is. That is for nothing. (The real
+//!   one is interrupted by a timer, up to half a running time earlier or later, which takes the kernel some microseconds; and who has a lock then goes on for
+//!   a running time more, once.)
+//! * **Locks** are given back to nobody: the first of the highest level that waits is woken, and may find that another fiber was faster, but only once.
+//!   Whoever has a lock is lent the level of the first that waits for it.
+//! * **Costs** are charged when a fiber is made, goes on after others, or takes a lock; all else is for nothing.
+
+mod lock;
+mod worker;
+
+use policy::feedback::{Boost, Level, Rules};
+use policy::{Instant, Span, ThreadId};
+use scenario::draw::Stream;
+use scenario::fibers::{Burst, Costs, Program};
+use scenario::result::{FibersOutcome, GroupOutcome};
+
+use self::lock::Lock;
+use self::worker::{Sleep, Worker};
+
+/// The number of the fiber that makes the others; these have the numbers after it.
+const FIRST: u32 = 0;
+
+/// What a worker does for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkerAction {
+    /// A fiber computes.
+    Compute(Span),
+    /// The library does what it does.
+    Manage(Span),
+    /// Nothing, until then or until it is woken.
+    Sleep(Option<Instant>),
+    /// Nothing any more: all fibers have ended.
+    End,
+}
+
+/// What a fiber does next when it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FiberStep {
+    /// The first fiber makes the others, from this one on.
+    Make(u32),
+    /// It has made this one.
+    Made(u32),
+    /// It joins the others, from this one on, those left out that others join.
+    JoinAll(u32),
+    /// It begins a burst.
+    Burst,
+    /// It computes for so much longer, with its lock or without.
+    Compute {
+        left: Span,
+        locked: bool,
+    },
+    /// It has, up to the end or a checkpoint.
+    Computed {
+        left: Span,
+        locked: bool,
+    },
+    /// It wants its lock.
+    Lock,
+    /// It takes it, for the first time or when it was woken for it.
+    Take {
+        was_woken: bool,
+    },
+    /// It waits for the end of the one before it.
+    Join,
+    End,
+}
+
+#[derive(Clone, Debug)]
+struct Fiber {
+    group: u32,
+    /// Its number there.
+    number: u32,
+    next: FiberStep,
+    /// The worker that it has begun on.
+    home: Option<u32>,
+    /// Its random numbers, once it has begun.
+    stream: Option<Stream>,
+    burst: Burst,
+    bursts_left: u32,
+    /// From when on it could run that burst.
+    could_run: Instant,
+    /// Who waits for its end.
+    joiner: Option<u32>,
+    has_ended: bool,
+}
+
+/// A job's fibers; see the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Fibers {
+    programs: Vec<Program>,
+    costs: Costs,
+    preemptible: bool,
+    seed: u64,
+    step: Span,
+    fibers: Vec<Fiber>,
+    locks: Vec<Lock>,
+    workers: Vec<Worker>,
+    /// Workers that are to be woken.
+    woken: Vec<usize>,
+    is_over: bool,
+    bursts: u64,
+    switches: u64,
+    demotions: u64,
+    /// The timed ones, group by group.
+    responses: Vec<Vec<Span>>,
+}
+
+impl Fibers {
+    /// The fibers of a job of this name; times are rounded down to the step.
+    pub(crate) fn new(job: &scenario::Fibers, name: &str, seed: u64, step: Span) -> Fibers {
+        let floor = |span: Span| span.floor_to(step);
+        let scenario::fibers::Costs { create, switch, lock } = job.costs;
+        let boost = match job.rules.boost {
+            Boost::Every(period) => Boost::Every(floor(period).max(step)),
+            Boost::Never => Boost::Never,
+        };
+        let rules = Rules { running_time: floor(job.rules.running_time).max(step), boost, ..job.rules };
+        let program = |group: &scenario::fibers::Group| {
+            let checkpoint = group.checkpoint.map(|every| floor(every).max(step));
+            Program { checkpoint, ..group.program(name) }
+        };
+        let mut fibers = Fibers {
+            programs: job.groups.iter().map(program).collect(),
+            costs: Costs { create: floor(create), switch: floor(switch), lock: floor(lock) },
+            preemptible: job.preemptible,
+            seed,
+            step,
+            fibers: Vec::with_capacity(job.fibers() as usize + 1),
+            locks: vec![Lock::default(); job.locks as usize],
+            workers: vec![Worker::new(rules); job.workers as usize],
+            woken: Vec::new(),
+            is_over: false,
+            bursts: 0,
+            switches: 0,
+            demotions: 0,
+            responses: vec![Vec::new(); job.groups.len()],
+        };
+        fibers.begin();
+        fibers
+    }
+
+    /// Puts the program where it begins: the first fiber is about to run on the first worker.
+    pub(crate) fn begin(&mut self) {
+        self.is_over = false;
+        let fiber = |group: usize, number, bursts_left| Fiber {
+            group: group as u32,
+            number,
+            next: FiberStep::Burst,
+            home: None,
+            stream: None,
+            burst: Burst { compute: Span::ZERO, critical: None, think: None },
+            bursts_left,
+            could_run: Instant::ZERO,
+            joiner: None,
+            has_ended: false,
+        };
+        self.fibers.clear();
+        self.fibers.push(Fiber { next: FiberStep::Make(FIRST + 1), home: Some(0), ..fiber(0, 0, 0) });
+        for (group, program) in self.programs.iter().enumerate() {
+            self.fibers.extend((0..program.fibers).map(|number| fiber(group, number, program.bursts)));
+        }
+        self.workers[0].ready.enter(ThreadId(FIRST));
+        self.workers[0].current = Some(FIRST);
+    }
+
+    /// A worker goes on, which has done what it was told to, or is not to sleep any longer. Returns what it does now.
+    pub(crate) fn go_on(&mut self, now: Instant, worker: usize) -> WorkerAction {
+        self.workers[worker].resume(now);
+        loop {
+            if self.is_over {
+                return WorkerAction::End;
+            }
+            let action = match self.workers[worker].current {
+                Some(fiber) => self.run(now, worker, fiber),
+                None => self.change(worker),
+            };
+            match action {
+                Some(WorkerAction::Compute(span) | WorkerAction::Manage(span)) if span.is_zero() => {}
+                Some(action) => return action,
+                None => {}
+            }
+        }
+    }
+
+    /// A worker without a fiber takes the next one.
+    fn change(&mut self, worker: usize) -> Option<WorkerAction> {
+        let Some(ThreadId(next)) = self.workers[worker].ready.take().or_else(|| self.steal(worker)) else {
+            self.workers[worker].sleep = Sleep::Asleep;
+            return Some(WorkerAction::Sleep(self.workers[worker].until()));
+        };
+        self.workers[worker].current = Some(next);
+        let fiber = &mut self.fibers[next as usize];
+        if fiber.home.replace(worker as u32).is_some() {
+            self.switches += 1;
+            return Some(WorkerAction::Manage(self.costs.switch));
+        }
+        let program = &self.programs[fiber.group as usize];
+        fiber.stream = Some(program.stream(self.seed, fiber.number));
+        None
+    }
+
+    /// Takes a fiber that has not begun from another worker.
+    fn steal(&mut self, worker: usize) -> Option<ThreadId> {
+        let count = self.workers.len();
+        for other in (1..count).map(|step| (worker + step) % count) {
+            let fibers = &self.fibers;
+            let has_not_begun = |thread: ThreadId| fibers[thread.index()].home.is_none();
+            if let Some(taken) = self.workers[other].ready.take_if(has_not_begun) {
+                self.workers[worker].ready.enter(taken);
+                return Some(taken);
+            }
+        }
+        None
+    }
+
+    /// The fiber of a worker does what it does next. Nothing where that takes no time.
+    fn run(&mut self, now: Instant, worker: usize, fiber: u32) -> Option<WorkerAction> {
+        let me = fiber as usize;
+        match self.fibers[me].next {
+            FiberStep::Make(number) if number as usize == self.fibers.len() => {
+                self.fibers[me].next = FiberStep::JoinAll(FIRST + 1);
+            }
+            FiberStep::Make(number) => {
+                self.fibers[me].next = FiberStep::Made(number);
+                return Some(WorkerAction::Manage(self.costs.create));
+            }
+            FiberStep::Made(number) => {
+                self.fibers[me].next = FiberStep::Make(number + 1);
+                self.made(now, worker, number);
+                self.point(now, worker, fiber);
+            }
+            FiberStep::JoinAll(number) => self.join_all(now, worker, number),
+            FiberStep::Burst => {
+                let Fiber { group, stream: Some(stream), .. } = &mut self.fibers[me] else {
+                    return Some(WorkerAction::End);
+                };
+                let burst = self.programs[*group as usize].burst(stream, self.step);
+                self.fibers[me].burst = burst;
+                self.fibers[me].next = FiberStep::Compute { left: burst.compute, locked: false };
+            }
+            FiberStep::Compute { left, locked } => {
+                let program = &self.programs[self.fibers[me].group as usize];
+                let mut piece = program.checkpoint.map_or(left, |every| every.min(left));
+                if self.preemptible {
+                    let tick = self.workers[worker].until_tick(now, fiber).floor_to(self.step).max(self.step);
+                    piece = piece.min(tick);
+                }
+                self.fibers[me].next = FiberStep::Computed { left: left - piece, locked };
+                return Some(WorkerAction::Compute(piece));
+            }
+            FiberStep::Computed { left, locked } if !left.is_zero() => {
+                self.fibers[me].next = FiberStep::Compute { left, locked };
+                self.point(now, worker, fiber);
+            }
+            FiberStep::Computed { locked: false, .. } if self.fibers[me].burst.critical.is_some() => {
+                self.fibers[me].next = FiberStep::Lock;
+                self.point(now, worker, fiber);
+            }
+            FiberStep::Computed { locked, .. } => {
+                if locked {
+                    self.unlock(fiber);
+                }
+                self.burst_is_over(now, worker, fiber);
+            }
+            FiberStep::Lock => {
+                self.fibers[me].next = FiberStep::Take { was_woken: false };
+                return Some(WorkerAction::Manage(self.costs.lock));
+            }
+            FiberStep::Take { was_woken } => {
+                if self.acquire_lock(fiber, was_woken) {
+                    let left = self.fibers[me].burst.critical.unwrap_or(Span::ZERO);
+                    self.fibers[me].next = FiberStep::Compute { left, locked: true };
+                } else {
+                    self.fibers[me].next = FiberStep::Take { was_woken: true };
+                    self.stop(now, worker, fiber);
+                }
+            }
+            FiberStep::Join => {
+                self.fibers[me].next = FiberStep::End;
+                let before = &mut self.fibers[me - 1];
+                if !before.has_ended {
+                    before.joiner = Some(fiber);
+                    self.stop(now, worker, fiber);
+                }
+            }
+            FiberStep::End => {
+                self.workers[worker].skip_time(now);
+                self.workers[worker].current = None;
+                self.fibers[me].has_ended = true;
+                if let Some(joiner) = self.fibers[me].joiner {
+                    self.wake(joiner);
+                }
+            }
+        }
+        None
+    }
+
+    /// The first fiber has made one, which is ready, and an idle worker may have it.
+    fn made(&mut self, now: Instant, worker: usize, number: u32) {
+        self.fibers[number as usize].could_run = now;
+        self.workers[worker].ready.enter(ThreadId(number));
+        self.workers[worker].ready.queue(ThreadId(number));
+        if let Some(idle) = self.workers.iter().position(|worker| worker.sleep == Sleep::Asleep) {
+            self.call(idle);
+        }
+    }
+
+    /// The first fiber goes on joining.
+    fn join_all(&mut self, now: Instant, worker: usize, from: u32) {
+        let joins = |fiber: &Fiber| self.programs[fiber.group as usize].joins(fiber.number);
+        let is_left = |number: &u32| {
+            let [fiber, after] = [*number, *number + 1].map(|number| self.fibers.get(number as usize));
+            let is_joined = after.is_some_and(joins);
+            fiber.is_some_and(|fiber| !fiber.has_ended && !is_joined)
+        };
+        match (from..self.fibers.len() as u32).find(is_left) {
+            Some(number) => {
+                self.fibers[FIRST as usize].next = FiberStep::JoinAll(number + 1);
+                self.fibers[number as usize].joiner = Some(FIRST);
+                self.stop(now, worker, FIRST);
+            }
+            None => {
+                self.is_over = true;
+                (0..self.workers.len()).for_each(|worker| self.call(worker));
+            }
+        }
+    }
+
+    fn burst_is_over(&mut self, now: Instant, worker: usize, fiber: u32) {
+        self.bursts += 1;
+        let of = &mut self.fibers[fiber as usize];
+        let program = &self.programs[of.group as usize];
+        if program.is_timed(of.number) {
+            self.responses[of.group as usize].push(now.since(of.could_run));
+        }
+        of.bursts_left -= 1;
+        of.next = match of.bursts_left {
+            0 if program.joins(of.number) => FiberStep::Join,
+            0 => FiberStep::End,
+            _ => FiberStep::Burst,
+        };
+        if of.bursts_left == 0 {
+            return;
+        }
+        let think = of.burst.think;
+        of.could_run = now + think.unwrap_or(Span::ZERO);
+        match think {
+            None => self.requeue(now, worker, fiber),
+            Some(span) => {
+                self.workers[worker].add_sleeper(fiber, now + span);
+                self.stop(now, worker, fiber);
+            }
+        }
+    }
+
+    fn lock_of(&self, fiber: u32) -> usize {
+        (fiber - FIRST - 1) as usize % self.locks.len()
+    }
+
+    /// A fiber takes its lock, or waits for it. Whoever has it while somebody waits is lent the level of the first of these; with several workers levels mean
+    /// nothing to the others, and nobody is lent any.
+    fn acquire_lock(&mut self, fiber: u32, was_woken: bool) -> bool {
+        let lock = self.lock_of(fiber);
+        let [alone] = &mut self.workers[..] else {
+            return self.locks[lock].take(fiber, was_woken, |_| Level::default());
+        };
+        let level = |fiber: u32| alone.ready.level(ThreadId(fiber));
+        let is_taken = self.locks[lock].take(fiber, was_woken, level);
+        if let Some((owner, first)) = self.locks[lock].owner_and_first()
+            && (was_woken || !is_taken)
+        {
+            let level = level(first);
+            alone.ready.lend(ThreadId(owner), level);
+        }
+        is_taken
+    }
+
+    /// A fiber gives its lock back, and what it was lent for it.
+    fn unlock(&mut self, fiber: u32) {
+        let lock = self.lock_of(fiber);
+        if let [alone] = &mut self.workers[..] {
+            alone.ready.give_back(ThreadId(fiber));
+        }
+        if let Some(next) = self.locks[lock].give_back() {
+            self.wake(next);
+        }
+    }
+
+    /// A fiber that was stopped is ready.
+    fn wake(&mut self, fiber: u32) {
+        let home = self.fibers[fiber as usize].home.unwrap_or_default() as usize;
+        self.workers[home].ready.queue(ThreadId(fiber));
+        self.call(home);
+    }
+
+    /// A worker is not to sleep any longer, if it does.
+    fn call(&mut self, worker: usize) {
+        let sleep = &mut self.workers[worker].sleep;
+        if *sleep == Sleep::Asleep {
+            *sleep = Sleep::Called;
+            self.woken.push(worker);
+        }
+    }
+}
+
+/// Turns.
+impl Fibers {
+    /// The fiber of a worker stops for now.
+    fn stop(&mut self, now: Instant, worker: usize, fiber: u32) {
+        self.demotions += u64::from(self.workers[worker].charge(now, fiber).is_used_up);
+        self.workers[worker].current = None;
+    }
+
+    /// The fiber of a worker goes behind the others of its level.
+    fn requeue(&mut self, now: Instant, worker: usize, fiber: u32) {
+        self.stop(now, worker, fiber);
+        self.workers[worker].ready.queue(ThreadId(fiber));
+    }
+
+    /// A point at which the fiber of a worker may have to let others run.
+    fn point(&mut self, now: Instant, worker: usize, fiber: u32) {
+        let of = &mut self.workers[worker];
+        let charged = of.charge(now, fiber);
+        self.demotions += u64::from(charged.is_used_up);
+        let level = of.ready.level(ThreadId(fiber));
+        if of.ready.highest().is_some_and(|highest| highest < level || charged.turn_is_over && highest == level) {
+            of.current = None;
+            of.ready.queue(ThreadId(fiber));
+        }
+    }
+}
+
+/// What the engine asks.
+impl Fibers {
+    /// The next worker that is to be woken.
+    pub(crate) fn take_woken(&mut self) -> Option<usize> {
+        self.woken.pop()
+    }
+
+    /// Whether a worker sleeps, and its sleep is over by now.
+    pub(crate) fn has_slept_enough(&self, now: Instant, worker: usize) -> bool {
+        let of = &self.workers[worker];
+        of.sleep == Sleep::Asleep && of.until().is_some_and(|until| until <= now)
+    }
+
+    /// Whether all fibers have ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// How many bursts there have been.
+    pub(crate) fn bursts(&self) -> u64 {
+        self.bursts
+    }
+
+    /// What they came to.
+    pub(crate) fn outcome(&self) -> FibersOutcome {
+        let groups = self.programs.iter().zip(&self.responses);
+        let group = |(program, responses): (&Program, &Vec<Span>)| {
+            GroupOutcome::new(program.group.clone(), &mut responses.clone())
+        };
+        FibersOutcome {
+            switches: Some(self.switches),
+            demotions: Some(self.demotions),
+            groups: groups.map(group).collect(),
+        }
+    }
+
+    /// What must hold after every event: nobody sleeps beside a fiber that it could run.
+    #[cfg(debug_assertions)]
+    pub(crate) fn check(&self) {
+        for worker in &self.workers {
+            let sleeps = worker.sleep == Sleep::Asleep;
+            assert!(!sleeps || worker.ready.waiting() == 0, "a worker sleeps beside a fiber of its own");
+            assert!(worker.current.is_none() || worker.sleep == Sleep::Awake, "a worker sleeps and has a fiber");
+        }
+    }
+}
