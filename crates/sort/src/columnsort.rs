@@ -41,20 +41,20 @@ mod transfer;
 
 use pipeline::{Buffer, Flow, Kind, Pipeline, Program, RunReport, Stage};
 
+use crate::algorithm::{Sorted, Variant};
 use crate::error::SortError;
 use crate::file::ALIGNMENT;
 use crate::file::input::Input;
 use crate::file::spill::Spill;
-use crate::job::{Job, carry_out, check_size};
+use crate::job::{Job, check_size, run_program};
 use crate::order::Format;
-use crate::sort::{Sorted, Variant};
 
-use self::column::{Column, Form};
-use self::exchange::{Alone, Exchange};
-use self::permute::{Permute, Shift, Way, Written};
+use self::column::{Column, ColumnLayout};
+use self::exchange::{Exchange, SingleRank};
+use self::permute::{Permutation, Permute, Shift, Written};
 use self::shape::{AUXILIARY, BUFFERS, SORTERS, Shape};
 use self::sorting::Sorting;
-use self::transfer::{Observer, Read, Source, Target, Write};
+use self::transfer::{Read, Source, Target, TransferObserver, Write};
 
 /// How often all bytes are read or written.
 pub(crate) const TRANSFERS: u64 = 6;
@@ -69,7 +69,7 @@ pub(crate) fn sort(job: &Job<'_>, variant: Variant, input: &Input) -> Result<Sor
 struct Columnsort<'s> {
     job: &'s Job<'s>,
     variant: Variant,
-    observer: Observer<'s>,
+    observer: TransferObserver<'s>,
 }
 
 /// One pass over all columns.
@@ -80,7 +80,7 @@ struct Pass<'s> {
     rounds: u64,
     source: Source<'s>,
     /// How records lie when they are read, and when they have been sorted.
-    forms: [Form<'s>; 2],
+    forms: [ColumnLayout<'s>; 2],
     are_pieces_sorted: bool,
     target: Target<'s>,
     done: Option<&'s Spill>,
@@ -114,11 +114,11 @@ impl Columnsort<'_> {
 
     /// Sorts records in a matrix of this shape.
     fn sort(&self, shape: Shape, source: Source<'_>, reports: &mut Vec<RunReport>) -> Result<Written, SortError> {
-        let of_input = Form::of_input(self.job.order, &shape);
+        let of_input = ColumnLayout::of_input(self.job.order, &shape);
         if shape.columns() == 1 {
             return self.last_pass(shape, source, of_input, None, reports);
         }
-        let ordered = Form::of_columns(self.job.order, &shape, true);
+        let ordered = ColumnLayout::of_columns(self.job.order, &shape, true);
         // Records that are moved as they are sorted need their indices before.
         let sorted = if self.variant == Variant::ComputeBound { ordered } else { of_input };
         let bytes = shape.columns() * shape.columns() * shape.span();
@@ -134,7 +134,9 @@ impl Columnsort<'_> {
             target: Target::Pieces(&dealt),
             done: None,
         };
-        reports.push(self.pass(first, Permute { way: Way::Deal, shape, form: sorted, then: ordered })?);
+        reports.push(
+            self.pass(first, Permute { permutation: Permutation::Transpose, shape, form: sorted, then: ordered })?,
+        );
         // It needs no more room: what has been read gives its own back as this one grows.
         let split = self.job.to.temporary.another()?;
         let second = Pass {
@@ -146,9 +148,11 @@ impl Columnsort<'_> {
             done: Some(&dealt),
             ..first
         };
-        reports.push(self.pass(second, Permute { way: Way::Split, shape, form: ordered, then: ordered })?);
+        reports.push(
+            self.pass(second, Permute { permutation: Permutation::Untranspose, shape, form: ordered, then: ordered })?,
+        );
         drop(dealt);
-        let mixed = Form::of_columns(self.job.order, &shape, false);
+        let mixed = ColumnLayout::of_columns(self.job.order, &shape, false);
         self.last_pass(shape, Source::Columns(&split), mixed, Some(&split), reports)
     }
 
@@ -157,7 +161,7 @@ impl Columnsort<'_> {
         &self,
         shape: Shape,
         source: Source<'_>,
-        form: Form<'_>,
+        form: ColumnLayout<'_>,
         done: Option<&Spill>,
         reports: &mut Vec<RunReport>,
     ) -> Result<Written, SortError> {
@@ -185,8 +189,8 @@ impl Columnsort<'_> {
         let job = self.job;
         let read = Read { job, source, shape, observer };
         // What is read first is counted.
-        let tally = (!matches!(source, Source::Columns(_))).then_some(job.tally);
-        let sort = Sorting { variant, form, then, rows: shape.rows(), are_pieces_sorted, tally };
+        let counts = (!matches!(source, Source::Columns(_))).then_some(job.counts);
+        let sort = Sorting { variant, form, then, rows: shape.rows(), are_pieces_sorted, counts };
         let write = Write { job, target, done, shape, observer };
         let pipeline = Pipeline::tagged(name)
             .buffers(shape.buffers(), shape.buffer())
@@ -195,7 +199,7 @@ impl Columnsort<'_> {
             .forkable_stage("sort", Kind::Compute, move || sort)
             .fork(SORTERS)
             .auxiliary(if variant == Variant::ComputeBound { 1 } else { 0 })
-            .communicate("communicate", communicate(Alone))
+            .communicate("communicate", communicate(SingleRank))
             .stage("permute", Kind::Compute, permute)
             .auxiliary(if matches!(target, Target::Output(_)) { AUXILIARY } else { 1 });
         // What is no file takes one part after the other.
@@ -203,7 +207,7 @@ impl Columnsort<'_> {
             Target::Output(output) if !output.is_file() => pipeline.stage("write", Kind::Io, write),
             _ => pipeline.forkable_stage("write", Kind::Io, move || write),
         };
-        carry_out(Program::new(name).pipeline(pipeline), self.job.canceller)
+        run_program(Program::new(name).pipeline(pipeline), self.job.canceller)
     }
 
     /// Copies what cannot be read from anywhere, and whose length is not known, to a temporary file. It has the same stages as any pass, so that
@@ -235,7 +239,7 @@ impl Columnsort<'_> {
                 written.map_err(|why| SortError::Write { what: "a temporary file".to_owned(), why })?;
                 Ok(Flow::Convey)
             });
-        let report = carry_out(Program::new("columnsort-copy").pipeline(pipeline), self.job.canceller)?;
+        let report = run_program(Program::new("columnsort-copy").pipeline(pipeline), self.job.canceller)?;
         Ok((length, copy, report))
     }
 }
@@ -257,15 +261,15 @@ mod tests {
 
     use pipeline::Canceller;
 
+    use crate::block_writer::Destinations;
     use crate::file::output::Output;
-    use crate::gather::Destinations;
     use crate::key::Key;
     use crate::order::Order;
     use crate::progress::Progress;
-    use crate::tally::Tally;
-    use crate::temporary::Temporary;
+    use crate::record_counts::RecordCounts;
+    use crate::temporary_file::TemporaryFile;
 
-    use super::transfer::Access;
+    use super::transfer::Transfer;
     use super::*;
 
     /// What was written, to be looked at.
@@ -292,31 +296,31 @@ mod tests {
     }
 
     /// Sorts these in a matrix of this shape, and returns what came out, and what was read and written, stage by stage and pass by pass.
-    fn sort(records: &[u8], (rows, columns): (u64, u64), variant: Variant) -> (Vec<u8>, [Vec<Access>; 2]) {
+    fn sort(records: &[u8], (rows, columns): (u64, u64), variant: Variant) -> (Vec<u8>, [Vec<Transfer>; 2]) {
         // In memory where that can be: to have its files removed takes a disk longer than all else.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let order = Order::new(Format::Fixed(SIZE), vec![Key { length: Some(2), ..Key::WHOLE }]).unwrap();
-        let accesses = Mutex::new([Vec::new(), Vec::new()]);
-        let observer = |access: Access| {
-            let mut accesses = accesses.lock().unwrap_or_else(PoisonError::into_inner);
-            accesses[usize::from(access.stage == "write")].push(access);
+        let transfers = Mutex::new([Vec::new(), Vec::new()]);
+        let observer = |transfer: Transfer| {
+            let mut transfers = transfers.lock().unwrap_or_else(PoisonError::into_inner);
+            transfers[usize::from(transfer.stage == "write")].push(transfer);
         };
         let written = Written::default();
         let output = Output::stream("sorted", written.clone());
-        let (temporary, tally) = (Temporary::new(folder.path()), Tally::new(true));
+        let (temporary, counts) = (TemporaryFile::new(folder.path()), RecordCounts::new(true));
         let (progress, canceller) = (Progress::begin(false, None, 1), Canceller::new());
         let to = Destinations { output: &output, temporary: &temporary, progress: &progress };
-        let job = Job { order: &order, to, tally: &tally, is_unique: false, memory: 1 << 20, canceller: &canceller };
+        let job = Job { order: &order, to, counts: &counts, is_unique: false, memory: 1 << 20, canceller: &canceller };
         let sort = Columnsort { job: &job, variant, observer: Some(&observer) };
         let (length, copy, report) = sort.copy(&Input::stream("records", Cursor::new(records.to_vec()))).unwrap();
         assert_eq!(length, records.len() as u64);
         let shape = Shape::new(length / SIZE as u64, SIZE, rows, columns).unwrap();
         let counted = sort.sort(shape, Source::Copy(&copy), &mut vec![report]).unwrap();
         assert_eq!((counted.bytes, counted.records), (length, length / SIZE as u64));
-        assert_eq!((tally.bytes(), tally.records()), (length, length / SIZE as u64));
+        assert_eq!((counts.bytes(), counts.records()), (length, length / SIZE as u64));
         output.finish(length).unwrap();
         let sorted = written.0.lock().unwrap().clone();
-        (sorted, accesses.into_inner().unwrap())
+        (sorted, transfers.into_inner().unwrap())
     }
 
     /// Rows and columns as tight as the rules allow, and looser.

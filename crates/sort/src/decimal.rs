@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::normal::Room;
+use crate::normal_form::PrefixWriter;
 
 /// A decimal number: ±0.d₁d₂.. · 10^exponent, where neither the first digit nor the last is 0.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl<'t> Decimal<'t> {
 
     /// Writes bytes in the order of the numbers, none of which begin with another number's: one for sign and exponent, eight more for an exponent that is large, one for
     /// each two digits, and a 0 at the end; all inverted if the number is negative. 0 is one byte.
-    pub(crate) fn normalise(&self, room: &mut Room<'_>, flip: u8) {
+    pub(crate) fn normalise(&self, room: &mut PrefixWriter<'_>, flip: u8) {
         let flip = match self.sign {
             0 => return room.put(&[ZERO], flip),
             -1 => !flip,
@@ -78,7 +78,7 @@ impl<'t> Decimal<'t> {
         }
         let mut digits = self.digits();
         while let Some(first) = digits.next() {
-            if room.is_over() {
+            if room.is_truncated() {
                 return;
             }
             let second = digits.next().unwrap_or(b'0');
@@ -151,9 +151,9 @@ mod tests {
 
     fn normal(text: &[u8]) -> Vec<u8> {
         let mut out = vec![0; 2 * text.len() + 10];
-        let mut room = Room::new(&mut out);
+        let mut room = PrefixWriter::new(&mut out);
         Decimal::parse(text).normalise(&mut room, 0);
-        let (used, is_whole) = room.end();
+        let (used, is_whole) = room.finish();
         assert!(is_whole);
         out.truncate(used);
         out

@@ -27,7 +27,7 @@ pub fn sort(order: &Order, bytes: &[u8], chunk: &mut Chunk) {
         for equal in entries.chunk_by_mut(have_equal_prefixes) {
             let prefix = equal[0] & PREFIX;
             if equal.len() > 1 && !order.is_decided(prefix) {
-                ties.settle(equal, BYTES, 0);
+                ties.resolve(equal, BYTES, 0);
                 equal.iter_mut().for_each(|entry| *entry = prefix | (*entry & !PREFIX));
             }
         }
@@ -58,12 +58,12 @@ struct Ties<'c> {
 
 impl<'c> Ties<'c> {
     /// Puts entries in order, of which all agree in so many bytes of their keys. Their prefixes may be others after it.
-    fn settle(&self, entries: &mut [u128], shared: usize, depth: u32) {
+    fn resolve(&self, entries: &mut [u128], shared: usize, depth: u32) {
         let key = self.order.only_bytes().filter(|_| entries.len() > FEW && depth < DEEPEST);
         let Some(key) = key else {
             return self.compare(entries);
         };
-        let shared = shared + self.shared(key, entries, shared);
+        let shared = shared + self.common_length(key, entries, shared);
         for entry in &mut *entries {
             let next = load(self.rest(key, *entry, shared));
             let next = if key.descending { !next } else { next };
@@ -77,16 +77,16 @@ impl<'c> Ties<'c> {
             return self.compare(entries);
         }
         for equal in entries.chunk_by_mut(have_equal_prefixes).filter(|equal| equal.len() > 1) {
-            self.settle(equal, shared + BYTES, depth + 1);
+            self.resolve(equal, shared + BYTES, depth + 1);
         }
     }
 
     /// How many bytes all these keys share from this one on.
-    fn shared(&self, key: &Key, entries: &[u128], from: usize) -> usize {
+    fn common_length(&self, key: &Key, entries: &[u128], from: usize) -> usize {
         let Some((&first, others)) = entries.split_first() else { return 0 };
         let first = self.rest(key, first, from);
         let shared = others.iter().try_fold(first.len(), |shared, &entry| {
-            match common(&first[..shared], self.rest(key, entry, from)) {
+            match common_prefix(&first[..shared], self.rest(key, entry, from)) {
                 0 => ControlFlow::Break(()),
                 shared => ControlFlow::Continue(shared),
             }
@@ -113,7 +113,7 @@ impl<'c> Ties<'c> {
 }
 
 /// With how many equal bytes both begin.
-fn common(left: &[u8], right: &[u8]) -> usize {
+fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     // Pieces are compared by one call, and many of them are equal.
     const PIECE: usize = 32;
     let pieces = left.chunks_exact(PIECE).zip(right.chunks_exact(PIECE));

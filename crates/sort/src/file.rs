@@ -17,7 +17,7 @@ pub const ALIGNMENT: usize = 4096;
 
 /// How bytes get from and to where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum IoMode {
     /// By direct I/O: the disk reads and writes the program's memory.
     Direct,
     /// Through the page cache, of which a few MiB at a time are used: the file system has no direct I/O.
@@ -29,13 +29,13 @@ pub enum Access {
 }
 
 /// As it is said to people.
-impl std::fmt::Display for Access {
+impl std::fmt::Display for IoMode {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {
-            Access::Direct => "direct I/O",
-            Access::Cached => "page cache",
-            Access::Memory => "files in memory",
-            Access::Stream => "stream",
+            IoMode::Direct => "direct I/O",
+            IoMode::Cached => "page cache",
+            IoMode::Memory => "files in memory",
+            IoMode::Stream => "stream",
         })
     }
 }

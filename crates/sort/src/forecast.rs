@@ -32,7 +32,7 @@ impl Block {
     /// So many bytes at this place, of which this record, without a line feed, is the last.
     pub(crate) fn new(place: u64, length: usize, last: &[u8], order: &Order) -> Block {
         let mut kept = Vec::new();
-        order.normalised(last, KEPT, &mut kept);
+        order.append_normal_form(last, KEPT, &mut kept);
         Block { place, length, last: kept.into() }
     }
 }

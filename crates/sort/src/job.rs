@@ -2,16 +2,16 @@
 
 use pipeline::{Buffer, Canceller, Cause, Error, Program, RunReport};
 
+use crate::block_writer::Destinations;
 use crate::error::SortError;
-use crate::gather::Destinations;
 use crate::order::Order;
-use crate::tally::Tally;
+use crate::record_counts::RecordCounts;
 
 /// A sort that is being done.
 pub(crate) struct Job<'s> {
     pub(crate) order: &'s Order,
     pub(crate) to: Destinations<'s>,
-    pub(crate) tally: &'s Tally,
+    pub(crate) counts: &'s RecordCounts,
     /// Whether only the first of equal records is kept.
     pub(crate) is_unique: bool,
     /// The memory that was given.
@@ -32,7 +32,7 @@ pub(crate) fn check_size<T>(buffer: &Buffer<T>, asked: usize) -> Result<(), Sort
 }
 
 /// Runs pipelines to their end.
-pub(crate) fn carry_out<'p, T: Default + Send + 'p>(
+pub(crate) fn run_program<'p, T: Default + Send + 'p>(
     program: Program<'p, T>,
     canceller: &Canceller,
 ) -> Result<RunReport, SortError> {

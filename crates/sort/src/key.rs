@@ -11,10 +11,10 @@ pub use text::KeyError;
 /// `decimal`; which byte of a number comes first has to be said, since neither is what everybody would expect.
 ///
 /// ```
-/// use rowlock_sort::{Endian, Key, Kind};
+/// use rowlock_sort::{Endian, Key, KeyKind};
 ///
 /// let key: Key = "4:8:unsigned-le:descending".parse()?;
-/// assert_eq!(key, Key { offset: 4, length: Some(8), kind: Kind::Unsigned(Endian::Little), descending: true });
+/// assert_eq!(key, Key { offset: 4, length: Some(8), kind: KeyKind::Unsigned(Endian::Little), descending: true });
 /// assert_eq!(key.to_string(), "4:8:unsigned-le:descending");
 /// # Ok::<(), rowlock_sort::KeyError>(())
 /// ```
@@ -25,14 +25,14 @@ pub struct Key {
     /// How many bytes it has; to the end of the record where nothing is said. A line that ends before has the bytes that it has, maybe none.
     pub length: Option<usize>,
     /// How its bytes are read.
-    pub kind: Kind,
+    pub kind: KeyKind,
     /// Whether the greatest comes first. Equal ones stay in the order of the input all the same.
     pub descending: bool,
 }
 
 /// How the bytes of a key are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum KeyKind {
     /// As bytes without a sign, the first counting most; a shorter one before a longer one that begins with it.
     Bytes,
     /// As a whole number of 1 to 16 bytes without a sign.
@@ -57,7 +57,7 @@ pub enum Endian {
 
 impl Key {
     /// The whole record, as bytes.
-    pub const WHOLE: Key = Key { offset: 0, length: None, kind: Kind::Bytes, descending: false };
+    pub const WHOLE: Key = Key { offset: 0, length: None, kind: KeyKind::Bytes, descending: false };
 
     /// The bytes of a record that the key is made of.
     #[inline]

@@ -11,35 +11,37 @@
 
 #![forbid(unsafe_code)]
 
+mod algorithm;
 mod available;
+mod block_writer;
 pub mod budget;
 pub mod chunk;
 pub mod columnsort;
-mod cut;
 mod decimal;
 pub mod entries;
 mod error;
 pub mod file;
 mod forecast;
-mod gather;
 mod job;
 pub mod key;
 mod merge;
-mod normal;
+mod normal_form;
 mod number;
 pub mod order;
 mod progress;
+mod record_counts;
 mod runs;
 mod sort;
-mod tally;
-mod temporary;
+mod split;
+mod temporary_file;
 mod tournament;
 mod verify;
 
+pub use algorithm::{Algorithm, Variant};
 pub use available::available_memory;
 pub use error::SortError;
 pub use file::input::Input;
 pub use file::output::Output;
-pub use key::{Endian, Key, KeyError, Kind};
+pub use key::{Endian, Key, KeyError, KeyKind};
 pub use order::{Format, Order, OrderError};
-pub use sort::{Algorithm, Outcome, Sort, Variant};
+pub use sort::{Outcome, Sort};

@@ -11,12 +11,12 @@ use std::sync::{Mutex, PoisonError};
 
 use pipeline::{Buffer, Flow, Kind, Pipeline, Ports, Program, RunReport};
 
+use crate::block_writer::{BlockWriter, Load, OUTPUT};
 use crate::budget::{Budget, PIECES, aligned_up};
 use crate::chunk::text;
 use crate::error::SortError;
 use crate::forecast::{Run, forecast};
-use crate::gather::{Gather, Load, OUTPUT};
-use crate::job::{Job, carry_out, check_size};
+use crate::job::{Job, check_size, run_program};
 use crate::order::{FREE_BITS, Format, Order};
 use crate::runs::WRITERS;
 use crate::tournament::{OVER, Tournament};
@@ -45,13 +45,13 @@ pub(crate) fn merge(job: &Job<'_>, mut runs: Vec<Run>, budget: Budget) -> Result
         let largest = runs.iter().map(Run::largest_block).max().unwrap_or(0);
         let fan_in = budget.fan_in(largest);
         if runs.len() <= fan_in {
-            job.to.progress.now("merging");
+            job.to.progress.set_phase("merging");
             let (report, _, written) = merge_group(job, &runs, budget, false)?;
             reports.push(report);
             return Ok(Merged { passes, written, reports });
         }
         passes += u32::from(at == 0);
-        job.to.progress.now("merging some");
+        job.to.progress.set_phase("merging some");
         let end = runs.len().min(at + group(runs.len(), fan_in));
         let (report, run, _) = merge_group(job, &runs[at..end], budget, true)?;
         reports.push(report);
@@ -78,20 +78,20 @@ fn merge_group(
     let blocks = forecast(runs);
     let writers = if is_spilled || job.to.output.is_file() { WRITERS } else { 1 };
     let merged = Mutex::new(None);
-    let taken: Vec<AtomicUsize> = runs.iter().map(|_| AtomicUsize::new(0)).collect();
+    let read_directly: Vec<AtomicUsize> = runs.iter().map(|_| AtomicUsize::new(0)).collect();
     let read = Pipeline::tagged(RUNS)
         .buffers(merging.ahead.min(blocks.len()).max(1), merging.block)
         .rounds(blocks.len() as u64)
         .forkable("read", Kind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
             check_size(buffer, merging.block)?;
             let (run, block) = blocks[round.number() as usize];
-            let is_taken = || block < taken[run].load(Acquire);
-            if is_taken() {
+            let was_read_directly = || block < read_directly[run].load(Acquire);
+            if was_read_directly() {
                 return Ok(Flow::Convey);
             }
             match read_block(job, &runs[run], block, buffer) {
                 // It was, and has been given back, while it was being read.
-                Err(_) if is_taken() => Ok(Flow::Convey),
+                Err(_) if was_read_directly() => Ok(Flow::Convey),
                 read => Ok(read?),
             }
         })
@@ -107,13 +107,13 @@ fn merge_group(
         .fork(writers)
         .unordered();
     let program = Program::new("sort-merge").pipeline(read).pipeline(write).junction("merge", |ports| {
-        let gather = Gather::new(job.order, job.to, is_spilled, piece, budget.largest_record())?;
-        let merge = Merge { job, runs, blocks: &blocks, taken: &taken, heads: Vec::new(), held: None };
-        let outcome = merge.run(ports, gather, merging.block)?;
+        let writer = BlockWriter::new(job.order, job.to, is_spilled, piece, budget.largest_record())?;
+        let merge = Merge { job, runs, blocks: &blocks, read_directly: &read_directly, heads: Vec::new(), held: None };
+        let outcome = merge.run(ports, writer, merging.block)?;
         *merged.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         Ok(())
     });
-    let report = carry_out(program, job.canceller)?;
+    let report = run_program(program, job.canceller)?;
     let (run, written) = merged.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
     Ok((report, run, written))
 }
@@ -148,7 +148,7 @@ impl Head {
 
     /// Goes on to the record that begins where this one ends, unless the block ends there.
     #[inline]
-    fn go_on(&mut self, format: Format) -> bool {
+    fn advance(&mut self, format: Format) -> bool {
         self.at = self.end;
         let rest = &self.buffer.filled()[self.at..];
         if rest.is_empty() {
@@ -168,7 +168,7 @@ struct Merge<'m> {
     runs: &'m [Run],
     blocks: &'m [(usize, usize)],
     /// Up to which of its blocks each run need not be read ahead any more, since the junction has read them by itself. They may have been given back.
-    taken: &'m [AtomicUsize],
+    read_directly: &'m [AtomicUsize],
     heads: Vec<Head>,
     /// The block that came although another one was needed, as the number of its run and its own in that.
     held: Option<(usize, usize)>,
@@ -178,7 +178,7 @@ impl Merge<'_> {
     fn run(
         mut self,
         ports: &mut Ports<'_, '_, Load>,
-        mut gather: Gather<'_>,
+        mut writer: BlockWriter<'_>,
         block: usize,
     ) -> pipeline::Result<(Run, (u64, u64))> {
         let order = self.job.order;
@@ -186,7 +186,7 @@ impl Merge<'_> {
         let mut keys = Vec::new();
         for run in 0..self.runs.len() {
             self.heads.push(Head { buffer: Buffer::new(block)?, at: 0, end: 0, blocks: 0 });
-            keys.push(self.next(run, ports)?);
+            keys.push(self.next_block(run, ports)?);
         }
         let mut tournament = Tournament::new(&keys, |left, right| is_before(order, &self.heads, left, right));
         // What was merged last, where equal ones are dropped.
@@ -196,21 +196,21 @@ impl Merge<'_> {
         {
             let record = self.heads[run].record();
             if !self.job.is_unique {
-                gather.push(record, ports)?;
-            } else if repeats(order, &last, key, record) {
-                self.job.tally.drop(record);
+                writer.push(record, ports)?;
+            } else if is_duplicate(order, &last, key, record) {
+                self.job.counts.add_dropped(record);
             } else {
-                gather.push(record, ports)?;
+                writer.push(record, ports)?;
                 let (kept, bytes) = last.get_or_insert_with(|| (key, Vec::new()));
                 *kept = key;
                 bytes.clear();
                 bytes.extend_from_slice(record);
             }
-            let key = match self.heads[run].go_on(format) {
+            let key = match self.heads[run].advance(format) {
                 true => key_of(order, &self.heads[run], run),
-                false => self.next(run, ports)?,
+                false => self.next_block(run, ports)?,
             };
-            tournament.go_on(key, |left, right| is_before(order, &self.heads, left, right));
+            tournament.replace_winner(key, |left, right| is_before(order, &self.heads, left, right));
         }
         // What came later than it was needed.
         if self.held.take().is_some() {
@@ -219,11 +219,11 @@ impl Merge<'_> {
         while ports.accept(RUNS)?.is_some() {
             ports.convey(RUNS, Flow::Convey)?;
         }
-        gather.end(ports)
+        writer.finish(ports)
     }
 
     /// Goes on to the next block of a run, and returns the key of its first record.
-    fn next(&mut self, run: usize, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<u128> {
+    fn next_block(&mut self, run: usize, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<u128> {
         let wanted = (run, self.heads[run].blocks);
         if let Some(before) = wanted.1.checked_sub(1) {
             let done = &self.runs[run].blocks[before];
@@ -235,7 +235,7 @@ impl Merge<'_> {
         self.fetch(wanted, ports)?;
         let head = &mut self.heads[run];
         (head.at, head.end, head.blocks) = (0, 0, wanted.1 + 1);
-        head.go_on(self.job.order.format());
+        head.advance(self.job.order.format());
         Ok(key_of(self.job.order, &self.heads[run], run))
     }
 
@@ -256,7 +256,7 @@ impl Merge<'_> {
             ports.convey(RUNS, Flow::Convey)?;
             self.held = None;
         } else {
-            self.taken[wanted.0].store(wanted.1 + 1, Release);
+            self.read_directly[wanted.0].store(wanted.1 + 1, Release);
             read_block(self.job, &self.runs[wanted.0], wanted.1, buffer)?;
         }
         Ok(())
@@ -284,7 +284,7 @@ fn is_before(order: &Order, heads: &[Head], left: u128, right: u128) -> bool {
 }
 
 /// Whether a record is equal to the one that was merged last.
-fn repeats(order: &Order, last: &Option<(u128, Vec<u8>)>, key: u128, record: &[u8]) -> bool {
+fn is_duplicate(order: &Order, last: &Option<(u128, Vec<u8>)>, key: u128, record: &[u8]) -> bool {
     last.as_ref().is_some_and(|(kept, bytes)| {
         let format = order.format();
         kept >> FREE_BITS == key >> FREE_BITS

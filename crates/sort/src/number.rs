@@ -1,13 +1,13 @@
 //! Numbers as computers keep them, turned into numbers without a sign in the same order.
 
-use crate::key::{Endian, Kind};
+use crate::key::{Endian, KeyKind};
 
 /// A number whose order among those of the same length and kind is that of what the bytes say, with the first of its bytes on top: the last ones are 0 where there are
 /// fewer than 16. Of more than 16 only the first 16 count.
 #[inline]
-pub(crate) fn ordinal(bytes: &[u8], kind: Kind) -> u128 {
+pub(crate) fn ordinal(bytes: &[u8], kind: KeyKind) -> u128 {
     const SIGN: u128 = 1 << 127;
-    let (Kind::Unsigned(endian) | Kind::Signed(endian) | Kind::Float(endian)) = kind else {
+    let (KeyKind::Unsigned(endian) | KeyKind::Signed(endian) | KeyKind::Float(endian)) = kind else {
         return load(bytes);
     };
     let bits = match endian {
@@ -19,10 +19,10 @@ pub(crate) fn ordinal(bytes: &[u8], kind: Kind) -> u128 {
         }
     };
     match kind {
-        Kind::Signed(_) => bits ^ SIGN,
+        KeyKind::Signed(_) => bits ^ SIGN,
         // The greater the rest of a negative one, the less it is.
-        Kind::Float(_) if bits & SIGN != 0 => !bits,
-        Kind::Float(_) => bits | SIGN,
+        KeyKind::Float(_) if bits & SIGN != 0 => !bits,
+        KeyKind::Float(_) => bits | SIGN,
         _ => bits,
     }
 }
@@ -46,7 +46,7 @@ mod tests {
 
     use super::*;
 
-    fn both<const N: usize>(little: [u8; N], kind: fn(Endian) -> Kind) -> u128 {
+    fn both<const N: usize>(little: [u8; N], kind: fn(Endian) -> KeyKind) -> u128 {
         let mut big = little;
         big.reverse();
         let ordinal = ordinal(&little, kind(Endian::Little));
@@ -71,10 +71,10 @@ mod tests {
                     Endian::Little => number.to_le_bytes()[..width].to_vec(),
                     Endian::Big => number.to_be_bytes()[16 - width..].to_vec(),
                 };
-                let signed = |number| ordinal(&bytes(number), Kind::Signed(endian));
+                let signed = |number| ordinal(&bytes(number), KeyKind::Signed(endian));
                 prop_assert_eq!(signed(left).cmp(&signed(right)), left.cmp(&right));
                 let mask = u128::MAX >> shift;
-                let unsigned = |number| ordinal(&bytes(number), Kind::Unsigned(endian));
+                let unsigned = |number| ordinal(&bytes(number), KeyKind::Unsigned(endian));
                 prop_assert_eq!(unsigned(left).cmp(&unsigned(right)), (left as u128 & mask).cmp(&(right as u128 & mask)));
             }
         }
@@ -83,16 +83,16 @@ mod tests {
         fn floats_are_in_their_total_order(left in float(), right in float()) {
             let [small_left, small_right] = [left, right].map(|bits| f32::from_bits(bits as u32));
             let [left, right] = [left, right].map(f64::from_bits);
-            let [a, b] = [left, right].map(|float| both(float.to_le_bytes(), Kind::Float));
+            let [a, b] = [left, right].map(|float| both(float.to_le_bytes(), KeyKind::Float));
             prop_assert_eq!(a.cmp(&b), left.total_cmp(&right));
-            let [a, b] = [small_left, small_right].map(|float| both(float.to_le_bytes(), Kind::Float));
+            let [a, b] = [small_left, small_right].map(|float| both(float.to_le_bytes(), KeyKind::Float));
             prop_assert_eq!(a.cmp(&b), small_left.total_cmp(&small_right));
         }
     }
 
     #[test]
     fn nothing_is_zero() {
-        assert_eq!(ordinal(b"", Kind::Unsigned(Endian::Little)), 0);
+        assert_eq!(ordinal(b"", KeyKind::Unsigned(Endian::Little)), 0);
         assert_eq!(load(b"\x01"), 1 << 120);
     }
 }

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use crate::decimal::{self, Decimal};
-use crate::key::{Endian, Key, Kind};
-use crate::normal::{Form, PADDED, Room};
+use crate::key::{Endian, Key, KeyKind};
+use crate::normal_form::{KeyEncoding, PADDED, PrefixWriter};
 use crate::number::{load, ordinal};
 
 /// What separates records.
@@ -28,21 +28,21 @@ pub struct Order {
     format: Format,
     keys: Vec<Key>,
     /// How the normal form of each key is made.
-    forms: Vec<Form>,
-    beginning: Beginning,
+    encodings: Vec<KeyEncoding>,
+    prefix_source: PrefixSource,
     is_decided_by_prefix: bool,
 }
 
 /// How a prefix is taken: from a place in the record, where its bytes are there in their order, or from the normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Beginning {
+enum PrefixSource {
     /// These bits of what is there, and some of them inverted.
     Bytes {
         offset: usize,
         keep: u128,
         flip: u128,
     },
-    Normal,
+    NormalForm,
 }
 
 /// Why keys make no order of records.
@@ -66,7 +66,7 @@ pub enum OrderError {
         key: Key,
     },
     /// A number of a length that there is not.
-    #[error("the key {key} has {length} bytes, but {} numbers have {}", key.kind, widths(key.kind))]
+    #[error("the key {key} has {length} bytes, but {} numbers have {}", key.kind, valid_lengths(key.kind))]
     Width {
         /// Which.
         key: Key,
@@ -85,9 +85,9 @@ pub enum OrderError {
 }
 
 /// How many bytes numbers have.
-fn widths(kind: Kind) -> &'static str {
+fn valid_lengths(kind: KeyKind) -> &'static str {
     match kind {
-        Kind::Float(_) => "4 or 8",
+        KeyKind::Float(_) => "4 or 8",
         _ => "1 to 16",
     }
 }
@@ -105,13 +105,16 @@ impl Order {
         let keys = if keys.is_empty() { vec![Key::WHOLE] } else { keys };
         let keys = keys.into_iter().map(|key| checked(format, key)).collect::<Result<Vec<_>, _>>()?;
         let is_last = |at| at + 1 == keys.len();
-        let forms: Vec<_> = keys.iter().enumerate().map(|(at, key)| form(format, key, is_last(at))).collect();
-        let widths =
-            keys.iter().zip(&forms).enumerate().map(|(at, (key, form))| width(format, key, *form, is_last(at)));
+        let encodings: Vec<_> = keys.iter().enumerate().map(|(at, key)| encoding(format, key, is_last(at))).collect();
+        let widths = keys
+            .iter()
+            .zip(&encodings)
+            .enumerate()
+            .map(|(at, (key, encoding))| width(format, key, *encoding, is_last(at)));
         let width = widths.reduce(|all, width| Some(all?.saturating_add(width?))).flatten();
         let is_decided_by_prefix = width.is_some_and(|width| width <= PREFIX);
-        let beginning = beginning(format, &keys, &forms);
-        Ok(Order { format, keys, forms, beginning, is_decided_by_prefix })
+        let prefix_source = prefix_source(format, &keys, &encodings);
+        Ok(Order { format, keys, encodings, prefix_source, is_decided_by_prefix })
     }
 
     /// What separates the records.
@@ -128,11 +131,11 @@ impl Order {
     /// one comes first.
     #[inline]
     pub fn prefix(&self, record: &[u8]) -> u128 {
-        match self.beginning {
-            Beginning::Bytes { offset, keep, flip } => (bytes_at(record, offset) & keep) ^ flip,
-            Beginning::Normal => {
+        match self.prefix_source {
+            PrefixSource::Bytes { offset, keep, flip } => (bytes_at(record, offset) & keep) ^ flip,
+            PrefixSource::NormalForm => {
                 let mut prefix = [0; 16];
-                self.normalise(record, &mut Room::new(&mut prefix[..PREFIX]));
+                self.write_normal_form(record, &mut PrefixWriter::new(&mut prefix[..PREFIX]));
                 u128::from_be_bytes(prefix)
             }
         }
@@ -148,14 +151,14 @@ impl Order {
     #[inline]
     pub(crate) fn is_decided(&self, prefix: u128) -> bool {
         // No digits of a decimal number stand for 0, so that its end is within the prefix.
-        let has_end = self.forms == [Form::Decimal] && (prefix >> FREE_BITS) as u8 == 0;
+        let has_end = self.encodings == [KeyEncoding::Decimal] && (prefix >> FREE_BITS) as u8 == 0;
         self.is_decided_by_prefix || has_end
     }
 
     /// The key, if there is only one and it is of bytes.
     pub(crate) fn only_bytes(&self) -> Option<&Key> {
         match &*self.keys {
-            [key] if key.kind == Kind::Bytes => Some(key),
+            [key] if key.kind == KeyKind::Bytes => Some(key),
             _ => None,
         }
     }
@@ -165,8 +168,8 @@ impl Order {
         for key in &self.keys {
             let (left, right) = (key.of(left), key.of(right));
             let ordering = match key.kind {
-                Kind::Bytes => left.cmp(right),
-                Kind::Decimal => Decimal::parse(left).compare(&Decimal::parse(right)),
+                KeyKind::Bytes => left.cmp(right),
+                KeyKind::Decimal => Decimal::parse(left).compare(&Decimal::parse(right)),
                 kind => ordinal(left, kind).cmp(&ordinal(right, kind)),
             };
             if ordering != Ordering::Equal {
@@ -181,21 +184,21 @@ impl Order {
     /// equal records.
     ///
     /// A normal form can be longer than the record: up to twice, and some bytes for each key.
-    pub fn normalised(&self, record: &[u8], most: usize, out: &mut Vec<u8>) -> bool {
+    pub fn append_normal_form(&self, record: &[u8], most: usize, out: &mut Vec<u8>) -> bool {
         let longest: usize = self.keys.iter().map(|key| 2 * key.of(record).len() + 16).sum();
         let start = out.len();
         out.resize(start + longest.min(most), 0);
-        let mut room = Room::new(&mut out[start..]);
-        self.normalise(record, &mut room);
-        let (used, is_whole) = room.end();
+        let mut writer = PrefixWriter::new(&mut out[start..]);
+        self.write_normal_form(record, &mut writer);
+        let (used, is_whole) = writer.finish();
         out.truncate(start + used);
         is_whole
     }
 
-    fn normalise(&self, record: &[u8], room: &mut Room<'_>) {
-        for (key, form) in self.keys.iter().zip(&self.forms) {
-            form.write(key, key.of(record), room);
-            if room.is_over() {
+    fn write_normal_form(&self, record: &[u8], out: &mut PrefixWriter<'_>) {
+        for (key, encoding) in self.keys.iter().zip(&self.encodings) {
+            encoding.write(key, key.of(record), out);
+            if out.is_truncated() {
                 break;
             }
         }
@@ -207,7 +210,7 @@ fn checked(format: Format, mut key: Key) -> Result<Key, OrderError> {
     if key.length == Some(0) {
         return Err(OrderError::NoLength { key });
     }
-    let is_number = matches!(key.kind, Kind::Unsigned(_) | Kind::Signed(_) | Kind::Float(_));
+    let is_number = matches!(key.kind, KeyKind::Unsigned(_) | KeyKind::Signed(_) | KeyKind::Float(_));
     let Format::Fixed(size) = format else {
         return if is_number { Err(OrderError::NoText { key }) } else { Ok(key) };
     };
@@ -217,9 +220,9 @@ fn checked(format: Format, mut key: Key) -> Result<Key, OrderError> {
     };
     let length = key.length.unwrap_or(rest);
     let is_possible = match key.kind {
-        Kind::Bytes | Kind::Decimal => true,
-        Kind::Unsigned(_) | Kind::Signed(_) => length <= 16,
-        Kind::Float(_) => matches!(length, 4 | 8),
+        KeyKind::Bytes | KeyKind::Decimal => true,
+        KeyKind::Unsigned(_) | KeyKind::Signed(_) => length <= 16,
+        KeyKind::Float(_) => matches!(length, 4 | 8),
     };
     if !is_possible {
         return Err(OrderError::Width { key, length });
@@ -229,47 +232,48 @@ fn checked(format: Format, mut key: Key) -> Result<Key, OrderError> {
 }
 
 /// How the normal form of a key is made.
-fn form(format: Format, key: &Key, is_last: bool) -> Form {
+fn encoding(format: Format, key: &Key, is_last: bool) -> KeyEncoding {
     match key.kind {
-        Kind::Decimal => Form::Decimal,
-        Kind::Unsigned(_) | Kind::Signed(_) | Kind::Float(_) => Form::Number,
-        Kind::Bytes => match (format, key.length) {
-            (Format::Fixed(_), _) => Form::Plain,
-            (Format::Lines, Some(length)) if length <= PADDED => Form::Padded(length as u8),
-            (Format::Lines, _) if is_last && !key.descending => Form::Plain,
-            (Format::Lines, _) => Form::Ended,
+        KeyKind::Decimal => KeyEncoding::Decimal,
+        KeyKind::Unsigned(_) | KeyKind::Signed(_) | KeyKind::Float(_) => KeyEncoding::Number,
+        KeyKind::Bytes => match (format, key.length) {
+            (Format::Fixed(_), _) => KeyEncoding::Plain,
+            (Format::Lines, Some(length)) if length <= PADDED => KeyEncoding::Padded(length as u8),
+            (Format::Lines, _) if is_last && !key.descending => KeyEncoding::Plain,
+            (Format::Lines, _) => KeyEncoding::Ended,
         },
     }
 }
 
 /// After how many bytes of its normal form a key is decided for certain; what follows it comes after so many at the latest.
-fn width(format: Format, key: &Key, form: Form, is_last: bool) -> Option<usize> {
+fn width(format: Format, key: &Key, encoding: KeyEncoding, is_last: bool) -> Option<usize> {
     let length = key.length?;
-    match form {
+    match encoding {
         // The prefix does not tell the end of a line from a byte 0.
-        Form::Plain if format == Format::Lines => None,
-        Form::Plain | Form::Number => Some(length),
-        Form::Padded(width) => Some(usize::from(width) + 1),
-        Form::Ended => None,
-        Form::Decimal => Some(decimal::normal_width(length) + usize::from(!is_last)),
+        KeyEncoding::Plain if format == Format::Lines => None,
+        KeyEncoding::Plain | KeyEncoding::Number => Some(length),
+        KeyEncoding::Padded(width) => Some(usize::from(width) + 1),
+        KeyEncoding::Ended => None,
+        KeyEncoding::Decimal => Some(decimal::normal_width(length) + usize::from(!is_last)),
     }
 }
 
 /// Where the prefix is, if the record has its bytes in their order.
-fn beginning(format: Format, keys: &[Key], forms: &[Form]) -> Beginning {
+fn prefix_source(format: Format, keys: &[Key], encodings: &[KeyEncoding]) -> PrefixSource {
     let offset = keys[0].offset;
     let (mut length, mut flip) = (0, 0);
-    for (at, (key, form)) in keys.iter().zip(forms).enumerate() {
-        let is_there = match (form, key.kind) {
-            (Form::Plain, _) | (Form::Number, Kind::Unsigned(Endian::Big) | Kind::Signed(Endian::Big)) => true,
+    for (at, (key, encoding)) in keys.iter().zip(encodings).enumerate() {
+        let is_there = match (encoding, key.kind) {
+            (KeyEncoding::Plain, _)
+            | (KeyEncoding::Number, KeyKind::Unsigned(Endian::Big) | KeyKind::Signed(Endian::Big)) => true,
             // Without its end, which makes a difference only to what follows.
-            (Form::Ended, _) => at + 1 == keys.len(),
+            (KeyEncoding::Ended, _) => at + 1 == keys.len(),
             _ => false,
         };
         if !is_there || key.offset != offset.saturating_add(length) {
-            return Beginning::Normal;
+            return PrefixSource::NormalForm;
         }
-        if matches!(key.kind, Kind::Signed(_)) {
+        if matches!(key.kind, KeyKind::Signed(_)) {
             flip ^= bits(length * 8, 1);
         }
         // Only a line's last key has no length of its own.
@@ -284,7 +288,7 @@ fn beginning(format: Format, keys: &[Key], forms: &[Form]) -> Beginning {
     }
     debug_assert!(format != Format::Lines || length >= PREFIX);
     let keep = bits(0, length.min(PREFIX) * 8);
-    Beginning::Bytes { offset, keep, flip: flip & keep }
+    PrefixSource::Bytes { offset, keep, flip: flip & keep }
 }
 
 /// A number with so many bits set, from this one on, counted from the top.

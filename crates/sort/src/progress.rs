@@ -33,17 +33,17 @@ impl Progress {
     }
 
     /// What is done now, in a word.
-    pub(crate) fn now(&self, what: &'static str) {
+    pub(crate) fn set_phase(&self, what: &'static str) {
         self.bar.set_message(what);
     }
 
     /// So many bytes were read.
-    pub(crate) fn read(&self, bytes: usize) {
+    pub(crate) fn add_read(&self, bytes: usize) {
         self.bar.inc(bytes as u64);
     }
 
     /// So many bytes were written to the output.
-    pub(crate) fn written(&self, bytes: usize) {
+    pub(crate) fn add_written(&self, bytes: usize) {
         self.bar.inc(bytes as u64);
     }
 }

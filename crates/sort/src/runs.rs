@@ -8,16 +8,16 @@ use std::sync::{Mutex, PoisonError};
 
 use pipeline::{Buffer, Flow, Kind, Pipeline, Ports, Program, RunReport};
 
+use crate::block_writer::{BlockWriter, Load, OUTPUT};
 use crate::budget::{self, Budget, PIECES};
 use crate::chunk::{Chunk, text};
-use crate::cut::{Cut, INPUT, LOADS};
 use crate::entries;
 use crate::error::SortError;
 use crate::file::input::Input;
 use crate::forecast::Run;
-use crate::gather::{Gather, Load, OUTPUT};
-use crate::job::{Job, carry_out, check_size};
+use crate::job::{Job, check_size, run_program};
 use crate::order::{FREE_BITS, Format};
+use crate::split::{INPUT, LOADS, Splitter};
 
 /// How many pieces are read at once.
 const READERS: usize = 4;
@@ -62,7 +62,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Forme
             let read = input.read_at(round.number() * buffer.capacity() as u64, buffer.space());
             let read = read.map_err(|why| SortError::Read { what: input.name().to_owned(), why })?;
             buffer.set_len(read);
-            job.to.progress.read(read);
+            job.to.progress.add_read(read);
             Ok(if read < buffer.capacity() { Flow::Last } else { Flow::Convey })
         })
         .fork(readers)
@@ -89,19 +89,19 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Forme
         .fork(writers)
         .unordered();
 
-    let cut = Cut::new(format, forming, input.name());
+    let splitter = Splitter::new(format, forming, input.name());
     let program = Program::new("sort-runs")
         .pipeline(read)
         .pipeline(sort)
         .pipeline(write)
-        .junction("cut", |ports| cut.run(ports))
+        .junction("cut", |ports| splitter.run(ports))
         .junction("gather", |ports| {
-            let gathered = gather(job, ports, forming.block, budget.largest_record())?;
-            *formed.lock().unwrap_or_else(PoisonError::into_inner) = Some(gathered);
+            let collected = collect(job, ports, forming.block, budget.largest_record())?;
+            *formed.lock().unwrap_or_else(PoisonError::into_inner) = Some(collected);
             Ok(())
         });
-    job.to.progress.now("sorting");
-    let report = carry_out(program, job.canceller)?;
+    job.to.progress.set_phase("sorting");
+    let report = run_program(program, job.canceller)?;
     let (runs, loads, written) = formed.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
     Ok(Formed { runs, loads, written, report })
 }
@@ -112,7 +112,7 @@ fn sort(job: &Job<'_>, buffer: &mut Buffer<Load>) {
     let mut chunk = std::mem::take(&mut buffer.tag.chunk);
     let bytes = buffer.filled();
     chunk.find(bytes, format);
-    job.tally.read(&chunk, bytes, format);
+    job.counts.add_read(&chunk, bytes, format);
     entries::sort(order, bytes, &mut chunk);
     if job.is_unique {
         keep_first(job, bytes, &mut chunk);
@@ -129,7 +129,7 @@ fn keep_first(job: &Job<'_>, bytes: &[u8], chunk: &mut Chunk) {
         let are_equal = *next >> FREE_BITS == *kept >> FREE_BITS
             && (order.is_decided_by_prefix() || order.compare(text(later, format), text(first, format)).is_eq());
         if are_equal {
-            job.tally.drop(later);
+            job.counts.add_dropped(later);
         }
         are_equal
     });
@@ -137,7 +137,7 @@ fn keep_first(job: &Job<'_>, bytes: &[u8], chunk: &mut Chunk) {
 }
 
 /// The junction: passes loads on as blocks. Returns the runs, how many loads there were, and how many records and bytes went to the output.
-fn gather(
+fn collect(
     job: &Job<'_>,
     ports: &mut Ports<'_, '_, Load>,
     block: usize,
@@ -145,35 +145,35 @@ fn gather(
 ) -> pipeline::Result<(Vec<Run>, u64, (u64, u64))> {
     let format = job.order.format();
     let mut load: Buffer<Load> = Buffer::new(0)?;
-    let (mut gather, mut runs, mut loads) = (None, Vec::new(), 0);
+    let (mut writer, mut runs, mut loads) = (None, Vec::new(), 0);
     while let Some(accepted) = ports.accept(LOADS)? {
         // All in one load: it is what was wanted.
         let is_spilled = !(accepted.number == 0 && accepted.is_last);
-        let gather = match &mut gather {
-            Some(gather) => gather,
-            None => gather.insert(Gather::new(job.order, job.to, is_spilled, block, largest_record)?),
+        let writer = match &mut writer {
+            Some(writer) => writer,
+            None => writer.insert(BlockWriter::new(job.order, job.to, is_spilled, block, largest_record)?),
         };
-        exchange(ports, &mut load)?;
+        exchange_load(ports, &mut load)?;
         for &entry in &load.tag.chunk.entries {
-            gather.push(load.tag.chunk.record(load.filled(), format, entry as u32), ports)?;
+            writer.push(load.tag.chunk.record(load.filled(), format, entry as u32), ports)?;
         }
         if is_spilled {
-            let run = gather.end_run(ports)?;
+            let run = writer.end_run(ports)?;
             runs.extend((!run.blocks.is_empty()).then_some(run));
         }
-        exchange(ports, &mut load)?;
+        exchange_load(ports, &mut load)?;
         ports.convey(LOADS, Flow::Convey)?;
         loads += 1;
     }
-    let written = match gather {
-        Some(gather) => gather.end(ports)?.1,
+    let written = match writer {
+        Some(writer) => writer.finish(ports)?.1,
         None => (0, 0),
     };
     Ok((runs, loads, written))
 }
 
 /// Exchanges the load that is held with another one.
-fn exchange(ports: &mut Ports<'_, '_, Load>, load: &mut Buffer<Load>) -> pipeline::Result<()> {
+fn exchange_load(ports: &mut Ports<'_, '_, Load>, load: &mut Buffer<Load>) -> pipeline::Result<()> {
     let held = ports.buffer(LOADS)?;
     held.swap(load);
     std::mem::swap(&mut held.tag, &mut load.tag);

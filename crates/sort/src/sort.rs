@@ -4,40 +4,21 @@ use std::path::PathBuf;
 
 use pipeline::{Canceller, RunReport};
 
+use crate::algorithm::{Algorithm, Sorted};
+use crate::block_writer::Destinations;
 use crate::budget::Budget;
 use crate::columnsort;
 use crate::error::SortError;
 use crate::file::input::Input;
 use crate::file::output::Output;
-use crate::gather::Destinations;
 use crate::job::Job;
 use crate::merge::merge;
 use crate::order::Order;
 use crate::progress::Progress;
+use crate::record_counts::RecordCounts;
 use crate::runs::{Formed, form};
-use crate::tally::Tally;
-use crate::temporary::Temporary;
+use crate::temporary_file::TemporaryFile;
 use crate::verify::verify;
-
-/// How to sort.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Algorithm {
-    /// Runs of what fits into memory, merged all at once.
-    #[default]
-    Merge,
-    /// Columnsort in three passes, for records of one size.
-    Columnsort(Variant),
-}
-
-/// How columnsort computes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Variant {
-    /// As fast as can be: the disk is what it waits for.
-    #[default]
-    IoBound,
-    /// By comparing and exchanging whole records: the processors are what it waits for.
-    ComputeBound,
-}
 
 /// A sort that can be run.
 ///
@@ -157,8 +138,8 @@ impl Sort {
         if let (Some(length), false) = (input.length(), self.is_unique) {
             output.expect(length)?;
         }
-        let tally = Tally::new(self.verifies);
-        let temporary = Temporary::new(&self.temporary);
+        let counts = RecordCounts::new(self.verifies);
+        let temporary = TemporaryFile::new(&self.temporary);
         let transfers = match self.algorithm {
             Algorithm::Merge => 2,
             Algorithm::Columnsort(_) => columnsort::TRANSFERS,
@@ -166,13 +147,13 @@ impl Sort {
         let progress = Progress::begin(self.shows_progress, input.length(), transfers + u64::from(self.verifies));
         let to = Destinations { output: &output, temporary: &temporary, progress: &progress };
         let (order, is_unique, memory) = (&self.order, self.is_unique, self.memory);
-        let job = Job { order, to, tally: &tally, is_unique, memory, canceller };
+        let job = Job { order, to, counts: &counts, is_unique, memory, canceller };
         let Sorted { written, runs, passes, mut reports } = match self.algorithm {
             Algorithm::Merge => merge_sort(&job, &input)?,
             Algorithm::Columnsort(variant) => columnsort::sort(&job, variant, &input)?,
         };
         // Costs nothing, and no fault in what comes before can lose records without being noticed.
-        let (expected, _) = tally.expected();
+        let (expected, _) = counts.expected();
         if written.0 != expected {
             return Err(SortError::Wrong(format!("{} records were written, and should be {expected}", written.0)));
         }
@@ -181,21 +162,9 @@ impl Sort {
         }
         drop(progress);
         output.finish(written.1)?;
-        let (records, bytes) = (tally.records(), tally.bytes());
+        let (records, bytes) = (counts.records(), counts.bytes());
         Ok(Outcome { records, bytes, written: written.0, runs, passes, reports })
     }
-}
-
-/// What is known when all is in the output, which has not been verified.
-pub(crate) struct Sorted {
-    /// How many records and bytes were written.
-    pub(crate) written: (u64, u64),
-    /// As [`Outcome::runs`].
-    pub(crate) runs: u64,
-    /// As [`Outcome::passes`].
-    pub(crate) passes: u32,
-    /// What the pipelines did.
-    pub(crate) reports: Vec<RunReport>,
 }
 
 fn merge_sort(job: &Job<'_>, input: &Input) -> Result<Sorted, SortError> {

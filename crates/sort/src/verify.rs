@@ -2,13 +2,13 @@
 
 use pipeline::{Buffer, Flow, Kind, Pipeline, Program, RunReport};
 
+use crate::block_writer::Load;
 use crate::budget::{Budget, PIECES};
 use crate::chunk::text;
 use crate::error::SortError;
-use crate::gather::Load;
-use crate::job::{Job, carry_out, check_size};
+use crate::job::{Job, check_size, run_program};
 use crate::order::{Format, Order};
-use crate::tally::sum;
+use crate::record_counts::checksum;
 
 /// How many pieces are read at once.
 const READERS: usize = 3;
@@ -29,19 +29,19 @@ pub(crate) fn verify(job: &Job<'_>, written: (u64, u64), budget: Budget) -> Resu
             // What was written last may have been filled up.
             let read = read.min(usize::try_from(written.1.saturating_sub(place)).unwrap_or(read));
             buffer.set_len(read);
-            job.to.progress.read(read);
+            job.to.progress.add_read(read);
             Ok(Flow::Convey)
         })
         .fork(READERS)
         .compute("check", |round, buffer: &mut Buffer<Load>| {
-            check.look(buffer.filled())?;
+            check.add(buffer.filled())?;
             if round.is_last() {
-                check.end(job.tally.expected())?;
+                check.finish(job.counts.expected())?;
             }
             Ok(Flow::Convey)
         });
-    job.to.progress.now("verifying");
-    carry_out(Program::new("sort-verify").pipeline(pipeline), job.canceller)
+    job.to.progress.set_phase("verifying");
+    run_program(Program::new("sort-verify").pipeline(pipeline), job.canceller)
 }
 
 /// What was seen so far.
@@ -62,7 +62,7 @@ impl<'o> Check<'o> {
     }
 
     /// The next bytes.
-    fn look(&mut self, mut bytes: &[u8]) -> Result<(), SortError> {
+    fn add(&mut self, mut bytes: &[u8]) -> Result<(), SortError> {
         loop {
             let end = match self.order.format() {
                 Format::Fixed(size) => Some(size - self.carry.len()).filter(|&end| end <= bytes.len()),
@@ -86,7 +86,7 @@ impl<'o> Check<'o> {
     fn record(&mut self, record: &[u8]) -> Result<(), SortError> {
         let format = self.order.format();
         self.records += 1;
-        self.sum = self.sum.wrapping_add(sum(record));
+        self.sum = self.sum.wrapping_add(checksum(record));
         let last = self.last.get_or_insert_default();
         if self.records > 1 {
             let ordering = self.order.compare(text(last, format), text(record, format));
@@ -100,7 +100,7 @@ impl<'o> Check<'o> {
     }
 
     /// There is no more, and should be so many records with this checksum.
-    fn end(&self, (records, sum): (u64, u64)) -> Result<(), SortError> {
+    fn finish(&self, (records, sum): (u64, u64)) -> Result<(), SortError> {
         if !self.carry.is_empty() {
             return Err(SortError::Wrong("it ends within a record".to_owned()));
         }

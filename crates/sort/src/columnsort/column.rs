@@ -35,7 +35,7 @@ impl Column {
 
 /// How the records of a column lie in a buffer, and what they are compared by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Form<'s> {
+pub(crate) struct ColumnLayout<'s> {
     order: &'s Order,
     /// How many bytes of a record are its index, which comes before it, the byte first that counts most. Padding has ones only.
     pub(crate) index: usize,
@@ -49,17 +49,24 @@ pub(crate) struct Form<'s> {
     is_in_order_of_input: bool,
 }
 
-impl<'s> Form<'s> {
+impl<'s> ColumnLayout<'s> {
     /// As in the input: without indices, and all in one piece.
-    pub(crate) fn of_input(order: &'s Order, shape: &Shape) -> Form<'s> {
+    pub(crate) fn of_input(order: &'s Order, shape: &Shape) -> ColumnLayout<'s> {
         let (size, piece) = (shape.record(), shape.rows() as usize);
-        Form { order, index: 0, size, piece, span: 0, is_in_order_of_input: true }
+        ColumnLayout { order, index: 0, size, piece, span: 0, is_in_order_of_input: true }
     }
 
     /// As in temporary files.
-    pub(crate) fn of_columns(order: &'s Order, shape: &Shape, is_in_order_of_input: bool) -> Form<'s> {
+    pub(crate) fn of_columns(order: &'s Order, shape: &Shape, is_in_order_of_input: bool) -> ColumnLayout<'s> {
         let (index, size) = (shape.index(), shape.carried());
-        Form { order, index, size, piece: shape.piece() as usize, span: shape.span() as usize, is_in_order_of_input }
+        ColumnLayout {
+            order,
+            index,
+            size,
+            piece: shape.piece() as usize,
+            span: shape.span() as usize,
+            is_in_order_of_input,
+        }
     }
 
     /// The record that begins here, with its index.
@@ -83,7 +90,7 @@ impl<'s> Form<'s> {
     }
 
     /// Makes an entry for each record, in the order in which they lie.
-    pub(crate) fn enter(&self, bytes: &[u8], column: &mut Column) {
+    pub(crate) fn fill_entries(&self, bytes: &[u8], column: &mut Column) {
         let mut entries = std::mem::take(&mut column.entries);
         entries.clear();
         // What was not asked for before is asked for once and for all.
@@ -100,7 +107,7 @@ impl<'s> Form<'s> {
     }
 
     /// Puts entries in order that are in the order of their prefixes, and of their places where these are equal.
-    pub(crate) fn decide(&self, bytes: &[u8], entries: &mut [u128]) {
+    pub(crate) fn resolve_ties(&self, bytes: &[u8], entries: &mut [u128]) {
         if self.is_in_order_of_input && self.order.is_decided_by_prefix() {
             // Padding comes after records of the same prefix by its place.
             return;
@@ -115,7 +122,7 @@ impl<'s> Form<'s> {
     }
 
     /// Puts the pieces next to each other, from the first byte on.
-    pub(crate) fn close_up(&self, bytes: &mut [u8], column: &mut Column) {
+    pub(crate) fn close_gaps(&self, bytes: &mut [u8], column: &mut Column) {
         if column.count > self.piece {
             let mut to = 0;
             for (from, count) in self.pieces(column) {

@@ -25,9 +25,9 @@ pub trait Exchange: Send {
 
 /// One rank by itself: what it has is for itself, and stays where it is.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
+pub struct SingleRank;
 
-impl Exchange for Alone {
+impl Exchange for SingleRank {
     fn ranks(&self) -> usize {
         1
     }

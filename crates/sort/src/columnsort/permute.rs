@@ -7,27 +7,27 @@ use pipeline::{Buffer, Flow, Round, Stage};
 use crate::file::ALIGNMENT;
 use crate::job::Job;
 
-use super::column::{Column, Form};
+use super::column::{Column, ColumnLayout};
 use super::shape::Shape;
 
 /// To which columns the records of a column go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Permutation {
     /// One to each in turn: the matrix, read by columns, is written by rows.
-    Deal,
+    Transpose,
     /// The first of them to the first column, the next to the next: it is read by rows, and written by columns.
-    Split,
+    Untranspose,
 }
 
 /// Puts the records of a column into pieces, one for each column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permute<'s> {
-    pub(crate) way: Way,
+    pub(crate) permutation: Permutation,
     pub(crate) shape: Shape,
     /// How records lie when they come. If they have no indices, they get them here.
-    pub(crate) form: Form<'s>,
+    pub(crate) form: ColumnLayout<'s>,
     /// How they lie when they go.
-    pub(crate) then: Form<'s>,
+    pub(crate) then: ColumnLayout<'s>,
 }
 
 /// So many records are dealt to a column before any go to the next. Pieces lie some pages apart from each other, and what is written to each is in
@@ -39,8 +39,8 @@ impl Permute<'_> {
     fn place(&self, mut put: impl FnMut(usize, usize)) {
         let (columns, piece) = (self.shape.columns() as usize, self.shape.piece() as usize);
         let (span, size) = (self.shape.span() as usize, self.then.size);
-        match self.way {
-            Way::Deal => {
+        match self.permutation {
+            Permutation::Transpose => {
                 for first in (0..piece).step_by(TOGETHER) {
                     for column in 0..columns {
                         for row in first..piece.min(first + TOGETHER) {
@@ -49,7 +49,7 @@ impl Permute<'_> {
                     }
                 }
             }
-            Way::Split => {
+            Permutation::Untranspose => {
                 for column in 0..columns {
                     for row in 0..piece {
                         put(column * piece + row, column * span + row * size);
@@ -101,7 +101,7 @@ pub(crate) struct Written {
 /// place to another, but for its end.
 pub(crate) struct Shift<'s> {
     shape: Shape,
-    form: Form<'s>,
+    form: ColumnLayout<'s>,
     /// Where only the first of equal records is wanted, the sort that wants it.
     unique: Option<&'s Job<'s>>,
     /// How many records have been merged.
@@ -118,7 +118,7 @@ impl<'s> Shift<'s> {
     /// Merges columns of this form, and says what it has passed on. Where there is a sort that wants records to be `unique`, of equal ones only the first is kept.
     pub(crate) fn new(
         shape: Shape,
-        form: Form<'s>,
+        form: ColumnLayout<'s>,
         unique: Option<&'s Job<'s>>,
         written: &'s mut Written,
     ) -> Shift<'s> {
@@ -179,7 +179,7 @@ impl Shift<'_> {
             let from = &self.form.record(bytes, column.nth(nths.start, size))[self.form.index..];
             nths.start += 1;
             self.merged += 1;
-            if self.repeats(from) {
+            if self.skip_duplicate(from) {
                 continue;
             }
             out[to..to + record].copy_from_slice(from);
@@ -190,17 +190,17 @@ impl Shift<'_> {
     }
 
     /// Whether a record is equal to the one before and so not wanted.
-    fn repeats(&mut self, record: &[u8]) -> bool {
+    fn skip_duplicate(&mut self, record: &[u8]) -> bool {
         let Some(job) = self.unique else { return false };
         let is_equal = |before: &Vec<u8>| job.order.compare(before, record) == Ordering::Equal;
-        let repeats = self.before.as_ref().is_some_and(is_equal);
-        if repeats {
-            job.tally.drop(record);
+        let is_duplicate = self.before.as_ref().is_some_and(is_equal);
+        if is_duplicate {
+            job.counts.add_dropped(record);
         } else {
             let before = self.before.get_or_insert_default();
             before.clear();
             before.extend_from_slice(record);
         }
-        repeats
+        is_duplicate
     }
 }

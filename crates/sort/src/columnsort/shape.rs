@@ -1,9 +1,9 @@
 //! The shape of the matrix: how many rows and columns, decided before the first record is read, from how many there are, how large they are,
 //! and how much memory there is.
 
+use crate::algorithm::Variant;
 use crate::error::SortError;
 use crate::file::ALIGNMENT;
-use crate::sort::Variant;
 
 /// Columns in flight: one is read, two are sorted, one is permuted, one is written, and one waits.
 pub(crate) const BUFFERS: usize = 6;

@@ -4,37 +4,37 @@ use std::cmp::Ordering;
 
 use pipeline::{Buffer, Flow, Round, Stage};
 
+use crate::algorithm::Variant;
 use crate::chunk::Chunk;
 use crate::order::Format;
-use crate::sort::Variant;
-use crate::tally::Tally;
+use crate::record_counts::RecordCounts;
 
-use super::column::{Column, Form};
+use super::column::{Column, ColumnLayout};
 
 /// Sorts columns, several at once. By comparison that takes another buffer for each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sorting<'s> {
     pub(crate) variant: Variant,
     /// How records lie when they come.
-    pub(crate) form: Form<'s>,
+    pub(crate) form: ColumnLayout<'s>,
     /// How they lie when they go: by comparison records are moved, and so need to have their indices before.
-    pub(crate) then: Form<'s>,
+    pub(crate) then: ColumnLayout<'s>,
     /// How many records a column has room for.
     pub(crate) rows: u64,
     /// Whether the pieces of a column are sorted.
     pub(crate) are_pieces_sorted: bool,
     /// Where records are counted, if they have not been.
-    pub(crate) tally: Option<&'s Tally>,
+    pub(crate) counts: Option<&'s RecordCounts>,
 }
 
 impl Stage<Column> for Sorting<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
         let mut column = std::mem::take(&mut buffer.tag);
-        if let Some(tally) = self.tally {
+        if let Some(counts) = self.counts {
             let (mut chunk, format) = (Chunk::default(), Format::Fixed(self.form.size));
             let records = &buffer.space()[column.start..][..column.count * self.form.size];
             chunk.find(records, format);
-            tally.read(&chunk, records, format);
+            counts.add_read(&chunk, records, format);
         }
         match self.variant {
             Variant::IoBound => self.by_entries(buffer, &mut column),
@@ -53,14 +53,14 @@ impl Stage<Column> for Sorting<'_> {
 impl Sorting<'_> {
     /// Sorts numbers that hold the beginning of each key and where its record is.
     fn by_entries(&self, buffer: &mut Buffer<Column>, column: &mut Column) {
-        self.form.enter(buffer.space(), column);
+        self.form.fill_entries(buffer.space(), column);
         if self.are_pieces_sorted {
             // What finds sorted runs and merges them.
             column.entries.sort();
         } else {
             column.entries.sort_unstable();
         }
-        self.form.decide(buffer.space(), &mut column.entries);
+        self.form.resolve_ties(buffer.space(), &mut column.entries);
     }
 
     /// Sorts whole records by merging, one by one at first.
@@ -81,7 +81,7 @@ impl Sorting<'_> {
             buffer.swap(scratch);
             column.start = 0;
         } else {
-            self.form.close_up(buffer.space(), column);
+            self.form.close_gaps(buffer.space(), column);
         }
         let form = self.then;
         let range = column.start..column.start + column.count * form.size;
@@ -99,7 +99,7 @@ impl Sorting<'_> {
 }
 
 /// Merges sorted records; of equal ones those on the left come first.
-fn merge<'r>(form: Form<'_>, mut left: &'r [u8], mut right: &'r [u8], to: &mut [u8]) {
+fn merge<'r>(form: ColumnLayout<'_>, mut left: &'r [u8], mut right: &'r [u8], to: &mut [u8]) {
     for to in to.chunks_exact_mut(form.size) {
         let is_left = right.is_empty()
             || !left.is_empty() && form.compare(&left[..form.size], &right[..form.size]) != Ordering::Greater;

@@ -14,7 +14,7 @@ use super::shape::Shape;
 
 /// Bytes that are read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
+pub(crate) struct Transfer {
     /// By which stage.
     pub(crate) stage: &'static str,
     /// From which place on.
@@ -24,7 +24,7 @@ pub(crate) struct Access {
 }
 
 /// What is told of each access, if somebody wants to know.
-pub(crate) type Observer<'s> = Option<&'s (dyn Fn(Access) + Sync)>;
+pub(crate) type TransferObserver<'s> = Option<&'s (dyn Fn(Transfer) + Sync)>;
 
 /// Where a pass reads from.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ pub(crate) struct Read<'s> {
     pub(crate) job: &'s Job<'s>,
     pub(crate) source: Source<'s>,
     pub(crate) shape: Shape,
-    pub(crate) observer: Observer<'s>,
+    pub(crate) observer: TransferObserver<'s>,
 }
 
 impl Read<'_> {
@@ -72,7 +72,7 @@ impl Read<'_> {
             return Ok(());
         }
         if let Some(tell) = self.observer {
-            tell(Access { stage: "read", place, length: into.len() });
+            tell(Transfer { stage: "read", place, length: into.len() });
         }
         match self.source {
             Source::Input(input) => {
@@ -96,7 +96,7 @@ impl Stage<Column> for Read<'_> {
         buffer.set_len(length);
         let needed = column.start + column.count * self.shape.record();
         self.read(place, buffer.filled_mut(), needed)?;
-        self.job.to.progress.read(length * self.shape.weight());
+        self.job.to.progress.add_read(length * self.shape.weight());
         // The entries are made anew, in the memory that they have.
         let entries = std::mem::take(&mut buffer.tag.entries);
         buffer.tag = Column { entries, ..column };
@@ -127,13 +127,13 @@ pub(crate) struct Write<'s> {
     /// The columns of the pass before, which need no room any more when they are written anew.
     pub(crate) done: Option<&'s Spill>,
     pub(crate) shape: Shape,
-    pub(crate) observer: Observer<'s>,
+    pub(crate) observer: TransferObserver<'s>,
 }
 
 impl Write<'_> {
     fn write(&self, round: &Round<'_, Column>, buffer: &Buffer<Column>) -> Result<(), SortError> {
         let tell =
-            |place, length| self.observer.into_iter().for_each(|tell| tell(Access { stage: "write", place, length }));
+            |place, length| self.observer.into_iter().for_each(|tell| tell(Transfer { stage: "write", place, length }));
         match self.target {
             Target::Pieces(spill) => {
                 let (columns, span) = (self.shape.columns(), self.shape.span());
@@ -161,7 +161,7 @@ impl Write<'_> {
 impl Stage<Column> for Write<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
         self.write(round, buffer)?;
-        self.job.to.progress.written(buffer.len() * self.shape.weight());
+        self.job.to.progress.add_written(buffer.len() * self.shape.weight());
         if let Some(spill) = self.done.filter(|_| round.number() < self.shape.columns()) {
             let length = self.shape.columns() * self.shape.span();
             spill.free(round.number() * length, length);

@@ -74,7 +74,7 @@ proptest! {
     fn what_two_begin_with_in_common_is_counted(left in "[ab]{0,20}", right in "[ab]{0,20}", both in "[ab]{0,100}") {
         let [left, right] = [format!("{both}{left}"), format!("{both}{right}")];
         let expected = left.bytes().zip(right.bytes()).take_while(|(left, right)| left == right).count();
-        prop_assert_eq!(common(left.as_bytes(), right.as_bytes()), expected);
+        prop_assert_eq!(common_prefix(left.as_bytes(), right.as_bytes()), expected);
     }
 }
 

@@ -7,16 +7,16 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::uncached::Uncached;
-use super::{ALIGNMENT, Access};
+use super::{ALIGNMENT, IoMode};
 use crate::error::SortError;
 
 /// What is sorted. It is read by several threads at once if it is a file or a block device, and from its beginning to its end if it is not.
 pub struct Input {
     name: String,
-    from: From,
+    source: Source,
 }
 
-enum From {
+enum Source {
     File { file: Uncached, version: Version },
     Stream(Mutex<Stream>),
 }
@@ -48,8 +48,8 @@ impl Input {
     /// Where it cannot; of a folder.
     pub fn open(path: &Path) -> Result<Input, SortError> {
         let name = path.display().to_string();
-        match File::open(path).and_then(From::file) {
-            Ok(from) => Ok(Input { name, from }),
+        match File::open(path).and_then(Source::file) {
+            Ok(source) => Ok(Input { name, source }),
             Err(why) => Err(SortError::Read { what: name, why }),
         }
     }
@@ -61,19 +61,19 @@ impl Input {
     pub fn standard() -> Result<Input, SortError> {
         let name = "the standard input".to_owned();
         let shared = rustix::stdio::stdin().try_clone_to_owned().map(File::from);
-        let from = shared.and_then(|mut shared| {
+        let source = shared.and_then(|mut shared| {
             // How it is read must not be changed for those with whom it is shared, so it is opened once more.
             match shared.stream_position() {
-                Ok(0) if shared.metadata()?.is_file() => File::open("/proc/self/fd/0").and_then(From::file),
-                _ => From::stream_of(shared),
+                Ok(0) if shared.metadata()?.is_file() => File::open("/proc/self/fd/0").and_then(Source::file),
+                _ => Source::stream_of(shared),
             }
         });
-        from.map(|from| Input { name: name.clone(), from }).map_err(|why| SortError::Read { what: name, why })
+        source.map(|source| Input { name: name.clone(), source }).map_err(|why| SortError::Read { what: name, why })
     }
 
     /// What any reader gives; the name is for messages.
     pub fn stream(name: impl Into<String>, reader: impl Read + Send + 'static) -> Input {
-        Input { name: name.into(), from: From::stream(reader) }
+        Input { name: name.into(), source: Source::stream(reader) }
     }
 
     /// What it is called.
@@ -83,22 +83,22 @@ impl Input {
 
     /// How many bytes it has, where that is known before it is read.
     pub fn length(&self) -> Option<u64> {
-        match self.from {
-            From::File { version, .. } => Some(version.length),
-            From::Stream(_) => None,
+        match self.source {
+            Source::File { version, .. } => Some(version.length),
+            Source::Stream(_) => None,
         }
     }
 
     /// Whether it can be read from anywhere, by several threads at once.
     pub fn is_file(&self) -> bool {
-        matches!(self.from, From::File { .. })
+        matches!(self.source, Source::File { .. })
     }
 
     /// How it is read.
-    pub fn access(&self) -> Access {
-        match &self.from {
-            From::File { file, .. } => file.access(),
-            From::Stream(_) => Access::Stream,
+    pub fn io_mode(&self) -> IoMode {
+        match &self.source {
+            Source::File { file, .. } => file.io_mode(),
+            Source::Stream(_) => IoMode::Stream,
         }
     }
 
@@ -108,15 +108,15 @@ impl Input {
     /// # Errors
     /// What the system says; of a file, also that it is not what it was when it was opened.
     pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        match &self.from {
-            From::File { file, version } => read_file(file, *version, place, into),
-            From::Stream(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).read_at(place, into),
+        match &self.source {
+            Source::File { file, version } => read_file(file, *version, place, into),
+            Source::Stream(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).read_at(place, into),
         }
     }
 }
 
-impl From {
-    fn file(file: File) -> io::Result<From> {
+impl Source {
+    fn file(file: File) -> io::Result<Source> {
         let about = file.metadata()?;
         let kind = about.file_type();
         if kind.is_dir() {
@@ -124,24 +124,24 @@ impl From {
         }
         if kind.is_block_device() {
             let length = (&file).seek(SeekFrom::End(0))?;
-            return Ok(From::File { file: Uncached::new(file), version: Version { length, changed: None } });
+            return Ok(Source::File { file: Uncached::new(file), version: Version { length, changed: None } });
         }
         // Some file systems that show what the kernel knows, such as /proc, call files empty that are not.
         if !kind.is_file() || about.len() == 0 && file.read_at(&mut [0], 0)? > 0 {
-            return From::stream_of(file);
+            return Source::stream_of(file);
         }
-        Ok(From::File { file: Uncached::new(file), version: Version::of_file(&about) })
+        Ok(Source::File { file: Uncached::new(file), version: Version::of_file(&about) })
     }
 
-    fn stream_of(file: File) -> io::Result<From> {
+    fn stream_of(file: File) -> io::Result<Source> {
         if file.metadata()?.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
         }
-        Ok(From::stream(file))
+        Ok(Source::stream(file))
     }
 
-    fn stream(reader: impl Read + Send + 'static) -> From {
-        From::Stream(Mutex::new(Stream { reader: Box::new(reader), place: 0 }))
+    fn stream(reader: impl Read + Send + 'static) -> Source {
+        Source::Stream(Mutex::new(Stream { reader: Box::new(reader), place: 0 }))
     }
 }
 

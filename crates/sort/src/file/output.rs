@@ -5,17 +5,17 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::Access;
+use super::IoMode;
 use super::replacement::Replacement;
 use crate::error::SortError;
 
 /// Where the sorted records go. What is not finished leaves no trace.
 pub struct Output {
     name: String,
-    to: To,
+    target: Target,
 }
 
-enum To {
+enum Target {
     File(Box<Replacement>),
     Stream(Mutex<Stream>),
 }
@@ -40,12 +40,14 @@ impl Output {
             return Output::standard();
         }
         let name = path.display().to_string();
-        let to = match std::fs::metadata(path) {
-            Ok(about) if !about.is_file() && !about.is_dir() => File::options().write(true).open(path).map(To::stream),
-            _ => Replacement::create(path).map(|file| To::File(Box::new(file))),
+        let target = match std::fs::metadata(path) {
+            Ok(about) if !about.is_file() && !about.is_dir() => {
+                File::options().write(true).open(path).map(Target::stream)
+            }
+            _ => Replacement::create(path).map(|file| Target::File(Box::new(file))),
         };
-        match to {
-            Ok(to) => Ok(Output { name, to }),
+        match target {
+            Ok(target) => Ok(Output { name, target }),
             Err(why) => Err(SortError::Write { what: name, why }),
         }
     }
@@ -57,14 +59,14 @@ impl Output {
     pub fn standard() -> Result<Output, SortError> {
         let name = "the standard output".to_owned();
         match rustix::stdio::stdout().try_clone_to_owned() {
-            Ok(shared) => Ok(Output { name, to: To::stream(File::from(shared)) }),
+            Ok(shared) => Ok(Output { name, target: Target::stream(File::from(shared)) }),
             Err(why) => Err(SortError::Write { what: name, why }),
         }
     }
 
     /// What takes all that is written; the name is for messages.
     pub fn stream(name: impl Into<String>, writer: impl Write + Send + 'static) -> Output {
-        Output { name: name.into(), to: To::stream(writer) }
+        Output { name: name.into(), target: Target::stream(writer) }
     }
 
     /// What it is called.
@@ -74,14 +76,14 @@ impl Output {
 
     /// Whether it can be written to anywhere, by several threads at once.
     pub fn is_file(&self) -> bool {
-        matches!(self.to, To::File(_))
+        matches!(self.target, Target::File(_))
     }
 
     /// How it is written.
-    pub fn access(&self) -> Access {
-        match &self.to {
-            To::File(file) => file.access(),
-            To::Stream(_) => Access::Stream,
+    pub fn io_mode(&self) -> IoMode {
+        match &self.target {
+            Target::File(file) => file.io_mode(),
+            Target::Stream(_) => IoMode::Stream,
         }
     }
 
@@ -91,9 +93,9 @@ impl Output {
     /// # Errors
     /// Where there is no room.
     pub fn expect(&self, length: u64) -> Result<(), SortError> {
-        match &self.to {
-            To::File(file) => file.expect(length).map_err(|why| self.failed(why)),
-            To::Stream(_) => Ok(()),
+        match &self.target {
+            Target::File(file) => file.expect(length).map_err(|why| self.failed(why)),
+            Target::Stream(_) => Ok(()),
         }
     }
 
@@ -103,9 +105,9 @@ impl Output {
     /// # Errors
     /// What the system says.
     pub fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
-        match &self.to {
-            To::File(file) => file.write_at(place, bytes),
-            To::Stream(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).write_at(place, bytes),
+        match &self.target {
+            Target::File(file) => file.write_at(place, bytes),
+            Target::Stream(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).write_at(place, bytes),
         }
     }
 
@@ -115,9 +117,9 @@ impl Output {
     /// # Errors
     /// What the system says; that it is no file.
     pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        match &self.to {
-            To::File(file) => file.read_at(place, into),
-            To::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
+        match &self.target {
+            Target::File(file) => file.read_at(place, into),
+            Target::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -126,10 +128,10 @@ impl Output {
     /// # Errors
     /// Where it cannot be flushed or have its name. The target is as it was then; only that the new name itself is on the disk may be what failed.
     pub fn finish(self, length: u64) -> Result<(), SortError> {
-        let Output { name, to } = self;
-        let finished = match to {
-            To::File(file) => file.finish(length),
-            To::Stream(stream) => stream.into_inner().unwrap_or_else(PoisonError::into_inner).finish(length),
+        let Output { name, target } = self;
+        let finished = match target {
+            Target::File(file) => file.finish(length),
+            Target::Stream(stream) => stream.into_inner().unwrap_or_else(PoisonError::into_inner).finish(length),
         };
         finished.map_err(|why| SortError::Write { what: name, why })
     }
@@ -139,9 +141,9 @@ impl Output {
     }
 }
 
-impl To {
-    fn stream(writer: impl Write + Send + 'static) -> To {
-        To::Stream(Mutex::new(Stream { writer: Box::new(writer), place: 0 }))
+impl Target {
+    fn stream(writer: impl Write + Send + 'static) -> Target {
+        Target::Stream(Mutex::new(Stream { writer: Box::new(writer), place: 0 }))
     }
 }
 

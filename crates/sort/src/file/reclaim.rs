@@ -27,12 +27,12 @@ fn state() -> MutexGuard<'static, State> {
 }
 
 /// How many files this process has given back.
-pub(super) fn done() -> u64 {
+pub(super) fn reclaimed_count() -> u64 {
     state().done
 }
 
 /// Whether more files have been given back than that; waits for the next if one is on its way.
-pub(super) fn more_than(done: u64) -> bool {
+pub(super) fn wait_for_more_than(done: u64) -> bool {
     let mut state = state();
     while state.done == done && state.pending > 0 {
         state = RECLAIM.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -41,28 +41,28 @@ pub(super) fn more_than(done: u64) -> bool {
 }
 
 /// A thread that gives files back.
-pub(super) struct Closer {
-    files: Sender<Returning>,
+pub(super) struct FileReclaimer {
+    files: Sender<PendingFile>,
     thread: JoinHandle<()>,
 }
 
-impl Closer {
+impl FileReclaimer {
     /// Nothing where there can be no more threads.
-    pub(super) fn start() -> Option<Closer> {
-        let (files, returning) = channel::<Returning>();
+    pub(super) fn start() -> Option<FileReclaimer> {
+        let (files, returning) = channel::<PendingFile>();
         let work = move || returning.into_iter().for_each(drop);
         let thread = thread::Builder::new().name("sort-reclaim".to_owned()).spawn(work).ok()?;
-        Some(Closer { files, thread })
+        Some(FileReclaimer { files, thread })
     }
 
     /// Gives this file back, later.
-    pub(super) fn close(&self, file: Arc<Uncached>) {
+    pub(super) fn reclaim(&self, file: Arc<Uncached>) {
         // What cannot be sent is dropped here.
-        let _ = self.files.send(Returning::new(file));
+        let _ = self.files.send(PendingFile::new(file));
     }
 
     /// Waits until all have been given back.
-    pub(super) fn end(self) {
+    pub(super) fn finish(self) {
         drop(self.files);
         // It does nothing that can panic.
         let _ = self.thread.join();
@@ -70,18 +70,18 @@ impl Closer {
 }
 
 /// A file that is on its way.
-struct Returning {
+struct PendingFile {
     file: Option<Arc<Uncached>>,
 }
 
-impl Returning {
-    fn new(file: Arc<Uncached>) -> Returning {
+impl PendingFile {
+    fn new(file: Arc<Uncached>) -> PendingFile {
         state().pending += 1;
-        Returning { file: Some(file) }
+        PendingFile { file: Some(file) }
     }
 }
 
-impl Drop for Returning {
+impl Drop for PendingFile {
     fn drop(&mut self) {
         self.file = None;
         let mut state = state();

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Access as Right, AtFlags, CWD, Mode, StatxAttributes, StatxFlags, accessat, statx};
+use rustix::fs::{Access, AtFlags, CWD, Mode, StatxAttributes, StatxFlags, accessat, statx};
 
-use super::Access;
+use super::IoMode;
 use super::folder::Folder;
 use super::uncached::Uncached;
 use super::unnamed::{self, Unnamed};
@@ -21,7 +21,7 @@ const MOST_LINKS: usize = 40;
 /// The bits of a file's mode that are permissions.
 const PERMISSIONS: u32 = 0o7777;
 /// Those that make a program run as its owner or group.
-const BORROWED_RIGHTS: u32 = 0o6000;
+const SET_ID_BITS: u32 = 0o6000;
 
 /// A file that is not finished yet, and what it will replace.
 pub(super) struct Replacement {
@@ -39,11 +39,11 @@ pub(super) struct Replacement {
 impl Replacement {
     pub(super) fn create(path: &Path) -> io::Result<Replacement> {
         let target = resolve(path)?;
-        let Some(name) = target.file_name() else { return Err(is_a_folder()) };
+        let Some(name) = target.file_name() else { return Err(folder_error()) };
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let in_folder = |why: io::Error| io::Error::new(why.kind(), format!("folder {}: {why}", parent.display()));
         let folder = Arc::new(Folder::open(parent).map_err(in_folder)?);
-        let replaced = look_at_replaced(&target)?;
+        let replaced = check_replaced(&target)?;
         // Nobody may read it who cannot read what it replaces; otherwise as any new file.
         let mode = if replaced.is_some() { 0o600 } else { 0o666 };
         unnamed::remove_leftovers(&folder);
@@ -59,8 +59,8 @@ impl Replacement {
         })
     }
 
-    pub(super) fn access(&self) -> Access {
-        self.file.access()
+    pub(super) fn io_mode(&self) -> IoMode {
+        self.file.io_mode()
     }
 
     pub(super) fn expect(&self, length: u64) -> io::Result<()> {
@@ -113,16 +113,16 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// What is there now, if anything, and whether it may be replaced: what can be known of that is better known before the sort than after it.
-fn look_at_replaced(target: &Path) -> io::Result<Option<Metadata>> {
+fn check_replaced(target: &Path) -> io::Result<Option<Metadata>> {
     let about = match fs::symlink_metadata(target) {
         Ok(about) => about,
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(why) => return Err(why),
     };
     if about.is_dir() {
-        return Err(is_a_folder());
+        return Err(folder_error());
     }
-    accessat(CWD, target, Right::WRITE_OK, AtFlags::EACCESS)?;
+    accessat(CWD, target, Access::WRITE_OK, AtFlags::EACCESS)?;
     let mount = statx(CWD, target, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());
     if mount.is_ok_and(|about| about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it is mounted there, so it cannot be replaced"));
@@ -130,7 +130,7 @@ fn look_at_replaced(target: &Path) -> io::Result<Option<Metadata>> {
     Ok(Some(about))
 }
 
-fn is_a_folder() -> io::Error {
+fn folder_error() -> io::Error {
     io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")
 }
 
@@ -140,7 +140,7 @@ fn keep_owner_and_permissions(file: &fs::File, of: &Metadata) -> io::Result<()> 
     let keeps_owner = now.uid() == of.uid() || fchown(file, Some(of.uid()), None).is_ok();
     let keeps_group = now.gid() == of.gid() || fchown(file, None, Some(of.gid())).is_ok();
     // Another owner or group must not have lent what is not theirs.
-    let lost = if keeps_owner && keeps_group { 0 } else { BORROWED_RIGHTS };
+    let lost = if keeps_owner && keeps_group { 0 } else { SET_ID_BITS };
     // Last, since a new owner takes some permissions away.
     file.set_permissions(Permissions::from_mode(of.mode() & PERMISSIONS & !lost))
 }

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rustix::fs::Mode;
 
 use super::folder::Folder;
-use super::reclaim::Closer;
+use super::reclaim::FileReclaimer;
 use super::uncached::Uncached;
-use super::{ALIGNMENT, Access, unnamed};
+use super::{ALIGNMENT, IoMode, unnamed};
 use crate::error::SortError;
 
 /// How many bytes the first files have.
@@ -26,12 +26,12 @@ const GROWTH: u64 = 4;
 /// Temporary files, seen as one.
 pub struct Spill {
     folder: Arc<Folder>,
-    access: Access,
+    io_mode: IoMode,
     segments: RwLock<Vec<Segment>>,
     written: AtomicU64,
     /// How much will be written; 0 if that was not said.
     expected: AtomicU64,
-    closer: Mutex<Option<Closer>>,
+    reclaimer: Mutex<Option<FileReclaimer>>,
 }
 
 /// One of the files.
@@ -54,11 +54,11 @@ impl Spill {
         let first = Arc::new(create_file(&opened).map_err(failed)?);
         Ok(Spill {
             folder: opened,
-            access: first.access(),
+            io_mode: first.io_mode(),
             segments: RwLock::new(vec![Segment { file: Some(first), freed: 0 }]),
             written: AtomicU64::new(0),
             expected: AtomicU64::new(0),
-            closer: Mutex::new(None),
+            reclaimer: Mutex::new(None),
         })
     }
 
@@ -68,8 +68,8 @@ impl Spill {
     }
 
     /// How it is read and written.
-    pub fn access(&self) -> Access {
-        self.access
+    pub fn io_mode(&self) -> IoMode {
+        self.io_mode
     }
 
     /// Says how many bytes will be written, before they are, so that a disk without room for them is found out at once.
@@ -127,7 +127,7 @@ impl Spill {
             let file = segment.file.take();
             drop(segments);
             if let Some(file) = file {
-                self.close(file);
+                self.reclaim(file);
             }
         }
     }
@@ -154,13 +154,13 @@ impl Spill {
     }
 
     /// Has a file given back. Where there can be no thread for that, it is done here.
-    fn close(&self, file: Arc<Uncached>) {
-        let mut closer = self.closer.lock().unwrap_or_else(PoisonError::into_inner);
-        if closer.is_none() {
-            *closer = Closer::start();
+    fn reclaim(&self, file: Arc<Uncached>) {
+        let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
+        if reclaimer.is_none() {
+            *reclaimer = FileReclaimer::start();
         }
-        if let Some(closer) = &*closer {
-            closer.close(file);
+        if let Some(reclaimer) = &*reclaimer {
+            reclaimer.reclaim(file);
         }
     }
 
@@ -172,10 +172,10 @@ impl Spill {
 /// Waits until everything has been given back.
 impl Drop for Spill {
     fn drop(&mut self) {
-        let closer = self.closer.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let reclaimer = self.reclaimer.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         self.segments.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
-        if let Some(closer) = closer {
-            closer.end();
+        if let Some(reclaimer) = reclaimer {
+            reclaimer.finish();
         }
     }
 }

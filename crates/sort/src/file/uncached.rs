@@ -14,12 +14,12 @@ use rustix::io::Errno;
 use sys::pages::Pages;
 use sys::write_back;
 
-use super::{ALIGNMENT, Access, reclaim};
+use super::{ALIGNMENT, IoMode, reclaim};
 
 /// How much may be on its way through the page cache to the disk.
-const BEHIND: u64 = 4 << 20;
+const MOST_IN_FLIGHT: u64 = 4 << 20;
 /// The largest piece that is copied for memory or places that direct I/O cannot do.
-const COPIED: usize = 1 << 20;
+const LARGEST_COPY: usize = 1 << 20;
 /// What `statfs` says of file systems in memory.
 const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
@@ -29,17 +29,18 @@ pub(super) struct Uncached {
     is_in_memory: bool,
     is_direct: AtomicBool,
     /// What was written to the page cache and may not be on the disk yet, oldest first: places and lengths.
-    behind: Mutex<VecDeque<(u64, u64)>>,
+    in_flight: Mutex<VecDeque<(u64, u64)>>,
 }
 
 impl Uncached {
     /// The file must be this one's alone: how it is read and written is changed for all who share it.
     pub(super) fn new(file: File) -> Uncached {
         let is_in_memory = fstatfs(&file).is_ok_and(|about| IN_MEMORY.contains(&(about.f_type as u32)));
-        let is_direct = !is_in_memory && allows_direct(&file) && set_direct(&file, true).is_ok();
-        let uncached = Uncached { file, is_in_memory, is_direct: AtomicBool::new(is_direct), behind: Mutex::default() };
+        let is_direct = !is_in_memory && may_support_direct_io(&file) && set_direct(&file, true).is_ok();
+        let uncached =
+            Uncached { file, is_in_memory, is_direct: AtomicBool::new(is_direct), in_flight: Mutex::default() };
         if !is_direct {
-            uncached.expect_no_order();
+            uncached.advise_random_access();
         }
         uncached
     }
@@ -48,11 +49,11 @@ impl Uncached {
         &self.file
     }
 
-    pub(super) fn access(&self) -> Access {
+    pub(super) fn io_mode(&self) -> IoMode {
         match (self.is_in_memory, self.is_direct()) {
-            (true, _) => Access::Memory,
-            (false, true) => Access::Direct,
-            (false, false) => Access::Cached,
+            (true, _) => IoMode::Memory,
+            (false, true) => IoMode::Direct,
+            (false, false) => IoMode::Cached,
         }
     }
 
@@ -66,10 +67,10 @@ impl Uncached {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-                Err(why) => self.without_direct(is_direct, why)?,
+                Err(why) => self.fall_back_to_cache(is_direct, why)?,
             }
         }
-        self.forget(place, done as u64);
+        self.drop_from_cache(place, done as u64);
         Ok(done)
     }
 
@@ -81,22 +82,22 @@ impl Uncached {
         }
         let mut done = 0;
         while done < bytes.len() {
-            let (is_direct, reclaimed) = (self.is_direct(), reclaim::done());
+            let (is_direct, reclaimed) = (self.is_direct(), reclaim::reclaimed_count());
             match self.write_some(is_direct, place + done as u64, &bytes[done..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => done += written,
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-                Err(why) if is_full(&why) && reclaim::more_than(reclaimed) => {}
-                Err(why) => self.without_direct(is_direct, why)?,
+                Err(why) if is_full(&why) && reclaim::wait_for_more_than(reclaimed) => {}
+                Err(why) => self.fall_back_to_cache(is_direct, why)?,
             }
         }
-        self.send_on(place, bytes.len() as u64)
+        self.start_write_back(place, bytes.len() as u64)
     }
 
     /// Waits until everything is on the disk, the file's length as well.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_all()?;
-        self.forget(0, 0);
+        self.drop_from_cache(0, 0);
         Ok(())
     }
 
@@ -117,7 +118,7 @@ impl Uncached {
             }
         }
         let skipped = (place % unit) as usize;
-        let mut pages = Pages::new((skipped + into.len()).next_multiple_of(ALIGNMENT).min(COPIED))?;
+        let mut pages = Pages::new((skipped + into.len()).next_multiple_of(ALIGNMENT).min(LARGEST_COPY))?;
         let read = self.file.read_at(&mut pages, place - skipped as u64)?;
         let given = pages.get(skipped..read).unwrap_or_default();
         let given = &given[..given.len().min(into.len())];
@@ -134,59 +135,59 @@ impl Uncached {
         if whole > 0 && is_aligned(bytes) {
             return self.file.write_at(&bytes[..whole], place);
         }
-        let copied = &bytes[..bytes.len().min(COPIED)];
+        let copied = &bytes[..bytes.len().min(LARGEST_COPY)];
         let mut pages = Pages::new(copied.len().next_multiple_of(ALIGNMENT))?;
         pages[..copied.len()].copy_from_slice(copied);
         Ok(self.file.write_at(&pages, place)?.min(copied.len()))
     }
 
     /// Goes on through the page cache where the file system refuses direct I/O only when it is tried.
-    fn without_direct(&self, was_direct: bool, why: io::Error) -> io::Result<()> {
+    fn fall_back_to_cache(&self, was_direct: bool, why: io::Error) -> io::Result<()> {
         if !was_direct || why.raw_os_error() != Some(Errno::INVAL.raw_os_error()) {
             return Err(why);
         }
         set_direct(&self.file, false)?;
         self.is_direct.store(false, Ordering::Release);
-        self.expect_no_order();
+        self.advise_random_access();
         Ok(())
     }
 
     /// The kernel shall read what it is asked for and nothing ahead, which it would count against us. It is advice: nothing depends on it.
-    fn expect_no_order(&self) {
+    fn advise_random_access(&self) {
         let _ = fadvise(&self.file, 0, None, Advice::Random);
     }
 
     /// Drops what is on the disk from the page cache; a length of 0 means all that follows. It is advice as well.
-    fn forget(&self, place: u64, length: u64) {
-        if self.access() == Access::Cached {
+    fn drop_from_cache(&self, place: u64, length: u64) {
+        if self.io_mode() == IoMode::Cached {
             let _ = fadvise(&self.file, place, length.try_into().ok(), Advice::DontNeed);
         }
     }
 
     /// Has this part written to the disk, waits for the oldest if there is much on its way, and drops that from the page cache.
-    fn send_on(&self, place: u64, length: u64) -> io::Result<()> {
-        if self.access() != Access::Cached {
+    fn start_write_back(&self, place: u64, length: u64) -> io::Result<()> {
+        if self.io_mode() != IoMode::Cached {
             return Ok(());
         }
         write_back::begin(&self.file, place, length)?;
-        self.behind.lock().unwrap_or_else(PoisonError::into_inner).push_back((place, length));
-        while let Some((place, length)) = self.oldest_behind() {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).push_back((place, length));
+        while let Some((place, length)) = self.oldest_to_complete() {
             write_back::complete(&self.file, place, length)?;
-            self.forget(place, length);
+            self.drop_from_cache(place, length);
         }
         Ok(())
     }
 
     /// The oldest part that is to be waited for, which whoever asks then does without holding up the others.
-    fn oldest_behind(&self) -> Option<(u64, u64)> {
-        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: u64 = behind.iter().map(|(_, length)| length).sum();
-        if all > BEHIND { behind.pop_front() } else { None }
+    fn oldest_to_complete(&self) -> Option<(u64, u64)> {
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: u64 = in_flight.iter().map(|(_, length)| length).sum();
+        if all > MOST_IN_FLIGHT { in_flight.pop_front() } else { None }
     }
 }
 
 /// What the kernel says of direct I/O, where it says anything: that it is possible, and needs no more than our alignment.
-fn allows_direct(file: &File) -> bool {
+fn may_support_direct_io(file: &File) -> bool {
     match statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
         Ok(about) if about.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
             (1..=ALIGNMENT as u32).contains(&about.stx_dio_offset_align) && about.stx_dio_mem_align <= ALIGNMENT as u32
@@ -277,11 +278,11 @@ mod tests {
     fn a_file_system_that_refuses_direct_io_late_is_read_through_the_cache() {
         let [direct, _] = both_ways(&[7; 10]);
         let invalid = || io::Error::from(Errno::INVAL);
-        assert!(direct.without_direct(true, io::Error::from(Errno::IO)).is_err());
-        direct.without_direct(true, invalid()).unwrap();
+        assert!(direct.fall_back_to_cache(true, io::Error::from(Errno::IO)).is_err());
+        direct.fall_back_to_cache(true, invalid()).unwrap();
         assert!(!direct.is_direct() && !fcntl_getfl(direct.file()).unwrap().contains(OFlags::DIRECT));
         assert_eq!(direct.read_at(0, &mut [0; 20]).unwrap(), 10);
-        assert!(direct.without_direct(false, invalid()).is_err());
+        assert!(direct.fall_back_to_cache(false, invalid()).is_err());
     }
 
     #[test]
@@ -290,8 +291,8 @@ mod tests {
         let piece = vec![5; 1 << 20];
         for number in 0..8 {
             cached.write_at(number << 20, &piece).unwrap();
-            let behind: u64 = cached.behind.lock().unwrap().iter().map(|(_, length)| length).sum();
-            assert!(behind <= BEHIND);
+            let in_flight: u64 = cached.in_flight.lock().unwrap().iter().map(|(_, length)| length).sum();
+            assert!(in_flight <= MOST_IN_FLIGHT);
         }
         assert_eq!(cached.file().metadata().unwrap().len(), 8 << 20);
     }

@@ -5,18 +5,18 @@ use std::str::FromStr;
 
 use pipeline::structure::did_you_mean;
 
-use super::{Endian, Key, Kind};
+use super::{Endian, Key, KeyKind};
 
 /// All kinds, by the names that they are written with.
-const KINDS: [(&str, Kind); 8] = [
-    ("bytes", Kind::Bytes),
-    ("unsigned-le", Kind::Unsigned(Endian::Little)),
-    ("unsigned-be", Kind::Unsigned(Endian::Big)),
-    ("signed-le", Kind::Signed(Endian::Little)),
-    ("signed-be", Kind::Signed(Endian::Big)),
-    ("float-le", Kind::Float(Endian::Little)),
-    ("float-be", Kind::Float(Endian::Big)),
-    ("decimal", Kind::Decimal),
+const KINDS: [(&str, KeyKind); 8] = [
+    ("bytes", KeyKind::Bytes),
+    ("unsigned-le", KeyKind::Unsigned(Endian::Little)),
+    ("unsigned-be", KeyKind::Unsigned(Endian::Big)),
+    ("signed-le", KeyKind::Signed(Endian::Little)),
+    ("signed-be", KeyKind::Signed(Endian::Big)),
+    ("float-le", KeyKind::Float(Endian::Little)),
+    ("float-be", KeyKind::Float(Endian::Big)),
+    ("decimal", KeyKind::Decimal),
 ];
 
 /// The directions, and whether the greatest comes first.
@@ -62,7 +62,7 @@ fn read(written: &str) -> Result<Key, String> {
             return Err(format!("`{part}` is one too many; there is one kind and one direction"));
         }
     }
-    Ok(Key { offset, length, kind: kind.unwrap_or(Kind::Bytes), descending: descending.unwrap_or(false) })
+    Ok(Key { offset, length, kind: kind.unwrap_or(KeyKind::Bytes), descending: descending.unwrap_or(false) })
 }
 
 fn is_number(part: &str) -> bool {
@@ -102,7 +102,7 @@ impl fmt::Display for Key {
         if let Some(length) = self.length {
             write!(out, ":{length}")?;
         }
-        if self.kind != Kind::Bytes {
+        if self.kind != KeyKind::Bytes {
             write!(out, ":{}", self.kind)?;
         }
         if self.descending {
@@ -112,7 +112,7 @@ impl fmt::Display for Key {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for KeyKind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = KINDS.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name);
         out.write_str(name)
@@ -125,20 +125,20 @@ mod tests {
 
     use super::*;
 
-    fn key(offset: usize, length: Option<usize>, kind: Kind, descending: bool) -> Key {
+    fn key(offset: usize, length: Option<usize>, kind: KeyKind, descending: bool) -> Key {
         Key { offset, length, kind, descending }
     }
 
     #[test]
     fn what_is_left_out_is_the_end_of_the_record_bytes_and_ascending() {
         for (written, meant) in [
-            ("12", key(12, None, Kind::Bytes, false)),
-            ("0:10", key(0, Some(10), Kind::Bytes, false)),
-            ("0:10:bytes:ascending", key(0, Some(10), Kind::Bytes, false)),
-            ("3:descending", key(3, None, Kind::Bytes, true)),
-            ("3:decimal", key(3, None, Kind::Decimal, false)),
-            ("4:8:unsigned-le:descending", key(4, Some(8), Kind::Unsigned(Endian::Little), true)),
-            ("4:8:descending:float-be", key(4, Some(8), Kind::Float(Endian::Big), true)),
+            ("12", key(12, None, KeyKind::Bytes, false)),
+            ("0:10", key(0, Some(10), KeyKind::Bytes, false)),
+            ("0:10:bytes:ascending", key(0, Some(10), KeyKind::Bytes, false)),
+            ("3:descending", key(3, None, KeyKind::Bytes, true)),
+            ("3:decimal", key(3, None, KeyKind::Decimal, false)),
+            ("4:8:unsigned-le:descending", key(4, Some(8), KeyKind::Unsigned(Endian::Little), true)),
+            ("4:8:descending:float-be", key(4, Some(8), KeyKind::Float(Endian::Big), true)),
         ] {
             assert_eq!(written.parse(), Ok(meant), "{written}");
         }

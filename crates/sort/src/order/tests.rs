@@ -3,15 +3,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-const KINDS: [Kind; 8] = [
-    Kind::Bytes,
-    Kind::Unsigned(Endian::Little),
-    Kind::Unsigned(Endian::Big),
-    Kind::Signed(Endian::Little),
-    Kind::Signed(Endian::Big),
-    Kind::Float(Endian::Little),
-    Kind::Float(Endian::Big),
-    Kind::Decimal,
+const KINDS: [KeyKind; 8] = [
+    KeyKind::Bytes,
+    KeyKind::Unsigned(Endian::Little),
+    KeyKind::Unsigned(Endian::Big),
+    KeyKind::Signed(Endian::Little),
+    KeyKind::Signed(Endian::Big),
+    KeyKind::Float(Endian::Little),
+    KeyKind::Float(Endian::Big),
+    KeyKind::Decimal,
 ];
 
 fn order(format: Format, keys: &[&str]) -> Result<Order, OrderError> {
@@ -28,7 +28,7 @@ fn lines(keys: &[&str]) -> Order {
 
 fn normal(order: &Order, record: &[u8], most: usize) -> (Vec<u8>, bool) {
     let mut out = b"before".to_vec();
-    let is_whole = order.normalised(record, most, &mut out);
+    let is_whole = order.append_normal_form(record, most, &mut out);
     assert!(out.starts_with(b"before"));
     (out.split_off(6), is_whole)
 }
@@ -157,7 +157,7 @@ fn byte() -> impl Strategy<Value = u8> {
 fn key(format: Format) -> BoxedStrategy<Key> {
     let kinds = match format {
         Format::Fixed(_) => &KINDS[..],
-        Format::Lines => &[Kind::Bytes, Kind::Decimal],
+        Format::Lines => &[KeyKind::Bytes, KeyKind::Decimal],
     };
     let offset = match format {
         Format::Fixed(size) => 0..size,
@@ -166,7 +166,7 @@ fn key(format: Format) -> BoxedStrategy<Key> {
     (offset, prop::sample::select(kinds.to_vec()), any::<bool>(), 1..20usize, any::<bool>())
         .prop_filter_map("a key of that kind", move |(offset, kind, descending, length, is_bounded)| {
             let length = match kind {
-                Kind::Float(_) => Some(if length % 2 == 0 { 4 } else { 8 }),
+                KeyKind::Float(_) => Some(if length % 2 == 0 { 4 } else { 8 }),
                 _ => is_bounded.then_some(length),
             };
             let key = Key { offset, length, kind, descending };
@@ -241,18 +241,18 @@ fn reference(order: &Order, left: &[u8], right: &[u8]) -> Ordering {
     for key in order.keys() {
         let (left, right) = (key.of(left), key.of(right));
         let ordering = match key.kind {
-            Kind::Bytes => left.cmp(right),
-            Kind::Unsigned(endian) => unsigned(left, endian).cmp(&unsigned(right, endian)),
-            Kind::Signed(endian) => signed(left, endian).cmp(&signed(right, endian)),
-            Kind::Float(endian) if left.len() == 4 => {
+            KeyKind::Bytes => left.cmp(right),
+            KeyKind::Unsigned(endian) => unsigned(left, endian).cmp(&unsigned(right, endian)),
+            KeyKind::Signed(endian) => signed(left, endian).cmp(&signed(right, endian)),
+            KeyKind::Float(endian) if left.len() == 4 => {
                 let [left, right] = [left, right].map(|bytes| f32::from_bits(unsigned(bytes, endian) as u32));
                 left.total_cmp(&right)
             }
-            Kind::Float(endian) => {
+            KeyKind::Float(endian) => {
                 let [left, right] = [left, right].map(|bytes| f64::from_bits(unsigned(bytes, endian) as u64));
                 left.total_cmp(&right)
             }
-            Kind::Decimal => Decimal::parse(left).compare(&Decimal::parse(right)),
+            KeyKind::Decimal => Decimal::parse(left).compare(&Decimal::parse(right)),
         };
         let ordering = if key.descending { ordering.reverse() } else { ordering };
         if ordering != Ordering::Equal {

@@ -8,7 +8,7 @@ use std::process::Command;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_sort::columnsort::shape::Shape;
-use rowlock_sort::{Algorithm, Format, Input, Key, Kind, Order, Outcome, Output, Sort, SortError, Variant};
+use rowlock_sort::{Algorithm, Format, Input, Key, KeyKind, Order, Outcome, Output, Sort, SortError, Variant};
 
 const VARIANTS: [Variant; 2] = [Variant::IoBound, Variant::ComputeBound];
 
@@ -158,7 +158,7 @@ fn padding_is_not_taken_for_the_greatest_records() {
 fn several_keys_and_descending_ones_are_sorted_by() {
     let mut source = Xoshiro256PlusPlus::seed_from_u64(3);
     let records = random(&mut source, 4000, 24, 24, 3);
-    let keys = vec![Key { descending: true, ..bytes_at(20, 2) }, Key { kind: Kind::Bytes, ..bytes_at(1, 3) }];
+    let keys = vec![Key { descending: true, ..bytes_at(20, 2) }, Key { kind: KeyKind::Bytes, ..bytes_at(1, 3) }];
     Case { what: "keys".to_owned(), size: 24, keys, records, memory: 100, is_unique: false }.check();
 }
 

@@ -11,9 +11,9 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::faulty::{FaultyReader, FaultyWriter};
-use crate::myself::{self, NOBODY};
+use crate::separate_process::{self, NOBODY};
 use rowlock_sort::file::spill::Spill;
-use rowlock_sort::file::{ALIGNMENT, Access};
+use rowlock_sort::file::{ALIGNMENT, IoMode};
 use rowlock_sort::{Format, Input, Order, Output, Sort, SortError};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::tempdir;
@@ -39,7 +39,7 @@ fn named_pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
-fn said<T>(result: Result<T, impl Error>) -> String {
+fn message<T>(result: Result<T, impl Error>) -> String {
     result.map(|_| ()).unwrap_err().to_string()
 }
 
@@ -98,10 +98,10 @@ fn a_file_that_changes_while_it_is_read_is_an_error() {
 fn what_cannot_be_read_is_said_with_its_name() {
     let folder = tempdir().unwrap();
     let path = folder.path().display().to_string();
-    assert_eq!(said(Input::open(folder.path())), format!("cannot read {path}: it is a folder"));
+    assert_eq!(message(Input::open(folder.path())), format!("cannot read {path}: it is a folder"));
     let missing = folder.path().join("missing");
     assert_eq!(
-        said(Input::open(&missing)),
+        message(Input::open(&missing)),
         format!("cannot read {path}/missing: No such file or directory (os error 2)")
     );
 }
@@ -116,7 +116,7 @@ fn what_is_no_file_is_read_in_order_and_only_so() {
         let pipe = pipe.clone();
         move || {
             let input = Input::open(&pipe).unwrap();
-            assert_eq!((input.length(), input.is_file(), input.access()), (None, false, Access::Stream));
+            assert_eq!((input.length(), input.is_file(), input.io_mode()), (None, false, IoMode::Stream));
             let mut memory = vec![0; 65_536];
             assert_eq!(input.read_at(4096, &mut memory).unwrap_err().kind(), io::ErrorKind::InvalidInput);
             assert_eq!(input.read_at(0, &mut memory).unwrap(), 65_536);
@@ -158,7 +158,7 @@ fn a_sort_whose_input_fails_says_so_and_leaves_nothing() {
     for count in [0, 5, 5000] {
         let reader = FaultyReader::new(vec![b'\n'; count], &[100], Some(io::ErrorKind::ConnectionReset));
         let sort = Sort::new(Order::new(Format::Lines, Vec::new()).unwrap()).temporary(folder.path());
-        let why = said(sort.run(Input::stream("the line", reader), Output::create(&target).unwrap()));
+        let why = message(sort.run(Input::stream("the line", reader), Output::create(&target).unwrap()));
         assert!(why.starts_with("cannot read the line: "), "{why}");
         assert_eq!(fs::read_to_string(&target).unwrap(), "before");
         assert_eq!(names(folder.path()).len(), 1);
@@ -260,7 +260,7 @@ fn a_symbolic_link_stays_and_what_it_points_to_is_replaced() {
     assert_eq!(fs::read_to_string(at("below/new")).unwrap(), "new");
 
     symlink("round", at("round")).unwrap();
-    assert!(said(write(&at("round"), b"")).ends_with("it is a symbolic link that leads to no end"));
+    assert!(message(write(&at("round"), b"")).ends_with("it is a symbolic link that leads to no end"));
 }
 
 #[test]
@@ -284,9 +284,9 @@ fn what_is_read_may_be_what_is_replaced() {
 fn a_target_that_cannot_be_is_an_error_that_says_why() {
     let folder = tempdir().unwrap();
     let path = folder.path().display().to_string();
-    assert_eq!(said(Output::create(folder.path())), format!("cannot write {path}: it is a folder"));
+    assert_eq!(message(Output::create(folder.path())), format!("cannot write {path}: it is a folder"));
     assert_eq!(
-        said(Output::create(&folder.path().join("missing/out"))),
+        message(Output::create(&folder.path().join("missing/out"))),
         format!("cannot write {path}/missing/out: folder {path}/missing: there is no such folder")
     );
     fs::write(folder.path().join("file"), "").unwrap();
@@ -298,17 +298,17 @@ fn a_target_that_cannot_be_is_an_error_that_says_why() {
 
 #[test]
 fn what_may_not_be_written_is_an_error_before_anything_is_done() {
-    testing::isolated_by(myself::as_nobody, || {
-        let folder = myself::folder();
+    testing::isolated_by(separate_process::as_nobody, || {
+        let folder = separate_process::folder();
         let target = folder.join("out");
         fs::write(&target, "before").unwrap();
         fs::set_permissions(&target, PermissionsExt::from_mode(0o444)).unwrap();
-        assert!(said(Output::create(&target)).ends_with("out: Permission denied (os error 13)"));
+        assert!(message(Output::create(&target)).ends_with("out: Permission denied (os error 13)"));
         fs::set_permissions(&target, PermissionsExt::from_mode(0o644)).unwrap();
         fs::set_permissions(&folder, PermissionsExt::from_mode(0o555)).unwrap();
-        let why = said(Output::create(&target));
+        let why = message(Output::create(&target));
         assert!(why.ends_with(&format!("folder {}: Permission denied (os error 13)", folder.display())), "{why}");
-        let why = said(Spill::create(&folder));
+        let why = message(Spill::create(&folder));
         assert!(why.starts_with("cannot make a temporary file in") && why.contains("Permission denied"), "{why}");
         fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "before");
@@ -320,7 +320,7 @@ fn what_may_not_be_written_is_an_error_before_anything_is_done() {
 fn devices_and_pipes_are_written_to_as_they_are() {
     let null = Path::new("/dev/null");
     let output = Output::create(null).unwrap();
-    assert_eq!((output.is_file(), output.access()), (false, Access::Stream));
+    assert_eq!((output.is_file(), output.io_mode()), (false, IoMode::Stream));
     output.write_at(0, b"gone").unwrap();
     output.finish(4).unwrap();
     assert!(!null.metadata().unwrap().is_file());
@@ -386,7 +386,7 @@ fn a_folder_for_temporary_files_that_is_not_there_is_said_to_be_so() {
     // What has no name needs no folder.
     spill.write_at(0, &bytes(4096)).unwrap();
     assert_eq!(
-        said(Spill::create(&gone)),
+        message(Spill::create(&gone)),
         format!(
             "cannot make a temporary file in {}: there is no such folder; --tmp names another folder",
             gone.display()
@@ -399,7 +399,7 @@ fn what_was_killed_leaves_nothing_for_longer_than_until_the_next_start() {
     let start = |test: Command| {
         let folder = tempdir().unwrap();
         fs::write(folder.path().join("out"), "before").unwrap();
-        myself::kill_when_ready(test, folder.path());
+        separate_process::kill_when_ready(test, folder.path());
         // What a process leaves that is killed after it has linked its file, and before that has
         // its name.
         fs::write(folder.path().join(".rowlock-sort-1-0-0"), "whole").unwrap();
@@ -412,21 +412,21 @@ fn what_was_killed_leaves_nothing_for_longer_than_until_the_next_start() {
         assert_eq!(names(folder.path()).len(), 1);
     };
     testing::isolated_by(start, || {
-        let folder = myself::folder();
+        let folder = separate_process::folder();
         let output = Output::create(&folder.join("out")).unwrap();
         let spill = Spill::create(&folder).unwrap();
         for place in [0, 4096] {
             output.write_at(place, &bytes(4096)).unwrap();
             spill.write_at(place, &bytes(4096)).unwrap();
         }
-        myself::wait_to_be_killed();
+        separate_process::wait_to_be_killed();
     });
 }
 
 #[test]
 fn a_full_disk_is_said_to_be_full_and_the_target_stays_as_it_was() {
-    testing::isolated_by(myself::on_a_small_disk("size=1m"), || {
-        let folder = myself::folder();
+    testing::isolated_by(separate_process::on_a_small_disk("size=1m"), || {
+        let folder = separate_process::folder();
         let target = folder.join("out");
         fs::write(&target, "before").unwrap();
         let piece = bytes(256 << 10);
@@ -437,8 +437,8 @@ fn a_full_disk_is_said_to_be_full_and_the_target_stays_as_it_was() {
         };
 
         let output = Output::create(&target).unwrap();
-        assert_eq!(output.access(), Access::Memory);
-        let why = said(output.expect(2 << 20));
+        assert_eq!(output.io_mode(), IoMode::Memory);
+        let why = message(output.expect(2 << 20));
         assert!(
             why.starts_with(&format!("cannot write {}: its file system has room for 10", target.display())),
             "{why}"
@@ -450,7 +450,7 @@ fn a_full_disk_is_said_to_be_full_and_the_target_stays_as_it_was() {
         drop(output);
 
         let spill = Spill::create(&folder).unwrap();
-        let why = said(spill.expect(2 << 20));
+        let why = message(spill.expect(2 << 20));
         assert!(why.ends_with(" KiB, and 2.0 MiB are needed; --tmp names another folder"), "{why}");
         let why = fill(&|place| spill.write_at(place, &piece));
         assert!(why.starts_with("its file system is full: "), "{why}");
@@ -463,16 +463,17 @@ fn a_full_disk_is_said_to_be_full_and_the_target_stays_as_it_was() {
         let elsewhere = tempdir().unwrap();
         let lines = || Input::stream("lines", io::Cursor::new(b"a line of text\n".repeat(300_000)));
         let sort = Sort::new(Order::new(Format::Lines, Vec::new()).unwrap()).memory(2 << 20);
-        let why =
-            said(sort.clone().temporary(&folder).run(lines(), Output::create(&elsewhere.path().join("out")).unwrap()));
+        let why = message(
+            sort.clone().temporary(&folder).run(lines(), Output::create(&elsewhere.path().join("out")).unwrap()),
+        );
         assert!(why.contains("its file system is full") && why.contains(&folder.display().to_string()), "{why}");
         assert_eq!(names(elsewhere.path()).len(), 0);
         let sort = sort.temporary(elsewhere.path());
         fs::write(elsewhere.path().join("in"), b"a line of text\n".repeat(300_000)).unwrap();
         let input = Input::open(&elsewhere.path().join("in")).unwrap();
-        let why = said(sort.run(input, Output::create(&target).unwrap()));
+        let why = message(sort.run(input, Output::create(&target).unwrap()));
         assert!(why.starts_with(&format!("cannot write {}: its file system has room for", target.display())), "{why}");
-        let why = said(sort.run(lines(), Output::create(&target).unwrap()));
+        let why = message(sort.run(lines(), Output::create(&target).unwrap()));
         assert!(why.starts_with(&format!("cannot write {}: its file system is full", target.display())), "{why}");
         assert_eq!(fs::read_to_string(&target).unwrap(), "before");
         assert_eq!(names(&folder).len(), 1);
@@ -481,8 +482,8 @@ fn a_full_disk_is_said_to_be_full_and_the_target_stays_as_it_was() {
 
 #[test]
 fn room_that_was_freed_is_written_to_again() {
-    testing::isolated_by(myself::on_a_small_disk("size=80m"), || {
-        let folder = myself::folder();
+    testing::isolated_by(separate_process::on_a_small_disk("size=80m"), || {
+        let folder = separate_process::folder();
         let spill = Spill::create(&folder).unwrap();
         let output = Output::create(&folder.join("out")).unwrap();
         let piece = bytes(4 << 20);
@@ -501,9 +502,9 @@ fn room_that_was_freed_is_written_to_again() {
 
 #[test]
 fn a_disk_that_may_only_be_read_is_an_error_at_once() {
-    testing::isolated_by(myself::on_a_small_disk("ro"), || {
-        let folder = myself::folder();
-        let why = said(Output::create(&folder.join("out")));
+    testing::isolated_by(separate_process::on_a_small_disk("ro"), || {
+        let folder = separate_process::folder();
+        let why = message(Output::create(&folder.join("out")));
         assert!(why.ends_with("Read-only file system (os error 30)"), "{why}");
         assert!(Spill::create(&folder).is_err());
     });
@@ -511,12 +512,12 @@ fn a_disk_that_may_only_be_read_is_an_error_at_once() {
 
 #[test]
 fn what_is_mounted_cannot_be_replaced_and_that_is_said_at_once() {
-    testing::isolated_by(myself::on_a_small_disk("size=1m"), || {
-        let folder = myself::folder();
+    testing::isolated_by(separate_process::on_a_small_disk("size=1m"), || {
+        let folder = separate_process::folder();
         let [target, other] = ["out", "other"].map(|name| folder.join(name));
         fs::write(&target, "before").unwrap();
         fs::write(&other, "other").unwrap();
         testing::run(testing::command("mount").arg("--bind").args([&other, &target])).succeeds();
-        assert!(said(Output::create(&target)).ends_with("it is mounted there, so it cannot be replaced"));
+        assert!(message(Output::create(&target)).ends_with("it is mounted there, so it cannot be replaced"));
     });
 }

@@ -5,5 +5,5 @@ mod columnsort;
 mod faulty;
 mod files;
 mod merge;
-mod myself;
 mod random;
+mod separate_process;

@@ -6,7 +6,7 @@ use std::process::Command;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_sort::budget::LEAST;
-use rowlock_sort::{Algorithm, Format, Input, Key, Kind, Order, Outcome, Output, Sort, SortError, Variant};
+use rowlock_sort::{Algorithm, Format, Input, Key, KeyKind, Order, Outcome, Output, Sort, SortError, Variant};
 
 /// Sorts these bytes with the least memory, in this way.
 fn sorted(order: Order, bytes: Vec<u8>, how: impl FnOnce(Sort) -> Sort) -> Result<(Vec<u8>, Outcome), SortError> {
@@ -29,7 +29,7 @@ fn records(count: u32, seed: u64) -> Vec<u8> {
 }
 
 fn by_the_first_four() -> Order {
-    Order::new(Format::Fixed(12), vec![Key { offset: 0, length: Some(4), kind: Kind::Bytes, descending: false }])
+    Order::new(Format::Fixed(12), vec![Key { offset: 0, length: Some(4), kind: KeyKind::Bytes, descending: false }])
         .unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rowlock_sort::{Endian, Format, Key, Kind};
+use rowlock_sort::{Endian, Format, Key, KeyKind};
 
 use super::expected::sort;
 
@@ -103,22 +103,22 @@ fn key(draw: &mut Draw, format: Format) -> Key {
     let descending = draw.one_in(3);
     let size = match format {
         Format::Lines => {
-            let kind = if draw.one_in(2) { Kind::Decimal } else { Kind::Bytes };
+            let kind = if draw.one_in(2) { KeyKind::Decimal } else { KeyKind::Bytes };
             let length = draw.one_in(2).then(|| 1 + draw.magnitude(40) as usize);
             return Key { offset: draw.magnitude(20) as usize, length, kind, descending };
         }
         Format::Fixed(size) => size,
     };
     let (kind, most) = match draw.below(5) {
-        0 => (Kind::Unsigned(end(draw)), 16),
-        1 => (Kind::Signed(end(draw)), 16),
-        2 if size >= 4 => (Kind::Float(end(draw)), 8),
-        3 => (Kind::Decimal, size),
-        _ => (Kind::Bytes, size),
+        0 => (KeyKind::Unsigned(end(draw)), 16),
+        1 => (KeyKind::Signed(end(draw)), 16),
+        2 if size >= 4 => (KeyKind::Float(end(draw)), 8),
+        3 => (KeyKind::Decimal, size),
+        _ => (KeyKind::Bytes, size),
     };
     let length = match kind {
-        Kind::Float(_) if size >= 8 && draw.one_in(2) => 8,
-        Kind::Float(_) => 4,
+        KeyKind::Float(_) if size >= 8 && draw.one_in(2) => 8,
+        KeyKind::Float(_) => 4,
         _ => 1 + draw.below(most.min(size) as u64) as usize,
     };
     let last = size - length;
@@ -167,19 +167,19 @@ impl Style {
     }
 
     /// Makes numbers out of some keys that would otherwise hardly be any.
-    fn fill(&self, draw: &mut Draw, kind: Kind, bytes: &mut [u8]) {
+    fn fill(&self, draw: &mut Draw, kind: KeyKind, bytes: &mut [u8]) {
         match kind {
-            Kind::Decimal => {
+            KeyKind::Decimal => {
                 let text = decimal(draw);
                 bytes.iter_mut().zip(text).for_each(|(byte, letter)| *byte = letter);
             }
-            Kind::Float(_) if draw.one_in(3) => {
+            KeyKind::Float(_) if draw.one_in(3) => {
                 let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, 1.5, -1.5];
                 let special = special[draw.below(special.len() as u64) as usize];
                 match (bytes.len(), kind) {
-                    (8, Kind::Float(Endian::Little)) => bytes.copy_from_slice(&special.to_le_bytes()),
+                    (8, KeyKind::Float(Endian::Little)) => bytes.copy_from_slice(&special.to_le_bytes()),
                     (8, _) => bytes.copy_from_slice(&special.to_be_bytes()),
-                    (4, Kind::Float(Endian::Little)) => bytes.copy_from_slice(&(special as f32).to_le_bytes()),
+                    (4, KeyKind::Float(Endian::Little)) => bytes.copy_from_slice(&(special as f32).to_le_bytes()),
                     (4, _) => bytes.copy_from_slice(&(special as f32).to_be_bytes()),
                     _ => {}
                 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use rowlock_sort::{Endian, Format, Key, Kind};
+use rowlock_sort::{Endian, Format, Key, KeyKind};
 
 use super::case::Case;
 
@@ -79,9 +79,11 @@ fn values(format: Format, keys: &[Key], record: &[u8]) -> Vec<Value> {
     keys.iter().map(part).collect()
 }
 
-fn value(kind: Kind, bytes: &[u8]) -> Value {
-    let is_little =
-        matches!(kind, Kind::Unsigned(Endian::Little) | Kind::Signed(Endian::Little) | Kind::Float(Endian::Little));
+fn value(kind: KeyKind, bytes: &[u8]) -> Value {
+    let is_little = matches!(
+        kind,
+        KeyKind::Unsigned(Endian::Little) | KeyKind::Signed(Endian::Little) | KeyKind::Float(Endian::Little)
+    );
     // The first byte counts most.
     let mut number = bytes.to_vec();
     if is_little {
@@ -89,15 +91,15 @@ fn value(kind: Kind, bytes: &[u8]) -> Value {
     }
     let unsigned = || number.iter().fold(0, |so_far, &byte| so_far << 8 | u128::from(byte));
     match kind {
-        Kind::Bytes => Value::Bytes(number),
-        Kind::Unsigned(_) => Value::Unsigned(unsigned()),
-        Kind::Signed(_) => {
+        KeyKind::Bytes => Value::Bytes(number),
+        KeyKind::Unsigned(_) => Value::Unsigned(unsigned()),
+        KeyKind::Signed(_) => {
             let unused = 128 - 8 * number.len() as u32;
             Value::Signed((unsigned() << unused).cast_signed() >> unused)
         }
-        Kind::Float(_) if number.len() == 4 => Value::Single(f32::from_bits(unsigned() as u32)),
-        Kind::Float(_) => Value::Double(f64::from_bits(unsigned() as u64)),
-        Kind::Decimal => decimal(bytes),
+        KeyKind::Float(_) if number.len() == 4 => Value::Single(f32::from_bits(unsigned() as u32)),
+        KeyKind::Float(_) => Value::Double(f64::from_bits(unsigned() as u64)),
+        KeyKind::Decimal => decimal(bytes),
     }
 }
 

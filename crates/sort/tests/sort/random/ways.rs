@@ -41,7 +41,7 @@ impl Ways {
     }
 
     /// Sorts the case, with the least memory or as little as is said to be needed, and compares what comes out.
-    pub(crate) fn sorts_as_expected(&self, case: &Case, way: &Way, algorithm: Algorithm) -> Outcome {
+    pub(crate) fn check(&self, case: &Case, way: &Way, algorithm: Algorithm) -> Outcome {
         let sorted = match self.sort(case, way, algorithm, LEAST) {
             Err(SortError::Memory { needed, .. }) => self.sort(case, way, algorithm, needed),
             sorted => sorted,

@@ -10,16 +10,16 @@ use crate::error::SortError;
 use crate::file::spill::Spill;
 
 /// A temporary file that may not be there yet.
-pub(crate) struct Temporary<'s> {
+pub(crate) struct TemporaryFile<'s> {
     folder: &'s Path,
     spill: OnceLock<Spill>,
     next: AtomicU64,
 }
 
-impl<'s> Temporary<'s> {
+impl<'s> TemporaryFile<'s> {
     /// None yet; it would be in this folder.
-    pub(crate) fn new(folder: &'s Path) -> Temporary<'s> {
-        Temporary { folder, spill: OnceLock::new(), next: AtomicU64::new(0) }
+    pub(crate) fn new(folder: &'s Path) -> TemporaryFile<'s> {
+        TemporaryFile { folder, spill: OnceLock::new(), next: AtomicU64::new(0) }
     }
 
     /// Room for so many bytes, rounded up to the alignment: where it is.
@@ -28,7 +28,7 @@ impl<'s> Temporary<'s> {
     }
 
     /// Makes the file, if it is not there.
-    pub(crate) fn begin(&self) -> Result<(), SortError> {
+    pub(crate) fn create(&self) -> Result<(), SortError> {
         if self.spill.get().is_none() {
             // One junction after the other comes here; were there two at once, one's file would go as it came.
             let _ = self.spill.set(Spill::create(self.folder)?);

@@ -10,36 +10,36 @@ use crate::order::Format;
 
 /// How many records and bytes there are, and a checksum of the records that does not depend on their order.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct RecordCounts {
     /// Whether there is a checksum.
-    sums: bool,
+    has_checksum: bool,
     records: AtomicU64,
     bytes: AtomicU64,
     dropped: AtomicU64,
     sum: AtomicU64,
 }
 
-impl Tally {
+impl RecordCounts {
     /// Nothing counted yet.
-    pub(crate) fn new(sums: bool) -> Tally {
-        Tally { sums, ..Tally::default() }
+    pub(crate) fn new(has_checksum: bool) -> RecordCounts {
+        RecordCounts { has_checksum, ..RecordCounts::default() }
     }
 
     /// The records of a chunk were read.
-    pub(crate) fn read(&self, chunk: &Chunk, bytes: &[u8], format: Format) {
+    pub(crate) fn add_read(&self, chunk: &Chunk, bytes: &[u8], format: Format) {
         self.records.fetch_add(chunk.len() as u64, Relaxed);
         self.bytes.fetch_add(bytes.len() as u64, Relaxed);
-        if self.sums {
+        if self.has_checksum {
             let records = (0..chunk.len() as u32).map(|index| chunk.record(bytes, format, index));
-            self.sum.fetch_add(records.map(sum).fold(0, u64::wrapping_add), Relaxed);
+            self.sum.fetch_add(records.map(checksum).fold(0, u64::wrapping_add), Relaxed);
         }
     }
 
     /// A record was dropped, since there is an equal one.
-    pub(crate) fn drop(&self, record: &[u8]) {
+    pub(crate) fn add_dropped(&self, record: &[u8]) {
         self.dropped.fetch_add(1, Relaxed);
-        if self.sums {
-            self.sum.fetch_sub(sum(record), Relaxed);
+        if self.has_checksum {
+            self.sum.fetch_sub(checksum(record), Relaxed);
         }
     }
 
@@ -60,6 +60,6 @@ impl Tally {
 }
 
 /// The checksum of one record, to be added to that of others.
-pub(crate) fn sum(record: &[u8]) -> u64 {
+pub(crate) fn checksum(record: &[u8]) -> u64 {
     xxh3_64(record)
 }

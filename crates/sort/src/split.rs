@@ -2,9 +2,9 @@
 
 use pipeline::{Buffer, Flow, Ports};
 
+use crate::block_writer::Load;
 use crate::budget::Forming;
 use crate::error::SortError;
-use crate::gather::Load;
 use crate::order::Format;
 
 /// The pipeline of pieces of the input.
@@ -14,7 +14,7 @@ pub(crate) const INPUT: &str = "input";
 pub(crate) const LOADS: &str = "loads";
 
 /// Puts pieces together to loads.
-pub(crate) struct Cut<'s> {
+pub(crate) struct Splitter<'s> {
     format: Format,
     forming: Forming,
     /// What the input is called.
@@ -32,9 +32,9 @@ pub(crate) struct Cut<'s> {
     is_over: bool,
 }
 
-impl<'s> Cut<'s> {
-    pub(crate) fn new(format: Format, forming: Forming, name: &'s str) -> Cut<'s> {
-        Cut {
+impl<'s> Splitter<'s> {
+    pub(crate) fn new(format: Format, forming: Forming, name: &'s str) -> Splitter<'s> {
+        Splitter {
             format,
             forming,
             name,
@@ -54,8 +54,8 @@ impl<'s> Cut<'s> {
                 break;
             }
             self.fill(ports)?;
-            self.end_with_a_record(ports)?;
-            self.look_ahead(ports)?;
+            self.carry_partial_record(ports)?;
+            self.accept_end(ports)?;
             ports.convey(LOADS, if self.is_over { Flow::Last } else { Flow::Convey })?;
         }
         Ok(())
@@ -63,26 +63,26 @@ impl<'s> Cut<'s> {
 
     /// Fills the load as far as it goes.
     fn fill(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
-        if self.mean.is_none() && self.look(ports)? {
+        if self.mean.is_none() && self.accept_piece(ports)? {
             let first = ports.buffer(INPUT)?.filled();
             self.mean = Some(first.len() / memchr::memchr_iter(b'\n', first).count().max(1));
         }
         let load = ports.buffer(LOADS)?;
-        self.most = self.divide(load)?;
+        self.most = self.partition(load)?;
         load.space()[..self.carry.len()].copy_from_slice(&self.carry);
         load.set_len(self.carry.len());
         // There is no line feed in what was left.
         self.lines = 0;
-        while self.look(ports)? {
+        while self.accept_piece(ports)? {
             let Some((at, is_last)) = self.piece else { break };
             let [piece, load] = ports.buffers([INPUT, LOADS])?;
             let rest = &piece.filled()[at..];
-            let (length, taken) = (load.len(), self.room_for(rest, load.len()));
+            let (length, taken) = (load.len(), self.fitting_length(rest, load.len()));
             load.space()[length..length + taken].copy_from_slice(&rest[..taken]);
             load.set_len(length + taken);
             if taken < rest.len() {
                 self.piece = Some((at + taken, is_last));
-                if self.makes_room_for_one_line(load) {
+                if self.use_whole_load_for_line(load) {
                     continue;
                 }
                 break;
@@ -97,7 +97,7 @@ impl<'s> Cut<'s> {
 
     /// Divides a load's memory between records and what is beside them: anew, where records have become much longer or shorter than they were. What it has touched
     /// before is given back then, or both parts would stay as large as they ever were.
-    fn divide(&self, load: &mut Buffer<Load>) -> pipeline::Result<(usize, usize)> {
+    fn partition(&self, load: &mut Buffer<Load>) -> pipeline::Result<(usize, usize)> {
         let mean = self.mean.unwrap_or(1).max(1);
         let kept = load.tag.mean;
         if kept == 0 || self.format == Format::Lines && !(kept / 2..=kept * 2).contains(&mean) {
@@ -114,7 +114,7 @@ impl<'s> Cut<'s> {
     }
 
     /// Leaves all memory of a load to a line that did not fit beside what is kept for many short ones. Returns whether there was more for it than it had.
-    fn makes_room_for_one_line(&mut self, load: &mut Buffer<Load>) -> bool {
+    fn use_whole_load_for_line(&mut self, load: &mut Buffer<Load>) -> bool {
         let most = self.forming.longest_line().min(load.capacity());
         if self.format != Format::Lines || self.lines > 0 || self.most.0 >= most {
             return false;
@@ -126,7 +126,7 @@ impl<'s> Cut<'s> {
     }
 
     /// How much of this a load with so many bytes still takes.
-    fn room_for(&mut self, rest: &[u8], length: usize) -> usize {
+    fn fitting_length(&mut self, rest: &[u8], length: usize) -> usize {
         let (most_bytes, most_records) = self.most;
         // For the line feed that the last line may lack.
         let spare = usize::from(self.format == Format::Lines);
@@ -145,7 +145,7 @@ impl<'s> Cut<'s> {
     }
 
     /// Sees to it that a piece is held, if there is one more. Returns whether there is.
-    fn look(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<bool> {
+    fn accept_piece(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<bool> {
         if self.piece.is_none() && !self.is_over {
             match ports.accept(INPUT)? {
                 Some(accepted) => self.piece = Some((0, accepted.is_last)),
@@ -156,8 +156,8 @@ impl<'s> Cut<'s> {
     }
 
     /// Whether the input is over, which an empty last piece may be the first to tell.
-    fn look_ahead(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
-        if self.look(ports)?
+    fn accept_end(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
+        if self.accept_piece(ports)?
             && matches!(self.piece, Some((0, true)))
             && ports.buffer(INPUT)?.is_empty()
             && self.carry.is_empty()
@@ -169,7 +169,7 @@ impl<'s> Cut<'s> {
     }
 
     /// Takes back what is no whole record.
-    fn end_with_a_record(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
+    fn carry_partial_record(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         let load = ports.buffer(LOADS)?;
         let length = load.len();
         let whole = match self.format {

@@ -11,7 +11,7 @@ use crate::file::output::Output;
 use crate::forecast::{Block, Run};
 use crate::order::Order;
 use crate::progress::Progress;
-use crate::temporary::Temporary;
+use crate::temporary_file::TemporaryFile;
 
 /// The pipeline of blocks to be written.
 pub(crate) const OUTPUT: &str = "output";
@@ -33,7 +33,7 @@ pub(crate) struct Load {
 #[derive(Clone, Copy)]
 pub(crate) struct Destinations<'s> {
     pub(crate) output: &'s Output,
-    pub(crate) temporary: &'s Temporary<'s>,
+    pub(crate) temporary: &'s TemporaryFile<'s>,
     pub(crate) progress: &'s Progress,
 }
 
@@ -48,22 +48,22 @@ impl Destinations<'_> {
         } else {
             let written = self.output.write_at(place, buffer.filled());
             written.map_err(|why| SortError::Write { what: self.output.name().to_owned(), why })?;
-            self.progress.written(length);
+            self.progress.add_written(length);
             Ok(())
         }
     }
 }
 
 /// Gathers records, either one after the other into the output, or as blocks of whole records into a run.
-pub(crate) struct Gather<'s> {
+pub(crate) struct BlockWriter<'s> {
     order: &'s Order,
     to: Destinations<'s>,
     is_spilled: bool,
     block: Buffer<Load>,
     /// The last record in the block.
     last: Range<usize>,
-    /// How many bytes have gone to the output.
-    gone: u64,
+    /// How many bytes have been sent to the output.
+    sent: u64,
     /// How many records were gathered.
     records: u64,
     run: Run,
@@ -71,7 +71,7 @@ pub(crate) struct Gather<'s> {
     largest_record: usize,
 }
 
-impl<'s> Gather<'s> {
+impl<'s> BlockWriter<'s> {
     /// Gathers into blocks of so many bytes, which are those of the pipeline [`OUTPUT`].
     pub(crate) fn new(
         order: &'s Order,
@@ -79,13 +79,13 @@ impl<'s> Gather<'s> {
         is_spilled: bool,
         block: usize,
         largest_record: usize,
-    ) -> Result<Gather<'s>, SortError> {
+    ) -> Result<BlockWriter<'s>, SortError> {
         if is_spilled {
-            to.temporary.begin()?;
+            to.temporary.create()?;
         }
         let block = Buffer::new(block).map_err(|_| SortError::Memory { given: block as u64, needed: block as u64 })?;
         let (run, last) = (Run::default(), 0..0);
-        Ok(Gather { order, to, is_spilled, block, last, gone: 0, records: 0, run, largest_record })
+        Ok(BlockWriter { order, to, is_spilled, block, last, sent: 0, records: 0, run, largest_record })
     }
 
     /// The next record, with its line feed.
@@ -93,7 +93,7 @@ impl<'s> Gather<'s> {
     pub(crate) fn push(&mut self, record: &[u8], ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         let (from, to) = (self.block.len(), self.block.len() + record.len());
         if to > self.block.capacity() {
-            return self.push_beyond(record, ports);
+            return self.push_large(record, ports);
         }
         self.block.space()[from..to].copy_from_slice(record);
         self.block.set_len(to);
@@ -104,9 +104,9 @@ impl<'s> Gather<'s> {
 
     /// A record that does not fit into what is left of the block.
     #[cold]
-    fn push_beyond(&mut self, record: &[u8], ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
+    fn push_large(&mut self, record: &[u8], ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         if self.is_spilled {
-            self.pass_on(Flow::Convey, ports)?;
+            self.send_block(Flow::Convey, ports)?;
             if record.len() <= self.block.capacity() {
                 return self.push(record, ports);
             }
@@ -121,7 +121,7 @@ impl<'s> Gather<'s> {
             self.block.set_len(from + fits);
             rest = &rest[fits..];
             if !rest.is_empty() {
-                self.pass_on(Flow::Convey, ports)?;
+                self.send_block(Flow::Convey, ports)?;
             }
         }
         self.records += 1;
@@ -144,12 +144,12 @@ impl<'s> Gather<'s> {
     }
 
     /// Passes on what is in the block, and takes an empty one for it.
-    fn pass_on(&mut self, flow: Flow, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
+    fn send_block(&mut self, flow: Flow, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         if self.block.is_empty() && flow == Flow::Convey {
             return Ok(());
         }
         let length = self.block.len();
-        let place = if self.is_spilled { self.to.temporary.allocate(length) } else { self.gone };
+        let place = if self.is_spilled { self.to.temporary.allocate(length) } else { self.sent };
         if self.is_spilled && length > 0 {
             let last = text(&self.block.filled()[self.last.clone()], self.order.format());
             self.run.blocks.push(Block::new(place, length, last, self.order));
@@ -160,21 +160,21 @@ impl<'s> Gather<'s> {
         (buffer.tag.place, buffer.tag.is_spilled) = (place, self.is_spilled);
         self.block.clear();
         self.last = 0..0;
-        self.gone += length as u64;
+        self.sent += length as u64;
         ports.convey(OUTPUT, if length == 0 { Flow::End } else { flow })?;
         Ok(())
     }
 
     /// The run that was gathered ends here.
     pub(crate) fn end_run(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<Run> {
-        self.pass_on(Flow::Convey, ports)?;
+        self.send_block(Flow::Convey, ports)?;
         Ok(std::mem::take(&mut self.run))
     }
 
-    /// All has been gathered. Returns the run that was not ended yet, and how many records and bytes have gone to the output.
-    pub(crate) fn end(mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<(Run, (u64, u64))> {
-        self.pass_on(Flow::Last, ports)?;
-        let written = if self.is_spilled { (0, 0) } else { (self.records, self.gone) };
+    /// All has been gathered. Returns the run that was not ended yet, and how many records and bytes were sent to the output.
+    pub(crate) fn finish(mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<(Run, (u64, u64))> {
+        self.send_block(Flow::Last, ports)?;
+        let written = if self.is_spilled { (0, 0) } else { (self.records, self.sent) };
         Ok((self.run, written))
     }
 }

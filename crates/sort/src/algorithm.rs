@@ -1,0 +1,35 @@
+//! The sorting algorithms, and the result that each of them returns.
+
+use pipeline::RunReport;
+
+/// A sorting algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Merge sort: sorts runs that fit into memory and merges them all at once.
+    #[default]
+    Merge,
+    /// Columnsort in three passes, for records of a fixed size.
+    Columnsort(Variant),
+}
+
+/// A variant of columnsort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Variant {
+    /// Computes as fast as possible, so that the disk is the limit.
+    #[default]
+    IoBound,
+    /// Compares and moves whole records, so that the processors are the limit.
+    ComputeBound,
+}
+
+/// The result of an algorithm: everything is in the output but has not been verified.
+pub(crate) struct Sorted {
+    /// The numbers of records and bytes written.
+    pub(crate) written: (u64, u64),
+    /// See [`Outcome::runs`](crate::Outcome::runs).
+    pub(crate) runs: u64,
+    /// See [`Outcome::passes`](crate::Outcome::passes).
+    pub(crate) passes: u32,
+    /// The reports of the pipelines.
+    pub(crate) reports: Vec<RunReport>,
+}
