@@ -4,14 +4,16 @@
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
-    announce, as_if_called_from, call_in_block, fresh, leave, leave_block, switch, switch_block, thread_pointer, ticks,
+    announce, as_if_called_from, call_with_thread_pointer, leave, leave_and_set_thread_pointer, new_context, switch,
+    switch_and_set_thread_pointer, thread_pointer, ticks,
 };
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{
-    announce, as_if_called_from, call_in_block, fresh, leave, leave_block, switch, switch_block, thread_pointer, ticks,
+    announce, as_if_called_from, call_with_thread_pointer, leave, leave_and_set_thread_pointer, new_context, switch,
+    switch_and_set_thread_pointer, thread_pointer, ticks,
 };
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -33,7 +35,7 @@ pub(crate) enum Entrance {
     /// [Fibers](crate::start::begin).
     Fiber,
     /// The choice of who runs after a [tick](crate::preempt).
-    Deputy,
-    /// A kernel thread's [wait](crate::block::thread) for its turn.
+    Preemption,
+    /// A kernel thread's [wait](crate::control_block::thread) for its turn.
     Wait,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::error::TimedOut;
-use crate::gate::{Gate, Inside};
+use crate::gate::{Gate, Gated};
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::time::after;
@@ -39,7 +39,7 @@ struct State {
     waiting: Queue,
 }
 
-impl Inside for State {
+impl Gated for State {
     fn forget_fibers(&mut self) {
         self.arrived = 0;
         self.waiting.forget_fibers();
@@ -73,7 +73,7 @@ impl Barrier {
     /// Waits until all have come.
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
-        match self.outlast(None) {
+        match self.wait_inner(None) {
             Ok(result) => result,
             // Without a deadline it ends in one way only.
             Err(TimedOut) => BarrierWaitResult { is_leader: false },
@@ -86,7 +86,7 @@ impl Barrier {
     /// When the deadline has passed. Who is the last to come goes on however late it is.
     #[track_caller]
     pub fn wait_until(&self, deadline: Instant) -> Result<BarrierWaitResult, TimedOut> {
-        self.outlast(Some(deadline))
+        self.wait_inner(Some(deadline))
     }
 
     /// As [`Barrier::wait_until`], with a timeout that begins now.
@@ -99,12 +99,12 @@ impl Barrier {
     }
 
     #[track_caller]
-    fn outlast(&self, deadline: Option<Instant>) -> Result<BarrierWaitResult, TimedOut> {
-        Here::enter(|here| self.outlast_in(here, deadline))
+    fn wait_inner(&self, deadline: Option<Instant>) -> Result<BarrierWaitResult, TimedOut> {
+        Here::enter(|here| self.wait_in_runtime(here, deadline))
     }
 
-    fn outlast_in(&self, here: Here, deadline: Option<Instant>) -> Result<BarrierWaitResult, TimedOut> {
-        here.point();
+    fn wait_in_runtime(&self, here: Here, deadline: Option<Instant>) -> Result<BarrierWaitResult, TimedOut> {
+        here.safepoint();
         let me = here.current();
         let is_leader = self.gate.enter(&here, |state| {
             if state.arrived + 1 < self.parties {

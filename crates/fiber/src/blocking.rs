@@ -23,8 +23,8 @@ use crate::worker::Here;
 /// assert_eq!(answer, "from another kernel thread");
 /// ```
 pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -> T {
-    let is_out_of_reach = |here: Here| here.outside.is_out_of_reach(&here) || here.outside.reactor().is_err();
-    if Here::visit(|here| here.is_none_or(is_out_of_reach)) {
+    let is_wait_forbidden = |here: Here| here.outside.is_wait_forbidden(&here) || here.outside.reactor().is_err();
+    if Here::visit(|here| here.is_none_or(is_wait_forbidden)) {
         return function();
     }
     let outcome = Arc::new(Mutex::new(None));
@@ -41,7 +41,7 @@ pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static
         refused.is_none()
     };
     let called = Here::enter(|here| match here.outside.reactor() {
-        Ok(reactor) => here.outside.calls.call(here, reactor.bell(), submit),
+        Ok(reactor) => here.outside.calls.call(here, reactor.eventcount(), submit),
         Err(_) => unreachable!("there is one, which stays"),
     });
     if let Some(job) = refused {

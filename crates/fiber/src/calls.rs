@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::bell::Bell;
+use crate::eventcount::EventCount;
 use crate::record::Fiber;
 use crate::waits::{Waits, Woken};
 use crate::worker::{Here, Worker};
@@ -33,7 +33,7 @@ struct Answered {
 pub(crate) struct Answer {
     number: u64,
     answered: Arc<Answered>,
-    bell: Arc<Bell>,
+    eventcount: Arc<EventCount>,
 }
 
 impl Drop for Answer {
@@ -42,7 +42,7 @@ impl Drop for Answer {
         numbers.push(self.number);
         self.answered.any.store(true, Release);
         drop(numbers);
-        self.bell.ring();
+        self.eventcount.notify();
     }
 }
 
@@ -75,16 +75,16 @@ impl Calls {
     }
 
     /// Has something done elsewhere, and waits for it. `submit` gets what to drop when it is done; False where it could not be passed on.
-    pub(crate) fn call(&self, here: Here, bell: &Arc<Bell>, submit: impl FnOnce(Answer) -> bool) -> bool {
+    pub(crate) fn call(&self, here: Here, eventcount: &Arc<EventCount>, submit: impl FnOnce(Answer) -> bool) -> bool {
         let number = self.last.get() + 1;
         self.last.set(number);
         self.waiting.borrow_mut().insert(number, here.current());
-        let answer = Answer { number, answered: Arc::clone(&self.answered), bell: Arc::clone(bell) };
+        let answer = Answer { number, answered: Arc::clone(&self.answered), eventcount: Arc::clone(eventcount) };
         if !submit(answer) {
             self.waiting.borrow_mut().remove(&number);
             return false;
         }
-        here.look_within(crate::reactor::LOOKS);
+        here.look_outside_within(crate::reactor::POLL_INTERVAL);
         here.block(&Call(number), None);
         true
     }

@@ -1,7 +1,7 @@
 //! Leaving one fiber for another.
 //!
 //! The one that is left calls this and comes back from it when it is gone on with; in between its stack stands still. With its stack goes its thread control block,
-//! where it has [one of its own](crate::guest).
+//! where it has [one of its own](crate::preemptible).
 
 use crate::arch;
 use crate::record::{Fiber, State};
@@ -12,7 +12,7 @@ impl Worker {
     /// Leaves one fiber, which is not in the queue any more or is again, and goes on with another.
     #[inline(always)]
     pub(crate) fn change(&self, me: Fiber, next: Fiber) {
-        if self.has_guests() { self.change_block(me, next) } else { self.change_plainly(me, next) }
+        if self.has_preemptible() { self.change_with_control_block(me, next) } else { self.change_plainly(me, next) }
     }
 
     /// The same where none has a thread control block of its own.
@@ -23,7 +23,7 @@ impl Worker {
             return;
         }
         let Some(to) = self.entrance(next) else {
-            // While somebody else is looked for a first guest may come.
+            // While somebody else is looked for a first preemptible fiber may come.
             return self.change_again(me);
         };
         next.state.set(State::Running);
@@ -44,27 +44,27 @@ impl Worker {
 
     /// The same where one of the two may have a thread control block of its own.
     #[inline(never)]
-    fn change_block(&self, me: Fiber, mut next: Fiber) {
+    fn change_with_control_block(&self, me: Fiber, mut next: Fiber) {
         let to = loop {
             if me == next {
-                return self.is_next(me, false);
+                return self.make_current(me, false);
             }
             match self.entrance(next) {
                 Some(to) => break to,
                 None => next = self.next(),
             }
         };
-        self.is_next(next, false);
-        let guest = me.guest();
-        if let Some(guest) = guest {
-            guest.is_favoured.set(false);
+        self.make_current(next, false);
+        let preemptible = me.preemptible();
+        if let Some(preemptible) = preemptible {
+            preemptible.has_extension.set(false);
         }
         // SAFETY: as with a change; and the block is the other's.
         let switch = || unsafe {
             self.shadow(next).enter();
-            self.switch_block(me.context.as_ptr(), to, self.block_of(next));
+            self.switch_to_control_block(me.context.as_ptr(), to, self.control_block_of(next));
         };
-        if guest.is_none() && std::thread::panicking() { self.unwinding.stop(switch) } else { switch() }
+        if preemptible.is_none() && std::thread::panicking() { self.unwinding.stop(switch) } else { switch() }
     }
 
     /// # Safety

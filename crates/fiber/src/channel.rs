@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, fence};
 use std::time::{Duration, Instant};
 
 use crate::channel_error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
-use crate::gate::{Gate, Inside};
+use crate::gate::{Gate, Gated};
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::time::after;
@@ -89,7 +89,7 @@ struct State<T> {
     receiving: Queue,
 }
 
-impl<T> Inside for State<T> {
+impl<T> Gated for State<T> {
     fn forget_fibers(&mut self) {
         // What the dead offered stays theirs.
         while let Some(value) = self.offered.pop_front() {
@@ -130,12 +130,12 @@ impl<T> State<T> {
     }
 
     /// Takes what a fiber offered, and nobody wanted.
-    fn take_back(&mut self, fiber: Fiber) -> Option<T> {
+    fn take_returned(&mut self, fiber: Fiber) -> Option<T> {
         take(&mut self.returned, fiber)
     }
 
     /// Nobody offers any more what this fiber does. False where it offers nothing.
-    fn give_up(&mut self, fiber: Fiber) -> bool {
+    fn withdraw(&mut self, fiber: Fiber) -> bool {
         let Some(place) = self.sending.iter().position(|other| other == fiber) else { return false };
         self.returned.extend(self.offered.remove(place).map(|value| (fiber.address(), value)));
         self.sending.remove(fiber)
@@ -158,36 +158,36 @@ enum Unsent {
 
 /// Whether a fiber waits where it cannot go on.
 #[derive(Clone, Copy)]
-enum Patience {
-    None,
+enum WaitLimit {
+    NoWait,
     Until(Instant),
-    ForEver,
+    Forever,
 }
 
-impl Patience {
+impl WaitLimit {
     fn deadline(self) -> Option<Instant> {
-        if let Patience::Until(deadline) = self { Some(deadline) } else { None }
+        if let WaitLimit::Until(deadline) = self { Some(deadline) } else { None }
     }
 }
 
 impl<T> Channel<T> {
     #[inline]
     #[track_caller]
-    fn send(&self, value: T, patience: Patience) -> Result<(), (Unsent, T)> {
-        Here::enter(|here| self.send_in(here, value, patience))
+    fn send(&self, value: T, limit: WaitLimit) -> Result<(), (Unsent, T)> {
+        Here::enter(|here| self.send_in(here, value, limit))
     }
 
     #[inline(always)]
-    fn send_in(&self, here: Here, value: T, patience: Patience) -> Result<(), (Unsent, T)> {
-        here.point();
+    fn send_in(&self, here: Here, value: T, limit: WaitLimit) -> Result<(), (Unsent, T)> {
+        here.safepoint();
         let me = here.current();
         let sent = self.gate.enter(&here, |state| {
             if self.receivers.load(Acquire) == 0 {
                 return Err(Some((Unsent::Closed, value)));
             }
-            match (state.send(value, self.room, &here), patience) {
+            match (state.send(value, self.room, &here), limit) {
                 (Ok(()), _) => Ok(()),
-                (Err(value), Patience::None) => Err(Some((Unsent::Full, value))),
+                (Err(value), WaitLimit::NoWait) => Err(Some((Unsent::Full, value))),
                 (Err(value), _) => {
                     state.sending.push(me);
                     state.offered.push_back(value);
@@ -198,15 +198,15 @@ impl<T> Channel<T> {
         match sent {
             Ok(()) => Ok(()),
             Err(Some(unsent)) => Err(unsent),
-            Err(None) => self.offer(here, me, patience),
+            Err(None) => self.offer(here, me, limit),
         }
     }
 
     /// Waits until somebody has taken what this fiber offers.
     #[cold]
-    fn offer(&self, here: Here, me: Fiber, patience: Patience) -> Result<(), (Unsent, T)> {
-        let woken = here.block_quietly(&Sending(self), patience.deadline());
-        let back = self.gate.enter(&here, |state| state.take_back(me));
+    fn offer(&self, here: Here, me: Fiber, limit: WaitLimit) -> Result<(), (Unsent, T)> {
+        let woken = here.block_quietly(&Sending(self), limit.deadline());
+        let back = self.gate.enter(&here, |state| state.take_returned(me));
         if woken == Woken::Cancelled {
             drop(back);
             crate::ending::unwind();
@@ -220,18 +220,18 @@ impl<T> Channel<T> {
 
     #[inline]
     #[track_caller]
-    fn receive(&self, patience: Patience) -> Result<T, TryRecvError> {
-        Here::enter(|here| self.receive_in(here, patience))
+    fn receive(&self, limit: WaitLimit) -> Result<T, TryRecvError> {
+        Here::enter(|here| self.receive_in(here, limit))
     }
 
     #[inline(always)]
-    fn receive_in(&self, here: Here, patience: Patience) -> Result<T, TryRecvError> {
-        here.point();
+    fn receive_in(&self, here: Here, limit: WaitLimit) -> Result<T, TryRecvError> {
+        here.safepoint();
         let me = here.current();
         let received = self.gate.enter(&here, |state| match state.receive(&here) {
             Some(value) => Ok(value),
             None if self.senders.load(Acquire) == 0 => Err(Some(TryRecvError::Closed)),
-            None if matches!(patience, Patience::None) => Err(Some(TryRecvError::Empty)),
+            None if matches!(limit, WaitLimit::NoWait) => Err(Some(TryRecvError::Empty)),
             None => {
                 state.receiving.push(me);
                 Err(None)
@@ -240,9 +240,7 @@ impl<T> Channel<T> {
         match received {
             Ok(value) => Ok(value),
             Err(Some(why)) => Err(why),
-            Err(None) if here.block(&Receiving(self), patience.deadline()) == Woken::TimedOut => {
-                Err(TryRecvError::Empty)
-            }
+            Err(None) if here.block(&Receiving(self), limit.deadline()) == Woken::TimedOut => Err(TryRecvError::Empty),
             // Nobody is woken without a value but by the end.
             Err(None) => self.gate.enter(&here, |state| take(&mut state.handed, me)).ok_or(TryRecvError::Closed),
         }
@@ -269,7 +267,7 @@ struct Sending<'a, T>(&'a Channel<T>);
 
 impl<T> Waits for Sending<'_, T> {
     fn leave(&self, fiber: Fiber) -> bool {
-        self.0.gate.enter(&Here::expect(), |state| state.give_up(fiber))
+        self.0.gate.enter(&Here::expect(), |state| state.withdraw(fiber))
     }
 
     fn kind(&self) -> &'static str {
@@ -301,7 +299,7 @@ impl<T> Sender<T> {
     #[inline]
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.0.send(value, Patience::ForEver).map_err(|(_, value)| SendError(value))
+        self.0.send(value, WaitLimit::Forever).map_err(|(_, value)| SendError(value))
     }
 
     /// Sends the value if there is room, or somebody who waits for it. Others may run before that, but nobody is waited for.
@@ -311,7 +309,7 @@ impl<T> Sender<T> {
     #[inline]
     #[track_caller]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        self.0.send(value, Patience::None).map_err(|(why, value)| match why {
+        self.0.send(value, WaitLimit::NoWait).map_err(|(why, value)| match why {
             Unsent::Closed => TrySendError::Closed(value),
             Unsent::Full | Unsent::TimedOut => TrySendError::Full(value),
         })
@@ -323,7 +321,7 @@ impl<T> Sender<T> {
     /// When the deadline has passed, or nobody is left who could receive the value; the error has it.
     #[track_caller]
     pub fn send_until(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        self.0.send(value, Patience::Until(deadline)).map_err(|(why, value)| match why {
+        self.0.send(value, WaitLimit::Until(deadline)).map_err(|(why, value)| match why {
             Unsent::Closed => SendTimeoutError::Closed(value),
             Unsent::Full | Unsent::TimedOut => SendTimeoutError::TimedOut(value),
         })
@@ -391,7 +389,7 @@ impl<T> Receiver<T> {
     #[inline]
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
-        self.0.receive(Patience::ForEver).map_err(|_| RecvError)
+        self.0.receive(WaitLimit::Forever).map_err(|_| RecvError)
     }
 
     /// A value, if there is one. Others may run before that, but nobody is waited for.
@@ -401,7 +399,7 @@ impl<T> Receiver<T> {
     #[inline]
     #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.0.receive(Patience::None)
+        self.0.receive(WaitLimit::NoWait)
     }
 
     /// As [`Receiver::recv`], but waits no longer than to the deadline.
@@ -410,7 +408,7 @@ impl<T> Receiver<T> {
     /// When the deadline has passed, and when there will never be a value.
     #[track_caller]
     pub fn recv_until(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.0.receive(Patience::Until(deadline)).map_err(|why| match why {
+        self.0.receive(WaitLimit::Until(deadline)).map_err(|why| match why {
             TryRecvError::Empty => RecvTimeoutError::TimedOut,
             TryRecvError::Closed => RecvTimeoutError::Closed,
         })

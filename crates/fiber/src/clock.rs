@@ -8,9 +8,9 @@ use policy::Span;
 use sys::tick::ScriptedClock;
 
 use crate::arch;
-use crate::chance::STEP;
 use crate::debugger::PACE;
 use crate::runtime::Config;
+use crate::schedule_fuzzer::STEP;
 
 /// How a clock's ticks become nanoseconds: times this, shifted right by [`SHIFT`].
 const SHIFT: u32 = 24;

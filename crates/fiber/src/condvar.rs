@@ -62,8 +62,8 @@ impl Condvar {
     #[inline]
     #[track_caller]
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
-        let (guard, _) = self.outlast(guard, None);
-        judged(guard)
+        let (guard, _) = self.wait_inner(guard, None);
+        check_poison(guard)
     }
 
     /// Waits as long as a condition holds of what the mutex guards.
@@ -93,8 +93,8 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         deadline: Instant,
     ) -> LockResult<(MutexGuard<'a, T>, Result<(), TimedOut>)> {
-        let (guard, result) = self.outlast(guard, Some(deadline));
-        match judged(guard) {
+        let (guard, result) = self.wait_inner(guard, Some(deadline));
+        match check_poison(guard) {
             Ok(guard) => Ok((guard, result)),
             Err(error) => Err(PoisonError::new((error.into_inner(), result))),
         }
@@ -137,7 +137,7 @@ impl Condvar {
 
     #[inline]
     #[track_caller]
-    fn outlast<'a, T: ?Sized>(
+    fn wait_inner<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
         deadline: Option<Instant>,
@@ -176,8 +176,8 @@ impl Condvar {
     }
 }
 
-fn judged<T: ?Sized>(guard: MutexGuard<'_, T>) -> LockResult<MutexGuard<'_, T>> {
-    guard.0.guarded().judged(guard)
+fn check_poison<T: ?Sized>(guard: MutexGuard<'_, T>) -> LockResult<MutexGuard<'_, T>> {
+    guard.0.guarded().check_poison(guard)
 }
 
 impl Default for Condvar {

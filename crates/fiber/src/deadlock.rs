@@ -9,8 +9,8 @@ use std::fmt;
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::dump::Seen;
-use crate::ending::{CAN_UNWIND, THE_END};
+use crate::dump::FiberSnapshot;
+use crate::ending::{CAN_UNWIND, RUNTIME_END};
 use crate::record::{Fiber, State};
 use crate::waits::Woken;
 use crate::worker::Worker;
@@ -20,19 +20,19 @@ use crate::worker::Worker;
 #[non_exhaustive]
 pub struct Deadlock {
     /// Fibers that wait for each other: each for the next one, and the last for the first. One alone waits for itself.
-    pub cycles: Vec<Vec<Seen>>,
+    pub cycles: Vec<Vec<FiberSnapshot>>,
     /// The other fibers that wait.
-    pub others: Vec<Seen>,
+    pub others: Vec<FiberSnapshot>,
 }
 
 impl Deadlock {
     /// All fibers that wait.
-    pub fn fibers(&self) -> impl Iterator<Item = &Seen> {
+    pub fn fibers(&self) -> impl Iterator<Item = &FiberSnapshot> {
         self.cycles.iter().flatten().chain(&self.others)
     }
 
     /// How it is between the fibers of a runtime, none of whose workers has anything to do, nor gets anything while this is seen.
-    fn among(worker: &Worker) -> Deadlock {
+    fn find(worker: &Worker) -> Deadlock {
         let blocked: Vec<_> = worker.core().records.all().filter(|fiber| is_blocked(*fiber)).collect();
         let mut cycles: Vec<Vec<Fiber>> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -42,7 +42,7 @@ impl Deadlock {
             let mut next = Some(start);
             while let Some(fiber) = next.filter(|fiber| is_blocked(*fiber) && seen.insert(fiber.address())) {
                 way.push(fiber);
-                next = whom(fiber);
+                next = blocker(fiber);
             }
             if let Some(first) = way.iter().position(|fiber| Some(*fiber) == next) {
                 cycles.push(way.split_off(first));
@@ -51,7 +51,7 @@ impl Deadlock {
         let circling: BTreeSet<_> = cycles.iter().flatten().map(|fiber| fiber.address()).collect();
         let others = blocked.into_iter().filter(|fiber| !circling.contains(&fiber.address()));
         let with_backtraces = are_backtraces_wanted();
-        let as_seen = |fiber| Seen::of(worker, fiber, true, with_backtraces);
+        let as_seen = |fiber| FiberSnapshot::of(worker, fiber, true, with_backtraces);
         Deadlock {
             others: others.filter_map(as_seen).collect(),
             cycles: cycles.iter().map(|cycle| cycle.iter().copied().filter_map(as_seen).collect()).collect(),
@@ -69,14 +69,14 @@ fn are_backtraces_wanted() -> bool {
 /// Whether it waits, as one that others made.
 fn is_blocked(fiber: Fiber) -> bool {
     // SAFETY: it is blocked when that is asked, so what it waits for is there.
-    let is_root = || fiber.waits.get().is_some_and(|waits| unsafe { waits.as_ref() }.kind() == THE_END);
+    let is_root = || fiber.waits.get().is_some_and(|waits| unsafe { waits.as_ref() }.kind() == RUNTIME_END);
     matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding) && !is_root()
 }
 
 /// Whose doing a blocked fiber waits for, if it is one fiber's.
-fn whom(fiber: Fiber) -> Option<Fiber> {
+fn blocker(fiber: Fiber) -> Option<Fiber> {
     // SAFETY: it is blocked, so what it waits for is there.
-    fiber.waits.get().and_then(|waits| unsafe { waits.as_ref() }.whom())
+    fiber.waits.get().and_then(|waits| unsafe { waits.as_ref() }.blocker())
 }
 
 impl fmt::Display for Deadlock {
@@ -87,14 +87,14 @@ impl fmt::Display for Deadlock {
             write!(f, "{separator}")?;
             separator = "; ";
             for (index, fiber) in cycle.iter().enumerate() {
-                match (&fiber.doing, index) {
-                    (doing, 0) => write!(f, "{} {doing}", fiber.label)?,
-                    (doing, _) => write!(f, ", which {doing}")?,
+                match (&fiber.activity, index) {
+                    (activity, 0) => write!(f, "{} {activity}", fiber.label)?,
+                    (activity, _) => write!(f, ", which {activity}")?,
                 }
             }
         }
         for fiber in &self.others {
-            write!(f, "{separator}{} {}", fiber.label, fiber.doing)?;
+            write!(f, "{separator}{} {}", fiber.label, fiber.activity)?;
             separator = "; ";
         }
         for fiber in self.fibers() {
@@ -109,27 +109,27 @@ impl fmt::Display for Deadlock {
 impl std::error::Error for Deadlock {}
 
 /// How often fibers are told that come back and wait again.
-const PATIENCE: u32 = 64;
+const MAX_CANCELLATIONS: u32 = 64;
 
 /// Tells the first fiber, which ends the runtime; and if that does not help, all. Nothing if somebody can go on by now.
 #[cold]
 #[inline(never)]
-pub(crate) fn nobody_can_go_on(worker: &Worker) {
+pub(crate) fn handle_deadlock(worker: &Worker) {
     let core = worker.core();
     // What fibers wait for is on their stacks, also those of other workers. These are asleep, and nobody else can make them run, until all is seen.
-    let seen = core.while_nobody_comes(|| worker.all_others_sleep().then(|| Deadlock::among(worker)));
+    let seen = core.with_outside_locked(|| worker.are_all_others_asleep().then(|| Deadlock::find(worker)));
     let Some(deadlock) = seen else { return };
     if core.lasts.load(Relaxed) {
         let _ = writeln!(std::io::stderr(), "{deadlock}");
         std::process::abort();
     }
     let times = core.deadlocked(&deadlock);
-    if times == 1 && tell(worker, core.records.get(0)) {
+    if times == 1 && cancel(worker, core.records.get(0)) {
         return;
     }
-    core.call_all_off();
-    let any = tell_all(worker) || !worker.is_alone();
-    if !any || times > PATIENCE {
+    core.cancel_all_waits();
+    let any = cancel_all(worker) || !worker.is_alone();
+    if !any || times > MAX_CANCELLATIONS {
         // There is nobody left to tell, and no way to go on.
         let _ = writeln!(std::io::stderr(), "rowlock_fiber: the runtime cannot end, so the process does: {deadlock}");
         std::process::abort();
@@ -137,14 +137,14 @@ pub(crate) fn nobody_can_go_on(worker: &Worker) {
 }
 
 /// Tells the fibers of a worker that their runtime ends. True if there is one that could be told.
-pub(crate) fn tell_all(worker: &Worker) -> bool {
-    worker.core().records.all().filter(|fiber| tell(worker, *fiber)).count() > 0
+pub(crate) fn cancel_all(worker: &Worker) -> bool {
+    worker.core().records.all().filter(|fiber| cancel(worker, *fiber)).count() > 0
 }
 
-fn tell(worker: &Worker, fiber: Fiber) -> bool {
-    // First what it does, then where: see `Watched`.
+fn cancel(worker: &Worker, fiber: Fiber) -> bool {
+    // First what it does, then where: see `SharedState`.
     let is_blocked = fiber.state.get() == State::Blocked;
-    is_blocked && worker.is_home_of(fiber) && CAN_UNWIND && worker.call_off(fiber, Woken::Cancelled)
+    is_blocked && worker.is_home_of(fiber) && CAN_UNWIND && worker.cancel_wait(fiber, Woken::Cancelled)
 }
 
 #[cfg(test)]
@@ -175,8 +175,8 @@ mod tests {
             let remote = crate::remote();
             let brought = remote.spawn(|| 42).unwrap();
             drop(remote);
-            // The worker has looked at its mail just before that.
-            Here::enter(|here| super::nobody_can_go_on(&here));
+            // The worker has looked at its inbox just before that.
+            Here::enter(|here| super::handle_deadlock(&here));
             brought.join().unwrap()
         });
         assert_eq!(brought.unwrap(), 42);

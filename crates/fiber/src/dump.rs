@@ -12,26 +12,26 @@ use crate::worker::{Here, Worker};
 /// What a fiber is called: its number, which is another's when it has ended and its handle is gone, and its name if it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Label {
+pub struct FiberLabel {
     /// From 0, the first fiber's.
     pub number: u32,
     /// See [`Builder::name`](crate::Builder::name).
     pub name: Option<Box<str>>,
 }
 
-impl Label {
-    pub(crate) fn of(fiber: Fiber) -> Label {
+impl FiberLabel {
+    pub(crate) fn of(fiber: Fiber) -> FiberLabel {
         let name = fiber.has_extras().then(|| fiber.with_extras(|extras| extras.name.clone())).flatten();
-        Label { number: fiber.number.get(), name }
+        FiberLabel { number: fiber.number.get(), name }
     }
 
     /// Without its name.
-    fn of_other(fiber: Fiber) -> Label {
-        Label { number: fiber.number.get(), name: None }
+    fn of_other(fiber: Fiber) -> FiberLabel {
+        FiberLabel { number: fiber.number.get(), name: None }
     }
 }
 
-impl fmt::Display for Label {
+impl fmt::Display for FiberLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "fiber {}", self.number)?;
         self.name.as_ref().map_or(Ok(()), |name| write!(f, " `{name}`"))
@@ -41,21 +41,21 @@ impl fmt::Display for Label {
 /// What a fiber waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Waiting {
+pub struct FiberWait {
     /// What it is: "a mutex", "a condition variable", "the end of a fiber", "a time", and so on.
     pub kind: &'static str,
     /// Who alone can end the wait, if that is one fiber: who has the mutex, or whose end is waited for.
-    pub whom: Option<Label>,
+    pub blocker: Option<FiberLabel>,
     /// It waits in the middle of a panic.
     pub unwinding: bool,
     ends: bool,
 }
 
-impl fmt::Display for Waiting {
+impl fmt::Display for FiberWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.whom {
-            Some(whom) if self.ends => write!(f, "the end of {whom}")?,
-            Some(whom) => write!(f, "{} held by {whom}", self.kind)?,
+        match &self.blocker {
+            Some(blocker) if self.ends => write!(f, "the end of {blocker}")?,
+            Some(blocker) => write!(f, "{} held by {blocker}", self.kind)?,
             None => write!(f, "{}", self.kind)?,
         }
         if self.unwinding { write!(f, " in the middle of a panic") } else { Ok(()) }
@@ -65,7 +65,7 @@ impl fmt::Display for Waiting {
 /// What a fiber is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Doing {
+pub enum Activity {
     /// It has not run yet, and has no stack.
     Unstarted,
     /// It could go on if it had a CPU.
@@ -73,19 +73,19 @@ pub enum Doing {
     /// It has the CPU.
     Running,
     /// It waits.
-    Waiting(Waiting),
+    Waiting(FiberWait),
     /// It has run its function, and nobody has asked for the result yet.
     Ended,
 }
 
-impl fmt::Display for Doing {
+impl fmt::Display for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Doing::Unstarted => write!(f, "has not started"),
-            Doing::Ready => write!(f, "is ready"),
-            Doing::Running => write!(f, "runs"),
-            Doing::Waiting(waiting) => write!(f, "waits for {waiting}"),
-            Doing::Ended => write!(f, "has ended"),
+            Activity::Unstarted => write!(f, "has not started"),
+            Activity::Ready => write!(f, "is ready"),
+            Activity::Running => write!(f, "runs"),
+            Activity::Waiting(waiting) => write!(f, "waits for {waiting}"),
+            Activity::Ended => write!(f, "has ended"),
         }
     }
 }
@@ -103,11 +103,11 @@ pub struct StackUse {
 /// A fiber, as it was seen.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Seen {
+pub struct FiberSnapshot {
     /// What it is called.
-    pub label: Label,
+    pub label: FiberLabel,
     /// What it was doing.
-    pub doing: Doing,
+    pub activity: Activity,
     /// Its level in the feedback queue; 0 is the highest.
     pub level: u32,
     /// For how long it had run. Turns that are too short to be measured one by one are counted as parts of several.
@@ -118,59 +118,65 @@ pub struct Seen {
     pub backtrace: Option<Trace>,
 }
 
-impl Seen {
+impl FiberSnapshot {
     /// A fiber of this worker, which asks; or of any if all workers stand still.
-    pub(crate) fn of(worker: &Worker, fiber: Fiber, all_stand_still: bool, with_backtrace: bool) -> Option<Seen> {
-        // A fiber that may run on another worker, or in exile, has its name for itself.
+    pub(crate) fn of(
+        worker: &Worker,
+        fiber: Fiber,
+        all_stand_still: bool,
+        with_backtrace: bool,
+    ) -> Option<FiberSnapshot> {
+        // A fiber that may run on another worker, or orphaned, has its name for itself.
         // So has one that has not started: its record says where the one before it was at home.
         let is_here = |fiber: Fiber| fiber.state.get() != State::Unstarted && worker.is_home_of(fiber);
-        let can_be_named = |fiber: Fiber| !fiber.is_exile() && (all_stand_still || worker.is_alone() || is_here(fiber));
-        let label = |fiber| if can_be_named(fiber) { Label::of(fiber) } else { Label::of_other(fiber) };
+        let can_be_named =
+            |fiber: Fiber| !fiber.is_orphan() && (all_stand_still || worker.is_alone() || is_here(fiber));
+        let label = |fiber| if can_be_named(fiber) { FiberLabel::of(fiber) } else { FiberLabel::of_other(fiber) };
         let waiting = |unwinding| {
             let waits = fiber.waits.get();
             // SAFETY: it is blocked, so what it waits for is there.
             let waits = waits.map(|waits| unsafe { waits.as_ref() });
-            Doing::Waiting(Waiting {
+            Activity::Waiting(FiberWait {
                 kind: waits.map_or("nothing", |waits| waits.kind()),
-                whom: waits.and_then(Waits::whom).map(label),
+                blocker: waits.and_then(Waits::blocker).map(label),
                 unwinding,
                 ends: waits.is_some_and(|waits| waits.ends().is_some()),
             })
         };
-        let doing = match fiber.state.get() {
+        let activity = match fiber.state.get() {
             State::Free => return None,
-            _ if join::has_ended(fiber) => Doing::Ended,
-            State::Ended => Doing::Ended,
-            State::Unstarted => Doing::Unstarted,
-            State::Ready => Doing::Ready,
-            State::Running => Doing::Running,
+            _ if join::has_ended(fiber) => Activity::Ended,
+            State::Ended => Activity::Ended,
+            State::Unstarted => Activity::Unstarted,
+            State::Ready => Activity::Ready,
+            State::Running => Activity::Running,
             State::Blocked => waiting(false),
             State::BlockedUnwinding => waiting(true),
         };
         // Of another worker's fiber nothing can be said but what it does.
-        let mine = doing == Doing::Unstarted && worker.is_alone() || worker.is_home_of(fiber);
-        let stack = fiber.stack.get().filter(|_| mine && doing != Doing::Ended);
-        let backtrace = match doing {
-            Doing::Unstarted | Doing::Ended => None,
+        let mine = activity == Activity::Unstarted && worker.is_alone() || worker.is_home_of(fiber);
+        let stack = fiber.stack.get().filter(|_| mine && activity != Activity::Ended);
+        let backtrace = match activity {
+            Activity::Unstarted | Activity::Ended => None,
             _ if !mine || !with_backtrace => None,
             _ if fiber == worker.current() => Some(Trace::here()),
             // SAFETY: it is this worker's and does not run, and only this kernel thread goes on with it.
             _ => Some(unsafe { Trace::of(fiber) }),
         };
-        Some(Seen {
+        Some(FiberSnapshot {
             label: label(fiber),
             // The queue may not know yet of one that has not started, which is at the highest.
-            level: if mine && doing != Doing::Unstarted { worker.level(fiber).0 } else { 0 },
+            level: if mine && activity != Activity::Unstarted { worker.level(fiber).0 } else { 0 },
             used: worker.used(fiber),
             stack: stack.map(|stack| StackUse { size: stack.size(), high_water: worker.stacks.high_water(&stack) }),
             backtrace,
-            doing,
+            activity,
         })
     }
 
     /// The same in a line.
     fn line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; level {}, {:.1?} used", self.label, self.doing, self.level, self.used)?;
+        write!(f, "{}: {}; level {}, {:.1?} used", self.label, self.activity, self.level, self.used)?;
         if let Some(StackUse { size, high_water }) = self.stack {
             write!(f, ", {} of {} KiB of stack", high_water.div_ceil(1 << 10), size >> 10)?;
         }
@@ -178,7 +184,7 @@ impl Seen {
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for FiberSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.line(f)?;
         self.backtrace.as_ref().map_or(Ok(()), |trace| write!(f, "\n{trace}"))
@@ -190,7 +196,7 @@ impl fmt::Display for Seen {
 #[non_exhaustive]
 pub struct Dump {
     /// By number.
-    pub fibers: Vec<Seen>,
+    pub fibers: Vec<FiberSnapshot>,
 }
 
 impl fmt::Display for Dump {
@@ -218,8 +224,8 @@ impl fmt::Display for Dump {
 ///     assert_eq!(rowlock_fiber::current().to_string(), "fiber 0");
 /// });
 /// ```
-pub fn current() -> Label {
-    Here::enter(|here| Label::of(here.current()))
+pub fn current() -> FiberLabel {
+    Here::enter(|here| FiberLabel::of(here.current()))
 }
 
 /// What all fibers of this runtime are doing, and where they are. They do not notice.
@@ -239,22 +245,22 @@ pub fn current() -> Label {
 /// });
 /// ```
 pub fn dump() -> Dump {
-    Dump { fibers: all_fibers_as_they_are() }
+    Dump { fibers: snapshot_all_fibers() }
 }
 
 /// Has a name of its own so that backtraces can be cut there.
 #[inline(never)]
-fn all_fibers_as_they_are() -> Vec<Seen> {
-    Here::enter(|here| all_of(&here))
+fn snapshot_all_fibers() -> Vec<FiberSnapshot> {
+    Here::enter(|here| snapshot_all(&here))
 }
 
 #[inline(never)]
-fn all_of(here: &Worker) -> Vec<Seen> {
+fn snapshot_all(here: &Worker) -> Vec<FiberSnapshot> {
     here.read_clock(Some(here.current()));
-    // Of another worker's fibers nothing can be read while that may run them. First what it does, then where: see `Watched`.
+    // Of another worker's fibers nothing can be read while that may run them. First what it does, then where: see `SharedState`.
     let started = |fiber: Fiber| !matches!(fiber.state.get(), State::Free | State::Unstarted | State::Ended);
     let mine =
         |fiber: &Fiber| here.is_alone() || started(*fiber) && here.is_home_of(*fiber) && !join::has_ended(*fiber);
     let fibers = here.core().records.all().filter(mine);
-    fibers.filter_map(|fiber| Seen::of(here, fiber, false, true)).collect()
+    fibers.filter_map(|fiber| FiberSnapshot::of(here, fiber, false, true)).collect()
 }

@@ -15,8 +15,8 @@ use policy::ThreadId;
 
 use crate::error::{JoinError, StackError};
 use crate::here::Here;
-use crate::mail::Mail;
-use crate::record::{Fiber, State as Doing};
+use crate::inbox::Inbox;
+use crate::record::{Fiber, State as FiberState};
 use crate::shared::Core;
 use crate::waits::{Waits, Woken};
 use crate::worker::Worker;
@@ -37,7 +37,7 @@ pub(crate) struct NoStack(pub(crate) StackError);
 #[cold]
 pub(crate) fn unwind() -> ! {
     if let Some(me) = Here::look().and_then(|here| here.running()) {
-        me.was_told.set(true);
+        me.was_cancelled.set(true);
     }
     resume_unwind(Box::new(Cancelled))
 }
@@ -77,7 +77,7 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> JoinError {
 }
 
 /// How often those that are left are told, when they come back or make others.
-const PATIENCE: usize = 64;
+const MAX_ROUNDS: usize = 64;
 
 /// How many turns fibers are given to end, each time.
 const TURNS: usize = 1 << 12;
@@ -155,14 +155,14 @@ impl Rounds {
             }
             return state.left;
         }
-        let is = |fiber: &Fiber, states: &[Doing]| states.contains(&fiber.state.get());
+        let is = |fiber: &Fiber, states: &[FiberState]| states.contains(&fiber.state.get());
         let any = state.any
-            || core.mails.iter().any(Mail::any)
-            || core.records.all().any(|fiber| is(&fiber, &[Doing::Unstarted, Doing::Ready]));
+            || core.inboxes.iter().any(Inbox::any)
+            || core.records.all().any(|fiber| is(&fiber, &[FiberState::Unstarted, FiberState::Ready]));
         (state.any, state.arrived) = (false, 0);
         state.round += 1;
-        if !any || state.round == PATIENCE {
-            let there = core.records.all().filter(|fiber| !is(fiber, &[Doing::Free, Doing::Ended])).count();
+        if !any || state.round == MAX_ROUNDS {
+            let there = core.records.all().filter(|fiber| !is(fiber, &[FiberState::Free, FiberState::Ended])).count();
             // Each worker runs what it began with.
             state.left = Some(there - state.workers);
         }
@@ -172,7 +172,7 @@ impl Rounds {
 }
 
 /// What the workers' first fibers wait for.
-pub(crate) const THE_END: &str = "the end of its runtime";
+pub(crate) const RUNTIME_END: &str = "the end of its runtime";
 
 /// A wait for that.
 struct End;
@@ -183,7 +183,7 @@ impl Waits for End {
     }
 
     fn kind(&self) -> &'static str {
-        THE_END
+        RUNTIME_END
     }
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
     if me.has_extras() {
         crate::local::end(me);
     }
-    worker.core().ends();
+    worker.core().begin_shutdown();
     worker.core().rounds.begin(worker);
     let left = end_own(worker);
     if left > 0 {
@@ -208,21 +208,22 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
 
 /// The part that each worker has in this.
 pub(crate) fn end_own(worker: &Worker) -> usize {
-    worker.outside.ends();
+    worker.outside.begin_shutdown();
     worker.begin_grace();
     loop {
         let mut any = false;
         for fiber in worker.core().records.all() {
             any |= cancel(worker, fiber);
         }
-        while let Some(fiber) = worker.core().fresh.pop() {
+        while let Some(fiber) = worker.core().unstarted.pop() {
             drop_task(fiber);
             worker.take_in(fiber);
             worker.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
         }
         for _ in 0..TURNS {
-            worker.lets_others_run();
-            if worker.ready(|ready| ready.waiting()) == 0 && worker.core().fresh.many() == 0 && !worker.mail().any() {
+            worker.yield_to_any();
+            if worker.ready(|ready| ready.waiting()) == 0 && worker.core().unstarted.len() == 0 && !worker.inbox().any()
+            {
                 break;
             }
         }
@@ -241,21 +242,25 @@ pub(crate) fn drop_task(fiber: Fiber) -> bool {
 /// Tells a fiber that its runtime ends. True if that will do something. One that is ready is told when it comes back from its yield, or at its next
 /// wait: what it was woken with (a lock that was handed over to it, say) it is to have.
 fn cancel(worker: &Worker, fiber: Fiber) -> bool {
-    // First what it does, then where: see `Watched`.
-    let doing = fiber.state.get();
-    if doing == Doing::Unstarted {
+    // First what it does, then where: see `SharedState`.
+    let state = fiber.state.get();
+    if state == FiberState::Unstarted {
         // With several workers they are in the place for those, or will be refused like any other when they have started.
         return worker.is_alone() && drop_task(fiber);
     }
     if fiber == worker.current() || !worker.is_home_of(fiber) || !CAN_UNWIND {
         return false;
     }
-    match doing {
-        Doing::Ready => {
-            fiber.cancelled.set(true);
+    match state {
+        FiberState::Ready => {
+            fiber.cancel_pending.set(true);
             true
         }
-        Doing::Blocked => worker.call_off(fiber, Woken::Cancelled),
-        Doing::Free | Doing::Unstarted | Doing::Running | Doing::BlockedUnwinding | Doing::Ended => false,
+        FiberState::Blocked => worker.cancel_wait(fiber, Woken::Cancelled),
+        FiberState::Free
+        | FiberState::Unstarted
+        | FiberState::Running
+        | FiberState::BlockedUnwinding
+        | FiberState::Ended => false,
     }
 }

@@ -36,7 +36,7 @@ const NOBODY: u64 = 0;
 const TRANSIT: u64 = u64::MAX - 1;
 
 /// What can be behind a gate.
-pub(crate) trait Inside {
+pub(crate) trait Gated {
     /// The home is over: those of its fibers that still wait will never be woken.
     fn forget_fibers(&mut self);
 }
@@ -71,7 +71,7 @@ impl<S> Gate<S> {
     }
 }
 
-impl<S: Inside> Gate<S> {
+impl<S: Gated> Gate<S> {
     /// Goes inside. What is done there takes a few instructions, and calls nobody else's code.
     ///
     /// # Panics
@@ -82,7 +82,7 @@ impl<S: Inside> Gate<S> {
             assert!(!self.busy.load(Relaxed), "an object that fibers wait at was entered from inside");
             self.busy.store(true, Relaxed);
         } else {
-            self.come_in(here);
+            self.enter_contended(here);
         }
         let _leaving = Leaving(&self.busy);
         // SAFETY: we are alone here.
@@ -92,7 +92,7 @@ impl<S: Inside> Gate<S> {
     /// Goes inside where others may want to, or where this is not the home yet.
     #[cold]
     #[inline(never)]
-    fn come_in(&self, here: &Worker) {
+    fn enter_contended(&self, here: &Worker) {
         loop {
             // Once for both questions: in between, another worker of this runtime may make it the home.
             let home = self.home.load(Acquire);

@@ -193,7 +193,7 @@ impl<L: Exclude, T: ?Sized> Guarded<L, T> {
 
     /// An error where it is poisoned.
     #[inline(always)]
-    pub(crate) fn judged<G>(&self, guard: G) -> LockResult<G> {
+    pub(crate) fn check_poison<G>(&self, guard: G) -> LockResult<G> {
         if self.lock.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
     }
 }
@@ -231,8 +231,8 @@ unsafe impl<L: Exclude + Sync, T: ?Sized + Sync> Sync for Exclusive<'_, L, T> {}
 impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
     #[inline(always)]
     fn new(guarded: &'a Guarded<L, T>, here: Here) -> Exclusive<'a, L, T> {
-        if here.is_guest() {
-            here.locks(1);
+        if here.is_preemptible() {
+            here.count_locks(1);
         }
         Exclusive { guarded, panicking: here.is_panicking(), on_this_thread: PhantomData }
     }
@@ -243,7 +243,7 @@ impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
 
     /// Gives it back, where the fiber is inside already.
     #[inline(always)]
-    pub(crate) fn give_back(self, here: Here) -> &'a Guarded<L, T> {
+    pub(crate) fn unlock_in_runtime(self, here: Here) -> &'a Guarded<L, T> {
         let this = ManuallyDrop::new(self);
         this.unlock(here);
         this.guarded
@@ -257,8 +257,8 @@ impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
         }
         // SAFETY: the guard was made by a lock that succeeded, on the kernel thread that it never left, and is given back once.
         unsafe { self.guarded.lock.unlock(here) };
-        if here.is_guest() {
-            here.locks(-1);
+        if here.is_preemptible() {
+            here.count_locks(-1);
         }
     }
 }

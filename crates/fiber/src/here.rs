@@ -2,14 +2,14 @@
 //!
 //! Whatever the library does for a fiber happens *inside*: between the call of [`Here::enter`] or [`Here::visit`] and its return. A fiber that is not
 //! preemptible finds its worker in a thread-local, and there is nothing else to it. One that is has thread-locals of its own, in which the worker is only
-//! while the fiber is inside: so nothing has to be asked on the way of the others. See [`guest`](crate::guest).
+//! while the fiber is inside: so nothing has to be asked on the way of the others. See [`preemptible fiber`](crate::preemptible).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::guest;
+use crate::preemptible;
 use crate::worker::Worker;
 
 thread_local! {
@@ -22,7 +22,7 @@ thread_local! {
 pub(crate) struct Here {
     worker: NonNull<Worker>,
     /// Whether it is known that a preemptible fiber has entered.
-    is_guest: bool,
+    is_preemptible: bool,
     on_this_thread: PhantomData<*const ()>,
 }
 
@@ -30,8 +30,8 @@ impl Here {
     /// # Safety
     /// It is the worker of this kernel thread.
     #[inline(always)]
-    pub(crate) unsafe fn of(worker: NonNull<Worker>, is_guest: bool) -> Here {
-        Here { worker, is_guest, on_this_thread: PhantomData }
+    pub(crate) unsafe fn of(worker: NonNull<Worker>, is_preemptible: bool) -> Here {
+        Here { worker, is_preemptible, on_this_thread: PhantomData }
     }
 
     /// Does something inside, for what only fibers can do. Code of who uses the crate is not to be called there, as it would not be interrupted.
@@ -43,7 +43,7 @@ impl Here {
     pub(crate) fn enter<R>(then: impl FnOnce(Here) -> R) -> R {
         match Here::get() {
             Some(here) => then(here),
-            None => enter_as_guest(then),
+            None => enter_as_preemptible(then),
         }
     }
 
@@ -52,7 +52,7 @@ impl Here {
     pub(crate) fn visit<R>(then: impl FnOnce(Option<Here>) -> R) -> R {
         match Here::get() {
             Some(here) => then(Some(here)),
-            None => visit_as_guest(then),
+            None => visit_as_preemptible(then),
         }
     }
 
@@ -72,23 +72,23 @@ impl Here {
     pub(crate) fn expect() -> Here {
         match Here::get() {
             Some(here) => here,
-            None => not_here(),
+            None => no_runtime(),
         }
     }
 
     /// The worker for a fiber that begins, which is inside.
     #[inline(always)]
     pub(crate) fn begin() -> Here {
-        match Here::get().or_else(guest::begin) {
+        match Here::get().or_else(preemptible::begin) {
             Some(here) => here,
-            None => not_here(),
+            None => no_runtime(),
         }
     }
 
     /// The worker for who only looks, from a signal's handler say, inside or not.
     #[cold]
     pub(crate) fn look() -> Option<Here> {
-        Here::get().or_else(guest::look)
+        Here::get().or_else(preemptible::look)
     }
 
     pub(crate) fn pointer(self) -> NonNull<Worker> {
@@ -97,29 +97,29 @@ impl Here {
 
     /// Whether a preemptible fiber has entered, as far as that is known: for whom the way of the others must not ask.
     #[inline(always)]
-    pub(crate) fn is_guest(self) -> bool {
-        self.is_guest
+    pub(crate) fn is_preemptible(self) -> bool {
+        self.is_preemptible
     }
 }
 
 /// Does something for whoever finds no worker: for a preemptible fiber.
 #[inline(never)]
 #[track_caller]
-fn enter_as_guest<R>(then: impl FnOnce(Here) -> R) -> R {
-    match guest::visit() {
-        Some(inside) => then(inside.here()),
+fn enter_as_preemptible<R>(then: impl FnOnce(Here) -> R) -> R {
+    match preemptible::enter_runtime() {
+        Some(entered) => then(entered.here()),
         None => {
-            guest::is_refused();
-            not_here()
+            preemptible::unwind_if_orphaned();
+            no_runtime()
         }
     }
 }
 
 /// The same for what others may do as well.
 #[inline(never)]
-fn visit_as_guest<R>(then: impl FnOnce(Option<Here>) -> R) -> R {
-    match guest::visit() {
-        Some(inside) => then(Some(inside.here())),
+fn visit_as_preemptible<R>(then: impl FnOnce(Option<Here>) -> R) -> R {
+    match preemptible::enter_runtime() {
+        Some(entered) => then(Some(entered.here())),
         None => then(None),
     }
 }
@@ -127,7 +127,7 @@ fn visit_as_guest<R>(then: impl FnOnce(Option<Here>) -> R) -> R {
 #[cold]
 #[track_caller]
 #[allow(clippy::panic, reason = "it is what is documented, as with everything else that needs a runtime")]
-fn not_here() -> ! {
+fn no_runtime() -> ! {
     panic!("only a fiber can do this, and there is no runtime on this thread: see rowlock_fiber::run")
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::ending;
 use crate::error::JoinError;
-use crate::guest;
+use crate::preemptible;
 use crate::record::{Fiber, State};
 use crate::remote;
 use crate::shared::Core;
@@ -21,12 +21,12 @@ use crate::task::Outcome;
 use crate::waits::{Waits, Woken};
 use crate::worker::{Here, Worker};
 
-pub(crate) const NOBODY: usize = 0;
+pub(crate) const NO_JOINER: usize = 0;
 pub(crate) const DETACHED: usize = 1;
 pub(crate) const ENDED: usize = 2;
 
 /// A cycle of fibers that wait for each other's ends is found at once if it has no more than these, and as a deadlock otherwise.
-const LOOKED_AT: usize = 64;
+const MAX_CYCLE: usize = 64;
 
 /// Exchanges the word, without an atomic operation where one kernel thread alone does.
 #[inline(always)]
@@ -43,15 +43,15 @@ fn swap(here: &Worker, meeting: &AtomicUsize, new: usize) -> usize {
 
 /// The same where it says that there is nobody.
 #[inline(always)]
-fn come(here: &Worker, meeting: &AtomicUsize, me: Fiber) -> bool {
+fn register_joiner(here: &Worker, meeting: &AtomicUsize, me: Fiber) -> bool {
     if here.is_alone() {
-        let free = meeting.load(Relaxed) == NOBODY;
+        let free = meeting.load(Relaxed) == NO_JOINER;
         if free {
             meeting.store(me.address(), Relaxed);
         }
         free
     } else {
-        meeting.compare_exchange(NOBODY, me.address(), AcqRel, Acquire).is_ok()
+        meeting.compare_exchange(NO_JOINER, me.address(), AcqRel, Acquire).is_ok()
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn drop_unwanted(fiber: Fiber) {
 pub(crate) fn ended(here: Here, fiber: Fiber) {
     fiber.state.set(State::Ended);
     match swap(&here, &fiber.meeting, ENDED) {
-        NOBODY => (),
+        NO_JOINER => (),
         DETACHED => {
             // Again, as it may have been detached in between.
             drop_unwanted(fiber);
@@ -88,14 +88,14 @@ struct End(Fiber);
 
 impl Waits for End {
     fn leave(&self, fiber: Fiber) -> bool {
-        self.0.meeting.compare_exchange(fiber.address(), NOBODY, AcqRel, Acquire).is_ok()
+        self.0.meeting.compare_exchange(fiber.address(), NO_JOINER, AcqRel, Acquire).is_ok()
     }
 
     fn kind(&self) -> &'static str {
         "the end of a fiber"
     }
 
-    fn whom(&self) -> Option<Fiber> {
+    fn blocker(&self) -> Option<Fiber> {
         Some(self.0)
     }
 
@@ -146,19 +146,19 @@ impl<T> JoinHandle<T> {
     #[inline(always)]
     pub fn join(self) -> Result<T, JoinError> {
         match Here::get() {
-            Some(here) if here.core_pointer() == self.core => self.join_inside(here),
+            Some(here) if here.core_pointer() == self.core => self.join_in_runtime(here),
             Some(_) => self.join_from_outside(),
-            None => self.join_as_guest(),
+            None => self.join_as_preemptible(),
         }
     }
 
     /// The same for who has found no worker, a preemptible fiber for one.
     #[inline(never)]
-    fn join_as_guest(self) -> Result<T, JoinError> {
-        match guest::visit() {
-            Some(inside) if inside.here().core_pointer() == self.core => self.join_inside(inside.here()),
-            inside => {
-                drop(inside);
+    fn join_as_preemptible(self) -> Result<T, JoinError> {
+        match preemptible::enter_runtime() {
+            Some(entered) if entered.here().core_pointer() == self.core => self.join_in_runtime(entered.here()),
+            entered => {
+                drop(entered);
                 self.join_from_outside()
             }
         }
@@ -166,8 +166,8 @@ impl<T> JoinHandle<T> {
 
     /// The same inside, of a fiber of the same runtime.
     #[inline(always)]
-    fn join_inside(self, here: Here) -> Result<T, JoinError> {
-        outlast(&here, self.fiber)?;
+    fn join_in_runtime(self, here: Here) -> Result<T, JoinError> {
+        wait_for_end(&here, self.fiber)?;
         let fiber = self.fiber;
         std::mem::forget(self);
         // SAFETY: it has ended, and this was its only handle, for this type.
@@ -181,7 +181,7 @@ impl<T> JoinHandle<T> {
     #[inline(never)]
     fn join_from_outside(self) -> Result<T, JoinError> {
         // SAFETY: the handle keeps it.
-        if !remote::outlast(unsafe { self.core.as_ref() }, self.fiber) {
+        if !remote::wait_for_end(unsafe { self.core.as_ref() }, self.fiber) {
             return Err(JoinError::Cancelled);
         }
         let (core, fiber) = (self.core, self.fiber);
@@ -189,13 +189,13 @@ impl<T> JoinHandle<T> {
         // SAFETY: it has ended, and this was its only handle, for this type.
         let outcome = unsafe { fiber.task.take::<T>() };
         // SAFETY: as above; what came of it was taken.
-        unsafe { Core::give_back(core, fiber) };
+        unsafe { Core::return_record(core, fiber) };
         result(outcome)
     }
 
     /// The worker that runs the fiber that asks, if that is in the same runtime.
     #[inline(always)]
-    fn inside(&self, here: Option<Here>) -> Option<Here> {
+    fn same_runtime(&self, here: Option<Here>) -> Option<Here> {
         here.filter(|here| here.core_pointer() == self.core)
     }
 
@@ -211,7 +211,7 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        match Here::visit(|here| self.inside(here).map(|here| swap(&here, &self.fiber.meeting, DETACHED))) {
+        match Here::visit(|here| self.same_runtime(here).map(|here| swap(&here, &self.fiber.meeting, DETACHED))) {
             Some(ENDED) => {
                 // SAFETY: it has run, and this was its only handle.
                 unsafe { self.fiber.task.drop_outcome() };
@@ -237,11 +237,11 @@ fn result<T>(outcome: Option<Outcome<T>>) -> Result<T, JoinError> {
 /// # Errors
 /// When it would wait for ever, for itself.
 #[inline(always)]
-pub(crate) fn outlast(here: &Worker, fiber: Fiber) -> Result<(), JoinError> {
+pub(crate) fn wait_for_end(here: &Worker, fiber: Fiber) -> Result<(), JoinError> {
     let me = here.current();
-    if come(here, &fiber.meeting, me) {
+    if register_joiner(here, &fiber.meeting, me) {
         if fiber == me || here.is_alone() && fiber.waits.get().is_some() {
-            see_that_it_can_end(fiber, me)?;
+            check_for_cycle(fiber, me)?;
         }
         here.block(&End(fiber), None);
     }
@@ -250,10 +250,10 @@ pub(crate) fn outlast(here: &Worker, fiber: Fiber) -> Result<(), JoinError> {
 
 /// Follows the fibers that wait for another's end, from this one. With several workers, nobody may look at what another's fibers wait for.
 #[cold]
-fn see_that_it_can_end(fiber: Fiber, me: Fiber) -> Result<(), JoinError> {
+fn check_for_cycle(fiber: Fiber, me: Fiber) -> Result<(), JoinError> {
     let mut labels = vec![me.label()];
     let mut next = Some(fiber);
-    for _ in 0..LOOKED_AT {
+    for _ in 0..MAX_CYCLE {
         let Some(at) = next else { return Ok(()) };
         if at == me {
             // The meeting says that somebody waits: nobody does.

@@ -48,10 +48,10 @@ const WAITED_FOR: usize = 1;
 const POISONED: usize = 2;
 
 /// Whoever has it is lent a level for it.
-const LENT: usize = 4;
+const INHERITED: usize = 4;
 
 /// The bits that are no address.
-const MARKS: usize = WAITED_FOR | POISONED | LENT;
+const MARKS: usize = WAITED_FOR | POISONED | INHERITED;
 
 /// The lock alone, without what it guards.
 pub(crate) struct Lock {
@@ -86,7 +86,7 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn lock(&self, here: Here) {
         let me = here.current();
-        here.point();
+        here.safepoint();
         if !self.acquire(&here, me) {
             self.lock_slowly(here, me);
         }
@@ -96,40 +96,40 @@ impl Lock {
     #[inline(never)]
     fn lock_slowly(&self, here: Here, me: Fiber) {
         // Without a deadline it ends in one way only.
-        let _ = self.outlast(here, me, None);
+        let _ = self.lock_contended(here, me, None);
     }
 
     /// The same; fails when the deadline has passed.
     pub(crate) fn lock_until(&self, here: Here, deadline: Instant) -> Result<(), TimedOut> {
         let me = here.current();
-        here.point();
-        if self.acquire(&here, me) { Ok(()) } else { self.outlast(here, me, Some(deadline)) }
+        here.safepoint();
+        if self.acquire(&here, me) { Ok(()) } else { self.lock_contended(here, me, Some(deadline)) }
     }
 
     /// Takes it if it is free.
     #[inline]
     pub(crate) fn try_lock(&self, here: Here) -> bool {
         let me = here.current();
-        here.point();
-        self.acquire(&here, me) || self.waiting.enter(&here, |waiting| self.acquire_inside(me, waiting, 0))
+        here.safepoint();
+        self.acquire(&here, me) || self.waiting.enter(&here, |waiting| self.acquire_gated(me, waiting, 0))
     }
 
     #[allow(clippy::panic, reason = "it is what is documented: the fiber would wait for itself")]
-    fn outlast(&self, here: Here, me: Fiber, deadline: Option<Instant>) -> Result<(), TimedOut> {
+    fn lock_contended(&self, here: Here, me: Fiber, deadline: Option<Instant>) -> Result<(), TimedOut> {
         if deadline.is_none() && self.word.load(Relaxed) & !MARKS == me.address() {
             panic!("a fiber has locked a mutex, and locks it again: it would wait for itself for ever");
         }
-        let mut in_vain = false;
+        let mut was_passed_over = false;
         loop {
             let taken = self.waiting.enter(&here, |waiting| {
-                let taken = self.acquire_inside(me, waiting, WAITED_FOR);
+                let taken = self.acquire_gated(me, waiting, WAITED_FOR);
                 if !taken {
-                    me.in_vain.set(in_vain);
-                    insert(&here, waiting, me, in_vain);
+                    me.was_passed_over.set(was_passed_over);
+                    insert(&here, waiting, me, was_passed_over);
                 }
                 taken
             });
-            self.lend(&here);
+            self.raise_owner(&here);
             if taken {
                 return Ok(());
             }
@@ -137,15 +137,15 @@ impl Lock {
                 return Err(TimedOut);
             }
             if self.word.load(Relaxed) & !MARKS == me.address() {
-                self.lend(&here);
+                self.raise_owner(&here);
                 return Ok(());
             }
-            in_vain = true;
+            was_passed_over = true;
         }
     }
 
     /// Takes it, or else sets a mark, in one step.
-    fn acquire_inside(&self, me: Fiber, waiting: &Queue, mark: usize) -> bool {
+    fn acquire_gated(&self, me: Fiber, waiting: &Queue, mark: usize) -> bool {
         let others = if waiting.is_empty() { 0 } else { WAITED_FOR };
         let mut word = self.word.load(Relaxed);
         loop {
@@ -159,16 +159,16 @@ impl Lock {
     }
 
     /// Lends whoever has it the level of the first of those who wait.
-    fn lend(&self, here: &Worker) {
+    fn raise_owner(&self, here: &Worker) {
         if !here.is_alone() {
             return;
         }
         let first = self.waiting.enter(here, |waiting| waiting.first());
         if let (Some(first), Some(owner)) = (first, self.owner(here)) {
-            if self.word.fetch_or(LENT, Relaxed) & LENT == 0 {
-                owner.lent.set(owner.lent.get() + 1);
+            if self.word.fetch_or(INHERITED, Relaxed) & INHERITED == 0 {
+                owner.inherited_levels.set(owner.inherited_levels.get() + 1);
             }
-            here.lend(owner, here.level(first));
+            here.inherit_level(owner, here.level(first));
         }
     }
 
@@ -200,19 +200,21 @@ impl Lock {
                 return;
             }
         }
-        if self.word.load(Relaxed) & LENT != 0
+        if self.word.load(Relaxed) & INHERITED != 0
             && let Some(owner) = self.owner(&here)
         {
-            let lent = owner.lent.get().saturating_sub(1);
-            owner.lent.set(lent);
-            if lent == 0 {
-                here.give_back(owner);
+            let inherited = owner.inherited_levels.get().saturating_sub(1);
+            owner.inherited_levels.set(inherited);
+            if inherited == 0 {
+                here.drop_inherited_level(owner);
             }
         }
         let next = self.waiting.enter(&here, |waiting| {
             let next = waiting.pop();
             let word = match next {
-                Some(next) if next.in_vain.get() => next.address() | if waiting.is_empty() { 0 } else { WAITED_FOR },
+                Some(next) if next.was_passed_over.get() => {
+                    next.address() | if waiting.is_empty() { 0 } else { WAITED_FOR }
+                }
                 _ => FREE,
             };
             // Meanwhile somebody may say that it is not poisoned any more.
@@ -225,7 +227,7 @@ impl Lock {
         if let Some(next) = next {
             here.wake(next, Woken::Called);
             if here.is_alone() {
-                here.is_outranked_by(next);
+                here.yield_soon_if_outranked(next);
             }
         }
     }
@@ -259,15 +261,15 @@ impl Waits for Lock {
         "a mutex"
     }
 
-    fn whom(&self) -> Option<Fiber> {
+    fn blocker(&self) -> Option<Fiber> {
         self.owner(&Here::expect())
     }
 
-    fn has_risen(&self, fiber: Fiber, here: &Worker) -> Option<Fiber> {
+    fn requeue_raised(&self, fiber: Fiber, here: &Worker) -> Option<Fiber> {
         let waits = self.waiting.enter(here, |waiting| {
             let waits = waiting.remove(fiber);
             if waits {
-                insert(here, waiting, fiber, fiber.in_vain.get());
+                insert(here, waiting, fiber, fiber.was_passed_over.get());
             }
             waits
         });

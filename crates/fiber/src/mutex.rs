@@ -65,7 +65,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline(always)]
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        self.0.judged(MutexGuard(Here::enter(|here| self.0.exclusive(here))))
+        self.0.check_poison(MutexGuard(Here::enter(|here| self.0.exclusive(here))))
     }
 
     /// Takes the mutex if it is free. Others may run before that, but nobody is waited for.
@@ -76,7 +76,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         let guard = Here::enter(|here| self.0.try_exclusive(here)).ok_or(TryLockError::WouldBlock)?;
-        Ok(self.0.judged(MutexGuard(guard))?)
+        Ok(self.0.check_poison(MutexGuard(guard))?)
     }
 
     /// As [`Mutex::lock`], but waits no longer than to the deadline.
@@ -86,7 +86,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock_until(&self, deadline: Instant) -> Result<LockResult<MutexGuard<'_, T>>, TimedOut> {
         let guard = Here::enter(|here| self.0.exclusive_until(here, deadline))?;
-        Ok(self.0.judged(MutexGuard(guard)))
+        Ok(self.0.check_poison(MutexGuard(guard)))
     }
 
     /// As [`Mutex::lock_until`], with a timeout that begins now.
@@ -167,7 +167,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// Gives the mutex back for as long as `meanwhile` takes, and then waits for it again.
     #[inline]
     pub(crate) fn unlocked<R>(self, here: Here, meanwhile: impl FnOnce() -> R) -> (MutexGuard<'a, T>, R) {
-        let guarded = self.0.give_back(here);
+        let guarded = self.0.unlock_in_runtime(here);
         let result = meanwhile();
         (MutexGuard(guarded.exclusive(here)), result)
     }

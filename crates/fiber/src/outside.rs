@@ -29,13 +29,13 @@ impl Outside {
     }
 
     /// The runtime ends: who unwinds waits for nothing outside any more.
-    pub(crate) fn ends(&self) {
+    pub(crate) fn begin_shutdown(&self) {
         self.is_ending.set(true);
     }
 
     /// Whether the fiber that asks must not wait for anything outside: its runtime ends, and nobody will wait for it in turn, but it cannot be called off either, as it
     /// unwinds.
-    pub(crate) fn is_out_of_reach(&self, worker: &Worker) -> bool {
+    pub(crate) fn is_wait_forbidden(&self, worker: &Worker) -> bool {
         self.is_ending.get() && worker.is_panicking()
     }
 
@@ -54,7 +54,7 @@ impl Outside {
         }
     }
 
-    /// Blocks the kernel thread until there may be something to do; not at all if `busy` says that there is, which is asked when the bell is listened to.
+    /// Blocks the kernel thread until there may be something to do; not at all if `busy` says that there is, which is asked when the eventcount is listened to.
     #[cold]
     pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>, busy: impl FnOnce() -> bool) {
         match (self.reactor(), until) {

@@ -238,7 +238,7 @@ fn until_ready<T: AsFd, R>(
     mut inner: T,
     mut call: impl FnMut(&mut T) -> io::Result<R>,
 ) -> io::Result<R> {
-    point();
+    safepoint();
     let mut deadline = None;
     loop {
         match call(&mut inner) {
@@ -252,6 +252,6 @@ fn until_ready<T: AsFd, R>(
 }
 
 /// Who is always served at once has to give up its CPU now and then, too.
-pub(crate) fn point() {
-    Here::visit(|here| here.map(|here| here.point()));
+pub(crate) fn safepoint() {
+    Here::visit(|here| here.map(|here| here.safepoint()));
 }

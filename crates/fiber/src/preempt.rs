@@ -1,17 +1,17 @@
-//! Ticks: how a [guest](crate::guest) that does not come to a point gives up its CPU all the same.
+//! Ticks: how a [preemptible fiber](crate::preemptible) that does not come to a point gives up its CPU all the same.
 //!
-//! A timer interrupts the worker's kernel thread by a signal. The handler runs on the stack of whoever ran, a guest that is outside of the library, say. It
-//! leaves that stack as a switch does, with all that the kernel has saved there, for the *deputy*: a small stack of the worker's own, with the worker's own thread
-//! control block in force. There the queue is asked who is next, and the library may allocate memory and take locks as ever: whatever the guest was in the
-//! middle of, it was so in another block. When the guest's turn comes again, the handler returns, and the kernel puts everything back.
+//! A timer interrupts the worker's kernel thread by a signal. The handler runs on the stack of whoever ran, a preemptible fiber that is outside of the library, say. It
+//! leaves that stack as a switch does, with all that the kernel has saved there, for the *preemption stack*: a small stack of the worker's own, with the worker's own thread
+//! control block in force. There the queue is asked who is next, and the library may allocate memory and take locks as ever: whatever the preemptible fiber was in the
+//! middle of, it was so in another block. When the preemptible fiber's turn comes again, the handler returns, and the kernel puts everything back.
 //!
 //! # When it ticks
-//! Only while somebody waits whom a guest keeps from running. The timer is set when a guest is about to run, or goes outside, and others are ready or something is
+//! Only while somebody waits whom a preemptible fiber keeps from running. The timer is set when a preemptible fiber is about to run, or goes outside, and others are ready or something is
 //! to be looked for outside; where all there is to come has a time, it is set to that. Then it goes off once for each running time, until a tick finds
 //! that nobody waits. A kernel thread that sends something to a worker whose timer stands still sets it off: the worker says first that it
-//! stands still and then looks at its mail, and who sends looks at that afterwards, so one of both sees the other.
+//! stands still and then looks at its inbox, and who sends looks at that afterwards, so one of both sees the other.
 //!
-//! A guest's turn so ends with a tick: after at least half of its running time, and at most one and a half. One that has locked something has its turn a second time before it
+//! A preemptible fiber's turn so ends with a tick: after at least half of its running time, and at most one and a half. One that has locked something has its turn a second time before it
 //! gives way, to those of its level and to those of a higher one alike, and gives way when it has unlocked. So who waits for such a one waits for one running time more, and for
 //! another one if that one has given way and locks something when its turn ends again: not for as long as a lock is kept, or a guard that was forgotten counts as one.
 //!
@@ -19,9 +19,9 @@
 //! It interrupts anything, so it touches nothing that the compiler or the C library has for the thread: no thread-locals, no memory, no lock, no panic. It finds its
 //! worker by the word that comes with the signal.
 
-pub(crate) mod exile;
+mod donation;
 mod grace;
-mod lend;
+pub(crate) mod orphan;
 mod ticks;
 
 use std::cell::{Cell, UnsafeCell};
@@ -36,11 +36,11 @@ use sys::tick::{Interrupted, SignalMask, Slack};
 use self::ticks::Ticking;
 pub(crate) use self::ticks::Ticks;
 use crate::arch;
-use crate::block::thread::KernelThread;
-use crate::block::{Block, Kind};
+use crate::control_block::thread::KernelThread;
+use crate::control_block::{ControlBlock, ControlBlockKind};
 use crate::error::PreemptionError;
-use crate::guest::Guest;
 use crate::here::Here;
+use crate::preemptible::PreemptibleFiber;
 use crate::queue::Queue;
 use crate::record::{Fiber, State};
 use crate::stack::Stack;
@@ -65,20 +65,20 @@ pub struct Preemptions {
     /// How often a fiber was taken off its CPU.
     pub taken: u64,
     /// How often one was left there once more since it had locked something.
-    pub favoured: u64,
+    pub extended: u64,
     /// How many ticks came while the library did something for a fiber: it gave way when that was done, if it had to.
-    pub inside: u64,
+    pub in_runtime: u64,
     /// How many came while a fiber blocked signals, in the handler of one say, or where the handler was installed anew for an alternate stack: it went on.
     pub masked: u64,
     /// How often a fiber ran in the place of one that waited in the kernel for what it had.
-    pub lent: u64,
+    pub donated: u64,
 }
 
-/// What a worker has for its guests.
+/// What a worker has for its preemptible fibers.
 pub(crate) struct Preemption {
     /// The worker's own kernel thread.
-    pub(crate) block: Cell<Block>,
-    /// The kernel thread that has the turn, where guests have kernel threads.
+    pub(crate) control_block: Cell<ControlBlock>,
+    /// The kernel thread that has the turn, where preemptible fibers have kernel threads.
     pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
     /// The signals that the worker's own kernel thread has blocked.
     mask: Cell<Option<SignalMask>>,
@@ -89,10 +89,10 @@ pub(crate) struct Preemption {
     /// Its own share of them.
     ticks: Cell<Option<NonNull<Ticks>>>,
     ticking: Cell<Ticking>,
-    deputy: Cell<Option<Stack>>,
+    preemption_stack: Cell<Option<Stack>>,
     /// Guests that were interrupted outside, and are ready.
     interrupted: UnsafeCell<Queue>,
-    lending: lend::Lending,
+    donation: donation::Donation,
     /// Nobody is ready, and the worker waits.
     asleep: Cell<bool>,
     grace: grace::Grace,
@@ -102,16 +102,16 @@ pub(crate) struct Preemption {
 impl Default for Preemption {
     fn default() -> Preemption {
         Preemption {
-            block: Cell::new(Block::NONE),
+            control_block: Cell::new(ControlBlock::NONE),
             runs_on: Cell::new(None),
             mask: Cell::new(None),
             masked: Cell::new(0),
             slack: Cell::new(None),
             ticks: Cell::new(None),
             ticking: Cell::new(Ticking::Never),
-            deputy: Cell::new(None),
+            preemption_stack: Cell::new(None),
             interrupted: UnsafeCell::new(Queue::new()),
-            lending: lend::Lending::default(),
+            donation: donation::Donation::default(),
             asleep: Cell::new(false),
             grace: grace::Grace::default(),
             counts: Cell::new(Preemptions::default()),
@@ -121,7 +121,7 @@ impl Default for Preemption {
 
 impl Preemption {
     /// Guests that were interrupted, for a moment.
-    fn interrupted<R>(&self, then: impl FnOnce(&mut Queue) -> R) -> R {
+    fn with_interrupted<R>(&self, then: impl FnOnce(&mut Queue) -> R) -> R {
         // SAFETY: only this kernel thread comes here, and nothing that is done inside comes back here; a handler only where who was interrupted stands at
         // a system call that is none of ours, and so not in here.
         then(unsafe { &mut *self.interrupted.get() })
@@ -143,35 +143,35 @@ impl Preemption {
         self.counts.get()
     }
 
-    /// A guest has ended here.
+    /// A preemptible fiber has ended here.
     #[inline]
-    pub(crate) fn ends(&self) {
+    pub(crate) fn restart_grace(&self) {
         self.grace.restart();
     }
 }
 
 impl Worker {
-    /// Makes what guests need, if it is not there.
+    /// Makes what preemptible fibers need, if it is not there.
     #[cold]
-    pub(crate) fn prepares_for_guests(&self) -> Result<(), PreemptionError> {
+    pub(crate) fn prepare_preemption(&self) -> Result<(), PreemptionError> {
         if self.preemption.ticks.get().is_some() {
             return Ok(());
         }
         let kind = self.core().config().preempt_by.kind()?;
         // SAFETY: the handler does what its own head says.
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
-        let shortest = if kind == Kind::Pointer { SHORTEST } else { SHORTEST_TURN };
+        let shortest = if kind == ControlBlockKind::ThreadPointer { SHORTEST } else { SHORTEST_TURN };
         let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
         let ticks = Ticks::new(Some(self), interval, self.clock.scripted()).map_err(PreemptionError::Timer)?;
         let stack = || self.stacks.take_of(ROOM).map_err(|why| PreemptionError::Stack(Box::new(why)));
-        let deputy = stack()?;
-        // A worker's first guest is made ready by a fiber that is none.
+        let preemption_stack = stack()?;
+        // A worker's first preemptible fiber is made ready by a fiber that is none.
         let block = match kind {
-            Kind::Pointer => Block::Pointer(arch::thread_pointer()),
-            Kind::Thread => {
-                let stack = stack().inspect_err(|_| self.stacks.give(deputy))?;
+            ControlBlockKind::ThreadPointer => ControlBlock::ThreadPointer(arch::thread_pointer()),
+            ControlBlockKind::KernelThread => {
+                let stack = stack().inspect_err(|_| self.stacks.give(preemption_stack))?;
                 // SAFETY: the stack is taken for that.
-                Block::Thread(unsafe { KernelThread::of_worker(stack.top()) })
+                ControlBlock::KernelThread(unsafe { KernelThread::of_worker(stack.top()) })
             }
         };
         self.preemption.mask.set(Some(SignalMask::of_this_thread()));
@@ -181,18 +181,18 @@ impl Worker {
             slack.limit_for(interval).apply_to_this_thread();
             self.preemption.slack.set(Some(slack));
         }
-        self.preemption.deputy.set(Some(deputy));
+        self.preemption.preemption_stack.set(Some(preemption_stack));
         self.preemption.ticks.set(NonNull::new(Arc::into_raw(ticks).cast_mut()));
-        self.preemption.block.set(block);
+        self.preemption.control_block.set(block);
         self.preemption.runs_on.set(block.thread());
-        self.stacks.will_have_guests(kind);
-        self.will_have_guests();
+        self.stacks.init_preemptible_class(kind);
+        self.allow_preemptible();
         Ok(())
     }
 
-    /// A fiber begins on this guest's stack: it has the signals blocked that the worker has, and no others that the one before it left so.
-    pub(crate) fn gives_its_mask(&self, guest: &Guest) {
-        if let (Block::Thread(_), Some(mask)) = (guest.block(), self.preemption.mask.get()) {
+    /// A fiber begins on this preemptible fiber's stack: it has the signals blocked that the worker has, and no others that the one before it left so.
+    pub(crate) fn apply_mask(&self, preemptible: &PreemptibleFiber) {
+        if let (ControlBlock::KernelThread(_), Some(mask)) = (preemptible.control_block(), self.preemption.mask.get()) {
             mask.apply_to_this_thread();
         }
     }
@@ -200,78 +200,80 @@ impl Worker {
     // What a tick does.
 
     /// A tick has come, on this worker's kernel thread. In a handler.
-    fn is_interrupted(&self, interrupted: &Interrupted) {
+    fn handle_tick(&self, interrupted: &Interrupted) {
         let preemption = &self.preemption;
-        let block = self.block_in_force();
-        if let Some(lent) = preemption.lending.to() {
-            return self.takes_back(lent, block, interrupted);
+        let block = self.control_block_in_force();
+        if let Some(recipient) = preemption.donation.recipient() {
+            return self.reclaim(recipient, block, interrupted);
         }
         let Some(me) = self.running() else { return };
-        let guest = me.guest().filter(|guest| {
-            guest.block() == block && me.stack.get().is_some_and(|stack| stack.has(interrupted.stack_pointer()))
+        let preemptible = me.preemptible().filter(|preemptible| {
+            preemptible.control_block() == block
+                && me.stack.get().is_some_and(|stack| stack.contains(interrupted.stack_pointer()))
         });
-        let Some(guest) = guest else {
-            let waits = lend::is_due(interrupted);
-            if waits && self.lends(interrupted) {
+        let Some(preemptible) = preemptible else {
+            let waits = donation::is_waiting(interrupted);
+            if waits && self.donate(interrupted) {
                 return;
             }
-            // Who is about to run, if it is a guest, counts on what it was told of the timer.
-            let runs = me.guest().is_none();
-            if preemption.asleep.get() || runs && preemption.interrupted(|queue| queue.is_empty()) {
-                self.ticks_no_more();
+            // Who is about to run, if it is a preemptible fiber, counts on what it was told of the timer.
+            let runs = me.preemptible().is_none();
+            if preemption.asleep.get() || runs && preemption.with_interrupted(|queue| queue.is_empty()) {
+                self.stop_timer();
             } else if runs && !waits && preemption.ticking.get() == Ticking::On {
-                self.ticks_slowly();
+                self.start_slow_ticks();
             }
             return;
         };
-        preemption.grace.count(guest);
+        preemption.grace.count(preemptible);
         if interrupted.is_on_alternate_stack() {
             return preemption.count(|counts| counts.masked += 1);
         }
-        if !guest.is_interrupted() {
+        if !preemptible.try_enter_runtime() {
             if preemption.asleep.get() {
-                self.ticks_no_more();
-            } else if lend::is_due(interrupted) {
-                self.lends(interrupted);
+                self.stop_timer();
+            } else if donation::is_waiting(interrupted) {
+                self.donate(interrupted);
             } else {
-                preemption.count(|counts| counts.inside += 1);
-                guest.misses();
+                preemption.count(|counts| counts.in_runtime += 1);
+                preemptible.note_missed_tick();
             }
             return;
         }
         // One that was passed on may come late, when the timer stands still.
         if preemption.ticking.get() != Ticking::On {
-            self.ticks_on();
+            self.start_ticks();
         }
-        if let Some(mask) = self.is_to_keep_its_mask(guest, interrupted) {
-            if lend::is_due(interrupted) {
+        if let Some(mask) = self.mask_to_restore(preemptible, interrupted) {
+            if donation::is_waiting(interrupted) {
                 // They have the mask of the worker, and this one has its own when it goes on.
                 mask.with_ticks().apply_to_this_thread();
-                self.lends(interrupted);
+                self.donate(interrupted);
             }
             preemption.count(|counts| counts.masked += 1);
-        } else if let Some(deputy) = preemption.deputy.get() {
-            // SAFETY: nobody is on the deputy's stack between two ticks; the guest is outside, and what the handler is on is its own stack, where it is
+        } else if let Some(stack) = preemption.preemption_stack.get() {
+            // SAFETY: nobody is on the preemption stack between two ticks; the preemptible fiber is outside, and what the handler is on is its own stack, where it is
             // gone on with when its turn comes.
             interrupted.allow_ticks_during(|| unsafe {
-                let to = arch::fresh(deputy.top(), arch::Entrance::Deputy);
-                self.switch_block(me.context.as_ptr(), to, preemption.block.get());
+                let to = arch::new_context(stack.top(), arch::Entrance::Preemption);
+                self.switch_to_control_block(me.context.as_ptr(), to, preemption.control_block.get());
             });
         }
-        guest.goes_on_after(interrupted);
+        preemptible.resume_after(interrupted);
     }
 
-    /// The worker's mask, if a guest that runs on its kernel thread has other signals blocked: who comes next would have them blocked, too. That is so in a handler, and where the
+    /// The worker's mask, if a preemptible fiber that runs on its kernel thread has other signals blocked: who comes next would have them blocked, too. That is so in a handler, and where the
     /// C library must not be disturbed. Who keeps them blocked for long has changed the worker's mask for good. In a handler.
-    fn is_to_keep_its_mask(&self, guest: &Guest, interrupted: &Interrupted) -> Option<SignalMask> {
+    fn mask_to_restore(&self, preemptible: &PreemptibleFiber, interrupted: &Interrupted) -> Option<SignalMask> {
         let preemption = &self.preemption;
-        let mask = preemption.mask.get().filter(|_| matches!(guest.block(), Block::Pointer(_)))?;
+        let mask =
+            preemption.mask.get().filter(|_| matches!(preemptible.control_block(), ControlBlock::ThreadPointer(_)))?;
         if interrupted.mask() == mask || cfg!(rowlock_canary = "a-blocked-signal-is-forgotten") {
             preemption.masked.set(0);
             return None;
         }
         preemption.masked.set(preemption.masked.get() + 1);
-        if preemption.ticks().is_some_and(|ticks| ticks.take(preemption.masked.get()) < FOR_GOOD) {
+        if preemption.ticks().is_some_and(|ticks| ticks.duration_of(preemption.masked.get()) < FOR_GOOD) {
             return Some(mask);
         }
         preemption.masked.set(0);
@@ -280,15 +282,15 @@ impl Worker {
     }
 
     /// Who goes on after a tick, with the current fiber in the queue if it is another.
-    fn chooses_after_tick(&self, me: Fiber) -> Fiber {
+    fn choose_after_tick(&self, me: Fiber) -> Fiber {
         let before = self.level(me);
         self.read_clock(Some(me));
         // The tick may have been set for the very time of one of these, and the processor's clock is not quite as exact.
         self.expire();
         let over = self.charge(me) == Turn::IsOver || self.level(me) != before;
-        let was_favoured = me.guest().is_some_and(|guest| guest.is_favoured.replace(false));
+        let had_extension = me.preemptible().is_some_and(|preemptible| preemptible.has_extension.replace(false));
         let over = over
-            || was_favoured
+            || had_extension
             || self.preemption.grace.has_begun()
             || u64::from(me.spent.get()) * 2 >= u64::from(me.allowance.get());
         let level = self.level(me);
@@ -296,15 +298,15 @@ impl Worker {
         if !gives_way {
             return me;
         }
-        if let Some(guest) = me.guest()
-            && guest.locks.get() > 0
-            && !was_favoured
+        if let Some(preemptible) = me.preemptible()
+            && preemptible.locks_held.get() > 0
+            && !had_extension
         {
-            guest.is_favoured.set(true);
-            self.preemption.count(|counts| counts.favoured += 1);
+            preemptible.has_extension.set(true);
+            self.preemption.count(|counts| counts.extended += 1);
             return me;
         }
-        self.turn_is_over(Some(me));
+        self.end_turn(Some(me));
         me.state.set(State::Ready);
         self.ready(|ready| {
             let thread = ThreadId(me.number.get());
@@ -313,11 +315,11 @@ impl Worker {
         self.next()
     }
 
-    /// A tick came while the library was at work for the guest that runs: what it would have done is done now.
+    /// A tick came while the library was at work for the preemptible fiber that runs: what it would have done is done now.
     #[cold]
-    pub(crate) fn makes_up_for_a_tick(&self) {
+    pub(crate) fn handle_missed_tick(&self) {
         let me = self.current();
-        let next = self.chooses_after_tick(me);
+        let next = self.choose_after_tick(me);
         if next != me {
             self.preemption.count(|counts| counts.taken += 1);
             self.change(me, next);
@@ -325,71 +327,71 @@ impl Worker {
         me.state.set(State::Running);
     }
 
-    /// The guest that runs has so many locks more. When it has unlocked the last one, and was given a quantum more because of them, it gives way as soon as it goes
+    /// The preemptible fiber that runs has so many locks more. When it has unlocked the last one, and was given a quantum more because of them, it gives way as soon as it goes
     /// outside.
     #[inline]
-    pub(crate) fn locks(&self, more: i32) {
-        if let Some(guest) = self.current().guest() {
-            let locks = guest.locks.get().saturating_add_signed(more);
-            guest.locks.set(locks);
-            if locks == 0 && guest.is_favoured.get() {
-                guest.misses();
+    pub(crate) fn count_locks(&self, more: i32) {
+        if let Some(preemptible) = self.current().preemptible() {
+            let locks = preemptible.locks_held.get().saturating_add_signed(more);
+            preemptible.locks_held.set(locks);
+            if locks == 0 && preemptible.has_extension.get() {
+                preemptible.note_missed_tick();
             }
         }
     }
 
     /// Goes on with a fiber, with nothing left on this stack.
-    fn goes_to(&self, mut next: Fiber) -> ! {
+    fn leave_for(&self, mut next: Fiber) -> ! {
         let to = loop {
             match self.entrance(next) {
                 Some(to) => break to,
                 None => next = self.next(),
             }
         };
-        self.is_next(next, true);
+        self.make_current(next, true);
         // SAFETY: the other was left, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
         unsafe {
             self.shadow(next).enter();
-            self.leave_block(to, self.block_of(next))
+            self.leave_to_control_block(to, self.control_block_of(next))
         }
     }
 
     /// The other fiber is the current one, and what has to be seen to before it runs is.
     #[inline(always)]
-    pub(crate) fn is_next(&self, next: Fiber, after_tick: bool) {
+    pub(crate) fn make_current(&self, next: Fiber, after_tick: bool) {
         next.state.set(State::Running);
         self.current.set(Some(next));
-        if next.guest().is_some_and(|guest| guest.was_interrupted.replace(false)) {
-            self.preemption.interrupted(|queue| queue.remove(next));
+        if next.preemptible().is_some_and(|preemptible| preemptible.was_interrupted.replace(false)) {
+            self.preemption.with_interrupted(|queue| queue.remove(next));
         }
-        self.winds(next, after_tick);
+        self.update_timer(next, after_tick);
     }
 
     /// The fiber is no longer among those that were interrupted here.
-    pub(crate) fn loses(&self, fiber: Fiber) {
-        if let Some(guest) = fiber.guest() {
-            guest.was_interrupted.set(false);
+    pub(crate) fn forget_interrupted(&self, fiber: Fiber) {
+        if let Some(preemptible) = fiber.preemptible() {
+            preemptible.was_interrupted.set(false);
         }
-        self.preemption.interrupted(|queue| queue.remove(fiber));
+        self.preemption.with_interrupted(|queue| queue.remove(fiber));
     }
 }
 
-/// What the deputy's stack begins with, after a tick: the current fiber was interrupted, and is outside.
-pub(crate) unsafe extern "C" fn deputy() -> ! {
+/// What the preemption stack begins with, after a tick: the current fiber was interrupted, and is outside.
+pub(crate) unsafe extern "C" fn run_on_preemption_stack() -> ! {
     let here = Here::expect();
     let me = here.current();
     // Before anything else is done, for which the library may have to wait for what this one has.
-    if let Some(guest) = me.guest() {
-        guest.was_interrupted.set(true);
+    if let Some(preemptible) = me.preemptible() {
+        preemptible.was_interrupted.set(true);
     }
-    here.preemption.interrupted(|queue| queue.push(me));
-    let next = here.chooses_after_tick(me);
+    here.preemption.with_interrupted(|queue| queue.push(me));
+    let next = here.choose_after_tick(me);
     if next == me {
-        here.loses(me);
+        here.forget_interrupted(me);
     } else {
         here.preemption.count(|counts| counts.taken += 1);
     }
-    here.goes_to(next)
+    here.leave_for(next)
 }
 
 /// What the signal calls.
@@ -402,7 +404,7 @@ unsafe fn tick(word: usize, interrupted: &Interrupted) {
     // SAFETY: it is the thread's own handler.
     if let Some(worker) = unsafe { ticks.worker() } {
         // SAFETY: the worker takes itself out before it is gone, on this very kernel thread.
-        unsafe { worker.as_ref() }.is_interrupted(interrupted);
+        unsafe { worker.as_ref() }.handle_tick(interrupted);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use policy::feedback::Level;
 
-use crate::gate::Inside;
+use crate::gate::Gated;
 use crate::record::Fiber;
 
 /// Some fibers, in the order in which they came. A fiber is on one list at a time.
@@ -15,7 +15,7 @@ pub(crate) struct Queue {
 // SAFETY: a list is inside a gate, and whoever is there alone touches the links of those on it.
 unsafe impl Send for Queue {}
 
-impl Inside for Queue {
+impl Gated for Queue {
     fn forget_fibers(&mut self) {
         *self = Queue::new();
     }

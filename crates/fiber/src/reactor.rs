@@ -2,7 +2,7 @@
 //!
 //! A fiber that would block on a descriptor registers it for one event with the worker's epoll and stops; so nothing has to be undone when a descriptor is
 //! closed, and nobody is told of what nobody waits for. The worker looks for events when nobody is ready, where it sleeps until there is one,
-//! and every [`LOOKS`] while it is busy, but only if some fiber waits for one.
+//! and every [`POLL_INTERVAL`] while it is busy, but only if some fiber waits for one.
 //!
 //! A time comes by a timerfd, which counts nanoseconds and is exact; a timeout given to the kernel with the wait may be late by a thousandth of itself, and by 50 us
 //! at least. All of this is made when a worker needs it for the first time.
@@ -21,20 +21,20 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-use crate::bell::Bell;
+use crate::eventcount::EventCount;
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::waits::{Waits, Woken};
 use crate::worker::{Here, Worker};
 
 /// How often a busy worker looks for events.
-pub(crate) const LOOKS: Span = Span::from_micros(50);
+pub(crate) const POLL_INTERVAL: Span = Span::from_micros(50);
 
 /// How many events are taken at a time.
 const EVENTS: usize = 256;
 
-/// The event of the bell, and that of the timer: no descriptor's number.
-const BELL: u64 = u64::MAX;
+/// The event of the eventcount, and that of the timer: no descriptor's number.
+const EVENTCOUNT: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
 /// What a fiber waits for at a descriptor.
@@ -75,7 +75,7 @@ impl Place {
 pub(crate) struct Reactor {
     epoll: OwnedFd,
     timer: OwnedFd,
-    bell: Arc<Bell>,
+    eventcount: Arc<EventCount>,
     /// When the timer will go off.
     armed: Cell<Option<Instant>>,
     /// By the descriptor's number.
@@ -88,14 +88,14 @@ impl Reactor {
     pub(crate) fn new() -> io::Result<Reactor> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let bell = Bell::new()?;
+        let eventcount = EventCount::new()?;
         // Edge-triggered: each stroke and each time is told once, and nothing needs to be read.
-        epoll::add(&epoll, &bell, EventData::new_u64(BELL), EventFlags::IN | EventFlags::ET)?;
+        epoll::add(&epoll, &eventcount, EventData::new_u64(EVENTCOUNT), EventFlags::IN | EventFlags::ET)?;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
         Ok(Reactor {
             epoll,
             timer,
-            bell: Arc::new(bell),
+            eventcount: Arc::new(eventcount),
             armed: Cell::new(None),
             places: RefCell::default(),
             events: RefCell::new(Vec::with_capacity(EVENTS)),
@@ -104,8 +104,8 @@ impl Reactor {
     }
 
     /// What other kernel threads ring.
-    pub(crate) fn bell(&self) -> &Arc<Bell> {
-        &self.bell
+    pub(crate) fn eventcount(&self) -> &Arc<EventCount> {
+        &self.eventcount
     }
 
     /// Whether a fiber waits at a descriptor.
@@ -119,13 +119,13 @@ impl Reactor {
         self.take_events(worker, Some(Duration::ZERO));
     }
 
-    /// Waits until a descriptor is ready, the time has come or somebody rings; not at all if `busy` says so, which is asked when the bell is listened to.
+    /// Waits until a descriptor is ready, the time has come or somebody rings; not at all if `busy` says so, which is asked when the eventcount is listened to.
     #[cold]
     pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>, busy: impl FnOnce() -> bool) {
-        self.bell.listen();
+        self.eventcount.listen();
         let timeout = if busy() || until.is_some_and(|until| !self.arm(until)) { Some(Duration::ZERO) } else { None };
         self.take_events(worker, timeout);
-        self.bell.is_heard();
+        self.eventcount.stop_listening();
     }
 
     /// Sets the timer. False when there is nothing to wait for.
@@ -157,7 +157,7 @@ impl Reactor {
         let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
         for event in events.iter() {
             match event.data.u64() {
-                BELL => (),
+                EVENTCOUNT => (),
                 TIMER => self.armed.set(None),
                 number => self.ready(worker, number as usize),
             }
@@ -245,7 +245,7 @@ fn wait_in(here: Option<Here>, fd: BorrowedFd<'_>, direction: Direction, deadlin
     let Some(here) = here else {
         return if poll(fd, direction, deadline)? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) };
     };
-    if here.outside.is_out_of_reach(&here) {
+    if here.outside.is_wait_forbidden(&here) {
         return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
     }
     let reactor = here.outside.reactor()?;
@@ -255,7 +255,7 @@ fn wait_in(here: Option<Here>, fd: BorrowedFd<'_>, direction: Direction, deadlin
         Err(Errno::PERM) => return Ok(()),
         Err(why) => return Err(why.into()),
     }
-    here.look_within(LOOKS);
+    here.look_outside_within(POLL_INTERVAL);
     match here.block(&Readiness { fd, direction }, deadline) {
         Woken::TimedOut => Err(io::ErrorKind::TimedOut.into()),
         Woken::Called | Woken::Cancelled => Ok(()),

@@ -21,8 +21,8 @@ use sys::reservation::{Reservation, page_size};
 use crate::arch::Context;
 use crate::debugger::Place;
 use crate::error::SpawnError;
-use crate::guest::Guest;
-use crate::mail::Letter;
+use crate::inbox::InboxItem;
+use crate::preemptible::PreemptibleFiber;
 use crate::stack::Stack;
 use crate::task::Task;
 use crate::waits::{Waits, Woken};
@@ -48,9 +48,9 @@ pub(crate) enum State {
 
 /// A state that others may look at while its owner changes it: what they see may be over. Who sees one sees as well all that came before it, above all where the
 /// fiber [runs](Record::home).
-pub(crate) struct Watched(AtomicU8);
+pub(crate) struct SharedState(AtomicU8);
 
-impl Watched {
+impl SharedState {
     #[inline(always)]
     pub(crate) fn get(&self) -> State {
         // SAFETY: only states are written, and zero, with which memory begins, is one.
@@ -100,28 +100,28 @@ pub(crate) struct Record {
     pub(crate) number: Cell<u32>,
     /// How many fibers had the record before.
     pub(crate) generation: Cell<u32>,
-    pub(crate) state: Watched,
+    pub(crate) state: SharedState,
     /// Why it was woken last.
     pub(crate) woken: Cell<Woken>,
-    /// The last window of the meter that has it.
+    /// The last window of the time accounting that has it.
     pub(crate) window: Cell<u8>,
     /// It was told that its runtime ends, and unwinds, or has caught that.
-    pub(crate) was_told: Cell<bool>,
-    /// It may be interrupted anywhere: once it has started it is a [guest](crate::guest).
+    pub(crate) was_cancelled: Cell<bool>,
+    /// It may be interrupted anywhere: once it has started it is a [preemptible fiber](crate::preemptible).
     pub(crate) is_preemptible: Cell<bool>,
     /// How many ticks it has run that the queue has not been told of.
     pub(crate) spent: Cell<u32>,
     /// With how many it has used up its running time.
     pub(crate) allowance: Cell<u32>,
     /// Its runtime ends, and it is to be told at its next wait.
-    pub(crate) cancelled: Cell<bool>,
+    pub(crate) cancel_pending: Cell<bool>,
     /// It waits for a lock that it was woken for before, in vain.
-    pub(crate) in_vain: Cell<bool>,
+    pub(crate) was_passed_over: Cell<bool>,
     /// For how many locks that it has it is lent a level.
-    pub(crate) lent: Cell<u16>,
+    pub(crate) inherited_levels: Cell<u16>,
     /// How many ticks it has run before.
     pub(crate) used: Cell<u64>,
-    /// The list that it is on: of a worker's free records, of those that wait for one thing, or of a worker's mail.
+    /// The list that it is on: of a worker's free records, of those that wait for one thing, or of a worker's inbox.
     pub(crate) next: Cell<Option<Fiber>>,
     pub(crate) previous: Cell<Option<Fiber>>,
     /// For what it waits, while it is blocked.
@@ -141,16 +141,16 @@ impl Record {
             home: Home(AtomicPtr::new(std::ptr::null_mut())),
             number: Cell::new(number),
             generation: Cell::new(0),
-            state: Watched(AtomicU8::new(State::Free as u8)),
+            state: SharedState(AtomicU8::new(State::Free as u8)),
             woken: Cell::new(Woken::Called),
             window: Cell::new(0),
-            was_told: Cell::new(false),
+            was_cancelled: Cell::new(false),
             is_preemptible: Cell::new(false),
             spent: Cell::new(0),
             allowance: Cell::new(0),
-            cancelled: Cell::new(false),
-            in_vain: Cell::new(false),
-            lent: Cell::new(0),
+            cancel_pending: Cell::new(false),
+            was_passed_over: Cell::new(false),
+            inherited_levels: Cell::new(0),
             used: Cell::new(0),
             next: Cell::new(None),
             previous: Cell::new(None),
@@ -165,12 +165,12 @@ impl Record {
 impl Record {
     /// What it has besides, while it runs, if it may be interrupted anywhere.
     #[inline(always)]
-    pub(crate) fn guest(&self) -> Option<&'static Guest> {
-        if self.is_preemptible.get() { self.stack.get().and_then(|stack| stack.guest()) } else { None }
+    pub(crate) fn preemptible(&self) -> Option<&'static PreemptibleFiber> {
+        if self.is_preemptible.get() { self.stack.get().and_then(|stack| stack.preemptible()) } else { None }
     }
 
-    /// Whether it runs and no worker is its home: it was [sent away](crate::preempt::exile), and nobody else may touch what it has.
-    pub(crate) fn is_exile(&self) -> bool {
+    /// Whether it runs and no worker is its home: it was [sent away](crate::preempt::orphan), and nobody else may touch what it has.
+    pub(crate) fn is_orphan(&self) -> bool {
         self.state.get() == State::Running && self.home.get().is_none()
     }
 
@@ -210,10 +210,10 @@ impl Record {
         // SAFETY: the caller's promise.
         unsafe { self.task.put(function) };
         self.meeting.store(meeting, Relaxed);
-        self.cancelled.set(false);
-        self.was_told.set(false);
+        self.cancel_pending.set(false);
+        self.was_cancelled.set(false);
         self.is_preemptible.set(is_preemptible);
-        self.lent.set(0);
+        self.inherited_levels.set(0);
         self.spent.set(0);
         self.used.set(0);
         if extras.is_some() {
@@ -274,7 +274,7 @@ const FEW: u32 = 1 << 12;
 /// So many records are made at a time: 64 KiB of them.
 const MORE: u32 = (65_536 / size_of::<Record>()) as u32;
 
-impl Letter for Fiber {
+impl InboxItem for Fiber {
     fn address(self) -> u64 {
         Fiber::address(self) as u64
     }
@@ -285,12 +285,12 @@ impl Letter for Fiber {
     }
 
     fn link(self, older: u64) {
-        // SAFETY: the address of a letter that has not been taken.
-        self.next.set((older != 0).then(|| unsafe { Letter::at(older) }));
+        // SAFETY: the address of a item that has not been taken.
+        self.next.set((older != 0).then(|| unsafe { InboxItem::at(older) }));
     }
 
     fn older(self) -> u64 {
-        self.next.get().map_or(0, Letter::address)
+        self.next.get().map_or(0, InboxItem::address)
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::SpawnError;
-use crate::join::{self, DETACHED, ENDED, JoinHandle, NOBODY};
+use crate::join::{self, DETACHED, ENDED, JoinHandle, NO_JOINER};
 use crate::record::Fiber;
 use crate::shared::{Core, pointer};
 use crate::spawn::Builder;
@@ -49,7 +49,7 @@ pub fn remote() -> Remote {
         Arc::increment_strong_count(core.as_ptr());
         Arc::from_raw(core.as_ptr())
     };
-    core.expect();
+    core.add_expected();
     Remote { core }
 }
 
@@ -80,55 +80,57 @@ impl Remote {
         }
         let extras = builder.extras();
         // SAFETY: it is nobody's; the function borrows nothing, and may go to another kernel thread.
-        let fiber = self.core.bring(false, |fiber| unsafe { fiber.begin(extras, is_preemptible, function, NOBODY) })?;
+        let fiber = self
+            .core
+            .add_from_outside(false, |fiber| unsafe { fiber.begin(extras, is_preemptible, function, NO_JOINER) })?;
         // SAFETY: it is the first handle, and this is the type.
         Ok(unsafe { JoinHandle::new(fiber, pointer(&self.core)) })
     }
 
     /// Whether the runtime is over, or about to be.
     pub fn is_over(&self) -> bool {
-        self.core.has_ended()
+        self.core.is_shutting_down()
     }
 }
 
 impl Clone for Remote {
     fn clone(&self) -> Remote {
-        self.core.expect();
+        self.core.add_expected();
         Remote { core: Arc::clone(&self.core) }
     }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.core.expect_no_more();
+        self.core.remove_expected();
     }
 }
 
 /// A fiber that a thread outside has a handle to, for one that does there what it would.
-struct Theirs(Fiber);
+struct SentFiber(Fiber);
 
 // SAFETY: it only names it.
-unsafe impl Send for Theirs {}
+unsafe impl Send for SentFiber {}
 
 /// Blocks the kernel thread until a fiber has ended. False if it never will, as its runtime is over.
 #[cold]
-pub(crate) fn outlast(core: &Core, fiber: Fiber) -> bool {
+pub(crate) fn wait_for_end(core: &Core, fiber: Fiber) -> bool {
     let has_ended = || fiber.meeting.load(Acquire) == ENDED;
     while !has_ended() {
-        let bell = Arc::new(Bell::default());
-        let (rings, theirs) = (Rings(Arc::clone(&bell)), Theirs(fiber));
-        let errand = move || {
-            let (_rings, Theirs(fiber)) = (rings, { theirs });
+        let completion = Arc::new(Completion::default());
+        let (complete, sent) = (CompleteOnDrop(Arc::clone(&completion)), SentFiber(fiber));
+        let proxy = move || {
+            let (_complete, SentFiber(fiber)) = (complete, { sent });
             // It cannot wait for itself: nobody has a handle to it.
-            let _ = Here::enter(|here| join::outlast(&here, fiber));
+            let _ = Here::enter(|here| join::wait_for_end(&here, fiber));
         };
         // SAFETY: it is nobody's; the function borrows nothing, and may go to another kernel thread.
-        match core.bring(true, |fiber| unsafe { fiber.begin(None, false, errand, DETACHED) }) {
+        match core.add_from_outside(true, |fiber| unsafe { fiber.begin(None, false, proxy, DETACHED) }) {
             Ok(_) => {
-                bell.wait();
+                completion.wait();
                 if !has_ended() {
                     // The runtime ends. So may the fiber, before it is over.
-                    core.outlast();
+                    core.wait_until_over();
                     return has_ended();
                 }
             }
@@ -150,15 +152,15 @@ pub(crate) unsafe fn detach(core: NonNull<Core>, fiber: Fiber) {
         let shared = unsafe { core.as_ref() };
         // SAFETY: the handle that this one takes the place of is forgotten.
         let handle = unsafe { JoinHandle::<()>::new(fiber, core) };
-        let mut errand = Some(move || drop(handle));
-        let brought = shared.bring(true, |fiber| {
-            if let Some(errand) = errand.take() {
+        let mut proxy = Some(move || drop(handle));
+        let brought = shared.add_from_outside(true, |fiber| {
+            if let Some(proxy) = proxy.take() {
                 // SAFETY: it is nobody's; the function borrows nothing, and may go to another kernel thread.
-                unsafe { fiber.begin(None, false, errand, DETACHED) };
+                unsafe { fiber.begin(None, false, proxy, DETACHED) };
             }
         });
         // What was not sent must not come here again.
-        std::mem::forget(errand);
+        std::mem::forget(proxy);
         match brought {
             Ok(_) => return,
             Err(SpawnError::Over) => (),
@@ -171,31 +173,31 @@ pub(crate) unsafe fn detach(core: NonNull<Core>, fiber: Fiber) {
         unsafe { fiber.task.drop_outcome() };
     }
     // SAFETY: the caller's promise.
-    unsafe { Core::give_back(core, fiber) };
+    unsafe { Core::return_record(core, fiber) };
 }
 
 /// What a blocked thread waits for.
 #[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
+struct Completion {
+    is_done: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Bell {
+impl Completion {
     fn wait(&self) {
-        let mut rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*rung {
-            rung = self.changed.wait(rung).unwrap_or_else(PoisonError::into_inner);
+        let mut is_done = self.is_done.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_done {
+            is_done = self.changed.wait(is_done).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 /// Rings when it is dropped, whatever happens to the fiber that has it.
-struct Rings(Arc<Bell>);
+struct CompleteOnDrop(Arc<Completion>);
 
-impl Drop for Rings {
+impl Drop for CompleteOnDrop {
     fn drop(&mut self) {
-        *self.0.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.0.is_done.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.changed.notify_one();
     }
 }

@@ -8,13 +8,13 @@ use std::thread::{Builder, JoinHandle};
 use policy::feedback::Rules;
 use sys::tick::ScriptedClock;
 
-use crate::block::PreemptBy;
-use crate::chance::Deterministic;
 use crate::clock::Clock;
+use crate::control_block::PreemptBy;
 use crate::ending;
 use crate::error::{JoinError, RunError};
-use crate::guest;
+use crate::preemptible;
 use crate::record::Fiber;
+use crate::schedule_fuzzer::Deterministic;
 use crate::shared::Core;
 use crate::worker::{Here, Worker};
 
@@ -139,7 +139,7 @@ impl Runtime {
         unsafe { worker.adopt()? };
         core.rounds.join();
         let mut others = Vec::new();
-        let started = (1..core.mails.len()).try_for_each(|index| {
+        let started = (1..core.inboxes.len()).try_for_each(|index| {
             others.push(start(&core, &worker, index)?);
             Ok(())
         });
@@ -154,7 +154,7 @@ impl Runtime {
             let _ = other.join();
         }
         let deadlock = core.take_deadlock();
-        core.is_over();
+        core.finish();
         if left > 0 {
             // Somebody may point to what is on their stacks.
             std::mem::forget((worker, core));
@@ -176,7 +176,7 @@ impl Runtime {
 fn is_inside() -> bool {
     let is_fiber = Here::visit(|here| here.is_some());
     if !is_fiber {
-        guest::is_refused();
+        preemptible::unwind_if_orphaned();
     }
     is_fiber
 }

@@ -68,7 +68,7 @@ impl<T: ?Sized> RwLock<T> {
                 }
             }
         });
-        self.0.judged(RwLockReadGuard(guard))
+        self.0.check_poison(RwLockReadGuard(guard))
     }
 
     /// Reads the value if that can be at once. Others may run before that, but nobody is waited for.
@@ -78,7 +78,7 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
         let guard = Here::enter(|here| self.0.try_shared(here)).ok_or(TryLockError::WouldBlock)?;
-        Ok(self.0.judged(RwLockReadGuard(guard))?)
+        Ok(self.0.check_poison(RwLockReadGuard(guard))?)
     }
 
     /// As [`RwLock::read`], but waits no longer than to the deadline.
@@ -88,7 +88,7 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     pub fn read_until(&self, deadline: Instant) -> Result<LockResult<RwLockReadGuard<'_, T>>, TimedOut> {
         let guard = Here::enter(|here| self.0.shared(here, Some(deadline)))?;
-        Ok(self.0.judged(RwLockReadGuard(guard)))
+        Ok(self.0.check_poison(RwLockReadGuard(guard)))
     }
 
     /// As [`RwLock::read_until`], with a timeout that begins now.
@@ -107,7 +107,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        self.0.judged(RwLockWriteGuard(Here::enter(|here| self.0.exclusive(here))))
+        self.0.check_poison(RwLockWriteGuard(Here::enter(|here| self.0.exclusive(here))))
     }
 
     /// Takes the lock to write if nobody reads or writes. Others may run before that, but nobody is waited for.
@@ -117,7 +117,7 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         let guard = Here::enter(|here| self.0.try_exclusive(here)).ok_or(TryLockError::WouldBlock)?;
-        Ok(self.0.judged(RwLockWriteGuard(guard))?)
+        Ok(self.0.check_poison(RwLockWriteGuard(guard))?)
     }
 
     /// As [`RwLock::write`], but waits no longer than to the deadline.
@@ -127,7 +127,7 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     pub fn write_until(&self, deadline: Instant) -> Result<LockResult<RwLockWriteGuard<'_, T>>, TimedOut> {
         let guard = Here::enter(|here| self.0.exclusive_until(here, deadline))?;
-        Ok(self.0.judged(RwLockWriteGuard(guard)))
+        Ok(self.0.check_poison(RwLockWriteGuard(guard)))
     }
 
     /// As [`RwLock::write_until`], with a timeout that begins now.

@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::ending;
 use crate::error::{JoinError, SpawnError};
-use crate::gate::{Gate, Inside};
+use crate::gate::{Gate, Gated};
 use crate::join::JoinHandle;
 use crate::record::Fiber;
 use crate::spawn::{Builder, failed};
@@ -17,7 +17,7 @@ use crate::waits::{Waits, Woken};
 use crate::worker::Here;
 
 /// How many of a scope's fibers there are, and who waits until there are none.
-struct Crew {
+struct Members {
     gate: Gate<State>,
     /// There was one whose panic nobody has taken notice of. Handles that find this out may be dropped on threads that are no fibers.
     panicked: AtomicBool,
@@ -34,13 +34,13 @@ struct Waiting(Fiber);
 // SAFETY: only who is inside the gate touches it.
 unsafe impl Send for Waiting {}
 
-impl Inside for State {
+impl Gated for State {
     fn forget_fibers(&mut self) {
         self.waits = None;
     }
 }
 
-impl Waits for Crew {
+impl Waits for Members {
     fn leave(&self, fiber: Fiber) -> bool {
         let waits = self.gate.enter(&Here::expect(), |state| state.waits.take());
         waits.is_some_and(|waits| waits.0 == fiber)
@@ -51,9 +51,9 @@ impl Waits for Crew {
     }
 }
 
-impl Crew {
+impl Members {
     /// Waits until all have ended, also if the runtime ends meanwhile: they borrow from who waits.
-    fn outlast(&self, here: Here) -> Woken {
+    fn wait_for_all(&self, here: Here) -> Woken {
         let mut woken = Woken::Called;
         loop {
             let me = here.current();
@@ -73,9 +73,9 @@ impl Crew {
 }
 
 /// One of a scope's fibers, until all of it is dropped.
-struct Member<'scope>(&'scope Crew);
+struct Membership<'scope>(&'scope Members);
 
-impl Drop for Member<'_> {
+impl Drop for Membership<'_> {
     fn drop(&mut self) {
         Here::enter(|here| {
             let last = self.0.gate.enter(&here, |state| {
@@ -90,13 +90,13 @@ impl Drop for Member<'_> {
     }
 }
 
-type Outcome<T> = Mutex<Option<thread::Result<T>>>;
+type OutcomeCell<T> = Mutex<Option<thread::Result<T>>>;
 
 /// What a scope's fiber runs. Its fields are dropped in this order, so all that may borrow is gone before the scope hears of it.
 struct Job<'scope, F, T> {
     function: Option<F>,
-    outcome: Shared<'scope, T>,
-    _member: Member<'scope>,
+    outcome: SharedOutcome<'scope, T>,
+    _membership: Membership<'scope>,
 }
 
 impl<F: FnOnce() -> T, T> Job<'_, F, T> {
@@ -109,13 +109,13 @@ impl<F: FnOnce() -> T, T> Job<'_, F, T> {
 }
 
 /// What came of a fiber, for who joins it.
-struct Shared<'scope, T> {
+struct SharedOutcome<'scope, T> {
     /// Until it is dropped.
-    outcome: Option<Arc<Outcome<T>>>,
-    crew: &'scope Crew,
+    outcome: Option<Arc<OutcomeCell<T>>>,
+    members: &'scope Members,
 }
 
-impl<T> Shared<'_, T> {
+impl<T> SharedOutcome<'_, T> {
     fn put(&self, outcome: thread::Result<T>) {
         if let Some(shared) = &self.outcome {
             *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
@@ -127,7 +127,7 @@ impl<T> Shared<'_, T> {
     }
 }
 
-impl<T> Drop for Shared<'_, T> {
+impl<T> Drop for SharedOutcome<'_, T> {
     fn drop(&mut self) {
         // The last one drops what nobody has asked for. Of two at a time one is the last.
         let Some(outcome) = self.outcome.take().and_then(Arc::into_inner) else { return };
@@ -135,14 +135,14 @@ impl<T> Drop for Shared<'_, T> {
         if let Some(Err(payload)) = unseen
             && let JoinError::Panicked(_) = ending::reason(payload)
         {
-            self.crew.panicked.store(true, Relaxed);
+            self.members.panicked.store(true, Relaxed);
         }
     }
 }
 
 /// Where fibers can be made that borrow; see [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
-    crew: &'scope Crew,
+    members: &'scope Members,
     /// What is borrowed may be taken neither for something shorter nor for something longer.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -151,7 +151,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// The right to the result of a scope's fiber.
 pub struct ScopedJoinHandle<'scope, T> {
     end: JoinHandle<()>,
-    shared: Shared<'scope, T>,
+    shared: SharedOutcome<'scope, T>,
 }
 
 impl<'scope> Scope<'scope, '_> {
@@ -179,10 +179,14 @@ impl<'scope> Scope<'scope, '_> {
         builder: Builder,
         function: impl FnOnce() -> T + Send + 'scope,
     ) -> Result<ScopedJoinHandle<'scope, T>, SpawnError> {
-        Here::enter(|here| self.crew.gate.enter(&here, |state| state.left += 1));
+        Here::enter(|here| self.members.gate.enter(&here, |state| state.left += 1));
         let outcome = Arc::new(Mutex::new(None));
-        let shared = |outcome| Shared { outcome: Some(outcome), crew: self.crew };
-        let job = Job { function: Some(function), outcome: shared(Arc::clone(&outcome)), _member: Member(self.crew) };
+        let shared = |outcome| SharedOutcome { outcome: Some(outcome), members: self.members };
+        let job = Job {
+            function: Some(function),
+            outcome: shared(Arc::clone(&outcome)),
+            _membership: Membership(self.members),
+        };
         // SAFETY: the scope waits until the job is dropped, and with it all that it borrows; its own result borrows nothing.
         let end = unsafe { builder.spawn_unchecked(move || job.run())? };
         Ok(ScopedJoinHandle { end, shared: shared(outcome) })
@@ -227,30 +231,30 @@ impl<T> ScopedJoinHandle<'_, T> {
 #[track_caller]
 #[allow(clippy::panic, reason = "it is what is documented, as with threads")]
 pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
-    let crew = Crew { gate: Gate::new(State { left: 0, waits: None }), panicked: AtomicBool::new(false) };
+    let members = Members { gate: Gate::new(State { left: 0, waits: None }), panicked: AtomicBool::new(false) };
     // It is this runtime's from now on, and no other one's that gets hold of the scope.
-    Here::enter(|here| crew.gate.enter(&here, |_| ()));
+    Here::enter(|here| members.gate.enter(&here, |_| ()));
     let result = {
         // SAFETY: only the lifetime is another. Who has it are the function and the fibers, and all of them are waited for below, whatever happens.
-        let crew = unsafe { &*std::ptr::from_ref(&crew) };
-        let scope = Scope { crew, scope: PhantomData, env: PhantomData };
+        let members = unsafe { &*std::ptr::from_ref(&members) };
+        let scope = Scope { members, scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: as above.
             function(unsafe { &*std::ptr::from_ref(&scope) })
         }));
         Here::visit(|here| match here {
             Some(here) => {
-                if crew.outlast(here) == Woken::Cancelled {
+                if members.wait_for_all(here) == Woken::Cancelled {
                     ending::unwind_unless_panicking(&here);
                 }
             }
-            None => crate::preempt::exile::wait_for_ever(),
+            None => crate::preempt::orphan::wait_forever(),
         });
         result
     };
     match result {
         Err(payload) => resume_unwind(payload),
-        Ok(_) if crew.panicked.load(Relaxed) => panic!("a fiber of a scope panicked"),
+        Ok(_) if members.panicked.load(Relaxed) => panic!("a fiber of a scope panicked"),
         Ok(result) => result,
     }
 }

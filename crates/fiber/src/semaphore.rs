@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use crate::error::TimedOut;
-use crate::gate::{Gate, Inside};
+use crate::gate::{Gate, Gated};
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::time::after;
@@ -44,7 +44,7 @@ struct State {
     waiting: Queue,
 }
 
-impl Inside for State {
+impl Gated for State {
     fn forget_fibers(&mut self) {
         self.waiting.forget_fibers();
     }
@@ -61,7 +61,7 @@ impl Semaphore {
     #[track_caller]
     pub fn acquire(&self) -> Permit<'_> {
         // Without a deadline it ends in one way only.
-        let _ = self.outlast(None);
+        let _ = self.acquire_inner(None);
         self.permit()
     }
 
@@ -71,7 +71,7 @@ impl Semaphore {
     /// When the deadline has passed. A permit that is there is taken however late it is.
     #[track_caller]
     pub fn acquire_until(&self, deadline: Instant) -> Result<Permit<'_>, TimedOut> {
-        self.outlast(Some(deadline)).map(|()| self.permit())
+        self.acquire_inner(Some(deadline)).map(|()| self.permit())
     }
 
     /// As [`Semaphore::acquire_until`], with a timeout that begins now.
@@ -87,7 +87,7 @@ impl Semaphore {
     #[track_caller]
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
         let taken = Here::enter(|here| {
-            here.point();
+            here.safepoint();
             self.0.enter(&here, State::take)
         });
         taken.then(|| self.permit())
@@ -95,9 +95,9 @@ impl Semaphore {
 
     #[inline]
     #[track_caller]
-    fn outlast(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
+    fn acquire_inner(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
         Here::enter(|here| {
-            here.point();
+            here.safepoint();
             let me = here.current();
             let taken = self.0.enter(&here, |state| {
                 let taken = state.take();

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use crate::error::TimedOut;
-use crate::gate::{Gate, Inside};
+use crate::gate::{Gate, Gated};
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::waits::{Waits, Woken};
@@ -36,7 +36,7 @@ struct State {
     writers: Queue,
 }
 
-impl Inside for State {
+impl Gated for State {
     fn forget_fibers(&mut self) {
         self.readers.forget_fibers();
         self.writers.forget_fibers();
@@ -84,7 +84,7 @@ impl SharedLock {
     /// Waits until it shares the lock.
     #[inline]
     pub(crate) fn share(&self, here: Here, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        here.point();
+        here.safepoint();
         let me = here.current();
         let can = self.waiting.0.enter(&here, |state| {
             let can = state.share();
@@ -97,7 +97,7 @@ impl SharedLock {
     }
 
     pub(crate) fn try_share(&self, here: Here) -> bool {
-        here.point();
+        here.safepoint();
         self.waiting.0.enter(&here, State::share)
     }
 
@@ -115,7 +115,7 @@ impl SharedLock {
     /// Waits until it has the lock alone.
     #[inline]
     pub(crate) fn exclude(&self, here: Here, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        here.point();
+        here.safepoint();
         let me = here.current();
         let can = self.waiting.0.enter(&here, |state| {
             let can = state.exclude();
@@ -128,7 +128,7 @@ impl SharedLock {
     }
 
     pub(crate) fn try_exclude(&self, here: Here) -> bool {
-        here.point();
+        here.safepoint();
         self.waiting.0.enter(&here, State::exclude)
     }
 

@@ -9,23 +9,23 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::deadlock::Deadlock;
 use crate::ending::Rounds;
 use crate::error::SpawnError;
-use crate::fresh::Fresh;
+use crate::inbox::Inbox;
 use crate::join::DETACHED;
-use crate::mail::Mail;
 use crate::record::{Fiber, Records, State};
 use crate::runtime::Config;
+use crate::unstarted::UnstartedFibers;
 
 /// What the workers of a runtime share.
 ///
 /// It stays for as long as the runtime runs, and after that as long as there are handles and [`Remote`](crate::Remote)s. Handles are not counted while it runs, as that
-/// would be an atomic operation for each; at the [end](Core::is_over) those that are left are.
+/// would be an atomic operation for each; at the [end](Core::finish) those that are left are.
 pub(crate) struct Core {
     number: u64,
     config: Config,
     pub(crate) records: Records,
     /// One for each worker.
-    pub(crate) mails: Box<[Mail]>,
-    pub(crate) fresh: Fresh,
+    pub(crate) inboxes: Box<[Inbox]>,
+    pub(crate) unstarted: UnstartedFibers,
     pub(crate) rounds: Rounds,
     /// How many there are outside of whom something may come.
     expected: AtomicUsize,
@@ -38,7 +38,7 @@ pub(crate) struct Core {
     /// It lasts as long as the process, so nobody can be told that it ends.
     pub(crate) lasts: AtomicBool,
     /// How often all fibers were called off, wherever they wait.
-    called_off: AtomicU32,
+    cancellations: AtomicU32,
     outside: Mutex<Outside>,
     /// The runtime is over.
     over: Condvar,
@@ -72,16 +72,16 @@ impl Core {
         Ok(Arc::new(Core {
             number,
             records,
-            mails: (0..config.workers.max(1)).map(|_| Mail::new()).collect(),
+            inboxes: (0..config.workers.max(1)).map(|_| Inbox::new()).collect(),
             config,
-            fresh: Fresh::default(),
+            unstarted: UnstartedFibers::default(),
             rounds: Rounds::default(),
             expected: AtomicUsize::new(0),
             demotions: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
             rests: AtomicUsize::new(0),
             lasts: AtomicBool::new(false),
-            called_off: AtomicU32::new(0),
+            cancellations: AtomicU32::new(0),
             outside: Mutex::new(Outside { ends: false, over: false, free: Vec::new(), unmade: 0..0 }),
             over: Condvar::new(),
             deadlock: Mutex::new(None),
@@ -92,7 +92,7 @@ impl Core {
         self.number
     }
 
-    pub(crate) fn demoted(&self) {
+    pub(crate) fn count_demotion(&self) {
         self.demotions.fetch_add(1, Relaxed);
     }
 
@@ -123,77 +123,78 @@ impl Core {
     // Who may still come.
 
     /// Somebody outside may bring something: until it says otherwise, that all fibers wait is no deadlock.
-    pub(crate) fn expect(&self) {
+    pub(crate) fn add_expected(&self) {
         self.expected.fetch_add(1, SeqCst);
     }
 
     /// One of those will not.
-    pub(crate) fn expect_no_more(&self) {
+    pub(crate) fn remove_expected(&self) {
         if self.expected.fetch_sub(1, SeqCst) == 1 {
-            for mail in &self.mails {
-                let _ = mail.nudge();
+            for inbox in &self.inboxes {
+                let _ = inbox.wake_if_asleep();
             }
         }
     }
 
     /// Whether something may come from outside.
-    pub(crate) fn expects(&self) -> bool {
+    pub(crate) fn is_expecting(&self) -> bool {
         self.expected.load(SeqCst) > 0
     }
 
     /// A worker is about to lie down until it is awakened.
-    pub(crate) fn rests(&self) {
+    pub(crate) fn count_rest(&self) {
         self.rests.fetch_add(1, SeqCst);
     }
 
     /// How often that was said.
-    pub(crate) fn rested(&self) -> usize {
+    pub(crate) fn rest_count(&self) -> usize {
         self.rests.load(SeqCst)
     }
 
     /// Does something while nobody outside brings a fiber, makes one ready, or gives a record back.
-    pub(crate) fn while_nobody_comes<R>(&self, then: impl FnOnce() -> R) -> R {
+    pub(crate) fn with_outside_locked<R>(&self, then: impl FnOnce() -> R) -> R {
         let _outside = self.outside();
         then()
     }
 
     /// Wakes a worker that has nothing to do, if there is one.
-    pub(crate) fn nudge_one(&self) {
+    pub(crate) fn wake_idle_worker(&self) {
         fence(SeqCst);
-        let _ = self.mails.iter().any(Mail::nudge) || self.mails.iter().any(|mail| mail.quiet.disturb());
+        let _ = self.inboxes.iter().any(Inbox::wake_if_asleep)
+            || self.inboxes.iter().any(|inbox| inbox.stopped_timer.fire_if_stopped());
     }
 
     /// All workers are to call off what their fibers wait for.
-    pub(crate) fn call_all_off(&self) {
-        self.called_off.fetch_add(1, SeqCst);
-        for mail in &self.mails {
-            let _ = mail.nudge();
+    pub(crate) fn cancel_all_waits(&self) {
+        self.cancellations.fetch_add(1, SeqCst);
+        for inbox in &self.inboxes {
+            let _ = inbox.wake_if_asleep();
         }
     }
 
     /// How often that was said.
-    pub(crate) fn called_off(&self) -> u32 {
-        self.called_off.load(SeqCst)
+    pub(crate) fn cancellations(&self) -> u32 {
+        self.cancellations.load(SeqCst)
     }
 
     // Records that no worker has at hand.
 
     /// Some records of nobody, through their links.
-    pub(crate) fn spare(&self) -> Option<Fiber> {
+    pub(crate) fn take_spare(&self) -> Option<Fiber> {
         self.outside().free.pop().map(|spare| spare.0)
     }
 
     /// Takes back such.
-    pub(crate) fn keep(&self, first: Fiber) {
+    pub(crate) fn return_records(&self, first: Fiber) {
         self.outside().free.push(Spare(first));
     }
 
     /// A fiber for a thread that is no worker. `put` makes it one of a function.
     ///
     /// The lock is kept until the fiber is on its way, so the runtime cannot be over before. While it ends, only those that let go of others, or wait for their ends, may still come.
-    pub(crate) fn bring(&self, lets_go: bool, put: impl FnOnce(Fiber)) -> Result<Fiber, SpawnError> {
+    pub(crate) fn add_from_outside(&self, is_release: bool, put: impl FnOnce(Fiber)) -> Result<Fiber, SpawnError> {
         let mut outside = self.outside();
-        if outside.over || outside.ends && !lets_go {
+        if outside.over || outside.ends && !is_release {
             return Err(SpawnError::Over);
         }
         let fiber = match outside.free.pop() {
@@ -212,11 +213,11 @@ impl Core {
             }
         };
         put(fiber);
-        if let [mail] = &*self.mails {
-            mail.send(fiber);
+        if let [inbox] = &*self.inboxes {
+            inbox.send(fiber);
         } else {
-            self.fresh.push_urgently(fiber);
-            self.nudge_one();
+            self.unstarted.push_urgently(fiber);
+            self.wake_idle_worker();
         }
         Ok(fiber)
     }
@@ -229,17 +230,17 @@ impl Core {
     // The end.
 
     /// Nobody outside makes fibers any more: who floods the runtime with them must not keep it from its end.
-    pub(crate) fn ends(&self) {
+    pub(crate) fn begin_shutdown(&self) {
         self.outside().ends = true;
     }
 
     /// Whether nobody outside can make fibers any more.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub(crate) fn is_shutting_down(&self) -> bool {
         self.outside().ends
     }
 
     /// Blocks the kernel thread until the runtime is over.
-    pub(crate) fn outlast(&self) {
+    pub(crate) fn wait_until_over(&self) {
         let mut outside = self.outside();
         while !outside.over {
             outside = self.over.wait(outside).unwrap_or_else(PoisonError::into_inner);
@@ -247,14 +248,14 @@ impl Core {
     }
 
     /// No worker is left. From now on whoever has a handle has a share of this.
-    pub(crate) fn is_over(self: &Arc<Core>) {
+    pub(crate) fn finish(self: &Arc<Core>) {
         alive(|alive| alive.remove(&self.number));
         let mut outside = self.outside();
         outside.over = true;
         // Those that came last of all, from outside, and found nobody to run them.
         let mut late = Vec::new();
-        self.mails.iter().for_each(|mail| mail.take(|fiber: Fiber| late.push(fiber)));
-        late.extend(std::iter::from_fn(|| self.fresh.pop()));
+        self.inboxes.iter().for_each(|inbox| inbox.take(|fiber: Fiber| late.push(fiber)));
+        late.extend(std::iter::from_fn(|| self.unstarted.pop()));
         // Or to wake somebody who has not ended in time.
         late.retain(|fiber| fiber.state.get() == State::Unstarted);
         let has_handle = |fiber: &Fiber| fiber.state.get() != State::Free && fiber.meeting.load(Acquire) != DETACHED;
@@ -274,7 +275,7 @@ impl Core {
     ///
     /// # Safety
     /// It is the only handle, and forgets it; what came of the fiber was taken or dropped, if it has ended.
-    pub(crate) unsafe fn give_back(core: NonNull<Core>, fiber: Fiber) {
+    pub(crate) unsafe fn return_record(core: NonNull<Core>, fiber: Fiber) {
         // SAFETY: the handle kept it so far.
         let over = unsafe {
             let mut outside = core.as_ref().outside();

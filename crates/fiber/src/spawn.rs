@@ -113,7 +113,7 @@ impl Builder {
             // SAFETY: as above, and the handle is the first.
             let handle = unsafe { JoinHandle::new(fiber, here.core_pointer()) };
             // Not before the handle is there: whoever unwinds from here, as its runtime ends, is to drop it.
-            here.point();
+            here.safepoint();
             Ok(handle)
         });
         made.map_err(|why: Box<SpawnError>| *why)

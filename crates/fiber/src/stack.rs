@@ -3,7 +3,7 @@
 //! A worker has its own, a [class](class::Class) for each size. Each has a guard at its lower end, pages that nobody may touch, so that who overflows it is
 //! stopped there (see [`overflow`]). Memory comes with the first touch, and goes back when many stacks lie free.
 //!
-//! Those of [guests](crate::guest) have a guest and, where it has no kernel thread, its thread control block above them, which stay there for as long as the process lasts; so do these stacks, then, and workers get them from a place for
+//! Those of [preemptible fibers](crate::preemptible) have a preemptible fiber and, where it has no kernel thread, its thread control block above them, which stay there for as long as the process lasts; so do these stacks, then, and workers get them from a place for
 //! all, and bring them back there.
 //!
 //! # When there is no stack
@@ -12,8 +12,8 @@
 //! the function is forgotten instead.
 
 mod class;
-mod guests;
 pub(crate) mod overflow;
+mod preemptible;
 mod sanitizer;
 
 use std::cell::{Cell, RefCell};
@@ -22,11 +22,11 @@ use std::ptr::NonNull;
 use sys::reservation::{Guard, page_size};
 
 use self::class::Class;
-use self::guests::Guests;
+use self::preemptible::PreemptibleStacks;
 pub(crate) use self::sanitizer::Shadow;
-use crate::block::Kind;
+use crate::control_block::ControlBlockKind;
 use crate::error::StackError;
-use crate::guest::Guest;
+use crate::preemptible::PreemptibleFiber;
 use crate::record::Fiber;
 
 /// A stack that somebody has.
@@ -55,15 +55,19 @@ impl Stack {
         Stack { shadow: Shadow::new(), ..self }
     }
 
-    /// The guest whose stack it is.
+    /// The preemptible fiber whose stack it is.
     #[inline(always)]
-    pub(crate) fn guest(&self) -> Option<&'static Guest> {
-        // SAFETY: that is where it is, for ever.
-        if is_of_guest(self.size) { Some(unsafe { self.top.cast::<Guest>().as_ref() }) } else { None }
+    pub(crate) fn preemptible(&self) -> Option<&'static PreemptibleFiber> {
+        if is_preemptible_size(self.size) {
+            // SAFETY: a preemptible fiber lies above such a stack, and stays there for ever.
+            Some(unsafe { self.top.cast::<PreemptibleFiber>().as_ref() })
+        } else {
+            None
+        }
     }
 
     /// Whether an address is on it, or in its guard.
-    pub(crate) fn has(&self, address: usize) -> bool {
+    pub(crate) fn contains(&self, address: usize) -> bool {
         let top = self.top.addr().get();
         (top - self.size as usize..=top).contains(&address)
     }
@@ -74,7 +78,7 @@ impl Stack {
     }
 
     /// Whether an address is in its guard.
-    pub(crate) fn guards(&self, address: usize) -> bool {
+    pub(crate) fn is_in_guard(&self, address: usize) -> bool {
         let low = self.top.addr().get() - self.size as usize;
         (low..low + page_size()).contains(&address)
     }
@@ -96,9 +100,9 @@ fn rounded(bytes: usize) -> u32 {
     (bytes.clamp(1, MOST).next_multiple_of(STEP * page_size()) + page_size()) as u32
 }
 
-/// Whether stacks of this size, guard included, are those of guests: only of these no page boundary is the upper end.
+/// Whether stacks of this size, guard included, are those of preemptible fibers: only of these no page boundary is the upper end.
 #[inline(always)]
-fn is_of_guest(size: u32) -> bool {
+fn is_preemptible_size(size: u32) -> bool {
     !size.is_multiple_of(1 << 12)
 }
 
@@ -118,7 +122,7 @@ pub(crate) struct Stacks {
 struct Classes {
     usual: Class,
     others: Vec<Class>,
-    guests: Guests,
+    preemptible: PreemptibleStacks,
     /// The last stack's memory.
     last: Option<Class>,
 }
@@ -137,7 +141,7 @@ impl Stacks {
             classes: RefCell::new(Classes {
                 usual: Class::new(usual),
                 others: Vec::new(),
-                guests: Guests::new(Kind::Pointer),
+                preemptible: PreemptibleStacks::new(ControlBlockKind::ThreadPointer),
                 last: None,
             }),
             guard: Cell::new(guard),
@@ -146,10 +150,10 @@ impl Stacks {
         }
     }
 
-    /// From now on there are stacks for guests, of this kind. Before there have been none.
+    /// From now on there are stacks for preemptible fibers, of this kind. Before there have been none.
     #[cold]
-    pub(crate) fn will_have_guests(&self, kind: Kind) {
-        self.classes.borrow_mut().guests = Guests::new(kind);
+    pub(crate) fn init_preemptible_class(&self, kind: ControlBlockKind) {
+        self.classes.borrow_mut().preemptible = PreemptibleStacks::new(kind);
     }
 
     /// A stack for this fiber.
@@ -158,8 +162,8 @@ impl Stacks {
         if fiber.is_preemptible.get() {
             let asked = if fiber.has_extras() { fiber.stack_size() } else { None };
             let size = asked.map_or(self.usual, rounded);
-            self.keep_a_last_one();
-            return self.classes.borrow_mut().guests.take(size, asked.unwrap_or(self.asked), &self.guard);
+            self.ensure_last();
+            return self.classes.borrow_mut().preemptible.take(size, asked.unwrap_or(self.asked), &self.guard);
         }
         if !fiber.has_extras()
             && let Some(stack) = self.classes.borrow_mut().usual.take_warm()
@@ -171,15 +175,15 @@ impl Stacks {
 
     /// Makes the last stack, if it was not made yet.
     #[inline(always)]
-    fn keep_a_last_one(&self) {
+    fn ensure_last(&self) {
         if self.classes.borrow().last.is_none() {
-            self.make_the_last_one();
+            self.make_last();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn make_the_last_one(&self) {
+    fn make_last(&self) {
         // One that no fiber asks for: it is a page more than a multiple.
         let mut class = Class::new(self.usual + page_size() as u32);
         self.last.set(class.take(&self.guard).ok());
@@ -190,7 +194,7 @@ impl Stacks {
     #[cold]
     #[inline(never)]
     fn take_size(&self, asked: Option<usize>) -> Result<Stack, StackError> {
-        self.keep_a_last_one();
+        self.ensure_last();
         let classes = &mut *self.classes.borrow_mut();
         let asked = asked.unwrap_or(self.asked);
         if asked > MOST {
@@ -217,11 +221,11 @@ impl Stacks {
 
     /// Whether the next fiber may begin on this stack.
     #[inline(always)]
-    pub(crate) fn fits(&self, stack: Option<Stack>, next: Fiber) -> bool {
+    pub(crate) fn can_reuse(&self, stack: Option<Stack>, next: Fiber) -> bool {
         stack.is_some_and(|stack| {
             let asked = if next.has_extras() { next.stack_size() } else { None };
             let size = asked.map_or(self.usual, rounded);
-            stack.size == if next.is_preemptible.get() { self.classes.borrow().guests.size(size) } else { size }
+            stack.size == if next.is_preemptible.get() { self.classes.borrow().preemptible.size(size) } else { size }
         })
     }
 
@@ -230,16 +234,16 @@ impl Stacks {
     pub(crate) fn give(&self, stack: Stack) {
         if stack.size == self.usual {
             self.classes.borrow_mut().usual.give(stack);
-        } else if is_of_guest(stack.size) {
-            self.give_guests(stack);
+        } else if is_preemptible_size(stack.size) {
+            self.give_preemptible(stack);
         } else {
             self.give_other(stack);
         }
     }
 
     #[inline(never)]
-    fn give_guests(&self, stack: Stack) {
-        self.classes.borrow_mut().guests.give(stack);
+    fn give_preemptible(&self, stack: Stack) {
+        self.classes.borrow_mut().preemptible.give(stack);
     }
 
     #[cold]
@@ -257,12 +261,12 @@ impl Stacks {
     }
 
     /// Why somebody has to have the last one.
-    pub(crate) fn explain(&self, why: StackError) {
+    pub(crate) fn set_reason(&self, why: StackError) {
         self.why.set(Some(why));
     }
 
     /// Why there is no stack but the last one.
-    pub(crate) fn why(&self) -> StackError {
+    pub(crate) fn take_reason(&self) -> StackError {
         self.why.take().unwrap_or_else(|| StackError::Memory(std::io::ErrorKind::OutOfMemory.into()))
     }
 
@@ -274,7 +278,7 @@ impl Stacks {
         let all = std::iter::once(&classes.usual).chain(&classes.others).chain(&classes.last);
         all.filter(|class| class.size() == stack.size)
             .find_map(|class| class.used(stack))
-            .unwrap_or_else(|| guests::used(stack))
+            .unwrap_or_else(|| preemptible::used(stack))
     }
 }
 

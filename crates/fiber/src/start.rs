@@ -8,7 +8,7 @@ use policy::ThreadId;
 use crate::arch;
 use crate::error::{SpawnError, StackError};
 use crate::here::HERE;
-use crate::preempt::exile;
+use crate::preempt::orphan;
 use crate::record::{Fiber, State};
 use crate::stack::{Shadow, Stack};
 use crate::worker::{Here, Worker};
@@ -19,29 +19,29 @@ impl Worker {
     pub(crate) fn entrance(&self, fiber: Fiber) -> Option<arch::Context> {
         if fiber.state.get() == State::Unstarted {
             self.prepare(fiber)
-        } else if !self.has_guests() || !self.is_to_be_exiled(fiber) {
+        } else if !self.has_preemptible() || !self.is_past_grace(fiber) {
             Some(fiber.context.get())
         } else {
-            self.exile(fiber);
+            self.orphan(fiber);
             None
         }
     }
 
     /// A fiber that was interrupted goes on elsewhere, or, where there is no kernel thread for it, never.
     #[cold]
-    fn exile(&self, fiber: Fiber) {
+    fn orphan(&self, fiber: Fiber) {
         fiber.state.set(State::Running);
         // Nobody may ask any more where it is.
         fiber.home.set(None);
-        exile::send(fiber, || self.loses(fiber));
+        orphan::move_to_thread(fiber, || self.forget_interrupted(fiber));
     }
 
     /// Gives a fiber that has not started a stack.
     fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
-        let is_first = fiber.is_preemptible.get() && !self.has_guests();
-        let prepared = if is_first { self.prepares_for_guests() } else { Ok(()) };
+        let is_first = fiber.is_preemptible.get() && !self.has_preemptible();
+        let prepared = if is_first { self.prepare_preemption() } else { Ok(()) };
         if is_first && prepared.is_ok() {
-            // Whoever goes on with it has found no guests before: now it is asked again.
+            // Whoever goes on with it has found no preemptible fibers before: now it is asked again.
             self.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
             return None;
         }
@@ -51,11 +51,11 @@ impl Worker {
         };
         fiber.stack.set(Some(stack.begun()));
         fiber.home.set(Some(NonNull::from(self)));
-        if let Some(guest) = fiber.guest() {
-            guest.expects(self);
+        if let Some(preemptible) = fiber.preemptible() {
+            preemptible.prepare_for(self);
         }
         // SAFETY: nobody else has the stack.
-        Some(unsafe { arch::fresh(stack.top(), arch::Entrance::Fiber) })
+        Some(unsafe { arch::new_context(stack.top(), arch::Entrance::Fiber) })
     }
 
     /// There is no stack for a fiber: it shall drop its function on the last one, or has ended if that is in use.
@@ -66,7 +66,7 @@ impl Worker {
         // SAFETY: it has not started.
         unsafe {
             if last.is_some() {
-                self.stacks.explain(why);
+                self.stacks.set_reason(why);
                 fiber.task.refuse_when_run();
             } else {
                 fiber.task.refuse(why);
@@ -100,7 +100,7 @@ impl Worker {
         fiber.meeting.store(crate::join::DETACHED, Relaxed);
         self.take_in(fiber);
         self.current.set(Some(fiber));
-        self.meter.restart(self.clock.ticks());
+        self.accounting.restart(self.clock.ticks());
         HERE.set(Some(NonNull::from(self)));
         self.alternate.set(crate::stack::overflow::watch());
         self.shadow.set(Shadow::current());
@@ -108,7 +108,7 @@ impl Worker {
 
     /// This kernel thread is no worker any more.
     pub(crate) fn resign(&self) {
-        self.stops_ticks();
+        self.stop_ticks();
         HERE.set(None);
         self.alternate.take();
     }
@@ -119,31 +119,31 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
     let here = Here::begin();
     loop {
         let me = here.current();
-        match me.guest() {
+        match me.preemptible() {
             None => run(me),
-            Some(guest) => {
-                here.gives_its_mask(guest);
-                guest.outside(|| run(me));
-                if let Some(exile) = guest.exile.get() {
+            Some(preemptible) => {
+                here.apply_mask(preemptible);
+                preemptible.run_outside(|| run(me));
+                if let Some(orphan) = preemptible.orphan.get() {
                     // SAFETY: nothing is left here.
-                    unsafe { exile::end(guest, exile) }
+                    unsafe { orphan::end(preemptible, orphan) }
                 }
-                here.preemption.ends();
+                here.preemption.restart_grace();
             }
         }
         let stack = me.stack.take();
-        here.turn_is_over(None);
-        here.meter.forget(me);
+        here.end_turn(None);
+        here.accounting.forget(me);
         crate::join::ended(here, me);
         let mut next = here.next();
-        if next.state.get() == State::Unstarted && here.stacks.fits(stack, next) {
+        if next.state.get() == State::Unstarted && here.stacks.can_reuse(stack, next) {
             next.stack.set(stack);
             next.home.set(Some(here.pointer()));
-            if here.has_guests() {
-                if let Some(guest) = next.guest() {
-                    guest.expects(&here);
+            if here.has_preemptible() {
+                if let Some(preemptible) = next.preemptible() {
+                    preemptible.prepare_for(&here);
                 }
-                here.is_next(next, false);
+                here.make_current(next, false);
             } else {
                 next.state.set(State::Running);
                 here.current.set(Some(next));
@@ -161,10 +161,10 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
             here.stacks.give(stack);
         }
         // That may have waited for the allocator, while others ran in the place of this one.
-        let was_interrupted = next.guest().is_some_and(|guest| guest.was_interrupted.get());
+        let was_interrupted = next.preemptible().is_some_and(|preemptible| preemptible.was_interrupted.get());
         let to = if was_interrupted { next.context.get() } else { to };
-        if here.has_guests() {
-            here.is_next(next, false);
+        if here.has_preemptible() {
+            here.make_current(next, false);
         } else {
             next.state.set(State::Running);
             here.current.set(Some(next));
@@ -175,14 +175,14 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
             if let Some(stack) = stack {
                 stack.shadow.forget();
             }
-            if !here.has_guests() {
+            if !here.has_preemptible() {
                 arch::leave(to)
             }
-            if stack.is_some_and(|stack| stack.guest().is_some()) {
+            if stack.is_some_and(|stack| stack.preemptible().is_some()) {
                 // The next one that begins here may be of another worker.
                 HERE.set(None);
             }
-            here.leave_block(to, here.block_of(next))
+            here.leave_to_control_block(to, here.control_block_of(next))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The one place that chooses between the machine and loom, for what is modelled: a worker's [mail](crate::mail).
+//! The one place that chooses between the machine and loom, for what is modelled: a worker's [inbox](crate::inbox).
 
 pub(crate) use self::world::{AtomicPtr, AtomicU64, fence, futex};
 pub(crate) use std::sync::atomic::Ordering;

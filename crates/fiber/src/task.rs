@@ -1,4 +1,4 @@
-//! What a fiber is to do, and later what came of it, in a small space of its record: no memory is allocated for what fits.
+//! What a fiber is to do, and later what came of it, in a small space of its record: no memory is allocated for what is_inline.
 
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
@@ -17,15 +17,15 @@ const WORDS: usize = 6;
 
 /// A task: nothing, a function, or its outcome.
 pub(crate) struct Task {
-    kind: Cell<Option<&'static Kind>>,
+    vtable: Cell<Option<&'static TaskVtable>>,
     space: Space,
 }
 
 /// How a task of some types is treated.
-struct Kind {
+struct TaskVtable {
     run: unsafe fn(&Space),
     /// One that does not run its function, where this one does.
-    refused: Option<&'static Kind>,
+    refused: Option<&'static TaskVtable>,
     refuse: unsafe fn(&Space, StackError),
     drop_function: unsafe fn(&Space),
     drop_outcome: unsafe fn(&Space),
@@ -35,7 +35,7 @@ struct Kind {
 struct Space(UnsafeCell<MaybeUninit<[usize; WORDS]>>);
 
 impl Space {
-    const fn fits<X>() -> bool {
+    const fn is_inline<X>() -> bool {
         size_of::<X>() <= size_of::<[usize; WORDS]>() && align_of::<X>() <= align_of::<usize>()
     }
 
@@ -45,7 +45,7 @@ impl Space {
     unsafe fn write<X>(&self, value: X) {
         // SAFETY: the room suffices for either, and nothing is overwritten.
         unsafe {
-            if Self::fits::<X>() {
+            if Self::is_inline::<X>() {
                 self.0.get().cast::<X>().write(value);
             } else {
                 self.0.get().cast::<*mut X>().write(Box::into_raw(Box::new(value)));
@@ -59,7 +59,7 @@ impl Space {
     unsafe fn read<X>(&self) -> X {
         // SAFETY: that is how it was written.
         unsafe {
-            if Self::fits::<X>() {
+            if Self::is_inline::<X>() {
                 self.0.get().cast::<X>().read()
             } else {
                 *Box::from_raw(self.0.get().cast::<*mut X>().read())
@@ -72,8 +72,8 @@ impl Space {
 struct Of<F, T>(PhantomData<(F, T)>);
 
 impl<F: FnOnce() -> T, T> Of<F, T> {
-    const KIND: Kind = Kind { run: Self::run, refused: Some(&Self::REFUSED), ..Self::REFUSED };
-    const REFUSED: Kind = Kind {
+    const VTABLE: TaskVtable = TaskVtable { run: Self::run, refused: Some(&Self::REFUSED), ..Self::REFUSED };
+    const REFUSED: TaskVtable = TaskVtable {
         run: Self::drop_and_refuse,
         refused: None,
         refuse: Self::forget_and_refuse,
@@ -95,7 +95,7 @@ impl<F: FnOnce() -> T, T> Of<F, T> {
         unsafe {
             let function = space.read::<F>();
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(function)));
-            let why = Here::expect().stacks.why();
+            let why = Here::expect().stacks.take_reason();
             space.write::<Outcome<T>>(Err(dropped.err().unwrap_or_else(|| Box::new(NoStack(why)))));
         }
     }
@@ -122,7 +122,7 @@ impl<F: FnOnce() -> T, T> Of<F, T> {
 
 impl Task {
     pub(crate) const fn new() -> Task {
-        Task { kind: Cell::new(None), space: Space(UnsafeCell::new(MaybeUninit::uninit())) }
+        Task { vtable: Cell::new(None), space: Space(UnsafeCell::new(MaybeUninit::uninit())) }
     }
 
     /// Puts a function there.
@@ -133,7 +133,7 @@ impl Task {
     pub(crate) unsafe fn put<F: FnOnce() -> T, T>(&self, function: F) {
         // SAFETY: the caller's promise.
         unsafe { self.space.write(function) };
-        self.kind.set(Some(&Of::<F, T>::KIND));
+        self.vtable.set(Some(&Of::<F, T>::VTABLE));
     }
 
     /// Runs the function, and keeps its outcome.
@@ -142,18 +142,18 @@ impl Task {
     /// There is a function, or nothing, as it was dropped.
     #[inline(always)]
     pub(crate) unsafe fn run(&self) {
-        if let Some(kind) = self.kind.get() {
+        if let Some(vtable) = self.vtable.get() {
             // SAFETY: one of these types.
-            unsafe { (kind.run)(&self.space) };
+            unsafe { (vtable.run)(&self.space) };
         }
     }
 
-    /// When it [runs](Task::run) it shall drop its function, and have as its outcome that there was no [stack](crate::stack::Stacks::why).
+    /// When it [runs](Task::run) it shall drop its function, and have as its outcome that there was no [stack](crate::stack::Stacks::take_reason).
     ///
     /// # Safety
     /// As with [`run`](Task::run).
     pub(crate) unsafe fn refuse_when_run(&self) {
-        self.kind.set(self.kind.get().and_then(|kind| kind.refused.or(Some(kind))));
+        self.vtable.set(self.vtable.get().and_then(|vtable| vtable.refused.or(Some(vtable))));
     }
 
     /// Forgets the function, and has as its outcome that there was no stack.
@@ -161,9 +161,9 @@ impl Task {
     /// # Safety
     /// As with [`run`](Task::run).
     pub(crate) unsafe fn refuse(&self, why: StackError) {
-        if let Some(kind) = self.kind.get() {
+        if let Some(vtable) = self.vtable.get() {
             // SAFETY: one of these types.
-            unsafe { (kind.refuse)(&self.space, why) };
+            unsafe { (vtable.refuse)(&self.space, why) };
         }
     }
 
@@ -173,7 +173,7 @@ impl Task {
     /// The function has run, or was dropped, and returns this type; the outcome was not taken yet.
     #[inline(always)]
     pub(crate) unsafe fn take<T>(&self) -> Option<Outcome<T>> {
-        self.kind.take()?;
+        self.vtable.take()?;
         // SAFETY: the caller's promise.
         Some(unsafe { self.space.read() })
     }
@@ -183,12 +183,12 @@ impl Task {
     /// # Safety
     /// It has not run.
     pub(crate) unsafe fn drop_function(&self) -> bool {
-        let kind = self.kind.take();
-        if let Some(kind) = kind {
+        let vtable = self.vtable.take();
+        if let Some(vtable) = vtable {
             // SAFETY: the caller's promise.
-            unsafe { (kind.drop_function)(&self.space) };
+            unsafe { (vtable.drop_function)(&self.space) };
         }
-        kind.is_some()
+        vtable.is_some()
     }
 
     /// Drops the outcome, if it was not taken.
@@ -196,9 +196,9 @@ impl Task {
     /// # Safety
     /// The function has run.
     pub(crate) unsafe fn drop_outcome(&self) {
-        if let Some(kind) = self.kind.take() {
+        if let Some(vtable) = self.vtable.take() {
             // SAFETY: the caller's promise.
-            unsafe { (kind.drop_outcome)(&self.space) };
+            unsafe { (vtable.drop_outcome)(&self.space) };
         }
     }
 }

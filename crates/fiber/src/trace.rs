@@ -113,11 +113,11 @@ fn nameless(addresses: &[usize]) -> Vec<Frame> {
 }
 
 /// What looks: all that is inside of these is not the fiber's doing.
-const LOOKS: [&str; 3] = ["as_if_called_from", "all_fibers_as_they_are", "nobody_can_go_on"];
+const LOOKS: [&str; 3] = ["as_if_called_from", "snapshot_all_fibers", "handle_deadlock"];
 
 /// Where a fiber stops, whatever it stops for.
 const STOPS: [&str; 9] = [
-    "src/block.rs",
+    "src/control_block.rs",
     "src/worker.rs",
     "src/change.rs",
     "src/start.rs",
@@ -140,7 +140,7 @@ const BEGINS: (&str, &str) = ("begin", "src/start.rs");
 /// What is between that and the fiber's function.
 const CALLS: [&str; 7] = [
     "src/start.rs",
-    "src/guest.rs",
+    "src/preemptible.rs",
     "src/task.rs",
     "std/src/panicking.rs",
     "std/src/panic.rs",
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(names(&waits), ["lock", "parse"]);
         let interrupted = [
             ("as_if_called_from", ""),
-            ("is_interrupted", "./src/preempt.rs:1:2"),
+            ("handle_tick", "./src/preempt.rs:1:2"),
             ("run", "./src/tick.rs:3:4"),
             (UNKNOWN, ""),
             ("compute", "./parser.rs:5:6"),

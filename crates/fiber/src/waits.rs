@@ -25,12 +25,12 @@ pub(crate) trait Waits {
     fn kind(&self) -> &'static str;
 
     /// Whose doing would end the wait, where one fiber alone could.
-    fn whom(&self) -> Option<Fiber> {
+    fn blocker(&self) -> Option<Fiber> {
         None
     }
 
     /// A fiber that waits here is at a higher level now: moves it up where that counts. For whose doing it waits, if that one counts as of its level.
-    fn has_risen(&self, _: Fiber, _: &Worker) -> Option<Fiber> {
+    fn requeue_raised(&self, _: Fiber, _: &Worker) -> Option<Fiber> {
         None
     }
 

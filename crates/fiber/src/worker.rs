@@ -12,16 +12,16 @@ use policy::feedback::{Boost, Feedback, Level, Turn};
 use policy::{Span, ThreadId};
 use sys::fault::AlternateStack;
 
-use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::error::SpawnError;
-use crate::meter::Meter;
 use crate::outside::Outside;
 use crate::preempt::Preemption;
-use crate::reactor::LOOKS;
+use crate::reactor::POLL_INTERVAL;
 use crate::record::{Extras, Fiber, State};
+use crate::schedule_fuzzer::ScheduleFuzzer;
 use crate::shared::{Core, pointer};
 use crate::stack::{Shadow, Stacks};
+use crate::time_accounting::TimeAccounting;
 use crate::timers::Timers;
 use crate::unwinding::Unwinding;
 use crate::waits::{Waits, Woken};
@@ -42,15 +42,15 @@ pub(crate) struct Worker {
     /// Fibers may be interrupted anywhere, unless they say otherwise.
     preempts: bool,
     /// Fibers may have thread control blocks of their own.
-    has_guests: Cell<bool>,
+    has_preemptible: Cell<bool>,
     /// The runtime's number where there is no other worker, else that of none.
     sole: u64,
     /// Draws who is next, in a deterministic runtime.
-    pub(crate) chance: Option<Chance>,
+    pub(crate) fuzzer: Option<ScheduleFuzzer>,
     pub(crate) current: Cell<Option<Fiber>>,
     ready: UnsafeCell<Feedback>,
     pub(crate) clock: Clock,
-    pub(crate) meter: Meter,
+    pub(crate) accounting: TimeAccounting,
     /// When something other than fibers is to be looked at, in ticks: the boost, timers.
     due: Cell<u64>,
     /// When the boost is, in ticks.
@@ -58,9 +58,9 @@ pub(crate) struct Worker {
     /// How many ticks are from one boost to the next.
     boosts: u64,
     /// Whether one that has not started was last chosen among those of the highest level.
-    pub(crate) alternates: Cell<bool>,
+    pub(crate) unstarted_turn: Cell<bool>,
     /// How often all fibers had been called off when this worker called off its own.
-    pub(crate) called_off: Cell<u32>,
+    pub(crate) cancellations: Cell<u32>,
     /// Records of nobody, how many have been added to these, and numbers that have none yet.
     pub(crate) free: Cell<Option<Fiber>>,
     pub(crate) freed: Cell<u32>,
@@ -82,7 +82,7 @@ impl Worker {
 
     pub(crate) fn new(core: &Arc<Core>, index: usize, clock: Clock) -> Worker {
         let config = core.config();
-        let alone = core.mails.len() == 1;
+        let alone = core.inboxes.len() == 1;
         let rules = config.rules;
         Worker {
             // With the right to count those who share it.
@@ -92,20 +92,20 @@ impl Worker {
             alone,
             plain: alone && config.deterministic.is_none(),
             preempts: config.preemptible && config.deterministic.is_none(),
-            has_guests: Cell::new(false),
+            has_preemptible: Cell::new(false),
             sole: if alone { core.number() } else { u64::MAX },
-            chance: config.deterministic.map(Chance::new),
+            fuzzer: config.deterministic.map(ScheduleFuzzer::new),
             current: Cell::new(None),
             ready: UnsafeCell::new(Feedback::new(rules)),
-            meter: Meter::new(&clock, rules.running_time),
+            accounting: TimeAccounting::new(&clock, rules.running_time),
             due: Cell::new(0),
             boost: Cell::new(0),
             boosts: match rules.boost {
                 Boost::Every(span) => clock.in_ticks(span),
                 Boost::Never => u64::MAX,
             },
-            alternates: Cell::new(false),
-            called_off: Cell::new(0),
+            unstarted_turn: Cell::new(false),
+            cancellations: Cell::new(0),
             free: Cell::new(None),
             freed: Cell::new(0),
             unmade: Cell::new((0, 0)),
@@ -157,21 +157,23 @@ impl Worker {
 
     /// Whether fibers may have thread control blocks of their own.
     #[inline(always)]
-    pub(crate) fn has_guests(&self) -> bool {
-        self.has_guests.get()
+    pub(crate) fn has_preemptible(&self) -> bool {
+        self.has_preemptible.get()
     }
 
     /// From now on they may.
-    pub(crate) fn will_have_guests(&self) {
-        self.has_guests.set(true);
+    pub(crate) fn allow_preemptible(&self) {
+        self.has_preemptible.set(true);
     }
 
     /// Whether the fiber that runs unwinds.
     #[inline(always)]
     pub(crate) fn is_panicking(&self) -> bool {
-        // A guest is a thread of its own in this.
+        // A preemptible fiber is a thread of its own in this.
         std::thread::panicking()
-            && (self.unwinding.is_mine() || self.current().guest().is_some() || self.current().was_told.get())
+            && (self.unwinding.is_mine()
+                || self.current().preemptible().is_some()
+                || self.current().was_cancelled.get())
     }
 
     /// The fiber that runs; none before the first.
@@ -221,7 +223,7 @@ impl Worker {
     fn make_record(&self) -> Result<Fiber, SpawnError> {
         let (mut next, mut end) = self.unmade.get();
         if next == end {
-            if let Some(fiber) = self.core().spare() {
+            if let Some(fiber) = self.core().take_spare() {
                 self.free.set(fiber.next.take());
                 return Ok(fiber);
             }
@@ -256,22 +258,22 @@ impl Worker {
         asked: Option<bool>,
         function: F,
     ) -> Result<Fiber, SpawnError> {
-        let is_preemptible = asked.map_or(self.preempts, |asked| asked && self.chance.is_none());
-        if is_preemptible && !self.has_guests() {
-            self.prepares_for_guests()?;
+        let is_preemptible = asked.map_or(self.preempts, |asked| asked && self.fuzzer.is_none());
+        if is_preemptible && !self.has_preemptible() {
+            self.prepare_preemption()?;
         }
         let fiber = self.record()?;
         // SAFETY: the record is nobody's; the rest is the caller's promise.
-        unsafe { fiber.begin(extras, is_preemptible, function, crate::join::NOBODY) };
+        unsafe { fiber.begin(extras, is_preemptible, function, crate::join::NO_JOINER) };
         if self.alone {
             let thread = ThreadId(fiber.number.get());
             self.ready(|ready| {
                 ready.enter(thread);
                 ready.queue(thread);
             });
-            fiber.allowance.set(self.meter.whole);
+            fiber.allowance.set(self.accounting.whole);
         } else {
-            self.put_up(fiber);
+            self.offer_unstarted(fiber);
         }
         Ok(fiber)
     }
@@ -287,7 +289,7 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn block_quietly(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
         let me = self.current();
-        if me.cancelled.get() && self.is_to_unwind(me) && waits.leave(me) {
+        if me.cancel_pending.get() && self.take_cancellation(me) && waits.leave(me) {
             return Woken::Cancelled;
         }
         // SAFETY: only its lifetime is another: the fiber, whose stack it is on or who borrows it, forgets it before this returns.
@@ -296,10 +298,10 @@ impl Worker {
         me.waits.set(Some(erased));
         me.state.set(if self.is_panicking() { State::BlockedUnwinding } else { State::Blocked });
         let timer = deadline.map(|deadline| {
-            self.is_due_at(deadline);
+            self.schedule_look_at(deadline);
             self.timers.add(deadline, me)
         });
-        self.turn_is_over(Some(me));
+        self.end_turn(Some(me));
         let next = self.next();
         self.change(me, next);
         if let Some(timer) = timer {
@@ -330,34 +332,34 @@ impl Worker {
         self.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
     }
 
-    /// A fiber has what one of this level waits for, and counts as being of that level until it [gives it back](Worker::give_back); so does whoever it
+    /// A fiber has what one of this level waits for, and counts as being of that level until it [gives it back](Worker::drop_inherited_level); so does whoever it
     /// waits for itself, and so on.
     #[cold]
-    pub(crate) fn lend(&self, fiber: Fiber, level: Level) {
+    pub(crate) fn inherit_level(&self, fiber: Fiber, level: Level) {
         let mut next = Some(fiber);
         while let Some(fiber) = next {
             let rises = level < self.level(fiber);
             self.ready(|ready| ready.lend(ThreadId(fiber.number.get()), level));
             // SAFETY: only a fiber that is blocked waits for something, which then is there.
             let waits = fiber.waits.get().map(|waits| unsafe { &*waits.as_ptr() });
-            next = if rises { waits.and_then(|waits| waits.has_risen(fiber, self)) } else { None };
+            next = if rises { waits.and_then(|waits| waits.requeue_raised(fiber, self)) } else { None };
         }
     }
 
     /// A fiber has nothing any more for which it was lent a level.
     #[cold]
-    pub(crate) fn give_back(&self, fiber: Fiber) {
+    pub(crate) fn drop_inherited_level(&self, fiber: Fiber) {
         self.ready(|ready| ready.give_back(ThreadId(fiber.number.get())));
     }
 
     /// Another fiber has been made ready that may be of a higher level than the one that runs, which is to give up its CPU soon if it is: at its
     /// next point, or, if it can be interrupted anywhere, as soon as it goes outside.
-    pub(crate) fn is_outranked_by(&self, other: Fiber) {
+    pub(crate) fn yield_soon_if_outranked(&self, other: Fiber) {
         let me = self.current();
         if self.level(other) < self.level(me) {
-            self.meter.soon();
-            if let Some(guest) = me.guest() {
-                guest.misses();
+            self.accounting.read_clock_soon();
+            if let Some(preemptible) = me.preemptible() {
+                preemptible.note_missed_tick();
             }
         }
     }
@@ -366,7 +368,7 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn yield_now(&self) {
         let me = self.current();
-        self.turn_is_over(Some(me));
+        self.end_turn(Some(me));
         let thread = ThreadId(me.number.get());
         me.state.set(State::Ready);
         if self.plain {
@@ -376,16 +378,16 @@ impl Worker {
             self.ready(|ready| ready.queue(thread));
             self.change(me, self.next());
         }
-        if me.cancelled.get() && self.is_to_unwind(me) {
+        if me.cancel_pending.get() && self.take_cancellation(me) {
             crate::ending::unwind();
         }
     }
 
     /// Lets another one run, if there is one, whatever its level.
     #[cold]
-    pub(crate) fn lets_others_run(&self) {
+    pub(crate) fn yield_to_any(&self) {
         let me = self.current();
-        self.turn_is_over(Some(me));
+        self.end_turn(Some(me));
         let Some(next) = self.take() else { return };
         me.state.set(State::Ready);
         self.ready(|ready| ready.queue(ThreadId(me.number.get())));
@@ -394,29 +396,29 @@ impl Worker {
 
     /// Whether a fiber that was cancelled while it was ready can be told now. It is told once.
     #[cold]
-    fn is_to_unwind(&self, me: Fiber) -> bool {
+    fn take_cancellation(&self, me: Fiber) -> bool {
         let can = !self.is_panicking();
-        me.cancelled.set(!can);
+        me.cancel_pending.set(!can);
         can
     }
 
     /// A point at which a fiber may have used up its running time.
     #[inline(always)]
-    pub(crate) fn point(&self) {
-        if self.meter.point() {
-            self.look();
+    pub(crate) fn safepoint(&self) {
+        if self.accounting.safepoint() {
+            self.check_turn();
         }
     }
 
     /// Reads the clock in the middle of a fiber's turn, and ends that if it is over.
     #[cold]
     #[inline(never)]
-    fn look(&self) {
+    fn check_turn(&self) {
         let me = self.current();
         let before = self.level(me);
         self.read_clock(Some(me));
         let over = self.charge(me) == Turn::IsOver || self.level(me) != before;
-        if self.chance.as_ref().is_some_and(Chance::interrupts) {
+        if self.fuzzer.as_ref().is_some_and(ScheduleFuzzer::should_preempt) {
             return self.yield_now();
         }
         let highest = self.highest();
@@ -427,14 +429,14 @@ impl Worker {
 
     /// The highest level at which somebody is ready.
     pub(crate) fn highest(&self) -> Option<Level> {
-        let fresh = !self.alone && self.core().fresh.many() > 0;
-        if fresh { Some(Level(0)) } else { self.ready(|ready| ready.highest()) }
+        let has_unstarted = !self.alone && self.core().unstarted.len() > 0;
+        if has_unstarted { Some(Level(0)) } else { self.ready(|ready| ready.highest()) }
     }
 
     /// The fiber that runs stops, or has ended.
     #[inline(always)]
-    pub(crate) fn turn_is_over(&self, fiber: Option<Fiber>) {
-        if self.meter.turn(fiber) {
+    pub(crate) fn end_turn(&self, fiber: Option<Fiber>) {
+        if self.accounting.end_turn(fiber) {
             self.read_clock(None);
         }
         if let Some(fiber) = fiber
@@ -447,14 +449,14 @@ impl Worker {
     /// Sees how long those have run who did.
     pub(crate) fn read_clock(&self, going_on: Option<Fiber>) {
         let now = self.clock.read();
-        self.meter.read(now, going_on, |fiber, ticks| {
+        self.accounting.read(now, going_on, |fiber, ticks| {
             let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
             fiber.spent.set(fiber.spent.get().saturating_add(ticks));
         });
         if now >= self.due.get() {
-            self.look_around(now);
+            self.run_due_work(now);
         }
-        if self.mail().any() {
+        if self.inbox().any() {
             self.receive();
         }
     }
@@ -470,7 +472,7 @@ impl Worker {
         let span = self.clock.span(spent.into());
         let turn = self.ready(|ready| ready.ran(thread, span));
         if turn == Turn::IsOver {
-            self.core().demoted();
+            self.core().count_demotion();
         }
         fiber.used.set(fiber.used.get() + u64::from(spent));
         fiber.spent.set(0);
@@ -481,7 +483,7 @@ impl Worker {
 
     /// Does what is due.
     #[cold]
-    fn look_around(&self, now: u64) {
+    fn run_due_work(&self, now: u64) {
         if now >= self.boost.get() {
             // The first time only tells when the first boost will be.
             if self.boost.replace(now.saturating_add(self.boosts)) != 0 {
@@ -491,21 +493,21 @@ impl Worker {
         self.expire();
         self.due.set(self.boost.get());
         if let Some(next) = self.timers.next() {
-            self.is_due_at(next);
+            self.schedule_look_at(next);
         }
         if self.outside.is_awaited() {
             self.outside.look(self);
-            self.look_within(LOOKS);
+            self.look_outside_within(POLL_INTERVAL);
         }
     }
 
     /// The world outside is to be looked at by then.
-    pub(crate) fn look_within(&self, time: Span) {
+    pub(crate) fn look_outside_within(&self, time: Span) {
         self.due.set(self.due.get().min(self.clock.ticks().saturating_add(self.clock.in_ticks(time))));
     }
 
     /// Something is to be looked at then.
-    fn is_due_at(&self, time: Instant) {
+    fn schedule_look_at(&self, time: Instant) {
         let ahead = time.saturating_duration_since(self.now());
         let ahead = self.clock.in_ticks(Span::from_nanos(u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)));
         self.due.set(self.due.get().min(self.clock.ticks().saturating_add(ahead)));
@@ -521,13 +523,13 @@ impl Worker {
         let mut any = false;
         let now = self.now();
         while let Some(fiber) = self.timers.take_due(now) {
-            any |= self.call_off(fiber, Woken::TimedOut);
+            any |= self.cancel_wait(fiber, Woken::TimedOut);
         }
         any
     }
 
     /// Wakes a blocked fiber that nobody else wakes yet. True if there was need.
-    pub(crate) fn call_off(&self, fiber: Fiber, woken: Woken) -> bool {
+    pub(crate) fn cancel_wait(&self, fiber: Fiber, woken: Woken) -> bool {
         let Some(waits) = fiber.waits.get() else { return false };
         // SAFETY: the fiber is blocked, so what it waits for is there.
         let left = unsafe { waits.as_ref() }.leave(fiber);
@@ -551,7 +553,7 @@ impl Worker {
     /// Takes who runs next out of the queue.
     #[inline(always)]
     fn take(&self) -> Option<Fiber> {
-        if self.plain { self.take_ready(Feedback::take) } else { self.take_specially() }
+        if self.plain { self.take_ready(Feedback::take) } else { self.take_fuzzed_or_unstarted() }
     }
 
     #[inline(always)]
@@ -562,6 +564,6 @@ impl Worker {
 
     /// Nobody has run since the clock was last read.
     pub(crate) fn restart(&self) {
-        self.meter.restart(self.clock.ticks());
+        self.accounting.restart(self.clock.ticks());
     }
 }

@@ -307,7 +307,7 @@ fn who_allocates_inside_the_library_runs_whom_a_tick_has_interrupted_with_the_al
         let (worker, [is_exempt, has_unlocked]) =
             (Thread::current(), [(); 2].map(|()| Arc::new(AtomicBool::new(false))));
         let clock: &'static ScriptedClock = Box::leak(Box::new(scripted.clock.clone()));
-        let lent = std::thread::scope(|threads| {
+        let donated = std::thread::scope(|threads| {
             threads.spawn(|| {
                 IS_EXEMPT.set(true);
                 is_exempt.store(true, Relaxed);
@@ -331,10 +331,10 @@ fn who_allocates_inside_the_library_runs_whom_a_tick_has_interrupted_with_the_al
                 // The library allocates for a stack of another size.
                 spawn_with_size_of_its_own(3).join().unwrap();
                 allocates.join().unwrap();
-                preemptions().lent
+                preemptions().donated
             })
         });
-        assert_eq!(lent.unwrap(), 1);
+        assert_eq!(donated.unwrap(), 1);
     });
 }
 

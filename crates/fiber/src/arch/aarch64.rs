@@ -10,7 +10,7 @@ use super::{Context, Entrance};
 /// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
 ///
 /// # Safety
-/// `save` can be written to; `to` was left by a switch, or is [`fresh`], and nobody has gone on there since; what is on its stack may run on
+/// `save` can be written to; `to` was left by a switch, or is [`new_context`], and nobody has gone on there since; what is on its stack may run on
 /// this kernel thread.
 #[inline(always)]
 pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
@@ -46,7 +46,7 @@ pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
 /// # Safety
 /// As with [`switch`]; and the thread pointer is that of the block with which the other stack was left.
 #[inline(always)]
-pub(crate) unsafe fn switch_block(save: *mut Context, to: Context, thread_pointer: usize) {
+pub(crate) unsafe fn switch_and_set_thread_pointer(save: *mut Context, to: Context, thread_pointer: usize) {
     // SAFETY: as with a switch. The compiler may have kept what it computed from the thread pointer: that is so again when this goes on.
     unsafe {
         asm!(
@@ -79,9 +79,9 @@ pub(crate) unsafe fn switch_block(save: *mut Context, to: Context, thread_pointe
 /// As [`leave`], to where another thread control block is in force.
 ///
 /// # Safety
-/// As with [`switch_block`]; and nothing that is on this stack will be missed.
+/// As with [`switch_and_set_thread_pointer`]; and nothing that is on this stack will be missed.
 #[inline(always)]
-pub(crate) unsafe fn leave_block(to: Context, thread_pointer: usize) -> ! {
+pub(crate) unsafe fn leave_and_set_thread_pointer(to: Context, thread_pointer: usize) -> ! {
     // SAFETY: the caller's promise.
     unsafe {
         asm!(
@@ -101,7 +101,11 @@ pub(crate) unsafe fn leave_block(to: Context, thread_pointer: usize) -> ! {
 /// # Safety
 /// The thread pointer is that of a block in which nobody else runs meanwhile. The function takes the data, and does not unwind.
 #[inline(never)]
-pub(crate) unsafe fn call_in_block(thread_pointer: usize, function: unsafe extern "C" fn(*mut ()), data: *mut ()) {
+pub(crate) unsafe fn call_with_thread_pointer(
+    thread_pointer: usize,
+    function: unsafe extern "C" fn(*mut ()),
+    data: *mut (),
+) {
     // SAFETY: the block is another one during the call alone; the rest is the caller's promise.
     unsafe {
         asm!(
@@ -143,11 +147,11 @@ pub(crate) unsafe fn leave(to: Context) -> ! {
 /// # Safety
 /// Below the top, a multiple of 16, is memory that can be written to and that nobody uses.
 #[inline(always)]
-pub(crate) unsafe fn fresh(top: *mut u8, entrance: Entrance) -> Context {
+pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
     let entry = match entrance {
         Entrance::Fiber => entry as *const (),
-        Entrance::Deputy => entry_of_the_deputy as *const (),
-        Entrance::Wait => entry_of_a_wait as *const (),
+        Entrance::Preemption => preemption_entry as *const (),
+        Entrance::Wait => wait_entry as *const (),
     };
     // SAFETY: the caller's promise.
     unsafe {
@@ -178,8 +182,8 @@ macro_rules! entry {
 }
 
 entry!(entry, crate::start::begin);
-entry!(entry_of_the_deputy, crate::preempt::deputy);
-entry!(entry_of_a_wait, crate::block::wait);
+entry!(preemption_entry, crate::preempt::run_on_preemption_stack);
+entry!(wait_entry, crate::control_block::wait_for_turn);
 
 /// Calls a function from where another stack was left: on this stack, but so that to who looks for its callers they are those of the other one. Nothing of that
 /// stack is used, so it may be full.

@@ -132,7 +132,7 @@ impl TcpStream {
 }
 
 fn connect(address: SocketAddr, deadline: Option<Instant>) -> io::Result<TcpStream> {
-    crate::pollable::point();
+    crate::pollable::safepoint();
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let stream = std::net::TcpStream::from(socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?);

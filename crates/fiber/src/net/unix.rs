@@ -63,7 +63,7 @@ impl UnixStream {
     /// # Errors
     /// As [`std::os::unix::net::UnixStream::connect`].
     pub fn connect(path: impl AsRef<Path>) -> io::Result<UnixStream> {
-        crate::pollable::point();
+        crate::pollable::safepoint();
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let address = SocketAddrUnix::new(path.as_ref())?;

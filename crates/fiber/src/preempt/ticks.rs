@@ -1,6 +1,6 @@
 //! When ticks come, and to which kernel thread.
 //!
-//! The timer is that of the worker's own kernel thread. Where guests have [kernel threads](crate::block::thread) each of these has one, and the timer of the thread that has the
+//! The timer is that of the worker's own kernel thread. Where preemptible fibers have [kernel threads](crate::control_block::thread) each of these has one, and the timer of the thread that has the
 //! turn is the one that is set. Others know of the worker's own only, and may set that off at any time; if its thread has not the turn it passes the tick on to the
 //! one that has. Should that one be just about to give it away nobody is interrupted, and the next tick is passed on.
 
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use sys::tick::{ScriptedClock, Ticker};
 
 use super::{Preemption, grace};
-use crate::block::thread::KernelThread;
-use crate::mail::quiet::SetOff;
+use crate::control_block::thread::KernelThread;
+use crate::inbox::stopped_timer::FireTimer;
 use crate::record::Fiber;
 use crate::worker::Worker;
 
-/// How often it is looked whether somebody who runs and is no guest waits for what a guest has that was interrupted.
+/// How often it is looked whether somebody who runs and is no preemptible fiber waits for what a preemptible fiber has that was interrupted.
 const SLOW: Duration = Duration::from_millis(10);
 
 /// When the next tick comes.
@@ -36,9 +36,9 @@ pub(super) enum Ticking {
 /// How a tick finds its worker, and others set one off. It goes with the worker, or with the last one who is about to set one off.
 #[derive(Debug)]
 pub(crate) struct Ticks {
-    /// The worker that runs on the kernel thread. Of a guest's kernel thread only while it has the turn.
+    /// The worker that runs on the kernel thread. Of a preemptible fiber's kernel thread only while it has the turn.
     worker: AtomicPtr<Worker>,
-    /// The guest's kernel thread that has, or had last, the turn that is the worker's own: ticks are passed on to it.
+    /// The preemptible fiber's kernel thread that has, or had last, the turn that is the worker's own: ticks are passed on to it.
     elsewhere: AtomicPtr<KernelThread>,
     ticker: Option<Ticker>,
     interval: Duration,
@@ -64,18 +64,18 @@ impl Ticks {
         why.map_or(Ok(ticks), |why| Err(why.into()))
     }
 
-    /// Those of the calling thread's, which is a guest's.
-    pub(crate) fn of_a_guests_thread() -> std::io::Result<Arc<Ticks>> {
+    /// Those of the calling thread's, which is a preemptible fiber's.
+    pub(crate) fn for_preemptible_thread() -> std::io::Result<Arc<Ticks>> {
         Ticks::new(None, Duration::ZERO, None)
     }
 
     /// The worker whose turn the kernel thread has is this one from now on, and will be interrupted. For that thread itself.
-    fn are_for(&self, worker: &Worker) {
+    fn attach(&self, worker: &Worker) {
         self.worker.store(address_of(Some(worker)), Release);
     }
 
-    /// The kernel thread is nobody's any more, or a guest's that has not the turn. For that thread itself.
-    pub(crate) fn are_for_nobody(&self) {
+    /// The kernel thread is nobody's any more, or a preemptible fiber's that has not the turn. For that thread itself.
+    pub(crate) fn detach(&self) {
         self.worker.store(std::ptr::null_mut(), Release);
         self.stop();
     }
@@ -101,13 +101,13 @@ impl Ticks {
     }
 
     /// From now on they are passed on to this thread, or not any more. The latter is for the worker's own thread itself.
-    fn go_to(&self, thread: Option<&'static KernelThread>) {
+    fn forward_to(&self, thread: Option<&'static KernelThread>) {
         self.elsewhere
             .store(thread.map_or(std::ptr::null_mut(), |thread| std::ptr::from_ref(thread).cast_mut()), Release);
     }
 
     /// How long it takes until there were so many.
-    pub(super) fn take(&self, many: u32) -> Duration {
+    pub(super) fn duration_of(&self, many: u32) -> Duration {
         self.interval * many
     }
 
@@ -132,8 +132,8 @@ impl Ticks {
     }
 }
 
-impl SetOff for Ticks {
-    fn now(&self) {
+impl FireTimer for Ticks {
+    fn fire(&self) {
         self.set(self, Duration::ZERO, self.interval);
     }
 }
@@ -144,7 +144,7 @@ fn address_of(worker: Option<&Worker>) -> *mut Worker {
 
 impl Preemption {
     /// It ticks so from now on: by the timer of the kernel thread that has the turn, while that of the worker's own stands still if it is another.
-    pub(super) fn will_tick(&self, ticking: Ticking) {
+    pub(super) fn set_ticking(&self, ticking: Ticking) {
         let Some((own, ticks)) = self.timer() else { return };
         self.ticking.set(ticking);
         let interval = self.interval(own);
@@ -157,7 +157,7 @@ impl Preemption {
     }
 
     /// Ticks come after this time, if a running time is not shorter, and then after each running time.
-    pub(super) fn will_tick_after(&self, first: Duration) {
+    pub(super) fn set_ticking_after(&self, first: Duration) {
         if let Some((own, ticks)) = self.timer() {
             self.ticking.set(Ticking::On);
             let interval = self.interval(own);
@@ -180,124 +180,124 @@ impl Preemption {
 
 impl Worker {
     /// The calling kernel thread has the turn, as this worker: it is the one that is interrupted.
-    pub(crate) fn goes_on_at(&self, thread: &'static KernelThread) {
+    pub(crate) fn resume_on(&self, thread: &'static KernelThread) {
         let preemption = &self.preemption;
         preemption.runs_on.set(Some(thread));
         compiler_fence(SeqCst);
         let theirs = thread.ticks();
         if let Some(ticks) = preemption.ticks() {
-            ticks.go_to(theirs.and(Some(thread)));
+            ticks.forward_to(theirs.and(Some(thread)));
         }
         if let Some(ticks) = theirs {
-            ticks.are_for(self);
+            ticks.attach(self);
         }
-        preemption.will_tick(preemption.ticking.get());
+        preemption.set_ticking(preemption.ticking.get());
         if theirs.is_some() && preemption.ticking.get() != Ticking::On {
             // Somebody may have set off the timer of the worker's own thread, which has just been stopped.
-            self.is_quiet();
+            self.publish_stopped_timer();
         }
     }
 
     /// The calling kernel thread, which is the worker's own, is about to hand over to another one.
-    pub(crate) fn goes_on_elsewhere(&self, next: &'static KernelThread) {
+    pub(crate) fn forward_ticks_to(&self, next: &'static KernelThread) {
         if let Some(ticks) = self.preemption.ticks() {
-            ticks.go_to(Some(next));
+            ticks.forward_to(Some(next));
         }
     }
 
     /// No tick comes any more.
-    pub(crate) fn stops_ticks(&self) {
+    pub(crate) fn stop_ticks(&self) {
         if let Some(ticks) = self.preemption.ticks.take() {
             // SAFETY: it is the worker's share, of which it makes no other use.
             let ticks = unsafe { Arc::from_raw(ticks.as_ptr()) };
-            drop(self.mail().quiet.take());
+            drop(self.inbox().stopped_timer.take());
             // Whoever sets one off at this moment has done so soon.
             while Arc::strong_count(&ticks) > 1 {
                 std::thread::yield_now();
             }
-            ticks.are_for_nobody();
+            ticks.detach();
             if let Some(slack) = self.preemption.slack.take() {
                 slack.apply_to_this_thread();
             }
         }
     }
 
-    /// Whether somebody waits whom a guest would keep from running.
-    fn somebody_waits(&self) -> bool {
-        self.ready(|ready| ready.waiting()) > 0 || self.core().fresh.many() > 0 || self.outside.is_awaited()
+    /// Whether somebody waits whom a preemptible fiber would keep from running.
+    fn has_waiting_fibers(&self) -> bool {
+        self.ready(|ready| ready.waiting()) > 0 || self.core().unstarted.len() > 0 || self.outside.is_awaited()
     }
 
-    /// A guest goes outside: ticks are to come if somebody waits.
+    /// A preemptible fiber goes outside: ticks are to come if somebody waits.
     #[inline(always)]
-    pub(crate) fn sees_to_ticks(&self) {
-        if self.preemption.ticking.get() != Ticking::On && self.somebody_waits() {
-            self.ticks_on();
+    pub(crate) fn start_ticks_if_needed(&self) {
+        if self.preemption.ticking.get() != Ticking::On && self.has_waiting_fibers() {
+            self.start_ticks();
         }
     }
 
     #[cold]
-    pub(super) fn ticks_slowly(&self) {
-        self.preemption.will_tick(Ticking::Slowly);
+    pub(super) fn start_slow_ticks(&self) {
+        self.preemption.set_ticking(Ticking::Slowly);
     }
 
     #[cold]
-    pub(super) fn ticks_on(&self) {
-        self.preemption.will_tick(Ticking::On);
+    pub(super) fn start_ticks(&self) {
+        self.preemption.set_ticking(Ticking::On);
     }
 
     /// This fiber is about to run, and is the [current](Worker::current) one already. `may_stop` says that the time for the timer to stand still has come, if nobody
     /// waits.
     #[inline(always)]
-    pub(crate) fn winds(&self, next: Fiber, may_stop: bool) {
+    pub(crate) fn update_timer(&self, next: Fiber, may_stop: bool) {
         compiler_fence(SeqCst);
         if may_stop || self.preemption.ticking.get() != Ticking::On {
-            self.winds_up(next);
+            self.update_timer_slow(next);
         }
     }
 
     #[inline(never)]
-    fn winds_up(&self, next: Fiber) {
+    fn update_timer_slow(&self, next: Fiber) {
         let ticking = self.preemption.ticking.get();
-        if next.guest().is_none() {
-            if ticking == Ticking::Never && self.preemption.interrupted(|queue| !queue.is_empty()) {
-                self.ticks_slowly();
+        if next.preemptible().is_none() {
+            if ticking == Ticking::Never && self.preemption.with_interrupted(|queue| !queue.is_empty()) {
+                self.start_slow_ticks();
             }
             return;
         }
-        if self.somebody_waits() {
+        if self.has_waiting_fibers() {
             if ticking != Ticking::On {
-                self.ticks_on();
+                self.start_ticks();
             }
             return;
         }
         match self.timers.next() {
             Some(time) if matches!(ticking, Ticking::At(at) if at <= time) => (),
-            Some(time) => self.preemption.will_tick(Ticking::At(time)),
-            None if ticking != Ticking::Never => self.preemption.will_tick(Ticking::Never),
+            Some(time) => self.preemption.set_ticking(Ticking::At(time)),
+            None if ticking != Ticking::Never => self.preemption.set_ticking(Ticking::Never),
             None => (),
         }
-        self.is_quiet();
+        self.publish_stopped_timer();
     }
 
     /// The timer stands still, unless others have something for the worker. Who sends it something from now on sees that, and sets the timer off.
-    fn is_quiet(&self) {
+    fn publish_stopped_timer(&self) {
         if let Some(ticks) = self.preemption.ticks() {
             // SAFETY: the worker has a share of them.
-            unsafe { self.mail().quiet.set(ticks) };
+            unsafe { self.inbox().stopped_timer.set(ticks) };
         }
-        if self.mail().any() || self.core().fresh.many() > 0 {
-            self.ticks_on();
+        if self.inbox().any() || self.core().unstarted.len() > 0 {
+            self.start_ticks();
         }
     }
 
     /// The worker waits, since nobody is ready.
-    pub(crate) fn is_asleep(&self, asleep: bool) {
+    pub(crate) fn set_asleep(&self, asleep: bool) {
         self.preemption.asleep.set(asleep);
         compiler_fence(SeqCst);
     }
 
     /// The timer stands still, as far as this worker is concerned. In a handler.
-    pub(super) fn ticks_no_more(&self) {
-        self.preemption.will_tick(Ticking::Never);
+    pub(super) fn stop_timer(&self) {
+        self.preemption.set_ticking(Ticking::Never);
     }
 }

@@ -12,7 +12,7 @@ use sys::thread_block::ThreadBlockError;
 
 use super::{Shadow, Stack};
 use crate::arch;
-use crate::block::Kind;
+use crate::control_block::ControlBlockKind;
 use crate::error::{PreemptionError, StackError};
 
 /// At most so many stay warm,
@@ -33,10 +33,10 @@ const LARGEST_BYTES: usize = 1 << 28;
 pub(super) struct Class {
     /// Of each stack, with its guard.
     size: u32,
-    /// How many bytes are above each: for a guest and its thread control block.
+    /// How many bytes are above each: for a preemptible fiber and its thread control block.
     above: u32,
     /// Of these.
-    kind: Kind,
+    kind: ControlBlockKind,
     chunks: Vec<Reservation>,
     /// How many stacks have been made of all chunks but the newest, and of that one.
     before: usize,
@@ -50,11 +50,11 @@ pub(super) struct Class {
 impl Class {
     /// For stacks of this size, guard included, whole pages.
     pub(super) fn new(size: u32) -> Class {
-        Class::below(size, 0, Kind::Pointer)
+        Class::with_space_above(size, 0, ControlBlockKind::ThreadPointer)
     }
 
-    /// For stacks of this size, guard included, each with so much above it for a guest of this kind; whole pages together.
-    pub(super) fn below(size: u32, above: u32, kind: Kind) -> Class {
+    /// For stacks of this size, guard included, each with so much above it for a preemptible fiber of this kind; whole pages together.
+    pub(super) fn with_space_above(size: u32, above: u32, kind: ControlBlockKind) -> Class {
         let most = (WARM_BYTES / size as usize).clamp(FEW, WARM);
         Class { size, above, kind, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
     }
@@ -92,18 +92,18 @@ impl Class {
         // SAFETY: at most at the chunk's end.
         let top = unsafe { chunk.base().add(low + self.size as usize) };
         if self.above > 0 {
-            // SAFETY: the memory is this stack's, and what is for guests stays for ever.
+            // SAFETY: the memory is this stack's, and what is for preemptible fibers stays for ever.
             let lowest = unsafe { chunk.base().add(low + page_size()) };
             // SAFETY: as above.
-            let furnished = unsafe { super::guests::furnish(self.kind, lowest, top, self.above as usize) };
-            if let Err(why) = furnished {
+            let made = unsafe { super::preemptible::init_preemptible(self.kind, lowest, top, self.above as usize) };
+            if let Err(why) = made {
                 if !matches!(why, StackError::Preemption(PreemptionError::Block(ThreadBlockError::Number))) {
                     // Nobody knows of the memory: it is for the next one that asks.
                     self.made -= 1;
                 }
                 return Err(why);
             }
-            // Whoever made the block was deeper down there than most guests ever are. An error means that memory is locked: then it stays.
+            // Whoever made the block was deeper down there than most preemptible fibers ever are. An error means that memory is locked: then it stays.
             let whole = (low + self.size as usize) / page_size() * page_size();
             let _ = chunk.discard(low + page_size()..whole);
         }
@@ -163,7 +163,7 @@ impl Class {
     pub(super) fn used(&self, stack: &Stack) -> Option<usize> {
         let size = self.size as usize;
         let (chunk, low) = find(&self.chunks, stack.top.addr().get() - size)?;
-        // The page at a guest's stack's top has its block, too.
+        // The page at a preemptible fiber's stack's top has its block, too.
         let end = (low + size).next_multiple_of(page_size());
         chunk.used_at_end(low + page_size()..end).ok().map(|used| used.saturating_sub(end - low - size))
     }

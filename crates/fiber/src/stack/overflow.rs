@@ -17,7 +17,7 @@ pub(crate) fn watch() -> Option<AlternateStack> {
 /// In a signal handler, on the thread that has touched the address.
 fn explain(address: usize, text: &mut Text) -> bool {
     let Some(fiber) = Here::look().and_then(|here| here.running()) else { return false };
-    let Some(stack) = fiber.stack.get().filter(|stack| stack.guards(address)) else { return false };
+    let Some(stack) = fiber.stack.get().filter(|stack| stack.is_in_guard(address)) else { return false };
     let (number, size) = (fiber.number.get(), stack.size() / 1024);
     // A text never fails.
     let _ = write!(text, "fiber {number}");

@@ -41,8 +41,12 @@ fn a_stack_can_be_used_down_to_its_guard_and_tells_how_deep_it_was() {
     // SAFETY: as above.
     unsafe { low.write(1) };
     assert_eq!(stacks.high_water(&stack), stack.size());
-    assert!(!stack.guards(low.addr()) && stack.guards(low.addr() - 1) && stack.guards(low.addr() - page_size()));
-    assert!(!stack.guards(low.addr() - page_size() - 1));
+    assert!(
+        !stack.is_in_guard(low.addr())
+            && stack.is_in_guard(low.addr() - 1)
+            && stack.is_in_guard(low.addr() - page_size())
+    );
+    assert!(!stack.is_in_guard(low.addr() - page_size() - 1));
 }
 
 #[test]

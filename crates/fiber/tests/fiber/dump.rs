@@ -9,12 +9,12 @@ use std::time::Duration;
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Among, Condvar, Config, Deterministic, Doing, Dump, Mutex, Runtime, Seen};
+use rowlock_fiber::{Activity, Among, Condvar, Config, Deterministic, Dump, FiberSnapshot, Mutex, Runtime};
 
 use crate::little_room::with_room;
 
 /// The fiber of this name.
-fn named<'a>(dump: &'a Dump, name: &str) -> &'a Seen {
+fn named<'a>(dump: &'a Dump, name: &str) -> &'a FiberSnapshot {
     let found = dump.fibers.iter().find(|fiber| fiber.label.name.as_deref() == Some(name));
     found.unwrap_or_else(|| panic!("no `{name}` in\n{dump}"))
 }
@@ -23,7 +23,7 @@ fn spawn(name: &str, function: impl FnOnce() + Send + 'static) -> fiber::JoinHan
     fiber::Builder::new().name(name).spawn(function).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn trace(fiber: &Seen) -> String {
+fn trace(fiber: &FiberSnapshot) -> String {
     fiber.backtrace.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
@@ -64,12 +64,12 @@ fn each_fiber_is_seen_with_what_it_does_and_where_it_is() {
         assert_eq!(dump.fibers.len(), 6, "{dump}");
 
         let me = &dump.fibers[0];
-        assert_eq!((me.label.number, &me.doing, me.stack), (0, &Doing::Running, None));
+        assert_eq!((me.label.number, &me.activity, me.stack), (0, &Activity::Running, None));
         assert!(trace(me).contains("each_fiber_is_seen_with"), "{me}");
 
         let waiting = named(&dump, "waiting");
-        let Doing::Waiting(wait) = &waiting.doing else { panic!("{waiting}") };
-        assert_eq!((wait.kind, wait.whom.as_ref(), wait.unwinding), ("a mutex", Some(&me.label), false));
+        let Activity::Waiting(wait) = &waiting.activity else { panic!("{waiting}") };
+        assert_eq!((wait.kind, wait.blocker.as_ref(), wait.unwinding), ("a mutex", Some(&me.label), false));
         assert!(trace(waiting).contains("waits_deep_inside"), "{waiting}");
         assert!(!trace(waiting).contains("catch_unwind") && !trace(waiting).contains("worker.rs"), "{waiting}");
         let stack = waiting.stack.unwrap();
@@ -80,12 +80,12 @@ fn each_fiber_is_seen_with_what_it_does_and_where_it_is() {
         assert!(trace(asleep).contains("naps_deep_inside"), "{asleep}");
 
         let ready = named(&dump, "ready");
-        assert_eq!(ready.doing, Doing::Ready);
+        assert_eq!(ready.activity, Activity::Ready);
         assert!(trace(ready).contains("yields_deep_inside"), "{ready}");
 
-        for (number, doing) in [(4, Doing::Ended), (5, Doing::Unstarted)] {
+        for (number, doing) in [(4, Activity::Ended), (5, Activity::Unstarted)] {
             let fiber = &dump.fibers[number];
-            assert_eq!((&fiber.doing, fiber.stack, trace(fiber)), (&doing, None, String::new()));
+            assert_eq!((&fiber.activity, fiber.stack, trace(fiber)), (&doing, None, String::new()));
         }
 
         drop(held);
@@ -122,7 +122,7 @@ fn a_fiber_that_was_interrupted_is_seen_where_it_was() {
         over.store(true, Relaxed);
         let seen = named(&dump, "busy");
         let trace = trace(seen);
-        assert_eq!(seen.doing, Doing::Ready, "{seen}");
+        assert_eq!(seen.activity, Activity::Ready, "{seen}");
         assert!(trace.contains("computes_deep_inside"), "{trace}");
         assert!(!trace.contains("tick") && !trace.contains("preempt"), "{trace}");
         assert!(seen.stack.unwrap().high_water > 0, "{seen}");

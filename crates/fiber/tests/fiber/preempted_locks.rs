@@ -10,8 +10,8 @@ use policy::Span;
 use policy::feedback::Boost;
 use rowlock_fiber as fiber;
 use rowlock_fiber::{
-    Builder, Condvar, Doing, Mutex, PreemptBy, Preemptions, RwLock, ScriptedClock, Semaphore, checkpoint, preemptions,
-    scope, yield_now,
+    Activity, Builder, Condvar, Mutex, PreemptBy, Preemptions, RwLock, ScriptedClock, Semaphore, checkpoint,
+    preemptions, scope, yield_now,
 };
 use sys::scheduling::Thread;
 
@@ -52,7 +52,7 @@ impl Progress {
 
 /// Whether a fiber of this name waits for something.
 fn waits(name: &str) -> bool {
-    let waits = |seen: &fiber::Seen| matches!(seen.doing, Doing::Waiting(_));
+    let waits = |seen: &fiber::FiberSnapshot| matches!(seen.activity, Activity::Waiting(_));
     fiber::dump().fibers.iter().any(|seen| seen.label.name.as_deref() == Some(name) && waits(seen))
 }
 
@@ -83,7 +83,7 @@ fn beside_another<T>(clock: &ScriptedClock, turns: u32, before: impl FnOnce() ->
             (0..turns).for_each(|_| clock.advance(TURN));
             let mut counts = preemptions();
             counts.taken -= began.taken;
-            counts.favoured -= began.favoured;
+            counts.extended -= began.extended;
             counts
         });
         scope.spawn(|| {
@@ -117,14 +117,14 @@ fn who_has_given_back_all_locks_is_not_favoured() {
         lock.read().unwrap()
     };
     let counts = run(Boost::Never, |clock| beside_another(clock, 20, before));
-    assert_eq!((counts.taken, counts.favoured), (40, 0));
+    assert_eq!((counts.taken, counts.extended), (40, 0));
 }
 
 #[test]
 fn who_keeps_a_lock_has_each_turn_once_more_and_then_gives_way() {
     let (mutex, lock) = (Mutex::new(()), RwLock::new(()));
     // Of the other fiber's turns there are half as many.
-    let judge = |counts: Preemptions| assert_eq!((counts.taken, counts.favoured), (40, 20));
+    let judge = |counts: Preemptions| assert_eq!((counts.taken, counts.extended), (40, 20));
     judge(run(Boost::Never, |clock| beside_another(clock, 40, || mutex.lock().unwrap())));
     judge(run(Boost::Never, |clock| beside_another(clock, 40, || (lock.write().unwrap(), mutex.lock().unwrap()))));
     judge(run(Boost::Never, |clock| beside_another(clock, 40, || std::mem::forget(Mutex::new(()).lock().unwrap()))));
@@ -136,7 +136,7 @@ fn what_a_fiber_forgets_is_not_counted_for_the_next_one_on_its_stack() {
         fiber::spawn(|| std::mem::forget(Mutex::new(()).lock().unwrap())).join().unwrap();
         beside_another(clock, 20, || ())
     });
-    assert_eq!((counts.taken, counts.favoured), (40, 0));
+    assert_eq!((counts.taken, counts.extended), (40, 0));
 }
 
 #[test]
@@ -153,9 +153,9 @@ fn who_was_favoured_gives_way_when_it_unlocks() {
             scope.spawn_with(Builder::new().name("other"), other).unwrap();
             let gives_way = || {
                 let guard = mutex.lock().unwrap();
-                let favoured = preemptions().favoured;
+                let extended = preemptions().extended;
                 clock.advance(TURN);
-                assert_eq!(preemptions().favoured, favoured + 1);
+                assert_eq!(preemptions().extended, extended + 1);
                 let before = progress.get();
                 drop(guard);
                 progress.get() - before
@@ -355,10 +355,10 @@ fn who_cannot_be_interrupted_lends_its_cpu_to_who_has_what_it_waits_for() {
             while !held.load(Relaxed) {
                 yield_now();
             }
-            let before = preemptions().lent;
+            let before = preemptions().donated;
             wanted.store(true, Relaxed);
             drop(mutex.lock().unwrap());
-            assert_eq!(preemptions().lent - before, 6);
+            assert_eq!(preemptions().donated - before, 6);
             let wants = || drop(mutex.lock().unwrap());
             scope.spawn_with(Builder::new().preemptible(false), wants).unwrap().join().unwrap();
         });

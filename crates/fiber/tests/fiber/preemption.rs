@@ -9,7 +9,7 @@ use std::time::Duration;
 use policy::Span;
 use policy::feedback::{Boost, Rules};
 use rowlock_fiber::{
-    Builder, Config, Doing, JoinError, PreemptBy, RunError, Runtime, StackError, channel, dump, preemptions, remote,
+    Activity, Builder, Config, JoinError, PreemptBy, RunError, Runtime, StackError, channel, dump, preemptions, remote,
     scope, sleep, spawn, yield_now,
 };
 use sys::scheduling::Thread;
@@ -211,7 +211,7 @@ fn nothing_is_looked_at_of_one_that_goes_on_elsewhere(by: PreemptBy) {
                 let all = dump().fibers;
                 let looper = all.into_iter().find(|fiber| fiber.label.number == 1 || fiber.label.name.is_some());
                 let looper = looper.unwrap();
-                if looper.doing == Doing::Running {
+                if looper.activity == Activity::Running {
                     break looper;
                 }
                 yield_now();
@@ -280,7 +280,7 @@ fn who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has(by: Preem
         });
         waiter.unwrap().join().unwrap();
         owner.join().unwrap();
-        (preemptions().taken, preemptions().lent)
+        (preemptions().taken, preemptions().donated)
     });
     outside.join().unwrap();
     assert_eq!(counts.unwrap(), (1, 1));
@@ -288,7 +288,7 @@ fn who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has(by: Preem
 
 fn who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_is_about_to_do(by: PreemptBy) {
     let [begun, looks, done] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
-    let lent = runtime(by)
+    let donated = runtime(by)
         .run(|| {
             let theirs = [&begun, &looks, &done].map(Arc::clone);
             let fiber = spawn(move || {
@@ -306,10 +306,10 @@ fn who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_i
                 std::thread::yield_now();
             }
             fiber.join().unwrap();
-            preemptions().lent
+            preemptions().donated
         })
         .unwrap();
-    assert!(lent > 0);
+    assert!(donated > 0);
 }
 
 fn a_runtime_is_refused_within_another_one(by: PreemptBy) {

@@ -29,10 +29,10 @@ pub(crate) const QUICK: Span = Span::from_nanos(250);
 pub(crate) const CALM: u32 = 32;
 
 /// At most so many points go by between two readings.
-pub(crate) const POINTS: u32 = 64;
+pub(crate) const SAFEPOINTS: u32 = 64;
 
 /// What a worker knows of its turns.
-pub(crate) struct Meter {
+pub(crate) struct TimeAccounting {
     /// When the clock was last read.
     since: Cell<u64>,
     /// How many turns have been quick, in a row.
@@ -46,7 +46,7 @@ pub(crate) struct Meter {
     /// [`QUICK`] in ticks; with zero no turn is.
     quick: u64,
     /// How many points may still go by.
-    points: Cell<u32>,
+    safepoints: Cell<u32>,
     /// How many went by between the last two readings.
     asked: Cell<u32>,
     /// An eighth of a running time, in ticks.
@@ -55,18 +55,18 @@ pub(crate) struct Meter {
     pub(crate) whole: u32,
 }
 
-impl Meter {
-    pub(crate) fn new(clock: &Clock, running_time: Span) -> Meter {
+impl TimeAccounting {
+    pub(crate) fn new(clock: &Clock, running_time: Span) -> TimeAccounting {
         let exact = matches!(clock, Clock::Scripted { .. });
         let whole = u32::try_from(clock.in_ticks(running_time)).unwrap_or(u32::MAX).max(1);
-        Meter {
+        TimeAccounting {
             since: Cell::new(clock.ticks()),
             calm: Cell::new(0),
             turns: Cell::new(0),
             window: [const { Cell::new(None) }; WINDOW],
             number: Cell::new(0),
             quick: if exact { 0 } else { clock.in_ticks(QUICK) },
-            points: Cell::new(1),
+            safepoints: Cell::new(1),
             asked: Cell::new(1),
             eighth: u64::from(whole) / 8,
             whole,
@@ -75,7 +75,7 @@ impl Meter {
 
     /// A turn is over, of this fiber unless it has ended. True if the clock is to be read now.
     #[inline(always)]
-    pub(crate) fn turn(&self, fiber: Option<Fiber>) -> bool {
+    pub(crate) fn end_turn(&self, fiber: Option<Fiber>) -> bool {
         if let Some(fiber) = fiber {
             fiber.window.set(self.number.get());
         }
@@ -89,7 +89,7 @@ impl Meter {
     #[inline]
     pub(crate) fn read(&self, now: u64, going_on: Option<Fiber>, mut ran: impl FnMut(Fiber, u64)) {
         if going_on.is_some() {
-            self.turn(going_on);
+            self.end_turn(going_on);
         }
         let passed = now.saturating_sub(self.since.replace(now));
         // A division by what the compiler knows is none.
@@ -107,42 +107,42 @@ impl Meter {
         };
         self.number.set(self.number.get().wrapping_add(1));
         self.calm.set(if each < self.quick { (self.calm.get() + 1).min(CALM) } else { 0 });
-        let asked = u64::from(self.asked.get() - self.points.get()).max(1);
+        let asked = u64::from(self.asked.get() - self.safepoints.get()).max(1);
         let may_take = self.eighth * asked;
-        let points = match self.quick {
+        let safepoints = match self.quick {
             0 => 1,
-            _ if may_take >= passed * u64::from(POINTS) => POINTS,
+            _ if may_take >= passed * u64::from(SAFEPOINTS) => SAFEPOINTS,
             _ => (may_take / passed.max(1)).max(1) as u32,
         };
-        self.asked.set(points);
-        self.points.set(points);
+        self.asked.set(safepoints);
+        self.safepoints.set(safepoints);
     }
 
     /// A point goes by. True if the clock is to be read.
     #[inline(always)]
-    pub(crate) fn point(&self) -> bool {
-        let points = self.points.get().wrapping_sub(1);
-        self.points.set(points);
-        points == 0
+    pub(crate) fn safepoint(&self) -> bool {
+        let safepoints = self.safepoints.get().wrapping_sub(1);
+        self.safepoints.set(safepoints);
+        safepoints == 0
     }
 
     /// The clock is to be read at the next point.
     #[cold]
-    pub(crate) fn soon(&self) {
-        self.asked.set(self.asked.get().wrapping_sub(self.points.get()).wrapping_add(1));
-        self.points.set(1);
+    pub(crate) fn read_clock_soon(&self) {
+        self.asked.set(self.asked.get().wrapping_sub(self.safepoints.get()).wrapping_add(1));
+        self.safepoints.set(1);
     }
 
     /// This fiber is no more: what its last turns took is nobody's.
     #[inline(always)]
     pub(crate) fn forget(&self, fiber: Fiber) {
         if fiber.window.get() == self.number.get() {
-            self.strike_out(fiber);
+            self.remove_from_window(fiber);
         }
     }
 
     #[inline(never)]
-    fn strike_out(&self, fiber: Fiber) {
+    fn remove_from_window(&self, fiber: Fiber) {
         for entry in &self.window[..self.turns.get() & (WINDOW - 1)] {
             if entry.get() == Some(fiber) {
                 entry.set(None);
@@ -165,9 +165,9 @@ mod tests {
     use super::*;
     use crate::record::Records;
 
-    /// A meter with fibers, and a time of its own.
+    /// A time accounting with fibers, and a time of its own.
     struct World {
-        meter: Meter,
+        accounting: TimeAccounting,
         fibers: Vec<Fiber>,
         /// Keeps the fibers' memory.
         _records: Records,
@@ -184,23 +184,23 @@ mod tests {
             // SAFETY: each number comes once.
             #[allow(unsafe_code)]
             let fibers = numbers.map(|number| unsafe { records.make(number) }).collect();
-            let meter = Meter::new(&Clock::Real { multiplier: (1 << 24) / 3 }, Span::from_micros(100));
-            meter.restart(0);
-            World { meter, fibers, _records: records, now: 0, charged: HashMap::new(), readings: 0 }
+            let accounting = TimeAccounting::new(&Clock::Real { multiplier: (1 << 24) / 3 }, Span::from_micros(100));
+            accounting.restart(0);
+            World { accounting, fibers, _records: records, now: 0, charged: HashMap::new(), readings: 0 }
         }
 
         fn read(&mut self, going_on: Option<usize>) {
             self.readings += 1;
             let going_on = going_on.map(|fiber| self.fibers[fiber]);
-            self.meter.read(self.now, going_on, |fiber, ticks| {
+            self.accounting.read(self.now, going_on, |fiber, ticks| {
                 *self.charged.entry(fiber.number.get()).or_default() += ticks;
             });
         }
 
         /// A fiber runs for so long, and stops.
-        fn turn(&mut self, fiber: usize, ticks: u64) {
+        fn end_turn(&mut self, fiber: usize, ticks: u64) {
             self.now += ticks;
-            if self.meter.turn(Some(self.fibers[fiber])) {
+            if self.accounting.end_turn(Some(self.fibers[fiber])) {
                 self.read(None);
             }
         }
@@ -208,15 +208,15 @@ mod tests {
         /// The same, and ends.
         fn last_turn(&mut self, fiber: usize, ticks: u64) {
             self.now += ticks;
-            if self.meter.turn(None) {
+            if self.accounting.end_turn(None) {
                 self.read(None);
             }
-            self.meter.forget(self.fibers[fiber]);
+            self.accounting.forget(self.fibers[fiber]);
         }
 
         /// So many quick turns that the next ones count as quick. What they cost is forgotten.
         fn calm(&mut self) {
-            (0..CALM).for_each(|_| self.turn(7, 8));
+            (0..CALM).for_each(|_| self.end_turn(7, 8));
             self.charged.clear();
             self.readings = 0;
         }
@@ -229,17 +229,17 @@ mod tests {
     #[test]
     fn long_turns_are_measured_one_by_one() {
         let mut world = World::new();
-        let long = world.meter.quick;
-        (0..100).for_each(|turn| world.turn(turn % 2, long + turn as u64 % 2));
+        let long = world.accounting.quick;
+        (0..100).for_each(|turn| world.end_turn(turn % 2, long + turn as u64 % 2));
         assert_eq!((world.readings, world.charged(0), world.charged(1)), (100, 50 * long, 50 * (long + 1)));
     }
 
     #[test]
     fn quick_turns_share_one_reading_once_enough_of_them_have_come_in_a_row() {
         let mut world = World::new();
-        (0..CALM).for_each(|turn| world.turn(turn as usize % 2, 8));
+        (0..CALM).for_each(|turn| world.end_turn(turn as usize % 2, 8));
         assert_eq!(world.readings, CALM);
-        (0..10 * WINDOW).for_each(|turn| world.turn(turn % 2, 8));
+        (0..10 * WINDOW).for_each(|turn| world.end_turn(turn % 2, 8));
         assert_eq!(world.readings, CALM + 10);
         assert_eq!(world.charged(0) + world.charged(1), world.now);
         assert_eq!(world.charged(0), world.charged(1));
@@ -249,15 +249,15 @@ mod tests {
     fn the_first_long_turn_after_quick_ones_is_charged_in_equal_parts_and_the_second_to_whoever_had_it() {
         let mut world = World::new();
         world.calm();
-        let long = 1000 * world.meter.quick;
+        let long = 1000 * world.accounting.quick;
         let eighth = long / WINDOW as u64;
-        world.turn(0, long);
-        (1..WINDOW).for_each(|_| world.turn(1, 8));
+        world.end_turn(0, long);
+        (1..WINDOW).for_each(|_| world.end_turn(1, 8));
         assert!((eighth..eighth + 8).contains(&world.charged(0)), "{}", world.charged(0));
         assert!((7 * eighth..7 * (eighth + 8)).contains(&world.charged(1)), "{}", world.charged(1));
         let before = (world.charged(0), world.charged(1));
-        world.turn(0, long);
-        world.turn(1, 8);
+        world.end_turn(0, long);
+        world.end_turn(1, 8);
         assert_eq!((world.charged(0), world.charged(1)), (before.0 + long, before.1 + 8));
     }
 
@@ -265,18 +265,18 @@ mod tests {
     fn a_fiber_that_ends_leaves_nothing_to_the_next_one_that_has_its_record() {
         let mut world = World::new();
         world.calm();
-        world.turn(0, 8);
-        world.turn(1, 8);
+        world.end_turn(0, 8);
+        world.end_turn(1, 8);
         world.last_turn(0, 8);
         // It is another fiber now.
-        world.turn(0, 8);
-        (4..WINDOW).for_each(|_| world.turn(1, 8));
+        world.end_turn(0, 8);
+        (4..WINDOW).for_each(|_| world.end_turn(1, 8));
         assert_eq!((world.readings, world.charged(0), world.charged(1)), (1, 8, 5 * 8));
         // The same where each turn is measured.
         let mut world = World::new();
-        world.turn(0, 1000);
+        world.end_turn(0, 1000);
         world.last_turn(0, 1000);
-        world.turn(0, 500);
+        world.end_turn(0, 500);
         assert_eq!(world.charged(0), 1500);
     }
 
@@ -284,29 +284,29 @@ mod tests {
     fn a_fiber_of_an_earlier_window_has_nothing_to_be_struck_out() {
         let mut world = World::new();
         world.calm();
-        (0..WINDOW).for_each(|_| world.turn(0, 8));
-        assert_ne!(world.fibers[0].window.get(), world.meter.number.get());
-        world.turn(1, 8);
+        (0..WINDOW).for_each(|_| world.end_turn(0, 8));
+        assert_ne!(world.fibers[0].window.get(), world.accounting.number.get());
+        world.end_turn(1, 8);
         world.last_turn(0, 8);
-        (2..WINDOW).for_each(|_| world.turn(1, 8));
+        (2..WINDOW).for_each(|_| world.end_turn(1, 8));
         assert_eq!((world.charged(0), world.charged(1)), (8 * 8, 7 * 8));
     }
 
     #[test]
     fn the_clock_is_read_at_points_that_lie_an_eighth_of_a_running_time_apart() {
         let mut world = World::new();
-        assert!(world.meter.point(), "nothing is known yet");
+        assert!(world.accounting.safepoint(), "nothing is known yet");
         // One point took a quarter of the eighth, so four may go by.
-        world.now += world.meter.eighth / 4;
+        world.now += world.accounting.eighth / 4;
         world.read(Some(0));
-        assert_eq!([(); 4].map(|()| world.meter.point()), [false, false, false, true]);
+        assert_eq!([(); 4].map(|()| world.accounting.safepoint()), [false, false, false, true]);
         // Those four took no time.
         world.now += 1;
         world.read(Some(0));
-        let until_read = |world: &World| (1..).find(|_| world.meter.point()).unwrap();
-        assert_eq!(until_read(&world), POINTS);
+        let until_read = |world: &World| (1..).find(|_| world.accounting.safepoint()).unwrap();
+        assert_eq!(until_read(&world), SAFEPOINTS);
         // And these took more than all.
-        world.now += 100 * u64::from(world.meter.whole);
+        world.now += 100 * u64::from(world.accounting.whole);
         world.read(Some(0));
         assert_eq!(until_read(&world), 1);
         assert_eq!(world.charged(0), world.now);
@@ -314,19 +314,22 @@ mod tests {
 
     #[test]
     fn no_more_than_two_eighths_of_a_running_time_go_by_unseen_while_points_are_alike() {
-        for point in [1_u64, 7, 100, 1_000, 10_000, 100_000] {
+        for safepoint in [1_u64, 7, 100, 1_000, 10_000, 100_000] {
             let mut world = World::new();
             let (mut unseen, mut readings) = (0, 0);
             for _ in 0..10_000 {
-                world.now += point;
-                unseen += point;
-                if world.meter.point() {
+                world.now += safepoint;
+                unseen += safepoint;
+                if world.accounting.safepoint() {
                     world.read(Some(0));
-                    assert!(unseen <= point.max(2 * world.meter.eighth), "{unseen} with a point each {point}");
+                    assert!(
+                        unseen <= safepoint.max(2 * world.accounting.eighth),
+                        "{unseen} with a safepoint each {safepoint}"
+                    );
                     (unseen, readings) = (0, readings + 1);
                 }
             }
-            assert!(readings >= 10_000 / u64::from(POINTS), "{readings}");
+            assert!(readings >= 10_000 / u64::from(SAFEPOINTS), "{readings}");
         }
     }
 
@@ -338,9 +341,9 @@ mod tests {
             let mut ran = [0; 8];
             let mut surprises = 0;
             for (fiber, ticks) in turns {
-                let is_calm = world.meter.calm.get() == CALM;
+                let is_calm = world.accounting.calm.get() == CALM;
                 surprises += if is_calm && ticks >= 10_000 { ticks } else { 0 };
-                world.turn(fiber, ticks);
+                world.end_turn(fiber, ticks);
                 ran[fiber] += ticks;
             }
             world.read(None);

@@ -1,8 +1,8 @@
-//! What becomes of a guest that never comes to a point, when its runtime ends: it goes on as a kernel thread.
+//! What becomes of a preemptible fiber that never comes to a point, when its runtime ends: it goes on as a kernel thread.
 //!
 //! A fiber that is left is told that its runtime ends where it next waits, and unwinds from there. One in an endless loop never does, and it cannot be
 //! unwound from wherever it happens to be, nor just be left there: it may have a lock that the whole process needs, the allocator's for instance. So a kernel thread is made that
-//! goes on with it, with the least claim to a CPU that there is; or its own does, where it has one. That is sound since a guest has a thread control block of its own: which
+//! goes on with it, with the least claim to a CPU that there is; or its own does, where it has one. That is sound since a preemptible fiber has a thread control block of its own: which
 //! kernel thread runs it makes no difference to it. If it comes to the library after all it unwinds, and when it has ended the kernel thread does, too. What it would have waited for while it unwinds
 //! does not come; then it waits for ever, as it does where a scope ends, whose fibers borrow from it. Its stack stays.
 
@@ -18,22 +18,22 @@ use sys::futex::{self, Scope};
 use sys::scheduling::{Policy, Thread, set_policy};
 
 use crate::arch::{self, Context};
-use crate::block::Block;
-use crate::guest::Guest;
+use crate::control_block::ControlBlock;
+use crate::preemptible::PreemptibleFiber;
 use crate::record::Fiber;
 
-/// Where a guest is that was sent away.
+/// Where a preemptible fiber is that was sent away.
 #[derive(Clone, Copy)]
-pub(crate) enum Exile {
+pub(crate) enum Orphan {
     /// On a kernel thread that was made for it.
-    Elsewhere(NonNull<Host>),
+    OnOtherThread(NonNull<OrphanHost>),
     /// On its own kernel thread.
-    AtHome,
+    OnOwnThread,
 }
 
-/// A kernel thread that goes on with a guest.
-pub(crate) struct Host {
-    /// Where it was left for the guest.
+/// A kernel thread that goes on with a preemptible fiber.
+pub(crate) struct OrphanHost {
+    /// Where it was left for the preemptible fiber.
     left: Cell<Context>,
     thread_pointer: usize,
 }
@@ -49,7 +49,7 @@ unsafe impl Send for Sent {}
 struct Event(AtomicU32);
 
 impl Event {
-    fn comes(&self) {
+    fn set(&self) {
         self.0.store(1, Release);
         futex::wake(&self.0, 1, Scope::Process);
     }
@@ -62,17 +62,17 @@ impl Event {
     }
 }
 
-/// Sends a guest away that was interrupted, if there is a kernel thread for it. Its worker lets go of it no sooner than it is asked to: what makes a kernel thread
+/// Sends a preemptible fiber away that was interrupted, if there is a kernel thread for it. Its worker lets go of it no sooner than it is asked to: what makes a kernel thread
 /// may have to wait for what this one has, and so may the thread itself when it begins.
-pub(crate) fn send(fiber: Fiber, lets_go: impl FnOnce()) {
-    let Some(guest) = fiber.guest() else { return lets_go() };
-    let thread_pointer = match guest.block() {
-        Block::Pointer(thread_pointer) => thread_pointer,
-        Block::Thread(thread) => {
-            lets_go();
-            guest.goes_into_exile(Exile::AtHome);
+pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
+    let Some(preemptible) = fiber.preemptible() else { return let_go() };
+    let thread_pointer = match preemptible.control_block() {
+        ControlBlock::ThreadPointer(thread_pointer) => thread_pointer,
+        ControlBlock::KernelThread(thread) => {
+            let_go();
+            preemptible.become_orphan(Orphan::OnOwnThread);
             // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it.
-            unsafe { thread.goes_away(fiber.context.get()) };
+            unsafe { thread.start_orphan(fiber.context.get()) };
             return;
         }
     };
@@ -83,61 +83,65 @@ pub(crate) fn send(fiber: Fiber, lets_go: impl FnOnce()) {
         let Sent(fiber) = { sent };
         let (is_ready, is_let_go) = &*theirs;
         // From here on nothing is done for which this one would have to wait.
-        is_ready.comes();
+        is_ready.set();
         is_let_go.wait();
         // Where that is refused it has its share like any other thread.
         let _ = set_policy(Thread::current(), Policy::Idle);
-        let Some(guest) = fiber.guest() else { return };
-        let host = Host { left: Cell::new(Context::NONE), thread_pointer: arch::thread_pointer() };
-        guest.goes_into_exile(Exile::Elsewhere(NonNull::from(&host)));
+        let Some(preemptible) = fiber.preemptible() else { return };
+        let host = OrphanHost { left: Cell::new(Context::NONE), thread_pointer: arch::thread_pointer() };
+        preemptible.become_orphan(Orphan::OnOtherThread(NonNull::from(&host)));
         // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it, and it never goes back.
-        unsafe { arch::switch_block(host.left.as_ptr(), fiber.context.get(), thread_pointer) };
+        unsafe { arch::switch_and_set_thread_pointer(host.left.as_ptr(), fiber.context.get(), thread_pointer) };
     };
     let (is_ready, is_let_go) = &*events;
-    match Builder::new().name("rowlock-exile".into()).spawn(run) {
+    match Builder::new().name("rowlock-orphan".into()).spawn(run) {
         Ok(_) => {
             is_ready.wait();
-            lets_go();
-            is_let_go.comes();
+            let_go();
+            is_let_go.set();
         }
         Err(why) => {
             let _ = writeln!(
                 stderr(),
                 "rowlock_fiber: a fiber that comes to no point stands still with all that it has locked, since there is no kernel thread to go on with it: {why}"
             );
-            lets_go();
+            let_go();
         }
     }
 }
 
-/// An exile has come to what it cannot do.
+/// An orphan has come to what it cannot do.
 #[cold]
 pub(crate) fn unwind() -> ! {
     if std::thread::panicking() || !crate::ending::CAN_UNWIND {
-        wait_for_ever();
+        wait_forever();
     }
     crate::ending::unwind()
 }
 
-/// An exile has come to where it must not go on before others have ended, of which it does not hear any more: those who borrow from it.
+/// An orphan has come to where it must not go on before others have ended, of which it does not hear any more: those who borrow from it.
 #[cold]
-pub(crate) fn wait_for_ever() -> ! {
+pub(crate) fn wait_forever() -> ! {
     loop {
         park();
     }
 }
 
-/// An exile has ended: so does its kernel thread, or it waits for ever where it was its own.
+/// An orphan has ended: so does its kernel thread, or it waits for ever where it was its own.
 ///
 /// # Safety
-/// It is this guest's fiber that asks, and nothing that is on its stack will be missed.
-pub(crate) unsafe fn end(guest: &Guest, exile: Exile) -> ! {
+/// It is this preemptible fiber's fiber that asks, and nothing that is on its stack will be missed.
+pub(crate) unsafe fn end(preemptible: &PreemptibleFiber, orphan: Orphan) -> ! {
     // SAFETY: the host stays until it is gone back to, which is now; and a thread at home is the calling one.
     unsafe {
-        match (exile, guest.block()) {
-            (Exile::Elsewhere(host), _) => arch::leave_block(host.as_ref().left.get(), host.as_ref().thread_pointer),
-            (Exile::AtHome, Block::Thread(thread)) => thread.ends(),
-            (Exile::AtHome, Block::Pointer(_)) => unreachable!("it was sent to another kernel thread"),
+        match (orphan, preemptible.control_block()) {
+            (Orphan::OnOtherThread(host), _) => {
+                arch::leave_and_set_thread_pointer(host.as_ref().left.get(), host.as_ref().thread_pointer)
+            }
+            (Orphan::OnOwnThread, ControlBlock::KernelThread(thread)) => thread.wait_forever(),
+            (Orphan::OnOwnThread, ControlBlock::ThreadPointer(_)) => {
+                unreachable!("it was sent to another kernel thread")
+            }
         }
     }
 }

@@ -1,19 +1,19 @@
-//! What a [guest](crate::guest) has of its own, as a kernel thread has it, and how one goes there.
+//! What a [preemptible fiber](crate::preemptible) has of its own, as a kernel thread has it, and how one goes there.
 //!
 //! To all code that runs there it is the thread: its thread-local variables are found by it. It is one of two things:
 //!
 //! * A thread control block alone. To go there is to change the thread pointer, on the worker's kernel thread, which goes from one block to the next.
 //! * A kernel thread with all that it has, where there can be no block without one. It waits in the kernel for its turn, so that of the worker's kernel threads, its own
-//!   and its guests', exactly one runs at a time: to go there is to [hand over](thread::KernelThread) the turn.
+//!   and its preemptible fibers', exactly one runs at a time: to go there is to [hand over](thread::KernelThread) the turn.
 //!
-//! A fiber that is no guest is in the block of its worker's own kernel thread.
+//! A fiber that is no preemptible fiber is in the block of its worker's own kernel thread.
 
 pub(crate) mod thread;
 
-use self::thread::{KernelThread, Turn};
+use self::thread::{Handover, KernelThread};
 use crate::arch::{self, Context};
 use crate::error::PreemptionError;
-use crate::guest::Guest;
+use crate::preemptible::PreemptibleFiber;
 use crate::record::Fiber;
 use crate::worker::Worker;
 
@@ -36,41 +36,41 @@ pub enum PreemptBy {
 
 /// What it comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Pointer,
-    Thread,
+pub(crate) enum ControlBlockKind {
+    ThreadPointer,
+    KernelThread,
 }
 
 impl PreemptBy {
     /// What it comes to here.
-    pub(crate) fn kind(self) -> Result<Kind, PreemptionError> {
+    pub(crate) fn kind(self) -> Result<ControlBlockKind, PreemptionError> {
         use sys::thread_block::{ThreadBlockError, check_support};
         match (self, check_support()) {
             // That sanitizer handles signals when it sees fit, and so not in an endless loop; and it would have to hear of each turn.
             (_, Err(why @ ThreadBlockError::Sanitizer("thread"))) => Err(why.into()),
             (PreemptBy::ThreadBlocks, Err(why)) => Err(why.into()),
-            (PreemptBy::KernelThreads, _) | (PreemptBy::Auto, Err(_)) => Ok(Kind::Thread),
-            (PreemptBy::Auto | PreemptBy::ThreadBlocks, Ok(())) => Ok(Kind::Pointer),
+            (PreemptBy::KernelThreads, _) | (PreemptBy::Auto, Err(_)) => Ok(ControlBlockKind::KernelThread),
+            (PreemptBy::Auto | PreemptBy::ThreadBlocks, Ok(())) => Ok(ControlBlockKind::ThreadPointer),
         }
     }
 }
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Block {
+pub(crate) enum ControlBlock {
     /// A block, by the thread pointer.
-    Pointer(usize),
-    Thread(&'static KernelThread),
+    ThreadPointer(usize),
+    KernelThread(&'static KernelThread),
 }
 
-impl Block {
+impl ControlBlock {
     /// Nobody's.
-    pub(crate) const NONE: Block = Block::Pointer(0);
+    pub(crate) const NONE: ControlBlock = ControlBlock::ThreadPointer(0);
 
     pub(crate) fn thread(self) -> Option<&'static KernelThread> {
         match self {
-            Block::Pointer(_) => None,
-            Block::Thread(thread) => Some(thread),
+            ControlBlock::ThreadPointer(_) => None,
+            ControlBlock::KernelThread(thread) => Some(thread),
         }
     }
 }
@@ -78,32 +78,35 @@ impl Block {
 impl Worker {
     /// The block that a fiber of this worker is in.
     #[inline(always)]
-    pub(crate) fn block_of(&self, fiber: Fiber) -> Block {
-        fiber.guest().map_or(self.preemption.block.get(), Guest::block)
+    pub(crate) fn control_block_of(&self, fiber: Fiber) -> ControlBlock {
+        fiber.preemptible().map_or(self.preemption.control_block.get(), PreemptibleFiber::control_block)
     }
 
     /// The one that is in force. For who runs as this worker.
-    pub(crate) fn block_in_force(&self) -> Block {
-        self.preemption.runs_on.get().map_or_else(|| Block::Pointer(arch::thread_pointer()), Block::Thread)
+    pub(crate) fn control_block_in_force(&self) -> ControlBlock {
+        self.preemption
+            .runs_on
+            .get()
+            .map_or_else(|| ControlBlock::ThreadPointer(arch::thread_pointer()), ControlBlock::KernelThread)
     }
 
-    /// Does something in the block of the worker's own kernel thread, so that what the C library keeps for a thread that allocates memory is not kept in a guest's. For who is
+    /// Does something in the block of the worker's own kernel thread, so that what the C library keeps for a thread that allocates memory is not kept in a preemptible fiber's. For who is
     /// inside. It must not panic.
-    pub(crate) fn in_own_block<R>(&self, call: impl FnOnce() -> R) -> R {
+    pub(crate) fn in_own_control_block<R>(&self, call: impl FnOnce() -> R) -> R {
         unsafe extern "C" fn run(call: *mut ()) {
             // SAFETY: that is what is passed on below.
             unsafe { (*call.cast::<&mut dyn FnMut()>())() }
         }
-        let Block::Pointer(own) = self.preemption.block.get() else { return call() };
+        let ControlBlock::ThreadPointer(own) = self.preemption.control_block.get() else { return call() };
         if own == arch::thread_pointer() {
             return call();
         }
         let (mut call, mut result) = (Some(call), None);
         let mut once = || result = call.take().map(|call| call());
         let mut once: &mut dyn FnMut() = &mut once;
-        // SAFETY: it was noted before there was a guest, and nobody else runs in it while one does: who is no guest was left where the library was called, or waits in the kernel, and then a guest that runs in
+        // SAFETY: it was noted before there was a preemptible fiber, and nobody else runs in it while one does: who is no preemptible fiber was left where the library was called, or waits in the kernel, and then a preemptible fiber that runs in
         // its place does not come inside.
-        unsafe { arch::call_in_block(own, run, (&raw mut once).cast()) };
+        unsafe { arch::call_with_thread_pointer(own, run, (&raw mut once).cast()) };
         match result {
             Some(result) => result,
             None => unreachable!("it was called"),
@@ -115,12 +118,12 @@ impl Worker {
     /// # Safety
     /// As with [`arch::switch`]; and the block is the one with which the other stack was left, or is to begin.
     #[inline(always)]
-    pub(crate) unsafe fn switch_block(&self, save: *mut Context, to: Context, block: Block) {
+    pub(crate) unsafe fn switch_to_control_block(&self, save: *mut Context, to: Context, block: ControlBlock) {
         // SAFETY: the caller's promise.
         unsafe {
             match block {
-                Block::Pointer(pointer) => arch::switch_block(save, to, pointer),
-                Block::Thread(next) => arch::switch(save, self.way_to(to, next)),
+                ControlBlock::ThreadPointer(pointer) => arch::switch_and_set_thread_pointer(save, to, pointer),
+                ControlBlock::KernelThread(next) => arch::switch(save, self.handover_target(to, next)),
             }
         }
     }
@@ -128,31 +131,31 @@ impl Worker {
     /// The same for good.
     ///
     /// # Safety
-    /// As with [`Worker::switch_block`]; and nothing that is on this stack will be missed.
+    /// As with [`Worker::switch_to_control_block`]; and nothing that is on this stack will be missed.
     #[inline(always)]
-    pub(crate) unsafe fn leave_block(&self, to: Context, block: Block) -> ! {
+    pub(crate) unsafe fn leave_to_control_block(&self, to: Context, block: ControlBlock) -> ! {
         // SAFETY: the caller's promise.
         unsafe {
             match block {
-                Block::Pointer(pointer) => arch::leave_block(to, pointer),
-                Block::Thread(next) => arch::leave(self.way_to(to, next)),
+                ControlBlock::ThreadPointer(pointer) => arch::leave_and_set_thread_pointer(to, pointer),
+                ControlBlock::KernelThread(next) => arch::leave(self.handover_target(to, next)),
             }
         }
     }
 
     /// Where this kernel thread is to go on so that the next one goes on there: there itself, if that is this one.
-    fn way_to(&self, to: Context, next: &'static KernelThread) -> Context {
+    fn handover_target(&self, to: Context, next: &'static KernelThread) -> Context {
         match self.preemption.runs_on.get() {
-            Some(own) if own != next => own.will_hand_over(next, Turn::of(self, to)),
+            Some(own) if own != next => own.prepare_handover(next, Handover::of(self, to)),
             _ => to,
         }
     }
 }
 
 /// What the stack begins with on which a worker's own kernel thread waits for its turn.
-pub(crate) unsafe extern "C" fn wait() -> ! {
+pub(crate) unsafe extern "C" fn wait_for_turn() -> ! {
     let here = crate::here::Here::expect();
     let Some(own) = here.preemption.runs_on.get() else { unreachable!("it is to hand over its turn") };
     // SAFETY: it is this kernel thread, on its own stack.
-    unsafe { own.waits() }
+    unsafe { own.run_turns() }
 }

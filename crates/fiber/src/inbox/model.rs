@@ -1,6 +1,6 @@
 //! A worker and who sends to it under loom: all interleavings, up to a number of preemptions, and all values that a load may return.
 //!
-//! A worker that sleeps though there is something for it is a deadlock, which loom reports; a letter that is read before it is complete is a race.
+//! A worker that sleeps though there is something for it is a deadlock, which loom reports; a item that is read before it is complete is a race.
 
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
@@ -10,7 +10,7 @@ use loom::thread;
 
 use super::*;
 
-/// A letter: what it says, and its link.
+/// A item: what it says, and its link.
 #[repr(align(8))]
 struct Note {
     says: UnsafeCell<u32>,
@@ -36,7 +36,7 @@ impl Sent {
     }
 }
 
-impl Letter for Sent {
+impl InboxItem for Sent {
     fn address(self) -> u64 {
         self.0.expose_provenance() as u64
     }
@@ -59,22 +59,22 @@ impl Letter for Sent {
 /// The tick of a worker that is quiet: it waits for that, as its fiber comes to no point.
 #[derive(Default)]
 struct Tick {
-    is_set_off: Mutex<bool>,
+    has_fired: Mutex<bool>,
     changed: Condvar,
 }
 
-impl SetOff for Tick {
-    fn now(&self) {
-        *self.is_set_off.lock().unwrap() = true;
+impl FireTimer for Tick {
+    fn fire(&self) {
+        *self.has_fired.lock().unwrap() = true;
         self.changed.notify_one();
     }
 }
 
 impl Tick {
     fn wait(&self) {
-        let mut is_set_off = self.is_set_off.lock().unwrap();
-        while !*is_set_off {
-            is_set_off = self.changed.wait(is_set_off).unwrap();
+        let mut has_fired = self.has_fired.lock().unwrap();
+        while !*has_fired {
+            has_fired = self.changed.wait(has_fired).unwrap();
         }
     }
 }
@@ -85,14 +85,14 @@ fn model(preemptions: usize, what: impl Fn() + Send + Sync + 'static) {
     model.check(what);
 }
 
-/// The worker's side: takes letters, and sleeps while there are none, until it has so many.
-fn receive(mail: &Mail<Tick>, many: usize, how: Sleep) -> Vec<u32> {
+/// The worker's side: takes items, and sleeps while there are none, until it has so many.
+fn receive(inbox: &Inbox<Tick>, many: usize, how: Sleep) -> Vec<u32> {
     let mut said = Vec::new();
     while said.len() < many {
-        if mail.any() {
-            mail.take(|letter: Sent| said.push(letter.open()));
-        } else if mail.lie_down(how, || false) {
-            mail.sleep(how, None);
+        if inbox.any() {
+            inbox.take(|item: Sent| said.push(item.open()));
+        } else if inbox.prepare_to_sleep(how, || false) {
+            inbox.sleep(how, None);
         }
     }
     said
@@ -101,13 +101,13 @@ fn receive(mail: &Mail<Tick>, many: usize, how: Sleep) -> Vec<u32> {
 #[test]
 fn every_letter_of_two_senders_is_read_whole_and_in_order() {
     model(2, || {
-        let mail = Arc::new(Mail::<Tick>::new());
+        let inbox = Arc::new(Inbox::<Tick>::new());
         let sender = |says: std::ops::Range<u32>| {
-            let mail = Arc::clone(&mail);
-            thread::spawn(move || says.for_each(|says| mail.send(Sent::new(says))))
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || says.for_each(|says| inbox.send(Sent::new(says))))
         };
         let senders = [sender(10..12), sender(20..21)];
-        let mut said = receive(&mail, 3, Sleep::ForGood);
+        let mut said = receive(&inbox, 3, Sleep::ForGood);
         assert!(said.iter().position(|says| *says == 10) < said.iter().position(|says| *says == 11), "{said:?}");
         said.sort_unstable();
         assert_eq!(said, [10, 11, 20]);
@@ -118,19 +118,19 @@ fn every_letter_of_two_senders_is_read_whole_and_in_order() {
 #[test]
 fn a_worker_does_not_sleep_while_there_is_another_reason_to_be_awake() {
     model(4, || {
-        let world = Arc::new((Mail::<Tick>::new(), AtomicBool::new(false)));
+        let world = Arc::new((Inbox::<Tick>::new(), AtomicBool::new(false)));
         let other = Arc::clone(&world);
         let outside = thread::spawn(move || {
-            let (mail, reason) = &*other;
+            let (inbox, reason) = &*other;
             // As who puts up a fiber that any worker may take.
             reason.store(true, Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            mail.nudge();
+            inbox.wake_if_asleep();
         });
-        let (mail, reason) = &*world;
+        let (inbox, reason) = &*world;
         while !reason.load(Ordering::SeqCst) {
-            if mail.lie_down(Sleep::ForGood, || reason.load(Ordering::SeqCst)) {
-                mail.sleep(Sleep::ForGood, None);
+            if inbox.prepare_to_sleep(Sleep::ForGood, || reason.load(Ordering::SeqCst)) {
+                inbox.sleep(Sleep::ForGood, None);
             }
         }
         outside.join().unwrap();
@@ -140,11 +140,11 @@ fn a_worker_does_not_sleep_while_there_is_another_reason_to_be_awake() {
 #[test]
 fn a_nudge_and_a_letter_at_a_time_lose_neither() {
     model(3, || {
-        let mail = Arc::new(Mail::<Tick>::new());
-        let (nudging, sending) = (Arc::clone(&mail), Arc::clone(&mail));
-        let nudger = thread::spawn(move || nudging.nudge());
+        let inbox = Arc::new(Inbox::<Tick>::new());
+        let (nudging, sending) = (Arc::clone(&inbox), Arc::clone(&inbox));
+        let nudger = thread::spawn(move || nudging.wake_if_asleep());
         let sender = thread::spawn(move || sending.send(Sent::new(1)));
-        assert_eq!(receive(&mail, 1, Sleep::Timed), [1]);
+        assert_eq!(receive(&inbox, 1, Sleep::Timed), [1]);
         nudger.join().unwrap();
         sender.join().unwrap();
     });
@@ -154,24 +154,24 @@ fn a_nudge_and_a_letter_at_a_time_lose_neither() {
 #[test]
 fn a_quiet_worker_sees_a_letter_or_is_disturbed() {
     model(3, || {
-        let (mail, tick) = (Arc::new(Mail::<Tick>::new()), std::sync::Arc::<Tick>::default());
+        let (inbox, tick) = (Arc::new(Inbox::<Tick>::new()), std::sync::Arc::<Tick>::default());
         let senders: Vec<_> = (0..2)
             .map(|says| {
-                let mail = Arc::clone(&mail);
-                thread::spawn(move || mail.send(Sent::new(says)))
+                let inbox = Arc::clone(&inbox);
+                thread::spawn(move || inbox.send(Sent::new(says)))
             })
             .collect();
         // SAFETY: here is a share of it.
-        unsafe { mail.quiet.set(&tick) };
-        if !mail.any() {
+        unsafe { inbox.stopped_timer.set(&tick) };
+        if !inbox.any() {
             tick.wait();
-            assert!(mail.any());
+            assert!(inbox.any());
         }
         senders.into_iter().for_each(|sender| sender.join().unwrap());
-        mail.take(|letter: Sent| {
-            letter.open();
+        inbox.take(|item: Sent| {
+            item.open();
         });
-        drop(mail.quiet.take());
+        drop(inbox.stopped_timer.take());
         assert_eq!(std::sync::Arc::strong_count(&tick), 1, "no share is lost, and none is given back twice");
     });
 }
@@ -179,23 +179,23 @@ fn a_quiet_worker_sees_a_letter_or_is_disturbed() {
 #[test]
 fn a_quiet_worker_sees_a_fiber_for_whoever_comes_first_or_is_disturbed() {
     model(4, || {
-        let world = Arc::new((Mail::<Tick>::new(), AtomicBool::new(false)));
+        let world = Arc::new((Inbox::<Tick>::new(), AtomicBool::new(false)));
         let tick = std::sync::Arc::<Tick>::default();
         let other = Arc::clone(&world);
         let outside = thread::spawn(move || {
-            let (mail, reason) = &*other;
+            let (inbox, reason) = &*other;
             reason.store(true, Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            let _ = mail.nudge() || mail.quiet.disturb();
+            let _ = inbox.wake_if_asleep() || inbox.stopped_timer.fire_if_stopped();
         });
-        let (mail, reason) = &*world;
+        let (inbox, reason) = &*world;
         // SAFETY: here is a share of it.
-        unsafe { mail.quiet.set(&tick) };
+        unsafe { inbox.stopped_timer.set(&tick) };
         if !reason.load(Ordering::Relaxed) {
             tick.wait();
         }
         outside.join().unwrap();
-        drop(mail.quiet.take());
+        drop(inbox.stopped_timer.take());
         assert_eq!(std::sync::Arc::strong_count(&tick), 1);
     });
 }
@@ -203,16 +203,16 @@ fn a_quiet_worker_sees_a_fiber_for_whoever_comes_first_or_is_disturbed() {
 #[test]
 fn whoever_disturbs_a_worker_or_is_the_worker_takes_the_share_alone() {
     model(4, || {
-        let (mail, tick) = (Arc::new(Mail::<Tick>::new()), std::sync::Arc::<Tick>::default());
+        let (inbox, tick) = (Arc::new(Inbox::<Tick>::new()), std::sync::Arc::<Tick>::default());
         // SAFETY: here is a share of it.
-        unsafe { mail.quiet.set(&tick) };
+        unsafe { inbox.stopped_timer.set(&tick) };
         let others: Vec<_> = (0..2)
             .map(|_| {
-                let mail = Arc::clone(&mail);
-                thread::spawn(move || mail.quiet.disturb())
+                let inbox = Arc::clone(&inbox);
+                thread::spawn(move || inbox.stopped_timer.fire_if_stopped())
             })
             .collect();
-        let mut many = u32::from(mail.quiet.take().is_some());
+        let mut many = u32::from(inbox.stopped_timer.take().is_some());
         for other in others {
             many += u32::from(other.join().unwrap());
         }

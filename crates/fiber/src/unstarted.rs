@@ -5,10 +5,10 @@
 //!
 //! # Who helps whom
 //! Waking another CPU takes 3 to 100 us here, and a fiber that runs there brings its record and its outcome through the caches twice, while a worker that is awake runs dozens of
-//! short fibers in a microsecond. So nobody is awakened for a fiber. Instead one worker of those that have nothing to do is the *lookout*: it naps, and looks after each nap
+//! short fibers in a microsecond. So nobody is awakened for a fiber. Instead one worker of those that have nothing to do is the *searcher*: it naps, and looks after each nap
 //! whether those who are awake will be done soon by themselves. If fewer have been taken during the nap than lie there still, or none, they will not, and it
-//! helps, and makes another sleeper the lookout. If there is nothing for it, its naps become longer, and in the end it sleeps for good. Then the next fiber that
-//! comes to lie there alone awakens a sleeper for a lookout, which costs something once in some milliseconds at most.
+//! helps, and makes another sleeper the searcher. If there is nothing for it, its naps become longer, and in the end it sleeps for good. Then the next fiber that
+//! comes to lie there alone awakens a sleeper for a searcher, which costs something once in some milliseconds at most.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
@@ -21,37 +21,37 @@ use crate::record::Fiber;
 /// The first nap; the kernel makes it half as long again or more.
 const SHORTEST: Duration = Duration::from_micros(50);
 
-/// After a nap of this length with nothing to do, the lookout sleeps.
+/// After a nap of this length with nothing to do, the searcher sleeps.
 const LONGEST: Duration = Duration::from_micros(1600);
 
 /// The place; see the module.
 #[derive(Default)]
-pub(crate) struct Fresh {
+pub(crate) struct UnstartedFibers {
     queue: Mutex<Queue>,
-    many: AtomicUsize,
+    count: AtomicUsize,
     /// How many have been taken, ever.
     taken: AtomicU64,
-    /// There is a lookout.
-    watched: AtomicBool,
+    /// There is a searcher.
+    has_searcher: AtomicBool,
     /// Somebody outside, who takes none, has put some here.
     urgent: AtomicBool,
 }
 
-impl Fresh {
+impl UnstartedFibers {
     /// How many there are; it may be otherwise at once.
     #[inline(always)]
-    pub(crate) fn many(&self) -> usize {
-        self.many.load(Relaxed)
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Relaxed)
     }
 
-    /// One more. True if it is the only one, and there is no lookout.
+    /// One more. True if it is the only one, and there is no searcher.
     pub(crate) fn push(&self, fiber: Fiber) -> bool {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.push(fiber);
-        let many = self.many.load(Relaxed);
-        self.many.store(many + 1, SeqCst);
+        let many = self.count.load(Relaxed);
+        self.count.store(many + 1, SeqCst);
         drop(queue);
-        many == 0 && !self.watched.load(SeqCst)
+        many == 0 && !self.has_searcher.load(SeqCst)
     }
 
     /// One from outside.
@@ -65,7 +65,7 @@ impl Fresh {
     pub(crate) fn pop(&self) -> Option<Fiber> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let fiber = queue.pop()?;
-        self.many.store(self.many.load(Relaxed) - 1, Relaxed);
+        self.count.store(self.count.load(Relaxed) - 1, Relaxed);
         self.taken.store(self.taken.load(Relaxed) + 1, Relaxed);
         if queue.is_empty() {
             self.urgent.store(false, Relaxed);
@@ -74,8 +74,8 @@ impl Fresh {
     }
 
     /// Whether a worker that would sleep must not, as there are some, and nobody else may see to them.
-    pub(crate) fn needs_one(&self) -> bool {
-        self.many.load(SeqCst) > 0 && (self.is_urgent() || !self.watched.load(SeqCst))
+    pub(crate) fn needs_worker(&self) -> bool {
+        self.count.load(SeqCst) > 0 && (self.is_urgent() || !self.has_searcher.load(SeqCst))
     }
 
     /// Whether somebody outside waits for a worker to take one.
@@ -83,42 +83,42 @@ impl Fresh {
         self.urgent.load(Relaxed)
     }
 
-    /// Becomes the lookout, if there is none.
-    pub(crate) fn watch(&self) -> Option<Lookout<'_>> {
-        let free = !self.watched.swap(true, AcqRel);
-        free.then(|| Lookout { fresh: self, nap: SHORTEST, taken: self.taken.load(Acquire) })
+    /// Becomes the searcher, if there is none.
+    pub(crate) fn try_search(&self) -> Option<Searcher<'_>> {
+        let free = !self.has_searcher.swap(true, AcqRel);
+        free.then(|| Searcher { unstarted: self, nap: SHORTEST, taken: self.taken.load(Acquire) })
     }
 }
 
 /// The worker that looks whether the others need help; see the module.
-pub(crate) struct Lookout<'a> {
-    fresh: &'a Fresh,
+pub(crate) struct Searcher<'a> {
+    unstarted: &'a UnstartedFibers,
     nap: Duration,
     taken: u64,
 }
 
-impl Lookout<'_> {
+impl Searcher<'_> {
     /// How long to sleep now.
     pub(crate) fn nap(&self) -> Duration {
         self.nap
     }
 
     /// Whether it is to help, after a nap.
-    pub(crate) fn helps(&mut self) -> bool {
-        let (many, taken) = (self.fresh.many() as u64, self.fresh.taken.load(Relaxed));
+    pub(crate) fn should_help(&mut self) -> bool {
+        let (many, taken) = (self.unstarted.len() as u64, self.unstarted.taken.load(Relaxed));
         let passed = taken.wrapping_sub(std::mem::replace(&mut self.taken, taken));
         self.nap = if passed > 0 || many > 0 { SHORTEST } else { self.nap * 2 };
-        many > passed || many > 0 && self.fresh.is_urgent()
+        many > passed || many > 0 && self.unstarted.is_urgent()
     }
 
     /// Whether it has looked for long enough.
-    pub(crate) fn is_tired(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.nap > LONGEST
     }
 }
 
-impl Drop for Lookout<'_> {
+impl Drop for Searcher<'_> {
     fn drop(&mut self) {
-        self.fresh.watched.store(false, SeqCst);
+        self.unstarted.has_searcher.store(false, SeqCst);
     }
 }

@@ -41,18 +41,18 @@ pub enum Among {
 }
 
 /// What draws.
-pub(crate) struct Chance {
+pub(crate) struct ScheduleFuzzer {
     among: Among,
     state: Cell<u64>,
     /// A fiber goes on at a point unless one of so many is drawn.
     odds: u64,
 }
 
-impl Chance {
-    pub(crate) fn new(deterministic: Deterministic) -> Chance {
-        let chance = Chance { among: deterministic.among, state: Cell::new(deterministic.seed), odds: 1 };
-        let odds = 2 << chance.below(5);
-        Chance { odds, ..chance }
+impl ScheduleFuzzer {
+    pub(crate) fn new(deterministic: Deterministic) -> ScheduleFuzzer {
+        let fuzzer = ScheduleFuzzer { among: deterministic.among, state: Cell::new(deterministic.seed), odds: 1 };
+        let odds = 2 << fuzzer.below(5);
+        ScheduleFuzzer { odds, ..fuzzer }
     }
 
     /// SplitMix64 (Steele, Lea and Flood, 2014).
@@ -70,7 +70,7 @@ impl Chance {
     }
 
     /// Whether a fiber is interrupted at a point.
-    pub(crate) fn interrupts(&self) -> bool {
+    pub(crate) fn should_preempt(&self) -> bool {
         self.below(self.odds) == 0
     }
 
@@ -153,8 +153,8 @@ mod tests {
 
     use super::*;
 
-    fn chance(seed: u64, among: Among) -> Chance {
-        Chance::new(Deterministic { seed, among })
+    fn fuzzer(seed: u64, among: Among) -> ScheduleFuzzer {
+        ScheduleFuzzer::new(Deterministic { seed, among })
     }
 
     /// Three at the highest level, and three at the next.
@@ -175,8 +175,8 @@ mod tests {
         let mut firsts = [[0; 6]; 2];
         for seed in 0..200 {
             for (among, firsts) in [Among::Highest, Among::All].into_iter().zip(&mut firsts) {
-                let (chance, mut ready) = (chance(seed, among), six());
-                let order: Vec<_> = std::iter::from_fn(|| chance.take(&mut ready)).map(|thread| thread.0).collect();
+                let (fuzzer, mut ready) = (fuzzer(seed, among), six());
+                let order: Vec<_> = std::iter::from_fn(|| fuzzer.take(&mut ready)).map(|thread| thread.0).collect();
                 let mut sorted = order.clone();
                 sorted.sort_unstable();
                 assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
@@ -190,12 +190,12 @@ mod tests {
 
     #[test]
     fn of_very_many_one_is_taken() {
-        let (chance, mut ready) = (chance(1, Among::All), Feedback::new(Rules::default()));
+        let (fuzzer, mut ready) = (fuzzer(1, Among::All), Feedback::new(Rules::default()));
         for thread in (0..1000).map(ThreadId) {
             ready.enter(thread);
             ready.queue(thread);
         }
-        assert!(chance.take(&mut ready).is_some_and(|thread| thread.0 < DRAWN_FROM as u32));
-        assert_eq!(std::iter::from_fn(|| chance.take(&mut ready)).count(), 999);
+        assert!(fuzzer.take(&mut ready).is_some_and(|thread| thread.0 < DRAWN_FROM as u32));
+        assert_eq!(std::iter::from_fn(|| fuzzer.take(&mut ready)).count(), 999);
     }
 }
