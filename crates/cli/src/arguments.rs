@@ -15,7 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use measure::explore::variants::Change;
 use pipeline::structure::{KEYS, Structure};
 use policy::Span;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use scenario::Scheduler;
 use scenario::result::World;
 
@@ -108,7 +108,7 @@ pub(crate) struct Check {
 pub(crate) struct Exec {
     /// How threads wait: a waiting rule, as `rowlock policies` lists them
     #[arg(long, value_name = "RULE", default_value_t, value_parser = rule)]
-    pub(crate) wait: Rule,
+    pub(crate) wait: WaitingRule,
     /// Say on standard error, once the program has ended, what was replaced, what was not and why, and what that came to
     #[arg(long)]
     pub(crate) report: bool,
@@ -352,7 +352,7 @@ fn scheduler_named(name: Option<&str>) -> Option<Scheduler> {
     Scheduler::ALL.into_iter().find(|scheduler| Some(scheduler.name()) == name)
 }
 
-fn rule(text: &str) -> Result<Rule, String> {
+fn rule(text: &str) -> Result<WaitingRule, String> {
     text.parse().map_err(|why| format!("{why}; `rowlock policies` lists them"))
 }
 

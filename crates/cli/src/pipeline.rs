@@ -16,7 +16,7 @@ use measure::explore::variants::{Change, variants};
 use measure::explore::{End, Outcome, Runner, Settings, explore, json, text};
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use pipeline::structure::Structure;
-use policy::priority::Kind;
+use policy::priority::StageKind;
 
 use crate::arguments::{self, PipelineCommand, TextOrJson};
 use crate::output::{print, tell};
@@ -128,7 +128,7 @@ fn doubled(profile: &Profile, settings: Settings, program: &mut Program<'_>) -> 
 }
 
 /// Whether stages of this kind have done their work more than once. A report that does not say is believed to mean it.
-fn repeats(profile: &Profile, kind: Kind) -> bool {
+fn repeats(profile: &Profile, kind: StageKind) -> bool {
     profile.stages().any(|stage| stage.kind == kind && stage.repeated != Some(0))
 }
 

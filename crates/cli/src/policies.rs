@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Context;
-use policy::table::{Entry, PRIORITY, SCHEDULER, WAITING, WAKEUP};
+use policy::table::{PRIORITY, PolicyEntry, SCHEDULER, WAITING, WAKEUP};
 use serde::Serialize;
 
 use crate::arguments::{self, TextOrJson};
@@ -55,8 +55,8 @@ fn all() -> Vec<Policy> {
     WAITING.iter().map(policy).chain(of_kernels).chain(PRIORITY.iter().map(policy)).collect()
 }
 
-fn policy<P: std::fmt::Display>(entry: &Entry<P>) -> Policy {
-    let &Entry { decision, form, meaning, source, ref example, .. } = entry;
+fn policy<P: std::fmt::Display>(entry: &PolicyEntry<P>) -> Policy {
+    let &PolicyEntry { decision, form, meaning, source, ref example, .. } = entry;
     Policy { decision, form, meaning, source, example: example.to_string() }
 }
 

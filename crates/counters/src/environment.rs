@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use policy::Span;
 pub use policy::waiting::Costs;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 
 /// The configuration of the preloaded library.
 ///
@@ -14,7 +14,7 @@ use policy::waiting::Rule;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// The waiting rule.
-    pub rule: Rule,
+    pub rule: WaitingRule,
     /// Costs on this machine.
     pub costs: Option<Costs>,
     /// Path of the statistics region.

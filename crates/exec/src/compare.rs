@@ -63,13 +63,13 @@ impl Launch {
 
 #[cfg(test)]
 mod tests {
-    use policy::waiting::Rule;
+    use policy::waiting::WaitingRule;
 
     use super::*;
     use crate::execution::LAST_WORDS;
 
     fn shell(script: &str) -> Launch {
-        Launch::for_test("sh", &["-c", script], Rule::default())
+        Launch::for_test("sh", &["-c", script], WaitingRule::default())
     }
 
     fn compared(script: &str, pairs: u32, cancel: &AtomicBool) -> Vec<Pair> {
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_started_is_told() {
-        let launch = Launch::for_test("/dev/null", &[], Rule::default());
+        let launch = Launch::for_test("/dev/null", &[], WaitingRule::default());
         let found = launch.compare(1, &Load::default(), &AtomicBool::new(false), &mut |_| {});
         assert!(matches!(found, Err(CompareError::Execute(ExecuteError::Start(_)))));
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Acquire;
 use std::time::Instant;
 
 use policy::Span;
-use policy::waiting::{Bound, Costs, Rule};
+use policy::waiting::{Bound, Costs, WaitingRule};
 
 /// For how long threads look on before they sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ enum Looking {
 }
 
 /// The variables for run-time systems that go with a rule. What the user has set, which `is_set` tells, stays as it is.
-pub(crate) fn variables(rule: Rule, costs: Costs, is_set: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
+pub(crate) fn variables(rule: WaitingRule, costs: Costs, is_set: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
     let looking = looking(rule, costs);
     let mut variables = Vec::new();
     // Who chooses a way of waiting for OpenMP has chosen.
@@ -24,7 +24,7 @@ pub(crate) fn variables(rule: Rule, costs: Costs, is_set: impl Fn(&str) -> bool)
         variables.push(("GOMP_SPINCOUNT", turns(looking)));
         variables.push(("KMP_BLOCKTIME", milliseconds(looking)));
     }
-    if rule != Rule::AlwaysSpin {
+    if rule != WaitingRule::AlwaysSpin {
         // So that it calls what can be replaced: it would look again and again, without giving way to anybody.
         variables.push(("OMPI_MCA_mpi_yield_when_idle", "1".to_owned()));
     }
@@ -32,11 +32,11 @@ pub(crate) fn variables(rule: Rule, costs: Costs, is_set: impl Fn(&str) -> bool)
     variables
 }
 
-fn looking(rule: Rule, costs: Costs) -> Looking {
+fn looking(rule: WaitingRule, costs: Costs) -> Looking {
     match rule {
-        Rule::AlwaysBlock => Looking::For(Span::ZERO),
-        Rule::AlwaysSpin => Looking::ForEver,
-        Rule::TwoPhase(bound) => Looking::For(bound.on(costs)),
+        WaitingRule::AlwaysBlock => Looking::For(Span::ZERO),
+        WaitingRule::AlwaysSpin => Looking::ForEver,
+        WaitingRule::TwoPhase(bound) => Looking::For(bound.on(costs)),
         // Who cannot be asked during the wait: below 1.5 CS teams with serial parts in between lost time when alone, above 2 CS
         // when beside others.
         _ => Looking::For(Bound::OfCs { thousandths: 1700, plus: false }.on(costs)),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use counters::Environment;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::{Costs, WaitingRule};
 
 use crate::environment;
 use crate::invocation::{Invocation, StartError};
@@ -21,7 +21,7 @@ const PRELOAD: &str = "LD_PRELOAD";
 #[derive(Clone, Debug)]
 pub struct Launch {
     pub(crate) invocation: Invocation,
-    rule: Rule,
+    rule: WaitingRule,
     costs: Costs,
     program: Option<Program>,
     library: PathBuf,
@@ -33,7 +33,12 @@ impl Launch {
     ///
     /// # Errors
     /// When there is no place for the library.
-    pub fn new(command: &OsStr, arguments: &[OsString], rule: Rule, costs: Costs) -> Result<Launch, LibraryError> {
+    pub fn new(
+        command: &OsStr,
+        arguments: &[OsString],
+        rule: WaitingRule,
+        costs: Costs,
+    ) -> Result<Launch, LibraryError> {
         Ok(Launch {
             invocation: Invocation::new(command, arguments),
             rule,
@@ -76,7 +81,7 @@ impl Launch {
 #[cfg(test)]
 impl Launch {
     /// With the library as it was built, so that tests leave nothing in the user's cache.
-    pub(crate) fn for_test(command: &str, arguments: &[&str], rule: Rule) -> Launch {
+    pub(crate) fn for_test(command: &str, arguments: &[&str], rule: WaitingRule) -> Launch {
         Launch {
             invocation: Invocation::new(command.as_ref(), &arguments.iter().map(OsString::from).collect::<Vec<_>>()),
             rule,
@@ -105,7 +110,7 @@ mod tests {
     use super::*;
 
     fn launch(command: &str) -> Launch {
-        Launch::for_test(command, &["-x"], Rule::AlwaysBlock)
+        Launch::for_test(command, &["-x"], WaitingRule::AlwaysBlock)
     }
 
     fn variable(command: &Command, name: &str) -> Option<OsString> {

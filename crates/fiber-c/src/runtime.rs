@@ -6,11 +6,11 @@ use std::ffi::{c_int, c_uint};
 use fiber::foreign::{self, Id};
 use fiber::{Config, Runtime};
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 
 thread_local! {
     /// What was asked for before there was a runtime.
-    static RULES: Cell<Option<Rules>> = const { Cell::new(None) };
+    static RULES: Cell<Option<FeedbackRules>> = const { Cell::new(None) };
 }
 
 /// Whether this is the thread that the process began with.
@@ -46,7 +46,7 @@ pub(crate) fn status(result: Result<(), c_int>) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn my_pthread_configure(levels: c_uint, running_time_us: c_uint) -> c_int {
-    status(if levels == 0 || levels > Rules::MOST_LEVELS || running_time_us == 0 {
+    status(if levels == 0 || levels > FeedbackRules::MOST_LEVELS || running_time_us == 0 {
         Err(libc::EINVAL)
     } else if foreign::current().is_some() {
         Err(libc::EBUSY)
@@ -56,7 +56,7 @@ pub extern "C" fn my_pthread_configure(levels: c_uint, running_time_us: c_uint) 
         let running_time = Span::from_micros(running_time_us.into());
         // As usual: a boost every hundred running times.
         let boost = Boost::Every(Span::from_micros(u64::from(running_time_us) * 100));
-        RULES.set(Some(Rules { levels, running_time, boost }));
+        RULES.set(Some(FeedbackRules { levels, running_time, boost }));
         Ok(())
     })
 }

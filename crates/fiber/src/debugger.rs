@@ -6,7 +6,7 @@ use std::mem::{offset_of, size_of};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
-use policy::feedback::Feedback;
+use policy::feedback::FeedbackQueue;
 
 use crate::lock::Lock;
 use crate::record::{Extras, Record};
@@ -59,11 +59,11 @@ static LAYOUT: [u64; 26] = [
     offset_of!(Extras, name) as u64,
     Lock::WORD,
     Worker::READY,
-    Feedback::LAYOUT[0],
-    Feedback::LAYOUT[1],
-    Feedback::LAYOUT[2],
-    Feedback::LAYOUT[3],
-    Feedback::LAYOUT[4],
+    FeedbackQueue::LAYOUT[0],
+    FeedbackQueue::LAYOUT[1],
+    FeedbackQueue::LAYOUT[2],
+    FeedbackQueue::LAYOUT[3],
+    FeedbackQueue::LAYOUT[4],
 ];
 
 /// A place in the list, which is given back when this is dropped.

@@ -218,7 +218,7 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
         while let Some(fiber) = worker.core().unstarted.pop() {
             drop_task(fiber);
             worker.take_in(fiber);
-            worker.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
+            worker.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
         }
         for _ in 0..TURNS {
             worker.yield_to_any();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
 use policy::ThreadId;
-use policy::feedback::{Feedback, Level};
+use policy::feedback::{FeedbackQueue, Level};
 
 use crate::inbox::{Inbox, Sleep};
 use crate::record::{Fiber, State};
@@ -47,7 +47,7 @@ impl Worker {
                     fiber.state.set(State::Ready);
                 }
             }
-            self.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
+            self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
         });
     }
 
@@ -66,7 +66,7 @@ impl Worker {
             // Now, since who goes on with it asks first whether there are preemptible fibers. Why that cannot be it is told when it would begin.
             let _ = self.prepare_preemption();
         }
-        self.ready(|ready| ready.enter(ThreadId(fiber.number.get())));
+        self.ready(|ready| ready.add(ThreadId(fiber.number.get())));
         fiber.allowance.set(self.accounting.whole);
     }
 
@@ -96,7 +96,7 @@ impl Worker {
                 return Some(fiber);
             }
         }
-        self.take_ready(Feedback::take)
+        self.take_ready(FeedbackQueue::take)
     }
 
     /// Fibers may always end here and always begin elsewhere: now and then all records of nobody are for any worker.

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::ThreadId;
-use policy::feedback::Turn;
+use policy::feedback::TurnOutcome;
 use sys::tick::{Interrupted, SignalMask, Slack};
 
 use self::ticks::Ticking;
@@ -287,7 +287,7 @@ impl Worker {
         self.read_clock(Some(me));
         // The tick may have been set for the very time of one of these, and the processor's clock is not quite as exact.
         self.expire();
-        let over = self.charge(me) == Turn::IsOver || self.level(me) != before;
+        let over = self.charge(me) == TurnOutcome::UsedUp || self.level(me) != before;
         let had_extension = me.preemptible().is_some_and(|preemptible| preemptible.has_extension.replace(false));
         let over = over
             || had_extension
@@ -310,7 +310,7 @@ impl Worker {
         me.state.set(State::Ready);
         self.ready(|ready| {
             let thread = ThreadId(me.number.get());
-            if over { ready.queue(thread) } else { ready.queue_again(thread) }
+            if over { ready.enqueue(thread) } else { ready.enqueue_preempted(thread) }
         });
         self.next()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, JoinHandle};
 
-use policy::feedback::Rules;
+use policy::feedback::FeedbackRules;
 use sys::tick::ScriptedClock;
 
 use crate::clock::Clock;
@@ -22,16 +22,16 @@ use crate::worker::{Here, Worker};
 ///
 /// ```
 /// use policy::Span;
-/// use policy::feedback::{Boost, Rules};
+/// use policy::feedback::{Boost, FeedbackRules};
 ///
-/// let rules = Rules { levels: 50, running_time: Span::from_micros(150), boost: Boost::Never };
+/// let rules = FeedbackRules { levels: 50, running_time: Span::from_micros(150), boost: Boost::Never };
 /// let config = rowlock_fiber::Config { rules, ..Default::default() };
 /// assert_eq!(rowlock_fiber::Runtime::new(config).run(|| 6 * 7).unwrap(), 42);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The feedback queue's levels, running time and boost.
-    pub rules: Rules,
+    pub rules: FeedbackRules,
     /// How many kernel threads run fibers, the one that [runs](Runtime::run) the runtime among them; none counts as one. With one, which is usual, nothing that fibers do
     /// takes an atomic operation, and handing over takes nanoseconds. More let fibers run at the same time where there are CPUs for them, for computations of
     /// 100 us and more: waking another CPU takes so long.
@@ -57,7 +57,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            rules: Rules::default(),
+            rules: FeedbackRules::default(),
             workers: 1,
             stack_size: 64 << 10,
             most: 1 << 22,

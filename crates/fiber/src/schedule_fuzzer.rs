@@ -10,7 +10,7 @@
 
 use std::cell::Cell;
 
-use policy::feedback::{Feedback, Level};
+use policy::feedback::{FeedbackQueue, Level};
 use policy::{Span, ThreadId};
 
 use crate::error::RunError;
@@ -75,7 +75,7 @@ impl ScheduleFuzzer {
     }
 
     /// Takes one who is ready.
-    pub(crate) fn take(&self, ready: &mut Feedback) -> Option<ThreadId> {
+    pub(crate) fn take(&self, ready: &mut FeedbackQueue) -> Option<ThreadId> {
         let lowest = match self.among {
             Among::Highest => ready.highest()?,
             Among::All => Level(u32::MAX),
@@ -149,7 +149,7 @@ pub fn explore_with(config: Config, seeds: impl IntoIterator<Item = u64>, mut fu
 
 #[cfg(test)]
 mod tests {
-    use policy::feedback::Rules;
+    use policy::feedback::FeedbackRules;
 
     use super::*;
 
@@ -158,14 +158,14 @@ mod tests {
     }
 
     /// Three at the highest level, and three at the next.
-    fn six() -> Feedback {
-        let mut ready = Feedback::new(Rules::default());
+    fn six() -> FeedbackQueue {
+        let mut ready = FeedbackQueue::new(FeedbackRules::default());
         for thread in (0..6).map(ThreadId) {
-            ready.enter(thread);
+            ready.add(thread);
             if thread.0 >= 3 {
-                ready.ran(thread, Rules::default().running_time);
+                ready.charge(thread, FeedbackRules::default().running_time);
             }
-            ready.queue(thread);
+            ready.enqueue(thread);
         }
         ready
     }
@@ -190,10 +190,10 @@ mod tests {
 
     #[test]
     fn of_very_many_one_is_taken() {
-        let (fuzzer, mut ready) = (fuzzer(1, Among::All), Feedback::new(Rules::default()));
+        let (fuzzer, mut ready) = (fuzzer(1, Among::All), FeedbackQueue::new(FeedbackRules::default()));
         for thread in (0..1000).map(ThreadId) {
-            ready.enter(thread);
-            ready.queue(thread);
+            ready.add(thread);
+            ready.enqueue(thread);
         }
         assert!(fuzzer.take(&mut ready).is_some_and(|thread| thread.0 < DRAWN_FROM as u32));
         assert_eq!(std::iter::from_fn(|| fuzzer.take(&mut ready)).count(), 999);

@@ -42,7 +42,7 @@ impl Worker {
         let prepared = if is_first { self.prepare_preemption() } else { Ok(()) };
         if is_first && prepared.is_ok() {
             // Whoever goes on with it has found no preemptible fibers before: now it is asked again.
-            self.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
+            self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
             return None;
         }
         let stack = match prepared.map_err(StackError::Preemption).and_then(|()| self.stacks.take(fiber)) {

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use policy::feedback::{Boost, Feedback, Level, Turn};
+use policy::feedback::{Boost, FeedbackQueue, Level, TurnOutcome};
 use policy::{Span, ThreadId};
 use sys::fault::AlternateStack;
 
@@ -48,7 +48,7 @@ pub(crate) struct Worker {
     /// Draws who is next, in a deterministic runtime.
     pub(crate) fuzzer: Option<ScheduleFuzzer>,
     pub(crate) current: Cell<Option<Fiber>>,
-    ready: UnsafeCell<Feedback>,
+    ready: UnsafeCell<FeedbackQueue>,
     pub(crate) clock: Clock,
     pub(crate) accounting: TimeAccounting,
     /// When something other than fibers is to be looked at, in ticks: the boost, timers.
@@ -96,7 +96,7 @@ impl Worker {
             sole: if alone { core.number() } else { u64::MAX },
             fuzzer: config.deterministic.map(ScheduleFuzzer::new),
             current: Cell::new(None),
-            ready: UnsafeCell::new(Feedback::new(rules)),
+            ready: UnsafeCell::new(FeedbackQueue::new(rules)),
             accounting: TimeAccounting::new(&clock, rules.running_time),
             due: Cell::new(0),
             boost: Cell::new(0),
@@ -192,7 +192,7 @@ impl Worker {
 
     /// The feedback queue, for a moment.
     #[inline(always)]
-    pub(crate) fn ready<R>(&self, then: impl FnOnce(&mut Feedback) -> R) -> R {
+    pub(crate) fn ready<R>(&self, then: impl FnOnce(&mut FeedbackQueue) -> R) -> R {
         // SAFETY: only this kernel thread comes here, and nothing that is done inside comes back here.
         then(unsafe { &mut *self.ready.get() })
     }
@@ -268,8 +268,8 @@ impl Worker {
         if self.alone {
             let thread = ThreadId(fiber.number.get());
             self.ready(|ready| {
-                ready.enter(thread);
-                ready.queue(thread);
+                ready.add(thread);
+                ready.enqueue(thread);
             });
             fiber.allowance.set(self.accounting.whole);
         } else {
@@ -329,7 +329,7 @@ impl Worker {
             return self.send_home(fiber);
         }
         fiber.state.set(State::Ready);
-        self.ready(|ready| ready.queue(ThreadId(fiber.number.get())));
+        self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
     }
 
     /// A fiber has what one of this level waits for, and counts as being of that level until it [gives it back](Worker::drop_inherited_level); so does whoever it
@@ -339,7 +339,7 @@ impl Worker {
         let mut next = Some(fiber);
         while let Some(fiber) = next {
             let rises = level < self.level(fiber);
-            self.ready(|ready| ready.lend(ThreadId(fiber.number.get()), level));
+            self.ready(|ready| ready.inherit(ThreadId(fiber.number.get()), level));
             // SAFETY: only a fiber that is blocked waits for something, which then is there.
             let waits = fiber.waits.get().map(|waits| unsafe { &*waits.as_ptr() });
             next = if rises { waits.and_then(|waits| waits.requeue_raised(fiber, self)) } else { None };
@@ -349,7 +349,7 @@ impl Worker {
     /// A fiber has nothing any more for which it was lent a level.
     #[cold]
     pub(crate) fn drop_inherited_level(&self, fiber: Fiber) {
-        self.ready(|ready| ready.give_back(ThreadId(fiber.number.get())));
+        self.ready(|ready| ready.disinherit(ThreadId(fiber.number.get())));
     }
 
     /// Another fiber has been made ready that may be of a higher level than the one that runs, which is to give up its CPU soon if it is: at its
@@ -372,10 +372,10 @@ impl Worker {
         let thread = ThreadId(me.number.get());
         me.state.set(State::Ready);
         if self.plain {
-            let next = self.ready(|ready| ready.make_way(thread));
+            let next = self.ready(|ready| ready.requeue_and_take(thread));
             self.change(me, self.core().records.get(next.0));
         } else {
-            self.ready(|ready| ready.queue(thread));
+            self.ready(|ready| ready.enqueue(thread));
             self.change(me, self.next());
         }
         if me.cancel_pending.get() && self.take_cancellation(me) {
@@ -390,7 +390,7 @@ impl Worker {
         self.end_turn(Some(me));
         let Some(next) = self.take() else { return };
         me.state.set(State::Ready);
-        self.ready(|ready| ready.queue(ThreadId(me.number.get())));
+        self.ready(|ready| ready.enqueue(ThreadId(me.number.get())));
         self.change(me, next);
     }
 
@@ -417,7 +417,7 @@ impl Worker {
         let me = self.current();
         let before = self.level(me);
         self.read_clock(Some(me));
-        let over = self.charge(me) == Turn::IsOver || self.level(me) != before;
+        let over = self.charge(me) == TurnOutcome::UsedUp || self.level(me) != before;
         if self.fuzzer.as_ref().is_some_and(ScheduleFuzzer::should_preempt) {
             return self.yield_now();
         }
@@ -463,20 +463,20 @@ impl Worker {
 
     /// Tells the queue of a fiber's time, if that is used up.
     #[cold]
-    pub(crate) fn charge(&self, fiber: Fiber) -> Turn {
+    pub(crate) fn charge(&self, fiber: Fiber) -> TurnOutcome {
         let spent = fiber.spent.get();
         if spent < fiber.allowance.get() {
-            return Turn::GoesOn;
+            return TurnOutcome::TimeLeft;
         }
         let thread = ThreadId(fiber.number.get());
         let span = self.clock.span(spent.into());
-        let turn = self.ready(|ready| ready.ran(thread, span));
-        if turn == Turn::IsOver {
+        let turn = self.ready(|ready| ready.charge(thread, span));
+        if turn == TurnOutcome::UsedUp {
             self.core().count_demotion();
         }
         fiber.used.set(fiber.used.get() + u64::from(spent));
         fiber.spent.set(0);
-        let left = self.clock.in_ticks(self.ready(|ready| ready.left(thread)));
+        let left = self.clock.in_ticks(self.ready(|ready| ready.time_left(thread)));
         fiber.allowance.set(u32::try_from(left).unwrap_or(u32::MAX).max(1));
         turn
     }
@@ -487,7 +487,7 @@ impl Worker {
         if now >= self.boost.get() {
             // The first time only tells when the first boost will be.
             if self.boost.replace(now.saturating_add(self.boosts)) != 0 {
-                self.ready(Feedback::boost);
+                self.ready(FeedbackQueue::boost);
             }
         }
         self.expire();
@@ -553,11 +553,11 @@ impl Worker {
     /// Takes who runs next out of the queue.
     #[inline(always)]
     fn take(&self) -> Option<Fiber> {
-        if self.plain { self.take_ready(Feedback::take) } else { self.take_fuzzed_or_unstarted() }
+        if self.plain { self.take_ready(FeedbackQueue::take) } else { self.take_fuzzed_or_unstarted() }
     }
 
     #[inline(always)]
-    pub(crate) fn take_ready(&self, take: impl FnOnce(&mut Feedback) -> Option<ThreadId>) -> Option<Fiber> {
+    pub(crate) fn take_ready(&self, take: impl FnOnce(&mut FeedbackQueue) -> Option<ThreadId>) -> Option<Fiber> {
         let thread = self.ready(take)?;
         Some(self.core().records.get(thread.0))
     }

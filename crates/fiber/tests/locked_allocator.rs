@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{
     Builder, Config, Dump, JoinHandle, PreemptBy, Runtime, ScriptedClock, Semaphore, dump, preemptions, scope, sleep,
     sleep_until, spawn,
@@ -118,7 +118,7 @@ fn allocate() {
 
 /// Runs a program by the real clock.
 fn run(program: impl FnOnce()) {
-    let rules = Rules { levels: 4, running_time: RUNNING_TIME, boost: Boost::Every(Span::from_millis(10)) };
+    let rules = FeedbackRules { levels: 4, running_time: RUNNING_TIME, boost: Boost::Every(Span::from_millis(10)) };
     Runtime::new(Config { rules, preemptible: true, ..Config::default() }).run(program).unwrap();
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use policy::record::Entry;
+use policy::record::RecordedStep;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use scenario::result::JobOutcome;
@@ -30,7 +30,7 @@ pub(crate) struct Job {
     /// The threads that compute, once it is ready.
     pub(crate) threads: Option<Vec<i32>>,
     /// What was asked of its waiting rule and decided, where that is taken down.
-    pub(crate) record: Vec<Entry>,
+    pub(crate) record: Vec<RecordedStep>,
     /// What its threads took down of themselves, where they did.
     pub(crate) event_logs: Vec<EventLog>,
     /// What came out, once it has finished.

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use policy::Span;
-use policy::record::Entry;
+use policy::record::RecordedStep;
 use policy::waiting::Costs;
 use scenario::draw::Law;
 use scenario::fibers::Program;
@@ -98,7 +98,7 @@ pub(crate) struct FibersTask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StageTask {
     pub(crate) name: String,
-    pub(crate) kind: policy::priority::Kind,
+    pub(crate) kind: policy::priority::StageKind,
     /// The name of its random numbers.
     pub(crate) stream: String,
     pub(crate) compute: Option<Compute>,
@@ -140,7 +140,7 @@ pub(crate) enum Reply {
         threads: Vec<i32>,
     },
     /// What was asked of its waiting rule and decided, before it finishes.
-    Recorded(Vec<Entry>),
+    Recorded(Vec<RecordedStep>),
     /// A piece of what a thread took down, if it did, before its job finishes.
     EventLog(EventLog),
     Finished(JobOutcome),

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use pipeline::structure::{RequestedAttribute, StageTurn, Structure, Threads};
-use policy::record::Entry;
-use policy::waiting::Rule;
+use policy::record::RecordedStep;
+use policy::waiting::WaitingRule;
 use policy::{JobId, Span};
 use scenario::Distribution;
 use scenario::model::{Kind, MachineKeys, Setting};
@@ -63,7 +63,7 @@ pub struct JobEventLogs {
 /// What came of a run and was taken down in it.
 struct CompletedRun {
     run: HostRun,
-    records: Vec<Vec<Entry>>,
+    records: Vec<Vec<RecordedStep>>,
     event_logs: Vec<JobEventLogs>,
 }
 
@@ -122,7 +122,7 @@ impl Host {
         setting: &Setting,
         seed: u64,
         cancel: &AtomicBool,
-    ) -> Result<(HostRun, Vec<Vec<Entry>>), Error> {
+    ) -> Result<(HostRun, Vec<Vec<RecordedStep>>), Error> {
         let orders: Vec<_> =
             self.orders(setting, seed).into_iter().map(|order| Order { record: true, ..order }).collect();
         self.carry_out(setting, seed, &orders, cancel).map(|finished| (finished.run, finished.records))
@@ -214,7 +214,7 @@ impl Host {
         let step = machine.step;
         let drawn = |law| Compute { seed, law, step };
         let of = |times: &Distribution| drawn(times.law());
-        let waits = |rule: Rule| Waiting { rule: rule.to_string(), costs, cpus };
+        let waits = |rule: WaitingRule| Waiting { rule: rule.to_string(), costs, cpus };
         let order = |(name, job): (String, &scenario::Job)| {
             let task = match &job.kind {
                 &Kind::Barrier { threads, ref compute, rounds, waiting } => {
@@ -336,7 +336,7 @@ mod tests {
             threads: 2,
             compute: scenario::Compute::Granularity(scenario::Granularity::Fine),
             rounds: 1,
-            waiting: policy::waiting::Rule::AlwaysBlock,
+            waiting: policy::waiting::WaitingRule::AlwaysBlock,
         };
         let order = |machine| {
             let jobs = vec![scenario::Job::new("crew", 1, crew.clone())];

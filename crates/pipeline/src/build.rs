@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use policy::priority::{Kind, Rule};
+use policy::priority::{PriorityRule, StageKind};
 use wait::{Mutex, Waiting};
 
 use crate::buffer::Buffer;
@@ -40,7 +40,7 @@ pub(crate) struct Built<'a, T> {
     /// Watched from a moment before all clocks of the run.
     pub(crate) machine: Machine,
     pub(crate) waiting: Waiting,
-    pub(crate) rule: Rule,
+    pub(crate) rule: PriorityRule,
     pub(crate) shows_progress: bool,
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
             let Some(copy) = copies[at].pop() else { continue };
             let names: Vec<&str> = copy.parts.iter().map(|part| &*part.name).collect();
             let scheduling = scheduling(&structure, &names)?;
-            let computes = registry.kind(at) == Kind::Compute;
+            let computes = registry.kind(at) == StageKind::Compute;
             let may_hurry = computes && thread.len() == 1 && repeat == 1 && !scheduling.yield_each_round;
             own.push(ThreadTurn { at, repeat, copy, may_hurry, scheduling });
         }

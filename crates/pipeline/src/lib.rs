@@ -42,7 +42,7 @@ pub mod verdict;
 mod watcher;
 mod worker;
 
-pub use policy::priority::Kind;
+pub use policy::priority::StageKind;
 
 pub use buffer::Buffer;
 pub use ending::Canceller;

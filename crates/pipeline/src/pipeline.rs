@@ -1,6 +1,6 @@
 //! The description of a pipeline: its stages in order, its buffers, and how it is run unless configuration says otherwise.
 
-use policy::priority::Kind;
+use policy::priority::StageKind;
 
 use crate::buffer::Buffer;
 use crate::ending::Canceller;
@@ -62,7 +62,7 @@ pub struct Pipeline<'a, T = ()> {
 /// A stage as described.
 pub(crate) struct Spec<'a, T> {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: StageKind,
     pub(crate) maker: Maker<'a, T>,
     pub(crate) auxiliary: usize,
 }
@@ -117,7 +117,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     where
         F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Send + 'a,
     {
-        self.stage(name, Kind::Io, Function::new(function))
+        self.stage(name, StageKind::Io, Function::new(function))
     }
 
     /// Adds a stage that computes, one buffer at a time.
@@ -125,7 +125,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     where
         F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Send + 'a,
     {
-        self.stage(name, Kind::Compute, Function::new(function))
+        self.stage(name, StageKind::Compute, Function::new(function))
     }
 
     /// Adds a stage that sends or receives.
@@ -133,12 +133,12 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     where
         F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Send + 'a,
     {
-        self.stage(name, Kind::Communicate, Function::new(function))
+        self.stage(name, StageKind::Communicate, Function::new(function))
     }
 
     /// Adds a stage that may work on several buffers at once, in copies of this function. Unless [`unordered`](Pipeline::unordered), buffers leave
     /// it in the order in which they came.
-    pub fn forkable<F>(self, name: &str, kind: Kind, function: F) -> Self
+    pub fn forkable<F>(self, name: &str, kind: StageKind, function: F) -> Self
     where
         F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Clone + Send + 'a,
     {
@@ -146,21 +146,26 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     }
 
     /// Adds a stage that is more than a function.
-    pub fn stage(self, name: &str, kind: Kind, stage: impl Stage<T> + 'a) -> Self {
+    pub fn stage(self, name: &str, kind: StageKind, stage: impl Stage<T> + 'a) -> Self {
         self.add(name, kind, Maker::Single(Box::new(stage)))
     }
 
     /// Adds a stage that may work on several buffers at once, in as many copies as this makes.
-    pub fn forkable_stage<S: Stage<T> + 'a>(self, name: &str, kind: Kind, mut make: impl FnMut() -> S + 'a) -> Self {
+    pub fn forkable_stage<S: Stage<T> + 'a>(
+        self,
+        name: &str,
+        kind: StageKind,
+        mut make: impl FnMut() -> S + 'a,
+    ) -> Self {
         self.add(name, kind, Maker::Many(Box::new(move || Box::new(make()))))
     }
 
     /// Adds the place where this pipeline goes through a [junction](Program::junction) of that name.
     pub fn join_at(self, junction: &str) -> Self {
-        self.add(junction, Kind::Compute, Maker::Junction)
+        self.add(junction, StageKind::Compute, Maker::Junction)
     }
 
-    fn add(mut self, name: &str, kind: Kind, maker: Maker<'a, T>) -> Self {
+    fn add(mut self, name: &str, kind: StageKind, maker: Maker<'a, T>) -> Self {
         self.stages.push(Spec { name: name.to_owned(), kind, maker, auxiliary: 0 });
         self
     }

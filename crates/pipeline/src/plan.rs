@@ -1,6 +1,6 @@
 //! The plan of a run: from the stages as described and the structure, what runs where. A pure function.
 
-use policy::priority::Kind;
+use policy::priority::StageKind;
 
 use crate::error::BuildError;
 use crate::structure::{RequestedAttribute, Structure, Threads};
@@ -17,7 +17,7 @@ pub(crate) struct Line {
 #[derive(Clone, Debug)]
 pub(crate) struct Listed {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: StageKind,
     pub(crate) can_fork: bool,
     pub(crate) is_junction: bool,
 }
@@ -136,7 +136,7 @@ fn station(
 ) -> Result<StationPlan, BuildError> {
     let members = &line.stages[stages.clone()];
     let is_named = |name: &str| members.iter().any(|stage| stage.name == name);
-    let computes = members.iter().all(|stage| stage.kind == Kind::Compute);
+    let computes = members.iter().all(|stage| stage.kind == StageKind::Compute);
     // A wish is the kernel's business only for a thread; yielding too says nothing to workers.
     let is_wished = structure.requested.iter().any(|attribute: &RequestedAttribute| is_named(&attribute.stage));
     let has_turn = structure.thread.iter().flatten().any(|turn| is_named(&turn.stage));

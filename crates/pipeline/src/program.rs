@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::thread;
 use std::time::Duration;
 
-use policy::priority::Kind;
-use wait::{Event, Mutex, Reset, Rule, Waiting};
+use policy::priority::StageKind;
+use wait::{Event, Mutex, Reset, Waiting, WaitingRule};
 
 use crate::build::{Built, build};
 use crate::copy::caught;
@@ -31,7 +31,7 @@ use crate::watcher::Watcher;
 /// Several pipelines that run together, each with buffers of its own; they may meet in junctions.
 ///
 /// ```
-/// use rowlock_pipeline::{Flow, Kind, Pipeline, Program};
+/// use rowlock_pipeline::{Flow, StageKind, Pipeline, Program};
 ///
 /// // Two sorted streams of numbers, one a buffer, are merged.
 /// let stream = |name: &str, step: usize| {
@@ -140,11 +140,11 @@ const PERIOD: Duration = Duration::from_millis(50);
 fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Error> {
     let Built { engine, turns, workers, junctions, registry, mut machine, waiting, rule, shows_progress } = built;
     // By the adaptive rule a thread has looked on by yielding, and need not spin after that.
-    let sleeping = if waiting == Waiting::ADAPTIVE { Waiting::by(Rule::AlwaysBlock) } else { waiting };
+    let sleeping = if waiting == Waiting::ADAPTIVE { Waiting::by(WaitingRule::AlwaysBlock) } else { waiting };
     let engine_of_threads = &engine;
     let crew = Crew { engine: &engine, alive: AtomicUsize::new(0), usages: Mutex::new(Usages::default()), sleeping };
     let roll = Roll::default();
-    let mut watcher = rule.overseer().map(|overseer| Watcher::new(overseer, &registry));
+    let mut watcher = rule.controller().map(|controller| Watcher::new(controller, &registry));
     let mut progress = shows_progress.then(|| Progress::begin(&registry));
     thread::scope(|scope| {
         let roll = &roll;
@@ -152,7 +152,7 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
         engine.activity.join();
         for turns in turns {
             let stations: Vec<usize> = turns.iter().map(|turn| turn.at).collect();
-            let kinds: Vec<(usize, Kind)> = stations.iter().map(|&at| (at, registry.kind(at))).collect();
+            let kinds: Vec<(usize, StageKind)> = stations.iter().map(|&at| (at, registry.kind(at))).collect();
             let names: Vec<&str> = stations.iter().map(|&at| engine.stations[at].name.as_str()).collect();
             // Of several stages on one thread each may wish something; the first says more.
             let requested = turns.iter().rev().fold(Scheduling::default(), |all, turn| turn.scheduling.laid_over(&all));
@@ -169,7 +169,7 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
         }
         for (Junction { name, run }, ports, requested) in junctions {
             let stations: Vec<usize> = ports.iter().map(|port| port.at).collect();
-            let kinds: Vec<(usize, Kind)> = stations.iter().map(|&at| (at, registry.kind(at))).collect();
+            let kinds: Vec<(usize, StageKind)> = stations.iter().map(|&at| (at, registry.kind(at))).collect();
             crew.start(scope, &name.clone(), stations, move |event| {
                 roll.enrolled(&kinds, &requested, rule, |_| meet(engine_of_threads, name, run, ports, event));
             });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::Span;
-use policy::priority::{Kind, StageObservation};
+use policy::priority::{StageKind, StageObservation};
 
 use crate::counters::{Counters, DEPTHS};
 use crate::machine::MachineReport;
@@ -34,7 +34,7 @@ pub(crate) struct Lane {
 pub(crate) struct Registered {
     pub(crate) name: String,
     pub(crate) lane: usize,
-    pub(crate) kind: Kind,
+    pub(crate) kind: StageKind,
     pub(crate) at: usize,
     pub(crate) place: Place,
     pub(crate) can_fork: bool,
@@ -47,9 +47,9 @@ pub(crate) struct Registered {
 
 impl Registry {
     /// The kind of a station: that of a stage that blocks, if it has one.
-    pub(crate) fn kind(&self, at: usize) -> Kind {
+    pub(crate) fn kind(&self, at: usize) -> StageKind {
         let mut kinds = self.stages.iter().filter(|stage| stage.at == at).map(|stage| stage.kind);
-        let first = kinds.next().unwrap_or(Kind::Compute);
+        let first = kinds.next().unwrap_or(StageKind::Compute);
         if first.blocks() { first } else { kinds.find(|kind| kind.blocks()).unwrap_or(first) }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::scheduling::EffectiveAttribute;
-use policy::priority::Kind;
+use policy::priority::StageKind;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::MachineReport;
@@ -62,7 +62,7 @@ pub struct StageReport {
     /// The pipeline.
     pub pipeline: String,
     /// What it mostly does, as it says.
-    pub kind: Kind,
+    pub kind: StageKind,
     /// What ran it: `workers`, `threads` or `junction`.
     pub place: String,
     /// Whether it may run in copies.

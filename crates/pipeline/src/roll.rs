@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use policy::Span;
-use policy::priority::{Favour, Kind, MachineObservation, Overseer, Rule, StageObservation};
+use policy::priority::{
+    MachineObservation, PriorityController, PriorityRule, StageKind, StageObservation, StagePriority,
+};
 use sys::scheduling::{Thread, nice, run_delay};
 use wait::Mutex;
 
@@ -25,8 +27,8 @@ struct Enrolled {
     base: i32,
     /// Where it works; a worker, which goes everywhere, says nothing.
     stations: Vec<usize>,
-    /// What the overseer made of it.
-    favour: Favour,
+    /// What the controller made of it.
+    favour: StagePriority,
     /// How long it had waited for CPUs when somebody last asked.
     waited: Duration,
 }
@@ -42,9 +44,9 @@ impl Roll {
     /// Runs the work of the calling thread, scheduled as wished and favoured as the rule says from the beginning on.
     pub(crate) fn enrolled(
         &self,
-        stations: &[(usize, Kind)],
+        stations: &[(usize, StageKind)],
         scheduling: &Scheduling,
-        rule: Rule,
+        rule: PriorityRule,
         work: impl FnOnce(&mut Favoured<'_>),
     ) {
         let places: Vec<usize> = stations.iter().map(|&(at, _)| at).collect();
@@ -52,7 +54,7 @@ impl Roll {
         let thread = Thread::current();
         let base = nice(thread).unwrap_or(0);
         // A worker is as favoured as computing is.
-        let asked = if stations.is_empty() { &[(usize::MAX, Kind::Compute)] } else { stations };
+        let asked = if stations.is_empty() { &[(usize::MAX, StageKind::Compute)] } else { stations };
         let mut favoured = Favoured::begin(
             rule,
             asked,
@@ -60,7 +62,7 @@ impl Roll {
         );
         let stations = places.clone();
         let waited = Duration::ZERO;
-        self.threads.lock().push(Enrolled { thread, base, stations, favour: Favour::Neutral, waited });
+        self.threads.lock().push(Enrolled { thread, base, stations, favour: StagePriority::Neutral, waited });
         work(&mut favoured);
         // Before the kernel can give its number to another thread.
         self.threads.lock().retain(|enrolled| enrolled.thread != thread);
@@ -88,12 +90,12 @@ impl Roll {
     /// Asks who is favoured from now on, and has it so.
     pub(crate) fn oversee(
         &self,
-        overseer: &mut Overseer,
+        controller: &mut PriorityController,
         registry: &Registry,
         observed: &[StageObservation],
         machine: &MachineObservation,
     ) {
-        let favours = overseer.decide(observed, machine);
+        let favours = controller.decide(observed, machine);
         let mut notes = Vec::new();
         for enrolled in self.threads.lock().iter_mut() {
             let is_its = |stage: usize| registry.is_run_at(stage, &enrolled.stations);
@@ -137,7 +139,7 @@ mod tests {
         Registered {
             name: name.to_owned(),
             lane: 0,
-            kind: Kind::Compute,
+            kind: StageKind::Compute,
             at: 0,
             place: Place::Workers,
             can_fork: true,
@@ -151,7 +153,14 @@ mod tests {
     fn observed(busy: u64) -> StageObservation {
         let none = Span::ZERO;
         let busy = Span::from_nanos(busy);
-        StageObservation { kind: Kind::Compute, copies: 1, busy, starved: none, blocked: none, waiting_for_cpu: none }
+        StageObservation {
+            kind: StageKind::Compute,
+            copies: 1,
+            busy,
+            starved: none,
+            blocked: none,
+            waiting_for_cpu: none,
+        }
     }
 
     #[test]
@@ -165,7 +174,7 @@ mod tests {
             stages: vec![carried("a"), carried("b")],
         };
         let roll = Roll::default();
-        roll.enrolled(&[], &Scheduling::default(), Rule::Default, |_| {
+        roll.enrolled(&[], &Scheduling::default(), PriorityRule::Default, |_| {
             let own = || run_delay(Thread::current()).map(|waited| waited.as_nanos() as u64);
             let Some(before) = own() else { return };
             let mut stages = [observed(3000), observed(1000)];

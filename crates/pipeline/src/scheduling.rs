@@ -24,7 +24,7 @@ use std::fmt;
 use std::time::Duration;
 
 use policy::Span;
-use policy::priority::Favour;
+use policy::priority::StagePriority;
 use sys::scheduling::{Thread, attributes};
 
 pub use self::effective::{EffectiveAttribute, SchedulingOutcome, add_if_new};
@@ -177,11 +177,11 @@ impl Scheduling {
     ///
     /// To be raised takes a right, and so does the way back from being lowered. Who has none is refused every time; [`add_if_new`]
     /// notes it once.
-    pub fn adjust_nice(thread: Thread, base: i32, favour: Favour) -> EffectiveAttribute {
+    pub fn adjust_nice(thread: Thread, base: i32, favour: StagePriority) -> EffectiveAttribute {
         let (nice, favoured) = match favour {
-            Favour::Lowered => (base + NICE_STEP, "lowered"),
-            Favour::Neutral => (base, "as before"),
-            Favour::Raised => (base - NICE_STEP, "raised"),
+            StagePriority::Lowered => (base + NICE_STEP, "lowered"),
+            StagePriority::Neutral => (base, "as before"),
+            StagePriority::Raised => (base - NICE_STEP, "raised"),
         };
         let mut attribute = request_nice(thread, nice.clamp(-20, 19));
         attribute.requested.push_str(&format!(" ({favoured})"));

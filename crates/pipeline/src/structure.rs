@@ -23,7 +23,7 @@ mod read;
 
 use std::fmt;
 
-use policy::priority::{self, Kind};
+use policy::priority::{self, StageKind};
 use policy::waiting;
 
 pub use keys::{KEYS, StructureKey};
@@ -51,13 +51,13 @@ pub struct Structure {
     /// Stages that are separated from the one before them, whatever had put the two together.
     pub split: Vec<String>,
     /// Which stages are favoured, and when.
-    pub priority: Option<priority::Rule>,
+    pub priority: Option<priority::PriorityRule>,
     /// How single stages are to be scheduled.
     pub requested: Vec<RequestedAttribute>,
     /// How threads wait for buffers.
-    pub waiting: Option<waiting::Rule>,
+    pub waiting: Option<waiting::WaitingRule>,
     /// The stages of this kind do their work twice, to show what that costs.
-    pub double: Option<Kind>,
+    pub double: Option<StageKind>,
 }
 
 /// Which stages have a thread each.
@@ -315,7 +315,7 @@ pub fn format_size(bytes: usize) -> String {
 }
 
 /// A waiting rule as one word: its parts joined by colons rather than blanks.
-fn written_rule(rule: waiting::Rule) -> String {
+fn written_rule(rule: waiting::WaitingRule) -> String {
     rule.to_string().replace(' ', ":")
 }
 

@@ -8,7 +8,7 @@
 mod text;
 
 use policy::Span;
-use policy::priority::{Kind, Limit, MachineObservation, StageObservation, limit};
+use policy::priority::{Limit, MachineObservation, StageKind, StageObservation, limit};
 use serde::Serialize;
 
 use crate::bandwidth::Bandwidth;
@@ -157,7 +157,7 @@ impl Unit<'_> {
         let busiest = self.stages.iter().max_by_key(|stage| stage.busy_ns);
         let ns = |what: fn(&StageReport) -> u64| Span::from_nanos(self.sum(what));
         StageObservation {
-            kind: busiest.map_or(Kind::Compute, |stage| stage.kind),
+            kind: busiest.map_or(StageKind::Compute, |stage| stage.kind),
             copies: self.copies().try_into().unwrap_or(u32::MAX),
             busy: ns(|stage| stage.busy_ns),
             starved: ns(|stage| stage.starved_ns),
@@ -188,11 +188,11 @@ fn waited_for_cpu(stage: &StageReport, report: &RunReport) -> u64 {
     let pressure = u64::from(report.machine.pressure_cpu.unwrap_or(1000));
     let most = u128::from(report.clock_ns) * stage.copies.max(1) as u128 * u128::from(pressure) / 1000;
     match stage.kind {
-        Kind::Compute => {
+        StageKind::Compute => {
             let idle = stage.busy_ns.saturating_sub(stage.user_ns.saturating_add(stage.system_ns));
             idle.min(most.try_into().unwrap_or(u64::MAX))
         }
-        Kind::Io | Kind::Communicate => 0,
+        StageKind::Io | StageKind::Communicate => 0,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Watches a run while it goes on, for a rule that looks at all stages together.
 
 use policy::Span;
-use policy::priority::{Overseer, StageObservation};
+use policy::priority::{PriorityController, StageObservation};
 
 use crate::interval::Interval;
 use crate::machine::Machine;
@@ -10,14 +10,14 @@ use crate::roll::Roll;
 
 /// What it needs from one look to the next.
 pub(crate) struct Watcher {
-    overseer: Overseer,
+    controller: PriorityController,
     before: Vec<StageObservation>,
     interval: Interval,
 }
 
 impl Watcher {
-    pub(crate) fn new(overseer: Overseer, registry: &Registry) -> Watcher {
-        Watcher { overseer, before: registry.observe(0), interval: Interval::new(Overseer::PERIOD) }
+    pub(crate) fn new(controller: PriorityController, registry: &Registry) -> Watcher {
+        Watcher { controller, before: registry.observe(0), interval: Interval::new(PriorityController::PERIOD) }
     }
 
     /// Looks once in each period. `now` is in nanoseconds since the beginning of the run.
@@ -35,7 +35,7 @@ impl Watcher {
         let mut since: Vec<StageObservation> = since.collect();
         self.before = now;
         roll.add_waits(registry, &mut since);
-        roll.oversee(&mut self.overseer, registry, &since, &machine.since_last());
+        roll.oversee(&mut self.controller, registry, &since, &machine.since_last());
     }
 }
 

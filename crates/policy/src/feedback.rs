@@ -19,29 +19,29 @@
 //!
 //! # Lending
 //! A thread of a low level may have what one of a high level waits for, a lock say, and then those in between keep both from running. So a level can be
-//! [lent](Feedback::lend): until it is [given back](Feedback::give_back) the thread counts as being at that level, if its own is lower. Its own goes
-//! down meanwhile as ever, by what it runs; and a boost raises what is lent, too, as it raises the lender (Sha, Rajkumar and Lehoczky, "Priority Inheritance Protocols", 1990: what is here is the basic one).
+//! [inherited](FeedbackQueue::inherit): until it is [given back](FeedbackQueue::disinherit) the thread counts as being at that level, if its own is lower. Its own goes
+//! down meanwhile as ever, by what it runs; and a boost raises what is inherited, too, as it raises the lender (Sha, Rajkumar and Lehoczky, "Priority Inheritance Protocols", 1990: what is here is the basic one).
 //!
 //! # Who asks what
 //!
-//! The policy is a value without a clock. A world [enters](Feedback::enter) its threads, [queues](Feedback::queue) who becomes ready, [takes](Feedback::take)
-//! whom it runs next, and says [how long](Feedback::ran) a thread has run: at the moment at which [nothing is left](Feedback::left), where it can
-//! interrupt, or late, at the thread's next call, where it cannot. It calls [`Feedback::boost`] when the period of its
-//! [`Rules`] has passed. With several CPUs, the world says who may run [where](Feedback::take_if).
+//! The policy is a value without a clock. A world [enters](FeedbackQueue::add) its threads, [queues](FeedbackQueue::enqueue) who becomes ready, [takes](FeedbackQueue::take)
+//! whom it runs next, and says [how long](FeedbackQueue::charge) a thread has run: at the moment at which [nothing is left](FeedbackQueue::time_left), where it can
+//! interrupt, or late, at the thread's next call, where it cannot. It calls [`FeedbackQueue::boost`] when the period of its
+//! [`FeedbackRules`] has passed. With several CPUs, the world says who may run [where](FeedbackQueue::take_if).
 
 mod boost;
-mod occupied;
+mod level_set;
 
 use std::mem::offset_of;
 
 pub use self::boost::{Boost, ParseBoostError};
 
-use self::occupied::Occupied;
+use self::level_set::LevelSet;
 use crate::units::{Span, ThreadId};
 
 /// What a feedback queue is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Rules {
+pub struct FeedbackRules {
     /// How many levels there are; none counts as one.
     pub levels: u32,
     /// How long a thread may run at each level.
@@ -50,7 +50,7 @@ pub struct Rules {
     pub boost: Boost,
 }
 
-impl Rules {
+impl FeedbackRules {
     /// There are no more levels than this.
     pub const MOST_LEVELS: u32 = 1_024;
 
@@ -60,11 +60,11 @@ impl Rules {
     }
 }
 
-impl Default for Rules {
+impl Default for FeedbackRules {
     /// Ten levels of 100 us, the smallest number of levels and the middle running time of the source (whose unit is our reading), and a boost
     /// every hundred running times.
-    fn default() -> Rules {
-        Rules { levels: 10, running_time: Span::from_micros(100), boost: Boost::Every(Span::from_millis(10)) }
+    fn default() -> FeedbackRules {
+        FeedbackRules { levels: 10, running_time: Span::from_micros(100), boost: Boost::Every(Span::from_millis(10)) }
     }
 }
 
@@ -74,28 +74,28 @@ pub struct Level(pub u32);
 
 /// What became of a thread's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum TurnOutcome {
     /// It has some of its running time left.
-    GoesOn,
+    TimeLeft,
     /// It has used it up, and is at the next level.
-    IsOver,
+    UsedUp,
 }
 
 /// Nobody: the end of a list.
-const NOBODY: u32 = u32::MAX;
+const END: u32 = u32::MAX;
 
-/// No level: of one that is on no list, or to whom none is lent. Lower than all.
-const NONE: u16 = u16::MAX;
+/// No level: of one that is on no list, or to whom none is inherited. Lower than all.
+const NO_LEVEL: u16 = u16::MAX;
 
 /// What is known of a thread.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct ThreadState {
     /// How much of the running time of its level it has used.
     used: Span,
     /// Its own level.
     level: u16,
-    /// The level that is lent to it.
-    lent: u16,
+    /// The level that is inherited to it.
+    inherited: u16,
     /// The level at which it waits, which is another than its own where that has changed since.
     list: u16,
     /// How many boosts there had been when its level and list were written: before another one they are out of date.
@@ -106,18 +106,18 @@ struct Standing {
     previous: u32,
 }
 
-impl Standing {
+impl ThreadState {
     /// The level at which it runs.
     #[inline]
     fn effective(&self) -> u16 {
-        self.level.min(self.lent)
+        self.level.min(self.inherited)
     }
 
     /// There was a boost: of this thread, and of whoever lends it a level.
-    fn rise(&mut self) {
+    fn apply_boost(&mut self) {
         self.level = 0;
-        for level in [&mut self.list, &mut self.lent] {
-            if *level != NONE {
+        for level in [&mut self.list, &mut self.inherited] {
+            if *level != NO_LEVEL {
                 *level = 0;
             }
         }
@@ -131,190 +131,197 @@ struct List {
     last: u32,
 }
 
-const EMPTY: List = List { first: NOBODY, last: NOBODY };
+const EMPTY: List = List { first: END, last: END };
 
 /// The queue, and what it knows of each thread; see the module.
 ///
 /// Threads are small numbers, which index a table. Everything takes constant time, up to a look at the levels' bits, but for
-/// [`take_if`](Feedback::take_if), and for one boost in 65 536.
+/// [`take_if`](FeedbackQueue::take_if), and for one boost in 65 536.
 #[derive(Clone, Debug)]
-pub struct Feedback {
-    rules: Rules,
-    threads: Vec<Standing>,
+pub struct FeedbackQueue {
+    rules: FeedbackRules,
+    threads: Vec<ThreadState>,
     levels: Vec<List>,
     /// The levels at which somebody waits.
-    occupied: Occupied,
+    occupied: LevelSet,
     waiting: usize,
     boosts: u16,
 }
 
-impl Feedback {
+impl FeedbackQueue {
     /// For debuggers, which have no other description of it: where the table of threads and the number of boosts are; the size of an entry of the table, and
     /// where in it the level and the boosts are that it was written at.
     #[doc(hidden)]
     pub const LAYOUT: [u64; 5] = [
-        offset_of!(Feedback, threads) as u64,
-        offset_of!(Feedback, boosts) as u64,
-        size_of::<Standing>() as u64,
-        offset_of!(Standing, level) as u64,
-        offset_of!(Standing, boosts) as u64,
+        offset_of!(FeedbackQueue, threads) as u64,
+        offset_of!(FeedbackQueue, boosts) as u64,
+        size_of::<ThreadState>() as u64,
+        offset_of!(ThreadState, level) as u64,
+        offset_of!(ThreadState, boosts) as u64,
     ];
 
     /// A queue of nobody.
-    pub fn new(rules: Rules) -> Feedback {
-        let levels = rules.levels.clamp(1, Rules::MOST_LEVELS) as usize;
-        Feedback {
+    pub fn new(rules: FeedbackRules) -> FeedbackQueue {
+        let levels = rules.levels.clamp(1, FeedbackRules::MOST_LEVELS) as usize;
+        FeedbackQueue {
             rules,
             threads: Vec::new(),
             levels: vec![EMPTY; levels],
-            occupied: Occupied::default(),
+            occupied: LevelSet::default(),
             waiting: 0,
             boosts: 0,
         }
     }
 
     /// What it is made of.
-    pub fn rules(&self) -> &Rules {
+    pub fn rules(&self) -> &FeedbackRules {
         &self.rules
     }
 
     /// A new thread of this number begins, at the highest level and with nothing used. It does not wait yet.
     #[inline]
-    pub fn enter(&mut self, thread: ThreadId) {
+    pub fn add(&mut self, thread: ThreadId) {
         let boosts = self.boosts;
-        let fresh =
-            Standing { used: Span::ZERO, level: 0, lent: NONE, list: NONE, boosts, next: NOBODY, previous: NOBODY };
+        let fresh = ThreadState {
+            used: Span::ZERO,
+            level: 0,
+            inherited: NO_LEVEL,
+            list: NO_LEVEL,
+            boosts,
+            next: END,
+            previous: END,
+        };
         match self.threads.get_mut(thread.index()) {
-            Some(standing) => *standing = fresh,
+            Some(state) => *state = fresh,
             None => self.threads.resize(thread.index() + 1, fresh),
         }
     }
 
-    /// The standing of a thread, after the last boost.
+    /// The state of a thread, after the last boost.
     #[inline]
-    fn standing(&mut self, thread: ThreadId) -> &mut Standing {
+    fn state(&mut self, thread: ThreadId) -> &mut ThreadState {
         let boosts = self.boosts;
-        let standing = &mut self.threads[thread.index()];
-        if standing.boosts != boosts {
-            standing.rise();
-            standing.boosts = boosts;
+        let state = &mut self.threads[thread.index()];
+        if state.boosts != boosts {
+            state.apply_boost();
+            state.boosts = boosts;
         }
-        standing
+        state
     }
 
-    /// The level at which a thread that has [entered](Feedback::enter) runs: its own, or one that is lent to it.
+    /// The level at which a thread that has [entered](FeedbackQueue::add) runs: its own, or one that is inherited to it.
     #[inline]
     pub fn level(&self, thread: ThreadId) -> Level {
-        let standing = &self.threads[thread.index()];
-        if standing.boosts == self.boosts { Level(standing.effective().into()) } else { Level(0) }
+        let state = &self.threads[thread.index()];
+        if state.boosts == self.boosts { Level(state.effective().into()) } else { Level(0) }
     }
 
     /// How much longer a thread may run before it goes down.
     #[inline]
-    pub fn left(&self, thread: ThreadId) -> Span {
-        let standing = &self.threads[thread.index()];
-        let own = if standing.boosts == self.boosts { standing.level } else { 0 };
-        self.rules.running_time(Level(own.into())) - standing.used
+    pub fn time_left(&self, thread: ThreadId) -> Span {
+        let state = &self.threads[thread.index()];
+        let own = if state.boosts == self.boosts { state.level } else { 0 };
+        self.rules.running_time(Level(own.into())) - state.used
     }
 
     /// A thread has run for so long. Where that uses up its running time it is at the next level from now on, with nothing used; what it ran
     /// beyond its time is forgiven.
     #[inline]
-    pub fn ran(&mut self, thread: ThreadId, span: Span) -> Turn {
-        let left = self.left(thread);
+    pub fn charge(&mut self, thread: ThreadId, span: Span) -> TurnOutcome {
+        let left = self.time_left(thread);
         let lowest = self.levels.len() as u16 - 1;
-        let standing = self.standing(thread);
+        let state = self.state(thread);
         if span < left {
-            standing.used += span;
-            return Turn::GoesOn;
+            state.used += span;
+            return TurnOutcome::TimeLeft;
         }
-        standing.used = Span::ZERO;
-        standing.level = (standing.level + 1).min(lowest);
-        Turn::IsOver
+        state.used = Span::ZERO;
+        state.level = (state.level + 1).min(lowest);
+        TurnOutcome::UsedUp
     }
 
     /// A thread that does not wait does so from now on: behind the others of its level.
     #[inline]
-    pub fn queue(&mut self, thread: ThreadId) {
-        let standing = self.standing(thread);
-        let level = standing.effective();
-        (standing.list, standing.next) = (level, NOBODY);
+    pub fn enqueue(&mut self, thread: ThreadId) {
+        let state = self.state(thread);
+        let level = state.effective();
+        (state.list, state.next) = (level, END);
         let last = std::mem::replace(&mut self.levels[level as usize].last, thread.0);
         self.threads[thread.index()].previous = last;
         match self.threads.get_mut(last as usize) {
             Some(last) => last.next = thread.0,
             None => self.levels[level as usize].first = thread.0,
         }
-        self.is_occupied(level.into());
+        self.mark_occupied(level.into());
     }
 
     /// A thread that was preempted by a higher level waits from now on. In the middle of its running time it does so before the others of its
     /// level, else behind them.
-    pub fn queue_again(&mut self, thread: ThreadId) {
-        if self.standing(thread).used.is_zero() {
-            return self.queue(thread);
+    pub fn enqueue_preempted(&mut self, thread: ThreadId) {
+        if self.state(thread).used.is_zero() {
+            return self.enqueue(thread);
         }
-        let level = self.standing(thread).effective();
+        let level = self.state(thread).effective();
         let next = std::mem::replace(&mut self.levels[level as usize].first, thread.0);
-        let standing = self.standing(thread);
-        (standing.list, standing.next) = (level, next);
+        let state = self.state(thread);
+        (state.list, state.next) = (level, next);
         match self.threads.get_mut(next as usize) {
             Some(next) => next.previous = thread.0,
             None => self.levels[level as usize].last = thread.0,
         }
-        self.is_occupied(level.into());
+        self.mark_occupied(level.into());
     }
 
     #[inline]
-    fn is_occupied(&mut self, level: usize) {
+    fn mark_occupied(&mut self, level: usize) {
         self.occupied.insert(level);
         self.waiting += 1;
     }
 
     /// A thread that waits does so no more.
     #[inline]
-    fn unqueue(&mut self, thread: ThreadId) {
-        let standing = self.standing(thread);
-        let level = std::mem::replace(&mut standing.list, NONE) as usize;
-        let (previous, next) = (standing.previous, standing.next);
+    fn remove(&mut self, thread: ThreadId) {
+        let state = self.state(thread);
+        let level = std::mem::replace(&mut state.list, NO_LEVEL) as usize;
+        let (previous, next) = (state.previous, state.next);
         let is_first = self.levels[level].first == thread.0;
         if is_first {
             self.levels[level].first = next;
         } else {
             self.threads[previous as usize].next = next;
         }
-        if next == NOBODY {
-            self.levels[level].last = if is_first { NOBODY } else { previous };
+        if next == END {
+            self.levels[level].last = if is_first { END } else { previous };
         } else if !is_first {
             self.threads[next as usize].previous = previous;
         }
-        if is_first && next == NOBODY {
+        if is_first && next == END {
             self.occupied.remove(level);
         }
         self.waiting -= 1;
     }
 
-    /// A thread counts as being at this level until that is [given back](Feedback::give_back), unless its own is higher or it has been lent a higher one.
+    /// A thread counts as being at this level until that is [given back](FeedbackQueue::disinherit), unless its own is higher or it has been inherited a higher one.
     /// Where it waits it goes behind the others of that level.
-    pub fn lend(&mut self, thread: ThreadId, level: Level) {
+    pub fn inherit(&mut self, thread: ThreadId, level: Level) {
         let lowest = self.levels.len() as u16 - 1;
         let level = u16::try_from(level.0).unwrap_or(lowest).min(lowest);
-        self.change(thread, |standing| standing.lent = standing.lent.min(level));
+        self.change_inherited(thread, |state| state.inherited = state.inherited.min(level));
     }
 
     /// A thread is at its own level again. Where it waits and that is another, it goes behind the others there.
-    pub fn give_back(&mut self, thread: ThreadId) {
-        self.change(thread, |standing| standing.lent = NONE);
+    pub fn disinherit(&mut self, thread: ThreadId) {
+        self.change_inherited(thread, |state| state.inherited = NO_LEVEL);
     }
 
-    /// Changes what a thread was lent, and moves it if it waits elsewhere than it should then.
-    fn change(&mut self, thread: ThreadId, how: impl FnOnce(&mut Standing)) {
-        let standing = self.standing(thread);
-        let before = standing.effective();
-        how(standing);
-        if standing.list != NONE && standing.effective() != before {
-            self.unqueue(thread);
-            self.queue(thread);
+    /// Changes what a thread was inherited, and moves it if it waits elsewhere than it should then.
+    fn change_inherited(&mut self, thread: ThreadId, how: impl FnOnce(&mut ThreadState)) {
+        let state = self.state(thread);
+        let before = state.effective();
+        how(state);
+        if state.list != NO_LEVEL && state.effective() != before {
+            self.remove(thread);
+            self.enqueue(thread);
         }
     }
 
@@ -330,10 +337,10 @@ impl Feedback {
         let level = self.occupied.least()?;
         let list = &mut self.levels[level];
         let first = list.first;
-        let standing = &mut self.threads[first as usize];
-        standing.list = NONE;
-        list.first = standing.next;
-        if list.first == NOBODY {
+        let state = &mut self.threads[first as usize];
+        state.list = NO_LEVEL;
+        list.first = state.next;
+        if list.first == END {
             *list = EMPTY;
             self.occupied.remove(level);
         }
@@ -341,26 +348,26 @@ impl Feedback {
         Some(ThreadId(first))
     }
 
-    /// A thread that does not wait makes way for others: it [queues](Feedback::queue), and the next to run is [taken](Feedback::take), which is the same thread again
+    /// A thread that does not wait makes way for others: it [queues](FeedbackQueue::enqueue), and the next to run is [taken](FeedbackQueue::take), which is the same thread again
     /// where nobody waits at its level or a higher one.
     #[inline]
-    pub fn make_way(&mut self, thread: ThreadId) -> ThreadId {
-        let level = self.standing(thread).effective();
+    pub fn requeue_and_take(&mut self, thread: ThreadId) -> ThreadId {
+        let level = self.state(thread).effective();
         match self.occupied.least() {
             // The usual case: the ring of one level moves on by one.
             Some(highest) if highest == usize::from(level) => {
                 let list = &mut self.levels[highest];
                 let (first, last) = (list.first, list.last);
-                let standing = &mut self.threads[thread.index()];
-                (standing.list, standing.next, standing.previous) = (level, NOBODY, last);
+                let state = &mut self.threads[thread.index()];
+                (state.list, state.next, state.previous) = (level, END, last);
                 self.threads[last as usize].next = thread.0;
-                let standing = &mut self.threads[first as usize];
-                standing.list = NONE;
-                *list = List { first: standing.next, last: thread.0 };
+                let state = &mut self.threads[first as usize];
+                state.list = NO_LEVEL;
+                *list = List { first: state.next, last: thread.0 };
                 ThreadId(first)
             }
             Some(highest) if highest < usize::from(level) => {
-                self.queue(thread);
+                self.enqueue(thread);
                 self.take().unwrap_or(thread)
             }
             _ => thread,
@@ -370,11 +377,11 @@ impl Feedback {
     /// The same among some: the first of them at the highest level at which any of them waits. Looks at those before it.
     pub fn take_if(&mut self, may_run: impl Fn(ThreadId) -> bool) -> Option<ThreadId> {
         let (_, thread) = self.find(may_run)?;
-        self.unqueue(thread);
+        self.remove(thread);
         Some(thread)
     }
 
-    /// The level of the thread that [`take_if`](Feedback::take_if) would take.
+    /// The level of the thread that [`take_if`](FeedbackQueue::take_if) would take.
     pub fn highest_if(&self, may_run: impl Fn(ThreadId) -> bool) -> Option<Level> {
         self.find(may_run).map(|(level, _)| Level(level as u32))
     }
@@ -383,7 +390,7 @@ impl Feedback {
     fn find(&self, may_run: impl Fn(ThreadId) -> bool) -> Option<(usize, ThreadId)> {
         for level in self.occupied.iter() {
             let mut at = self.levels[level].first;
-            while at != NOBODY {
+            while at != END {
                 let thread = ThreadId(at);
                 if may_run(thread) {
                     return Some((level, thread));
@@ -399,15 +406,15 @@ impl Feedback {
         self.boosts = self.boosts.wrapping_add(1);
         if self.boosts == 0 {
             // From here on the numbers come again: nobody may be left with one of them.
-            for standing in &mut self.threads {
-                standing.rise();
-                standing.boosts = 0;
+            for state in &mut self.threads {
+                state.apply_boost();
+                state.boosts = 0;
             }
         }
         let mut all = EMPTY;
         for level in &mut self.levels {
             let List { first, last } = std::mem::replace(level, EMPTY);
-            if first == NOBODY {
+            if first == END {
                 continue;
             }
             self.threads[first as usize].previous = all.last;
@@ -418,8 +425,8 @@ impl Feedback {
             all.last = last;
         }
         self.levels[0] = all;
-        self.occupied = Occupied::default();
-        if all.first != NOBODY {
+        self.occupied = LevelSet::default();
+        if all.first != END {
             self.occupied.insert(0);
         }
     }

@@ -13,9 +13,9 @@
 //!
 //! # Who asks what
 //!
-//! A world keeps a [`Stage`] for each stage (for each copy of one that is forked), and asks it once before the first round, and
+//! A world keeps a [`StagePolicy`] for each stage (for each copy of one that is forked), and asks it once before the first round, and
 //! then at every buffer that the stage accepts or conveys, with what the queue told. Where the rule has an
-//! [`Overseer`], it asks that one as well, every [`Overseer::PERIOD`], with what all stages did meanwhile.
+//! [`PriorityController`], it asks that one as well, every [`PriorityController::PERIOD`], with what all stages did meanwhile.
 //!
 //! The pool of free buffers counts as a queue: that to which the last stage conveys and from which the first accepts. A pool that fills up
 //! says that the first stage lags behind all others.
@@ -34,13 +34,13 @@ use self::dynamic_up::DynamicUp;
 use self::dynamic_up_down::DynamicUpDown;
 use self::input_queue::InputQueue;
 pub use self::limit::{Limit, MachineObservation, StageObservation, limit};
-pub use self::limiting_resource::Overseer;
-pub use self::rule::{Rule, UnknownRule};
+pub use self::limiting_resource::PriorityController;
+pub use self::rule::{PriorityRule, UnknownPriorityRule};
 
 /// What a stage mostly does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
-pub enum Kind {
+pub enum StageKind {
     /// Reads from or writes to a device, and blocks meanwhile.
     Io,
     /// Computes, and does not block.
@@ -49,55 +49,58 @@ pub enum Kind {
     Communicate,
 }
 
-impl Kind {
+impl StageKind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Io, Kind::Compute, Kind::Communicate];
+    pub const ALL: [StageKind; 3] = [StageKind::Io, StageKind::Compute, StageKind::Communicate];
 
     /// As it is written.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Io => "io",
-            Kind::Compute => "compute",
-            Kind::Communicate => "communicate",
+            StageKind::Io => "io",
+            StageKind::Compute => "compute",
+            StageKind::Communicate => "communicate",
         }
     }
 
     /// Whether a stage of this kind waits for something else than a CPU.
     pub const fn blocks(self) -> bool {
-        !matches!(self, Kind::Compute)
+        !matches!(self, StageKind::Compute)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for StageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Kind {
-    type Err = UnknownKind;
+impl FromStr for StageKind {
+    type Err = UnknownStageKind;
 
-    fn from_str(text: &str) -> Result<Kind, UnknownKind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == text.trim()).ok_or_else(|| UnknownKind(text.to_owned()))
+    fn from_str(text: &str) -> Result<StageKind, UnknownStageKind> {
+        StageKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text.trim())
+            .ok_or_else(|| UnknownStageKind(text.to_owned()))
     }
 }
 
 /// A text that is no kind of stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownKind(String);
+pub struct UnknownStageKind(String);
 
-impl fmt::Display for UnknownKind {
+impl fmt::Display for UnknownStageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` is not a kind of stage: the kinds are io, compute and communicate", self.0)
     }
 }
 
-impl std::error::Error for UnknownKind {}
+impl std::error::Error for UnknownStageKind {}
 
 /// How the scheduler shall treat a stage, compared with how it treats the program by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
-pub enum Favour {
+pub enum StagePriority {
     /// After others: nice up.
     Lowered,
     /// As any thread of the program.
@@ -109,14 +112,14 @@ pub enum Favour {
 
 /// One stage's side of a rule: what it remembers of its own queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stage {
-    favour: Favour,
-    rule: Asked,
+pub struct StagePolicy {
+    priority: StagePriority,
+    rule: QueueRule,
 }
 
 /// An enum rather than a trait object: a stage is asked twice a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Asked {
+enum QueueRule {
     /// The favour that it begins with is for ever.
     Never,
     DynamicUp(DynamicUp),
@@ -124,38 +127,40 @@ enum Asked {
     InputQueue(InputQueue),
 }
 
-impl Stage {
+impl StagePolicy {
     /// What it is to begin with; to be asked once, before its first round. Whoever asks again begins anew.
-    pub fn begin(&mut self) -> Favour {
+    pub fn begin(&mut self) -> StagePriority {
         match self.rule {
-            Asked::Never => {}
-            Asked::DynamicUp(_) | Asked::DynamicUpDown(_) | Asked::InputQueue(_) => self.favour = Favour::Neutral,
+            QueueRule::Never => {}
+            QueueRule::DynamicUp(_) | QueueRule::DynamicUpDown(_) | QueueRule::InputQueue(_) => {
+                self.priority = StagePriority::Neutral
+            }
         }
-        self.favour
+        self.priority
     }
 
-    /// It has accepted a buffer, and so many were left in its input queue. Its new favour, where that changes.
+    /// It has accepted a buffer, and so many were left in its input queue. Its new priority, where that changes.
     #[inline]
-    pub fn accepted(&mut self, left_in_input: u32) -> Option<Favour> {
+    pub fn accepted(&mut self, left_in_input: u32) -> Option<StagePriority> {
         match &self.rule {
-            Asked::Never | Asked::DynamicUp(_) | Asked::DynamicUpDown(_) => None,
-            Asked::InputQueue(rule) => self.changes_to(rule.accepted(self.favour, left_in_input)),
+            QueueRule::Never | QueueRule::DynamicUp(_) | QueueRule::DynamicUpDown(_) => None,
+            QueueRule::InputQueue(rule) => self.change_to(rule.accepted(self.priority, left_in_input)),
         }
     }
 
-    /// It has conveyed a buffer, and so many *others* were in its output queue at that moment. Its new favour, where that
+    /// It has conveyed a buffer, and so many *others* were in its output queue at that moment. Its new priority, where that
     /// changes.
     #[inline]
-    pub fn conveyed(&mut self, others_in_output: u32) -> Option<Favour> {
+    pub fn conveyed(&mut self, others_in_output: u32) -> Option<StagePriority> {
         match &self.rule {
-            Asked::Never | Asked::InputQueue(_) => None,
-            Asked::DynamicUp(rule) => self.changes_to(rule.conveyed(self.favour, others_in_output)),
-            Asked::DynamicUpDown(rule) => self.changes_to(rule.conveyed(self.favour, others_in_output)),
+            QueueRule::Never | QueueRule::InputQueue(_) => None,
+            QueueRule::DynamicUp(rule) => self.change_to(rule.conveyed(self.priority, others_in_output)),
+            QueueRule::DynamicUpDown(rule) => self.change_to(rule.conveyed(self.priority, others_in_output)),
         }
     }
 
-    fn changes_to(&mut self, favour: Favour) -> Option<Favour> {
-        (std::mem::replace(&mut self.favour, favour) != favour).then_some(favour)
+    fn change_to(&mut self, priority: StagePriority) -> Option<StagePriority> {
+        (std::mem::replace(&mut self.priority, priority) != priority).then_some(priority)
     }
 }
 
@@ -167,10 +172,10 @@ mod tests {
 
     #[test]
     fn kinds_read_back_as_they_are_printed_and_others_are_refused() {
-        for kind in Kind::ALL {
+        for kind in StageKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        let why = "ioo".parse::<Kind>().unwrap_err();
+        let why = "ioo".parse::<StageKind>().unwrap_err();
         assert_eq!(why.to_string(), "`ioo` is not a kind of stage: the kinds are io, compute and communicate");
     }
 
@@ -186,7 +191,7 @@ mod tests {
     }
 
     /// All changes that the stage asks for.
-    fn changes(stage: &mut Stage, steps: &[Step]) -> Vec<Favour> {
+    fn changes(stage: &mut StagePolicy, steps: &[Step]) -> Vec<StagePriority> {
         let change = |step: &Step| match *step {
             Step::Accepted(left) => stage.accepted(left),
             Step::Conveyed(others) => stage.conveyed(others),
@@ -196,37 +201,37 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_change_is_only_told_where_there_is_one(steps in steps(), rule in 0..Rule::ALL.len(), kind in 0..3_usize) {
-            let mut stage = Rule::ALL[rule].stage(Kind::ALL[kind]);
+        fn a_change_is_only_told_where_there_is_one(steps in steps(), rule in 0..PriorityRule::ALL.len(), kind in 0..3_usize) {
+            let mut stage = PriorityRule::ALL[rule].stage(StageKind::ALL[kind]);
             let first = stage.begin();
-            let all: Vec<Favour> = [first].into_iter().chain(changes(&mut stage, &steps)).collect();
+            let all: Vec<StagePriority> = [first].into_iter().chain(changes(&mut stage, &steps)).collect();
             prop_assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{:?}", all);
             // Who begins anew has forgotten all.
             prop_assert_eq!(stage.begin(), first);
-            prop_assert_eq!(stage, Rule::ALL[rule].stage(Kind::ALL[kind]));
+            prop_assert_eq!(stage, PriorityRule::ALL[rule].stage(StageKind::ALL[kind]));
         }
 
         #[test]
-        fn only_the_rules_that_watch_queues_change_their_mind(steps in steps(), rule in 0..Rule::ALL.len()) {
-            let rule = Rule::ALL[rule];
-            let mut stage = rule.stage(Kind::Io);
+        fn only_the_rules_that_watch_queues_change_their_mind(steps in steps(), rule in 0..PriorityRule::ALL.len()) {
+            let rule = PriorityRule::ALL[rule];
+            let mut stage = rule.stage(StageKind::Io);
             stage.begin();
-            prop_assert!(rule.watches_queues() || changes(&mut stage, &steps).is_empty());
+            prop_assert!(rule.uses_queues() || changes(&mut stage, &steps).is_empty());
         }
 
         #[test]
         fn dynamic_up_lowers_once_and_for_ever(steps in steps()) {
-            let mut stage = Rule::DynamicUp.stage(Kind::Compute);
+            let mut stage = PriorityRule::DynamicUp.stage(StageKind::Compute);
             let changes = changes(&mut stage, &steps);
-            prop_assert!(changes.is_empty() || changes == [Favour::Lowered], "{:?}", changes);
+            prop_assert!(changes.is_empty() || changes == [StagePriority::Lowered], "{:?}", changes);
         }
 
         #[test]
         fn nobody_is_raised_who_only_looks_at_its_output_and_nobody_lowered_who_only_looks_at_its_input(steps in steps()) {
-            let mut output = Rule::DynamicUpDown.stage(Kind::Compute);
-            prop_assert!(!changes(&mut output, &steps).contains(&Favour::Raised));
-            let mut input = Rule::InputQueue.stage(Kind::Compute);
-            prop_assert!(!changes(&mut input, &steps).contains(&Favour::Lowered));
+            let mut output = PriorityRule::DynamicUpDown.stage(StageKind::Compute);
+            prop_assert!(!changes(&mut output, &steps).contains(&StagePriority::Raised));
+            let mut input = PriorityRule::InputQueue.stage(StageKind::Compute);
+            prop_assert!(!changes(&mut input, &steps).contains(&StagePriority::Lowered));
         }
     }
 }

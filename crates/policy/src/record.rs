@@ -5,12 +5,12 @@
 //! within one thread is all that matters; how threads interleaved is in the team state that each entry carries.
 
 use crate::units::{CpuId, Instant, ThreadId};
-use crate::waiting::{Costs, Decision, Missing, Observation, Rule, Team, TeamState};
+use crate::waiting::{Costs, Decision, Missing, Observation, Team, TeamState, WaitingRule};
 
 /// One question to a waiting rule and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Entry {
+pub struct RecordedStep {
     /// Who asked: its number in the team.
     pub thread: ThreadId,
     /// The world's clock.
@@ -37,18 +37,24 @@ pub struct Entry {
     pub decision: Option<Decision>,
 }
 
-impl Entry {
+impl RecordedStep {
     /// An entry for a step of `thread`, copying what the step was given.
-    pub fn new(thread: ThreadId, team: &Team<'_>, state: TeamState, seen: Observation, decision: Decision) -> Entry {
+    pub fn new(
+        thread: ThreadId,
+        team: &Team<'_>,
+        state: TeamState,
+        seen: Observation,
+        decision: Decision,
+    ) -> RecordedStep {
         let Team { now, threads, cpus, own_cpu, missing, load, movable, draw } = *team;
         let (missing, decision) = (missing.to_vec(), Some(decision));
-        Entry { thread, now, threads, cpus, own_cpu, missing, state, load, movable, draw, seen, decision }
+        RecordedStep { thread, now, threads, cpus, own_cpu, missing, state, load, movable, draw, seen, decision }
     }
 
     /// An entry for the end of a wait of `thread`, which nobody asked about.
-    pub fn over(thread: ThreadId, now: Instant, state: TeamState, seen: Observation) -> Entry {
+    pub fn over(thread: ThreadId, now: Instant, state: TeamState, seen: Observation) -> RecordedStep {
         let (missing, own_cpu) = (Vec::new(), CpuId(0));
-        Entry {
+        RecordedStep {
             thread,
             now,
             threads: 0,
@@ -74,10 +80,10 @@ pub trait Recorder {
     const ON: bool;
 
     /// Takes one entry. Entries of one thread come in the order of its steps.
-    fn record(&self, entry: Entry);
+    fn record(&self, entry: RecordedStep);
 
     /// What it has kept so far, in the order in which it came.
-    fn entries(&self) -> Vec<Entry>;
+    fn entries(&self) -> Vec<RecordedStep>;
 }
 
 /// Records nothing and costs nothing.
@@ -87,25 +93,25 @@ pub struct Off;
 impl Recorder for Off {
     const ON: bool = false;
 
-    fn record(&self, _: Entry) {}
+    fn record(&self, _: RecordedStep) {}
 
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<RecordedStep> {
         Vec::new()
     }
 }
 
 /// Keeps every entry in memory. A lock guards it: for tests and short runs, not for measuring.
 #[derive(Debug, Default)]
-pub struct Log(std::sync::Mutex<Vec<Entry>>);
+pub struct Log(std::sync::Mutex<Vec<RecordedStep>>);
 
 impl Recorder for Log {
     const ON: bool = true;
 
-    fn record(&self, entry: Entry) {
+    fn record(&self, entry: RecordedStep) {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(entry);
     }
 
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<RecordedStep> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 }
@@ -122,12 +128,12 @@ pub struct Difference {
 }
 
 /// Puts a record to fresh waiters of `rule`, one for each thread in it, and returns where they decided otherwise.
-pub fn replay(rule: Rule, costs: Costs, record: &[Entry]) -> Vec<Difference> {
+pub fn replay(rule: WaitingRule, costs: Costs, record: &[RecordedStep]) -> Vec<Difference> {
     let mut waiters = std::collections::BTreeMap::new();
     let mut differences = Vec::new();
     for (index, entry) in record.iter().enumerate() {
         let waiter = waiters.entry(entry.thread).or_insert_with(|| rule.waiter(costs));
-        let Entry { now, threads, cpus, own_cpu, ref missing, load, movable, draw, .. } = *entry;
+        let RecordedStep { now, threads, cpus, own_cpu, ref missing, load, movable, draw, .. } = *entry;
         let mut state = entry.state;
         let Some(recorded) = entry.decision else {
             waiter.over(now, &mut state, entry.seen);
@@ -147,7 +153,7 @@ mod tests {
     use super::*;
     use crate::units::Span;
 
-    fn entry(thread: u32, seen: Observation, decision: Decision) -> Entry {
+    fn entry(thread: u32, seen: Observation, decision: Decision) -> RecordedStep {
         let team = Team {
             now: Instant::ZERO,
             threads: 2,
@@ -158,7 +164,7 @@ mod tests {
             movable: false,
             draw: 0,
         };
-        Entry::new(ThreadId(thread), &team, TeamState::default(), seen, decision)
+        RecordedStep::new(ThreadId(thread), &team, TeamState::default(), seen, decision)
     }
 
     #[test]
@@ -171,7 +177,7 @@ mod tests {
             entry(1, Observation::Spun(rest), Decision::Block),
         ];
         let costs = Costs { cs: rest, ..Costs::default() };
-        let rule: Rule = "cs".parse().unwrap();
+        let rule: WaitingRule = "cs".parse().unwrap();
         assert_eq!(replay(rule, costs, &record), []);
 
         record[3].decision = Some(Decision::Yield);

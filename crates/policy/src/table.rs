@@ -4,15 +4,14 @@
 //! "Tsafrir and Feitelson" is their paper "Barrier Synchronization on a Loaded SMP using Two-Phase Waiting Algorithms", "Roysden"
 //! is "Scheduling Pipelined, Multi-Threaded Programs in Linux", Dartmouth TR2004-500, 2004.
 
-use crate::priority;
-use crate::priority::Kind;
+use crate::priority::{PriorityRule, StageKind};
 use crate::units::Span;
-use crate::waiting::{Bound, Rule};
+use crate::waiting::{Bound, WaitingRule};
 use crate::wakeup::Scheme;
 
 /// One policy, or one family of policies with a parameter.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<P> {
+pub struct PolicyEntry<P> {
     /// What it decides: the scenario key that it is written for.
     pub decision: &'static str,
     /// How it is written.
@@ -27,122 +26,132 @@ pub struct Entry<P> {
     pub example: P,
 }
 
-const fn named(form: &'static str, rule: Rule, meaning: &'static str, source: &'static str) -> Entry<Rule> {
-    Entry { decision: "waiting", form, meaning, source, rule: Some(rule), example: rule }
+const fn named(
+    form: &'static str,
+    rule: WaitingRule,
+    meaning: &'static str,
+    source: &'static str,
+) -> PolicyEntry<WaitingRule> {
+    PolicyEntry { decision: "waiting", form, meaning, source, rule: Some(rule), example: rule }
 }
 
-const fn family(form: &'static str, example: Rule, meaning: &'static str, source: &'static str) -> Entry<Rule> {
-    Entry { decision: "waiting", form, meaning, source, rule: None, example }
+const fn family(
+    form: &'static str,
+    example: WaitingRule,
+    meaning: &'static str,
+    source: &'static str,
+) -> PolicyEntry<WaitingRule> {
+    PolicyEntry { decision: "waiting", form, meaning, source, rule: None, example }
 }
 
 const fn of_cs(thousandths: u64, plus: bool) -> Bound {
     Bound::OfCs { thousandths, plus }
 }
 
-const fn scheme(scheme: Scheme, meaning: &'static str, source: &'static str) -> Entry<Scheme> {
-    Entry { decision: "wakeup", form: scheme.name(), meaning, source, rule: Some(scheme), example: scheme }
+const fn scheme(scheme: Scheme, meaning: &'static str, source: &'static str) -> PolicyEntry<Scheme> {
+    PolicyEntry { decision: "wakeup", form: scheme.name(), meaning, source, rule: Some(scheme), example: scheme }
 }
 
-const fn priority(rule: priority::Rule, meaning: &'static str, source: &'static str) -> Entry<priority::Rule> {
-    Entry { decision: "priority", form: rule.name(), meaning, source, rule: Some(rule), example: rule }
+const fn priority(rule: PriorityRule, meaning: &'static str, source: &'static str) -> PolicyEntry<PriorityRule> {
+    PolicyEntry { decision: "priority", form: rule.name(), meaning, source, rule: Some(rule), example: rule }
 }
 
 /// How a thread waits: spin, yield or block, and how long. In the order in which they are listed to people.
-pub const WAITING: &[Entry<Rule>] = &[
+pub const WAITING: &[PolicyEntry<WaitingRule>] = &[
     named(
         "adaptive",
-        Rule::Adaptive,
+        WaitingRule::Adaptive,
         "spin unless who is missing was on this CPU, then yield as long as only siblings run meanwhile, else block",
         "our own, on two-phase waiting",
     ),
-    named("always-block", Rule::AlwaysBlock, "block at once", "Tsafrir and Feitelson, section 5.2"),
+    named("always-block", WaitingRule::AlwaysBlock, "block at once", "Tsafrir and Feitelson, section 5.2"),
     named(
         "always-spin",
-        Rule::AlwaysSpin,
+        WaitingRule::AlwaysSpin,
         "spin until the others are there, whatever it takes",
         "Tsafrir and Feitelson, section 2.2",
     ),
     named(
         "always-yield",
-        Rule::AlwaysYield,
+        WaitingRule::AlwaysYield,
         "yield the CPU again and again until the others are there",
         "the fallback of libstdc++, libc++ and libomp",
     ),
     named(
         "cs",
-        Rule::TwoPhase(of_cs(1000, false)),
+        WaitingRule::TwoPhase(of_cs(1000, false)),
         "spin for the cost of a context switch, then block",
         "Tsafrir and Feitelson, section 4.1",
     ),
     named(
         "cs+",
-        Rule::TwoPhase(of_cs(1000, true)),
+        WaitingRule::TwoPhase(of_cs(1000, true)),
         "spin for slightly more than one switch, then block",
         "Tsafrir and Feitelson, section 4.2",
     ),
     named(
         "2cs+",
-        Rule::TwoPhase(of_cs(2000, true)),
+        WaitingRule::TwoPhase(of_cs(2000, true)),
         "spin for slightly more than two switches, then block",
         "Tsafrir and Feitelson, section 4.2",
     ),
     named(
         "0.54 cs",
-        Rule::TwoPhase(of_cs(540, false)),
+        WaitingRule::TwoPhase(of_cs(540, false)),
         "spin for ln(e - 1) switches, the best bound where waits are exponentially distributed, as at locks; then block",
         "Lim and Agarwal (1993); Tsafrir and Feitelson, section 1",
     ),
     named(
         "0.62 cs",
-        Rule::TwoPhase(of_cs(620, false)),
+        WaitingRule::TwoPhase(of_cs(620, false)),
         "spin for (sqrt(5) - 1) / 2 switches, the best bound where waits are uniformly distributed, as at barriers; then block",
         "Lim and Agarwal (1993); Tsafrir and Feitelson, section 1",
     ),
     named(
         "randomized",
-        Rule::Randomized,
+        WaitingRule::Randomized,
         "spin for a random time up to the cost of a switch, long ones being likelier, then block",
         "Karlin, Manasse, McGeoch and Owicki (1990); Tsafrir and Feitelson, section 1",
     ),
     named(
         "variable-competitive",
-        Rule::VariableCompetitive,
+        WaitingRule::VariableCompetitive,
         "spin for what would have cost least over the last eight waits, at most for a switch, then block",
         "Karlin, Li, Manasse and Owicki (1991); Tsafrir and Feitelson, section 6",
     ),
     named(
         "owner-running",
-        Rule::OwnerRunning,
+        WaitingRule::OwnerRunning,
         "spin while nobody awaited was last seen on this CPU, at most for 10 ms, else block",
         "Karlin, Li, Manasse and Owicki (1991); Tsafrir and Feitelson, section 6",
     ),
     named(
         "grain-aware",
-        Rule::GrainAware,
+        WaitingRule::GrainAware,
         "spin for slightly more than two switches unless the last four computations took five switches or more, then block",
         "Tsafrir and Feitelson, section 6",
     ),
     named(
         "load-aware",
-        Rule::LoadAware { thousandths: 2000 },
+        WaitingRule::LoadAware { thousandths: 2000 },
         "spin for slightly more than two switches while there are fewer than two threads for each CPU, then block",
         "Tsafrir and Feitelson, section 6",
     ),
     family(
         "load-aware K",
-        Rule::LoadAware { thousandths: 1500 },
+        WaitingRule::LoadAware { thousandths: 1500 },
         "the same with K threads for each CPU",
         "Tsafrir and Feitelson, section 6",
     ),
     family(
         "N cs",
-        Rule::TwoPhase(of_cs(5000, false)),
+        WaitingRule::TwoPhase(of_cs(5000, false)),
         "spin for N times the cost of a switch, then block; \"N cs+\" adds the margin",
         "Tsafrir and Feitelson, section 1",
     ),
     family(
         "SPAN",
-        Rule::TwoPhase(Bound::Fixed(Span::from_micros(44))),
+        WaitingRule::TwoPhase(Bound::Fixed(Span::from_micros(44))),
         "spin for a fixed time such as \"44 us\", then block",
         "Tsafrir and Feitelson, section 1",
     ),
@@ -150,7 +159,7 @@ pub const WAITING: &[Entry<Rule>] = &[
 
 /// Which CPU an awakened thread goes to, in a simulated kernel with one queue. In the order in which they are listed to
 /// people.
-pub const WAKEUP: &[Entry<Scheme>] = &[
+pub const WAKEUP: &[PolicyEntry<Scheme>] = &[
     scheme(
         Scheme::Original,
         "the last CPU if idle, else the longest idle, else where it outdoes most; one by one, without memory",
@@ -169,58 +178,62 @@ pub const WAKEUP: &[Entry<Scheme>] = &[
 ];
 
 /// Which stages of a pipeline are favoured, and when. In the order in which they are listed to people.
-pub const PRIORITY: &[Entry<priority::Rule>] = &[
-    priority(priority::Rule::Default, "all stages are equal to the scheduler", "Roysden, section 4"),
+pub const PRIORITY: &[PolicyEntry<PriorityRule>] = &[
+    priority(PriorityRule::Default, "all stages are equal to the scheduler", "Roysden, section 4"),
     priority(
-        priority::Rule::nice_down(Kind::Io),
+        PriorityRule::nice_down(StageKind::Io),
         "stages that do I/O come before others, so that the device does not idle",
         "Roysden, section 4, fixed scheduling",
     ),
     priority(
-        priority::Rule::nice_up(Kind::Io),
+        PriorityRule::nice_up(StageKind::Io),
         "stages that do I/O come after others, so that they interrupt computations less often",
         "Roysden, section 4, fixed scheduling",
     ),
     priority(
-        priority::Rule::nice_down(Kind::Compute),
+        PriorityRule::nice_down(StageKind::Compute),
         "stages that compute come before others",
         "Roysden, section 1, fixed scheduling",
     ),
-    priority(priority::Rule::nice_up(Kind::Compute), "stages that compute come after others", "our own, by symmetry"),
     priority(
-        priority::Rule::nice_down(Kind::Communicate),
+        PriorityRule::nice_up(StageKind::Compute),
+        "stages that compute come after others",
+        "our own, by symmetry",
+    ),
+    priority(
+        PriorityRule::nice_down(StageKind::Communicate),
         "stages that communicate come before others",
         "Roysden, section 1, fixed scheduling",
     ),
     priority(
-        priority::Rule::nice_up(Kind::Communicate),
+        PriorityRule::nice_up(StageKind::Communicate),
         "stages that communicate come after others",
         "our own, by symmetry",
     ),
     priority(
-        priority::Rule::DynamicUp,
+        PriorityRule::DynamicUp,
         "a stage that finds another buffer in its output queue as it conveys lowers itself for ever",
         "Roysden, section 4, adjusting scheduling",
     ),
     priority(
-        priority::Rule::DynamicUpDown,
+        PriorityRule::DynamicUpDown,
         "the same, but a stage that finds no other buffer there any more takes it back",
         "Roysden, section 4, adjusting scheduling",
     ),
     priority(
-        priority::Rule::InputQueue,
+        PriorityRule::InputQueue,
         "a stage with two buffers or more waiting in its input queue is raised until there is none",
         "Roysden, section 1",
     ),
     priority(
-        priority::Rule::LimitingResource,
+        PriorityRule::LimitingResource,
         "what limits the program is looked for while it runs, and the stages that use it are raised",
         "our own, after Roysden, section 1",
     ),
 ];
 
 /// Whom a CPU runs next, where a policy says it rather than a kernel. In the order in which they are listed to people.
-pub const SCHEDULER: &[Entry<&str>] = &[Entry {
+pub const SCHEDULER: &[PolicyEntry<&str>] = &[PolicyEntry {
     decision: "scheduler",
     form: "feedback",
     meaning: "the first thread at the highest level; whoever uses up its running time goes down, and a boost brings all up; it drives fibers, too",
@@ -248,6 +261,6 @@ mod tests {
         for entry in PRIORITY {
             assert_eq!(entry.form.parse(), Ok(entry.example));
         }
-        assert!(PRIORITY.iter().map(|entry| entry.example).eq(priority::Rule::ALL));
+        assert!(PRIORITY.iter().map(|entry| entry.example).eq(PriorityRule::ALL));
     }
 }

@@ -28,10 +28,10 @@ mod adaptive;
 mod bound;
 mod grain_aware;
 mod load_aware;
-mod luck;
 mod owner_running;
 mod randomized;
 mod rule;
+mod spin_predictor;
 mod two_phase;
 mod variable_competitive;
 
@@ -39,10 +39,10 @@ use self::adaptive::Adaptive;
 pub use self::bound::Bound;
 use self::grain_aware::GrainAware;
 use self::load_aware::LoadAware;
-pub use self::luck::Luck;
 use self::owner_running::OwnerRunning;
 use self::randomized::Randomized;
-pub use self::rule::{ParseRuleError, Rule};
+pub use self::rule::{ParseRuleError, WaitingRule};
+pub use self::spin_predictor::SpinPredictor;
 use self::two_phase::TwoPhase;
 use self::variable_competitive::VariableCompetitive;
 use crate::units::{CpuId, Instant, Span, ThreadId};
@@ -99,14 +99,14 @@ pub struct Team<'a> {
     /// The CPU that the waiting thread runs on.
     pub own_cpu: CpuId,
     /// Who is missing, by ascending number; at a lock its owner, if anybody knows it. A world may leave it empty where
-    /// [`Waiter::wants`] does not ask for it.
+    /// [`Waiter::inputs`] does not ask for it.
     pub missing: &'a [Missing],
     /// How many threads the machine has to place: all that run or are ready, whosever they are, and those of this team
-    /// that have blocked (where a world counts them by the process, those of its process). Zero where [`Waiter::wants`] does not ask for it.
+    /// that have blocked (where a world counts them by the process, those of its process). Zero where [`Waiter::inputs`] does not ask for it.
     pub load: u32,
     /// Whether the world moves threads when it is told to.
     pub movable: bool,
-    /// A random number, new for each step and uniform over its range. Zero where [`Waiter::wants`] does not ask for it.
+    /// A random number, new for each step and uniform over its range. Zero where [`Waiter::inputs`] does not ask for it.
     pub draw: u32,
 }
 
@@ -121,7 +121,7 @@ pub struct TeamState(pub u64);
 
 /// What of its world a rule wants to know; what it does not want, a world may spare itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
+pub struct Inputs {
     /// [`Team::missing`].
     pub missing: bool,
     /// At a lock, its owner among the missing: everybody who takes the lock must then say where.
@@ -148,15 +148,15 @@ pub struct Costs {
 
 /// One thread's side of a waiting rule: the rule on its machine, and what it remembers of its own waits.
 ///
-/// A copy of a fresh waiter is a fresh waiter, so a world makes one from the [`Rule`] and hands out copies.
+/// A copy of a fresh waiter is a fresh waiter, so a world makes one from the [`WaitingRule`] and hands out copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    kind: Kind,
+    state: RuleState,
 }
 
 /// An enum rather than a trait object: the step stands on the fast path of every barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum RuleState {
     AlwaysBlock,
     AlwaysSpin,
     AlwaysYield,
@@ -171,15 +171,15 @@ enum Kind {
 
 impl Waiter {
     /// What of its world the rule wants to know.
-    pub const fn wants(&self) -> Wants {
-        let nothing = Wants { missing: false, owner: false, load: false, draw: false };
-        match self.kind {
-            Kind::AlwaysBlock | Kind::AlwaysSpin | Kind::AlwaysYield | Kind::TwoPhase(_) => nothing,
-            Kind::GrainAware(_) | Kind::VariableCompetitive(_) => nothing,
-            Kind::Adaptive(_) => Wants { missing: true, ..nothing },
-            Kind::OwnerRunning(_) => Wants { missing: true, owner: true, ..nothing },
-            Kind::LoadAware(_) => Wants { load: true, ..nothing },
-            Kind::Randomized(_) => Wants { draw: true, ..nothing },
+    pub const fn inputs(&self) -> Inputs {
+        let nothing = Inputs { missing: false, owner: false, load: false, draw: false };
+        match self.state {
+            RuleState::AlwaysBlock | RuleState::AlwaysSpin | RuleState::AlwaysYield | RuleState::TwoPhase(_) => nothing,
+            RuleState::GrainAware(_) | RuleState::VariableCompetitive(_) => nothing,
+            RuleState::Adaptive(_) => Inputs { missing: true, ..nothing },
+            RuleState::OwnerRunning(_) => Inputs { missing: true, owner: true, ..nothing },
+            RuleState::LoadAware(_) => Inputs { load: true, ..nothing },
+            RuleState::Randomized(_) => Inputs { draw: true, ..nothing },
         }
     }
 
@@ -188,17 +188,17 @@ impl Waiter {
     /// Pure: the same waiter, asked the same, answers the same. [`Observation::Arrived`] begins a new wait.
     #[inline]
     pub fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
-        match &mut self.kind {
-            Kind::AlwaysBlock => Decision::Block,
-            Kind::AlwaysSpin => Decision::Spin(Span::MAX),
-            Kind::AlwaysYield => Decision::Yield,
-            Kind::TwoPhase(rule) => rule.step(seen),
-            Kind::LoadAware(rule) => rule.step(team, seen),
-            Kind::GrainAware(rule) => rule.step(team, seen),
-            Kind::Randomized(rule) => rule.step(team, seen),
-            Kind::VariableCompetitive(rule) => rule.step(team, *state, seen),
-            Kind::OwnerRunning(rule) => rule.step(team, seen),
-            Kind::Adaptive(adaptive) => adaptive.step(team, state, seen),
+        match &mut self.state {
+            RuleState::AlwaysBlock => Decision::Block,
+            RuleState::AlwaysSpin => Decision::Spin(Span::MAX),
+            RuleState::AlwaysYield => Decision::Yield,
+            RuleState::TwoPhase(rule) => rule.step(seen),
+            RuleState::LoadAware(rule) => rule.step(team, seen),
+            RuleState::GrainAware(rule) => rule.step(team, seen),
+            RuleState::Randomized(rule) => rule.step(team, seen),
+            RuleState::VariableCompetitive(rule) => rule.step(team, *state, seen),
+            RuleState::OwnerRunning(rule) => rule.step(team, seen),
+            RuleState::Adaptive(adaptive) => adaptive.step(team, state, seen),
         }
     }
 
@@ -206,20 +206,20 @@ impl Waiter {
     /// is what it saw. To be called once a wait, unless there was no step in it; the changed state is to be published.
     #[inline]
     pub fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
-        match &mut self.kind {
-            Kind::AlwaysBlock | Kind::AlwaysSpin | Kind::AlwaysYield | Kind::TwoPhase(_) => {}
-            Kind::LoadAware(_) | Kind::Randomized(_) | Kind::OwnerRunning(_) => {}
-            Kind::Adaptive(adaptive) => adaptive.over(now, state, seen),
-            Kind::GrainAware(rule) => rule.over(now),
-            Kind::VariableCompetitive(rule) => rule.over(now, state, seen),
+        match &mut self.state {
+            RuleState::AlwaysBlock | RuleState::AlwaysSpin | RuleState::AlwaysYield | RuleState::TwoPhase(_) => {}
+            RuleState::LoadAware(_) | RuleState::Randomized(_) | RuleState::OwnerRunning(_) => {}
+            RuleState::Adaptive(adaptive) => adaptive.over(now, state, seen),
+            RuleState::GrainAware(rule) => rule.over(now),
+            RuleState::VariableCompetitive(rule) => rule.over(now, state, seen),
         }
     }
 
     /// How often this waiter found that giving way to others cost the whole team too much, and turned the team to another
     /// way of waiting.
-    pub const fn strikes(&self) -> u32 {
-        match self.kind {
-            Kind::Adaptive(adaptive) => adaptive.strikes(),
+    pub const fn overload_marks(&self) -> u32 {
+        match self.state {
+            RuleState::Adaptive(adaptive) => adaptive.overload_marks(),
             _ => 0,
         }
     }
@@ -244,7 +244,7 @@ mod tests {
     };
 
     fn steps(rule: &str, seen: &[Observation]) -> Vec<Decision> {
-        let mut waiter = rule.parse::<Rule>().unwrap().waiter(COSTS);
+        let mut waiter = rule.parse::<WaitingRule>().unwrap().waiter(COSTS);
         let mut state = TeamState::default();
         seen.iter().map(|&seen| waiter.step(&TEAM, &mut state, seen)).collect()
     }
@@ -305,7 +305,7 @@ mod tests {
             ("load-aware 2", "load-aware"),
             ("load-aware 2.50", "load-aware 2.5"),
         ] {
-            let rule: Rule = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
+            let rule: WaitingRule = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
             assert_eq!(rule.to_string(), printed);
             assert_eq!(printed.parse(), Ok(rule));
         }
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_says_why() {
-        let error = |text: &str| text.parse::<Rule>().unwrap_err();
+        let error = |text: &str| text.parse::<WaitingRule>().unwrap_err();
         assert_eq!(error("44"), ParseRuleError::MissingUnit("44".into()));
         assert_eq!(error("always-blok"), ParseRuleError::Unknown("always-blok".into()));
         assert_eq!(error("44 parsecs"), ParseRuleError::Unknown("44 parsecs".into()));

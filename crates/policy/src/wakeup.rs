@@ -115,7 +115,7 @@ pub struct Goodness(pub i64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpu {
     /// Who has it; while it switches, who is coming.
-    pub occupant: Occupant,
+    pub state: CpuState,
     /// Whose memory the thread had that was the last to run here; nothing before the first.
     pub last_space: Option<AddressSpace>,
     /// Whether it has been told to schedule and has not yet.
@@ -124,7 +124,7 @@ pub struct Cpu {
 
 /// Who has a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occupant {
+pub enum CpuState {
     /// Nobody, since then.
     Idle {
         /// When the CPU chose to be idle.
@@ -139,13 +139,13 @@ pub enum Occupant {
     },
 }
 
-impl Occupant {
+impl CpuState {
     /// What the counter of the thread is now; nothing on an idle CPU.
     #[inline]
     pub fn counter(&self, now: Instant) -> Option<Span> {
         match *self {
-            Occupant::Idle { .. } => None,
-            Occupant::Thread { charged_from, spent } => Some(spent.since(now.max(charged_from))),
+            CpuState::Idle { .. } => None,
+            CpuState::Thread { charged_from, spent } => Some(spent.since(now.max(charged_from))),
         }
     }
 }
@@ -224,7 +224,7 @@ impl Scheme {
 /// The kernel's `reschedule_idle` for one thread.
 #[inline]
 fn best_cpu(weights: &Weights, now: Instant, thread: &Awakened<'_>, cpus: &[Cpu], skip_marked: bool) -> Option<usize> {
-    let is_idle = |cpu: &Cpu| matches!(cpu.occupant, Occupant::Idle { .. }) && !(skip_marked && cpu.marked);
+    let is_idle = |cpu: &Cpu| matches!(cpu.state, CpuState::Idle { .. }) && !(skip_marked && cpu.marked);
     if let Some(last) = thread.last_cpu
         && is_idle(&cpus[last.index()])
         && thread.may_have(last.index())
@@ -237,13 +237,13 @@ fn best_cpu(weights: &Weights, now: Instant, thread: &Awakened<'_>, cpus: &[Cpu]
         if skip_marked && cpu.marked || !thread.may_have(number) {
             continue;
         }
-        match cpu.occupant {
-            Occupant::Idle { since } => {
+        match cpu.state {
+            CpuState::Idle { since } => {
                 if longest_idle.is_none_or(|(longest, _)| since < longest) {
                     longest_idle = Some((since, number));
                 }
             }
-            Occupant::Thread { charged_from, spent } => {
+            CpuState::Thread { charged_from, spent } => {
                 // Who has nothing left preempts nobody, and beside an idle CPU nobody is preempted.
                 if longest_idle.is_some() || thread.counter.is_zero() {
                     continue;
@@ -266,7 +266,7 @@ const IDLE: i128 = 1 << 90;
 fn pairing(weights: &Weights, now: Instant, awakened: &[Awakened<'_>], cpus: &[Cpu]) -> Vec<usize> {
     // Marked CPUs and those that nobody could win are no part of it.
     let worth = |thread: &Awakened<'_>, number: usize, cpu: &Cpu| -> i128 {
-        match cpu.occupant.counter(now) {
+        match cpu.state.counter(now) {
             _ if !thread.may_have(number) => 0,
             None => IDLE + i128::from(thread.goodness_on(number, cpu, weights).0),
             Some(counter) => i128::from(thread.gain(number, cpu, counter, weights).unwrap_or(0)),
@@ -356,13 +356,13 @@ mod tests {
     }
 
     fn idle(since: u64) -> Cpu {
-        Cpu { occupant: Occupant::Idle { since: at(since) }, last_space: None, marked: false }
+        Cpu { state: CpuState::Idle { since: at(since) }, last_space: None, marked: false }
     }
 
     /// A CPU with a thread of another job whose counter is so much at 1000 us.
     fn busy(counter: u64) -> Cpu {
-        let occupant = Occupant::Thread { charged_from: at(0), spent: at(1000 + counter) };
-        Cpu { occupant, last_space: Some(AddressSpace(99)), marked: false }
+        let state = CpuState::Thread { charged_from: at(0), spent: at(1000 + counter) };
+        Cpu { state, last_space: Some(AddressSpace(99)), marked: false }
     }
 
     fn thread(counter: u64, last_cpu: Option<u32>) -> Awakened<'static> {
@@ -448,10 +448,10 @@ mod tests {
 
     #[test]
     fn a_counter_stands_still_until_it_is_charged() {
-        let occupant = Occupant::Thread { charged_from: at(10), spent: at(30) };
-        assert_eq!(occupant.counter(at(5)), Some(us(20)));
-        assert_eq!(occupant.counter(at(12)), Some(us(18)));
-        assert_eq!(occupant.counter(at(31)), Some(us(0)));
+        let state = CpuState::Thread { charged_from: at(10), spent: at(30) };
+        assert_eq!(state.counter(at(5)), Some(us(20)));
+        assert_eq!(state.counter(at(12)), Some(us(18)));
+        assert_eq!(state.counter(at(31)), Some(us(0)));
     }
 
     /// The largest sum over all ways to pair, tried one by one.

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use counters::{Environment, ProcessStatistics, Region, Tally, WaitKind};
 use policy::Span;
-use policy::waiting::{Bound, Rule};
+use policy::waiting::{Bound, WaitingRule};
 use sys::shared_memory::View;
 use wait::{Costs, Waiting};
 
 /// Settings that hold for the whole life of the process.
 pub(crate) struct Settings {
-    pub(crate) rule: Rule,
+    pub(crate) rule: WaitingRule,
     /// The rule for waits for an event from another thread: see [`signalled`].
     pub(crate) signalled: Waiting,
     /// The general rule, without counting or measuring. Teams use [`Settings::team_waiting`].
@@ -81,9 +81,9 @@ impl Settings {
 /// work, which takes as long as a wake if it is blocked; a shorter spin only succeeds if that
 /// thread never blocks. So the spin budget is that of barriers, and the spin-success predictor
 /// skips spins that are in vain.
-fn signalled(rule: Rule) -> Rule {
+fn signalled(rule: WaitingRule) -> WaitingRule {
     match rule {
-        Rule::Adaptive => Rule::TwoPhase(BOUND),
+        WaitingRule::Adaptive => WaitingRule::TwoPhase(BOUND),
         rule => rule,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use counters::{Tally, WaitKind};
-use policy::waiting::{Luck, Rule};
+use policy::waiting::{SpinPredictor, WaitingRule};
 use policy::{Instant, Span};
 use wait::external::ExternalObject;
 use wait::spinning_waiters::SpinningWaiters;
@@ -23,14 +23,14 @@ pub(crate) struct Site {
     /// The memory of the rule.
     state: AtomicU64,
     /// The predictor for spins here.
-    luck: AtomicU32,
+    predictor: AtomicU32,
     /// The spinning waiters for signals here.
     pub(crate) spinning_waiters: SpinningWaiters,
 }
 
 impl Site {
     const fn new() -> Site {
-        Site { state: AtomicU64::new(0), luck: AtomicU32::new(0), spinning_waiters: SpinningWaiters::new() }
+        Site { state: AtomicU64::new(0), predictor: AtomicU32::new(0), spinning_waiters: SpinningWaiters::new() }
     }
 
     /// The site of the object at this address.
@@ -45,13 +45,13 @@ impl Site {
     /// Decides whether to spin here before blocking. If not, counts the wait as blocked.
     pub(crate) fn decide_to_spin(&self, wait: &Wait) -> bool {
         // Two that write at a time lose some luck, which comes again.
-        let mut luck = Luck::from_word(self.luck.load(Relaxed));
+        let mut predictor = SpinPredictor::from_word(self.predictor.load(Relaxed));
         let worth = match wait.settings.rule {
-            Rule::Adaptive => luck.spins(),
-            Rule::AlwaysBlock => false,
+            WaitingRule::Adaptive => predictor.decide_spin(),
+            WaitingRule::AlwaysBlock => false,
             _ => true,
         };
-        self.luck.store(luck.word(), Relaxed);
+        self.predictor.store(predictor.word(), Relaxed);
         if !worth {
             wait.tally.counters.merge(&Statistics { blocks: 1, ..Statistics::default() });
         }
@@ -65,15 +65,15 @@ impl Site {
             ExternalObject { state: &self.state, counters: &wait.tally.counters, waiting: wait.waiting, threads: 0 };
         // A thread that never blocked could neither be cancelled nor interrupted by a signal
         // handler.
-        let is_endless = matches!(wait.settings.rule, Rule::AlwaysSpin | Rule::AlwaysYield);
+        let is_endless = matches!(wait.settings.rule, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield);
         let came = object.wait_without_blocking(is_endless.then(|| now() + LONGEST), poll);
-        let mut luck = Luck::from_word(self.luck.load(Relaxed));
+        let mut predictor = SpinPredictor::from_word(self.predictor.load(Relaxed));
         if came {
-            luck.succeeds();
+            predictor.record_success();
         } else {
-            luck.fails();
+            predictor.record_failure();
         }
-        self.luck.store(luck.word(), Relaxed);
+        self.predictor.store(predictor.word(), Relaxed);
         came
     }
 

@@ -151,9 +151,9 @@ impl Steps {
                 Observation::Spun(spent)
             }
         };
-        let overload_marks = self.waiter.strikes();
+        let overload_marks = self.waiter.overload_marks();
         with(state, |state| self.waiter.over(now, state, seen));
-        self.statistics.overload_marks = self.waiter.strikes().wrapping_sub(overload_marks).into();
+        self.statistics.overload_marks = self.waiter.overload_marks().wrapping_sub(overload_marks).into();
         tally.add_waits(1);
         tally.counters.merge(&std::mem::take(&mut self.statistics));
         self.backoff = Backoff::new();
@@ -175,7 +175,7 @@ fn with<R>(state: &AtomicU64, step: impl FnOnce(&mut TeamState) -> R) -> R {
 mod tests {
     use std::cell::Cell;
 
-    use policy::waiting::{Costs, Rule};
+    use policy::waiting::{Costs, WaitingRule};
 
     use super::*;
 
@@ -216,7 +216,7 @@ mod tests {
         let costs = Costs { cs: Span::from_micros(10), margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO };
         let (platform, state, tally) = (FakePlatform::default(), AtomicU64::new(0), counters::ProcessStatistics::new());
         let tally = tally.tally(counters::WaitKind::Yield, 0);
-        let mut steps = Steps::new(rule.parse::<Rule>().unwrap().waiter(costs));
+        let mut steps = Steps::new(rule.parse::<WaitingRule>().unwrap().waiter(costs));
         for _ in 0..times {
             steps.step(platform.now(), &platform, ranks, &state);
         }

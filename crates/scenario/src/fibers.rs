@@ -1,7 +1,7 @@
 //! A program of fibers: threads of a user's own under a feedback queue, what each of them does, and what it draws for it.
 
 use policy::Span;
-use policy::feedback::Rules;
+use policy::feedback::FeedbackRules;
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
@@ -15,7 +15,7 @@ pub struct Fibers {
     /// How many kernel threads run them, at least one.
     pub workers: u32,
     /// The feedback queue that they stand in.
-    pub rules: Rules,
+    pub rules: FeedbackRules,
     /// How many locks there are, at least one: fiber number i of the job takes number i modulo this.
     pub locks: u32,
     /// Whether a fiber is taken off its worker wherever it is, when its running time is over and another waits; else only where it comes to a point.

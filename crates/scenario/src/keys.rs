@@ -9,7 +9,7 @@ pub mod stage;
 use std::fmt;
 
 use policy::Span;
-use policy::priority::Kind as StageKind;
+use policy::priority::StageKind;
 use policy::wakeup::Scheme;
 
 use crate::distribution::Distribution;
@@ -209,7 +209,7 @@ pub mod file {
 
 /// The `[machine]` table.
 pub mod machine {
-    use policy::feedback::Rules;
+    use policy::feedback::FeedbackRules;
 
     use super::{ACCOUNTINGS, Default, Key, MOST_CPUS, MOST_TICKS, SCHEDULERS, SCHEMES, TIES, Value, count, key};
 
@@ -424,8 +424,13 @@ pub mod machine {
         "ticks that a thread with nice value 0 may run before it is expired",
     );
     /// `levels`
-    pub const LEVELS: Key =
-        key("levels", count(1, Rules::MOST_LEVELS as u64), Default::Is("10"), "50", "how many levels there are");
+    pub const LEVELS: Key = key(
+        "levels",
+        count(1, FeedbackRules::MOST_LEVELS as u64),
+        Default::Is("10"),
+        "50",
+        "how many levels there are",
+    );
     /// `running_time`
     pub const RUNNING_TIME: Key = key(
         "running_time",

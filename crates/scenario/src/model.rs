@@ -1,7 +1,7 @@
 //! What a scenario says: a machine, jobs that run on it, and the experiment around them.
 
 use policy::feedback::{self, Boost};
-use policy::waiting::{Bound, Costs, Rule};
+use policy::waiting::{Bound, Costs, WaitingRule};
 use policy::wakeup::Scheme;
 use policy::{CpuSet, Span};
 
@@ -163,7 +163,7 @@ pub struct Machine {
     /// `linux-o1`: ticks that a thread with nice value 0 may run, at least one.
     pub timeslice: u32,
     /// `feedback`: what its queue is made of.
-    pub feedback: feedback::Rules,
+    pub feedback: feedback::FeedbackRules,
 }
 
 /// What comes first when a spin ends in the very step of the arrival that it waits for.
@@ -209,7 +209,7 @@ impl Machine {
             cfs: Cfs::with_cpus(cpus),
             linux_2_4: Linux24::default(),
             timeslice: 100,
-            feedback: feedback::Rules::default(),
+            feedback: feedback::FeedbackRules::default(),
         }
     }
 
@@ -284,7 +284,7 @@ impl MachineKeys {
             cfs: self.complete_cfs(if cpus == base.cpus { base.cfs } else { Cfs::with_cpus(cpus) }),
             linux_2_4: self.complete_linux_2_4(&base.linux_2_4),
             timeslice: self.timeslice.unwrap_or(base.timeslice),
-            feedback: feedback::Rules {
+            feedback: feedback::FeedbackRules {
                 levels: self.levels.unwrap_or(base.feedback.levels),
                 running_time: self.running_time.unwrap_or(base.feedback.running_time),
                 boost: self.boost.unwrap_or(base.feedback.boost),
@@ -428,7 +428,7 @@ pub enum Kind {
         /// How often they meet, at least once.
         rounds: u64,
         /// How they wait for each other.
-        waiting: Rule,
+        waiting: WaitingRule,
     },
     /// Every thread computes, then takes the job's lock, computes while it has it and gives it back, again and again.
     Lock {
@@ -441,7 +441,7 @@ pub enum Kind {
         /// How often each thread takes the lock, at least once.
         rounds: u64,
         /// How they wait for each other.
-        waiting: Rule,
+        waiting: WaitingRule,
     },
     /// Every thread only computes.
     Cpu {

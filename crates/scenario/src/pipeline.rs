@@ -1,6 +1,6 @@
 //! A pipelined program: its stages, the buffers that go through them, and who carries them.
 
-use policy::priority::{self, Kind};
+use policy::priority::{self, StageKind};
 use policy::waiting;
 
 use crate::distribution::Distribution;
@@ -21,9 +21,9 @@ pub struct Pipeline {
     /// rounds as the others of its thread, and no more than there are buffers.
     pub shared: Vec<Vec<Turn>>,
     /// Which stages are favoured, and when.
-    pub priority: priority::Rule,
+    pub priority: priority::PriorityRule,
     /// How threads wait for buffers.
-    pub waiting: waiting::Rule,
+    pub waiting: waiting::WaitingRule,
 }
 
 /// One stage: with each buffer it computes, and then has the device do something, or waits for somebody far away.
@@ -32,7 +32,7 @@ pub struct Stage {
     /// Its name.
     pub name: String,
     /// What it mostly does.
-    pub kind: Kind,
+    pub kind: StageKind,
     /// The CPU time that it takes, if any.
     pub compute: Option<Distribution>,
     /// The time of the device, or of a message on its way; none for a computation.
@@ -139,7 +139,7 @@ impl Pipeline {
         let shares = |turns: &&Vec<Turn>| turns.iter().any(|turn| turn.stage == number);
         match (self.shared.iter().find(shares), self.stages.get(number)) {
             (Some(turns), _) => Place::Shared(turns),
-            (None, Some(stage)) if stage.kind == Kind::Compute && stage.nice == 0 => match self.structure {
+            (None, Some(stage)) if stage.kind == StageKind::Compute && stage.nice == 0 => match self.structure {
                 Structure::Workers => Place::Workers,
                 Structure::Threads => Place::Alone,
             },
@@ -234,20 +234,20 @@ mod tests {
 
     use super::*;
 
-    fn stage(name: &str, kind: Kind, fork: u32, nice: i8) -> Stage {
+    fn stage(name: &str, kind: StageKind, fork: u32, nice: i8) -> Stage {
         let lengths = Some(Distribution::Normal { mean: Span::from_micros(5), sd: Span::ZERO });
         Stage { name: name.into(), kind, compute: lengths, device: None, fork, nice }
     }
 
     fn pipeline(structure: Structure, shared: Vec<Vec<Turn>>) -> Pipeline {
         let stages = vec![
-            stage("read", Kind::Io, 1, 0),
-            stage("sort", Kind::Compute, 3, 0),
-            stage("merge", Kind::Compute, 1, 5),
-            stage("send", Kind::Communicate, 2, 0),
-            stage("write", Kind::Io, 1, 0),
+            stage("read", StageKind::Io, 1, 0),
+            stage("sort", StageKind::Compute, 3, 0),
+            stage("merge", StageKind::Compute, 1, 5),
+            stage("send", StageKind::Communicate, 2, 0),
+            stage("write", StageKind::Io, 1, 0),
         ];
-        let (priority, waiting) = (priority::Rule::Default, waiting::Rule::Adaptive);
+        let (priority, waiting) = (priority::PriorityRule::Default, waiting::WaitingRule::Adaptive);
         Pipeline { stages, buffers: 4, rounds: 10, structure, shared, priority, waiting }
     }
 

@@ -8,7 +8,7 @@ mod workloads;
 pub use crate::engine::{observer, scheduler};
 pub use crate::kernels::{cfs, eevdf, feedback, fifo, linux_2_4, linux_o1, roster, rr};
 
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use policy::record::{Log, Off, Recorder};
 use policy::{CpuId, CpuSet, Span};
 use scenario::result::Outcome;
@@ -184,7 +184,7 @@ fn on_grid(machine: &Machine) -> Machine {
             wakeup_granularity: floor(machine.cfs.wakeup_granularity),
             migration_cost: floor(machine.cfs.migration_cost),
         },
-        feedback: Rules {
+        feedback: FeedbackRules {
             running_time: floor(machine.feedback.running_time).max(machine.step),
             boost: match machine.feedback.boost {
                 Boost::Every(period) => Boost::Every(floor(period).max(machine.step)),

@@ -39,7 +39,7 @@ mod permute;
 mod sorting;
 mod transfer;
 
-use pipeline::{Buffer, Flow, Kind, Pipeline, Program, RunReport, Stage};
+use pipeline::{Buffer, Flow, Pipeline, Program, RunReport, Stage, StageKind};
 
 use crate::algorithm::{Sorted, Variant};
 use crate::error::SortError;
@@ -195,17 +195,17 @@ impl Columnsort<'_> {
         let pipeline = Pipeline::tagged(name)
             .buffers(shape.buffers(), shape.buffer())
             .rounds(rounds)
-            .forkable_stage("read", Kind::Io, move || read)
-            .forkable_stage("sort", Kind::Compute, move || sort)
+            .forkable_stage("read", StageKind::Io, move || read)
+            .forkable_stage("sort", StageKind::Compute, move || sort)
             .fork(SORTERS)
             .auxiliary(if variant == Variant::ComputeBound { 1 } else { 0 })
             .communicate("communicate", communicate(SingleRank))
-            .stage("permute", Kind::Compute, permute)
+            .stage("permute", StageKind::Compute, permute)
             .auxiliary(if matches!(target, Target::Output(_)) { AUXILIARY } else { 1 });
         // What is no file takes one part after the other.
         let pipeline = match target {
-            Target::Output(output) if !output.is_file() => pipeline.stage("write", Kind::Io, write),
-            _ => pipeline.forkable_stage("write", Kind::Io, move || write),
+            Target::Output(output) if !output.is_file() => pipeline.stage("write", StageKind::Io, write),
+            _ => pipeline.forkable_stage("write", StageKind::Io, move || write),
         };
         run_program(Program::new(name).pipeline(pipeline), self.job.canceller)
     }
@@ -231,10 +231,10 @@ impl Columnsort<'_> {
                 buffer.set_len(up);
                 Ok(if read < block { Flow::Last } else { Flow::Convey })
             })
-            .forkable("sort", Kind::Compute, pass_on)
+            .forkable("sort", StageKind::Compute, pass_on)
             .communicate("communicate", pass_on)
             .compute("permute", pass_on)
-            .forkable("write", Kind::Io, |_, buffer: &mut Buffer<Column>| {
+            .forkable("write", StageKind::Io, |_, buffer: &mut Buffer<Column>| {
                 let written = copy.write_at(buffer.tag.place, buffer.filled());
                 written.map_err(|why| SortError::Write { what: "a temporary file".to_owned(), why })?;
                 Ok(Flow::Convey)

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Mutex, PoisonError};
 
-use pipeline::{Buffer, Flow, Kind, Pipeline, Ports, Program, RunReport};
+use pipeline::{Buffer, Flow, Pipeline, Ports, Program, RunReport, StageKind};
 
 use crate::block_writer::{BlockWriter, Load, OUTPUT};
 use crate::budget::{Budget, PIECES, aligned_up};
@@ -82,7 +82,7 @@ fn merge_group(
     let read = Pipeline::tagged(RUNS)
         .buffers(merging.ahead.min(blocks.len()).max(1), merging.block)
         .rounds(blocks.len() as u64)
-        .forkable("read", Kind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+        .forkable("read", StageKind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
             check_size(buffer, merging.block)?;
             let (run, block) = blocks[round.number() as usize];
             let was_read_directly = || block < read_directly[run].load(Acquire);
@@ -100,7 +100,7 @@ fn merge_group(
     let write = Pipeline::tagged(OUTPUT)
         .buffers(PIECES - 1, piece)
         .join_at("merge")
-        .forkable("write", Kind::Io, |_: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+        .forkable("write", StageKind::Io, |_: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
             job.to.write(buffer)?;
             Ok(Flow::Convey)
         })

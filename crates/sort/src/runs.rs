@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use pipeline::{Buffer, Flow, Kind, Pipeline, Ports, Program, RunReport};
+use pipeline::{Buffer, Flow, Pipeline, Ports, Program, RunReport, StageKind};
 
 use crate::block_writer::{BlockWriter, Load, OUTPUT};
 use crate::budget::{self, Budget, PIECES};
@@ -57,7 +57,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Forme
     let formed = Mutex::new(None);
     let read = Pipeline::tagged(INPUT)
         .buffers(PIECES, forming.piece)
-        .forkable("read", Kind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+        .forkable("read", StageKind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
             check_size(buffer, forming.piece)?;
             let read = input.read_at(round.number() * buffer.capacity() as u64, buffer.space());
             let read = read.map_err(|why| SortError::Read { what: input.name().to_owned(), why })?;
@@ -82,7 +82,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Forme
     let write = Pipeline::tagged(OUTPUT)
         .buffers(PIECES - 1, forming.block)
         .join_at("gather")
-        .forkable("write", Kind::Io, |_: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+        .forkable("write", StageKind::Io, |_: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
             job.to.write(buffer)?;
             Ok(Flow::Convey)
         })

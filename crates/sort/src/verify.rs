@@ -1,6 +1,6 @@
 //! Verification: the output is read once more and held against what was read.
 
-use pipeline::{Buffer, Flow, Kind, Pipeline, Program, RunReport};
+use pipeline::{Buffer, Flow, Pipeline, Program, RunReport, StageKind};
 
 use crate::block_writer::Load;
 use crate::budget::{Budget, PIECES};
@@ -21,7 +21,7 @@ pub(crate) fn verify(job: &Job<'_>, written: (u64, u64), budget: Budget) -> Resu
     let pipeline = Pipeline::tagged("verify")
         .buffers(PIECES, piece)
         .rounds(written.1.div_ceil(piece as u64).max(1))
-        .forkable("read", Kind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+        .forkable("read", StageKind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
             check_size(buffer, piece)?;
             let place = round.number() * buffer.capacity() as u64;
             let read = output.read_at(place, buffer.space());

@@ -30,7 +30,7 @@ pub use deadline::TimedOut;
 #[cfg(not(loom))]
 pub use objects::thread_slots;
 pub use objects::{barrier, condvar, event, latch, mutex, parker, rwlock, semaphore, word};
-pub use policy::waiting::{Costs, ParseRuleError, Rule};
+pub use policy::waiting::{Costs, ParseRuleError, WaitingRule};
 #[cfg(not(loom))]
 pub use protocol::external;
 #[doc(hidden)] // Only its loom model uses it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::{Costs, WaitingRule};
 
 use crate::sync::script::{READING, ScriptedClock, YIELD};
 use crate::{Barrier, Condvar, Event, Latch, Mutex, Parker, Reset, RwLock, Semaphore, Statistics, Waiting, word};
@@ -20,7 +20,7 @@ const COSTS: Costs = Costs {
 
 const TIMEOUT: Duration = Duration::from_millis(3);
 
-fn by(rule: Rule) -> Waiting {
+fn by(rule: WaitingRule) -> Waiting {
     Waiting::by(rule).with_costs(COSTS).with_cpus(2)
 }
 
@@ -85,7 +85,7 @@ fn every_wait_by_every_rule_gives_up_at_its_deadline_and_not_before() {
 
 /// Waits up to 3 ms for an event that is set after `delay`, or never. Returns the time spent spinning,
 /// the number of yields and the time asleep.
-fn wait_for(clock: &ScriptedClock, rule: Rule, delay: Option<Span>) -> (Span, u64, Span) {
+fn wait_for(clock: &ScriptedClock, rule: WaitingRule, delay: Option<Span>) -> (Span, u64, Span) {
     let event = Rc::new(Event::with(Reset::Auto, by(rule)));
     let setter = event.clone();
     if let Some(delay) = delay {
@@ -141,7 +141,7 @@ fn always_yield_does_nothing_else_until_its_deadline() {
     let clock = ScriptedClock::start();
     // A yield with its reading of the clock takes 1.5 us.
     for (delay, yields) in [(Some(5), 3), (Some(40), 26), (None, 2_000)] {
-        let outcome = wait_for(&clock, Rule::AlwaysYield, delay.map(Span::from_micros));
+        let outcome = wait_for(&clock, WaitingRule::AlwaysYield, delay.map(Span::from_micros));
         assert_eq!(outcome, (Span::ZERO, yields, Span::ZERO), "{delay:?}");
     }
 }

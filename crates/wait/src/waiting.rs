@@ -1,7 +1,7 @@
 //! How the threads at one object wait: by which rule, and on what a machine.
 
 use policy::Span;
-use policy::waiting::{Costs, Rule, Waiter, Wants};
+use policy::waiting::{Costs, Inputs, Waiter, WaitingRule};
 
 use crate::machine;
 
@@ -12,16 +12,16 @@ use crate::machine;
 /// every now and then.
 ///
 /// ```
-/// # use policy::waiting::Rule;
+/// # use policy::waiting::WaitingRule;
 /// # use rowlock_wait::Waiting;
 /// let patient = Waiting::by("2cs+".parse()?);
 /// assert_eq!(patient.rule().to_string(), "2cs+");
-/// assert_eq!(Waiting::default(), Waiting::by(Rule::Adaptive));
+/// assert_eq!(Waiting::default(), Waiting::by(WaitingRule::Adaptive));
 /// # Ok::<(), policy::waiting::ParseRuleError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    rule: Rule,
+    rule: WaitingRule,
     costs: Option<Costs>,
     cpus: Option<u32>,
     stays: bool,
@@ -29,10 +29,10 @@ pub struct Waiting {
 
 impl Waiting {
     /// The adaptive rule on this machine.
-    pub const ADAPTIVE: Waiting = Waiting::by(Rule::Adaptive);
+    pub const ADAPTIVE: Waiting = Waiting::by(WaitingRule::Adaptive);
 
     /// This rule on this machine.
-    pub const fn by(rule: Rule) -> Waiting {
+    pub const fn by(rule: WaitingRule) -> Waiting {
         Waiting { rule, costs: None, cpus: None, stays: false }
     }
 
@@ -53,7 +53,7 @@ impl Waiting {
     }
 
     /// The rule.
-    pub const fn rule(&self) -> Rule {
+    pub const fn rule(&self) -> WaitingRule {
         self.rule
     }
 
@@ -66,15 +66,17 @@ impl Waiting {
     }
 
     /// What the rule wants to know.
-    pub(crate) const fn wants(&self) -> Wants {
-        self.rule.waiter(Costs { cs: Span::ZERO, margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO }).wants()
+    pub(crate) const fn inputs(&self) -> Inputs {
+        self.rule
+            .waiter(Costs { cs: Span::ZERO, margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO })
+            .inputs()
     }
 
     /// A waiter for one wait where nobody knows who will come, in the middle of which is no time for measuring. So the adaptive rule,
     /// for which an order of magnitude will do there, goes by what is typical until somebody has measured.
     pub(crate) fn waiter_without_measuring(&self) -> Waiter {
         match (self.rule, self.costs) {
-            (Rule::Adaptive, None) => self.rule.waiter(machine::known_costs()),
+            (WaitingRule::Adaptive, None) => self.rule.waiter(machine::known_costs()),
             _ => self.waiter(),
         }
     }

@@ -2,7 +2,7 @@
 
 use fiber::{Condvar, Config, Mutex, Runtime};
 use policy::Span;
-use policy::feedback::Rules;
+use policy::feedback::FeedbackRules;
 use rowlock_fiber as fiber;
 
 use crate::programs::{Program, Setup, Threads, Words};
@@ -67,9 +67,9 @@ pub(crate) fn config(setup: Setup) -> Config {
     let mut config = Config { workers: setup.workers as u32, ..Config::default() };
     config.rules = match setup.program {
         // Two that yield to each other are to be at one level always: else only one of them would run for a while.
-        Program::Operations { .. } => Rules { levels: 1, ..config.rules },
+        Program::Operations { .. } => FeedbackRules { levels: 1, ..config.rules },
         // Whoever makes them all is not to be stopped meanwhile.
-        Program::Unstarted { .. } => Rules { running_time: Span::from_millis(1_000), ..config.rules },
+        Program::Unstarted { .. } => FeedbackRules { running_time: Span::from_millis(1_000), ..config.rules },
         Program::Study { .. } | Program::Blocked { .. } => config.rules,
     };
     config

@@ -1,7 +1,7 @@
 //! Preemptible fibers, for the programs that all kinds of threads run.
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Config, Runtime, spawn};
 
 use crate::programs::{Setup, Threads, Words};
@@ -11,7 +11,8 @@ pub(crate) struct Guests;
 
 /// A runtime in which fibers have this running time. Boosts are seldom: after one, who comes back from a sleep is for a while of no higher level than all the others.
 pub(crate) fn runtime(running_time: Span, preemptible: bool) -> Runtime {
-    let rules = Rules { running_time, boost: Boost::Every(Span::from_millis(1_000)), ..Rules::default() };
+    let rules =
+        FeedbackRules { running_time, boost: Boost::Every(Span::from_millis(1_000)), ..FeedbackRules::default() };
     Runtime::new(Config { rules, preemptible, ..Config::default() })
 }
 
@@ -23,7 +24,7 @@ impl Threads for Guests {
         let config = config(setup);
         // With shorter ones it would be ticks that are measured.
         let running_time = config.rules.running_time.max(Span::from_millis(1));
-        let config = Config { preemptible: true, rules: Rules { running_time, ..config.rules }, ..config };
+        let config = Config { preemptible: true, rules: FeedbackRules { running_time, ..config.rules }, ..config };
         or_stop(Runtime::new(config).run(|| or_stop(spawn(main).join())));
     }
 

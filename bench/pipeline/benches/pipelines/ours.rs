@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use rowlock_pipeline::Kind;
+use rowlock_pipeline::StageKind;
 use rowlock_pipeline::{Buffer, Flow, Pipeline, Result, Round, Stage, Structure};
 
 use crate::load::{Load, STAGES};
@@ -13,7 +13,7 @@ pub(crate) fn run(load: &Load, structure: &str) -> anyhow::Result<()> {
     let structure: Structure = structure.parse()?;
     let mut pipeline = Pipeline::<u64>::tagged("bench").buffers(load.buffers, 0).structured(&structure);
     for number in 0..STAGES {
-        let kind = if number % 2 == 0 && !load.sleep.is_zero() { Kind::Io } else { Kind::Compute };
+        let kind = if number % 2 == 0 && !load.sleep.is_zero() { StageKind::Io } else { StageKind::Compute };
         pipeline = match number {
             0 => pipeline.stage("stage-0", kind, First { load, made: 0 }),
             number if number == STAGES - 1 => pipeline.stage("stage-4", kind, Last { load, seen: 0 }),

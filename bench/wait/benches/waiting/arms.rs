@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use policy::waiting::{ParseRuleError, Rule};
+use policy::waiting::{ParseRuleError, WaitingRule};
 
 use crate::cells::Work;
 
@@ -19,7 +19,7 @@ pub(crate) enum Arm {
     /// The mutex of the crate `parking_lot`.
     ParkingLot,
     /// Ours, under a rule.
-    Rule(Rule),
+    Rule(WaitingRule),
     /// Ours, always yielding, with all threads on one CPU: the best there is when a hog can be left alone on another.
     Stack,
     /// A program in another language, with the environment that says how it is to wait.

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rowlock_wait::Barrier;
 
 use crate::arms::Arm;
@@ -46,14 +46,14 @@ pub(crate) fn run(arm: Arm, order: &Meetings) -> Result<Outcome, Error> {
         Arm::Stack => {
             // Threads inherit what this one is bound to.
             let _pinned = sys::cpus::pin(sys::cpus::current())?;
-            Ok(meet_at(Rule::AlwaysYield, order))
+            Ok(meet_at(WaitingRule::AlwaysYield, order))
         }
         Arm::ParkingLot | Arm::Peer(..) => Err(Error::Refused("this arm does not meet here")),
     }
 }
 
 /// Meets at a barrier of ours, and adds what it has counted.
-fn meet_at(rule: Rule, order: &Meetings) -> Outcome {
+fn meet_at(rule: WaitingRule, order: &Meetings) -> Outcome {
     let barrier = Barrier::with(order.threads, waiting(rule, order.costs));
     let outcome = meet(order, |number| {
         let mut party = barrier.party(number);

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use policy::waiting::{Costs, Rule};
+use policy::waiting::{Costs, WaitingRule};
 use rowlock_wait::Waiting;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::{locks, meetings};
 pub(crate) const HIDDEN: &str = "carry-out";
 
 /// How an object of ours waits by this rule, on a machine with these costs if they are given.
-pub(crate) fn waiting(rule: Rule, costs: Option<Costs>) -> Waiting {
+pub(crate) fn waiting(rule: WaitingRule, costs: Option<Costs>) -> Waiting {
     let waiting = Waiting::by(rule);
     costs.map_or(waiting, |costs| waiting.with_costs(costs))
 }

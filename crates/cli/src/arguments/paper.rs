@@ -9,7 +9,7 @@ use papers::barrier::PAPERS;
 use papers::barrier::changes::Changes;
 use papers::fg::EXPERIMENTS;
 use papers::threads::MOST_THREADS;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 
 use super::{TextOrJson, all_cpus};
 use crate::sort::size;
@@ -41,7 +41,7 @@ pub(crate) struct Paper {
     pub(crate) scheduler: Option<String>,
     /// The waiting rule of all jobs, in place of the paper's, but for what it is compared with; bands are not judged then
     #[arg(long, value_name = "RULE", value_parser = super::rule)]
-    pub(crate) waiting: Option<Rule>,
+    pub(crate) waiting: Option<WaitingRule>,
     /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

@@ -8,14 +8,14 @@ use std::process::ExitStatus;
 use counters::{ProcessReport, Reason, WaitKind};
 use exec::Ended;
 use policy::Span;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use report::WIDTH;
 use report::table::Table;
 use report::words;
 use wait::Statistics;
 
 /// The report of a program whose threads were to wait by this rule, and whether there was an obstacle, which has been told.
-pub(super) fn text(rule: Rule, had_obstacle: bool, ended: &Ended) -> String {
+pub(super) fn text(rule: WaitingRule, had_obstacle: bool, ended: &Ended) -> String {
     let mut text =
         format!("\nrowlock: {}, after {}", ending(ended.status), words::time(ended.elapsed.as_nanos() as f64));
     // Writing to a string does not fail.
@@ -167,7 +167,7 @@ mod tests {
     }
 
     fn told(ended: &Ended) -> String {
-        text(Rule::default(), false, ended)
+        text(WaitingRule::default(), false, ended)
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
             told(&ended(9, vec![], 0))
                 .contains("ended by signal 9 (SIGKILL), after 1.500 s; no process has loaded the library")
         );
-        let had_obstacle = text(Rule::default(), true, &ended(0, vec![], 0));
+        let had_obstacle = text(WaitingRule::default(), true, &ended(0, vec![], 0));
         assert!(had_obstacle.contains("it could not be helped, as was said"), "{had_obstacle}");
         let idle = told(&ended(0, vec![entry(1, "x", vec![])], 0));
         assert!(idle.contains("1 process had the library") && idle.contains("No waits were seen"), "{idle}");

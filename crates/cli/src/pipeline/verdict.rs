@@ -142,11 +142,11 @@ fn row(stage: &StageReport, clock: u64) -> [String; 10] {
 #[cfg(test)]
 mod tests {
     use pipeline::machine::MachineReport;
-    use policy::priority::Kind;
+    use policy::priority::StageKind;
 
     use super::*;
 
-    fn stage(name: &str, kind: Kind, place: &str, copies: usize) -> StageReport {
+    fn stage(name: &str, kind: StageKind, place: &str, copies: usize) -> StageReport {
         let ms = 1_000_000;
         StageReport {
             name: name.to_owned(),
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_run_is_told_stage_by_stage() {
-        let stages = vec![stage("read", Kind::Io, "threads", 1), stage("work", Kind::Compute, "workers", 2)];
+        let stages = vec![stage("read", StageKind::Io, "threads", 1), stage("work", StageKind::Compute, "workers", 2)];
         let report = RunReport {
             program: "copy".to_owned(),
             clock_ns: 1_000_000_000,

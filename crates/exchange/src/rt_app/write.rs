@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use policy::priority::{self, Kind as StageKind};
-use policy::waiting::Rule;
+use policy::priority::{self, StageKind};
+use policy::waiting::WaitingRule;
 use policy::{CpuId, Span};
 use scenario::pipeline::{Stage, Structure};
 use scenario::{Compute, Distribution, Job, Kind, Pipeline, Scenario};
@@ -149,9 +149,9 @@ fn only(job: &Job, threads: u32) -> Result<u32, String> {
     }
 }
 
-fn blocks(waiting: Rule) -> Result<(), String> {
+fn blocks(waiting: WaitingRule) -> Result<(), String> {
     match waiting {
-        Rule::AlwaysBlock => Ok(()),
+        WaitingRule::AlwaysBlock => Ok(()),
         rule => Err(format!("it waits by `{rule}`, and rt-app blocks at once; write `waiting = \"always-block\"`")),
     }
 }
@@ -171,8 +171,9 @@ fn stages(pipeline: &Pipeline) -> Result<Vec<Member>, String> {
                 .to_owned(),
         );
     }
-    let is_plain =
-        *structure == Structure::default() && *priority == priority::Rule::Default && *waiting == Rule::Adaptive;
+    let is_plain = *structure == Structure::default()
+        && *priority == priority::PriorityRule::Default
+        && *waiting == WaitingRule::Adaptive;
     if !is_plain || stages.iter().any(|stage| stage.nice != 0) {
         return Err(
             "its `structure`, `priority`, `waiting` and its stages' `nice` mean nothing to rt-app; leave them out"

@@ -2,12 +2,12 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "not every test needs both, and one that cannot run has failed")]
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Config, Runtime};
 
 /// One with one worker and one level.
 pub(crate) fn runtime() -> Runtime {
-    let rules = Rules { levels: 1, running_time: Span::from_nanos(u64::MAX >> 1), boost: Boost::Never };
+    let rules = FeedbackRules { levels: 1, running_time: Span::from_nanos(u64::MAX >> 1), boost: Boost::Never };
     Runtime::new(Config { rules, ..Config::default() })
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Activity, Among, Condvar, Config, Deterministic, Dump, FiberSnapshot, Mutex, Runtime};
 
@@ -214,7 +214,7 @@ fn addresses_are_shown_where_no_kernel_thread_can_look_names_up() {
 
 #[test]
 fn levels_and_times_are_those_of_the_feedback_queue() {
-    let rules = Rules { levels: 4, running_time: Span::from_micros(10), boost: Boost::Never };
+    let rules = FeedbackRules { levels: 4, running_time: Span::from_micros(10), boost: Boost::Never };
     let deterministic = Some(Deterministic { seed: 3, among: Among::Highest });
     let runtime = Runtime::new(Config { rules, deterministic, ..Config::default() });
     let run = runtime.run(|| {

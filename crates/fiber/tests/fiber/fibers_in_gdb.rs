@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Builder, Config, Mutex, Runtime, ScriptedClock};
 use testing::{Output, command, isolated_by, through};
@@ -33,7 +33,7 @@ fn die_with_fibers() {
     // Only the fiber that computes lets time pass: so this one gets to its end before it is to give
     // way.
     let clock = ScriptedClock::new();
-    let rules = Rules { levels: 2, running_time: Span::from_millis(1), boost: Boost::Never };
+    let rules = FeedbackRules { levels: 2, running_time: Span::from_millis(1), boost: Boost::Never };
     let _ = Runtime::new(Config { rules, clock: Some(clock.clone()), ..Config::default() }).run(|| {
         let mutex = Arc::new(Mutex::new(0));
         let _held = mutex.lock();

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{PreemptBy, ScriptedClock, sleep, spawn, yield_now};
 
 use crate::preemption::tests;
@@ -20,7 +20,7 @@ tests! {
 }
 
 fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(by: PreemptBy) {
-    let rules = Rules { levels: 2, running_time: Span::from_millis(1_000), boost: Boost::Never };
+    let rules = FeedbackRules { levels: 2, running_time: Span::from_millis(1_000), boost: Boost::Never };
     let scripted = scripted::with(by, rules);
     let (rounds, clock) = (Arc::new(AtomicU64::new(0)), scripted.clock.clone());
     let (tell, told) = std::sync::mpsc::channel();
@@ -117,7 +117,7 @@ fn turns_last_for_a_tick_when_a_runtime_ends_however_long_running_times_are(by: 
             }
         }
     }
-    let rules = Rules { levels: 1, running_time: Span::from_millis(1_000_000), boost: Boost::Never };
+    let rules = FeedbackRules { levels: 1, running_time: Span::from_millis(1_000_000), boost: Boost::Never };
     let scripted = scripted::with(by, rules);
     let turns: [Arc<AtomicU64>; 2] = Default::default();
     scripted

@@ -4,13 +4,13 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Among, Config, Deterministic, Mutex, Runtime, Semaphore};
 
 /// A program under a clock that a safe point puts forward by a microsecond, of forty levels of ten microseconds each, without boosts.
 fn run(program: impl FnOnce()) {
-    let rules = Rules { levels: 40, running_time: Span::from_micros(10), boost: Boost::Never };
+    let rules = FeedbackRules { levels: 40, running_time: Span::from_micros(10), boost: Boost::Never };
     let deterministic = Some(Deterministic { seed: 1, among: Among::Highest });
     Runtime::new(Config { rules, deterministic, ..Config::default() }).run(program).unwrap();
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use policy::Span;
-use policy::feedback::Rules;
+use policy::feedback::FeedbackRules;
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Config, JoinError, RunError, Runtime, ScriptedClock};
 
@@ -206,7 +206,7 @@ impl Drop for Counted {
 fn who_unwinds_while_it_makes_a_fiber_leaves_no_result_behind() {
     let count = Arc::new(AtomicUsize::new(0));
     // Whoever makes a fiber lets others run then.
-    let rules = Rules { running_time: Span::from_nanos(1), ..Rules::default() };
+    let rules = FeedbackRules { running_time: Span::from_nanos(1), ..FeedbackRules::default() };
     for _ in 0..20 {
         let there = Arc::clone(&count);
         let maker = move || {

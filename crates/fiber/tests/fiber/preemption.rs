@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{
     Activity, Builder, Config, JoinError, PreemptBy, RunError, Runtime, StackError, channel, dump, preemptions, remote,
     scope, sleep, spawn, yield_now,
@@ -19,7 +19,8 @@ use crate::scripted::{self, TURN};
 
 /// One that goes by the real clock.
 fn runtime(preempt_by: PreemptBy) -> Runtime {
-    let rules = Rules { levels: 4, running_time: Span::from_micros(200), boost: Boost::Every(Span::from_millis(10)) };
+    let rules =
+        FeedbackRules { levels: 4, running_time: Span::from_micros(200), boost: Boost::Every(Span::from_millis(10)) };
     Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
 }
 
@@ -241,7 +242,7 @@ fn nothing_is_looked_at_of_one_that_goes_on_elsewhere(by: PreemptBy) {
 }
 
 fn a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running(by: PreemptBy) {
-    let rules = Rules { levels: 4, running_time: Span::from_nanos(1), boost: Boost::Never };
+    let rules = FeedbackRules { levels: 4, running_time: Span::from_nanos(1), boost: Boost::Never };
     let runtime = Runtime::new(Config { rules, preemptible: true, preempt_by: by, ..Config::default() });
     runtime
         .run(|| {
@@ -425,7 +426,8 @@ fn one_that_cannot_have_its_stack_drops_its_function(by: PreemptBy) {
 
 fn who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kernel_is_punctual(preempt_by: PreemptBy) {
     let before = Slack::of_this_thread();
-    let rules = Rules { levels: 4, running_time: Span::from_micros(40), boost: Boost::Every(Span::from_millis(10)) };
+    let rules =
+        FeedbackRules { levels: 4, running_time: Span::from_micros(40), boost: Boost::Every(Span::from_millis(10)) };
     Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
         .run(|| {
             let sleepers = [(); 4].map(|()| spawn(|| std::thread::sleep(Duration::from_millis(1))));

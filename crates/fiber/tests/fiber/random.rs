@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Among, Condvar, Config, Deterministic, JoinError, JoinHandle, Mutex, RunError, Runtime};
 
@@ -239,7 +239,7 @@ impl Schedule {
             }
             Schedule::Hasty => {
                 let running_time = Span::from_micros(20);
-                let rules = Rules { levels: 3, running_time, boost: Boost::Every(Span::from_millis(1)) };
+                let rules = FeedbackRules { levels: 3, running_time, boost: Boost::Every(Span::from_millis(1)) };
                 Config { rules, workers: 1 + draw as u32, preemptible: true, ..Config::default() }
             }
         }

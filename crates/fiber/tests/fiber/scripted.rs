@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Config, PreemptBy, Runtime, ScriptedClock};
 use sys::scheduling::{Policy, Thread, attributes};
 
@@ -32,10 +32,10 @@ impl Deref for Scripted {
 
 /// One whose running times are a [`TURN`].
 pub(crate) fn runtime(preempt_by: PreemptBy, levels: u32, boost: Boost) -> Scripted {
-    with(preempt_by, Rules { levels, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost })
+    with(preempt_by, FeedbackRules { levels, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost })
 }
 
-pub(crate) fn with(preempt_by: PreemptBy, rules: Rules) -> Scripted {
+pub(crate) fn with(preempt_by: PreemptBy, rules: FeedbackRules) -> Scripted {
     let clock = ScriptedClock::new();
     let config = Config { rules, preemptible: true, preempt_by, clock: Some(clock.clone()), ..Config::default() };
     Scripted { clock, runtime: Runtime::new(config) }

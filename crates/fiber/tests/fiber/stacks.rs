@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Builder, Config, JoinError, Runtime, StackError, run, spawn, yield_now};
 
 /// Uses so many bytes of the stack, in steps of a kilobyte.
@@ -62,7 +62,8 @@ impl Drop for Drops {
 fn a_fiber_that_can_have_no_stack_never_runs_and_its_joiner_is_told_why() {
     let dropped = Arc::new(AtomicUsize::new(0));
     // Nobody's running time is used up, so fibers begin in their order.
-    let rules = Rules { running_time: Span::from_millis(1_000_000), boost: Boost::Never, ..Rules::default() };
+    let rules =
+        FeedbackRules { running_time: Span::from_millis(1_000_000), boost: Boost::Never, ..FeedbackRules::default() };
     let body = || {
         let ask = |drops: Drops| Builder::new().stack_size(1 << 40).spawn(move || drop(drops)).unwrap();
         let told = |result: Result<(), JoinError>| match result {

@@ -8,7 +8,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Config, JoinError, RunError, Runtime};
 
@@ -18,7 +18,7 @@ fn with(workers: u32) -> Runtime {
 
 /// The same, where no fiber ever uses up its running time: so the first one makes all that it makes before one of them runs on its worker and blocks the kernel thread.
 fn patient(workers: u32) -> Runtime {
-    let rules = Rules { levels: 1, running_time: Span::from_millis(1_000_000), boost: Boost::Never };
+    let rules = FeedbackRules { levels: 1, running_time: Span::from_millis(1_000_000), boost: Boost::Never };
     Runtime::new(Config { workers, rules, ..Config::default() })
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fiber::{Builder, Config, JoinHandle, Mutex, Runtime, SpawnError};
 use policy::Span;
-use policy::feedback::Rules;
+use policy::feedback::FeedbackRules;
 use scenario::fibers::Program;
 use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome};
 use sys::process::{Usage, own_usage};
@@ -122,7 +122,7 @@ pub(crate) fn serve(order: &Order, task: &FibersTask, mut requests: RequestReade
 impl Shared {
     fn new(order: &Order, task: &FibersTask) -> Result<Shared, Failure> {
         let boost = task.boost.parse().map_err(Failure::io("its boost"))?;
-        let rules = Rules { levels: task.levels, running_time: task.running_time, boost };
+        let rules = FeedbackRules { levels: task.levels, running_time: task.running_time, boost };
         // What is drawn beforehand takes no time to draw.
         let rate = Rate { start_ps: 0, ..order.rate };
         let mut first = 0;
@@ -355,7 +355,7 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
-    use policy::feedback::{Boost, Rules};
+    use policy::feedback::{Boost, FeedbackRules};
     use scenario::fibers::{Costs, Group};
     use scenario::{Distribution, Job, Kind, MachineKeys, Setting};
     use sys::tick::ScriptedClock;
@@ -382,7 +382,7 @@ mod tests {
         let of = scenario::Fibers {
             groups: vec![group("long", 100_000), group("short", 19_500)],
             workers: 1,
-            rules: Rules { levels: 4, running_time: Span::from_millis(1), boost: Boost::Never },
+            rules: FeedbackRules { levels: 4, running_time: Span::from_millis(1), boost: Boost::Never },
             locks: 1,
             preemptible,
             costs: Costs::default(),

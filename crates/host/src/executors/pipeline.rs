@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pipeline::{Buffer, Flow, Kind, Pipeline, Round, RunReport, Stage, StageReport};
+use pipeline::{Buffer, Flow, Pipeline, Round, RunReport, Stage, StageKind, StageReport};
 use policy::Span;
 use scenario::draw::Stream;
 use scenario::result::{JobOutcome, StageOutcome};
@@ -189,8 +189,8 @@ impl Stage<()> for StageExecutor {
         if let Some(time) = device {
             let (asked, time) = (Instant::now(), Duration::from_nanos(time.as_nanos()));
             match kind {
-                Kind::Communicate => thread::sleep(time),
-                Kind::Io | Kind::Compute => thread::sleep(shared.device.ask(asked, time)),
+                StageKind::Communicate => thread::sleep(time),
+                StageKind::Io | StageKind::Compute => thread::sleep(shared.device.ask(asked, time)),
             }
             sums.device_ns.fetch_add(asked.elapsed().as_nanos() as u64, Ordering::Relaxed);
         }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use policy::Span;
 use policy::record::{Log, Off, Recorder};
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
 use sys::process::{Usage, thread_usage};
@@ -171,7 +171,7 @@ fn prepare<R: Recorder + Default>(order: &Order) -> Result<(u32, SharedTask<R>),
 
 fn waiting_of(waiting: &Waiting) -> Result<wait::Waiting, Failure> {
     let Waiting { rule, costs, cpus } = waiting;
-    let rule: Rule = rule.parse().map_err(Failure::io("its waiting rule"))?;
+    let rule: WaitingRule = rule.parse().map_err(Failure::io("its waiting rule"))?;
     Ok(wait::Waiting::by(rule).with_costs(*costs).with_cpus(*cpus))
 }
 

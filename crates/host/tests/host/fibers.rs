@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use scenario::draw::Stream;
 use scenario::fibers::{Costs, Group};
 use scenario::result::JobOutcome;
@@ -39,7 +39,14 @@ fn group(name: &str, fibers: u32, bursts: u32, compute: Distribution) -> Group {
 }
 
 fn fibers(groups: Vec<Group>) -> Fibers {
-    Fibers { groups, workers: 1, rules: Rules::default(), locks: 2, preemptible: false, costs: Costs::default() }
+    Fibers {
+        groups,
+        workers: 1,
+        rules: FeedbackRules::default(),
+        locks: 2,
+        preemptible: false,
+        costs: Costs::default(),
+    }
 }
 
 /// Some that answer and sleep, and some that compute, with locks that are given up in the middle.
@@ -95,7 +102,7 @@ fn timed() {
 fn every_kind_of_queue() {
     for levels in [1, 3, 1_024] {
         for boost in [Boost::Never, Boost::Every(Span::from_micros(50))] {
-            let rules = Rules { levels, running_time: Span::from_micros(10), boost };
+            let rules = FeedbackRules { levels, running_time: Span::from_micros(10), boost };
             assert_eq!(run(Fibers { rules, ..mixed() }).rounds, Some(46), "{rules:?}");
         }
     }

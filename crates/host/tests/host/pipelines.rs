@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use policy::Span;
-use policy::priority::{self, Kind as StageKind};
+use policy::priority::{self, StageKind};
 use policy::table::{PRIORITY, WAITING};
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use scenario::draw::{Normal, Stream};
 use scenario::pipeline::{Stage, Structure, Turn};
 use scenario::result::JobOutcome;
@@ -40,8 +40,8 @@ fn line(rounds: u64) -> scenario::Pipeline {
         rounds,
         structure: Structure::Workers,
         shared: Vec::new(),
-        priority: priority::Rule::Default,
-        waiting: Rule::Adaptive,
+        priority: priority::PriorityRule::Default,
+        waiting: WaitingRule::Adaptive,
     }
 }
 

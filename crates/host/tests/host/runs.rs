@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rowlock_host::event_log::Activity;
 use rowlock_host::{Error, Host, HostCalibration, HostRun, Machine, Rate};
 use rustix::time::{ClockId, clock_gettime};
@@ -67,12 +67,12 @@ pub(crate) fn job(name: &str, kind: Kind) -> Job {
     Job::new(name, 1, kind)
 }
 
-fn barrier(threads: u32, rounds: u64, rule: Rule) -> Kind {
+fn barrier(threads: u32, rounds: u64, rule: WaitingRule) -> Kind {
     let compute = Compute::Drawn(Distribution::Normal { mean: Span::from_micros(10), sd: Span::from_micros(1) });
     Kind::Barrier { threads, compute, rounds, waiting: rule }
 }
 
-fn lock(threads: u32, rounds: u64, rule: Rule) -> Kind {
+fn lock(threads: u32, rounds: u64, rule: WaitingRule) -> Kind {
     let [compute, critical] =
         [10, 5].map(|mean| Distribution::Normal { mean: Span::from_micros(mean), sd: Span::from_micros(1) });
     Kind::Lock { threads, compute, critical, rounds, waiting: rule }
@@ -144,8 +144,8 @@ fn every_rule_of_the_table_runs() {
         assert_eq!(crew.rounds, Some(20), "{}", entry.form);
         assert!(crew.completion_ns > Some(Span::ZERO) && crew.cpu_ns > Some(Span::ZERO), "{crew:?}");
         let spins = match entry.example {
-            Rule::TwoPhase(_) | Rule::AlwaysSpin => true,
-            Rule::AlwaysBlock | Rule::AlwaysYield => false,
+            WaitingRule::TwoPhase(_) | WaitingRule::AlwaysSpin => true,
+            WaitingRule::AlwaysBlock | WaitingRule::AlwaysYield => false,
             // Whether the others spin is up to what they find.
             _ => continue,
         };
@@ -160,14 +160,14 @@ fn every_rule_of_the_table_waits_for_a_lock() {
         assert_eq!(bank.rounds, Some(60), "{}", entry.form);
         assert!(bank.completion_ns > Some(Span::ZERO), "{bank:?}");
         // Whether anybody ever waited is up to chance.
-        let may_spin = !matches!(entry.example, Rule::AlwaysBlock | Rule::AlwaysYield);
+        let may_spin = !matches!(entry.example, WaitingRule::AlwaysBlock | WaitingRule::AlwaysYield);
         assert!(may_spin || (bank.ssr_percent, bank.spin_ns) == (None, Some(Span::ZERO)), "{}: {bank:?}", entry.form);
     }
 }
 
 fn a_lock_job_delivers_the_work_that_was_drawn() {
     use scenario::draw::{Normal, Stream};
-    let bank = run_alone(lock(2, 100, Rule::AlwaysBlock)).unwrap();
+    let bank = run_alone(lock(2, 100, WaitingRule::AlwaysBlock)).unwrap();
     let drawn = |thread| {
         let mut stream = Stream::named(1, "alone", thread);
         let mut draw = |mean| Normal { mean, sd: 1_000.0 }.draw(&mut stream, Span::from_nanos(1));
@@ -235,7 +235,7 @@ fn threads_take_down_what_they_do() {
 
 fn a_barrier_job_delivers_the_work_that_was_drawn() {
     use scenario::draw::{Normal, Stream};
-    let crew = run_alone(barrier(2, 100, Rule::AlwaysBlock)).unwrap();
+    let crew = run_alone(barrier(2, 100, WaitingRule::AlwaysBlock)).unwrap();
     let normal = Normal { mean: 10_000.0, sd: 1_000.0 };
     let drawn = |thread| {
         let mut stream = Stream::named(1, "alone", thread);
@@ -252,7 +252,7 @@ fn a_barrier_job_delivers_the_work_that_was_drawn() {
 }
 
 fn an_endless_job_ends_with_the_others() {
-    let jobs = vec![job("hogs", hogs(3)), job("crew", barrier(2, 50, Rule::AlwaysBlock))];
+    let jobs = vec![job("hogs", hogs(3)), job("crew", barrier(2, 50, WaitingRule::AlwaysBlock))];
     let run = run(&setting(jobs)).unwrap();
     let [hogs, crew] = &run.outcome.jobs[..] else { panic!("{run:?}") };
     assert_eq!((hogs.job.as_str(), hogs.completion_ns, hogs.rounds), ("hogs", None, None));
@@ -305,7 +305,7 @@ fn who_arrives_later_begins_later() {
     let later = |millis| Arrival { at: Span::from_millis(millis), every: None };
     let started = Instant::now();
     let jobs = vec![
-        job("first", barrier(2, 5, Rule::AlwaysBlock)),
+        job("first", barrier(2, 5, WaitingRule::AlwaysBlock)),
         Job { arrival: later(300), ..job("second", command(&["true"])) },
         // They begin, and do not begin.
         Job { arrival: later(200), ..job("hogs", hogs(1)) },
@@ -325,7 +325,7 @@ fn sys_cpus() -> u32 {
 }
 
 fn copies_are_jobs_of_their_own() {
-    let crew = Job::new("crew", 3, barrier(2, 30, Rule::AlwaysBlock));
+    let crew = Job::new("crew", 3, barrier(2, 30, WaitingRule::AlwaysBlock));
     let jobs = run(&setting(vec![crew])).unwrap().outcome.jobs;
     let names: Vec<_> = jobs.iter().map(|job| job.job.as_str()).collect();
     assert_eq!(names, ["crew.0", "crew.1", "crew.2"]);
@@ -339,9 +339,9 @@ fn jobs_that_keep_running_are_counted_once() {
     let folder = place.path().join("once");
     // The short ones would end long before the long one.
     let jobs = vec![
-        job("long", barrier(2, 2_000, Rule::AlwaysBlock)),
-        job("crew", barrier(2, 5, Rule::AlwaysBlock)),
-        job("bank", lock(2, 5, Rule::AlwaysBlock)),
+        job("long", barrier(2, 2_000, WaitingRule::AlwaysBlock)),
+        job("crew", barrier(2, 5, WaitingRule::AlwaysBlock)),
+        job("bank", lock(2, 5, WaitingRule::AlwaysBlock)),
         job("cpu", Kind::Cpu { threads: 2, work: Some(Span::from_micros(100).into()) }),
         job("command", shell(&format!("mkdir {} && {}; true", folder.display(), computes(50)))),
     ];
@@ -359,7 +359,7 @@ fn jobs_that_keep_running_are_counted_once() {
     let once = command(&["mkdir", folder.to_str().unwrap()]);
     let setting = Setting {
         keep_running: true,
-        jobs: vec![job("long", barrier(2, 10_000_000, Rule::AlwaysBlock)), job("once", once)],
+        jobs: vec![job("long", barrier(2, 10_000_000, WaitingRule::AlwaysBlock)), job("once", once)],
         ..setting
     };
     let failed = run_while(&setting, |_| {}).unwrap_err();
@@ -403,7 +403,7 @@ fn what_is_not_there_is_refused() {
     assert!(matches!(refused, Error::CommandNotFound { .. }) && refused.is_input(), "{refused}");
     let refused = run_alone(command(&["/etc/passwd"])).unwrap_err();
     assert!(matches!(refused, Error::NotExecutable { .. }) && refused.is_input(), "{refused}");
-    let refused = run_alone(barrier(u32::MAX, 1, Rule::AlwaysBlock)).unwrap_err();
+    let refused = run_alone(barrier(u32::MAX, 1, WaitingRule::AlwaysBlock)).unwrap_err();
     assert!(matches!(refused, Error::TooManyThreads { .. }) && refused.is_input(), "{refused}");
 }
 
@@ -423,8 +423,11 @@ fn a_cancelled_run_ends_all_it_has_started() {
     let family = Family::new("cancelled");
     let mark = family.variable();
     let forever = command(&["env", &mark, "sh", "-c", "setsid sleep 1000 & sleep 1000"]);
-    let jobs =
-        vec![job("hogs", hogs(2)), job("crew", barrier(2, u64::MAX, Rule::AlwaysBlock)), job("command", forever)];
+    let jobs = vec![
+        job("hogs", hogs(2)),
+        job("crew", barrier(2, u64::MAX, WaitingRule::AlwaysBlock)),
+        job("command", forever),
+    ];
     let cancelled = run_while(&setting(jobs), |cancel| {
         wait_until("the command and its children", || family.members().len() == 3);
         cancel.store(true, Ordering::Relaxed);
@@ -432,7 +435,7 @@ fn a_cancelled_run_ends_all_it_has_started() {
     assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
     assert_eq!(family.members(), Vec::<u32>::new());
 
-    let crew = setting(vec![job("crew", barrier(2, u64::MAX, Rule::AlwaysBlock))]);
+    let crew = setting(vec![job("crew", barrier(2, u64::MAX, WaitingRule::AlwaysBlock))]);
     let nothing = host().run(&crew, 1, &AtomicBool::new(true));
     assert!(matches!(nothing, Err(Error::Cancelled)), "{nothing:?}");
 }
@@ -448,7 +451,7 @@ fn a_job_whose_process_dies_ends_the_run() {
         };
         ids.filter_map(|id| id.parse::<i32>().ok().map(|number| (id, number))).find(|(id, _)| named(id))
     };
-    let setting = setting(vec![job(&name, barrier(2, u64::MAX, Rule::AlwaysBlock)), job("hogs", hogs(1))]);
+    let setting = setting(vec![job(&name, barrier(2, u64::MAX, WaitingRule::AlwaysBlock)), job("hogs", hogs(1))]);
     let died = run_while(&setting, |_| {
         wait_until("the job's process", || process().is_some());
         let id = process().and_then(|(_, id)| rustix::process::Pid::from_raw(id)).unwrap();
@@ -468,7 +471,7 @@ fn states_of_threads_are_sampled() {
 }
 
 fn a_program_that_is_no_job_is_an_error() {
-    let setting = setting(vec![job("crew", barrier(2, 1, Rule::AlwaysBlock))]);
+    let setting = setting(vec![job("crew", barrier(2, 1, WaitingRule::AlwaysBlock))]);
     let nowhere = Host { program: "/no/such/program".into(), ..host() };
     let error = nowhere.run(&setting, 1, &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(error, Error::Start { .. }) && !error.is_input(), "{error}");

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use pipeline::structure::Structure;
-use policy::priority::Kind;
+use policy::priority::StageKind;
 
 use crate::interleaving::shuffle;
 
@@ -31,7 +31,7 @@ pub struct Doubling {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Doubled {
     /// Which kind.
-    pub kind: Kind,
+    pub kind: StageKind,
     /// Seconds doubled, and as ever.
     pub pairs: Vec<(f64, f64)>,
     /// Why it could not be doubled, or not any more.
@@ -80,13 +80,13 @@ impl Doubled {
 }
 
 /// The structure in which a kind does its work twice.
-pub fn structure(kind: Kind) -> Structure {
+pub fn structure(kind: StageKind) -> Structure {
     Structure { double: Some(kind), ..Structure::default() }
 }
 
 /// Runs the program as ever and with each of these kinds doubled, by turns, in as many blocks as there are to be pairs.
-pub fn double(kinds: &[Kind], settings: Settings, runner: &mut dyn Runner) -> Doubling {
-    let doubled = |&kind: &Kind| Doubled { kind, pairs: Vec::new(), why_not: None };
+pub fn double(kinds: &[StageKind], settings: Settings, runner: &mut dyn Runner) -> Doubling {
+    let doubled = |&kind: &StageKind| Doubled { kind, pairs: Vec::new(), why_not: None };
     let mut found = Doubling { kinds: kinds.iter().map(doubled).collect(), end: End::Complete };
     if let Err(end) = blocks(&mut found.kinds, settings, runner) {
         found.end = end;
@@ -148,7 +148,7 @@ mod tests {
             let noise = f64::from(self.runs % 3) * 0.01;
             let seconds = match structure.double {
                 None => 1.0 + noise,
-                Some(Kind::Communicate) => return Outcome::Failed("no again".into()),
+                Some(StageKind::Communicate) => return Outcome::Failed("no again".into()),
                 Some(_) => self.doubled + noise,
             };
             Outcome::Done { seconds, output: String::new() }
@@ -162,7 +162,11 @@ mod tests {
     const SETTINGS: Settings = Settings { pairs: 6, limit: None, seed: 1 };
 
     fn doubled(seconds: f64, settings: Settings) -> Doubling {
-        double(&[Kind::Io, Kind::Communicate], settings, &mut Fake { doubled: seconds, runs: 0, stop_at: u32::MAX })
+        double(
+            &[StageKind::Io, StageKind::Communicate],
+            settings,
+            &mut Fake { doubled: seconds, runs: 0, stop_at: u32::MAX },
+        )
     }
 
     #[test]
@@ -179,16 +183,20 @@ mod tests {
         let found = doubled(2.0, SETTINGS);
         assert_eq!(
             found.kinds[1],
-            Doubled { kind: Kind::Communicate, pairs: vec![], why_not: Some("the program failed: no again".into()) }
+            Doubled {
+                kind: StageKind::Communicate,
+                pairs: vec![],
+                why_not: Some("the program failed: no again".into())
+            }
         );
         assert_eq!(found.kinds[1].bound(), None);
-        let alone = double(&[Kind::Communicate], SETTINGS, &mut Fake { doubled: 1.0, runs: 0, stop_at: u32::MAX });
+        let alone = double(&[StageKind::Communicate], SETTINGS, &mut Fake { doubled: 1.0, runs: 0, stop_at: u32::MAX });
         assert_eq!(alone.end, End::Complete);
     }
 
     #[test]
     fn whoever_stops_it_or_has_no_more_time_gets_what_was_found() {
-        let stopped = double(&[Kind::Io], SETTINGS, &mut Fake { doubled: 2.0, runs: 0, stop_at: 6 });
+        let stopped = double(&[StageKind::Io], SETTINGS, &mut Fake { doubled: 2.0, runs: 0, stop_at: 6 });
         assert_eq!((stopped.kinds[0].pairs.len(), stopped.end), (2, End::Stopped));
         let late = doubled(2.0, Settings { limit: Some(Duration::from_secs(9)), ..SETTINGS });
         assert!(late.end == End::TimeIsUp && (1..6).contains(&late.kinds[0].pairs.len()), "{late:?}");

@@ -1,6 +1,6 @@
 //! What a program says of itself: the reports that it writes where `ROWLOCK_PIPELINE_REPORT` asks for them.
 
-use policy::priority::Kind;
+use policy::priority::StageKind;
 use serde::{Deserialize, Serialize};
 
 /// The pipelines of a program. What is run several times counts once.
@@ -29,7 +29,7 @@ pub struct Stage {
     /// Its name.
     pub name: String,
     /// What it mostly does.
-    pub kind: Kind,
+    pub kind: StageKind,
     /// Whether it can run in copies.
     pub can_fork: bool,
     /// In how many it ran.
@@ -60,7 +60,7 @@ struct ReportedLine {
 struct ReportedStage {
     name: String,
     pipeline: String,
-    kind: Kind,
+    kind: StageKind,
     place: String,
     can_fork: bool,
     copies: usize,
@@ -119,12 +119,12 @@ impl Profile {
     }
 
     /// The kinds of its stages, each once.
-    pub fn kinds(&self) -> Vec<Kind> {
-        Kind::ALL.into_iter().filter(|&kind| self.has(kind)).collect()
+    pub fn kinds(&self) -> Vec<StageKind> {
+        StageKind::ALL.into_iter().filter(|&kind| self.has(kind)).collect()
     }
 
     /// Whether some stage is of this kind.
-    pub fn has(&self, kind: Kind) -> bool {
+    pub fn has(&self, kind: StageKind) -> bool {
         self.stages().any(|stage| stage.kind == kind)
     }
 }
@@ -147,10 +147,10 @@ mod tests {
         assert_eq!((left.name.as_str(), left.buffers, left.block, left.stages.len()), ("left", 8, 4096, 2));
         assert_eq!((right.name.as_str(), right.buffers, right.block, right.stages.len()), ("right", 2, 0, 1));
         let sort = &left.stages[1];
-        assert!(sort.can_fork && sort.is_fused && !sort.is_junction && sort.kind == Kind::Compute);
+        assert!(sort.can_fork && sort.is_fused && !sort.is_junction && sort.kind == StageKind::Compute);
         assert_eq!((sort.copies, sort.repeated, left.stages[0].repeated), (2, Some(7), None));
         assert!(right.stages[0].is_junction);
-        assert_eq!(profile.kinds(), [Kind::Io, Kind::Compute]);
+        assert_eq!(profile.kinds(), [StageKind::Io, StageKind::Compute]);
     }
 
     #[test]

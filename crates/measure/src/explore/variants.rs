@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pipeline::structure::{Fork, StageTurn, Structure, Threads, did_you_mean};
-use policy::priority::{Kind, Rule};
+use policy::priority::{PriorityRule, StageKind};
 
 use super::profile::{Line, Profile, Stage};
 
@@ -155,23 +155,27 @@ fn blocks(profile: &Profile) -> Vec<Structure> {
 
 /// A thread for each stage, where workers would carry some.
 fn threads(profile: &Profile) -> Option<Structure> {
-    profile.has(Kind::Compute).then(|| Structure { threads: Some(Threads::Each), ..Structure::default() })
+    profile.has(StageKind::Compute).then(|| Structure { threads: Some(Threads::Each), ..Structure::default() })
 }
 
 /// Every rule. A kind is favoured or lowered only where there are others to be favoured over, and compute stages not at all: lowering the
 /// others does the same for them.
 fn priorities(profile: &Profile) -> Vec<Structure> {
-    let fixed = |rule: &Rule| match rule {
-        Rule::Fixed { kind, .. } => {
-            *kind != Kind::Compute && profile.has(*kind) && profile.stages().any(|stage| stage.kind != *kind)
+    let fixed = |rule: &PriorityRule| match rule {
+        PriorityRule::Fixed { kind, .. } => {
+            *kind != StageKind::Compute && profile.has(*kind) && profile.stages().any(|stage| stage.kind != *kind)
         }
-        _ => *rule != Rule::Default,
+        _ => *rule != PriorityRule::Default,
     };
-    Rule::ALL.into_iter().filter(fixed).map(|rule| Structure { priority: Some(rule), ..Structure::default() }).collect()
+    PriorityRule::ALL
+        .into_iter()
+        .filter(fixed)
+        .map(|rule| Structure { priority: Some(rule), ..Structure::default() })
+        .collect()
 }
 
 fn computes(stage: &Stage) -> bool {
-    stage.kind == Kind::Compute && !stage.is_junction
+    stage.kind == StageKind::Compute && !stage.is_junction
 }
 
 fn is_junction(stage: &Stage) -> bool {
@@ -211,7 +215,7 @@ fn without_repetitions(structures: impl IntoIterator<Item = Structure>) -> Vec<S
 mod tests {
     use super::*;
 
-    fn stage(name: &str, kind: Kind) -> Stage {
+    fn stage(name: &str, kind: StageKind) -> Stage {
         Stage {
             name: name.to_owned(),
             kind,
@@ -226,11 +230,11 @@ mod tests {
     /// Read, parse and count in one, hash in two copies, write.
     fn profile() -> Profile {
         let stages = vec![
-            stage("read", Kind::Io),
-            stage("parse", Kind::Compute),
-            Stage { is_fused: true, ..stage("count", Kind::Compute) },
-            Stage { can_fork: true, copies: 2, ..stage("hash", Kind::Compute) },
-            stage("write", Kind::Io),
+            stage("read", StageKind::Io),
+            stage("parse", StageKind::Compute),
+            Stage { is_fused: true, ..stage("count", StageKind::Compute) },
+            Stage { can_fork: true, copies: 2, ..stage("hash", StageKind::Compute) },
+            stage("write", StageKind::Io),
         ];
         Profile { pipelines: vec![Line { name: "demo".into(), buffers: 3, block: 65536, stages }] }
     }
@@ -271,7 +275,7 @@ mod tests {
         let mut profile = profile();
         let line = &mut profile.pipelines[0];
         (line.buffers, line.block) = (1, 0);
-        line.stages = vec![stage("a", Kind::Io), stage("b", Kind::Communicate)];
+        line.stages = vec![stage("a", StageKind::Io), stage("b", StageKind::Communicate)];
         assert_eq!(
             made(&profile, &[Change::Fork, Change::Thread, Change::Block, Change::Threads]),
             Vec::<String>::new()
@@ -287,8 +291,11 @@ mod tests {
     #[test]
     fn where_pipelines_meet_nothing_is_fused_and_no_thread_shared() {
         let mut profile = profile();
-        profile.pipelines[0].stages =
-            vec![stage("a", Kind::Io), Stage { is_junction: true, ..stage("merge", Kind::Io) }, stage("b", Kind::Io)];
+        profile.pipelines[0].stages = vec![
+            stage("a", StageKind::Io),
+            Stage { is_junction: true, ..stage("merge", StageKind::Io) },
+            stage("b", StageKind::Io),
+        ];
         assert_eq!(made(&profile, &[Change::Fuse]), Vec::<String>::new());
         assert_eq!(made(&profile, &[Change::Thread]), ["thread=a,b", "thread=a*2,b*2"]);
     }

@@ -1,7 +1,7 @@
 //! A figure of a paper under another scheduler or waiting rule than the paper's. Its bands say nothing of that, and are not
 //! judged.
 
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use scenario::keys::TOGETHER;
 use scenario::{Arm, Kind, Scenario, Scheduler};
 
@@ -14,7 +14,7 @@ pub struct Changes {
     /// The kernel's scheduler, in every arm.
     pub scheduler: Option<Scheduler>,
     /// The waiting rule of every job that waits, but for the arms that others are compared with.
-    pub waiting: Option<Rule>,
+    pub waiting: Option<WaitingRule>,
 }
 
 impl Changes {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use pipeline::RunReport;
-use policy::priority::{Kind, Rule};
+use policy::priority::{PriorityRule, StageKind};
 use serde::Serialize;
 
 use super::arms::Variant;
@@ -82,8 +82,8 @@ pub fn predict(
         stats::mean(&clocks).map(|estimate| estimate.mean)
     };
     let Some(measured_by_default) = measured(baseline) else { return Ok((Vec::new(), Vec::new())) };
-    let rules: Vec<(Rule, f64)> =
-        Rule::ALL.into_iter().filter_map(|rule| Some((rule, measured(rule.name())?))).collect();
+    let rules: Vec<(PriorityRule, f64)> =
+        PriorityRule::ALL.into_iter().filter_map(|rule| Some((rule, measured(rule.name())?))).collect();
     let names: Vec<&str> = rules.iter().map(|(rule, _)| rule.name()).collect();
     let written = scenarios(reported, &names)?;
 
@@ -153,7 +153,7 @@ fn scenario(variant: Variant, pass: usize, runs: &[&RunReport], rules: &[&str]) 
         };
         let cpu = mean(|stage| stage.user_ns + stage.system_ns);
         let device = mean(|stage| stage.busy_ns).saturating_sub(cpu);
-        if stage.kind == Kind::Io {
+        if stage.kind == StageKind::Io {
             depth += stage.copies;
         }
         // Writing to a string does not fail.
@@ -164,7 +164,7 @@ fn scenario(variant: Variant, pass: usize, runs: &[&RunReport], rules: &[&str]) 
             stage.kind,
             cpu.max(1)
         );
-        if stage.kind != Kind::Compute {
+        if stage.kind != StageKind::Compute {
             let _ = write!(stages, ", device = \"{} ns\"", device.max(1));
         }
         let _ = writeln!(stages, ", fork = {} }},", stage.copies);
@@ -200,7 +200,7 @@ mod tests {
     use measure::two_worlds::TwoWorlds;
     use measure::world::Executed;
 
-    fn stage(name: &str, kind: Kind, copies: usize, cpu_us: u64, busy_us: u64) -> StageReport {
+    fn stage(name: &str, kind: StageKind, copies: usize, cpu_us: u64, busy_us: u64) -> StageReport {
         StageReport {
             name: name.to_owned(),
             pipeline: "pass".to_owned(),
@@ -237,10 +237,10 @@ mod tests {
                 rounds: 10,
             }],
             stages: vec![
-                stage("read", Kind::Io, 1, 100, 1_100),
-                stage("sort", Kind::Compute, 2, 1_800, 1_900),
-                stage("communicate", Kind::Communicate, 1, 0, 0),
-                stage("write", Kind::Io, 1, 100, 1_100),
+                stage("read", StageKind::Io, 1, 100, 1_100),
+                stage("sort", StageKind::Compute, 2, 1_800, 1_900),
+                stage("communicate", StageKind::Communicate, 1, 0, 0),
+                stage("write", StageKind::Io, 1, 100, 1_100),
             ],
             ..RunReport::default()
         }

@@ -1,7 +1,7 @@
 //! What is compared: threads of the kernel, and fibers under the study's configurations.
 
 use policy::Span;
-use policy::feedback::Rules;
+use policy::feedback::FeedbackRules;
 use serde::{Deserialize, Serialize};
 
 /// Whose threads.
@@ -63,11 +63,11 @@ impl Configuration {
     }
 
     /// The rules of such a queue. The period of its boost, of which the study knows nothing, is the default.
-    pub fn rules(&self) -> Rules {
-        Rules {
+    pub fn rules(&self) -> FeedbackRules {
+        FeedbackRules {
             levels: self.levels,
             running_time: Span::from_micros(u64::from(self.running_time_us)),
-            ..Rules::default()
+            ..FeedbackRules::default()
         }
     }
 }
@@ -123,6 +123,6 @@ mod tests {
 
     #[test]
     fn what_nobody_chooses_is_the_default_of_the_feedback_queue() {
-        assert_eq!(Configuration::DEFAULT.rules(), Rules::default());
+        assert_eq!(Configuration::DEFAULT.rules(), FeedbackRules::default());
     }
 }

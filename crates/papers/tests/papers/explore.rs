@@ -2,7 +2,7 @@
 
 use measure::explore::profile::Profile;
 use measure::explore::variants::{Change, variants};
-use pipeline::{Flow, Kind, Pipeline, Program, RunReport, Structure};
+use pipeline::{Flow, Pipeline, Program, RunReport, StageKind, Structure};
 
 const BUFFERS: u64 = 40;
 
@@ -25,7 +25,7 @@ fn run(structure: &Structure) -> (RunReport, u64) {
             Ok(Flow::Convey)
         })
         .fused()
-        .forkable("square", Kind::Compute, |_round, buffer| {
+        .forkable("square", StageKind::Compute, |_round, buffer| {
             buffer.tag *= buffer.tag;
             Ok(Flow::Convey)
         })
@@ -59,7 +59,7 @@ fn every_variant_of_a_real_pipeline_runs_and_does_the_same() {
         ]
     );
     assert_eq!((profile.pipelines[0].buffers, profile.pipelines[0].block), (4, 16384));
-    assert_eq!(profile.kinds(), Kind::ALL);
+    assert_eq!(profile.kinds(), StageKind::ALL);
     let expected: u64 = (0..BUFFERS).map(|number| (2 * number + 1).pow(2)).sum();
     let made = variants(&profile, 2, &Change::ALL);
     for change in Change::ALL {

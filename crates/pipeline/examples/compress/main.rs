@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use rowlock_pipeline::{Flow, Kind, Pipeline};
+use rowlock_pipeline::{Flow, Pipeline, StageKind};
 
 use crate::deflate::{HEADER, Piece};
 use crate::ends::{Read, Totals, Write};
@@ -146,12 +146,12 @@ fn run(source: &mut File, target: &mut Target, options: &Options) -> anyhow::Res
     let mut totals = Totals::default();
     let mut pipeline = Pipeline::<Piece>::tagged("compress")
         .buffers(BLOCKS_PER_CPU * cpus.max(2), BLOCK)
-        .stage("read", Kind::Io, Read::new(source))
-        .forkable("compress", Kind::Compute, |round, buffer| {
+        .stage("read", StageKind::Io, Read::new(source))
+        .forkable("compress", StageKind::Compute, |round, buffer| {
             deflate::block(options.level, round.is_last(), buffer)?;
             Ok(Flow::Convey)
         })
-        .stage("write", Kind::Io, Write { target, is_ours, totals: &mut totals });
+        .stage("write", StageKind::Io, Write { target, is_ours, totals: &mut totals });
     if options.verbose {
         pipeline = pipeline.progress();
     }

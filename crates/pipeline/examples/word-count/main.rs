@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use rowlock_pipeline::Kind;
+use rowlock_pipeline::StageKind;
 use rowlock_pipeline::{Buffer, Flow, Pipeline};
 
 /// How many bytes travel at once, unless `ROWLOCK_PIPELINE` says otherwise.
@@ -78,7 +78,7 @@ fn count(options: &Options) -> anyhow::Result<bool> {
     let report = Pipeline::<Parts>::tagged("word-count")
         .buffers(BLOCKS_PER_CPU * cpus.max(2), BLOCK)
         .io("read", |_round, buffer| Ok(if reader.fill(buffer) { Flow::Convey } else { Flow::Last }))
-        .forkable("count", Kind::Compute, |_round, buffer| {
+        .forkable("count", StageKind::Compute, |_round, buffer| {
             let mut parts = std::mem::take(&mut buffer.tag);
             let mut begin = 0;
             for part in &mut parts {

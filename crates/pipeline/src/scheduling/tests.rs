@@ -196,13 +196,13 @@ fn a_favour_is_five_steps_from_the_base() {
     without_rights(|| {
         let thread = Thread::current();
         let base = sys::scheduling::nice(thread).unwrap();
-        let attribute = Scheduling::adjust_nice(thread, base, Favour::Lowered);
+        let attribute = Scheduling::adjust_nice(thread, base, StagePriority::Lowered);
         let lowered = (base + NICE_STEP).min(19);
         assert_eq!(attribute.to_string(), format!("nice={lowered} (lowered): granted"));
         assert_eq!(sys::scheduling::nice(thread).unwrap(), lowered);
         let mut kept = Vec::new();
         for _ in 0..3 {
-            add_if_new(&mut kept, Scheduling::adjust_nice(thread, base, Favour::Raised));
+            add_if_new(&mut kept, Scheduling::adjust_nice(thread, base, StagePriority::Raised));
         }
         assert_eq!(kept.len(), 1, "what is refused again and again is told once");
         assert_eq!(kept[0].requested, format!("nice={} (raised)", (base - NICE_STEP).max(-20)));
@@ -216,7 +216,7 @@ fn a_favour_is_five_steps_from_the_base() {
 #[test]
 fn a_favour_of_one_at_the_end_of_the_scale_stays_on_it() {
     without_rights(|| {
-        let attribute = Scheduling::adjust_nice(Thread::current(), 19, Favour::Lowered);
+        let attribute = Scheduling::adjust_nice(Thread::current(), 19, StagePriority::Lowered);
         assert_eq!(
             attribute,
             EffectiveAttribute { requested: "nice=19 (lowered)".to_owned(), outcome: SchedulingOutcome::Granted }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use policy::priority::{self, Kind};
+use policy::priority::{self, StageKind};
 use policy::waiting;
 
 use crate::scheduling::{Scheduling, SchedulingParseError};
@@ -176,9 +176,9 @@ fn read(structure: &mut Structure, key: &'static StructureKey, value: &str) -> R
         "fork" => structure.fork.push(fork(value)?),
         "fuse" => structure.fuse.push(value.split('+').map(name).collect::<Result<_, _>>()?),
         "split" => structure.split.push(name(value)?),
-        "priority" => structure.priority = Some(named(value, &priority::Rule::ALL, "rule of priority")?),
+        "priority" => structure.priority = Some(named(value, &priority::PriorityRule::ALL, "rule of priority")?),
         "waiting" => structure.waiting = Some(rule(value)?),
-        "double" => structure.double = Some(named(value, &Kind::ALL, "kind of stage")?),
+        "double" => structure.double = Some(named(value, &StageKind::ALL, "kind of stage")?),
         "yield" => {
             structure.requested.push(RequestedAttribute { key: key.name, stage: name(value)?, value: String::new() });
         }
@@ -228,7 +228,7 @@ fn fork(value: &str) -> Result<Fork, String> {
 }
 
 /// A waiting rule as one word, with colons for its blanks.
-fn rule(value: &str) -> Result<waiting::Rule, String> {
+fn rule(value: &str) -> Result<waiting::WaitingRule, String> {
     value.replace(':', " ").parse().map_err(|why: waiting::ParseRuleError| {
         format!("{why}; `rowlock policies` lists them, and a colon stands for a blank here")
     })

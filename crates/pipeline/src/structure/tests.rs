@@ -144,9 +144,9 @@ fn structures() -> impl Strategy<Value = Structure> {
     let groups = (vec(vec(turn, 1..3), 0..3), vec(fork, 0..3), vec(vec(stage(), 2..4), 0..2), vec(stage(), 0..2));
     let rules = (
         of(select(vec![Threads::Each, Threads::Blocking])),
-        of(select(priority::Rule::ALL.to_vec())),
+        of(select(priority::PriorityRule::ALL.to_vec())),
         of(select(vec!["adaptive", "cs", "0.54 cs", "load-aware 2.5", "5.32 us"])),
-        of(select(Kind::ALL.to_vec())),
+        of(select(StageKind::ALL.to_vec())),
     );
     let all = (numbers, groups, vec(prop_oneof![attribute, yield_each_round], 0..4), rules);
     let made = all.prop_map(|((buffers, block, workers), (thread, fork, fuse, split), requested, rules)| {

@@ -6,12 +6,12 @@ use super::*;
 const MS: u64 = 1_000_000;
 
 /// A stage that was busy for so many milliseconds of a second, with as much CPU time, and waited for buffers else.
-fn stage(name: &str, kind: Kind, busy: u64, cpu: u64) -> StageReport {
+fn stage(name: &str, kind: StageKind, busy: u64, cpu: u64) -> StageReport {
     StageReport {
         name: name.to_owned(),
         pipeline: "lines".to_owned(),
         kind,
-        place: if kind == Kind::Compute { "workers" } else { "threads" }.to_owned(),
+        place: if kind == StageKind::Compute { "workers" } else { "threads" }.to_owned(),
         can_fork: false,
         copies: 1,
         is_ordered: true,
@@ -46,9 +46,9 @@ fn run(stages: Vec<StageReport>) -> RunReport {
 /// The first of which waits for nothing that is counted.
 fn three(read: u64, work: u64, write: u64) -> RunReport {
     run(vec![
-        StageReport { starved_ns: 0, ..stage("read", Kind::Io, read, read / 10) },
-        stage("work", Kind::Compute, work, work),
-        stage("write", Kind::Io, write, write / 10),
+        StageReport { starved_ns: 0, ..stage("read", StageKind::Io, read, read / 10) },
+        stage("work", StageKind::Compute, work, work),
+        stage("write", StageKind::Io, write, write / 10),
     ])
 }
 
@@ -137,9 +137,9 @@ fn a_junction_is_one_stage_in_all_its_pipelines() {
         place: "junction".to_owned(),
         pipeline: pipeline.to_owned(),
         starved_ns: 5 * MS,
-        ..stage("merge", Kind::Compute, busy, busy)
+        ..stage("merge", StageKind::Compute, busy, busy)
     };
-    let read = || stage("read", Kind::Io, 20, 2);
+    let read = || stage("read", StageKind::Io, 20, 2);
     let verdict = run(vec![read(), port("left", 490), read(), port("right", 490)]).verdict();
     assert_eq!(verdict.limit, LimitingResource::Stage("merge".to_owned()));
     assert_eq!(verdict.floors[0].ns, 980 * MS);
@@ -196,7 +196,7 @@ fn a_stage_that_computes_and_waits_for_a_cpu_is_not_at_work() {
 
 #[test]
 fn cpus_that_others_had_are_told_of() {
-    let mut report = run(vec![stage("a", Kind::Compute, 980, 500), stage("b", Kind::Compute, 990, 500)]);
+    let mut report = run(vec![stage("a", StageKind::Compute, 980, 500), stage("b", StageKind::Compute, 990, 500)]);
     report.machine.pressure_cpu = Some(990);
     let verdict = report.verdict();
     assert_eq!(verdict.limit, LimitingResource::Cpu);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use policy::priority::{Kind, Limit};
+use policy::priority::{Limit, StageKind};
 
 use super::{Floor, JUNCTION, LimitingResource, Unit, Verdict};
 use crate::report::RunReport;
@@ -71,7 +71,7 @@ pub(super) fn advice(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> St
                 .to_owned()
         }
         Limit::Stage(at) => match units[at].stages.as_slice() {
-            [stage] if stage.kind == Kind::Compute && stage.copies > 1 && stage.copies >= report.cpus => {
+            [stage] if stage.kind == StageKind::Compute && stage.copies > 1 && stage.copies >= report.cpus => {
                 let ran = (stage.user_ns + stage.system_ns) as f64 / stage.busy_ns.max(1) as f64;
                 format!(
                     "'{}' has a copy for each CPU already, but ran for {:.0} % only of the time that it was at work: what does it wait for?",
@@ -79,13 +79,13 @@ pub(super) fn advice(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> St
                     ran * 100.0
                 )
             }
-            [stage] if stage.kind == Kind::Compute && stage.can_fork => {
+            [stage] if stage.kind == StageKind::Compute && stage.can_fork => {
                 let copies = stage.copies + 1;
                 let lacks_workers = stage.place == "workers" && report.workers < copies;
                 let workers = if lacks_workers { format!("workers={copies} ") } else { String::new() };
                 format!("more copies of it (`{workers}fork={}*{copies}`), or less to compute in it", stage.name)
             }
-            [stage] if stage.kind == Kind::Compute => {
+            [stage] if stage.kind == StageKind::Compute => {
                 format!(
                     "'{}' works on one buffer at a time: split it in two, make it forkable, or give it less to compute",
                     stage.name

@@ -1,6 +1,6 @@
 //! What a report counts, held against what stages know of themselves.
 
-use rowlock_pipeline::{Flow, Kind, Pipeline, Program};
+use rowlock_pipeline::{Flow, Pipeline, Program, StageKind};
 
 #[test]
 fn each_buffer_that_is_taken_is_counted_at_its_depth() {
@@ -11,7 +11,7 @@ fn each_buffer_that_is_taken_is_counted_at_its_depth() {
             .structured(&structure.parse().unwrap())
             .compute("generate", |_, _| Ok(Flow::Convey))
             .compute("sort", |_, _| Ok(Flow::Convey))
-            .forkable("pack", Kind::Compute, |_, _| Ok(Flow::Convey));
+            .forkable("pack", StageKind::Compute, |_, _| Ok(Flow::Convey));
         // What is fused can be forked where all its parts can.
         let report = report.fork(1).run().or_else(|error| match structure.contains("fuse") {
             true => Pipeline::new("fused")

@@ -1,6 +1,6 @@
 //! Stages that do their work once more, to show what that costs.
 
-use rowlock_pipeline::{Buffer, Flow, Kind, Pipeline, Result, Round, RunReport, Stage};
+use rowlock_pipeline::{Buffer, Flow, Pipeline, Result, Round, RunReport, Stage, StageKind};
 
 /// Counts down, and knows how to do so once more to no effect.
 struct Source {
@@ -23,7 +23,7 @@ impl Stage<()> for &mut Source {
 fn run(structure: &str) -> (RunReport, u64) {
     let mut source = Source { left: 5, again: 0 };
     let report = Pipeline::new("doubled")
-        .stage("read", Kind::Io, &mut source)
+        .stage("read", StageKind::Io, &mut source)
         .io("write", |_round, _buffer| Ok(Flow::Convey))
         .structured(&structure.parse().unwrap())
         .run()

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use rowlock_pipeline::{
-    Buffer, Canceller, Cause, Error, Failure, Flow, Kind, Pipeline, Result, Round, RunReport, Stage, Structure,
+    Buffer, Canceller, Cause, Error, Failure, Flow, Pipeline, Result, Round, RunReport, Stage, StageKind, Structure,
 };
 
 /// What happens at one stage.
@@ -107,7 +107,7 @@ impl Stage<u64> for Probe<'_> {
 }
 
 const NAMES: [&str; 4] = ["read", "sort", "pack", "write"];
-const KINDS: [Kind; 4] = [Kind::Io, Kind::Compute, Kind::Compute, Kind::Io];
+const KINDS: [StageKind; 4] = [StageKind::Io, StageKind::Compute, StageKind::Compute, StageKind::Io];
 
 const STRUCTURES: [&str; 10] = [
     "",
@@ -135,9 +135,8 @@ fn run(
         let event = if at == position { event } else { Event::Nothing };
         let (balance, canceller) = (&balance, &canceller);
         pipeline = match KINDS[at] {
-            Kind::Compute => {
-                pipeline.forkable_stage(name, Kind::Compute, move || Probe::new(at, event, rounds, balance, canceller))
-            }
+            StageKind::Compute => pipeline
+                .forkable_stage(name, StageKind::Compute, move || Probe::new(at, event, rounds, balance, canceller)),
             kind => pipeline.stage(name, kind, Probe::new(at, event, rounds, balance, canceller)),
         }
         .auxiliary(1);

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::SeqCst;
 
-use rowlock_pipeline::{Buffer, Cause, Error, Flow, Kind, Pipeline, Program, Result, Round, Stage};
+use rowlock_pipeline::{Buffer, Cause, Error, Flow, Pipeline, Program, Result, Round, Stage, StageKind};
 
 /// A tag that panics as it is dropped, once it is armed.
 #[derive(Default)]
@@ -86,7 +86,7 @@ fn a_panic_while_stages_are_made_is_the_callers_and_leaves_nothing() {
             }
             Counted::new(&alive)
         };
-        Pipeline::new("made").rounds(3).forkable_stage("sort", Kind::Compute, make).fork(4).run()
+        Pipeline::new("made").rounds(3).forkable_stage("sort", StageKind::Compute, make).fork(4).run()
     };
     let panic = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"alas"));
@@ -112,7 +112,7 @@ fn a_thread_that_cannot_be_started_ends_the_run() {
         let alive = AtomicI64::new(0);
         let mut pipeline = Pipeline::new("many").buffers(2, 0);
         for index in 0..8 {
-            pipeline = pipeline.stage(&format!("stage{index}"), Kind::Io, Counted::new(&alive));
+            pipeline = pipeline.stage(&format!("stage{index}"), StageKind::Io, Counted::new(&alive));
         }
         // A stack is a quarter of a GiB here.
         let pages = std::fs::read_to_string("/proc/self/statm").unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rowlock_pipeline::{Buffer, Canceller, Cause, Error, Flow, Kind, Pipeline, Result, Round, RunReport, Stage};
+use rowlock_pipeline::{Buffer, Canceller, Cause, Error, Flow, Pipeline, Result, Round, RunReport, Stage, StageKind};
 
 /// What happens at one stage at one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,7 +24,7 @@ enum Event {
 /// All that is drawn for a run.
 #[derive(Debug)]
 struct Drawn {
-    kinds: Vec<Kind>,
+    kinds: Vec<StageKind>,
     forkable: Vec<bool>,
     structure: String,
     rounds: u64,
@@ -58,7 +58,8 @@ fn name(index: usize) -> String {
 fn drawn(seed: u64) -> Drawn {
     let mut draw = Draw(Xoshiro256PlusPlus::seed_from_u64(seed));
     let count = 1 + draw.below(5) as usize;
-    let kinds: Vec<Kind> = (0..count).map(|_| draw.one(&[Kind::Io, Kind::Compute, Kind::Compute])).collect();
+    let kinds: Vec<StageKind> =
+        (0..count).map(|_| draw.one(&[StageKind::Io, StageKind::Compute, StageKind::Compute])).collect();
     let forkable: Vec<bool> = (0..count).map(|_| !draw.is(3)).collect();
     let mut words = vec![format!("buffers={} workers={}", 1 + draw.below(20), 1 + draw.below(3))];
     if draw.is(3) {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rowlock_pipeline::structure::{Fork, StageTurn, Threads};
-use rowlock_pipeline::{Cause, Error, Flow, Kind, Pipeline, Structure};
+use rowlock_pipeline::{Cause, Error, Flow, Pipeline, StageKind, Structure};
 
 /// A pipeline as drawn: of each stage its kind and whether it can be forked.
 #[derive(Clone, Debug)]
 struct Drawn {
-    stages: Vec<(Kind, bool)>,
+    stages: Vec<(StageKind, bool)>,
     rounds: u64,
     structure: Structure,
 }
@@ -22,7 +22,12 @@ fn name(index: usize) -> String {
 }
 
 fn drawn() -> impl Strategy<Value = Drawn> {
-    let kind = prop_oneof![Just(Kind::Io), Just(Kind::Compute), Just(Kind::Compute), Just(Kind::Communicate)];
+    let kind = prop_oneof![
+        Just(StageKind::Io),
+        Just(StageKind::Compute),
+        Just(StageKind::Compute),
+        Just(StageKind::Communicate)
+    ];
     let stages = prop::collection::vec((kind, any::<bool>()), 1..6);
     (stages, 0_u64..60, 1_usize..6, 1_usize..4, any::<bool>()).prop_flat_map(
         |(stages, rounds, buffers, workers, each)| {
@@ -91,9 +96,9 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
         pipeline = match can_fork {
             true => pipeline.forkable(&name(index), kind, stage),
             false => match kind {
-                Kind::Io => pipeline.io(&name(index), stage),
-                Kind::Compute => pipeline.compute(&name(index), stage),
-                Kind::Communicate => pipeline.communicate(&name(index), stage),
+                StageKind::Io => pipeline.io(&name(index), stage),
+                StageKind::Compute => pipeline.compute(&name(index), stage),
+                StageKind::Communicate => pipeline.communicate(&name(index), stage),
             },
         };
     }
@@ -139,7 +144,12 @@ fn read_copy_write(structure: &str, buffers: usize) -> Result<rowlock_pipeline::
     let structure: Structure = structure.parse().unwrap();
     let stage = |_: &mut rowlock_pipeline::Round<'_>, _: &mut rowlock_pipeline::Buffer| Ok(Flow::Convey);
     let pipeline = Pipeline::new("copy").buffers(buffers, 8).rounds(20).structured(&structure);
-    pipeline.io("read", stage).compute("copy", stage).forkable("pack", Kind::Compute, stage).io("write", stage).run()
+    pipeline
+        .io("read", stage)
+        .compute("copy", stage)
+        .forkable("pack", StageKind::Compute, stage)
+        .io("write", stage)
+        .run()
 }
 
 #[test]
@@ -229,7 +239,12 @@ fn the_work_that_shows_what_limits_a_run_is_done_twice() {
     for (structure, twice) in [("", 0), ("double=io", 5), ("double=compute", 0)] {
         let again = AtomicUsize::new(0);
         let structure: Structure = structure.parse().unwrap();
-        Pipeline::new("twice").rounds(5).structured(&structure).stage("read", Kind::Io, Reader(&again)).run().unwrap();
+        Pipeline::new("twice")
+            .rounds(5)
+            .structured(&structure)
+            .stage("read", StageKind::Io, Reader(&again))
+            .run()
+            .unwrap();
         assert_eq!(again.into_inner(), twice, "{structure}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use rowlock_pipeline::{Flow, Kind, Pipeline, PortError, Ports, Program, Result};
+use rowlock_pipeline::{Flow, Pipeline, PortError, Ports, Program, Result, StageKind};
 
 #[test]
 fn a_stream_of_no_rounds_ends_whatever_its_first_stage_is() {
@@ -10,7 +10,7 @@ fn a_stream_of_no_rounds_ends_whatever_its_first_stage_is() {
         let report = Pipeline::new("none")
             .rounds(0)
             .structured(&structure.parse().unwrap())
-            .forkable("pack", Kind::Compute, |_, _| Ok(Flow::Convey))
+            .forkable("pack", StageKind::Compute, |_, _| Ok(Flow::Convey))
             .compute("sort", |_, _| Ok(Flow::Convey))
             .run()
             .unwrap();

@@ -7,16 +7,16 @@ fn us(n: u64) -> Span {
 }
 
 /// Three levels of 100 us, and so many threads that have entered and wait.
-fn queue(threads: u32) -> Feedback {
-    let mut queue = Feedback::new(Rules { levels: 3, ..Rules::default() });
+fn queue(threads: u32) -> FeedbackQueue {
+    let mut queue = FeedbackQueue::new(FeedbackRules { levels: 3, ..FeedbackRules::default() });
     for thread in (0..threads).map(ThreadId) {
-        queue.enter(thread);
-        queue.queue(thread);
+        queue.add(thread);
+        queue.enqueue(thread);
     }
     queue
 }
 
-fn take_all(queue: &mut Feedback) -> Vec<u32> {
+fn take_all(queue: &mut FeedbackQueue) -> Vec<u32> {
     std::iter::from_fn(|| queue.take()).map(|thread| thread.0).collect()
 }
 
@@ -27,8 +27,8 @@ const B: ThreadId = ThreadId(1);
 fn a_thread_goes_down_when_it_has_used_up_its_running_time_and_stays_at_the_bottom() {
     let mut queue = queue(1);
     queue.take();
-    let levels: Vec<(Turn, u32)> = (0..6).map(|_| (queue.ran(A, us(50)), queue.level(A).0)).collect();
-    let (on, over) = (Turn::GoesOn, Turn::IsOver);
+    let levels: Vec<(TurnOutcome, u32)> = (0..6).map(|_| (queue.charge(A, us(50)), queue.level(A).0)).collect();
+    let (on, over) = (TurnOutcome::TimeLeft, TurnOutcome::UsedUp);
     assert_eq!(levels, [(on, 0), (over, 1), (on, 1), (over, 2), (on, 2), (over, 2)]);
 }
 
@@ -37,23 +37,23 @@ fn giving_up_the_cpu_in_time_earns_nothing() {
     let mut queue = queue(2);
     for _ in 0..2 {
         assert_eq!(queue.take(), Some(A));
-        assert_eq!(queue.ran(A, us(40)), Turn::GoesOn);
-        queue.queue(A);
+        assert_eq!(queue.charge(A, us(40)), TurnOutcome::TimeLeft);
+        queue.enqueue(A);
         assert_eq!(queue.take(), Some(B));
-        queue.queue(B);
+        queue.enqueue(B);
     }
-    assert_eq!(queue.left(A), us(20));
+    assert_eq!(queue.time_left(A), us(20));
     assert_eq!(queue.take(), Some(A));
-    assert_eq!(queue.ran(A, us(20)), Turn::IsOver);
-    assert_eq!((queue.level(A), queue.left(A)), (Level(1), us(100)));
+    assert_eq!(queue.charge(A, us(20)), TurnOutcome::UsedUp);
+    assert_eq!((queue.level(A), queue.time_left(A)), (Level(1), us(100)));
 }
 
 #[test]
 fn higher_levels_go_first_and_within_one_it_is_first_come_first_served() {
     let mut queue = queue(4);
     queue.take();
-    queue.ran(A, us(100));
-    queue.queue(A);
+    queue.charge(A, us(100));
+    queue.enqueue(A);
     assert_eq!(queue.highest(), Some(Level(0)));
     assert_eq!(take_all(&mut queue), [1, 2, 3, 0]);
     assert_eq!((queue.highest(), queue.waiting()), (None, 0));
@@ -63,15 +63,15 @@ fn higher_levels_go_first_and_within_one_it_is_first_come_first_served() {
 fn who_is_preempted_in_the_middle_of_its_time_goes_first_and_at_its_end_last() {
     let mut queue = queue(3);
     queue.take();
-    queue.ran(A, us(30));
-    queue.queue_again(A);
+    queue.charge(A, us(30));
+    queue.enqueue_preempted(A);
     assert_eq!(queue.take(), Some(A), "with 70 us left");
-    queue.ran(A, us(70));
+    queue.charge(A, us(70));
     queue.take();
-    queue.ran(B, us(100));
+    queue.charge(B, us(100));
     // Both are at level 1 with nothing used.
-    queue.queue(B);
-    queue.queue_again(A);
+    queue.enqueue(B);
+    queue.enqueue_preempted(A);
     assert_eq!(take_all(&mut queue), [2, 1, 0]);
 }
 
@@ -80,16 +80,16 @@ fn a_boost_brings_all_up_in_order_whether_they_wait_or_not() {
     let mut queue = queue(4);
     for _ in 0..2 {
         let thread = queue.take().unwrap();
-        queue.ran(thread, us(100));
-        queue.queue(thread);
+        queue.charge(thread, us(100));
+        queue.enqueue(thread);
     }
     let runs = queue.take().unwrap();
-    queue.ran(runs, us(120));
-    queue.ran(runs, us(30));
+    queue.charge(runs, us(120));
+    queue.charge(runs, us(30));
     assert_eq!((runs, queue.level(runs)), (ThreadId(2), Level(1)));
     queue.boost();
-    assert_eq!((queue.level(runs), queue.left(runs)), (Level(0), us(70)), "a boost renews nobody's turn");
-    queue.queue(runs);
+    assert_eq!((queue.level(runs), queue.time_left(runs)), (Level(0), us(70)), "a boost renews nobody's turn");
+    queue.enqueue(runs);
     assert_eq!(take_all(&mut queue), [3, 0, 1, 2]);
 }
 
@@ -98,22 +98,22 @@ fn one_at_the_bottom_has_a_running_time_with_each_boost_however_many_come_at_the
     let mut queue = queue(1);
     for _ in 0..3 {
         queue.take();
-        queue.ran(A, us(100));
-        queue.queue(A);
+        queue.charge(A, us(100));
+        queue.enqueue(A);
     }
     let (mut turns, mut next) = (Vec::new(), 1);
     for round in 0..50 {
         // Before each turn one more has come, which is gone after its own.
-        queue.enter(ThreadId(next));
-        queue.queue(ThreadId(next));
+        queue.add(ThreadId(next));
+        queue.enqueue(ThreadId(next));
         next += 1;
         if round % 10 == 9 {
             queue.boost();
         }
         if queue.take() == Some(A) {
             turns.push(round);
-            queue.ran(A, us(100));
-            queue.queue(A);
+            queue.charge(A, us(100));
+            queue.enqueue(A);
         }
     }
     // After those who were at the top when it came there: one more each time, since it has had a turn itself.
@@ -124,8 +124,8 @@ fn one_at_the_bottom_has_a_running_time_with_each_boost_however_many_come_at_the
 fn time_beyond_the_running_time_is_forgiven() {
     let mut queue = queue(1);
     queue.take();
-    assert_eq!(queue.ran(A, us(1_000)), Turn::IsOver);
-    assert_eq!((queue.level(A), queue.left(A)), (Level(1), us(100)));
+    assert_eq!(queue.charge(A, us(1_000)), TurnOutcome::UsedUp);
+    assert_eq!((queue.level(A), queue.time_left(A)), (Level(1), us(100)));
 }
 
 #[test]
@@ -134,8 +134,8 @@ fn some_are_passed_over_where_they_may_not_run() {
     let odd = |thread: ThreadId| thread.0 % 2 == 1;
     queue.take();
     queue.take();
-    queue.ran(B, us(100));
-    queue.queue(B);
+    queue.charge(B, us(100));
+    queue.enqueue(B);
     assert_eq!(queue.highest_if(odd), Some(Level(0)));
     assert_eq!(queue.take_if(odd), Some(ThreadId(3)));
     assert_eq!((queue.highest_if(odd), queue.take_if(odd)), (Some(Level(1)), Some(B)));
@@ -147,12 +147,12 @@ fn some_are_passed_over_where_they_may_not_run() {
 fn who_is_lent_a_level_waits_there_and_goes_back_to_its_own() {
     let mut queue = queue(4);
     queue.take();
-    assert_eq!(queue.ran(A, us(100)), Turn::IsOver);
-    queue.queue(A);
-    queue.lend(A, Level(0));
+    assert_eq!(queue.charge(A, us(100)), TurnOutcome::UsedUp);
+    queue.enqueue(A);
+    queue.inherit(A, Level(0));
     assert_eq!((queue.level(A), queue.highest(), queue.waiting()), (Level(0), Some(Level(0)), 4));
     assert_eq!(take_all(&mut queue.clone()), [1, 2, 3, 0], "behind those who were there before");
-    queue.give_back(A);
+    queue.disinherit(A);
     assert_eq!((queue.level(A), take_all(&mut queue)), (Level(1), vec![1, 2, 3, 0]));
 }
 
@@ -160,16 +160,16 @@ fn who_is_lent_a_level_waits_there_and_goes_back_to_its_own() {
 fn a_level_is_lent_to_who_runs_too_and_a_higher_one_is_not_replaced_by_a_lower_one() {
     let mut queue = queue(2);
     queue.take();
-    (0..2).for_each(|_| _ = queue.ran(A, us(100)));
-    queue.lend(A, Level(1));
+    (0..2).for_each(|_| _ = queue.charge(A, us(100)));
+    queue.inherit(A, Level(1));
     assert_eq!(queue.level(A), Level(1));
-    queue.lend(A, Level(0));
-    queue.lend(A, Level(1));
-    assert_eq!((queue.level(A), queue.left(A)), (Level(0), us(100)));
-    queue.queue(A);
+    queue.inherit(A, Level(0));
+    queue.inherit(A, Level(1));
+    assert_eq!((queue.level(A), queue.time_left(A)), (Level(0), us(100)));
+    queue.enqueue(A);
     assert_eq!(take_all(&mut queue), [1, 0]);
-    queue.give_back(A);
-    queue.lend(A, Level(7));
+    queue.disinherit(A);
+    queue.inherit(A, Level(7));
     assert_eq!(queue.level(A), Level(2), "there are three levels");
 }
 
@@ -177,20 +177,20 @@ fn a_level_is_lent_to_who_runs_too_and_a_higher_one_is_not_replaced_by_a_lower_o
 fn who_has_a_lent_level_goes_down_all_the_same_and_is_fresh_as_a_new_thread() {
     let mut queue = queue(1);
     queue.take();
-    queue.lend(A, Level(0));
-    assert_eq!(queue.ran(A, us(100)), Turn::IsOver);
+    queue.inherit(A, Level(0));
+    assert_eq!(queue.charge(A, us(100)), TurnOutcome::UsedUp);
     assert_eq!(queue.level(A), Level(0));
-    queue.give_back(A);
+    queue.disinherit(A);
     assert_eq!(queue.level(A), Level(1));
-    queue.lend(A, Level(0));
-    queue.enter(A);
-    queue.ran(A, us(100));
+    queue.inherit(A, Level(0));
+    queue.add(A);
+    queue.charge(A, us(100));
     assert_eq!(queue.level(A), Level(1));
 }
 
 #[test]
 fn a_thread_takes_twenty_four_bytes() {
-    assert_eq!(size_of::<Standing>(), 24);
+    assert_eq!(size_of::<ThreadState>(), 24);
 }
 
 #[test]
@@ -198,15 +198,15 @@ fn boosts_are_not_mistaken_for_each_other_after_ever_so_many() {
     let mut queue = queue(3);
     queue.boost();
     queue.take();
-    queue.ran(A, us(100));
-    queue.queue(A);
+    queue.charge(A, us(100));
+    queue.enqueue(A);
     queue.take();
-    queue.ran(B, us(100));
+    queue.charge(B, us(100));
     assert_eq!((queue.level(A), queue.level(B)), (Level(1), Level(1)));
     // As many as bring the count to where it was.
     (0..1 << 16).for_each(|_| queue.boost());
     assert_eq!((queue.level(A), queue.level(B)), (Level(0), Level(0)));
-    queue.queue(B);
+    queue.enqueue(B);
     assert_eq!(take_all(&mut queue), [2, 0, 1]);
 }
 
@@ -224,12 +224,12 @@ fn what_is_no_boost_says_why() {
 struct Plain {
     levels: Vec<Vec<u32>>,
     of: Vec<(usize, Span)>,
-    lent: Vec<usize>,
+    inherited: Vec<usize>,
 }
 
 impl Plain {
     fn level(&self, thread: usize) -> usize {
-        self.of[thread].0.min(self.lent[thread])
+        self.of[thread].0.min(self.inherited[thread])
     }
 
     /// The place of one that waits: the level and how many are before it there.
@@ -238,10 +238,10 @@ impl Plain {
         levels.find_map(|(level, list)| Some((level, list.iter().position(|&other| other as usize == thread)?)))
     }
 
-    /// Lends it a level, or takes back what it was lent.
-    fn lend(&mut self, thread: usize, lent: usize) {
+    /// Lends it a level, or takes back what it was inherited.
+    fn inherit(&mut self, thread: usize, inherited: usize) {
         let before = self.level(thread);
-        self.lent[thread] = lent;
+        self.inherited[thread] = inherited;
         let now = self.level(thread);
         if let Some((level, place)) = self.place(thread)
             && now != before
@@ -257,11 +257,11 @@ enum Call {
     Take,
     TakeSome(u32),
     Run(usize, u64),
-    Queue(usize),
-    QueueAgain(usize),
-    MakeWay(usize),
-    Lend(usize, u32),
-    GiveBack(usize),
+    Enqueue(usize),
+    EnqueuePreempted(usize),
+    RequeueAndTake(usize),
+    Inherit(usize, u32),
+    Disinherit(usize),
     Boost,
 }
 
@@ -270,11 +270,11 @@ fn any_call() -> impl Strategy<Value = Call> {
         4 => Just(Call::Take),
         2 => (0_u32..8).prop_map(Call::TakeSome),
         5 => (0_usize..8, 0_u64..130).prop_map(|(thread, micros)| Call::Run(thread, micros)),
-        4 => (0_usize..8).prop_map(Call::Queue),
-        2 => (0_usize..8).prop_map(Call::QueueAgain),
-        4 => (0_usize..8).prop_map(Call::MakeWay),
-        3 => (0_usize..8, 0_u32..6).prop_map(|(thread, level)| Call::Lend(thread, level)),
-        2 => (0_usize..8).prop_map(Call::GiveBack),
+        4 => (0_usize..8).prop_map(Call::Enqueue),
+        2 => (0_usize..8).prop_map(Call::EnqueuePreempted),
+        4 => (0_usize..8).prop_map(Call::RequeueAndTake),
+        3 => (0_usize..8, 0_u32..6).prop_map(|(thread, level)| Call::Inherit(thread, level)),
+        2 => (0_usize..8).prop_map(Call::Disinherit),
         1 => Just(Call::Boost),
     ]
 }
@@ -283,10 +283,10 @@ proptest! {
     /// Nobody is lost or there twice, levels are served in order, and nobody is passed over who may run.
     #[test]
     fn the_queue_does_what_a_plain_one_does(levels in 1_u32..80, calls in prop::collection::vec(any_call(), 1..120)) {
-        let rules = Rules { levels, ..Rules::default() };
-        let mut queue = Feedback::new(rules);
-        let mut plain = Plain { levels: vec![Vec::new(); levels as usize], of: vec![(0, Span::ZERO); 8], lent: vec![usize::MAX; 8] };
-        (0..8).for_each(|thread| queue.enter(ThreadId(thread)));
+        let rules = FeedbackRules { levels, ..FeedbackRules::default() };
+        let mut queue = FeedbackQueue::new(rules);
+        let mut plain = Plain { levels: vec![Vec::new(); levels as usize], of: vec![(0, Span::ZERO); 8], inherited: vec![usize::MAX; 8] };
+        (0..8).for_each(|thread| queue.add(ThreadId(thread)));
         for call in calls {
             let waits = |plain: &Plain, thread: usize| plain.levels.iter().flatten().any(|&other| other == thread as u32);
             match call {
@@ -299,11 +299,11 @@ proptest! {
                     let taken = if barred == 8 { queue.take() } else { queue.take_if(|thread| thread.0 != barred) };
                     prop_assert_eq!(taken, found.map(ThreadId));
                 }
-                Call::MakeWay(thread) if !waits(&plain, thread) => {
+                Call::RequeueAndTake(thread) if !waits(&plain, thread) => {
                     let level = plain.level(thread);
                     plain.levels[level].push(thread as u32);
                     let next = plain.levels.iter_mut().find(|level| !level.is_empty()).map(|level| level.remove(0));
-                    prop_assert_eq!(Some(queue.make_way(ThreadId(thread as u32))), next.map(ThreadId));
+                    prop_assert_eq!(Some(queue.requeue_and_take(ThreadId(thread as u32))), next.map(ThreadId));
                 }
                 Call::Run(thread, micros) => {
                     let (level, used) = &mut plain.of[thread];
@@ -312,34 +312,34 @@ proptest! {
                     if is_over {
                         (*level, *used) = ((*level + 1).min(levels as usize - 1), Span::ZERO);
                     }
-                    let turn = if is_over { Turn::IsOver } else { Turn::GoesOn };
-                    prop_assert_eq!(queue.ran(ThreadId(thread as u32), us(micros)), turn);
+                    let turn = if is_over { TurnOutcome::UsedUp } else { TurnOutcome::TimeLeft };
+                    prop_assert_eq!(queue.charge(ThreadId(thread as u32), us(micros)), turn);
                 }
-                Call::Queue(thread) if !waits(&plain, thread) => {
-                    queue.queue(ThreadId(thread as u32));
+                Call::Enqueue(thread) if !waits(&plain, thread) => {
+                    queue.enqueue(ThreadId(thread as u32));
                     let level = plain.level(thread);
                     plain.levels[level].push(thread as u32);
                 }
-                Call::QueueAgain(thread) if !waits(&plain, thread) => {
-                    queue.queue_again(ThreadId(thread as u32));
+                Call::EnqueuePreempted(thread) if !waits(&plain, thread) => {
+                    queue.enqueue_preempted(ThreadId(thread as u32));
                     let (level, used) = (plain.level(thread), plain.of[thread].1);
                     let place = if used.is_zero() { plain.levels[level].len() } else { 0 };
                     plain.levels[level].insert(place, thread as u32);
                 }
-                Call::Lend(thread, level) => {
-                    queue.lend(ThreadId(thread as u32), Level(level));
-                    let lent = plain.lent[thread].min(level as usize).min(levels as usize - 1);
-                    plain.lend(thread, lent);
+                Call::Inherit(thread, level) => {
+                    queue.inherit(ThreadId(thread as u32), Level(level));
+                    let inherited = plain.inherited[thread].min(level as usize).min(levels as usize - 1);
+                    plain.inherit(thread, inherited);
                 }
-                Call::GiveBack(thread) => {
-                    queue.give_back(ThreadId(thread as u32));
-                    plain.lend(thread, usize::MAX);
+                Call::Disinherit(thread) => {
+                    queue.disinherit(ThreadId(thread as u32));
+                    plain.inherit(thread, usize::MAX);
                 }
                 Call::Boost => {
                     queue.boost();
                     plain.levels[0] = plain.levels.iter_mut().flat_map(std::mem::take).collect();
                     plain.of.iter_mut().for_each(|of| of.0 = 0);
-                    plain.lent.iter_mut().filter(|lent| **lent != usize::MAX).for_each(|lent| *lent = 0);
+                    plain.inherited.iter_mut().filter(|inherited| **inherited != usize::MAX).for_each(|inherited| *inherited = 0);
                 }
                 _ => {}
             }
@@ -349,7 +349,7 @@ proptest! {
             for (thread, &(_, used)) in plain.of.iter().enumerate() {
                 let level = plain.level(thread);
                 let thread = ThreadId(thread as u32);
-                prop_assert_eq!((queue.level(thread).0 as usize, queue.left(thread)), (level, us(100) - used));
+                prop_assert_eq!((queue.level(thread).0 as usize, queue.time_left(thread)), (level, us(100) - used));
             }
         }
     }
@@ -357,10 +357,10 @@ proptest! {
     /// Under a boost nobody waits for ever: of threads that all compute without end each has a turn again.
     #[test]
     fn with_a_boost_nobody_starves(threads in 2_u32..12, levels in 1_u32..6, newcomer in any::<bool>()) {
-        let mut queue = Feedback::new(Rules { levels, ..Rules::default() });
+        let mut queue = FeedbackQueue::new(FeedbackRules { levels, ..FeedbackRules::default() });
         for thread in (0..threads).map(ThreadId) {
-            queue.enter(thread);
-            queue.queue(thread);
+            queue.add(thread);
+            queue.enqueue(thread);
         }
         let mut turns = vec![0; threads as usize];
         for turn in 0..50 * threads {
@@ -371,11 +371,11 @@ proptest! {
             let thread = queue.take().unwrap();
             turns[thread.index()] += 1;
             if newcomer && thread == A {
-                queue.enter(A);
+                queue.add(A);
             } else {
-                queue.ran(thread, us(100));
+                queue.charge(thread, us(100));
             }
-            queue.queue(thread);
+            queue.enqueue(thread);
         }
         prop_assert!(turns.iter().all(|&turns| turns >= 10), "{:?}", turns);
     }

@@ -10,7 +10,7 @@
 //! What came of it in the source: 1 % for a program that computes, nothing for one that reads and writes. Sooner or later all stages
 //! that are ever ahead have lowered themselves, and then all are equal again.
 
-use super::Favour;
+use super::StagePriority;
 
 /// So many buffers in the output queue are a backup, the conveyed one included.
 const BACKUP: u32 = 2;
@@ -24,23 +24,23 @@ pub(super) const fn is_backed_up(others_in_output: u32) -> bool {
 pub(super) struct DynamicUp;
 
 impl DynamicUp {
-    pub(super) fn conveyed(&self, now: Favour, others_in_output: u32) -> Favour {
-        if is_backed_up(others_in_output) { Favour::Lowered } else { now }
+    pub(super) fn conveyed(&self, now: StagePriority, others_in_output: u32) -> StagePriority {
+        if is_backed_up(others_in_output) { StagePriority::Lowered } else { now }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Rule};
+    use super::super::{PriorityRule, StageKind};
     use super::*;
 
     #[test]
     fn a_second_buffer_in_the_output_lowers_and_nothing_raises_again() {
-        let mut stage = Rule::DynamicUp.stage(Kind::Io);
-        assert_eq!(stage.begin(), Favour::Neutral);
+        let mut stage = PriorityRule::DynamicUp.stage(StageKind::Io);
+        assert_eq!(stage.begin(), StagePriority::Neutral);
         assert_eq!(stage.conveyed(0), None);
         assert_eq!(stage.accepted(7), None);
-        assert_eq!(stage.conveyed(1), Some(Favour::Lowered));
+        assert_eq!(stage.conveyed(1), Some(StagePriority::Lowered));
         assert_eq!((stage.conveyed(5), stage.conveyed(0)), (None, None));
     }
 }

@@ -7,17 +7,17 @@
 //! With a backup of two, the conveyed buffer included, nothing lies between the two conditions: every round in which the queue was empty
 //! before and was not the last time costs a system call. That is the source's rule, and kept.
 
-use super::Favour;
+use super::StagePriority;
 use super::dynamic_up::is_backed_up;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DynamicUpDown;
 
 impl DynamicUpDown {
-    pub(super) fn conveyed(&self, now: Favour, others_in_output: u32) -> Favour {
+    pub(super) fn conveyed(&self, now: StagePriority, others_in_output: u32) -> StagePriority {
         match others_in_output {
-            0 => Favour::Neutral,
-            others if is_backed_up(others) => Favour::Lowered,
+            0 => StagePriority::Neutral,
+            others if is_backed_up(others) => StagePriority::Lowered,
             _ => now,
         }
     }
@@ -25,17 +25,17 @@ impl DynamicUpDown {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Rule};
+    use super::super::{PriorityRule, StageKind};
     use super::*;
 
     #[test]
     fn an_empty_output_takes_back_what_a_backup_has_done() {
-        let mut stage = Rule::DynamicUpDown.stage(Kind::Io);
-        assert_eq!(stage.begin(), Favour::Neutral);
+        let mut stage = PriorityRule::DynamicUpDown.stage(StageKind::Io);
+        assert_eq!(stage.begin(), StagePriority::Neutral);
         assert_eq!(stage.conveyed(0), None);
-        assert_eq!(stage.conveyed(2), Some(Favour::Lowered));
+        assert_eq!(stage.conveyed(2), Some(StagePriority::Lowered));
         assert_eq!(stage.conveyed(1), None);
-        assert_eq!(stage.conveyed(0), Some(Favour::Neutral));
-        assert_eq!(stage.conveyed(1), Some(Favour::Lowered));
+        assert_eq!(stage.conveyed(0), Some(StagePriority::Neutral));
+        assert_eq!(stage.conveyed(1), Some(StagePriority::Lowered));
     }
 }

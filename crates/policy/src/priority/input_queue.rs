@@ -10,7 +10,7 @@
 //! Who lags behind has a full input queue all the time, and stays raised: that is the one that limits the pipeline. Who only had to wait
 //! for a CPU works its queue off, and is as before. Raising takes a privilege; without it the rule does nothing.
 
-use super::Favour;
+use super::StagePriority;
 
 /// So many buffers that wait are several.
 const SEVERAL: u32 = 2;
@@ -19,10 +19,10 @@ const SEVERAL: u32 = 2;
 pub(super) struct InputQueue;
 
 impl InputQueue {
-    pub(super) fn accepted(&self, now: Favour, left_in_input: u32) -> Favour {
+    pub(super) fn accepted(&self, now: StagePriority, left_in_input: u32) -> StagePriority {
         match left_in_input {
-            0 => Favour::Neutral,
-            SEVERAL.. => Favour::Raised,
+            0 => StagePriority::Neutral,
+            SEVERAL.. => StagePriority::Raised,
             _ => now,
         }
     }
@@ -30,17 +30,17 @@ impl InputQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Rule};
+    use super::super::{PriorityRule, StageKind};
     use super::*;
 
     #[test]
     fn two_that_wait_raise_and_none_that_waits_takes_it_back() {
-        let mut stage = Rule::InputQueue.stage(Kind::Compute);
-        assert_eq!(stage.begin(), Favour::Neutral);
+        let mut stage = PriorityRule::InputQueue.stage(StageKind::Compute);
+        assert_eq!(stage.begin(), StagePriority::Neutral);
         assert_eq!((stage.accepted(0), stage.accepted(1), stage.conveyed(9)), (None, None, None));
-        assert_eq!(stage.accepted(2), Some(Favour::Raised));
+        assert_eq!(stage.accepted(2), Some(StagePriority::Raised));
         assert_eq!((stage.accepted(3), stage.accepted(1)), (None, None));
-        assert_eq!(stage.accepted(0), Some(Favour::Neutral));
+        assert_eq!(stage.accepted(0), Some(StagePriority::Neutral));
         assert_eq!(stage.accepted(1), None);
     }
 }

@@ -18,7 +18,7 @@
 //! 4. **The buffers**, where no stage was busy and yet one could not get rid of what it had, or the first could not begin since all buffers
 //!    were under way.
 
-use crate::priority::Kind;
+use crate::priority::StageKind;
 use crate::units::Span;
 
 /// From so many thousandths of the time on, something is in use *nearly always*. Between the source's 72 % of a program that the CPUs do not
@@ -37,7 +37,7 @@ const NOTABLE: u64 = 100;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StageObservation {
     /// What it mostly does.
-    pub kind: Kind,
+    pub kind: StageKind,
     /// How many copies of it work at a time; zero counts as one.
     pub copies: u32,
     /// How long it was at work on buffers.
@@ -103,14 +103,14 @@ pub fn limit(stages: &[StageObservation], machine: &MachineObservation) -> Limit
 
 fn cpus_are_full(stages: &[StageObservation], machine: &MachineObservation) -> bool {
     let kept_waiting: Span = stages.iter().map(|stage| stage.waiting_for_cpu).sum();
-    let computing: Span = stages.iter().filter(|stage| stage.kind == Kind::Compute).map(|stage| stage.busy).sum();
+    let computing: Span = stages.iter().filter(|stage| stage.kind == StageKind::Compute).map(|stage| stage.busy).sum();
     let is_scarce = kept_waiting.is_zero() && machine.pressure_cpu.is_some_and(|pressure| pressure >= MOSTLY);
     let wanted = if is_scarce { machine.cpu_used.max(computing) } else { machine.cpu_used + kept_waiting };
     thousandths(wanted, machine.since, machine.cpus) >= NEARLY_ALWAYS
 }
 
 fn device_is_full(stages: &[StageObservation], machine: &MachineObservation) -> bool {
-    let in_io: Span = stages.iter().filter(|stage| stage.kind == Kind::Io).map(worked).sum();
+    let in_io: Span = stages.iter().filter(|stage| stage.kind == StageKind::Io).map(worked).sum();
     let is_busy = match (machine.device_busy, machine.pressure_io) {
         (Some(busy), _) => thousandths(busy, machine.since, 1) >= NEARLY_ALWAYS,
         (None, Some(pressure)) => u64::from(pressure) >= NEARLY_ALWAYS,
@@ -155,7 +155,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A stage that was busy for so many milliseconds of a hundred, and starved else.
-    pub(in super::super) fn stage(kind: Kind, busy: u64) -> StageObservation {
+    pub(in super::super) fn stage(kind: StageKind, busy: u64) -> StageObservation {
         let ms = Span::from_millis;
         let starved = ms(100) - ms(busy);
         StageObservation { kind, copies: 1, busy: ms(busy), starved, blocked: Span::ZERO, waiting_for_cpu: Span::ZERO }
@@ -168,8 +168,8 @@ pub(super) mod tests {
     }
 
     fn five(read: u64, compute: u64, send: u64, merge: u64, write: u64) -> [StageObservation; 5] {
-        let (io, computing) = (|busy| stage(Kind::Io, busy), |busy| stage(Kind::Compute, busy));
-        [io(read), computing(compute), stage(Kind::Communicate, send), computing(merge), io(write)]
+        let (io, computing) = (|busy| stage(StageKind::Io, busy), |busy| stage(StageKind::Compute, busy));
+        [io(read), computing(compute), stage(StageKind::Communicate, send), computing(merge), io(write)]
     }
 
     #[test]
@@ -256,7 +256,7 @@ pub(super) mod tests {
         let ms = || (0_u64..150).prop_map(Span::from_millis);
         let one = (0..3_usize, 0_u32..4, ms(), ms(), ms(), ms());
         let one = one.prop_map(|(kind, copies, busy, starved, blocked, waiting_for_cpu)| StageObservation {
-            kind: Kind::ALL[kind],
+            kind: StageKind::ALL[kind],
             copies,
             busy,
             starved,
@@ -307,7 +307,7 @@ pub(super) mod tests {
 
     #[test]
     fn no_length_of_time_is_too_long() {
-        let all = StageObservation { busy: Span::MAX, copies: u32::MAX, ..stage(Kind::Io, 0) };
+        let all = StageObservation { busy: Span::MAX, copies: u32::MAX, ..stage(StageKind::Io, 0) };
         let long = MachineObservation { since: Span::MAX, cpus: u32::MAX, cpu_used: Span::MAX, ..machine(0) };
         assert_eq!(limit(&[all], &long), Limit::Unknown);
         let short = MachineObservation { since: Span::from_nanos(1), ..long };

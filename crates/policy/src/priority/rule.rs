@@ -3,13 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Asked, DynamicUp, DynamicUpDown, Favour, InputQueue, Kind, Overseer, Stage};
+use super::{
+    DynamicUp, DynamicUpDown, InputQueue, PriorityController, QueueRule, StageKind, StagePolicy, StagePriority,
+};
 
 /// A rule of priority as it is written.
 ///
 /// [`crate::table::PRIORITY`] lists the ways to write one. What is printed reads back as the same rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Rule {
+pub enum PriorityRule {
     /// All stages are equal to the scheduler.
     #[default]
     Default,
@@ -17,9 +19,9 @@ pub enum Rule {
     /// scheduling", where "nice down" is what raises, as it is for the kernel.
     Fixed {
         /// Which stages.
-        kind: Kind,
-        /// What they are. With [`Favour::Neutral`] it is [`Rule::Default`] and printed as that.
-        favour: Favour,
+        kind: StageKind,
+        /// What they are. With [`StagePriority::Neutral`] it is [`PriorityRule::Default`] and printed as that.
+        priority: StagePriority,
     },
     /// A stage that finds its output backed up lowers itself, once and for ever.
     DynamicUp,
@@ -31,104 +33,111 @@ pub enum Rule {
     LimitingResource,
 }
 
-impl Rule {
+impl PriorityRule {
     /// All that there are.
-    pub const ALL: [Rule; 11] = [
-        Rule::Default,
-        Rule::nice_down(Kind::Io),
-        Rule::nice_up(Kind::Io),
-        Rule::nice_down(Kind::Compute),
-        Rule::nice_up(Kind::Compute),
-        Rule::nice_down(Kind::Communicate),
-        Rule::nice_up(Kind::Communicate),
-        Rule::DynamicUp,
-        Rule::DynamicUpDown,
-        Rule::InputQueue,
-        Rule::LimitingResource,
+    pub const ALL: [PriorityRule; 11] = [
+        PriorityRule::Default,
+        PriorityRule::nice_down(StageKind::Io),
+        PriorityRule::nice_up(StageKind::Io),
+        PriorityRule::nice_down(StageKind::Compute),
+        PriorityRule::nice_up(StageKind::Compute),
+        PriorityRule::nice_down(StageKind::Communicate),
+        PriorityRule::nice_up(StageKind::Communicate),
+        PriorityRule::DynamicUp,
+        PriorityRule::DynamicUpDown,
+        PriorityRule::InputQueue,
+        PriorityRule::LimitingResource,
     ];
 
     /// The stages of this kind are favoured: their nice values go down.
-    pub const fn nice_down(kind: Kind) -> Rule {
-        Rule::Fixed { kind, favour: Favour::Raised }
+    pub const fn nice_down(kind: StageKind) -> PriorityRule {
+        PriorityRule::Fixed { kind, priority: StagePriority::Raised }
     }
 
     /// The stages of this kind come after others: their nice values go up.
-    pub const fn nice_up(kind: Kind) -> Rule {
-        Rule::Fixed { kind, favour: Favour::Lowered }
+    pub const fn nice_up(kind: StageKind) -> PriorityRule {
+        PriorityRule::Fixed { kind, priority: StagePriority::Lowered }
     }
 
     /// As it is written.
     pub const fn name(self) -> &'static str {
         match self {
-            Rule::Default | Rule::Fixed { favour: Favour::Neutral, .. } => "default",
-            Rule::Fixed { kind: Kind::Io, favour: Favour::Raised } => "nice-down-io",
-            Rule::Fixed { kind: Kind::Io, favour: Favour::Lowered } => "nice-up-io",
-            Rule::Fixed { kind: Kind::Compute, favour: Favour::Raised } => "nice-down-compute",
-            Rule::Fixed { kind: Kind::Compute, favour: Favour::Lowered } => "nice-up-compute",
-            Rule::Fixed { kind: Kind::Communicate, favour: Favour::Raised } => "nice-down-communicate",
-            Rule::Fixed { kind: Kind::Communicate, favour: Favour::Lowered } => "nice-up-communicate",
-            Rule::DynamicUp => "dynamic-up",
-            Rule::DynamicUpDown => "dynamic-up-down",
-            Rule::InputQueue => "input-queue",
-            Rule::LimitingResource => "limiting-resource",
+            PriorityRule::Default | PriorityRule::Fixed { priority: StagePriority::Neutral, .. } => "default",
+            PriorityRule::Fixed { kind: StageKind::Io, priority: StagePriority::Raised } => "nice-down-io",
+            PriorityRule::Fixed { kind: StageKind::Io, priority: StagePriority::Lowered } => "nice-up-io",
+            PriorityRule::Fixed { kind: StageKind::Compute, priority: StagePriority::Raised } => "nice-down-compute",
+            PriorityRule::Fixed { kind: StageKind::Compute, priority: StagePriority::Lowered } => "nice-up-compute",
+            PriorityRule::Fixed { kind: StageKind::Communicate, priority: StagePriority::Raised } => {
+                "nice-down-communicate"
+            }
+            PriorityRule::Fixed { kind: StageKind::Communicate, priority: StagePriority::Lowered } => {
+                "nice-up-communicate"
+            }
+            PriorityRule::DynamicUp => "dynamic-up",
+            PriorityRule::DynamicUpDown => "dynamic-up-down",
+            PriorityRule::InputQueue => "input-queue",
+            PriorityRule::LimitingResource => "limiting-resource",
         }
     }
 
     /// The side of a stage of this kind.
-    pub fn stage(self, kind: Kind) -> Stage {
-        let (favour, rule) = match self {
-            Rule::Fixed { kind: which, favour } if which == kind => (favour, Asked::Never),
-            Rule::Default | Rule::Fixed { .. } | Rule::LimitingResource => (Favour::Neutral, Asked::Never),
-            Rule::DynamicUp => (Favour::Neutral, Asked::DynamicUp(DynamicUp)),
-            Rule::DynamicUpDown => (Favour::Neutral, Asked::DynamicUpDown(DynamicUpDown)),
-            Rule::InputQueue => (Favour::Neutral, Asked::InputQueue(InputQueue)),
+    pub fn stage(self, kind: StageKind) -> StagePolicy {
+        let (priority, rule) = match self {
+            PriorityRule::Fixed { kind: which, priority } if which == kind => (priority, QueueRule::Never),
+            PriorityRule::Default | PriorityRule::Fixed { .. } | PriorityRule::LimitingResource => {
+                (StagePriority::Neutral, QueueRule::Never)
+            }
+            PriorityRule::DynamicUp => (StagePriority::Neutral, QueueRule::DynamicUp(DynamicUp)),
+            PriorityRule::DynamicUpDown => (StagePriority::Neutral, QueueRule::DynamicUpDown(DynamicUpDown)),
+            PriorityRule::InputQueue => (StagePriority::Neutral, QueueRule::InputQueue(InputQueue)),
         };
-        Stage { favour, rule }
+        StagePolicy { priority, rule }
     }
 
     /// Who looks at all stages together, where the rule has somebody who does.
-    pub fn overseer(self) -> Option<Overseer> {
-        (self == Rule::LimitingResource).then(Overseer::new)
+    pub fn controller(self) -> Option<PriorityController> {
+        (self == PriorityRule::LimitingResource).then(PriorityController::new)
     }
 
-    /// Whether [`Stage::accepted`] and [`Stage::conveyed`] are of any use; a world may spare itself the calls where not.
-    pub const fn watches_queues(self) -> bool {
+    /// Whether [`StagePolicy::accepted`] and [`StagePolicy::conveyed`] are of any use; a world may spare itself the calls where not.
+    pub const fn uses_queues(self) -> bool {
         match self {
-            Rule::Default | Rule::Fixed { .. } | Rule::LimitingResource => false,
-            Rule::DynamicUp | Rule::DynamicUpDown | Rule::InputQueue => true,
+            PriorityRule::Default | PriorityRule::Fixed { .. } | PriorityRule::LimitingResource => false,
+            PriorityRule::DynamicUp | PriorityRule::DynamicUpDown | PriorityRule::InputQueue => true,
         }
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for PriorityRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Rule {
-    type Err = UnknownRule;
+impl FromStr for PriorityRule {
+    type Err = UnknownPriorityRule;
 
-    fn from_str(text: &str) -> Result<Rule, UnknownRule> {
+    fn from_str(text: &str) -> Result<PriorityRule, UnknownPriorityRule> {
         let named = crate::table::PRIORITY.iter().filter_map(|entry| entry.rule);
-        named.into_iter().find(|rule| rule.name() == text.trim()).ok_or_else(|| UnknownRule(text.to_owned()))
+        named.into_iter().find(|rule| rule.name() == text.trim()).ok_or_else(|| UnknownPriorityRule(text.to_owned()))
     }
 }
 
 /// A text that is no rule of priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownRule(String);
+pub struct UnknownPriorityRule(String);
 
-impl fmt::Display for UnknownRule {
+impl fmt::Display for UnknownPriorityRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` is not a rule of priority: the rules are ", self.0)?;
-        let (last, others) = Rule::ALL.split_last().map_or((Rule::Default, &[][..]), |(last, others)| (*last, others));
+        let (last, others) =
+            PriorityRule::ALL.split_last().map_or((PriorityRule::Default, &[][..]), |(last, others)| (*last, others));
         others.iter().try_for_each(|rule| write!(f, "{rule}, "))?;
         write!(f, "{last}")
     }
 }
 
-impl std::error::Error for UnknownRule {}
+impl std::error::Error for UnknownPriorityRule {}
 
 #[cfg(test)]
 mod tests {
@@ -136,7 +145,7 @@ mod tests {
 
     #[test]
     fn rules_read_back_as_they_are_printed() {
-        for rule in Rule::ALL {
+        for rule in PriorityRule::ALL {
             assert_eq!(rule.to_string().parse(), Ok(rule));
             assert_eq!(format!(" {rule} ").parse(), Ok(rule));
         }
@@ -144,18 +153,22 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_is_told_the_rules() {
-        let why = "nice-up".parse::<Rule>().unwrap_err().to_string();
+        let why = "nice-up".parse::<PriorityRule>().unwrap_err().to_string();
         assert!(why.starts_with("`nice-up` is not a rule of priority: the rules are default, nice-down-io, "), "{why}");
         assert!(why.ends_with(", input-queue, limiting-resource"), "{why}");
     }
 
     #[test]
     fn fixed_rules_concern_one_kind_for_ever() {
-        for rule in Rule::ALL {
-            let Rule::Fixed { kind, favour } = rule else { continue };
-            for other in Kind::ALL {
+        for rule in PriorityRule::ALL {
+            let PriorityRule::Fixed { kind, priority } = rule else { continue };
+            for other in StageKind::ALL {
                 let mut stage = rule.stage(other);
-                assert_eq!(stage.begin(), if other == kind { favour } else { Favour::Neutral }, "{rule} {other}");
+                assert_eq!(
+                    stage.begin(),
+                    if other == kind { priority } else { StagePriority::Neutral },
+                    "{rule} {other}"
+                );
                 assert_eq!(
                     (stage.accepted(9), stage.conveyed(9), stage.accepted(0), stage.conveyed(0)),
                     (None, None, None, None)
@@ -166,14 +179,15 @@ mod tests {
 
     #[test]
     fn a_rule_that_changes_nothing_is_the_default_by_another_name() {
-        let neutral = Rule::Fixed { kind: Kind::Io, favour: Favour::Neutral };
+        let neutral = PriorityRule::Fixed { kind: StageKind::Io, priority: StagePriority::Neutral };
         assert_eq!(neutral.to_string(), "default");
-        assert_eq!(neutral.stage(Kind::Io), Rule::Default.stage(Kind::Io));
+        assert_eq!(neutral.stage(StageKind::Io), PriorityRule::Default.stage(StageKind::Io));
     }
 
     #[test]
     fn one_rule_has_an_overseer() {
-        let with: Vec<Rule> = Rule::ALL.into_iter().filter(|rule| rule.overseer().is_some()).collect();
-        assert_eq!(with, [Rule::LimitingResource]);
+        let with: Vec<PriorityRule> =
+            PriorityRule::ALL.into_iter().filter(|rule| rule.controller().is_some()).collect();
+        assert_eq!(with, [PriorityRule::LimitingResource]);
     }
 }

@@ -34,11 +34,11 @@
 //!
 //! Where it is not known who will come, as at a lock, only the bound is of use (the module `lock`).
 
-mod agreement;
 mod lock;
+mod overload_response;
 
-use self::agreement::{Agreement, Conduct};
-use super::{Costs, Decision, Luck, Observation, Team, TeamState};
+use self::overload_response::{OverloadResponse, TeamMode};
+use super::{Costs, Decision, Observation, SpinPredictor, Team, TeamState};
 use crate::units::{CpuId, Instant, Span};
 
 /// What of CS the bound is, in thousandths.
@@ -63,7 +63,7 @@ pub(super) struct Adaptive {
     bound: Span,
     // The wait under way.
     began: Instant,
-    conduct: Conduct,
+    mode: TeamMode,
     /// How long to spin between two yields.
     chunk: Span,
     // What it remembers from wait to wait.
@@ -71,15 +71,15 @@ pub(super) struct Adaptive {
     here: CpuId,
     elsewhere: Option<CpuId>,
     /// Whether its team is one for which gathering could pay, but for its grain.
-    can_gather: bool,
+    can_colocate: bool,
     /// How many yields there have been since the last that fed another program.
     yields: u32,
-    strikes: u32,
+    overload_marks: u32,
     /// When it last moved.
     moved: Instant,
     grain: Grain,
     /// Of its careful spins.
-    luck: Luck,
+    predictor: SpinPredictor,
 }
 
 impl Adaptive {
@@ -91,21 +91,21 @@ impl Adaptive {
             costs,
             bound: costs.cs.scaled(BOUND),
             began: Instant::ZERO,
-            conduct: Conduct::Open,
+            mode: TeamMode::Independent,
             chunk: Span::ZERO,
             here: CpuId(0),
             elsewhere: None,
-            can_gather: false,
+            can_colocate: false,
             yields: FEW_YIELDS,
-            strikes: 0,
+            overload_marks: 0,
             moved: Instant::ZERO,
             grain: Grain { left: None, latest: [Span::MAX; SAMPLES] },
-            luck: Luck::NEW,
+            predictor: SpinPredictor::NEW,
         }
     }
 
-    pub(super) const fn strikes(&self) -> u32 {
-        self.strikes
+    pub(super) const fn overload_marks(&self) -> u32 {
+        self.overload_marks
     }
 
     pub(super) fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
@@ -114,20 +114,20 @@ impl Adaptive {
         }
         match seen {
             Observation::Arrived => {
-                self.arrives(team, state);
-                self.begins(team)
+                self.begin_wait(team, state);
+                self.first_decision(team)
             }
-            Observation::Moved => self.settles(team),
-            Observation::Spun(_) if self.conduct == Conduct::Careful => {
-                self.luck.fails();
+            Observation::Moved => self.decide_here(team),
+            Observation::Spun(_) if self.mode == TeamMode::Careful => {
+                self.predictor.record_failure();
                 Decision::Block
             }
             Observation::Spun(_) if self.is_impatient(team) => Decision::Block,
             Observation::Spun(_) => Decision::Yield,
-            Observation::Yielded(_) if self.has_strayed(team) && !self.is_impatient(team) => self.begins(team),
+            Observation::Yielded(_) if self.has_strayed(team) && !self.is_impatient(team) => self.first_decision(team),
             Observation::Yielded(took) => {
                 self.here = team.own_cpu;
-                if self.is_struck(took, team.now, state) || self.is_impatient(team) {
+                if self.record_yield(took, team.now, state) || self.is_impatient(team) {
                     Decision::Block
                 } else if took <= self.costs.lone_yield.scaled(LONE) {
                     let chunk = self.chunk;
@@ -142,59 +142,59 @@ impl Adaptive {
     }
 
     pub(super) fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
-        self.grain.leaves(now);
+        self.grain.end_wait(now);
         match seen {
-            Observation::Spun(_) => self.luck.succeeds(),
+            Observation::Spun(_) => self.predictor.record_success(),
             Observation::Yielded(took) => {
-                self.is_struck(took, now, state);
+                self.record_yield(took, now, state);
             }
             Observation::Arrived | Observation::Woken | Observation::Moved => {}
         }
     }
 
     /// Looks around, and learns how the team waits now.
-    fn arrives(&mut self, team: &Team<'_>, state: &mut TeamState) {
+    fn begin_wait(&mut self, team: &Team<'_>, state: &mut TeamState) {
         self.began = team.now;
         self.chunk = self.bound.scaled(63);
-        self.grain.arrives(team.now);
+        self.grain.begin_wait(team.now);
         self.here = team.own_cpu;
         let others = team.missing.iter().filter_map(|missing| missing.last_seen);
         self.elsewhere = others.chain(self.elsewhere).find(|&cpu| cpu != team.own_cpu);
-        self.can_gather = team.movable && team.cpus > 1 && team.threads >= 2 * team.cpus;
+        self.can_colocate = team.movable && team.cpus > 1 && team.threads >= 2 * team.cpus;
 
-        let agreement = Agreement::from(*state);
-        self.conduct = match agreement.conduct(team.now) {
-            Conduct::Gathered { .. } if self.is_coarse() => {
-                *state = agreement.scattered().into();
-                Conduct::Careful
+        let response = OverloadResponse::from(*state);
+        self.mode = match response.mode(team.now) {
+            TeamMode::Colocated { .. } if self.is_coarse() => {
+                *state = response.without_colocation().into();
+                TeamMode::Careful
             }
-            Conduct::Open if self.is_coarse() && team.threads > team.cpus => Conduct::Careful,
-            conduct => conduct,
+            TeamMode::Independent if self.is_coarse() && team.threads > team.cpus => TeamMode::Careful,
+            mode => mode,
         };
     }
 
     /// The first thing to do, or the next after it has found itself away from the crowd.
-    fn begins(&mut self, team: &Team<'_>) -> Decision {
-        match self.conduct {
-            Conduct::Gathered { cpu, .. } if cpu != team.own_cpu && self.may_move(team.now) => {
+    fn first_decision(&mut self, team: &Team<'_>) -> Decision {
+        match self.mode {
+            TeamMode::Colocated { cpu, .. } if cpu != team.own_cpu && self.may_move(team.now) => {
                 self.moved = team.now;
                 Decision::Move(cpu)
             }
-            _ => self.settles(team),
+            _ => self.decide_here(team),
         }
     }
 
     /// The first thing to do on this CPU.
-    fn settles(&mut self, team: &Team<'_>) -> Decision {
+    fn decide_here(&mut self, team: &Team<'_>) -> Decision {
         let missing_here = team.missing.iter().any(|missing| missing.last_seen == Some(team.own_cpu));
-        match self.conduct {
-            Conduct::Open if missing_here => Decision::Yield,
-            Conduct::Open => Decision::Spin(self.bound),
-            Conduct::Careful if missing_here || team.threads > 2 * team.cpus => Decision::Block,
-            Conduct::Careful if self.luck.spins() => Decision::Spin(self.bound),
-            Conduct::Careful => Decision::Block,
-            Conduct::Gathered { yields: true, .. } => Decision::Yield,
-            Conduct::Gathered { yields: false, .. } => Decision::Block,
+        match self.mode {
+            TeamMode::Independent if missing_here => Decision::Yield,
+            TeamMode::Independent => Decision::Spin(self.bound),
+            TeamMode::Careful if missing_here || team.threads > 2 * team.cpus => Decision::Block,
+            TeamMode::Careful if self.predictor.decide_spin() => Decision::Spin(self.bound),
+            TeamMode::Careful => Decision::Block,
+            TeamMode::Colocated { yields: true, .. } => Decision::Yield,
+            TeamMode::Colocated { yields: false, .. } => Decision::Block,
         }
     }
 
@@ -208,8 +208,7 @@ impl Adaptive {
 
     /// Whether it should be in a crowd that yields, and is not.
     fn has_strayed(&self, team: &Team<'_>) -> bool {
-        matches!(self.conduct, Conduct::Gathered { cpu, yields: true } if cpu != team.own_cpu)
-            && self.may_move(team.now)
+        matches!(self.mode, TeamMode::Colocated { cpu, yields: true } if cpu != team.own_cpu) && self.may_move(team.now)
     }
 
     fn may_move(&self, now: Instant) -> bool {
@@ -217,26 +216,26 @@ impl Adaptive {
     }
 
     /// Takes down a yield, and whether the team is to stop yielding for it.
-    fn is_struck(&mut self, took: Span, now: Instant, state: &mut TeamState) -> bool {
+    fn record_yield(&mut self, took: Span, now: Instant, state: &mut TeamState) -> bool {
         self.yields = self.yields.saturating_add(1);
         if took < self.costs.tick.scaled(FOREIGN) {
             return false;
         }
         let few = std::mem::replace(&mut self.yields, 0) < FEW_YIELDS;
-        let agreement = Agreement::from(*state);
-        let strike = match agreement.conduct(now) {
+        let response = OverloadResponse::from(*state);
+        let overload = match response.mode(now) {
             // The team that was struck before is on its guard.
-            Conduct::Open => few || agreement.was_struck(),
-            Conduct::Gathered { cpu, yields: true } => few && cpu == self.here,
+            TeamMode::Independent => few || response.has_marks(),
+            TeamMode::Colocated { cpu, yields: true } => few && cpu == self.here,
             // Somebody else was struck meanwhile.
-            Conduct::Careful | Conduct::Gathered { yields: false, .. } => return true,
+            TeamMode::Careful | TeamMode::Colocated { yields: false, .. } => return true,
         };
-        if strike {
-            self.strikes = self.strikes.wrapping_add(1);
-            let gathers = self.can_gather && !self.is_coarse();
-            *state = agreement.after_strike(now, self.here, self.elsewhere, gathers).into();
+        if overload {
+            self.overload_marks = self.overload_marks.wrapping_add(1);
+            let colocates = self.can_colocate && !self.is_coarse();
+            *state = response.after_overload(now, self.here, self.elsewhere, colocates).into();
         }
-        strike
+        overload
     }
 }
 
@@ -252,11 +251,11 @@ struct Grain {
 }
 
 impl Grain {
-    fn leaves(&mut self, now: Instant) {
+    fn end_wait(&mut self, now: Instant) {
         self.left = Some(now);
     }
 
-    fn arrives(&mut self, now: Instant) {
+    fn begin_wait(&mut self, now: Instant) {
         if let Some(left) = self.left.take() {
             self.latest.rotate_right(1);
             self.latest[0] = now.since(left);

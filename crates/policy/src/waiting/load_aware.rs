@@ -37,9 +37,9 @@ impl LoadAware {
 mod tests {
     use super::*;
     use crate::units::{CpuId, Instant};
-    use crate::waiting::{Rule, TeamState};
+    use crate::waiting::{TeamState, WaitingRule};
 
-    fn arrives(rule: &str, load: u32, cpus: u32) -> Decision {
+    fn decide_on_arrival(rule: &str, load: u32, cpus: u32) -> Decision {
         let costs = Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), ..Costs::default() };
         let team = Team {
             now: Instant::ZERO,
@@ -51,7 +51,7 @@ mod tests {
             movable: false,
             draw: 0,
         };
-        rule.parse::<Rule>().unwrap().waiter(costs).step(&team, &mut TeamState::default(), Observation::Arrived)
+        rule.parse::<WaitingRule>().unwrap().waiter(costs).step(&team, &mut TeamState::default(), Observation::Arrived)
     }
 
     #[test]
@@ -66,7 +66,7 @@ mod tests {
             ("load-aware 0", 0, 2, Decision::Block),
             ("load-aware 18446744073709551", u32::MAX, u32::MAX, spin),
         ] {
-            assert_eq!(arrives(rule, load, cpus), decision, "{rule}, {load} threads on {cpus} CPUs");
+            assert_eq!(decide_on_arrival(rule, load, cpus), decision, "{rule}, {load} threads on {cpus} CPUs");
         }
     }
 }

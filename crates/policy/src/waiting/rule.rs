@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{
-    Adaptive, Bound, Costs, GrainAware, Kind, LoadAware, OwnerRunning, Randomized, TwoPhase, VariableCompetitive,
+    Adaptive, Bound, Costs, GrainAware, LoadAware, OwnerRunning, Randomized, RuleState, TwoPhase, VariableCompetitive,
     Waiter,
 };
 use crate::units::{self, ParseSpanError};
@@ -13,7 +13,7 @@ use crate::units::{self, ParseSpanError};
 ///
 /// [`crate::table::WAITING`] lists the ways to write one. What is printed reads back as the same rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Rule {
+pub enum WaitingRule {
     /// Block at once (AB).
     AlwaysBlock,
     /// Never give up the CPU.
@@ -41,58 +41,66 @@ pub enum Rule {
 }
 
 /// What `load-aware` is without a K of its own: two threads for each CPU.
-const LOAD_AWARE: Rule = Rule::LoadAware { thousandths: 2000 };
+const LOAD_AWARE: WaitingRule = WaitingRule::LoadAware { thousandths: 2000 };
 
-impl Rule {
+impl WaitingRule {
     /// Whether what things cost on the machine matters to it.
     pub const fn needs_costs(self) -> bool {
         match self {
-            Rule::AlwaysBlock | Rule::AlwaysSpin | Rule::AlwaysYield | Rule::TwoPhase(Bound::Fixed(_)) => false,
-            Rule::TwoPhase(Bound::OfCs { .. }) | Rule::Adaptive | Rule::LoadAware { .. } | Rule::GrainAware => true,
-            Rule::Randomized | Rule::VariableCompetitive | Rule::OwnerRunning => true,
+            WaitingRule::AlwaysBlock
+            | WaitingRule::AlwaysSpin
+            | WaitingRule::AlwaysYield
+            | WaitingRule::TwoPhase(Bound::Fixed(_)) => false,
+            WaitingRule::TwoPhase(Bound::OfCs { .. })
+            | WaitingRule::Adaptive
+            | WaitingRule::LoadAware { .. }
+            | WaitingRule::GrainAware => true,
+            WaitingRule::Randomized | WaitingRule::VariableCompetitive | WaitingRule::OwnerRunning => true,
         }
     }
 
     /// The rule on a machine with these costs, ready to be asked by one waiting thread.
     pub const fn waiter(self, costs: Costs) -> Waiter {
-        let kind = match self {
-            Rule::AlwaysBlock => Kind::AlwaysBlock,
-            Rule::AlwaysSpin => Kind::AlwaysSpin,
-            Rule::AlwaysYield => Kind::AlwaysYield,
-            Rule::TwoPhase(bound) => Kind::TwoPhase(TwoPhase::new(bound.on(costs))),
-            Rule::Adaptive => Kind::Adaptive(Adaptive::new(costs)),
-            Rule::LoadAware { thousandths } => Kind::LoadAware(LoadAware::new(thousandths, costs)),
-            Rule::GrainAware => Kind::GrainAware(GrainAware::new(costs)),
-            Rule::Randomized => Kind::Randomized(Randomized::new(costs)),
-            Rule::VariableCompetitive => Kind::VariableCompetitive(VariableCompetitive::new(costs)),
-            Rule::OwnerRunning => Kind::OwnerRunning(OwnerRunning::new(costs)),
+        let state = match self {
+            WaitingRule::AlwaysBlock => RuleState::AlwaysBlock,
+            WaitingRule::AlwaysSpin => RuleState::AlwaysSpin,
+            WaitingRule::AlwaysYield => RuleState::AlwaysYield,
+            WaitingRule::TwoPhase(bound) => RuleState::TwoPhase(TwoPhase::new(bound.on(costs))),
+            WaitingRule::Adaptive => RuleState::Adaptive(Adaptive::new(costs)),
+            WaitingRule::LoadAware { thousandths } => RuleState::LoadAware(LoadAware::new(thousandths, costs)),
+            WaitingRule::GrainAware => RuleState::GrainAware(GrainAware::new(costs)),
+            WaitingRule::Randomized => RuleState::Randomized(Randomized::new(costs)),
+            WaitingRule::VariableCompetitive => RuleState::VariableCompetitive(VariableCompetitive::new(costs)),
+            WaitingRule::OwnerRunning => RuleState::OwnerRunning(OwnerRunning::new(costs)),
         };
-        Waiter { kind }
+        Waiter { state }
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for WaitingRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Rule::AlwaysBlock => f.pad("always-block"),
-            Rule::AlwaysSpin => f.pad("always-spin"),
-            Rule::AlwaysYield => f.pad("always-yield"),
-            Rule::TwoPhase(bound) => bound.fmt(f),
-            Rule::Adaptive => f.pad("adaptive"),
+            WaitingRule::AlwaysBlock => f.pad("always-block"),
+            WaitingRule::AlwaysSpin => f.pad("always-spin"),
+            WaitingRule::AlwaysYield => f.pad("always-yield"),
+            WaitingRule::TwoPhase(bound) => bound.fmt(f),
+            WaitingRule::Adaptive => f.pad("adaptive"),
             LOAD_AWARE => f.pad("load-aware"),
-            Rule::LoadAware { thousandths } => f.pad(&format!("load-aware {}", units::of_thousandths(thousandths))),
-            Rule::GrainAware => f.pad("grain-aware"),
-            Rule::Randomized => f.pad("randomized"),
-            Rule::VariableCompetitive => f.pad("variable-competitive"),
-            Rule::OwnerRunning => f.pad("owner-running"),
+            WaitingRule::LoadAware { thousandths } => {
+                f.pad(&format!("load-aware {}", units::of_thousandths(thousandths)))
+            }
+            WaitingRule::GrainAware => f.pad("grain-aware"),
+            WaitingRule::Randomized => f.pad("randomized"),
+            WaitingRule::VariableCompetitive => f.pad("variable-competitive"),
+            WaitingRule::OwnerRunning => f.pad("owner-running"),
         }
     }
 }
 
-impl FromStr for Rule {
+impl FromStr for WaitingRule {
     type Err = ParseRuleError;
 
-    fn from_str(text: &str) -> Result<Rule, ParseRuleError> {
+    fn from_str(text: &str) -> Result<WaitingRule, ParseRuleError> {
         let trimmed = text.trim();
         let named = crate::table::WAITING.iter().filter_map(|entry| entry.rule);
         if let Some(rule) = named.into_iter().find(|rule| rule.to_string() == trimmed) {
@@ -100,10 +108,10 @@ impl FromStr for Rule {
         }
         match trimmed.strip_prefix("load-aware ") {
             Some(number) => match units::thousandths(number.trim()) {
-                Some(thousandths) => Ok(Rule::LoadAware { thousandths }),
+                Some(thousandths) => Ok(WaitingRule::LoadAware { thousandths }),
                 None => Err(ParseRuleError::Unknown(text.to_owned())),
             },
-            None => text.parse().map(Rule::TwoPhase),
+            None => text.parse().map(WaitingRule::TwoPhase),
         }
     }
 }

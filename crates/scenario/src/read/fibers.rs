@@ -1,7 +1,7 @@
 //! What a job of fibers says: its groups, its queue, and what things cost.
 
 use policy::Span;
-use policy::feedback::Rules;
+use policy::feedback::FeedbackRules;
 
 use super::distribution::distribution;
 use super::parts::parts;
@@ -16,8 +16,8 @@ pub(super) fn fibers(table: &Table<'_, '_>, report: &mut Report) -> Option<Fiber
     let node = table.get(&job::GROUPS, report);
     let groups = node.and_then(|node| parts(&job::GROUPS, "group", &group::NAME, TWICE, node, report, one));
     let workers = table.read(&job::WORKERS, report, value::count).unwrap_or(1);
-    let defaults = Rules::default();
-    let rules = Rules {
+    let defaults = FeedbackRules::default();
+    let rules = FeedbackRules {
         levels: table.read(&job::LEVELS, report, value::count).unwrap_or(defaults.levels),
         running_time: table.read(&job::RUNNING_TIME, report, value::span).unwrap_or(defaults.running_time),
         boost: table.read(&job::BOOST, report, value::period).unwrap_or(defaults.boost),

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use policy::priority::{Kind, Rule};
-use policy::waiting;
+use policy::priority::{PriorityRule, StageKind};
+use policy::waiting::WaitingRule;
 use toml::de::DeValue;
 
 use super::distribution::distribution;
@@ -22,8 +22,8 @@ pub(super) fn pipeline(table: &Table<'_, '_>, report: &mut Report) -> Option<Pip
     let buffers = table.read(&job::BUFFERS, report, value::count);
     let rounds = table.read(&job::PASSES, report, value::count);
     let structure = named(table, &job::STRUCTURE, report, &Structure::ALL, Structure::name).unwrap_or_default();
-    let priority = table.read(&job::PRIORITY, report, value::priority).unwrap_or(Rule::Default);
-    let waiting = table.read(&job::QUEUEING, report, value::waiting).unwrap_or(waiting::Rule::Adaptive);
+    let priority = table.read(&job::PRIORITY, report, value::priority).unwrap_or(PriorityRule::Default);
+    let waiting = table.read(&job::QUEUEING, report, value::waiting).unwrap_or(WaitingRule::Adaptive);
     let threads = table.get(&job::THREAD, report);
     let stages = stages?;
     let shared = threads.map_or(Some(Vec::new()), |node| shared(node, &stages, buffers, report));
@@ -41,7 +41,7 @@ const TWICE: &str = "give each stage its own name, or `fork` one of them";
 
 fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut Report) -> Option<Stage> {
     table.check_keys(&[stage::ALL], report, |_| None);
-    let kind = named(table, &stage::KIND, report, &Kind::ALL, Kind::name);
+    let kind = named(table, &stage::KIND, report, &StageKind::ALL, StageKind::name);
     let fork = table.read(&stage::FORK, report, value::count).unwrap_or(1);
     let nice = table.read(&stage::NICE, report, value::nice).unwrap_or(0);
     let mark = report.mark();
@@ -50,14 +50,14 @@ fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut Report) -> Opti
     let kind = kind?;
     let written = table.get(&stage::DEVICE, report);
     let (missing, what) = match kind {
-        Kind::Compute => (table.get(&stage::COMPUTE, report).is_none(), &stage::COMPUTE),
-        Kind::Io | Kind::Communicate => (written.is_none(), &stage::DEVICE),
+        StageKind::Compute => (table.get(&stage::COMPUTE, report).is_none(), &stage::COMPUTE),
+        StageKind::Io | StageKind::Communicate => (written.is_none(), &stage::DEVICE),
     };
     if missing {
         let message = format!("{} is of kind `{kind}` and has no `{}`", table.what, what.name);
         report.missing(Diagnostic::new(table.header.clone(), message).help(value::example(what)));
     }
-    if let (Kind::Compute, Some(node)) = (kind, written) {
+    if let (StageKind::Compute, Some(node)) = (kind, written) {
         let message = format!("{} is of kind `{kind}` and has a `{}`", table.what, stage::DEVICE.name);
         let help = "a computation leaves the device alone: leave it out, or make the stage `io` or `communicate`";
         report.add(Diagnostic::new(node.span(), message).help(help));

@@ -1,5 +1,5 @@
 use policy::Span;
-use policy::waiting::{Bound, Rule};
+use policy::waiting::{Bound, WaitingRule};
 
 use super::*;
 use crate::distribution::{Distribution, Empirical};
@@ -99,7 +99,7 @@ fn a_file_is_read_as_it_stands() {
     assert_eq!(setting.machine, machine);
     let exact =
         |mean, sd| Compute::Drawn(Distribution::Normal { mean: Span::from_nanos(mean), sd: Span::from_nanos(sd) });
-    let rule = |text: &str| text.parse::<Rule>().unwrap();
+    let rule = |text: &str| text.parse::<WaitingRule>().unwrap();
     let job = |name: &str, copies, kind| Job::new(name, copies, kind);
     let argv = ["xz", "-k", "big.tar"].map(String::from).to_vec();
     let jobs = [

@@ -1,7 +1,7 @@
 //! One value of the file, read as what its key asks for.
 
 use policy::feedback::Boost;
-use policy::waiting::{Bound, ParseRuleError, Rule};
+use policy::waiting::{Bound, ParseRuleError, WaitingRule};
 use policy::{CpuId, CpuSet, ParseSpanError, Span, priority};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -125,9 +125,9 @@ pub(super) fn margin(key: &Key, node: &Node<'_>) -> Result<Bound, Wrong> {
 }
 
 /// A waiting rule.
-pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<Rule, Wrong> {
-    match bound_or_rule::<Rule>(key, node)? {
-        Ok(Rule::TwoPhase(bound)) => limited(key, node, bound).map(Rule::TwoPhase),
+pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<WaitingRule, Wrong> {
+    match bound_or_rule::<WaitingRule>(key, node)? {
+        Ok(WaitingRule::TwoPhase(bound)) => limited(key, node, bound).map(WaitingRule::TwoPhase),
         Ok(rule) => Ok(rule),
         Err(text) => {
             let rules = policy::table::WAITING.iter().filter(|entry| entry.decision == key.name);
@@ -143,7 +143,7 @@ pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<Rule, Wrong> {
 }
 
 /// A rule of priority.
-pub(super) fn priority(key: &Key, node: &Node<'_>) -> Result<priority::Rule, Wrong> {
+pub(super) fn priority(key: &Key, node: &Node<'_>) -> Result<priority::PriorityRule, Wrong> {
     let text = any_text(key, node)?;
     text.parse().or_else(|_| {
         let names: Vec<&str> = policy::table::PRIORITY.iter().map(|entry| entry.form).collect();

@@ -1,6 +1,6 @@
 //! docs/scenario.md says what the code does: its examples are read, and its tables are those in the code.
 
-use policy::table::{Entry, PRIORITY, WAITING, WAKEUP};
+use policy::table::{PRIORITY, PolicyEntry, WAITING, WAKEUP};
 use rowlock_scenario::keys::{self, Default, Key, TABLES};
 use rowlock_scenario::read;
 
@@ -28,8 +28,9 @@ fn of_keys(keys: &[Key]) -> String {
     )
 }
 
-fn of_policies<P>(what: &str, policies: &[Entry<P>]) -> String {
-    let row = |policy: &Entry<P>| [format!("`{}`", policy.form), policy.meaning.to_owned(), policy.source.to_owned()];
+fn of_policies<P>(what: &str, policies: &[PolicyEntry<P>]) -> String {
+    let row =
+        |policy: &PolicyEntry<P>| [format!("`{}`", policy.form), policy.meaning.to_owned(), policy.source.to_owned()];
     table([what, "meaning", "source"], policies.iter().map(row))
 }
 

@@ -1,7 +1,7 @@
 //! Whatever is accepted is written and read back as the same, and nothing makes the reader panic.
 
-use policy::feedback::{Boost, Rules};
-use policy::waiting::{Bound, Rule};
+use policy::feedback::{Boost, FeedbackRules};
+use policy::waiting::{Bound, WaitingRule};
 use policy::wakeup::Scheme;
 use policy::{CpuId, Span, priority};
 use proptest::collection::vec;
@@ -31,10 +31,10 @@ fn margin() -> impl Strategy<Value = Bound> {
     })
 }
 
-fn rule() -> impl Strategy<Value = Rule> {
+fn rule() -> impl Strategy<Value = WaitingRule> {
     let named = policy::table::WAITING.iter().filter_map(|entry| entry.rule).collect::<Vec<_>>();
-    let load_aware = (0_u64..100_000).prop_map(|thousandths| Rule::LoadAware { thousandths });
-    prop_oneof![select(named), bound().prop_map(Rule::TwoPhase), load_aware]
+    let load_aware = (0_u64..100_000).prop_map(|thousandths| WaitingRule::LoadAware { thousandths });
+    prop_oneof![select(named), bound().prop_map(WaitingRule::TwoPhase), load_aware]
 }
 
 fn machine() -> impl Strategy<Value = MachineKeys> {
@@ -124,10 +124,10 @@ fn lock() -> impl Strategy<Value = Kind> {
 }
 
 fn stage() -> impl Strategy<Value = Stage> {
-    let kind = select(priority::Kind::ALL.to_vec());
+    let kind = select(priority::StageKind::ALL.to_vec());
     (kind, option::of(distribution()), distribution(), distribution(), 1..9_u32, -20..20_i8).prop_map(
         |(kind, compute, required, device, fork, nice)| {
-            let computes = kind == priority::Kind::Compute;
+            let computes = kind == priority::StageKind::Compute;
             let compute = compute.or(computes.then_some(required));
             Stage { name: String::new(), kind, compute, device: (!computes).then_some(device), fork, nice }
         },
@@ -177,8 +177,11 @@ fn group() -> impl Strategy<Value = Group> {
 
 fn fibers() -> impl Strategy<Value = Kind> {
     let boost = prop_oneof![Just(Boost::Never), span().prop_map(Boost::Every)];
-    let rules =
-        (1..1025_u32, span(), boost).prop_map(|(levels, running_time, boost)| Rules { levels, running_time, boost });
+    let rules = (1..1025_u32, span(), boost).prop_map(|(levels, running_time, boost)| FeedbackRules {
+        levels,
+        running_time,
+        boost,
+    });
     let cost = || 0..2_000_u64;
     let costs = (cost(), cost(), cost()).prop_map(|costs| {
         let [create, switch, lock] = <[u64; 3]>::from(costs).map(Span::from_nanos);
@@ -232,7 +235,7 @@ fn single() -> impl Strategy<Value = Scenario> {
 
 /// The scenario with its first job's waiting rule swept, then the number of CPUs, then `keep_running`: every other
 /// combination of keys that there is would only repeat these three ways of being written.
-fn swept(scenario: Scenario, rules: &[Rule], cpus: &[u32]) -> Scenario {
+fn swept(scenario: Scenario, rules: &[WaitingRule], cpus: &[u32]) -> Scenario {
     let waiting = format!("job.{}.waiting", scenario.arms[0].setting.jobs[0].name);
     let mut arms = Vec::new();
     for rule in rules {
@@ -492,7 +495,7 @@ proptest! {
     #[test]
     fn a_sweep_is_written_and_read_back_as_itself(
         scenario in single(),
-        rules in select(vec![vec![Rule::AlwaysSpin], vec![Rule::AlwaysBlock, Rule::TwoPhase(Bound::Fixed(Span::ZERO))]]),
+        rules in select(vec![vec![WaitingRule::AlwaysSpin], vec![WaitingRule::AlwaysBlock, WaitingRule::TwoPhase(Bound::Fixed(Span::ZERO))]]),
         cpus in proptest::collection::hash_set(1..500_u32, 1..5),
     ) {
         let scenario = swept(scenario, &rules, &cpus.into_iter().collect::<Vec<_>>());

@@ -71,7 +71,7 @@ pub(crate) enum Due {
     Delivered(ThreadId),
     /// This thread has slept as long as it was to.
     SleepOver(ThreadId),
-    /// The overseer of this job looks at its stages.
+    /// The controller of this job looks at its stages.
     Oversee(usize),
     /// This job arrives.
     JobArrival(usize),

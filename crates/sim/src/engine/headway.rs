@@ -2,7 +2,7 @@
 //! rules that yield can hand a CPU to each other for ever; threads without end can keep all others from theirs. Then an error is better than a
 //! run without end.
 
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use policy::{Instant, Span, priority};
 use scenario::{Kind, Machine, Setting};
 
@@ -34,7 +34,7 @@ impl Headway {
     pub(crate) fn new(machine: &Machine, setting: &Setting, threads: usize) -> Headway {
         let threads = threads as u64;
         let ticks = u64::from(machine.linux_2_4.allocation) + 1;
-        let Rules { levels, running_time, boost } = machine.feedback;
+        let FeedbackRules { levels, running_time, boost } = machine.feedback;
         let boost = if let Boost::Every(period) = boost { period } else { Span::ZERO };
         let feedback = boost.max(running_time.scaled(1_000 * u64::from(levels)));
         let turn = machine
@@ -91,7 +91,7 @@ fn heaviest_to_lightest(setting: &Setting) -> u64 {
     let mut nices: Vec<i8> = setting.jobs.iter().map(|job| job.attributes.nice).collect();
     for job in &setting.jobs {
         let Kind::Pipeline(line) = &job.kind else { continue };
-        let favour = if line.priority == priority::Rule::Default { 0 } else { NICE_STEP };
+        let favour = if line.priority == priority::PriorityRule::Default { 0 } else { NICE_STEP };
         let of_stages = line.stages.iter().map(|stage| stage.nice).chain([job.attributes.nice]);
         nices.extend(of_stages.flat_map(|nice| [nice.saturating_sub(favour), nice.saturating_add(favour)]));
     }

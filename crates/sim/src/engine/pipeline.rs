@@ -13,14 +13,14 @@
 //! * **End.** When the last round of a stage is taken, those that wait for nothing else end.
 //! * **Begin anew.** If jobs keep running, the pipeline starts again with the same rounds when its
 //!   last round is over.
-//! * **Priorities.** A rule is asked at every take and every conveyance, its overseer from time to time. A favour is worth five of
+//! * **Priorities.** A rule is asked at every take and every conveyance, its controller from time to time. A favour is worth five of
 //!   nice, from that moment on. A thread with several stages is as favoured as the most favoured of them, and has the nice value of the first that
 //!   has one of its own. Workers are not asked at queues: they are as favoured as their stages are by themselves.
 //!
 //! Taking, conveying and waking cost nothing here beyond the switches that they bring about. Nobody knows who will bring a buffer, so a
 //! waiting rule is asked with a fresh waiter in each wait.
 
-use policy::priority::{MachineObservation, Overseer};
+use policy::priority::{MachineObservation, PriorityController};
 use policy::record::Recorder;
 use policy::waiting::Observation;
 use policy::{CpuId, Span, ThreadId};
@@ -36,14 +36,14 @@ use super::workload::Task;
 use crate::workloads::pipeline::{Pipeline, Request};
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// The nice values and the overseer of a job that has stages, before it runs.
+    /// The nice values and the controller of a job that has stages, before it runs.
     pub(super) fn prepare_pipeline(&mut self, job: usize) {
         self.renice_all(job);
         let now = self.now;
         let Some(pipeline) = &mut self.workload.jobs[job].pipeline else { return };
         pipeline.begin(now);
-        if pipeline.has_overseer() {
-            self.set(now + Overseer::PERIOD, Due::Oversee(job));
+        if pipeline.has_controller() {
+            self.set(now + PriorityController::PERIOD, Due::Oversee(job));
         }
     }
 
@@ -254,7 +254,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let threads = &self.workload.threads[of.threads.clone()];
         let (cpu, device) = (of.account.cpu, device_busy);
         let machine = MachineObservation {
-            since: Overseer::PERIOD,
+            since: PriorityController::PERIOD,
             cpus: self.cpus.len() as u32,
             cpu_used: cpu - of.overseen.0,
             device_busy: Some(device - of.overseen.1),
@@ -270,6 +270,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             pipeline.oversee(now, &machine, computing);
         }
         self.renice_all(job);
-        self.set(now + Overseer::PERIOD, Due::Oversee(job));
+        self.set(now + PriorityController::PERIOD, Due::Oversee(job));
     }
 }

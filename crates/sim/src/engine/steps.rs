@@ -1,6 +1,6 @@
 //! What a thread does with its CPU: computations, waits, and the barrier. The lock, pipelines and fibers have modules of their own.
 
-use policy::record::{Entry, Recorder};
+use policy::record::{RecordedStep, Recorder};
 use policy::waiting::{Decision, Observation, Team};
 use policy::{CpuId, Instant, JobId, ThreadId};
 
@@ -141,7 +141,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let waiting = self.workload.member(thread.index());
         let state = &mut self.team_states[job];
         if R::ON {
-            let entry = Entry::over(waiting.recorded_as, self.now, *state, seen);
+            let entry = RecordedStep::over(waiting.recorded_as, self.now, *state, seen);
             self.recorders[job].record(entry);
         }
         waiting.waiter.over(self.now, state, seen);
@@ -157,16 +157,16 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     pub(super) fn decide(&mut self, cpu: CpuId, thread: ThreadId, seen: Observation) {
         let index = thread.index();
         let job = self.workload.threads[index].job();
-        let wants = self.workload.member(index).waiter.wants();
-        let missing = if wants.missing || R::ON { self.workload.missing(job) } else { Vec::new() };
-        let load = if wants.load { self.workload.load(job) } else { 0 };
-        let draw = if wants.draw { self.workload.draw(index) } else { 0 };
+        let inputs = self.workload.member(index).waiter.inputs();
+        let missing = if inputs.missing || R::ON { self.workload.missing(job) } else { Vec::new() };
+        let load = if inputs.load { self.workload.load(job) } else { 0 };
+        let draw = if inputs.draw { self.workload.draw(index) } else { 0 };
         let team = Team { load, movable: S::MOVES, draw, ..self.workload.team(job, cpu, self.now, &missing) };
         let before = self.team_states[job];
         let member = self.workload.member(index);
         let decision = member.waiter.step(&team, &mut self.team_states[job], seen);
         if R::ON {
-            self.recorders[job].record(Entry::new(member.recorded_as, &team, before, seen, decision));
+            self.recorders[job].record(RecordedStep::new(member.recorded_as, &team, before, seen, decision));
         }
         let waiting = &mut self.workload.threads[index];
         let step = self.machine.step;

@@ -47,7 +47,7 @@ pub(crate) struct Job {
     pub(crate) pipeline: Option<Pipeline>,
     /// Where there are fibers.
     pub(crate) fibers: Option<Fibers>,
-    /// The time of CPUs and of the device that its overseer has seen.
+    /// The time of CPUs and of the device that its controller has seen.
     pub(crate) overseen: (Span, Span),
     /// What a waiter is without a past.
     fresh: Waiter,
@@ -375,7 +375,7 @@ impl Workload {
 
 /// A job's kind on a machine with these costs, and the waiter that each of its threads starts with.
 fn resolve(kind: &Kind, costs: Costs) -> (Task, Waiter) {
-    let nobody_waits = policy::waiting::Rule::AlwaysBlock.waiter(costs);
+    let nobody_waits = policy::waiting::WaitingRule::AlwaysBlock.waiter(costs);
     match kind {
         Kind::Barrier { compute, rounds, waiting, .. } => {
             (Task::Barrier { compute: compute.on(costs.cs), rounds: *rounds }, waiting.waiter(costs))

@@ -12,7 +12,7 @@
 //! * **Yield.** Whoever yields goes behind the others of its level with what is left of its time; lower levels do not get the CPU.
 //! * **Affinity.** Others pass over a thread that is bound.
 
-use policy::feedback::{Boost, Feedback as Policy, Level, Turn};
+use policy::feedback::{Boost, FeedbackQueue, Level, TurnOutcome};
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::Machine;
 
@@ -37,7 +37,7 @@ struct Local {
 /// The scheduler; see the module.
 #[derive(Clone, Debug)]
 pub struct Feedback {
-    queue: Policy,
+    queue: FeedbackQueue,
     affinity: Affinity,
     cpus: Vec<Local>,
     /// CPUs that may be taken from their threads, those at the lowest level first; the way to idleness is lower than any. Without those
@@ -52,9 +52,9 @@ pub struct Feedback {
 impl Feedback {
     /// The scheduler of a machine for these threads.
     pub fn new(machine: &Machine, roster: &Roster) -> Feedback {
-        let mut queue = Policy::new(machine.feedback);
+        let mut queue = FeedbackQueue::new(machine.feedback);
         // From the last on, so that the table has its size at once.
-        (0..roster.len() as u32).rev().for_each(|thread| queue.enter(ThreadId(thread)));
+        (0..roster.len() as u32).rev().for_each(|thread| queue.add(ThreadId(thread)));
         let boost = match machine.feedback.boost {
             Boost::Every(period) => Some(period),
             Boost::Never => None,
@@ -95,7 +95,7 @@ impl Feedback {
         let local = &mut self.cpus[cpu.index()];
         if let (Some(thread), Some(charged)) = (local.current, local.charged) {
             local.charged = Some(now);
-            local.is_over |= self.queue.ran(thread, now.since(charged)) == Turn::IsOver;
+            local.is_over |= self.queue.charge(thread, now.since(charged)) == TurnOutcome::UsedUp;
         }
     }
 
@@ -139,9 +139,9 @@ impl Scheduler for Feedback {
             return marks.mark(cpu);
         }
         match why {
-            ReadyReason::Preempted => self.queue.queue_again(thread),
+            ReadyReason::Preempted => self.queue.enqueue_preempted(thread),
             ReadyReason::New | ReadyReason::Woken | ReadyReason::Yielded | ReadyReason::Moved(_) => {
-                self.queue.queue(thread)
+                self.queue.enqueue(thread)
             }
         }
         self.preempt_for(thread, marks);
@@ -189,7 +189,7 @@ impl Scheduler for Feedback {
         self.boost_if_due(now);
         let local = &mut self.cpus[cpu.index()];
         let charged = *local.charged.get_or_insert(now);
-        local.current.map_or(now, |thread| (charged + self.queue.left(thread)).min(self.next_boost))
+        local.current.map_or(now, |thread| (charged + self.queue.time_left(thread)).min(self.next_boost))
     }
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, _: &Marks) -> Picks {

@@ -38,7 +38,7 @@
 
 use std::ops::Range;
 
-use policy::wakeup::{AddressSpace, Awakened, Cpu, Goodness, LONGEST, Occupant, Scheme, Weights};
+use policy::wakeup::{AddressSpace, Awakened, Cpu, CpuState, Goodness, LONGEST, Scheme, Weights};
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::{Accounting, Machine};
 
@@ -135,7 +135,7 @@ impl Linux24 {
             }));
         }
         let cpus = machine.cpus as usize;
-        let idle = Cpu { occupant: Occupant::Idle { since: Instant::ZERO }, last_space: None, marked: false };
+        let idle = Cpu { state: CpuState::Idle { since: Instant::ZERO }, last_space: None, marked: false };
         Linux24 {
             scheme: options.wakeup,
             weights: Weights {
@@ -256,9 +256,9 @@ impl Linux24 {
     fn begin_epoch(&mut self, now: Instant) {
         let seen = self.noticed(now);
         for (cpu, local) in self.cpus.iter_mut().zip(&mut self.locals) {
-            let (Some(thread), Occupant::Thread { spent, .. }) = (local.current, cpu.occupant) else { continue };
+            let (Some(thread), CpuState::Thread { spent, .. }) = (local.current, cpu.state) else { continue };
             let task = &mut self.tasks[thread.index()];
-            task.counter = cpu.occupant.counter(seen).unwrap_or(task.counter);
+            task.counter = cpu.state.counter(seen).unwrap_or(task.counter);
             local.ran_out |= local.runs && spent <= seen;
         }
         for task in &mut self.tasks {
@@ -267,7 +267,7 @@ impl Linux24 {
         let tasks = &self.tasks;
         self.ready.set_all(|slot, key| if key == u128::NEVER { key } else { Self::key(&tasks[slot]) });
         for (cpu, local) in self.cpus.iter_mut().zip(&self.locals) {
-            if let (Some(thread), Occupant::Thread { charged_from, spent }) = (local.current, &mut cpu.occupant) {
+            if let (Some(thread), CpuState::Thread { charged_from, spent }) = (local.current, &mut cpu.state) {
                 *charged_from = seen.max(*charged_from);
                 *spent = *charged_from + self.tasks[thread.index()].counter;
             }
@@ -278,12 +278,12 @@ impl Linux24 {
     fn charge_from(&mut self, cpu: CpuId, thread: ThreadId, from: Instant) {
         let charged_from = self.noticed(from);
         let spent = charged_from + self.tasks[thread.index()].counter;
-        self.cpus[cpu.index()].occupant = Occupant::Thread { charged_from, spent };
+        self.cpus[cpu.index()].state = CpuState::Thread { charged_from, spent };
     }
 
     /// Takes down what is left to the current thread of a CPU.
     fn take_down(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
-        if let Some(counter) = self.cpus[cpu.index()].occupant.counter(self.noticed(now)) {
+        if let Some(counter) = self.cpus[cpu.index()].state.counter(self.noticed(now)) {
             self.tasks[thread.index()].counter = counter;
         }
     }
@@ -355,7 +355,7 @@ impl Scheduler for Linux24 {
     fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
         let number = cpu.index();
         self.cpus[number].marked = false;
-        let was_idle = matches!(self.cpus[number].occupant, Occupant::Idle { .. });
+        let was_idle = matches!(self.cpus[number].state, CpuState::Idle { .. });
         let yields = std::mem::take(&mut self.locals[number].yields);
         self.locals[number].ran_out = false;
         if let Some(current) = current {
@@ -380,7 +380,7 @@ impl Scheduler for Linux24 {
             None if was_idle => {}
             None => {
                 self.locals[number].current = None;
-                self.cpus[number].occupant = Occupant::Idle { since: now };
+                self.cpus[number].state = CpuState::Idle { since: now };
             }
             // Charged as before, from what is left now on.
             Some(thread) if next == current => self.charge_from(cpu, thread, now),
@@ -409,15 +409,15 @@ impl Scheduler for Linux24 {
 
     fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant {
         self.locals[cpu.index()].runs = true;
-        match self.cpus[cpu.index()].occupant {
-            Occupant::Thread { spent, .. } => spent.max(now),
-            Occupant::Idle { .. } => now,
+        match self.cpus[cpu.index()].state {
+            CpuState::Thread { spent, .. } => spent.max(now),
+            CpuState::Idle { .. } => now,
         }
     }
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, _: &Marks) -> Picks {
         // A new epoch may have refilled the counter since the alarm was set.
-        let counter = self.cpus[cpu.index()].occupant.counter(self.noticed(now));
+        let counter = self.cpus[cpu.index()].state.counter(self.noticed(now));
         let is_spent = counter.is_none_or(Span::is_zero);
         Picks { this_cpu: is_spent || self.locals[cpu.index()].ran_out, another: None }
     }

@@ -18,7 +18,7 @@
 mod lock;
 mod worker;
 
-use policy::feedback::{Boost, Level, Rules};
+use policy::feedback::{Boost, FeedbackRules, Level};
 use policy::{Instant, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::fibers::{Burst, Costs, Program};
@@ -124,7 +124,7 @@ impl Fibers {
             Boost::Every(period) => Boost::Every(floor(period).max(step)),
             Boost::Never => Boost::Never,
         };
-        let rules = Rules { running_time: floor(job.rules.running_time).max(step), boost, ..job.rules };
+        let rules = FeedbackRules { running_time: floor(job.rules.running_time).max(step), boost, ..job.rules };
         let program = |group: &scenario::fibers::Group| {
             let checkpoint = group.checkpoint.map(|every| floor(every).max(step));
             Program { checkpoint, ..group.program(name) }
@@ -169,7 +169,7 @@ impl Fibers {
         for (group, program) in self.programs.iter().enumerate() {
             self.fibers.extend((0..program.fibers).map(|number| fiber(group, number, program.bursts)));
         }
-        self.workers[0].ready.enter(ThreadId(FIRST));
+        self.workers[0].ready.add(ThreadId(FIRST));
         self.workers[0].current = Some(FIRST);
     }
 
@@ -216,7 +216,7 @@ impl Fibers {
             let fibers = &self.fibers;
             let has_not_begun = |thread: ThreadId| fibers[thread.index()].home.is_none();
             if let Some(taken) = self.workers[other].ready.take_if(has_not_begun) {
-                self.workers[worker].ready.enter(taken);
+                self.workers[worker].ready.add(taken);
                 return Some(taken);
             }
         }
@@ -308,8 +308,8 @@ impl Fibers {
     /// The first fiber has made one, which is ready, and an idle worker may have it.
     fn made(&mut self, now: Instant, worker: usize, number: u32) {
         self.fibers[number as usize].could_run = now;
-        self.workers[worker].ready.enter(ThreadId(number));
-        self.workers[worker].ready.queue(ThreadId(number));
+        self.workers[worker].ready.add(ThreadId(number));
+        self.workers[worker].ready.enqueue(ThreadId(number));
         if let Some(idle) = self.workers.iter().position(|worker| worker.sleep == Sleep::Asleep) {
             self.call(idle);
         }
@@ -380,7 +380,7 @@ impl Fibers {
             && (was_woken || !is_taken)
         {
             let level = level(first);
-            alone.ready.lend(ThreadId(owner), level);
+            alone.ready.inherit(ThreadId(owner), level);
         }
         is_taken
     }
@@ -389,7 +389,7 @@ impl Fibers {
     fn unlock(&mut self, fiber: u32) {
         let lock = self.lock_of(fiber);
         if let [alone] = &mut self.workers[..] {
-            alone.ready.give_back(ThreadId(fiber));
+            alone.ready.disinherit(ThreadId(fiber));
         }
         if let Some(next) = self.locks[lock].give_back() {
             self.wake(next);
@@ -399,7 +399,7 @@ impl Fibers {
     /// A fiber that was stopped is ready.
     fn wake(&mut self, fiber: u32) {
         let home = self.fibers[fiber as usize].home.unwrap_or_default() as usize;
-        self.workers[home].ready.queue(ThreadId(fiber));
+        self.workers[home].ready.enqueue(ThreadId(fiber));
         self.call(home);
     }
 
@@ -424,7 +424,7 @@ impl Fibers {
     /// The fiber of a worker goes behind the others of its level.
     fn requeue(&mut self, now: Instant, worker: usize, fiber: u32) {
         self.stop(now, worker, fiber);
-        self.workers[worker].ready.queue(ThreadId(fiber));
+        self.workers[worker].ready.enqueue(ThreadId(fiber));
     }
 
     /// A point at which the fiber of a worker may have to let others run.
@@ -435,7 +435,7 @@ impl Fibers {
         let level = of.ready.level(ThreadId(fiber));
         if of.ready.highest().is_some_and(|highest| highest < level || charged.turn_is_over && highest == level) {
             of.current = None;
-            of.ready.queue(ThreadId(fiber));
+            of.ready.enqueue(ThreadId(fiber));
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use policy::priority::{self, Favour, Overseer, StageObservation};
+use policy::priority::{self, PriorityController, StageObservation, StagePriority};
 use policy::{Instant, Span, ThreadId};
 use scenario::draw::{Law, Stream};
 use scenario::pipeline::{Carrier, Turn};
@@ -37,8 +37,8 @@ pub(crate) struct Pipeline {
     /// Its threads by their numbers in the job.
     carriers: Vec<CarrierState>,
     watches_queues: bool,
-    overseer: Option<Overseer>,
-    /// What the overseer saw last.
+    controller: Option<PriorityController>,
+    /// What the controller saw last.
     seen: Vec<Sums>,
     /// How many waits there have been.
     waits: u32,
@@ -51,7 +51,7 @@ struct Stage {
     name: String,
     /// The name of its random numbers.
     stream: String,
-    kind: priority::Kind,
+    kind: priority::StageKind,
     compute: Option<Law>,
     device: Option<Law>,
     nice: i8,
@@ -72,8 +72,8 @@ struct Stage {
 #[derive(Clone, Debug)]
 struct Copy {
     is_busy: bool,
-    rule: priority::Stage,
-    favour: Favour,
+    rule: priority::StagePolicy,
+    favour: StagePriority,
 }
 
 /// What a stage has done, over its copies.
@@ -173,8 +173,8 @@ impl Pipeline {
             stages: pipeline.stages.iter().map(stage).collect(),
             groups: Vec::new(),
             carriers: Vec::new(),
-            watches_queues: pipeline.priority.watches_queues(),
-            overseer: pipeline.priority.overseer(),
+            watches_queues: pipeline.priority.uses_queues(),
+            controller: pipeline.priority.controller(),
             seen: vec![Sums::default(); pipeline.stages.len()],
             waits: 0,
             counted: Instant::ZERO,
@@ -287,7 +287,11 @@ impl Pipeline {
         stage.sums.computed += compute;
         let time = device?;
         stage.away += 1;
-        Some(if stage.kind == priority::Kind::Communicate { Request::Message(time) } else { Request::Device(time) })
+        Some(if stage.kind == priority::StageKind::Communicate {
+            Request::Message(time)
+        } else {
+            Request::Device(time)
+        })
     }
 
     /// What a thread asked for is done.
@@ -438,8 +442,8 @@ impl Pipeline {
 
 /// Priorities, and what came of it.
 impl Pipeline {
-    pub(crate) fn has_overseer(&self) -> bool {
-        self.overseer.is_some()
+    pub(crate) fn has_controller(&self) -> bool {
+        self.controller.is_some()
     }
 
     /// Whether workers carry a stage.
@@ -457,15 +461,15 @@ impl Pipeline {
         };
         let stages = || self.groups[*group].stages.iter().map(|&stage| &self.stages[stage]);
         let favour = match stages().filter_map(|stage| stage.copies.get(copy)).map(|copy| copy.favour).max() {
-            Some(Favour::Lowered) => NICE_STEP,
-            Some(Favour::Neutral) | None => 0,
-            Some(Favour::Raised) => -NICE_STEP,
+            Some(StagePriority::Lowered) => NICE_STEP,
+            Some(StagePriority::Neutral) | None => 0,
+            Some(StagePriority::Raised) => -NICE_STEP,
         };
         let base = stages().map(|stage| stage.nice).find(|&nice| nice != 0).unwrap_or(self.nice);
         (base + favour).clamp(-20, 19)
     }
 
-    /// Asks the overseer which stages it favours from now on. `computing` is what threads have computed of the rounds in their hands.
+    /// Asks the controller which stages it favours from now on. `computing` is what threads have computed of the rounds in their hands.
     pub(crate) fn oversee(
         &mut self,
         now: Instant,
@@ -492,8 +496,8 @@ impl Pipeline {
         };
         let stages: Vec<_> = self.stages.iter().zip(&sums).zip(&self.seen).map(observe).collect();
         self.seen = sums;
-        let Some(overseer) = &mut self.overseer else { return };
-        for (stage, favour) in self.stages.iter_mut().zip(overseer.decide(&stages, machine)) {
+        let Some(controller) = &mut self.controller else { return };
+        for (stage, favour) in self.stages.iter_mut().zip(controller.decide(&stages, machine)) {
             stage.copies.iter_mut().for_each(|copy| copy.favour = *favour);
         }
     }

@@ -1,8 +1,8 @@
 //! Jobs that arrive while others run.
 
 use policy::Span;
-use policy::priority::{self, Kind as StageKind};
-use policy::waiting::Rule;
+use policy::priority::{self, StageKind};
+use policy::waiting::WaitingRule;
 use rowlock_sim::run;
 use scenario::pipeline::{Stage, Structure};
 use scenario::{Arrival, Distribution, Job, Kind, Machine, Pipeline, Scheduler};
@@ -96,8 +96,8 @@ fn a_late_pipeline_counts_the_time_of_its_stages_from_its_arrival() {
         rounds: 5,
         structure: Structure::Threads,
         shared: Vec::new(),
-        priority: priority::Rule::LimitingResource,
-        waiting: Rule::AlwaysBlock,
+        priority: priority::PriorityRule::LimitingResource,
+        waiting: WaitingRule::AlwaysBlock,
     };
     let line = Job::new("line", 1, Kind::Pipeline(pipeline));
     for scheduler in Scheduler::ALL {

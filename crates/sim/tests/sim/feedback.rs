@@ -1,7 +1,7 @@
 //! A multi-level feedback queue, by hand: CS is 6 us, three levels of 100 us, no boost but where one is named.
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use scenario::{Attributes, Job, Machine, Scheduler};
 
 use crate::timeline::{assert_timeline, barrier, cpu, setting, timeline};
@@ -11,7 +11,7 @@ fn us(n: u64) -> Span {
 }
 
 fn machine(cpus: u32, boost: Boost) -> Machine {
-    let feedback = Rules { levels: 3, running_time: us(100), boost };
+    let feedback = FeedbackRules { levels: 3, running_time: us(100), boost };
     Machine { scheduler: Scheduler::Feedback, feedback, ..Machine::with_cpus(cpus) }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use proptest::prelude::*;
 use rowlock_sim::run;
 use scenario::fibers::{Costs, Group};
@@ -36,7 +36,7 @@ fn group(name: &str, fibers: u32, compute: u64) -> Group {
 
 /// One worker and a running time of 10 us; nothing costs anything.
 fn fibers(groups: Vec<Group>) -> Fibers {
-    let rules = Rules { levels: 10, running_time: us(10), boost: Boost::Never };
+    let rules = FeedbackRules { levels: 10, running_time: us(10), boost: Boost::Never };
     let costs = Costs { create: Span::ZERO, switch: Span::ZERO, lock: Span::ZERO };
     Fibers { groups, workers: 1, rules, locks: 1, preemptible: false, costs }
 }
@@ -73,7 +73,7 @@ fn fibers_that_look_at_nothing_run_one_after_the_other() {
 #[test]
 fn a_fiber_that_has_used_up_its_running_time_is_passed_at_its_next_checkpoint() {
     let long = Group { checkpoint: Some(us(4)), ..group("long", 1, 30) };
-    let few = Rules { levels: 2, ..fibers(Vec::new()).rules };
+    let few = FeedbackRules { levels: 2, ..fibers(Vec::new()).rules };
     let (job, of) = outcome(&free(1), Fibers { rules: few, ..fibers(vec![long, group("short", 1, 5)]) });
     // It has had its 10 us at 12, and the other one runs up to 17.
     assert_eq!((job.completion_ns, worst(&of)), (Some(us(35)), vec![35, 17]));
@@ -107,7 +107,7 @@ fn a_boost_lets_the_one_that_has_gone_down_go_on() {
     let long = || Group { checkpoint: Some(us(10)), ..group("long", 1, 40) };
     let many = || Group { bursts: 4, checkpoint: Some(us(10)), ..group("short", 1, 10) };
     let with = |boost| {
-        let rules = Rules { levels: 2, boost, ..fibers(Vec::new()).rules };
+        let rules = FeedbackRules { levels: 2, boost, ..fibers(Vec::new()).rules };
         worst(&outcome(&free(1), Fibers { rules, ..fibers(vec![long(), many()]) }).1)
     };
     // long up to 10, then short, which is down by then as well: from 20 on they take turns.
@@ -517,7 +517,7 @@ fn any_group() -> impl Strategy<Value = Group> {
 fn any_fibers() -> impl Strategy<Value = Fibers> {
     let boost =
         prop_oneof![Just(Boost::Never), (1_000..90_000_u64).prop_map(|nanos| Boost::Every(Span::from_nanos(nanos)))];
-    let rules = (1..5_u32, 1_000..40_000_u64, boost).prop_map(|(levels, running_time, boost)| Rules {
+    let rules = (1..5_u32, 1_000..40_000_u64, boost).prop_map(|(levels, running_time, boost)| FeedbackRules {
         levels,
         running_time: Span::from_nanos(running_time),
         boost,

@@ -2,7 +2,7 @@
 
 use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use policy::wakeup::Scheme;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -204,24 +204,24 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
             {
                 work.get_or_insert(us(3_000).into());
             }
-            if let Kind::Barrier { waiting: waiting @ Rule::AlwaysSpin, .. }
-            | Kind::Lock { waiting: waiting @ Rule::AlwaysSpin, .. }
-            | Kind::Pipeline(Pipeline { waiting: waiting @ Rule::AlwaysSpin, .. }) = &mut job.kind
+            if let Kind::Barrier { waiting: waiting @ WaitingRule::AlwaysSpin, .. }
+            | Kind::Lock { waiting: waiting @ WaitingRule::AlwaysSpin, .. }
+            | Kind::Pipeline(Pipeline { waiting: waiting @ WaitingRule::AlwaysSpin, .. }) = &mut job.kind
                 && hogs
             {
-                *waiting = Rule::Adaptive;
+                *waiting = WaitingRule::Adaptive;
             }
             if let Kind::Pipeline(line) = &mut job.kind
                 && can_starve(&machine, line)
             {
-                line.waiting = Rule::AlwaysBlock;
+                line.waiting = WaitingRule::AlwaysBlock;
             }
-            if let Kind::Barrier { waiting: waiting @ Rule::AlwaysYield, .. }
-            | Kind::Lock { waiting: waiting @ Rule::AlwaysYield, .. }
-            | Kind::Pipeline(Pipeline { waiting: waiting @ Rule::AlwaysYield, .. }) = &mut job.kind
+            if let Kind::Barrier { waiting: waiting @ WaitingRule::AlwaysYield, .. }
+            | Kind::Lock { waiting: waiting @ WaitingRule::AlwaysYield, .. }
+            | Kind::Pipeline(Pipeline { waiting: waiting @ WaitingRule::AlwaysYield, .. }) = &mut job.kind
                 && cheats
             {
-                *waiting = Rule::AlwaysBlock;
+                *waiting = WaitingRule::AlwaysBlock;
             }
         }
         (machine, Setting { machine: MachineKeys::default(), jobs, keep_running })

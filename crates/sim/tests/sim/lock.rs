@@ -1,6 +1,6 @@
 //! The lock: small cases by hand, and what holds whatever the rule and the scheduler.
 
-use policy::record::{Entry, Recorder, replay};
+use policy::record::{RecordedStep, Recorder, replay};
 use policy::table::WAITING;
 use policy::waiting::Decision;
 use policy::{CpuId, Instant, Span, ThreadId};
@@ -199,7 +199,7 @@ fn hasty(cpus: u32, scheduler: Scheduler) -> Machine {
     short(Machine { scheduler, tick: us(40), slice: us(30), ..Machine::with_cpus(cpus) })
 }
 
-fn recorded(machine: &Machine, waiting: &str) -> Vec<Entry> {
+fn recorded(machine: &Machine, waiting: &str) -> Vec<RecordedStep> {
     let (compute, critical) =
         (Distribution::Normal { mean: us(10), sd: us(4) }, Distribution::Normal { mean: us(5), sd: us(2) });
     let kind = Kind::Lock { threads: 5, compute, critical, rounds: 100, waiting: waiting.parse().unwrap() };
@@ -230,7 +230,7 @@ fn every_policy_waits_for_a_lock_under_every_scheduler_and_its_record_replays() 
 #[test]
 fn the_owner_running_rule_blocks_beside_an_owner_that_was_here_and_else_spins() {
     let record = recorded(&hasty(2, Scheduler::Eevdf), "owner-running");
-    let questions: Vec<&Entry> = record.iter().filter(|entry| entry.decision.is_some()).collect();
+    let questions: Vec<&RecordedStep> = record.iter().filter(|entry| entry.decision.is_some()).collect();
     for entry in &questions {
         let is_here = entry.missing[0].last_seen == Some(entry.own_cpu);
         assert_eq!(matches!(entry.decision, Some(Decision::Block)), is_here, "{entry:?}");

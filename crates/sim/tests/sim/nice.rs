@@ -1,8 +1,8 @@
 //! Nice values: what they are worth under each scheduler, and who gives them.
 
 use policy::Span;
-use policy::priority::{self, Kind as StageKind};
-use policy::waiting::Rule;
+use policy::priority::{self, StageKind};
+use policy::waiting::WaitingRule;
 use rowlock_sim::run;
 use scenario::pipeline::{Stage, Structure};
 use scenario::{Attributes, Distribution, Job, Kind, Linux24, Machine, Pipeline, Scheduler, Setting};
@@ -23,8 +23,8 @@ fn bound(name: &str, nice: i8, rounds: u64) -> Job {
         rounds,
         structure: Structure::Threads,
         shared: Vec::new(),
-        priority: priority::Rule::Default,
-        waiting: Rule::AlwaysBlock,
+        priority: priority::PriorityRule::Default,
+        waiting: WaitingRule::AlwaysBlock,
     };
     Job::new(name, 1, Kind::Pipeline(pipeline))
 }
@@ -78,7 +78,7 @@ fn round_robin_knows_no_nice_values() {
 }
 
 /// The time of a pipeline that reads and computes beside a hog, under a rule.
-fn beside_a_hog(rule: priority::Rule, structure: Structure) -> Span {
+fn beside_a_hog(rule: priority::PriorityRule, structure: Structure) -> Span {
     let lengths = |micros| Some(Distribution::Normal { mean: Span::from_micros(micros), sd: Span::ZERO });
     let stage =
         |name: &str, kind, compute, device| Stage { name: name.into(), kind, compute, device, fork: 1, nice: 0 };
@@ -87,7 +87,7 @@ fn beside_a_hog(rule: priority::Rule, structure: Structure) -> Span {
         stage("work", StageKind::Compute, lengths(1_000), None),
         stage("write", StageKind::Io, lengths(50), lengths(400)),
     ];
-    let waiting = Rule::AlwaysBlock;
+    let waiting = WaitingRule::AlwaysBlock;
     let line = Pipeline { stages, buffers: 4, rounds: 500, structure, shared: Vec::new(), priority: rule, waiting };
     let jobs =
         vec![Job::new("line", 1, Kind::Pipeline(line)), Job::new("hog", 1, Kind::Cpu { threads: 1, work: None })];
@@ -98,10 +98,10 @@ fn beside_a_hog(rule: priority::Rule, structure: Structure) -> Span {
 fn a_rule_that_raises_who_computes_helps_beside_a_hog_and_one_that_lowers_it_harms() {
     for structure in Structure::ALL {
         let [default, raised, lowered, found] = [
-            priority::Rule::Default,
-            priority::Rule::nice_down(StageKind::Compute),
-            priority::Rule::nice_up(StageKind::Compute),
-            priority::Rule::LimitingResource,
+            priority::PriorityRule::Default,
+            priority::PriorityRule::nice_down(StageKind::Compute),
+            priority::PriorityRule::nice_up(StageKind::Compute),
+            priority::PriorityRule::LimitingResource,
         ]
         .map(|rule| beside_a_hog(rule, structure));
         assert!(raised.scaled(1_300) < default, "{structure:?}: {raised}, {default}");

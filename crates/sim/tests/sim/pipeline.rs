@@ -1,8 +1,8 @@
 //! Pipelines: small cases by hand, and what holds whatever the structure, the rules and the scheduler.
 
-use policy::priority::{self, Kind as StageKind};
+use policy::priority::{self, StageKind};
 use policy::table::{PRIORITY, WAITING};
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use policy::{CpuId, Instant, Span, ThreadId};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -37,8 +37,8 @@ fn compute(name: &str, time: u64) -> Stage {
 }
 
 fn pipeline(buffers: u32, rounds: u64, stages: Vec<Stage>) -> Pipeline {
-    let (structure, priority) = (Structure::Threads, priority::Rule::Default);
-    Pipeline { stages, buffers, rounds, structure, shared: Vec::new(), priority, waiting: Rule::AlwaysBlock }
+    let (structure, priority) = (Structure::Threads, priority::PriorityRule::Default);
+    Pipeline { stages, buffers, rounds, structure, shared: Vec::new(), priority, waiting: WaitingRule::AlwaysBlock }
 }
 
 fn job(pipeline: Pipeline) -> Job {
@@ -215,12 +215,12 @@ fn a_worker_carries_what_is_nearest_to_the_end_first() {
 fn who_spins_takes_a_buffer_in_the_moment_in_which_it_comes() {
     let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(2) };
     let line = |waiting| Pipeline { waiting, ..pipeline(1, 4, vec![compute("first", 10), compute("second", 10)]) };
-    let outcome = run(&machine, &setting(vec![job(line(Rule::AlwaysSpin))]), 1).unwrap();
+    let outcome = run(&machine, &setting(vec![job(line(WaitingRule::AlwaysSpin))]), 1).unwrap();
     assert_eq!(outcome.jobs[0].completion_ns, Some(us(6 + 80)));
     assert_eq!(outcome.jobs[0].ssr_percent, Some(100.0));
     assert_eq!(outcome.jobs[0].voluntary_switches, Some(0));
     // Each of the seven hand-overs costs a switch.
-    assert_eq!(completion(&machine, line(Rule::AlwaysBlock)), us(6 + 80 + 7 * 6));
+    assert_eq!(completion(&machine, line(WaitingRule::AlwaysBlock)), us(6 + 80 + 7 * 6));
 }
 
 #[test]
@@ -309,12 +309,13 @@ fn computed(outcome: &Outcome) -> Vec<Option<Span>> {
 
 /// Whether threads of a pipeline may be nicer than others.
 pub(crate) fn has_nice_values(line: &Pipeline) -> bool {
-    line.priority != priority::Rule::Default || line.stages.iter().any(|stage| stage.nice != 0)
+    line.priority != priority::PriorityRule::Default || line.stages.iter().any(|stage| stage.nice != 0)
 }
 
 /// Under linux-2.4 threads that only spin may keep a nicer one from running for ever: see the test of that. Under fifo any.
 pub(crate) fn can_starve(machine: &Machine, line: &Pipeline) -> bool {
-    (machine.scheduler == Scheduler::Linux24 || !machine.scheduler.shares_time()) && line.waiting == Rule::AlwaysSpin
+    (machine.scheduler == Scheduler::Linux24 || !machine.scheduler.shares_time())
+        && line.waiting == WaitingRule::AlwaysSpin
 }
 
 #[test]
@@ -335,7 +336,7 @@ fn threads_that_only_spin_may_keep_a_nicer_one_from_running_for_ever_under_linux
         shared,
         structure: Structure::Threads,
         priority: "nice-up-communicate".parse().unwrap(),
-        waiting: Rule::AlwaysSpin,
+        waiting: WaitingRule::AlwaysSpin,
         ..pipeline(1, 8, stages)
     };
     let machine = Machine {
@@ -347,7 +348,7 @@ fn threads_that_only_spin_may_keep_a_nicer_one_from_running_for_ever_under_linux
     };
     let error = run(&machine, &setting(vec![job(line.clone())]), 226).unwrap_err();
     assert!(matches!(error, rowlock_sim::Error::NoHeadway { .. }), "{error}");
-    let line = Pipeline { waiting: Rule::AlwaysYield, ..line };
+    let line = Pipeline { waiting: WaitingRule::AlwaysYield, ..line };
     assert!(run(&machine, &setting(vec![job(line)]), 226).is_ok());
 }
 
@@ -394,8 +395,8 @@ proptest! {
         prop_assert_eq!(outcome.jobs[0].rounds, Some(line.rounds));
         let work: Span = computed(&outcome).into_iter().flatten().sum();
         prop_assert_eq!(outcome.jobs[0].delivered_work_ns, Some(work));
-        let (structure, priority) = (Structure::Threads, priority::Rule::Default);
-        let plain = Pipeline { structure, priority, shared: Vec::new(), waiting: Rule::AlwaysBlock, buffers: 1, ..line };
+        let (structure, priority) = (Structure::Threads, priority::PriorityRule::Default);
+        let plain = Pipeline { structure, priority, shared: Vec::new(), waiting: WaitingRule::AlwaysBlock, buffers: 1, ..line };
         prop_assert_eq!(computed(&outcome), computed(&run(&other, &setting(vec![job(plain)]), seed).unwrap()));
     }
 

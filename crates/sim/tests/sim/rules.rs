@@ -1,8 +1,8 @@
 //! Every policy of the table runs here, and its record replays.
 
-use policy::record::{Entry, Recorder, replay};
+use policy::record::{RecordedStep, Recorder, replay};
 use policy::table::WAITING;
-use policy::waiting::{Decision, Observation, Rule};
+use policy::waiting::{Decision, Observation, WaitingRule};
 use policy::{CpuId, Instant, Span, ThreadId};
 use rowlock_sim::observer::{CpuState, Observer};
 use rowlock_sim::scheduler::ReadyReason;
@@ -41,7 +41,7 @@ fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
 }
 
 /// The record of a job of three threads on two CPUs beside endless threads, and the work that it did.
-fn run_beside(endless: u32, rule: &str) -> (Vec<Entry>, Option<Span>) {
+fn run_beside(endless: u32, rule: &str) -> (Vec<RecordedStep>, Option<Span>) {
     let kind = Kind::Barrier {
         threads: 3,
         compute: Compute::Drawn(Distribution::Normal { mean: Span::from_micros(20), sd: Span::from_micros(5) }),
@@ -60,7 +60,7 @@ fn the_load_is_all_that_compete_and_the_blocked_of_the_own_job() {
     for (endless, spins) in [(1, false), (3, true)] {
         let rule = if spins { "load-aware 4" } else { "load-aware" };
         let (record, _) = run_beside(endless, rule);
-        let questions: Vec<&Entry> = record.iter().filter(|entry| entry.decision.is_some()).collect();
+        let questions: Vec<&RecordedStep> = record.iter().filter(|entry| entry.decision.is_some()).collect();
         assert!(questions.iter().any(|entry| matches!(entry.decision, Some(Decision::Block))));
         // Those that have ended are not in it.
         assert!(questions.iter().all(|entry| (3 + endless - 2..=3 + endless).contains(&entry.load)));
@@ -84,19 +84,19 @@ fn what_a_rule_draws_changes_nobodys_work() {
 fn crowd(scheduler: Scheduler) -> (Setting, Machine) {
     let (mean, sd) = (Span::from_nanos(500), Span::from_nanos(50));
     let compute = Compute::Drawn(Distribution::Normal { mean, sd });
-    let kind = Kind::Barrier { threads: 4, compute, rounds: 20_000, waiting: Rule::Adaptive };
+    let kind = Kind::Barrier { threads: 4, compute, rounds: 20_000, waiting: WaitingRule::Adaptive };
     let jobs = vec![Job::new("crew", 1, kind), cpu("x", None), cpu("y", None)];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
     (setting, Machine { scheduler, context_switch: Span::from_micros(2), ..Machine::with_cpus(2) })
 }
 
 /// The record of the four.
-fn crowded(scheduler: Scheduler) -> Vec<Entry> {
+fn crowded(scheduler: Scheduler) -> Vec<RecordedStep> {
     let (setting, machine) = crowd(scheduler);
     let (outcome, records) = run_recorded(&machine, &setting, 1).unwrap();
     assert_eq!(outcome.jobs[0].rounds, Some(20_000));
     let entries = records[0].entries();
-    assert_eq!(replay(Rule::Adaptive, machine.costs(), &entries), []);
+    assert_eq!(replay(WaitingRule::Adaptive, machine.costs(), &entries), []);
     entries
 }
 
@@ -130,7 +130,7 @@ impl Observer for Arrivals {
 #[test]
 fn a_thread_arrives_where_it_moved_even_if_its_barrier_completes_on_the_way() {
     for scheduler in [Scheduler::Eevdf, Scheduler::LinuxO1] {
-        let moves = |entry: &&Entry| matches!(entry.decision, Some(Decision::Move(to)) if to != entry.own_cpu);
+        let moves = |entry: &&RecordedStep| matches!(entry.decision, Some(Decision::Move(to)) if to != entry.own_cpu);
         let decided = crowded(scheduler).iter().filter(moves).count();
         let (setting, machine) = crowd(scheduler);
         let mut arrivals = Arrivals(0);

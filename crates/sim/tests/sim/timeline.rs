@@ -1,6 +1,6 @@
 //! What the CPUs did, as text with timestamps; and settings small enough to follow by hand.
 
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use policy::{CpuId, Instant, Span, ThreadId};
 use rowlock_sim::observer::{CpuState, LeaveReason, Observer};
 use rowlock_sim::run_observed;
@@ -19,7 +19,7 @@ pub(crate) fn short(machine: Machine) -> Machine {
     let part = |thousandths| machine.slice.scaled(thousandths);
     let cfs =
         Cfs { latency: part(2_000), granularity: part(250), wakeup_granularity: part(333), migration_cost: part(167) };
-    let feedback = Rules { levels: 4, running_time: part(100), boost: Boost::Every(part(4_000)) };
+    let feedback = FeedbackRules { levels: 4, running_time: part(100), boost: Boost::Every(part(4_000)) };
     Machine { cfs, feedback, timeslice: 3, ..machine }
 }
 

@@ -104,14 +104,14 @@ impl<R: Recorder> fmt::Debug for Barrier<R> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use policy::record::Log;
-    use policy::waiting::{Observation, Rule};
+    use policy::waiting::{Observation, WaitingRule};
 
     use super::*;
     use crate::statistics::Counters;
 
     #[test]
     fn a_spurious_waking_is_seen_by_the_rule_and_ends_no_wait() {
-        let barrier = Barrier::with_recorder(2, Waiting::by(Rule::AlwaysBlock), Log::default());
+        let barrier = Barrier::with_recorder(2, Waiting::by(WaitingRule::AlwaysBlock), Log::default());
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| barrier.party(0).wait());
             while !barrier.recorder().entries().iter().any(|entry| entry.seen == Observation::Woken) {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_member_counts_where_it_is_told_to() {
-        let (barrier, counters) = (Barrier::with(2, Waiting::by(Rule::AlwaysBlock)), Counters::new());
+        let (barrier, counters) = (Barrier::with(2, Waiting::by(WaitingRule::AlwaysBlock)), Counters::new());
         std::thread::scope(|scope| {
             for number in [0, 1] {
                 let (barrier, counters) = (&barrier, &counters);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn an_arrival_is_known_by_its_number() {
-        let barrier = Barrier::with(2, Waiting::by(Rule::AlwaysBlock));
+        let barrier = Barrier::with(2, Waiting::by(WaitingRule::AlwaysBlock));
         assert_eq!(barrier.arrival(0), None);
         let arrivals = [0, 1].map(|number| barrier.party(number).arrive());
         for (number, arrival) in (0..).zip(arrivals) {

@@ -61,7 +61,7 @@ pub(crate) struct Lock {
 impl Lock {
     sync::const_fn! {
         fn new(waiting: Waiting) -> Lock {
-            Lock { waiting, publishes_owner: waiting.wants().owner, raw: RawMutex::new() }
+            Lock { waiting, publishes_owner: waiting.inputs().owner, raw: RawMutex::new() }
         }
     }
 

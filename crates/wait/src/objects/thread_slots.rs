@@ -123,13 +123,13 @@ impl Drop for ThreadSlot {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use policy::waiting::Rule;
+    use policy::waiting::WaitingRule;
 
     use super::*;
     use crate::waiting::Waiting;
 
     fn slots(parties: u32) -> Arc<ThreadSlots> {
-        Arc::new(ThreadSlots::new(Barrier::with(parties, Waiting::by(Rule::AlwaysBlock))))
+        Arc::new(ThreadSlots::new(Barrier::with(parties, Waiting::by(WaitingRule::AlwaysBlock))))
     }
 
     /// Sits down for a moment, and tells on which slot.

@@ -99,16 +99,20 @@ impl<F: FnMut() -> bool> Awaited for NonBlockingPhase<F> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use policy::waiting::Rule;
+    use policy::waiting::WaitingRule;
 
     use super::*;
     use crate::Statistics;
 
-    fn statistics(rule: Rule, poll: impl FnMut() -> bool) -> (bool, Statistics) {
+    fn statistics(rule: WaitingRule, poll: impl FnMut() -> bool) -> (bool, Statistics) {
         statistics_until(None, rule, poll)
     }
 
-    fn statistics_until(deadline: Option<Instant>, rule: Rule, poll: impl FnMut() -> bool) -> (bool, Statistics) {
+    fn statistics_until(
+        deadline: Option<Instant>,
+        rule: WaitingRule,
+        poll: impl FnMut() -> bool,
+    ) -> (bool, Statistics) {
         let (state, counters, mut sum) = (AtomicU64::new(0), Counters::new(), Statistics::default());
         let object = ExternalObject { state: &state, counters: &counters, waiting: Waiting::by(rule), threads: 0 };
         let came = object.wait_without_blocking(deadline, poll);
@@ -124,14 +128,14 @@ mod tests {
             looks += 1;
             looks == 3
         };
-        let (came, sum) = statistics(Rule::AlwaysSpin, third);
+        let (came, sum) = statistics(WaitingRule::AlwaysSpin, third);
         assert!(came);
         assert_eq!((sum.spins, sum.successful_spins, sum.blocks), (1, 1, 0));
     }
 
     #[test]
     fn the_first_phase_ends_with_its_deadline_where_the_rule_would_never_block() {
-        for rule in [Rule::AlwaysSpin, Rule::AlwaysYield] {
+        for rule in [WaitingRule::AlwaysSpin, WaitingRule::AlwaysYield] {
             let (came, sum) = statistics_until(Some(Instant::ZERO), rule, || false);
             assert!(!came);
             assert_eq!((sum.successful_spins, sum.blocks), (0, 1), "{rule}");
@@ -140,11 +144,11 @@ mod tests {
 
     #[test]
     fn the_first_phase_ends_where_the_rule_would_block() {
-        let (came, sum) = statistics(Rule::AlwaysBlock, || panic!("nobody looks"));
+        let (came, sum) = statistics(WaitingRule::AlwaysBlock, || panic!("nobody looks"));
         assert!(!came);
         assert_eq!((sum.spins, sum.blocks), (0, 1));
         assert!(sum.block_time >= Span::from_micros(3));
-        let (came, sum) = statistics(Rule::Adaptive, || false);
+        let (came, sum) = statistics(WaitingRule::Adaptive, || false);
         assert!(!came);
         assert_eq!((sum.spins, sum.successful_spins, sum.blocks), (1, 0, 1));
     }

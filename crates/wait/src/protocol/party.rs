@@ -56,7 +56,7 @@ impl<'b, R: Recorder> Party<'b, R> {
         number: u32,
     ) -> Party<'b, R> {
         let number = (number < shared.parties()).then_some(number);
-        let looks = number.is_some() && (waiter.wants().missing || R::ON);
+        let looks = number.is_some() && (waiter.inputs().missing || R::ON);
         let missing = Vec::with_capacity(if looks { shared.parties() as usize } else { 0 });
         Party { shared, waiting, fresh: waiter, recorder, number, waiter, missing, counters: None }
     }
@@ -180,7 +180,7 @@ impl<'b, R: Recorder> Party<'b, R> {
     /// The number under which the others are to see where this member is, if they look.
     #[inline]
     fn published_number(&self) -> Option<u32> {
-        self.number.filter(|_| self.fresh.wants().missing || R::ON || self.shared.namespace.is_some())
+        self.number.filter(|_| self.fresh.inputs().missing || R::ON || self.shared.namespace.is_some())
     }
 
     /// Does as the rule decides until the round is over or the deadline has passed, and returns whether it is over.

@@ -194,7 +194,7 @@ mod tests {
     fn who_gives_up_leaves_its_notification_to_nobody_and_takes_nobody_elses() {
         let condvar = RawCondvar::new();
         let tickets = [0; 3].map(|_| condvar.arrive());
-        let waiting = Waiting::by(policy::waiting::Rule::AlwaysBlock);
+        let waiting = Waiting::by(policy::waiting::WaitingRule::AlwaysBlock);
         let late = Some(Instant::ZERO);
         assert_eq!(condvar.wait(tickets[1], waiting, late), Err(TimedOut));
         // The first may have been notified in its place; the last is the next.

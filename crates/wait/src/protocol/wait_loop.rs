@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use policy::record::{Entry, Recorder};
+use policy::record::{RecordedStep, Recorder};
 use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Waiter};
 use policy::{Instant, Span, ThreadId};
 
@@ -86,7 +86,7 @@ impl<R: Recorder> Wait<'_, R> {
         observer: &mut W,
     ) -> Result<(), TimedOut> {
         let mut counts = WaitCounts::default();
-        let overload_marks = waiter.strikes();
+        let overload_marks = waiter.overload_marks();
         let mut now = sync::now();
         let mut seen = Observation::Arrived;
         let has_come = loop {
@@ -116,7 +116,7 @@ impl<R: Recorder> Wait<'_, R> {
                     (Observation::Moved, awaited.poll())
                 }
                 Decision::Block => {
-                    let _asleep = waiter.wants().load.then(load::Asleep::begin);
+                    let _asleep = waiter.inputs().load.then(load::Asleep::begin);
                     awaited.sleep(until);
                     now = sync::now();
                     counts.blocks += 1;
@@ -132,7 +132,7 @@ impl<R: Recorder> Wait<'_, R> {
             observer.on_event(now, WaitEvent::Resumed);
         }
         self.finish(waiter, now, seen);
-        counts.overload_marks = waiter.strikes().wrapping_sub(overload_marks).into();
+        counts.overload_marks = waiter.overload_marks().wrapping_sub(overload_marks).into();
         self.counters.add(&counts);
         if has_come { Ok(()) } else { Err(TimedOut) }
     }
@@ -140,23 +140,23 @@ impl<R: Recorder> Wait<'_, R> {
     /// Asks the rule, and records the answer.
     #[inline]
     fn decide<A: Awaited>(&self, awaited: &mut A, waiter: &mut Waiter, now: Instant, seen: Observation) -> Decision {
-        let wants = waiter.wants();
+        let inputs = waiter.inputs();
         let team = Team {
             now,
             threads: self.threads,
             cpus: self.cpus.unwrap_or_else(|| machine::cpus(now)),
             own_cpu: sync::current_cpu(),
-            missing: if wants.missing || R::ON { awaited.missing() } else { &[] },
-            load: if wants.load { load::count(now).unwrap_or(self.threads) } else { 0 },
+            missing: if inputs.missing || R::ON { awaited.missing() } else { &[] },
+            load: if inputs.load { load::count(now).unwrap_or(self.threads) } else { 0 },
             movable: self.movable,
-            draw: if wants.draw { draw::draw(now, self.thread) } else { 0 },
+            draw: if inputs.draw { draw::draw(now, self.thread) } else { 0 },
         };
         let mut decision = Decision::Block;
         self.with_state(|state| {
             let before = *state;
             decision = waiter.step(&team, state, seen);
             if R::ON {
-                self.recorder.record(Entry::new(self.thread, &team, before, seen, decision));
+                self.recorder.record(RecordedStep::new(self.thread, &team, before, seen, decision));
             }
         });
         decision
@@ -167,7 +167,7 @@ impl<R: Recorder> Wait<'_, R> {
     fn finish(&self, waiter: &mut Waiter, now: Instant, seen: Observation) {
         self.with_state(|state| {
             if R::ON {
-                self.recorder.record(Entry::over(self.thread, now, *state, seen));
+                self.recorder.record(RecordedStep::over(self.thread, now, *state, seen));
             }
             waiter.over(now, state, seen);
         });

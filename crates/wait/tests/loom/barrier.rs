@@ -10,7 +10,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 use loom::sync::atomic::Ordering::Relaxed;
 use policy::Span;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::{Costs, WaitingRule};
 use rowlock_wait::{Barrier, Waiting};
 
 const COSTS: Costs =
@@ -48,7 +48,7 @@ fn model(preemptions: usize, meeting: impl Fn() + Send + Sync + 'static) {
 
 /// Lets `threads` threads meet `rounds` times.
 fn meet(rule: &str, threads: u32, rounds: u64, preemptions: usize) {
-    let rule: Rule = rule.parse().unwrap();
+    let rule: WaitingRule = rule.parse().unwrap();
     model(preemptions, move || {
         let meeting = Arc::new(Meeting {
             barrier: Barrier::with(threads, Waiting::by(rule).with_costs(COSTS).with_cpus(2)),
@@ -101,7 +101,7 @@ fn two_threads_yield_for_as_long_as_it_takes() {
 #[test]
 fn more_threads_than_parties_meet_in_turns() {
     model(2, || {
-        let barrier = Arc::new(Barrier::with(2, Waiting::by(Rule::AlwaysBlock)));
+        let barrier = Arc::new(Barrier::with(2, Waiting::by(WaitingRule::AlwaysBlock)));
         let others: Vec<_> = (0..3)
             .map(|_| {
                 let barrier = barrier.clone();
@@ -117,7 +117,7 @@ fn more_threads_than_parties_meet_in_turns() {
 #[test]
 fn a_team_goes_on_without_one_that_has_left() {
     model(3, || {
-        let barrier = Arc::new(Barrier::with(3, Waiting::by(Rule::AlwaysBlock)));
+        let barrier = Arc::new(Barrier::with(3, Waiting::by(WaitingRule::AlwaysBlock)));
         let left = Arc::new(AtomicU64::new(0));
         let staying: Vec<_> = (0..2)
             .map(|number| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 use policy::Span;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::{Costs, WaitingRule};
 use rowlock_wait::{Condvar, Mutex, Waiting};
 
 const COSTS: Costs =
@@ -20,7 +20,7 @@ fn model<const N: usize>(rule: &'static str, preemptions: usize, parts: [fn(&Sha
     let mut model = loom::model::Builder::new();
     (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
     model.check(move || {
-        let waiting = Waiting::by(rule.parse::<Rule>().unwrap()).with_costs(COSTS).with_cpus(2);
+        let waiting = Waiting::by(rule.parse::<WaitingRule>().unwrap()).with_costs(COSTS).with_cpus(2);
         let shared = Arc::new((Mutex::with(0, waiting), Condvar::with(waiting)));
         let others = parts.map(|part| {
             let shared = shared.clone();

@@ -9,7 +9,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use policy::Span;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::{Costs, WaitingRule};
 use rowlock_wait::{RwLock, Waiting};
 
 const COSTS: Costs =
@@ -18,7 +18,7 @@ const COSTS: Costs =
 type Plain = UnsafeCell<()>;
 
 fn lock(rule: &str) -> RwLock<Plain> {
-    let rule: Rule = rule.parse().unwrap();
+    let rule: WaitingRule = rule.parse().unwrap();
     RwLock::with(UnsafeCell::new(()), Waiting::by(rule).with_costs(COSTS).with_cpus(2))
 }
 

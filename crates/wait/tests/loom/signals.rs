@@ -10,14 +10,14 @@ use loom::sync::atomic::AtomicU32;
 use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 use policy::Span;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::{Costs, WaitingRule};
 use rowlock_wait::{Event, Latch, Parker, Reset, Semaphore, Waiting, word};
 
 const COSTS: Costs =
     Costs { cs: Span::from_micros(1), margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::from_millis(4) };
 
 fn by(rule: &str) -> Waiting {
-    Waiting::by(rule.parse::<Rule>().unwrap()).with_costs(COSTS).with_cpus(2)
+    Waiting::by(rule.parse::<WaitingRule>().unwrap()).with_costs(COSTS).with_cpus(2)
 }
 
 /// Tries `what` in every way that needs at most `preemptions` preemptions.

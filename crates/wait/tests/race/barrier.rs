@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::time::Duration;
 
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rowlock_wait::Barrier;
 
 use crate::costs::by;
@@ -37,7 +37,7 @@ fn meet(board: &Board, barrier: &Barrier, number: u32, rounds: u64) {
 fn each_party_sees_what_the_others_did_before_the_round() {
     for entry in WAITING {
         // A rule that never gives up its CPU makes little headway with more threads than CPUs.
-        let rounds = if entry.example == Rule::AlwaysSpin { 20 } else { 500 };
+        let rounds = if entry.example == WaitingRule::AlwaysSpin { 20 } else { 500 };
         // What is found out once in a process is found out before there are threads: a race detector does not see how the
         // standard library lets the others know.
         let waiting = by(entry.example).with_cpus(2);

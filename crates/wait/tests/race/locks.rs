@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rowlock_wait::{Condvar, Mutex, RwLock, Waiting};
 
 use crate::costs::by;
@@ -67,7 +67,7 @@ fn pass_round_by_a_condition_variable(waiting: Waiting, rounds: u64) {
 #[test]
 fn the_next_owner_of_a_lock_sees_what_was_done_under_it() {
     for entry in WAITING {
-        let never_blocks = matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield);
+        let never_blocks = matches!(entry.example, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield);
         let rounds = if never_blocks { 20 } else { 500 };
         let waiting = by(entry.example).with_cpus(2);
         // What is found out once in a process is found out before there are threads: a race detector does not see how the

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rowlock_wait::{Event, Latch, Parker, Reset, Semaphore, Waiting, word};
 
 use crate::costs::by;
@@ -144,7 +144,8 @@ fn take_turns_by_a_word(waiting: Waiting, rounds: u64) {
 fn a_waiter_sees_what_was_done_before_it_was_signalled() {
     for entry in WAITING {
         // A rule that never gives up its CPU makes little headway with more threads than CPUs.
-        let rounds = if matches!(entry.example, Rule::AlwaysSpin | Rule::OwnerRunning) { 20 } else { 500 };
+        let rounds =
+            if matches!(entry.example, WaitingRule::AlwaysSpin | WaitingRule::OwnerRunning) { 20 } else { 500 };
         let waiting = by(entry.example).with_cpus(2);
         // What is found out once in a process is found out before there are threads: a race detector does not see how the
         // standard library lets the others know.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use policy::Span;
 use policy::table::WAITING;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::{Costs, WaitingRule};
 use rowlock_wait::Waiting;
 use rowlock_wait::shared::{Barrier, LostParty, Party, WaitError};
 
@@ -15,7 +15,7 @@ use crate::{place, trial};
 
 const ROUNDS: u64 = 200;
 
-pub(crate) fn by(rule: Rule) -> Waiting {
+pub(crate) fn by(rule: WaitingRule) -> Waiting {
     let costs = Costs {
         cs: Span::from_micros(10),
         margin: Span::from_micros(5),
@@ -27,7 +27,7 @@ pub(crate) fn by(rule: Rule) -> Waiting {
 
 /// How a thread of another process waits where it does not matter how.
 fn anyhow() -> Waiting {
-    by(Rule::AlwaysBlock)
+    by(WaitingRule::AlwaysBlock)
 }
 
 fn long_since() -> Instant {
@@ -126,13 +126,13 @@ fn until_arrived(barrier: &Barrier, arrivals: u64) {
     }
 }
 
-fn barrier(parties: u32, rule: Rule) -> (tempfile::TempDir, PathBuf, Barrier) {
+fn barrier(parties: u32, rule: WaitingRule) -> (tempfile::TempDir, PathBuf, Barrier) {
     let (folder, path) = place();
     let barrier = Barrier::create(&path, parties, by(rule)).unwrap();
     (folder, path, barrier)
 }
 
-fn processes_meet(rule: Rule) {
+fn processes_meet(rule: WaitingRule) {
     let (_folder, path, barrier) = barrier(3, rule);
     let mut others = [0, 1].map(|_| Player::start("meet", &path, &[&rule.to_string()]));
     let mut party = barrier.join().unwrap();
@@ -143,7 +143,7 @@ fn processes_meet(rule: Rule) {
     assert_eq!(barrier.statistics().waits, 3 * ROUNDS);
 }
 
-fn killed(rule: Rule) {
+fn killed(rule: WaitingRule) {
     let (_folder, path, barrier) = barrier(3, rule);
     let mut mine = [0, 1].map(|_| barrier.join().unwrap());
     let mut victim = member(&path);
@@ -163,7 +163,7 @@ fn killed(rule: Rule) {
 }
 
 fn killed_after_its_arrival() {
-    for rule in [Rule::Adaptive, Rule::AlwaysBlock] {
+    for rule in [WaitingRule::Adaptive, WaitingRule::AlwaysBlock] {
         let (_folder, path, barrier) = barrier(3, rule);
         let mut mine = [0, 1].map(|_| barrier.join().unwrap());
         let mut victim = member(&path);
@@ -181,7 +181,7 @@ fn killed_after_its_arrival() {
 }
 
 fn deadline_passes() {
-    let (_folder, path, barrier) = barrier(2, Rule::Adaptive);
+    let (_folder, path, barrier) = barrier(2, WaitingRule::Adaptive);
     let mut mine = barrier.join().unwrap();
     let mut other = member(&path);
     let mut arrival = mine.wait_until(long_since()).unwrap_err().into_arrival().unwrap();
@@ -192,7 +192,7 @@ fn deadline_passes() {
 }
 
 fn who_has_not_joined_is_awaited() {
-    let (_folder, path, barrier) = barrier(2, Rule::Adaptive);
+    let (_folder, path, barrier) = barrier(2, WaitingRule::Adaptive);
     let mut mine = barrier.join().unwrap();
     // Longer than it takes to look whether others live.
     let late = mine.wait_timeout(Duration::from_millis(250)).unwrap_err();
@@ -204,7 +204,7 @@ fn who_has_not_joined_is_awaited() {
 }
 
 fn goes_on_without_who_left() {
-    let (_folder, path, barrier) = barrier(3, Rule::Adaptive);
+    let (_folder, path, barrier) = barrier(3, WaitingRule::Adaptive);
     let mut mine = [0, 1].map(|_| barrier.join().unwrap());
     let mut other = member(&path);
     other.tell("leave");
@@ -223,7 +223,7 @@ fn goes_on_without_who_left() {
 }
 
 fn fork() {
-    let (_folder, path, barrier) = barrier(2, Rule::Adaptive);
+    let (_folder, path, barrier) = barrier(2, WaitingRule::Adaptive);
     let mut mine = barrier.join().unwrap();
     let mut other = member(&path);
     for _ in 0..2 {
@@ -239,7 +239,7 @@ fn fork() {
 }
 
 fn dropped() {
-    let (_folder, _path, barrier) = barrier(2, Rule::Adaptive);
+    let (_folder, _path, barrier) = barrier(2, WaitingRule::Adaptive);
     let mut mine = barrier.join().unwrap();
     drop(barrier.join().unwrap());
     let mut other = barrier.join().unwrap();
@@ -252,7 +252,7 @@ fn dropped() {
 }
 
 fn panics() {
-    let (_folder, _path, barrier) = barrier(2, Rule::Adaptive);
+    let (_folder, _path, barrier) = barrier(2, WaitingRule::Adaptive);
     let mut mine = barrier.join().unwrap();
     let mut other = barrier.join().unwrap();
     std::thread::scope(|scope| {
@@ -273,7 +273,7 @@ fn panics() {
 
 fn nameless() {
     use std::os::fd::{AsFd, AsRawFd};
-    let barrier = Barrier::nameless(2, by(Rule::Adaptive)).unwrap();
+    let barrier = Barrier::nameless(2, by(WaitingRule::Adaptive)).unwrap();
     let mut mine = barrier.join().unwrap();
     let file = barrier.as_fd().try_clone_to_owned().unwrap();
     assert!(rustix::fs::ftruncate(&file, 0).is_err(), "its length is sealed");

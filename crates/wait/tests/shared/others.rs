@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rowlock_wait::shared::{Event, LockError, MemoryError, Mutex, Semaphore, WaitFailure};
 use rowlock_wait::{Reset, Waiting};
 
@@ -43,7 +43,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// What another process does.
 pub(crate) fn play(part: &str, object: &Path, _: &[String]) {
-    let waiting = by(Rule::AlwaysBlock);
+    let waiting = by(WaitingRule::AlwaysBlock);
     match part {
         "mutex" => {
             let mutex = Mutex::open(object, waiting).unwrap();
@@ -76,7 +76,7 @@ pub(crate) fn play(part: &str, object: &Path, _: &[String]) {
                     "down" => drop(semaphore.down().unwrap()),
                     "up" => drop(semaphore.up().unwrap()),
                     "echo" => {
-                        let back = Semaphore::open(way_back(object), by(Rule::AlwaysBlock)).unwrap();
+                        let back = Semaphore::open(way_back(object), by(WaitingRule::AlwaysBlock)).unwrap();
                         (0..TIMES).for_each(|_| {
                             semaphore.down().unwrap();
                             back.up_by(2).unwrap();
@@ -109,7 +109,7 @@ fn player(part: &str, path: &Path) -> Player {
     player
 }
 
-fn mutex(processes: u32, rule: Rule) -> (tempfile::TempDir, PathBuf, Mutex) {
+fn mutex(processes: u32, rule: WaitingRule) -> (tempfile::TempDir, PathBuf, Mutex) {
     let (folder, path) = place();
     let mutex = Mutex::create(&path, processes, by(rule)).unwrap();
     (folder, path, mutex)
@@ -120,7 +120,7 @@ fn locks(player: &mut Player) {
     player.expect("done");
 }
 
-fn owner_killed(rule: Rule) {
+fn owner_killed(rule: WaitingRule) {
     let (_folder, path, mutex) = mutex(2, rule);
     let mut owner = player("mutex", &path);
     locks(&mut owner);
@@ -136,7 +136,7 @@ fn owner_killed(rule: Rule) {
 }
 
 fn owner_killed_with_a_deadline() {
-    let (_folder, path, mutex) = mutex(2, Rule::Adaptive);
+    let (_folder, path, mutex) = mutex(2, WaitingRule::Adaptive);
     let mut owner = player("mutex", &path);
     locks(&mut owner);
     assert!(matches!(mutex.lock_timeout(SHORT), Err(LockError::TimedOut)));
@@ -148,7 +148,7 @@ fn owner_killed_with_a_deadline() {
 }
 
 fn damaged_until_recovered() {
-    let (_folder, path, mutex) = mutex(2, Rule::Adaptive);
+    let (_folder, path, mutex) = mutex(2, WaitingRule::Adaptive);
     let mut owner = player("mutex", &path);
     locks(&mut owner);
     owner.kill();
@@ -163,7 +163,7 @@ fn damaged_until_recovered() {
 }
 
 fn many_are_killed() {
-    let (_folder, path, mutex) = mutex(4, Rule::Adaptive);
+    let (_folder, path, mutex) = mutex(4, WaitingRule::Adaptive);
     let mut deaths = 0;
     for _ in 0..10 {
         let mut others = [0, 1, 2].map(|_| player("mutex", &path));
@@ -191,7 +191,7 @@ fn many_are_killed() {
 }
 
 fn owner_lives() {
-    let (_folder, path, mutex) = mutex(2, Rule::Adaptive);
+    let (_folder, path, mutex) = mutex(2, WaitingRule::Adaptive);
     let mut owner = player("mutex", &path);
     locks(&mut owner);
     // Longer than it takes to look whether it lives.
@@ -201,7 +201,7 @@ fn owner_lives() {
 }
 
 fn waiter_killed() {
-    let (_folder, path, mutex) = mutex(3, Rule::Adaptive);
+    let (_folder, path, mutex) = mutex(3, WaitingRule::Adaptive);
     let guard = mutex.lock().unwrap();
     let mut victim = player("mutex", &path);
     let mut other = player("mutex", &path);
@@ -219,7 +219,7 @@ fn waiter_killed() {
 }
 
 fn places_of_a_mutex() {
-    let (_folder, path, mutex) = mutex(2, Rule::Adaptive);
+    let (_folder, path, mutex) = mutex(2, WaitingRule::Adaptive);
     let mut other = player("mutex", &path);
     assert!(matches!(Mutex::open(&path, Waiting::default()), Err(MemoryError::Full(2))));
     locks(&mut other);
@@ -233,7 +233,7 @@ fn places_of_a_mutex() {
 }
 
 fn closed_while_locked() {
-    let (_folder, path, mutex) = mutex(3, Rule::Adaptive);
+    let (_folder, path, mutex) = mutex(3, WaitingRule::Adaptive);
     let closed = Mutex::open(&path, Waiting::default()).unwrap();
     std::mem::forget(closed.lock().unwrap());
     drop(closed);
@@ -267,13 +267,13 @@ fn way_back(there: &Path) -> PathBuf {
 
 fn semaphore(permits: u32) -> (tempfile::TempDir, PathBuf, Semaphore) {
     let (folder, path) = place();
-    let semaphore = Semaphore::create(&path, 2, permits, by(Rule::Adaptive)).unwrap();
+    let semaphore = Semaphore::create(&path, 2, permits, by(WaitingRule::Adaptive)).unwrap();
     (folder, path, semaphore)
 }
 
 fn permits_pass() {
     let (_folder, path, semaphore) = semaphore(0);
-    let back = Semaphore::create(way_back(&path), 2, 0, by(Rule::Adaptive)).unwrap();
+    let back = Semaphore::create(way_back(&path), 2, 0, by(WaitingRule::Adaptive)).unwrap();
     let mut other = player("semaphore", &path);
     other.tell("echo");
     for _ in 0..TIMES {
@@ -325,7 +325,7 @@ fn permits_at_first() {
 
 fn event(reset: Reset) -> (tempfile::TempDir, PathBuf, Event) {
     let (folder, path) = place();
-    let event = Event::create(&path, 3, reset, by(Rule::Adaptive)).unwrap();
+    let event = Event::create(&path, 3, reset, by(WaitingRule::Adaptive)).unwrap();
     (folder, path, event)
 }
 

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use policy::record::{Entry, Log, Recorder, replay};
+use policy::record::{Log, RecordedStep, Recorder, replay};
 use policy::table::WAITING;
-use policy::waiting::{Decision, Observation, Rule};
+use policy::waiting::{Decision, Observation, WaitingRule};
 use policy::{Instant, Span, ThreadId};
 use rowlock_wait::observer::{Observer, WaitEvent};
 use rowlock_wait::{Barrier, Statistics};
@@ -40,9 +40,9 @@ fn meet<R: Recorder + Sync>(barrier: &Barrier<R>, rounds: u64) {
 
 /// A number of rounds that does not take long where threads outnumber CPUs and never block: each turn may then cost them
 /// a timeslice.
-fn rounds(rule: Rule) -> u64 {
+fn rounds(rule: WaitingRule) -> u64 {
     match rule {
-        Rule::AlwaysSpin | Rule::AlwaysYield | Rule::OwnerRunning => 10,
+        WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield | WaitingRule::OwnerRunning => 10,
         _ => 500,
     }
 }
@@ -119,7 +119,7 @@ fn a_barrier_is_reused_for_thousands_of_rounds() {
 #[test]
 fn one_party_leads_and_never_waits() {
     for parties in [0, 1] {
-        let barrier = Barrier::with(parties, by(Rule::AlwaysBlock));
+        let barrier = Barrier::with(parties, by(WaitingRule::AlwaysBlock));
         assert_eq!(barrier.parties(), 1);
         assert!((0..100).all(|_| barrier.wait().is_leader()));
         assert_eq!(barrier.statistics(), Statistics { waits: 100, ..Statistics::default() });
@@ -148,7 +148,7 @@ fn anonymous_waits_and_members_meet_at_one_barrier() {
 
 #[test]
 fn more_threads_than_parties_meet_in_turns() {
-    let barrier = Barrier::with(2, by(Rule::AlwaysBlock));
+    let barrier = Barrier::with(2, by(WaitingRule::AlwaysBlock));
     let leaders = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -168,19 +168,19 @@ fn statistics_add_up_for_every_rule() {
         let waited = waits - rounds;
         assert_eq!(waits, rounds * u64::from(parties), "{}", entry.form);
         match entry.example {
-            Rule::AlwaysBlock => {
+            WaitingRule::AlwaysBlock => {
                 assert_eq!((spins, successful_spins, spin_time, yields), (0, 0, Span::ZERO, 0));
                 assert!(blocks >= waited);
             }
-            Rule::AlwaysSpin => {
+            WaitingRule::AlwaysSpin => {
                 assert_eq!((spins, successful_spins, yields, blocks), (waited, waited, 0, 0));
                 assert_eq!(barrier.statistics().ssr_percent(), Some(100.0));
             }
-            Rule::AlwaysYield => {
+            WaitingRule::AlwaysYield => {
                 assert_eq!((spins, successful_spins, spin_time, blocks), (0, 0, Span::ZERO, 0));
                 assert!(yields >= waited);
             }
-            Rule::TwoPhase(bound) => {
+            WaitingRule::TwoPhase(bound) => {
                 assert_eq!((spins, yields), (waited, 0), "{}", entry.form);
                 let failed = spins - successful_spins;
                 assert!(blocks >= failed);
@@ -189,12 +189,12 @@ fn statistics_add_up_for_every_rule() {
                 let most = bound.on(COSTS) + Span::from_micros(5);
                 assert!(spin_time.as_nanos() <= spins * most.as_nanos());
             }
-            Rule::Adaptive
-            | Rule::LoadAware { .. }
-            | Rule::GrainAware
-            | Rule::Randomized
-            | Rule::VariableCompetitive
-            | Rule::OwnerRunning => {
+            WaitingRule::Adaptive
+            | WaitingRule::LoadAware { .. }
+            | WaitingRule::GrainAware
+            | WaitingRule::Randomized
+            | WaitingRule::VariableCompetitive
+            | WaitingRule::OwnerRunning => {
                 assert!(successful_spins <= spins && spins <= waited);
                 // Whoever neither spun nor yielded has blocked.
                 assert!(spins + yields + blocks >= waited);
@@ -205,7 +205,7 @@ fn statistics_add_up_for_every_rule() {
 
 #[test]
 fn statistics_are_readable_while_threads_meet() {
-    let barrier = Barrier::with(2, by(Rule::AlwaysBlock));
+    let barrier = Barrier::with(2, by(WaitingRule::AlwaysBlock));
     std::thread::scope(|scope| {
         scope.spawn(|| meet(&barrier, 500));
         let mut before = 0;
@@ -227,7 +227,7 @@ fn the_record_of_real_threads_replays_without_a_difference() {
         assert!(record.len() >= 30, "three of four wait in each round: {}", record.len());
         assert_eq!(replay(entry.example, COSTS, &record), [], "{}", entry.form);
 
-        let decided = |entry: &Entry| entry.decision.is_some();
+        let decided = |entry: &RecordedStep| entry.decision.is_some();
         let forged = record.len() / 2 + record[record.len() / 2..].iter().position(decided).unwrap();
         record[forged].decision = match record[forged].decision {
             Some(Decision::Block) => Some(Decision::Yield),
@@ -240,7 +240,7 @@ fn the_record_of_real_threads_replays_without_a_difference() {
 
 #[test]
 fn anonymous_waits_are_recorded_as_threads_of_their_own() {
-    let rule: Rule = "cs".parse().unwrap();
+    let rule: WaitingRule = "cs".parse().unwrap();
     let barrier = Barrier::with_recorder(2, by(rule), Log::default());
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -260,7 +260,7 @@ fn anonymous_waits_are_recorded_as_threads_of_their_own() {
 
 #[test]
 fn a_record_shows_who_is_missing_and_where_it_was_last_seen() {
-    let barrier = Barrier::with_recorder(2, by(Rule::AlwaysBlock), Log::default());
+    let barrier = Barrier::with_recorder(2, by(WaitingRule::AlwaysBlock), Log::default());
     let until_arrived = |times: usize| {
         while barrier.recorder().entries().iter().filter(|entry| entry.seen == Observation::Arrived).count() < times {
             std::thread::yield_now();
@@ -278,7 +278,7 @@ fn a_record_shows_who_is_missing_and_where_it_was_last_seen() {
         until_arrived(2);
         party.wait();
     });
-    let arrivals: Vec<Entry> =
+    let arrivals: Vec<RecordedStep> =
         barrier.recorder().entries().into_iter().filter(|entry| entry.decision.is_some()).collect();
     let missing: Vec<_> = arrivals.iter().map(|entry| entry.missing.clone()).collect();
     assert!(arrivals.iter().all(|entry| entry.thread == ThreadId(0) && entry.threads == 2), "{arrivals:?}");
@@ -327,7 +327,7 @@ fn a_deadline_beyond_the_clock_is_as_good_as_none() {
 #[test]
 fn the_last_arriver_does_its_completion_while_the_others_still_wait() {
     const PARTIES: u32 = 3;
-    let barrier = Barrier::with(PARTIES, by(Rule::AlwaysBlock));
+    let barrier = Barrier::with(PARTIES, by(WaitingRule::AlwaysBlock));
     let completions = AtomicU64::new(0);
     let work = |number| {
         let mut party = barrier.party(number);
@@ -364,7 +364,7 @@ fn a_completion_that_panics_lets_the_others_go() {
 #[test]
 fn a_team_goes_on_without_those_who_have_left() {
     for lengths in [[0_u64, 3, 5], [4, 4, 0], [1, 0, 0], [2, 2, 2], [0, 0, 7]] {
-        let barrier = Barrier::with(3, by(Rule::AlwaysBlock));
+        let barrier = Barrier::with(3, by(WaitingRule::AlwaysBlock));
         let rounds: Vec<AtomicU64> = lengths.iter().map(|_| AtomicU64::new(0)).collect();
         let work = |number: usize| {
             let mut party = barrier.party(number as u32);

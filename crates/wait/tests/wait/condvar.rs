@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rowlock_wait::{Condvar, Mutex};
 
 use crate::costs::by;
@@ -19,7 +19,7 @@ struct Queue {
 const ROOM: usize = 2;
 
 impl Queue {
-    fn by(rule: Rule) -> Queue {
+    fn by(rule: WaitingRule) -> Queue {
         Queue {
             values: Mutex::with(VecDeque::new(), by(rule)),
             not_empty: Condvar::with(by(rule)),
@@ -46,12 +46,12 @@ impl Queue {
 fn every_rule_passes_every_value_on_once() {
     for entry in WAITING {
         let values = match entry.example {
-            Rule::AlwaysSpin | Rule::AlwaysYield => 20,
+            WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield => 20,
             _ => 500,
         };
         // More threads than there are bells.
         for threads in [1, 2, 20] {
-            if threads > 2 && matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield) {
+            if threads > 2 && matches!(entry.example, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield) {
                 continue;
             }
             let queue = Queue::by(entry.example);
@@ -73,7 +73,7 @@ fn every_rule_passes_every_value_on_once() {
 fn all_that_wait_are_woken_by_one_notification() {
     for entry in WAITING {
         let (shared, changed) = (Mutex::with((0_u64, false), by(entry.example)), Condvar::with(by(entry.example)));
-        let threads = if matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield) { 2 } else { 20 };
+        let threads = if matches!(entry.example, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield) { 2 } else { 20 };
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
@@ -119,7 +119,7 @@ fn those_that_give_up_take_no_notification_with_them() {
     for entry in WAITING {
         let queue = Queue::by(entry.example);
         let values = match entry.example {
-            Rule::AlwaysSpin | Rule::AlwaysYield => 20,
+            WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield => 20,
             _ => 1_000,
         };
         std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! What waiting costs on a machine that there might be, for tests in which nothing is measured.
 
 use policy::Span;
-use policy::waiting::{Costs, Rule};
+use policy::waiting::{Costs, WaitingRule};
 use rowlock_wait::Waiting;
 
 pub(crate) const COSTS: Costs = Costs {
@@ -12,6 +12,6 @@ pub(crate) const COSTS: Costs = Costs {
 };
 
 /// By this rule on that machine.
-pub(crate) fn by(rule: Rule) -> Waiting {
+pub(crate) fn by(rule: WaitingRule) -> Waiting {
     Waiting::by(rule).with_costs(COSTS)
 }

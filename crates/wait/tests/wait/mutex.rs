@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rowlock_wait::{Mutex, TimedOut};
 
 use crate::costs::by;
 
 /// A number of turns that does not take long where threads outnumber CPUs and never block: a turn may then cost a timeslice.
-fn turns(rule: Rule) -> u32 {
+fn turns(rule: WaitingRule) -> u32 {
     match rule {
-        Rule::AlwaysSpin | Rule::AlwaysYield => 20,
+        WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield => 20,
         _ => 2_000,
     }
 }
@@ -113,7 +113,7 @@ fn those_that_give_up_leave_nobody_asleep() {
 
 #[test]
 fn who_finds_it_held_waits_and_is_counted() {
-    let mutex = Mutex::with((), by(Rule::AlwaysBlock));
+    let mutex = Mutex::with((), by(WaitingRule::AlwaysBlock));
     drop(mutex.lock());
     assert_eq!(mutex.statistics().waits, 0);
     let guard = mutex.lock();
@@ -154,7 +154,7 @@ fn a_value_without_a_known_size_is_guarded_too() {
 #[test]
 fn the_next_owner_may_free_the_mutex() {
     for _ in 0..500 {
-        let mutex = Arc::new(Mutex::with((), by(Rule::AlwaysBlock)));
+        let mutex = Arc::new(Mutex::with((), by(WaitingRule::AlwaysBlock)));
         let owners = [mutex.clone(), mutex].map(|mutex| std::thread::spawn(move || drop(mutex.lock())));
         owners.into_iter().for_each(|owner| owner.join().unwrap());
     }

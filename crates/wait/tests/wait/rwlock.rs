@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rowlock_wait::{RwLock, TimedOut};
 
 use crate::costs::by;
 
 /// A number of turns that does not take long where threads outnumber CPUs and never block: a turn may then cost a timeslice.
-fn turns(rule: Rule) -> u32 {
+fn turns(rule: WaitingRule) -> u32 {
     match rule {
-        Rule::AlwaysSpin | Rule::AlwaysYield => 20,
+        WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield => 20,
         _ => 1_000,
     }
 }
@@ -71,7 +71,7 @@ fn readers_share_and_writers_do_not() {
 
 #[test]
 fn a_writer_that_waits_lets_no_more_readers_in_until_it_is_done_or_gives_up() {
-    let lock = RwLock::with(0, by(Rule::AlwaysBlock));
+    let lock = RwLock::with(0, by(WaitingRule::AlwaysBlock));
     let reader = lock.read();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| *lock.write() += 1);

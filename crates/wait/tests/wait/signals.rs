@@ -6,7 +6,7 @@ use std::thread::{ScopedJoinHandle, scope};
 use std::time::{Duration, Instant};
 
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rowlock_wait::{Event, Latch, Parker, Reset, Semaphore, Statistics, TimedOut, Waiting, word};
 
 use crate::costs::by;
@@ -15,14 +15,20 @@ use crate::costs::by;
 /// blocking, each may cost a timeslice.
 fn rules() -> impl Iterator<Item = (Waiting, u32)> {
     WAITING.iter().map(|entry| {
-        let turns =
-            if matches!(entry.example, Rule::AlwaysSpin | Rule::AlwaysYield | Rule::OwnerRunning) { 10 } else { 500 };
+        let turns = if matches!(
+            entry.example,
+            WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield | WaitingRule::OwnerRunning
+        ) {
+            10
+        } else {
+            500
+        };
         (by(entry.example), turns)
     })
 }
 
 fn blocking() -> Waiting {
-    Waiting::by(Rule::AlwaysBlock)
+    Waiting::by(WaitingRule::AlwaysBlock)
 }
 
 #[test]
@@ -292,9 +298,9 @@ fn statistics_add_up_for_every_rule() {
         assert_eq!((waits, successful_spins), (3, 0), "{}", entry.form);
         assert!(spins + yields + blocks >= 3, "{}", entry.form);
         match entry.example {
-            Rule::AlwaysBlock => assert_eq!((spins, yields), (0, 0)),
-            Rule::AlwaysSpin => assert_eq!((spins, yields, blocks), (3, 0, 0)),
-            Rule::AlwaysYield => assert_eq!((spins, blocks), (0, 0)),
+            WaitingRule::AlwaysBlock => assert_eq!((spins, yields), (0, 0)),
+            WaitingRule::AlwaysSpin => assert_eq!((spins, yields, blocks), (3, 0, 0)),
+            WaitingRule::AlwaysYield => assert_eq!((spins, blocks), (0, 0)),
             _ => {}
         }
     }

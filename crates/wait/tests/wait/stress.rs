@@ -4,7 +4,7 @@
 //!
 //! An episode is one deed of one thread: an arrival at the barrier, a lock, a permit and so on.
 
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -24,11 +24,11 @@ fn a_team_that_uses_every_object_never_comes_to_a_standstill() {
 /// One team's life.
 fn live(random: &mut Xoshiro256PlusPlus) {
     let mut below = |limit: u64| random.next_u64() % limit;
-    let rules: Vec<Rule> = rules_that_block().collect();
+    let rules: Vec<WaitingRule> = rules_that_block().collect();
     // Few threads find each other running, many do not.
     let threads = [2, 2, 2, 3, 4, 8, 16, 64][below(8) as usize];
     let (rule, rounds) = if threads == 2 && below(8) == 0 {
-        ([Rule::AlwaysSpin, Rule::AlwaysYield][below(2) as usize], FEW_EPISODES / 2)
+        ([WaitingRule::AlwaysSpin, WaitingRule::AlwaysYield][below(2) as usize], FEW_EPISODES / 2)
     } else {
         (rules[below(rules.len() as u64) as usize], EPISODES / threads)
     };

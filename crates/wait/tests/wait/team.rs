@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_wait::{Barrier, Condvar, Event, Latch, Mutex, Party, Reset, RwLock, Semaphore, Waiting};
@@ -15,8 +15,8 @@ const PERMITS: u32 = 3;
 
 /// The rules by which a thread blocks sooner or later. The others cannot be relied on for progress where there are more
 /// threads than CPUs, since they keep the CPU from those that they wait for.
-pub(crate) fn rules_that_block() -> impl Iterator<Item = Rule> {
-    let never_blocks = [Rule::AlwaysSpin, Rule::AlwaysYield];
+pub(crate) fn rules_that_block() -> impl Iterator<Item = WaitingRule> {
+    let never_blocks = [WaitingRule::AlwaysSpin, WaitingRule::AlwaysYield];
     WAITING.iter().map(|entry| entry.example).filter(move |rule| !never_blocks.contains(rule))
 }
 

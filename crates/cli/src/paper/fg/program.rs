@@ -12,7 +12,7 @@ use papers::fg::arms::{Arm, Variant};
 use papers::fg::folder::Settings;
 use pipeline::RunReport;
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
-use policy::priority::Kind;
+use policy::priority::StageKind;
 use rustix::fs::{Advice, FlockOperation, fadvise, flock, sync};
 use scenario::draw::Stream;
 
@@ -68,7 +68,8 @@ impl Run {
 
     /// How many bytes went through the stages of kind I/O that moved most: those that read, or those that write.
     pub(super) fn traffic(&self) -> u64 {
-        let stages = || self.reports.iter().flat_map(|report| &report.stages).filter(|stage| stage.kind == Kind::Io);
+        let stages =
+            || self.reports.iter().flat_map(|report| &report.stages).filter(|stage| stage.kind == StageKind::Io);
         let of = |name: &str| stages().filter(|stage| stage.name == name).map(|stage| stage.bytes).sum::<u64>();
         stages().map(|stage| of(&stage.name)).max().unwrap_or(0)
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, spawn, yield_now};
 use testing::child::{LIMIT, tell_the_end};
 use testing::{Child, Output, isolated_by};
@@ -62,7 +62,8 @@ pub(crate) fn means() -> PreemptBy {
 
 /// A runtime whose preemptible fibers are interrupted about as often as can be.
 pub(crate) fn hasty(workers: u32) -> Runtime {
-    let rules = Rules { levels: 3, running_time: Span::from_micros(50), boost: Boost::Every(Span::from_millis(5)) };
+    let rules =
+        FeedbackRules { levels: 3, running_time: Span::from_micros(50), boost: Boost::Every(Span::from_millis(5)) };
     let preempt_by = means();
     Runtime::new(Config { rules, workers, preemptible: true, preempt_by, stack_size: 256 << 10, ..Config::default() })
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
+use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Config, PreemptBy, Runtime, ScriptedClock, Semaphore, preemptions, sleep, spawn};
 
 use crate::adversary::case::{alone, hasty, means};
@@ -52,7 +52,8 @@ fn thousands_are_there_at_once_on_a_few_pages_and_two_mappings_each_and_are_inte
         let before = mappings();
         // No fiber is interrupted before all are there, since an interruption writes to its stack.
         let clock = ScriptedClock::new();
-        let rules = Rules { levels: 4, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost: Boost::Never };
+        let rules =
+            FeedbackRules { levels: 4, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost: Boost::Never };
         let preempt_by = means();
         let config = Config { rules, preemptible: true, preempt_by, clock: Some(clock.clone()), ..Config::default() };
         let pagemap = File::open("/proc/self/pagemap").unwrap();

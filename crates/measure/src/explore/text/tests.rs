@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use pipeline::structure::Structure;
-use policy::priority::Kind;
+use policy::priority::StageKind;
 
 use super::super::double::double;
 use super::super::json::{self, Subject};
@@ -43,13 +43,14 @@ fn profile() -> Profile {
     let stage = |name: &str, kind| Stage {
         name: name.to_owned(),
         kind,
-        can_fork: kind == Kind::Compute,
-        copies: if kind == Kind::Compute { 2 } else { 1 },
+        can_fork: kind == StageKind::Compute,
+        copies: if kind == StageKind::Compute { 2 } else { 1 },
         is_fused: false,
         is_junction: false,
         repeated: Some(0),
     };
-    let stages = vec![stage("read", Kind::Io), stage("compress", Kind::Compute), stage("write", Kind::Io)];
+    let stages =
+        vec![stage("read", StageKind::Io), stage("compress", StageKind::Compute), stage("write", StageKind::Io)];
     Profile { pipelines: vec![Line { name: "compress".into(), buffers: 8, block: 128 << 10, stages }] }
 }
 
@@ -101,14 +102,14 @@ fn an_exploration_as_json_has_all_of_it() {
 
 #[test]
 fn doubling_is_told_for_people_and_for_programs() {
-    let found = double(&[Kind::Io], SETTINGS, &mut Fake { runs: 0, stop_after: u32::MAX });
+    let found = double(&[StageKind::Io], SETTINGS, &mut Fake { runs: 0, stop_after: u32::MAX });
     insta::assert_snapshot!(doubling(&profile(), &found));
     insta::assert_snapshot!(json::doubling(&subject(&profile()), SETTINGS, &found).unwrap());
 }
 
 #[test]
 fn what_doubling_says_of_a_kind_depends_on_the_interval() {
-    let told = |pairs: &[(f64, f64)]| bound(&Doubled { kind: Kind::Io, pairs: pairs.to_vec(), why_not: None });
+    let told = |pairs: &[(f64, f64)]| bound(&Doubled { kind: StageKind::Io, pairs: pairs.to_vec(), why_not: None });
     assert_eq!(told(&[(2.0, 1.0), (1.9, 1.0), (2.1, 1.0)]), "Bound by io: doubling it takes nearly twice as long.");
     assert!(told(&[(1.3, 1.0), (1.31, 1.0), (1.32, 1.0)]).starts_with("Bound by io in part: "));
     assert_eq!(
@@ -118,7 +119,7 @@ fn what_doubling_says_of_a_kind_depends_on_the_interval() {
     assert!(told(&[(1.5, 1.0), (0.8, 1.0), (1.0, 1.0)]).ends_with("may turn out to take up to 2.35 times as long."));
     assert_eq!(told(&[(2.0, 1.0)]), "Of io nothing can be said: there are too few runs.");
     let why_not = Some("no stage knows how.".to_owned());
-    let told = bound(&Doubled { kind: Kind::Io, pairs: Vec::new(), why_not });
+    let told = bound(&Doubled { kind: StageKind::Io, pairs: Vec::new(), why_not });
     assert_eq!(told, "Of io nothing can be said: no stage knows how.");
 }
 
@@ -127,7 +128,7 @@ fn every_field_of_the_json_is_documented() {
     let documented = include_str!("../../../../../docs/output.md");
     let part = documented.split("## `rowlock pipeline explore").nth(1).unwrap_or_default();
     let (explored, doubled) =
-        (explored(SETTINGS, u32::MAX), double(&[Kind::Io], SETTINGS, &mut Fake { runs: 0, stop_after: u32::MAX }));
+        (explored(SETTINGS, u32::MAX), double(&[StageKind::Io], SETTINGS, &mut Fake { runs: 0, stop_after: u32::MAX }));
     let profile = profile();
     let subject = subject(&profile);
     for text in [json::exploration(&subject, SETTINGS, &explored), json::doubling(&subject, SETTINGS, &doubled)] {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use measure::trace::end_of_simulation;
 use measure::trace::simulated::SimulationTracer;
-use policy::priority::Kind as StageKind;
+use policy::priority::StageKind;
 use policy::table::WAITING;
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use proptest::prelude::*;
 use scenario::pipeline::{Stage, Structure};
@@ -95,7 +95,7 @@ fn us(n: u64) -> Span {
 }
 
 /// Reads, computes and writes, with so many buffers.
-fn line(buffers: u32, time: Span, rounds: u64, waiting: Rule) -> Pipeline {
+fn line(buffers: u32, time: Span, rounds: u64, waiting: WaitingRule) -> Pipeline {
     let time = || Some(Distribution::exactly(time));
     let stage =
         |name: &str, kind, compute, device| Stage { name: name.into(), kind, compute, device, fork: 1, nice: 0 };
@@ -104,7 +104,7 @@ fn line(buffers: u32, time: Span, rounds: u64, waiting: Rule) -> Pipeline {
         Stage { fork: 2, ..stage("work", StageKind::Compute, time(), None) },
         stage("write", StageKind::Io, time(), time()),
     ];
-    let (structure, priority) = (Structure::Workers, policy::priority::Rule::DynamicUpDown);
+    let (structure, priority) = (Structure::Workers, policy::priority::PriorityRule::DynamicUpDown);
     Pipeline { stages, buffers, rounds, structure, shared: Vec::new(), priority, waiting }
 }
 

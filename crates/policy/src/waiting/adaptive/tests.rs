@@ -1,5 +1,5 @@
 use super::super::Missing;
-use super::super::luck::{LEFT_OUT, LUCK};
+use super::super::spin_predictor::{LEFT_OUT, PERSISTENCE};
 use super::*;
 use crate::units::ThreadId;
 
@@ -46,16 +46,16 @@ impl Member {
     fn with_grain(threads: u32, grain: Span) -> Member {
         let mut member = Member::of(threads);
         for _ in 0..SAMPLES {
-            member.sees(Observation::Arrived);
-            member.goes_on(Observation::Spun(Span::ZERO));
+            member.step(Observation::Arrived);
+            member.end_wait(Observation::Spun(Span::ZERO));
             member.now = member.now + grain;
         }
-        member.sees(Observation::Arrived);
+        member.step(Observation::Arrived);
         member
     }
 
-    fn sees(&mut self, seen: Observation) -> Decision {
-        self.passes(seen);
+    fn step(&mut self, seen: Observation) -> Decision {
+        self.advance(seen);
         let missing = [Missing { thread: ThreadId(1), last_seen: Some(self.missing) }];
         let team = Team {
             now: self.now,
@@ -70,62 +70,62 @@ impl Member {
         self.rule.step(&team, &mut self.state, seen)
     }
 
-    fn goes_on(&mut self, seen: Observation) {
-        self.passes(seen);
+    fn end_wait(&mut self, seen: Observation) {
+        self.advance(seen);
         self.rule.over(self.now, &mut self.state, seen);
     }
 
-    fn passes(&mut self, seen: Observation) {
+    fn advance(&mut self, seen: Observation) {
         if let Observation::Spun(span) | Observation::Yielded(span) = seen {
             self.now = self.now + span;
         }
     }
 
     /// Loses two ticks in a row to a hog.
-    fn is_struck(&mut self) {
-        self.sees(HOGS_YIELD);
-        assert_eq!(self.sees(HOGS_YIELD), Decision::Block);
-        self.goes_on(Observation::Woken);
+    fn overload(&mut self) {
+        self.step(HOGS_YIELD);
+        assert_eq!(self.step(HOGS_YIELD), Decision::Block);
+        self.end_wait(Observation::Woken);
     }
 }
 
 #[test]
 fn a_thread_spins_to_its_bound_and_then_yields() {
     let mut member = Member::of(2);
-    assert_eq!(member.sees(Observation::Arrived), Decision::Spin(BOUND_HERE));
-    assert_eq!(member.sees(SPUN), Decision::Yield);
+    assert_eq!(member.step(Observation::Arrived), Decision::Spin(BOUND_HERE));
+    assert_eq!(member.step(SPUN), Decision::Yield);
 }
 
 #[test]
 fn a_thread_does_not_spin_on_the_cpu_of_whom_it_waits_for() {
     let mut member = Member::of(2);
     member.missing = OWN;
-    assert_eq!(member.sees(Observation::Arrived), Decision::Yield);
+    assert_eq!(member.step(Observation::Arrived), Decision::Yield);
 }
 
 #[test]
 fn after_a_lone_yield_it_spins_for_longer_each_time_and_after_a_siblings_it_yields_on() {
     let mut member = Member::of(2);
-    member.sees(Observation::Arrived);
+    member.step(Observation::Arrived);
     let mut before = Span::ZERO;
     for _ in 0..4 {
-        let Decision::Spin(chunk) = member.sees(LONE_YIELD) else { panic!("a lone yield is no reason to yield on") };
+        let Decision::Spin(chunk) = member.step(LONE_YIELD) else { panic!("a lone yield is no reason to yield on") };
         assert!(chunk > before && chunk <= BOUND_HERE);
         before = chunk;
     }
-    assert_eq!(member.sees(SIBLINGS_YIELD), Decision::Yield);
+    assert_eq!(member.step(SIBLINGS_YIELD), Decision::Yield);
 }
 
 #[test]
 fn nobody_spins_and_yields_for_more_than_ten_milliseconds() {
     let mut member = Member::of(2);
-    let mut decision = member.sees(Observation::Arrived);
+    let mut decision = member.step(Observation::Arrived);
     let began = member.now;
     while decision != Decision::Block {
         assert!(member.now.since(began) <= PATIENCE + BOUND_HERE);
         decision = match decision {
-            Decision::Spin(span) => member.sees(Observation::Spun(span)),
-            _ => member.sees(LONE_YIELD),
+            Decision::Spin(span) => member.step(Observation::Spun(span)),
+            _ => member.step(LONE_YIELD),
         };
     }
 }
@@ -133,9 +133,9 @@ fn nobody_spins_and_yields_for_more_than_ten_milliseconds() {
 #[test]
 fn nobody_yields_to_siblings_for_more_than_ten_milliseconds() {
     let mut member = Member::of(2);
-    member.sees(Observation::Arrived);
+    member.step(Observation::Arrived);
     let began = member.now;
-    while member.sees(SIBLINGS_YIELD) != Decision::Block {
+    while member.step(SIBLINGS_YIELD) != Decision::Block {
         assert!(member.now.since(began) < PATIENCE);
     }
 }
@@ -149,11 +149,11 @@ fn a_tick_that_nobody_has_told_is_taken_to_be_the_usual_one() {
 #[test]
 fn one_lost_tick_is_no_strike_and_two_are() {
     let mut member = Member::of(2);
-    member.sees(Observation::Arrived);
-    assert_eq!(member.sees(HOGS_YIELD), Decision::Yield);
-    assert_eq!(member.rule.strikes(), 0);
-    assert_eq!(member.sees(HOGS_YIELD), Decision::Block);
-    assert_eq!(member.rule.strikes(), 1);
+    member.step(Observation::Arrived);
+    assert_eq!(member.step(HOGS_YIELD), Decision::Yield);
+    assert_eq!(member.rule.overload_marks(), 0);
+    assert_eq!(member.step(HOGS_YIELD), Decision::Block);
+    assert_eq!(member.rule.overload_marks(), 1);
 }
 
 #[test]
@@ -161,83 +161,83 @@ fn two_lost_ticks_with_many_yields_between_them_are_no_strike() {
     let mut member = Member::of(2);
     for _ in 0..2 {
         for _ in 0..FEW_YIELDS {
-            member.sees(Observation::Arrived);
-            member.goes_on(LONE_YIELD);
+            member.step(Observation::Arrived);
+            member.end_wait(LONE_YIELD);
         }
-        member.sees(Observation::Arrived);
-        member.goes_on(HOGS_YIELD);
+        member.step(Observation::Arrived);
+        member.end_wait(HOGS_YIELD);
     }
-    assert_eq!(member.rule.strikes(), 0);
+    assert_eq!(member.rule.overload_marks(), 0);
 }
 
 #[test]
 fn a_tick_that_is_lost_while_the_others_come_counts_as_well() {
     let mut member = Member::of(2);
     for _ in 0..2 {
-        member.sees(Observation::Arrived);
-        member.goes_on(HOGS_YIELD);
+        member.step(Observation::Arrived);
+        member.end_wait(HOGS_YIELD);
     }
-    assert_eq!(member.rule.strikes(), 1);
+    assert_eq!(member.rule.overload_marks(), 1);
 }
 
 #[test]
 fn after_a_strike_the_whole_team_is_careful() {
     let mut struck = Member::of(3);
-    struck.sees(Observation::Arrived);
-    struck.is_struck();
+    struck.step(Observation::Arrived);
+    struck.overload();
     let mut other = Member { state: struck.state, now: struck.now, ..Member::with_grain(3, Span::from_micros(5)) };
-    assert_eq!(other.sees(Observation::Arrived), Decision::Spin(BOUND_HERE));
-    assert_eq!(other.sees(SPUN), Decision::Block, "no yields");
+    assert_eq!(other.step(Observation::Arrived), Decision::Spin(BOUND_HERE));
+    assert_eq!(other.step(SPUN), Decision::Block, "no yields");
     other.missing = OWN;
-    assert_eq!(other.sees(Observation::Arrived), Decision::Block);
+    assert_eq!(other.step(Observation::Arrived), Decision::Block);
     other.now = other.now + Span::from_millis(52);
-    assert_eq!(other.sees(Observation::Arrived), Decision::Yield, "its time is over");
+    assert_eq!(other.step(Observation::Arrived), Decision::Yield, "its time is over");
 }
 
 #[test]
 fn a_careful_team_of_more_than_two_threads_a_cpu_blocks() {
     let mut member = Member { movable: false, ..Member::of(5) };
-    member.sees(Observation::Arrived);
-    member.is_struck();
-    assert_eq!(member.sees(Observation::Arrived), Decision::Block);
+    member.step(Observation::Arrived);
+    member.overload();
+    assert_eq!(member.step(Observation::Arrived), Decision::Block);
 }
 
 #[test]
 fn a_careful_thread_leaves_out_spins_that_fail_and_tries_again_now_and_then() {
     let mut member = Member { movable: false, ..Member::of(3) };
-    member.sees(Observation::Arrived);
-    member.is_struck();
+    member.step(Observation::Arrived);
+    member.overload();
     let mut spins = 0;
     for _ in 0..100 {
         // All in one moment, so that the agreement holds.
-        if let Decision::Spin(_) = member.sees(Observation::Arrived) {
+        if let Decision::Spin(_) = member.step(Observation::Arrived) {
             spins += 1;
-            member.sees(Observation::Spun(Span::ZERO));
+            member.step(Observation::Spun(Span::ZERO));
         }
         member.rule.over(member.now, &mut member.state, Observation::Woken);
     }
-    assert_eq!(spins, u32::from(LUCK) + (100 - u32::from(LUCK)) / (u32::from(LEFT_OUT) + 1));
+    assert_eq!(spins, u32::from(PERSISTENCE) + (100 - u32::from(PERSISTENCE)) / (u32::from(LEFT_OUT) + 1));
 }
 
 #[test]
 fn a_fine_grained_team_gathers_away_from_where_it_was_struck() {
     let mut member = Member::with_grain(4, Span::from_micros(5));
-    member.is_struck();
-    assert_eq!(member.sees(Observation::Arrived), Decision::Move(OTHER));
+    member.overload();
+    assert_eq!(member.step(Observation::Arrived), Decision::Move(OTHER));
     member.own_cpu = OTHER;
-    assert_eq!(member.sees(Observation::Moved), Decision::Yield);
-    assert_eq!(member.sees(SIBLINGS_YIELD), Decision::Yield);
+    assert_eq!(member.step(Observation::Moved), Decision::Yield);
+    assert_eq!(member.step(SIBLINGS_YIELD), Decision::Yield);
 }
 
 #[test]
 fn a_thread_that_the_scheduler_takes_elsewhere_comes_back_once_a_tick() {
     let mut member = Member::with_grain(4, Span::from_micros(5));
-    member.is_struck();
-    assert_eq!(member.sees(Observation::Arrived), Decision::Move(OTHER));
-    assert_eq!(member.sees(Observation::Moved), Decision::Yield, "it could not move, and makes the best of it");
-    assert_eq!(member.sees(Observation::Arrived), Decision::Yield);
+    member.overload();
+    assert_eq!(member.step(Observation::Arrived), Decision::Move(OTHER));
+    assert_eq!(member.step(Observation::Moved), Decision::Yield, "it could not move, and makes the best of it");
+    assert_eq!(member.step(Observation::Arrived), Decision::Yield);
     member.now = member.now + COSTS.tick;
-    assert_eq!(member.sees(SIBLINGS_YIELD), Decision::Move(OTHER));
+    assert_eq!(member.step(SIBLINGS_YIELD), Decision::Move(OTHER));
 }
 
 #[test]
@@ -247,11 +247,11 @@ fn coarse_few_and_immovable_teams_do_not_gather() {
     let immovable = Member { movable: false, ..Member::with_grain(4, Span::from_micros(5)) };
     for mut member in [coarse, few, immovable] {
         // What is movable is learnt on arrival.
-        member.sees(Observation::Arrived);
-        member.sees(HOGS_YIELD);
-        member.sees(HOGS_YIELD);
-        assert_eq!(member.rule.strikes(), 1);
-        let decision = member.sees(Observation::Arrived);
+        member.step(Observation::Arrived);
+        member.step(HOGS_YIELD);
+        member.step(HOGS_YIELD);
+        assert_eq!(member.rule.overload_marks(), 1);
+        let decision = member.step(Observation::Arrived);
         assert!(!matches!(decision, Decision::Move(_)), "{decision:?}");
     }
 }
@@ -259,40 +259,40 @@ fn coarse_few_and_immovable_teams_do_not_gather() {
 #[test]
 fn a_gathered_team_that_turns_coarse_scatters() {
     let mut member = Member::with_grain(4, Span::from_micros(5));
-    member.is_struck();
+    member.overload();
     for _ in 0..SAMPLES {
-        member.sees(Observation::Arrived);
-        member.goes_on(Observation::Woken);
+        member.step(Observation::Arrived);
+        member.end_wait(Observation::Woken);
         member.now = member.now + Span::from_micros(50);
     }
-    assert_eq!(member.sees(Observation::Arrived), Decision::Spin(BOUND_HERE));
-    assert_eq!(Agreement::from(member.state).conduct(member.now), Conduct::Careful);
+    assert_eq!(member.step(Observation::Arrived), Decision::Spin(BOUND_HERE));
+    assert_eq!(OverloadResponse::from(member.state).mode(member.now), TeamMode::Careful);
 }
 
 #[test]
 fn coarse_threads_beyond_the_cpus_do_not_yield() {
     let mut member = Member::with_grain(3, Span::from_micros(50));
-    assert_eq!(member.sees(SPUN), Decision::Block);
+    assert_eq!(member.step(SPUN), Decision::Block);
     let mut fine = Member::with_grain(3, Span::from_micros(5));
-    assert_eq!(fine.sees(SPUN), Decision::Yield);
+    assert_eq!(fine.step(SPUN), Decision::Yield);
 }
 
 #[test]
 fn one_long_computation_does_not_make_a_thread_coarse() {
     let mut member = Member::with_grain(3, Span::from_micros(5));
-    member.goes_on(Observation::Woken);
+    member.end_wait(Observation::Woken);
     member.now = member.now + Span::from_millis(4);
-    member.sees(Observation::Arrived);
-    assert_eq!(member.sees(SPUN), Decision::Yield);
+    member.step(Observation::Arrived);
+    assert_eq!(member.step(SPUN), Decision::Yield);
 }
 
 #[test]
 fn where_nobody_knows_who_will_come_a_thread_spins_for_a_moment_and_blocks() {
     let mut member = Member::of(0);
     let moment = Span::from_nanos(3_750);
-    assert_eq!(member.sees(Observation::Arrived), Decision::Spin(moment));
-    assert_eq!(member.sees(Observation::Spun(moment)), Decision::Block);
-    assert_eq!(member.sees(Observation::Woken), Decision::Block);
+    assert_eq!(member.step(Observation::Arrived), Decision::Spin(moment));
+    assert_eq!(member.step(Observation::Spun(moment)), Decision::Block);
+    assert_eq!(member.step(Observation::Woken), Decision::Block);
 }
 
 /// What an arbitrary world lets a thread see after it has done as told.
@@ -330,7 +330,7 @@ proptest::proptest! {
             let mut seen = Observation::Arrived;
             for (nanos, own_cpu, missing) in steps {
                 (member.own_cpu, member.missing) = (CpuId(own_cpu), CpuId(missing));
-                let decision = member.sees(seen);
+                let decision = member.step(seen);
                 match decision {
                     Decision::Spin(span) => proptest::prop_assert!(span <= BOUND_HERE),
                     Decision::Move(cpu) => {
@@ -346,7 +346,7 @@ proptest::proptest! {
                 }
                 seen = seen_after(decision, Span::from_nanos(nanos));
             }
-            member.goes_on(seen);
+            member.end_wait(seen);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use policy::feedback::{Boost, Feedback, Rules, Turn};
+use policy::feedback::{Boost, FeedbackQueue, FeedbackRules, TurnOutcome};
 use policy::{Instant, Span, ThreadId};
 
 /// Whether a worker sleeps.
@@ -17,7 +17,7 @@ pub(super) enum Sleep {
 
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
-    pub(super) ready: Feedback,
+    pub(super) ready: FeedbackQueue,
     /// The fiber that it runs.
     pub(super) current: Option<u32>,
     pub(super) sleep: Sleep,
@@ -41,9 +41,9 @@ pub(super) struct Charged {
 }
 
 impl Worker {
-    pub(super) fn new(rules: Rules) -> Worker {
+    pub(super) fn new(rules: FeedbackRules) -> Worker {
         Worker {
-            ready: Feedback::new(rules),
+            ready: FeedbackQueue::new(rules),
             current: None,
             sleep: Sleep::Awake,
             since: None,
@@ -77,7 +77,7 @@ impl Worker {
 
     /// How long it is until a fiber that runs and is preemptible is interrupted: its running time is over then, or somebody's sleep.
     pub(super) fn until_tick(&self, now: Instant, fiber: u32) -> Span {
-        let left = self.ready.left(ThreadId(fiber));
+        let left = self.ready.time_left(ThreadId(fiber));
         let running_time = self.since.unwrap_or(now) + left;
         let next = self.until().map_or(running_time, |sleep| sleep.min(running_time));
         if next > now { next.since(now) } else { Span::ZERO }
@@ -89,7 +89,7 @@ impl Worker {
         let span = now.since(self.since.replace(now).unwrap_or(now));
         let at_first = self.ready.level(fiber);
         self.process_due(now);
-        let is_used_up = self.ready.ran(fiber, span) == Turn::IsOver;
+        let is_used_up = self.ready.charge(fiber, span) == TurnOutcome::UsedUp;
         Charged { turn_is_over: is_used_up || self.ready.level(fiber) != at_first, is_used_up }
     }
 
@@ -109,7 +109,7 @@ impl Worker {
             && until <= now
         {
             self.sleepers.pop_first();
-            self.ready.queue(ThreadId(fiber));
+            self.ready.enqueue(ThreadId(fiber));
         }
     }
 

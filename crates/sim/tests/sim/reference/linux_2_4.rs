@@ -1,7 +1,7 @@
 //! Linux 2.4: epochs, counters, goodness. Everything is found by looking at all threads or all CPUs, and every counter is
 //! counted down step by step.
 
-use policy::wakeup::{AddressSpace, Awakened, Occupant, Scheme, Weights};
+use policy::wakeup::{AddressSpace, Awakened, CpuState, Scheme, Weights};
 use policy::{CpuId, CpuSet, Instant, Span};
 use rowlock_sim::scheduler::ReadyReason;
 use scenario::{Accounting, Machine, Setting};
@@ -102,14 +102,14 @@ impl Linux24 {
     /// A CPU in the words of the policy.
     pub(crate) fn as_policy_sees(&self, world: &World, cpu: Cpu) -> policy::wakeup::Cpu {
         let now = Instant::from_nanos(world.now);
-        let occupant = match world.thread_on(cpu) {
-            None => Occupant::Idle { since: Instant::from_nanos(world.cpus[cpu].idle_since) },
+        let state = match world.thread_on(cpu) {
+            None => CpuState::Idle { since: Instant::from_nanos(world.cpus[cpu].idle_since) },
             Some(thread) => {
-                Occupant::Thread { charged_from: now, spent: now + Span::from_nanos(self.counters[thread]) }
+                CpuState::Thread { charged_from: now, spent: now + Span::from_nanos(self.counters[thread]) }
             }
         };
         let last_space = self.last_threads[cpu].map(|thread| memory_of(world, thread));
-        policy::wakeup::Cpu { occupant, last_space, marked: self.marked[cpu] }
+        policy::wakeup::Cpu { state, last_space, marked: self.marked[cpu] }
     }
 
     /// The thread that is charged for the step that passes.

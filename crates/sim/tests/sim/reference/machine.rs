@@ -58,9 +58,10 @@ impl<K: Kernel> Reference<K> {
                     let compute = compute.on(floored.context_switch);
                     (JobKind::Barrier { compute, rounds: *rounds }, *waiting)
                 }
-                Kind::Cpu { work, .. } => {
-                    (JobKind::Cpu { work: work.as_ref().map(Distribution::law) }, policy::waiting::Rule::AlwaysBlock)
-                }
+                Kind::Cpu { work, .. } => (
+                    JobKind::Cpu { work: work.as_ref().map(Distribution::law) },
+                    policy::waiting::WaitingRule::AlwaysBlock,
+                ),
                 Kind::Lock { .. } => panic!("the reference has no locks"),
                 Kind::Command { .. } => panic!("the reference runs no commands"),
                 Kind::Pipeline(_) => panic!("the reference has no pipelines"),

@@ -1,8 +1,8 @@
 //! Both simulators agree, event by event.
 
 use policy::Span;
-use policy::feedback::{Boost, Rules};
-use policy::waiting::{Bound, Rule};
+use policy::feedback::{Boost, FeedbackRules};
+use policy::waiting::{Bound, WaitingRule};
 use policy::wakeup::Scheme;
 use proptest::prelude::*;
 use scenario::{
@@ -22,8 +22,8 @@ fn with_ends(mut setting: Setting) -> Setting {
     for job in &mut setting.jobs {
         match &mut job.kind {
             Kind::Cpu { work, .. } => *work = work.take().or(Some(Span::from_micros(300).into())),
-            Kind::Barrier { waiting: waiting @ Rule::AlwaysSpin, .. } => {
-                *waiting = Rule::TwoPhase(Bound::Fixed(Span::from_micros(90)));
+            Kind::Barrier { waiting: waiting @ WaitingRule::AlwaysSpin, .. } => {
+                *waiting = WaitingRule::TwoPhase(Bound::Fixed(Span::from_micros(90)));
             }
             _ => {}
         }
@@ -57,7 +57,7 @@ proptest! {
         levels in 1_u32..6, running_time in 1_u64..60, boost in prop::option::weighted(0.8, 1_u64..400),
     ) {
         let boost = boost.map_or(Boost::Never, |micros| Boost::Every(Span::from_micros(micros)));
-        let feedback = Rules { levels, running_time: Span::from_micros(running_time), boost };
+        let feedback = FeedbackRules { levels, running_time: Span::from_micros(running_time), boost };
         let setting = with_attributes(setting, machine.cpus, attributes);
         difference(&Machine { feedback, ..machine }, &setting, seed).map_err(TestCaseError::fail)?;
     }

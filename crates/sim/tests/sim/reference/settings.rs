@@ -1,6 +1,6 @@
 //! Random small machines with random jobs.
 
-use policy::waiting::{Bound, Rule};
+use policy::waiting::{Bound, WaitingRule};
 use policy::wakeup::Scheme;
 use policy::{CpuId, Span};
 use proptest::prelude::*;
@@ -13,15 +13,15 @@ fn us(n: u64) -> Span {
     Span::from_micros(n)
 }
 
-fn any_rule() -> impl Strategy<Value = Rule> {
-    let multiple = |thousandths, plus| Rule::TwoPhase(Bound::OfCs { thousandths, plus });
+fn any_rule() -> impl Strategy<Value = WaitingRule> {
+    let multiple = |thousandths, plus| WaitingRule::TwoPhase(Bound::OfCs { thousandths, plus });
     prop_oneof![
-        Just(Rule::AlwaysBlock),
-        Just(Rule::AlwaysSpin),
+        Just(WaitingRule::AlwaysBlock),
+        Just(WaitingRule::AlwaysSpin),
         Just(multiple(1000, false)),
         Just(multiple(1000, true)),
         Just(multiple(2000, true)),
-        (0_u64..40_000).prop_map(|n| Rule::TwoPhase(Bound::Fixed(Span::from_nanos(n)))),
+        (0_u64..40_000).prop_map(|n| WaitingRule::TwoPhase(Bound::Fixed(Span::from_nanos(n)))),
         (0_u64..3_000, prop::bool::ANY).prop_map(move |(thousandths, plus)| multiple(thousandths, plus)),
     ]
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::thread::ScopedJoinHandle;
 
-use policy::waiting::Rule;
+use policy::waiting::WaitingRule;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_wait::Waiting;
@@ -31,7 +31,7 @@ impl Crew {
     }
 }
 
-pub(crate) fn by(rule: Rule) -> Waiting {
+pub(crate) fn by(rule: WaitingRule) -> Waiting {
     costs::by(rule)
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn own_number() -> i32 {
 /// Lets so many threads use all there is to wait at for so many rounds, one in four of them a meeting. Each first does `begin` with
 /// its number, and meanwhile `happens` happens, in a thread of its own, which should end when the crew has ended.
 pub(crate) fn work(
-    rule: Rule,
+    rule: WaitingRule,
     threads: u32,
     rounds: u32,
     begin: impl Fn(u32) + Sync,

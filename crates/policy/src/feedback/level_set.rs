@@ -1,23 +1,23 @@
 //! The levels at which somebody waits: a set of small numbers whose least is found in two steps.
 
-use super::Rules;
+use super::FeedbackRules;
 
-const WORDS: usize = Rules::MOST_LEVELS as usize / 64;
+const WORDS: usize = FeedbackRules::MOST_LEVELS as usize / 64;
 
-/// Some of the numbers below [`Rules::MOST_LEVELS`].
+/// Some of the numbers below [`FeedbackRules::MOST_LEVELS`].
 #[derive(Clone, Debug, Default)]
-pub(super) struct Occupied {
+pub(super) struct LevelSet {
     /// A bit for each word that is not zero.
-    some: u64,
+    nonzero: u64,
     words: [u64; WORDS],
 }
 
-impl Occupied {
+impl LevelSet {
     #[inline]
     pub(super) fn insert(&mut self, level: usize) {
         let word = level / 64 % WORDS;
         self.words[word] |= 1 << (level % 64);
-        self.some |= 1 << word;
+        self.nonzero |= 1 << word;
     }
 
     #[inline]
@@ -25,14 +25,14 @@ impl Occupied {
         let word = level / 64 % WORDS;
         self.words[word] &= !(1 << (level % 64));
         if self.words[word] == 0 {
-            self.some &= !(1 << word);
+            self.nonzero &= !(1 << word);
         }
     }
 
     #[inline]
     pub(super) fn least(&self) -> Option<usize> {
-        let word = self.some.trailing_zeros() as usize;
-        (self.some != 0).then(|| word * 64 + self.words[word % WORDS].trailing_zeros() as usize)
+        let word = self.nonzero.trailing_zeros() as usize;
+        (self.nonzero != 0).then(|| word * 64 + self.words[word % WORDS].trailing_zeros() as usize)
     }
 
     /// All of them, the least first.
@@ -48,15 +48,15 @@ mod tests {
 
     #[test]
     fn the_least_of_all_levels_comes_first() {
-        let mut occupied = Occupied::default();
-        assert_eq!(occupied.least(), None);
+        let mut set = LevelSet::default();
+        assert_eq!(set.least(), None);
         let some = [0, 1, 63, 64, 100, 500, 1023];
         some.iter().rev().for_each(|&level| {
-            occupied.insert(level);
-            assert_eq!(occupied.least(), Some(level));
+            set.insert(level);
+            assert_eq!(set.least(), Some(level));
         });
-        assert_eq!(occupied.iter().collect::<Vec<_>>(), some);
-        some.iter().for_each(|&level| occupied.remove(level));
-        assert_eq!((occupied.least(), occupied.some), (None, 0));
+        assert_eq!(set.iter().collect::<Vec<_>>(), some);
+        some.iter().for_each(|&level| set.remove(level));
+        assert_eq!((set.least(), set.nonzero), (None, 0));
     }
 }
