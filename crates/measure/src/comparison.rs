@@ -1,9 +1,10 @@
-//! Comparisons: which completion times differ, among arms that differ in the compared factor only.
+//! Comparisons: which completion times differ between arms that differ only in the compared factor.
 //!
-//! Arms are compared repetition by repetition, in which they have faced the same draws: by the paired t-test of the
-//! logarithms of their completion times. Every arm is tested against the baseline and against the fastest, and p is
-//! corrected (Holm) for all pairs of arms that are compared in the report, not only for those tests: which arm is the fastest is seen
-//! from the same samples, so each pair had its chance to be picked.
+//! Arms are compared by the paired t-test of the logarithms of their completion times. The arms of
+//! a repetition had the same random draws and form the pairs. Every arm is tested against the
+//! baseline and against the fastest arm. The p-values are corrected (Holm) for all pairs of
+//! compared arms in the report, not only for the tested ones: the fastest arm is chosen by the same
+//! samples, so each pair could have been tested.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +15,17 @@ use crate::sample::Figure;
 use crate::series::AllSeries;
 use stats::{LEVEL, many};
 
-/// The outcome of one test.
+/// The result of one test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// How likely a difference at least this large would be if there were none.
+    /// The probability of a difference at least this large if there were none.
     pub p: f64,
     /// The same, corrected for all comparisons of the report.
     pub corrected_p: f64,
 }
 
 impl Comparison {
-    /// Whether the two are told apart, after the correction.
+    /// Whether the two arms differ significantly, after the correction.
     pub fn is_significant(&self) -> bool {
         self.corrected_p < LEVEL
     }
@@ -38,7 +39,7 @@ pub struct Comparisons {
 }
 
 impl Comparisons {
-    /// Makes them; there are none where no factor is compared.
+    /// Computes them. There are none if the scenario compares no factor.
     pub fn new(all: &AllSeries<'_>) -> Comparisons {
         let scenario = all.scenario;
         let jobs = scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len());
@@ -64,18 +65,19 @@ impl Comparisons {
         Comparisons { tests: tests.map(|((of, p), corrected_p)| (of, Comparison { p, corrected_p })).collect(), pairs }
     }
 
-    /// The comparison of two arms, in either order; nothing where it was not made or one repetition does not allow it.
+    /// The comparison of two arms, in either order. `None` if it was not made, or if there is only
+    /// one repetition.
     pub fn get(&self, job: usize, world: World, one: usize, other: usize) -> Option<Comparison> {
         self.tests.get(&(job, world, one.min(other), one.max(other))).copied()
     }
 
-    /// How many pairs p is corrected for.
+    /// The number of pairs for which p is corrected.
     pub fn pairs(&self) -> usize {
         self.pairs
     }
 }
 
-/// The arms of a group in which a job has completion times, with their mean.
+/// The arms of a group in which a job has completion times, with their means.
 pub fn timed(all: &AllSeries<'_>, group: &[usize], job: usize, world: World) -> Vec<(usize, f64)> {
     let mean = |&arm: &usize| {
         let times = all.get(arm, job, world)?.values(Figure::Completion);

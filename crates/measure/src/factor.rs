@@ -1,5 +1,7 @@
-//! Factors: what is swept. Paths that vary together are one factor with a list of values, and each of them can be asked
-//! for alone; numbers of threads can be asked for as they add up.
+//! Factors: what an experiment sweeps.
+//!
+//! Paths that vary together are one factor with a list of values. The value of each path can be
+//! looked up, and the total number of threads is available as an axis.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,30 +18,31 @@ pub fn value<'a>(factors: &'a Factors, path: &str) -> Option<&'a toml::Value> {
     factors.get(path).or_else(|| factors.iter().find_map(|(paths, value)| part(paths, value, path)))
 }
 
-/// The part of a value that is of this path.
+/// The item of a list of values that belongs to this path.
 fn part<'a>(paths: &str, value: &'a toml::Value, path: &str) -> Option<&'a toml::Value> {
     value.as_array()?.get(paths.split(TOGETHER).position(|one| one == path)?)
 }
 
-/// Whether a path is a factor, or varies in it together with others.
+/// Whether a path is this factor, or one of the paths that vary together in it.
 pub fn is_in(factor: &str, path: &str) -> bool {
     factor == path || factor.split(TOGETHER).any(|one| one == path)
 }
 
-/// Whether this is no path, but counted in every arm.
+/// Whether this axis is not a path but a count of each arm.
 pub fn is_counted(x: &str) -> bool {
     COUNTED_AXES.contains(&x)
 }
 
-/// Whether who reads a value on the axis `x` knows the factor's: the axis shows it, or counts what it says.
+/// Whether a value on the axis `x` determines the value of the factor: the axis shows it, or counts
+/// the threads that it sets.
 pub fn is_determined_by(x: &str, factor: &str) -> bool {
-    /// The keys that say nothing but how many threads there are.
+    /// The keys that only set numbers of threads.
     const NUMBERS: [&str; 3] = [job::THREADS.name, job::COPIES.name, stage::FORK.name];
     let is_number = |path: &str| path.rsplit('.').next().is_some_and(|key| NUMBERS.contains(&key));
     is_in(factor, x) || is_counted(x) && factor.split(TOGETHER).all(is_number)
 }
 
-/// The value of an arm on the axis `x`, where it has so many threads and runs on so many CPUs.
+/// The value of an arm with this number of threads and CPUs on the axis `x`.
 pub fn axis_value<'a>(x: &str, factors: &'a Factors, threads: u64, cpus: u32) -> Option<Cow<'a, toml::Value>> {
     match x {
         X_THREADS => Some(Cow::Owned(toml::Value::Integer(i64::try_from(threads).ok()?))),
@@ -48,7 +51,7 @@ pub fn axis_value<'a>(x: &str, factors: &'a Factors, threads: u64, cpus: u32) ->
     }
 }
 
-/// Threads for each CPU, in thousandths.
+/// Threads per CPU, rounded to thousandths.
 pub fn load(threads: u64, cpus: u32) -> f64 {
     (threads as f64 / f64::from(cpus.max(1)) * 1000.0).round() / 1000.0
 }
@@ -58,8 +61,9 @@ pub fn of(arm: &Arm) -> Factors {
     arm.factors.iter().cloned().collect()
 }
 
-/// What an arm shares with the others of its group: its factors without the one that is compared. Where that is a path that varies
-/// together with others, the others are shared, or on a counted axis their number of threads.
+/// The factors that an arm shares with the others of its group: all except the compared one. If
+/// that path varies together with others, the others are shared, or, on a counted axis, their
+/// number of threads.
 pub fn shared(arm: &Arm, experiment: &Experiment) -> Factors {
     let Some(compare) = &experiment.compare else { return of(arm) };
     let mut shared = Factors::new();
@@ -78,8 +82,8 @@ pub fn shared(arm: &Arm, experiment: &Experiment) -> Factors {
     shared
 }
 
-/// The groups of arms, by number, that differ in nothing but the compared factor, in its order, the
-/// baseline first. Empty if no factor is compared.
+/// The groups of arms, by number, that differ only in the compared factor. In the order of its
+/// values, the baseline first. Empty if no factor is compared.
 pub fn comparison_groups(scenario: &Scenario) -> Vec<Vec<usize>> {
     if scenario.experiment.compare.is_none() {
         return Vec::new();
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_tells_what_it_shows_and_a_counted_one_all_numbers_of_threads() {
+    fn an_axis_determines_the_factor_that_it_shows_or_counts() {
         let both = "job.a.threads, job.b.stages.read.fork";
         assert!(
             is_determined_by("load", both)
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_groups_share_the_rest_of_what_varies_together_or_the_number_of_their_threads() {
+    fn comparison_groups_share_the_other_paths_or_the_number_of_threads() {
         let shared_by = |experiment| {
             let (arms, experiment) = arms(experiment);
             let shared = arms.iter().map(|arm| report::words::factors(&shared(arm, &experiment)));

@@ -1,51 +1,51 @@
-//! Observations from a CSV file: columns of numbers by their names.
+//! Observations from a CSV file: columns of numbers, by name.
 
 use std::io::Read;
 
 use scenario::diagnostics::{did_you_mean, quoted};
 
-/// A longer file is not read: there are files without an end.
+/// The longest file that is read. Some files, such as devices, never end.
 pub const LONGEST_FILE: u64 = 256 << 20;
 
-/// Squares of larger numbers, or of the inverse of smaller ones, would leave the range of floating point numbers before all is
-/// computed.
+/// The largest absolute value of a number, and the inverse of the smallest. Squares of numbers
+/// beyond this range would overflow or underflow.
 const LARGEST: f64 = 1e100;
 
 /// Columns of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observations {
-    /// The columns, in the order in which they were asked for.
+    /// The columns, in the order of the request.
     pub columns: Vec<Vec<f64>>,
-    /// How many rows were left out because one of their cells was empty.
+    /// The number of rows that were left out because one of their cells was empty.
     pub left_out: usize,
 }
 
-/// Why a file has no such observations.
+/// Why the observations cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It could not be read.
+    /// The file cannot be read.
     #[error("{0}")]
     Read(#[from] std::io::Error),
-    /// It has no end, or might as well have none.
+    /// The file is too long or never ends.
     #[error("the file is longer than {} MiB", LONGEST_FILE >> 20)]
     TooLong,
-    /// It is not text.
+    /// The file is not text.
     #[error("line {line}: the file is not text in UTF-8")]
     NotUtf8 {
         /// Counted from one.
         line: usize,
     },
     /// A row has more or fewer cells than the header.
-    #[error("line {line}: {cells} {} where the header has {columns}", if *.cells == 1 { "cell" } else { "cells" })]
+    #[error("line {line}: {cells} {}, but the header has {columns}", if *.cells == 1 { "cell" } else { "cells" })]
     Ragged {
         /// Counted from one.
         line: u64,
-        /// How many cells it has.
+        /// The number of its cells.
         cells: u64,
-        /// How many there should be.
+        /// The expected number.
         columns: u64,
     },
-    /// It is no table for another reason.
+    /// The CSV is invalid for another reason.
     #[error("{0}")]
     Csv(csv::Error),
     /// There is no such column.
@@ -53,30 +53,30 @@ pub enum Error {
     NoColumn {
         /// Its name.
         name: String,
-        /// What there is instead.
+        /// The existing columns, or one with a similar name.
         hint: String,
     },
-    /// There are several.
+    /// There are several columns with this name.
     #[error("there are several columns {}", quoted(.0))]
     Ambiguous(String),
-    /// A cell holds something else.
+    /// A cell does not contain a number.
     #[error("line {line}, column {}: {} is not a number", quoted(.column), quoted(.cell))]
     NotANumber {
         /// Counted from one.
         line: u64,
         /// Its name.
         column: String,
-        /// What it holds.
+        /// Its content.
         cell: String,
     },
-    /// A number is too large or too small to be computed with.
-    #[error("line {line}, column {}: {} is beyond what can be computed with; choose another unit", quoted(.column), quoted(.cell))]
+    /// A number is too large or too small for the computation.
+    #[error("line {line}, column {}: {} is out of range; choose another unit", quoted(.column), quoted(.cell))]
     OutOfRange {
         /// Counted from one.
         line: u64,
         /// Its name.
         column: String,
-        /// What it holds.
+        /// Its content.
         cell: String,
     },
 }
@@ -85,7 +85,7 @@ pub enum Error {
 ///
 /// # Errors
 ///
-/// [`Error`].
+/// [`Error`]: the file cannot be read, or its columns are not as expected.
 pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
     let mut content = Vec::new();
     file.take(LONGEST_FILE + 1).read_to_end(&mut content)?;
@@ -114,7 +114,7 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
             }
         };
         if places.iter().any(|&place| record[place].is_empty()) {
-            // What else stands in the row has to be right all the same.
+            // The other cells must be valid nevertheless.
             places.iter().filter(|&&place| !record[place].is_empty()).try_for_each(|place| number(place).map(drop))?;
             left_out += 1;
             continue;
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn errors_name_the_line_and_the_column() {
         let text = "world,user,clock,user\n\"a\nb\",1,2,3\nhost,1,x,4\n";
         for (text, name, message) in [
             (text, "clok", "there is no column `clok`; did you mean `clock`?"),
@@ -192,16 +192,8 @@ mod tests {
             (text, "user", "there are several columns `user`"),
             (text, "clock", "line 4, column `clock`: `x` is not a number"),
             ("a,b\n1,nan\n", "b", "line 2, column `b`: `nan` is not a number"),
-            (
-                "b\n0\n-2e100\n",
-                "b",
-                "line 3, column `b`: `-2e100` is beyond what can be computed with; choose another unit",
-            ),
-            (
-                "b\n1e-200\n",
-                "b",
-                "line 2, column `b`: `1e-200` is beyond what can be computed with; choose another unit",
-            ),
+            ("b\n0\n-2e100\n", "b", "line 3, column `b`: `-2e100` is out of range; choose another unit"),
+            ("b\n1e-200\n", "b", "line 2, column `b`: `1e-200` is out of range; choose another unit"),
             ("a,b\n,x\n", "b", "line 2, column `b`: `x` is not a number"),
             ("", "a", "there is no column `a`; the file is empty"),
             ("a\n1\n\0", "a", "line 3: the file is not text in UTF-8"),
@@ -210,7 +202,7 @@ mod tests {
         }
         assert_eq!(read_text("a,b\n,x\n", &["a", "b"]), Err("line 2, column `b`: `x` is not a number".to_owned()));
         let ragged = read_text("a,b\n1,2\n1\n", &["a"]).unwrap_err();
-        assert_eq!(ragged, "line 3: 1 cell where the header has 2");
+        assert_eq!(ragged, "line 3: 1 cell, but the header has 2");
         let latin = read(&b"a\n1\n\xe9\n"[..], &["a".to_owned()]).unwrap_err();
         assert_eq!(latin.to_string(), "line 3: the file is not text in UTF-8");
     }

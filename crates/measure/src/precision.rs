@@ -1,9 +1,9 @@
-//! How often is often enough: an experiment goes on until its completion times are known well enough.
+//! Sequential sampling: repeats an experiment until its completion times are precise enough.
 //!
-//! The first stage is as many repetitions as were planned. Then whole blocks follow until the 95 % interval of every
-//! completion time, in every arm and world, reaches no further than a share of its mean. The intervals are those of
-//! [`stages`](stats::stages), which stay valid although they decide when to stop. All other
-//! intervals of the report are computed the same way.
+//! The first stage is the planned number of repetitions. Then whole blocks follow until, in every
+//! arm and world, the 95 % interval of every completion time extends no further than a given share
+//! of its mean. The intervals are those of [`stages`](stats::stages), which stay valid although
+//! they decide when to stop. All other intervals of the report are computed the same way.
 
 use scenario::result::World;
 use serde::Serialize;
@@ -13,24 +13,24 @@ use crate::series::AllSeries;
 use report::words;
 use stats::six_digits;
 
-/// The most repetitions where nobody says.
+/// The default limit of repetitions.
 pub const AT_MOST: u32 = 100;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoppingRule {
-    /// Half the width of an interval over its mean, such as 0.02.
+    /// The target: half the width of an interval over its mean, such as 0.02.
     pub share: f64,
-    /// The most repetitions, however wide the intervals still are.
+    /// The limit of repetitions, even if intervals are still wide.
     pub at_most: u32,
 }
 
-/// The worlds of an experiment and how long it goes on in them.
+/// The worlds of an experiment and its stopping rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent<'a> {
-    /// Where it is run.
+    /// The worlds.
     pub worlds: &'a [World],
-    /// When it stops, if not after the repetitions that the scenario says.
+    /// When to stop. `None` stops after the repetitions of the scenario.
     pub until: Option<StoppingRule>,
 }
 
@@ -40,31 +40,31 @@ impl<'a> From<&'a [World]> for Extent<'a> {
     }
 }
 
-/// What was asked for and what came of it.
+/// The requested precision and the result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Precision {
-    /// Half the width that was asked for, in percent of the mean.
+    /// The requested half-width, in percent of the mean.
     pub percent: f64,
-    /// How many repetitions were planned before any was made.
+    /// The number of repetitions that were planned at first.
     pub first_stage: u32,
-    /// The most repetitions that were allowed.
+    /// The limit of repetitions.
     pub at_most: u32,
-    /// Whether every completion time is known that well.
+    /// Whether every completion time has the requested precision.
     pub reached: bool,
-    /// The widest of the intervals, in percent of its mean.
+    /// The half-width of the widest interval, in percent of its mean.
     pub widest_percent: Option<f64>,
-    /// How many repetitions it would take, as far as can be seen.
+    /// The estimated number of repetitions for the requested precision.
     pub needed: Option<u64>,
 }
 
 impl StoppingRule {
-    /// How many repetitions are wanted in all, if more than were made.
+    /// The total number of repetitions to make. `None` if `made` is enough.
     pub fn wanted(self, all: &AllSeries<'_>, made: u32) -> Option<u32> {
         let needed = needed(all, self.share)?.min(u64::from(self.at_most));
         u32::try_from(needed).ok().filter(|&wanted| wanted > made)
     }
 
-    /// What came of it.
+    /// Compares the result with the request.
     pub fn judge(self, all: &AllSeries<'_>, first_stage: u32) -> Precision {
         let times = || all.iter().map(|(_, _, _, series)| series.stages(Figure::Completion));
         let shares = times().filter_map(|times| {
@@ -83,13 +83,13 @@ impl StoppingRule {
     }
 }
 
-/// The most that any completion time needs.
+/// The largest number of repetitions that a completion time needs.
 fn needed(all: &AllSeries<'_>, share: f64) -> Option<u64> {
     all.iter().filter_map(|(_, _, _, series)| series.stages(Figure::Completion).needed(share)).max()
 }
 
 impl Precision {
-    /// Why it stopped after so many repetitions, in a sentence.
+    /// A sentence on why the experiment stopped.
     pub fn note(&self, repetitions: u32, complete: bool) -> String {
         let Precision { first_stage, at_most, .. } = *self;
         let widest = self.widest_percent.map_or("unknown".to_owned(), |percent| words::significant(percent, 3));

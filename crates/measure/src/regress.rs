@@ -1,4 +1,4 @@
-//! One column of observations as a sum of others: what `rowlock regress` finds.
+//! Linear regression for `rowlock regress`: one column of observations as a sum of others.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -11,45 +11,46 @@ use report::table::Table;
 use report::words;
 use stats::regression::{self, Coefficient};
 
-/// What is asked.
+/// What to compute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The column to explain.
     pub on: String,
-    /// The columns to explain it by.
+    /// The columns that explain it.
     pub from: Vec<String>,
-    /// Whether there is a constant term beside them.
+    /// Whether there is a constant term.
     pub with_intercept: bool,
 }
 
-/// The answer.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Regression {
-    /// The column that is explained.
+    /// The explained column.
     pub on: String,
-    /// How many rows it is made of.
+    /// The number of rows.
     pub observations: usize,
-    /// How many rows were left out because one of their cells was empty.
+    /// The number of rows that were left out because one of their cells was empty.
     pub left_out: usize,
-    /// Observations less coefficients.
+    /// Observations minus coefficients.
     pub degrees_of_freedom: usize,
-    /// The constant term, where there is one.
+    /// The constant term, if there is one.
     pub intercept: Option<Term>,
-    /// What the other columns contribute, in the order in which they were asked for.
+    /// The coefficients of the other columns, in the order of the question.
     pub coefficients: Vec<ColumnTerm>,
-    /// The share of the variation that is explained: about the mean, or, without an intercept, about zero.
+    /// The share of the variation that is explained: about the mean, or about zero without an
+    /// intercept.
     pub r_squared: f64,
-    /// The same, less what so many columns would explain by chance.
+    /// The same, corrected for what this number of columns would explain by chance.
     pub adjusted_r_squared: f64,
-    /// The variation explained by a column over that left in a degree of freedom.
+    /// The variation explained per column over the residual variation per degree of freedom.
     pub f: f64,
-    /// How likely an F at least this large would be if no column mattered.
+    /// The probability of an F at least this large if no column mattered.
     pub f_p: f64,
-    /// The standard deviation of what is left.
+    /// The standard deviation of the residuals.
     pub residual_deviation: f64,
 }
 
-/// A coefficient and the column that it belongs to.
+/// A coefficient and its column.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ColumnTerm {
     /// The column.
@@ -59,20 +60,20 @@ pub struct ColumnTerm {
     pub term: Term,
 }
 
-/// A coefficient.
+/// A coefficient with its error and test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Term {
-    /// Its value.
+    /// The value.
     pub value: f64,
-    /// Its standard error.
+    /// The standard error.
     pub standard_error: f64,
-    /// The lower end of its 95 % interval.
+    /// The lower end of the 95 % interval.
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// The value in standard errors. Infinite, which in JSON is null, where there is nothing left to explain.
+    /// The value in standard errors. Infinite if the fit leaves no residuals; JSON then has null.
     pub t: f64,
-    /// How likely a t at least this far from zero would be if the coefficient were zero.
+    /// The probability of a t at least this far from zero if the coefficient were zero.
     pub p: f64,
 }
 
@@ -84,33 +85,33 @@ impl Term {
     }
 }
 
-/// Why there is no answer.
+/// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file does not hold what was asked for.
+    /// The file does not have the observations.
     #[error(transparent)]
     Observations(#[from] observations::Error),
-    /// A column is asked for twice.
+    /// A column is named twice.
     #[error("column {} is named twice", quoted(.0))]
     DuplicateColumn(String),
     /// There are too few rows.
     #[error("{rows} {}{} too few for {coefficients} {}; it takes at least {}", if *.rows == 1 { "row" } else { "rows" },
         and_empty(*.left_out), if *.coefficients == 1 { "coefficient" } else { "coefficients" }, .coefficients + 1)]
     TooFew {
-        /// How many there are.
+        /// The number of rows.
         rows: usize,
-        /// How many more were left out.
+        /// The number of rows that were left out.
         left_out: usize,
-        /// How many coefficients they are to determine.
+        /// The number of coefficients.
         coefficients: usize,
     },
     /// The column to explain is the same in all rows.
     #[error("column {} is the same in all rows: there is nothing to explain", quoted(.0))]
     ConstantResponse(String),
-    /// A column to explain it by is the same in all rows.
+    /// An explaining column is the same in all rows.
     #[error("column {} is the same in all rows: it explains nothing", quoted(.0))]
     Constant(String),
-    /// A column follows from others.
+    /// A column depends linearly on others.
     #[error("column {} follows from {}: leave one of them out", quoted(.0), list(.1))]
     Collinear(String, Vec<String>),
 }
@@ -123,11 +124,11 @@ fn list(names: &[String]) -> String {
     names.iter().map(|name| quoted(name).to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Answers the question from a CSV file.
+/// Computes the regression from a CSV file.
 ///
 /// # Errors
 ///
-/// [`Error`]: the file, or the question, does not allow an answer.
+/// [`Error`]: the file or the question does not allow it.
 pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error> {
     let Question { on, from, with_intercept } = question;
     let names: Vec<String> = std::iter::once(on).chain(from).cloned().collect();
@@ -160,7 +161,7 @@ pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error
     })
 }
 
-/// The answer for people.
+/// The result as text.
 pub fn text(found: &Regression) -> String {
     let Regression { on, observations, left_out, degrees_of_freedom, .. } = found;
     let columns: Vec<&str> = found.coefficients.iter().map(|of| of.column.as_str()).collect();
@@ -193,7 +194,7 @@ pub fn text(found: &Regression) -> String {
         found.coefficients.len(),
         words::p_value(found.f_p),
     );
-    let _ = writeln!(text, "standard deviation of what is left: {}", words::figure(found.residual_deviation));
+    let _ = writeln!(text, "residual standard deviation: {}", words::figure(found.residual_deviation));
     text
 }
 
@@ -212,12 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_told_in_a_table() {
+    fn the_result_is_a_table() {
         insta::assert_snapshot!(text(&ask("clock", &["user", "system"], true).unwrap()));
     }
 
     #[test]
-    fn without_an_intercept_there_is_none() {
+    fn a_regression_without_an_intercept_has_none() {
         let found = ask("clock", &["user", "system"], false).unwrap();
         assert_eq!((found.intercept, found.degrees_of_freedom, found.left_out), (None, 5, 1));
         assert!(
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_allows_no_answer_is_named() {
+    fn the_reason_for_a_missing_result_is_named() {
         for (on, from, message) in [
             ("clock", &["user", "same"][..], "column `same` is the same in all rows: it explains nothing"),
             (

@@ -1,22 +1,22 @@
-//! Samples: runs as they come, and the figures of a job that are taken from them.
+//! Samples: completed runs, and the figures of their jobs.
 
 use scenario::result::{JobOutcome, Run, World};
 
 use crate::factor::Factors;
 use crate::states::RunStates;
 
-/// One run, and the arm that it belongs to.
+/// One run and its arm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// The number of the arm in the scenario.
     pub arm: usize,
     /// The run.
     pub run: Run,
-    /// What the threads of its jobs were doing; empty where nobody looked.
+    /// The states of its threads. Empty if they were not observed.
     pub states: RunStates,
 }
 
-/// The states of the threads in one run that was observed.
+/// The states of the threads in one observed run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
     /// The world of the run.
@@ -29,7 +29,7 @@ pub struct History {
     pub seen: RunStates,
 }
 
-/// Takes the states out of the samples, in the order of arms and worlds.
+/// Moves the states out of the samples, in the order of arms and worlds.
 pub fn histories(samples: &mut [Sample]) -> Vec<History> {
     let mut histories: Vec<(usize, History)> = Vec::new();
     for Sample { arm, run, states } in samples.iter_mut().filter(|sample| !sample.states.is_empty()) {
@@ -40,7 +40,7 @@ pub fn histories(samples: &mut [Sample]) -> Vec<History> {
     histories.into_iter().map(|(_, history)| history).collect()
 }
 
-/// What is reported of a job.
+/// A reported figure of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Figure {
     /// Completion time in nanoseconds.
@@ -58,7 +58,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// The figure of a job in one run; nothing where it does not exist.
+    /// The figure of a job in one run. `None` if the job does not have it.
     pub fn of(self, job: &JobOutcome) -> Option<f64> {
         match self {
             Figure::Completion => job.completion_ns.map(|span| span.as_nanos() as f64),

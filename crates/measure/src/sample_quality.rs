@@ -1,5 +1,6 @@
-//! What a careful reader would ask about the samples behind the means: do single ones stand apart, do they drift, do they
-//! fall into heaps, are there enough of them? The answers are notes, one for each question, however many arms there are.
+//! Checks of the samples behind the means: outliers, drift, several modes, and wide intervals.
+//!
+//! Each check produces at most one note, regardless of the number of arms.
 
 use scenario::result::World;
 
@@ -14,20 +15,20 @@ use stats::{self, many, modes, outlier};
 
 /// The completion times of one job in one arm and world.
 struct CompletionTimes {
-    /// Which they are, in words.
+    /// The job, arm and world in words.
     of: String,
     world: World,
-    /// In the order in which they were taken.
+    /// In the order of measurement.
     times: Vec<f64>,
 }
 
-/// The notes on single values, trends and heaps.
+/// The notes on outliers, drift and several modes.
 pub fn notes(all: &AllSeries<'_>) -> Vec<String> {
     let all = times(all);
     [outliers(&all), drift(&all), several_modes(&all)].into_iter().flatten().collect()
 }
 
-/// What it would take to make wide intervals narrow; nothing where none is wide.
+/// How many repetitions would make wide intervals narrow. `None` if no interval is wide.
 pub fn width(all: &AllSeries<'_>) -> Option<String> {
     const WIDE: f64 = 0.1;
     let all = times(all);
@@ -62,7 +63,7 @@ fn times(all: &AllSeries<'_>) -> Vec<CompletionTimes> {
 }
 
 fn outliers(all: &[CompletionTimes]) -> Option<String> {
-    // Where many stand apart, or there are several heaps, it is the middle that cannot be told.
+    // If many values are far from the others, or there are several modes, the centre is unknown.
     let few = |of: &CompletionTimes, count: usize| (1..=of.times.len() / 10).contains(&count);
     let found: Vec<(&CompletionTimes, usize)> = all
         .iter()
@@ -83,7 +84,7 @@ fn outliers(all: &[CompletionTimes]) -> Option<String> {
     })
 }
 
-/// Only a real machine has a time in which it could drift.
+/// Only times on a real machine can drift.
 fn drift(all: &[CompletionTimes]) -> Option<String> {
     let on_host = || all.iter().filter(|of| of.world == World::Host);
     let trends: Vec<_> = on_host().filter_map(|of| Some((of, trend(&of.times)?))).collect();
@@ -116,7 +117,7 @@ fn several_modes(all: &[CompletionTimes]) -> Option<String> {
     })
 }
 
-/// The first few of many names.
+/// The first few names, and how many more there are.
 fn some<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 3;
     let more = names.len().saturating_sub(SHOWN);

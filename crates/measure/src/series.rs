@@ -1,4 +1,4 @@
-//! Series: the samples of an experiment, sorted by what they are samples of.
+//! Series: the samples of an experiment, grouped by arm, job and world.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,23 @@ use scenario::{Arm, Scenario};
 use crate::sample::{Figure, Sample};
 use stats::stages::Stages;
 
-/// What became of one job of the scenario in one arm and world, repetition by repetition.
+/// The outcomes of one job in one arm and world, by repetition.
 ///
-/// The copies of a job are one sample of it, not several: they ran together. Their figures are averaged.
+/// The copies of a job run together, so they are one sample, not several. Their figures are
+/// averaged.
 #[derive(Clone, Debug)]
 pub struct Series {
     repetitions: BTreeMap<u32, Vec<JobOutcome>>,
-    /// How many CPUs they could use.
+    /// The number of CPUs that the runs could use.
     cpus: u32,
-    /// How many repetitions were planned before any was made; the others were asked for by the scatter of these.
+    /// The number of repetitions that were planned at first. The stopping rule added the others.
     first_stage: u32,
 }
 
 impl Series {
-    /// Collects a job of an arm, by its number in the setting, from the samples of that arm.
+    /// Collects a job of an arm, given by its number in the setting, from the samples of that arm.
     pub fn collect<'a>(arm: &Arm, job: usize, world: World, samples: impl Iterator<Item = &'a Sample>) -> Series {
-        // Outcomes stand in the order of the scenario with the copies counted out.
+        // Outcomes are in the order of the scenario, one for each copy.
         let before: usize = arm.setting.jobs[..job].iter().map(|job| job.copies as usize).sum();
         let copies = arm.setting.jobs[job].copies as usize;
         let runs: Vec<&Run> = samples.map(|sample| &sample.run).filter(|run| run.world == world).collect();
@@ -33,32 +34,32 @@ impl Series {
         Series { repetitions, cpus, first_stage: u32::MAX }
     }
 
-    /// How many CPUs the runs could use.
+    /// The number of CPUs that the runs could use.
     pub fn cpus(&self) -> u32 {
         self.cpus
     }
 
-    /// Whether there is no repetition in it.
+    /// Whether there is no repetition.
     pub fn is_empty(&self) -> bool {
         self.repetitions.is_empty()
     }
 
-    /// How many repetitions there are.
+    /// The number of repetitions.
     pub fn repetitions(&self) -> usize {
         self.repetitions.len()
     }
 
-    /// The figure in every repetition that has it.
+    /// The figure in each repetition that has it.
     pub fn values(&self, figure: Figure) -> Vec<f64> {
         self.stages(figure).samples
     }
 
-    /// The same, with what belongs to the first stage.
+    /// The figure in each repetition that has it, with the size of the first stage.
     pub fn stages(&self, figure: Figure) -> Stages {
         self.staged(|_, copies| average(figure, copies))
     }
 
-    /// What `of` takes from each copy, averaged over them, in every repetition in which some copy has it.
+    /// The means of `of` over the copies that have it, in each repetition in which a copy does.
     pub fn stages_by(&self, of: impl Fn(&JobOutcome) -> Option<f64>) -> Stages {
         self.staged(|_, copies| mean(copies.iter().filter_map(&of)))
     }
@@ -69,7 +70,8 @@ impl Series {
         fibers.map_or_else(Vec::new, |fibers| fibers.groups.iter().map(|group| group.group.clone()).collect())
     }
 
-    /// The logarithm of the figure here over that there, in every repetition in which both have it and it is positive.
+    /// The logarithm of this figure over that of `other`, in each repetition in which both are
+    /// positive.
     pub fn log_ratios(&self, other: &Series, figure: Figure) -> Stages {
         self.staged(|repeat, copies| {
             let (here, there) = (average(figure, copies)?, average(figure, other.repetitions.get(&repeat)?)?);
@@ -77,7 +79,7 @@ impl Series {
         })
     }
 
-    /// The figure here less that there, in every repetition in which both have it.
+    /// This figure minus that of `other`, in each repetition in which both have it.
     pub fn differences(&self, other: &Series, figure: Figure) -> Stages {
         self.staged(|repeat, copies| Some(average(figure, copies)? - average(figure, other.repetitions.get(&repeat)?)?))
     }
@@ -99,16 +101,16 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// All series of an experiment: one for every arm, job and world in which there is at least one sample.
+/// All series of an experiment: one for each arm, job and world with at least one sample.
 #[derive(Clone, Debug)]
 pub struct AllSeries<'a> {
-    /// What was run.
+    /// The scenario that was run.
     pub scenario: &'a Scenario,
     series: BTreeMap<(usize, usize, World), Series>,
 }
 
 impl<'a> AllSeries<'a> {
-    /// Sorts the samples.
+    /// Groups the samples.
     pub fn collect(scenario: &'a Scenario, samples: &[Sample]) -> AllSeries<'a> {
         let mut by_arm = vec![Vec::new(); scenario.arms.len()];
         for sample in samples {
@@ -116,7 +118,7 @@ impl<'a> AllSeries<'a> {
         }
         let mut series = BTreeMap::new();
         for (number, (arm, samples)) in scenario.arms.iter().zip(by_arm).enumerate() {
-            // A job without copies is not there.
+            // A job without copies has no outcome.
             for job in (0..arm.setting.jobs.len()).filter(|&job| arm.setting.jobs[job].copies > 0) {
                 for world in [World::Sim, World::Host] {
                     let collected = Series::collect(arm, job, world, samples.iter().copied());
@@ -129,7 +131,7 @@ impl<'a> AllSeries<'a> {
         AllSeries { scenario, series }
     }
 
-    /// The same, where so many repetitions were planned and the others asked for by their scatter.
+    /// Sets the number of repetitions that were planned at first.
     #[must_use]
     pub fn with_first_stage(mut self, repetitions: u32) -> AllSeries<'a> {
         self.series.values_mut().for_each(|series| series.first_stage = repetitions);
@@ -141,12 +143,12 @@ impl<'a> AllSeries<'a> {
         self.series.get(&(arm, job, world))
     }
 
-    /// All of them by number of the arm, number of the job, and world.
+    /// All series, by number of the arm, number of the job, and world.
     pub fn iter(&self) -> impl Iterator<Item = (usize, usize, World, &Series)> {
         self.series.iter().map(|(&(arm, job, world), series)| (arm, job, world, series))
     }
 
-    /// The worlds in which there is a sample.
+    /// The worlds that have a sample.
     pub fn worlds(&self) -> Vec<World> {
         let with = |world: &World| self.series.keys().any(|(_, _, of)| of == world);
         [World::Sim, World::Host].into_iter().filter(with).collect()
@@ -203,7 +205,7 @@ mod tests {
         assert_eq!(found, [(1, vec![7e6])]);
     }
 
-    /// A job that took so many milliseconds, repetition by repetition.
+    /// A job that took this many milliseconds in each repetition.
     fn series(millis: &[u64]) -> Series {
         let completion =
             |&millis| JobOutcome { completion_ns: Some(Span::from_millis(millis)), ..JobOutcome::default() };
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_its_own_inverse_when_the_pairs_are_turned() {
+    fn the_ratio_of_swapped_arms_is_the_inverse() {
         let (one, other) = ([10, 9, 12], [5, 4, 7]);
         let (ratio, turned) = (log_ratio(&one, &other).unwrap(), log_ratio(&other, &one).unwrap());
         let ((low, high), (turned_low, turned_high)) = (ratio.interval.unwrap(), turned.interval.unwrap());
@@ -226,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn pairing_takes_out_what_both_sides_share() {
+    fn pairing_removes_what_affects_both_arms_of_a_repetition() {
         // The machine was three times slower in the second repetition, for both arms.
         let (low, high) = log_ratio(&[10, 30], &[5, 15]).unwrap().interval.unwrap();
         assert!((low - 2.0_f64.ln()).abs() < 1e-12 && (high - 2.0_f64.ln()).abs() < 1e-12, "{low} {high}");
     }
 
     #[test]
-    fn pairs_without_a_ratio_are_left_out() {
+    fn pairs_without_a_ratio_are_omitted() {
         assert_eq!(log_ratio(&[0, 4, 1], &[1, 2, 0]).map(|estimate| estimate.samples), Some(1));
         assert!(log_ratio(&[0], &[1]).is_none());
     }

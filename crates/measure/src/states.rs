@@ -1,5 +1,7 @@
-//! What the threads of a job were doing in the course of a run: how many of them in each state, from the beginning to the
-//! end. The simulator is watched, see [`Observer`]; the host is looked at now and then, see [`states_from_host_samples`].
+//! The states of a job's threads during a run: how many threads are in each state over time.
+//!
+//! The simulator reports every change to an [`Observer`]. The host's threads are sampled
+//! periodically, see [`states_from_host_samples`].
 
 pub mod alternation;
 mod load;
@@ -26,31 +28,31 @@ pub use rounds::Rounds;
 pub use timeline::{Level, StateTimeline};
 pub use transition::Transition;
 
-/// What a thread is doing.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// It has a CPU and computes.
+    /// Has a CPU and computes.
     Computing,
-    /// It has a CPU and spins, at the barrier or for the lock.
+    /// Has a CPU and spins at a barrier or for a lock.
     Spinning,
-    /// A CPU switches to it or away from it, or it is inside a `sched_yield`.
+    /// A CPU switches to or from it, or it is inside `sched_yield`.
     Switching,
-    /// It could run and waits for a CPU.
+    /// Ready to run, waits for a CPU.
     Ready,
-    /// It sleeps until its barrier completes, or it is woken for the lock.
+    /// Sleeps until its barrier completes or it is woken for a lock.
     Blocked,
-    /// It has a CPU or waits for one: more cannot be seen on the host.
+    /// Has a CPU or waits for one. The host does not show the difference.
     Runnable,
-    /// It sleeps, as far as can be seen on the host.
+    /// Sleeps, as far as the host shows.
     Sleeping,
 }
 
 impl State {
-    /// The states that the simulator tells apart, those on a CPU first.
+    /// The states that the simulator distinguishes, those on a CPU first.
     pub const SIMULATED: [State; 5] =
         [State::Computing, State::Spinning, State::Switching, State::Ready, State::Blocked];
 
-    /// In a word.
+    /// The name of the state.
     pub const fn name(self) -> &'static str {
         match self {
             State::Computing => "computing",
@@ -64,59 +66,63 @@ impl State {
     }
 }
 
-/// One job in one run.
+/// The states of one job in one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobStates {
-    /// The job's name, with the number of the copy where there are several.
+    /// The job's name, with the number of the copy if there are several.
     pub job: String,
-    /// How many threads it has.
+    /// The number of its threads.
     pub threads: u32,
     /// The whole run.
     pub whole: StateTimeline,
-    /// Its beginning with every single change, where the whole has not got them.
+    /// The beginning of the run with every change, if `whole` is coarser.
     pub beginning: Option<StateTimeline>,
-    /// On which CPUs its threads last ran: its native CPUs. Not known of the host.
+    /// The CPUs on which its threads last ran. `None` on the host.
     pub natives: Option<NativeCpus>,
-    /// Who passed its rounds awake; not known of the host, nor of jobs that do not meet at a barrier.
+    /// Which threads passed each round awake. `None` on the host and for jobs without a barrier.
     pub rounds: Option<Rounds>,
-    /// Where its threads alternate.
+    /// The alternating synchronisation of its threads, if any.
     pub alternation: Option<Alternation>,
-    /// From where on they run together.
+    /// The point from which its threads run together, if any.
     pub transition: Option<Transition>,
 }
 
-/// What was seen of one run.
+/// What was observed of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunStates {
-    /// The jobs that were looked at, in the order of the scenario.
+    /// The observed jobs, in the order of the scenario.
     pub jobs: Vec<JobStates>,
-    /// The load of the machine; not known of the host.
+    /// The load of the machine. `None` on the host.
     pub load: Option<EffectiveLoad>,
 }
 
-/// How many threads there were on the machine that could run, and how many in all. Source: Tsafrir and Feitelson, section 5.2.
+/// The numbers of runnable threads and of all threads on the machine.
+///
+/// Source: Tsafrir and Feitelson, section 5.2.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectiveLoad {
-    /// How many CPUs there are.
+    /// The number of CPUs.
     pub cpus: u32,
-    /// The threads that had a CPU, were on their way to one or off it, or waited for one.
+    /// The threads that have a CPU, are being switched, or wait for a CPU.
     pub runnable: Level,
-    /// These and those that slept.
+    /// The runnable and the sleeping threads.
     pub all: Level,
 }
 
 impl RunStates {
-    /// Whether nothing was seen.
+    /// Whether nothing was observed.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.load.is_none()
     }
 }
 
-/// No more arms than this are shown.
+/// At most this many arms are shown.
 const MOST_ARMS: usize = 12;
 
-/// The arms whose first repetition is looked at: those that are compared with each other where the other factors are at one
-/// end, at the other, and in the middle; without a comparison the first, the last, and others evenly between.
+/// The arms whose first repetition is observed.
+///
+/// With a comparison: the arms that are compared at the first, the last and the middle values of
+/// the other factors. Without one: the first arm, the last, and others evenly spaced between them.
 pub fn shown_arms(scenario: &Scenario) -> BTreeSet<usize> {
     let comparisons = factor::comparison_groups(scenario);
     if comparisons.is_empty() {
@@ -132,8 +138,9 @@ pub fn shown_arms(scenario: &Scenario) -> BTreeSet<usize> {
     shown
 }
 
-/// What can be told from looking at the host's threads now and then: every sample is taken to hold until the next. Jobs
-/// without an end of their own and those that were seen less than twice are left out.
+/// The states from samples of the host's threads. Each sample holds until the next.
+///
+/// Leaves out jobs that do not end by themselves and jobs with fewer than two samples.
 pub fn states_from_host_samples(samples: &[StateSample], outcome: &Outcome) -> RunStates {
     let seen = |(number, job): (u32, &scenario::result::JobOutcome)| {
         let samples: Vec<&StateSample> = samples.iter().filter(|sample| sample.job == JobId(number)).collect();
@@ -170,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_groups_are_shown_together_at_both_ends_and_in_the_middle_and_else_arms_that_are_evenly_apart() {
+    fn compared_arms_are_shown_together_and_other_arms_are_evenly_spaced() {
         let sweep = "experiment.sweep = { \"job.crew.threads\" = [1, 2, 3, 4, 5, 6, 7], \"job.crew.waiting\" = [\"cs\", \"2cs\"] }\n";
         assert_eq!(arms(&format!("{sweep}experiment.compare = \"job.crew.waiting\"")), [0, 1, 6, 7, 12, 13].into());
         assert_eq!(arms(sweep), [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13].into());

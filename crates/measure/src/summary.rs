@@ -1,4 +1,4 @@
-//! Summaries: every job in every arm and world, with what is compared; and the gap between the worlds.
+//! Summaries of every job in every arm and world, and the gap between the worlds.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ use crate::sample::Figure;
 use crate::series::{AllSeries, Series};
 use stats::{self, Estimate};
 
-/// One job in one arm and world. Figures are means over the repetitions, averaged over the job's copies.
+/// One job in one arm and world. Figures are means over the repetitions, averaged over the job's
+/// copies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The world.
@@ -23,19 +24,19 @@ pub struct Summary {
     pub factors: Factors,
     /// The job's name.
     pub job: String,
-    /// How many copies of it ran together.
+    /// The number of its copies that ran together.
     pub copies: u32,
-    /// How many threads all jobs of the arm had together.
+    /// The number of threads of all jobs of the arm.
     pub threads: u64,
-    /// The same for each CPU that they ran on, in thousandths.
+    /// Threads per CPU, rounded to thousandths.
     pub load: f64,
-    /// The value on the plots' axis.
+    /// The value on the x axis of plots.
     #[serde(skip)]
     pub x: Option<toml::Value>,
-    /// The factors of the arm that speed-ups are over.
+    /// The factors of the arm that is the baseline of the speed-up.
     #[serde(skip)]
     pub baseline: Option<Factors>,
-    /// How many repetitions there are.
+    /// The number of repetitions.
     pub repetitions: usize,
     /// Completion time.
     pub completion_ns: Option<Estimate>,
@@ -49,29 +50,30 @@ pub struct Summary {
     pub voluntary_switches: Option<Estimate>,
     /// Involuntary context switches.
     pub involuntary_switches: Option<Estimate>,
-    /// Completion time of the baseline over that of this arm, repetition by repetition, geometric mean; one where this is
-    /// the baseline.
+    /// Completion time of the baseline over that of this arm: the geometric mean over the
+    /// repetitions. One for the baseline itself.
     pub speedup: Option<Estimate>,
-    /// How likely a speed-up at least this far from one would be if there were none: p of the paired t-test of the
-    /// logarithms. Nothing where this is the baseline, and on one repetition.
+    /// The probability of a speed-up at least this far from one if there were none, by the paired
+    /// t-test of the logarithms. `None` for the baseline, and with one repetition.
     pub speedup_p: Option<f64>,
     /// The same, corrected for all comparisons of the report.
     pub speedup_corrected_p: Option<f64>,
-    /// How long fibers took to respond, group by group; empty for jobs without fibers.
+    /// Response times of fibers by group. Empty for jobs without fibers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub responses: Vec<Responses>,
 }
 
-/// How long the fibers of a group took from when they could run to the end of their next burst: percentiles in each run, and of these the means.
+/// The response times of a group of fibers: from when a fiber is ready to the end of its next
+/// burst. Percentiles of each run, averaged over the runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Responses {
     /// The group's name.
     pub group: String,
-    /// Half were no longer.
+    /// The median.
     pub p50_ns: Option<Estimate>,
-    /// Nineteen in twenty were no longer.
+    /// The 95th percentile.
     pub p95_ns: Option<Estimate>,
-    /// Ninety-nine in a hundred were no longer.
+    /// The 99th percentile.
     pub p99_ns: Option<Estimate>,
     /// The longest.
     pub worst_ns: Option<Estimate>,
@@ -96,8 +98,8 @@ impl Responses {
     }
 }
 
-/// How far the simulator's prediction of a job in an arm is from reality: positive where it predicts more than was
-/// measured. Taken repetition by repetition.
+/// The gap between prediction and measurement for a job in an arm, by repetition. Positive if the
+/// simulator predicts more than was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gap {
     /// The arm.
@@ -114,18 +116,18 @@ pub struct Gap {
     pub cpu_percent: Option<Estimate>,
 }
 
-/// How far the predicted completion times of a job are off, over all arms.
+/// The accuracy of the predicted completion times of a job, over all arms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Accuracy {
     /// The job's name.
     pub job: String,
-    /// Over how many arms.
+    /// The number of arms.
     pub arms: usize,
     /// The median of the absolute gaps.
     pub median_absolute_gap_percent: f64,
-    /// The largest of them, with its sign.
+    /// The gap with the largest absolute value.
     pub largest_gap_percent: f64,
-    /// The arm with the largest.
+    /// The arm with the largest gap.
     pub largest_gap_factors: Factors,
 }
 
@@ -137,7 +139,8 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
         let compare = all.scenario.experiment.compare.as_ref()?;
         factor::value(&factor::of(arms.get(arm)?), compare).cloned()
     };
-    // Paths that are swept together need not come with the first value in every group: then there is no baseline.
+    // With paths that are swept together, a group may lack the first value. It then has no
+    // baseline.
     for group in factor::comparison_groups(all.scenario).iter().filter(|group| compared(group[0]) == compared(0)) {
         baseline.extend(group.iter().map(|&arm| (arm, group[0])));
     }
@@ -178,8 +181,8 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
     all.iter().map(summarise).collect()
 }
 
-/// The gaps of all arms whose simulated machine is a twin of the one that the host world ran on; with another machine the
-/// two worlds answer different questions, and their difference means nothing.
+/// The gaps of all arms whose simulated machine is a twin of the host. If the machines differ, the
+/// difference between the worlds has no meaning.
 pub fn gaps(all: &AllSeries<'_>) -> Vec<Gap> {
     let mut gaps = Vec::new();
     for (number, job, world, sim) in all.iter() {
@@ -203,7 +206,7 @@ pub fn gaps(all: &AllSeries<'_>) -> Vec<Gap> {
     gaps
 }
 
-/// The accuracy of the predicted completion times, job by job in the order of the gaps.
+/// The accuracy of the predicted completion times, by jobs in the order of the gaps.
 pub fn accuracy(gaps: &[Gap]) -> Vec<Accuracy> {
     let mut by_job: Vec<(&str, Vec<(f64, &Gap)>)> = Vec::new();
     for gap in gaps {

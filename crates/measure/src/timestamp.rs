@@ -12,7 +12,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// The second that `time` is in. A time before 1970 counts as the first second of 1970.
+    /// The second that contains `time`. A time before 1970 counts as the first second of 1970.
     pub fn of(time: SystemTime) -> Timestamp {
         let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let (year, month, day) = civil_from_days(seconds / 86_400);
@@ -23,20 +23,20 @@ impl Timestamp {
         (self.second_of_day / 3600, self.second_of_day / 60 % 60, self.second_of_day % 60)
     }
 
-    /// As RFC 3339 writes it: `2026-11-21T05:42:45Z`.
+    /// In the format of RFC 3339: `2026-11-21T05:42:45Z`.
     pub fn rfc3339(self) -> String {
         let (hour, minute, second) = self.clock();
         format!("{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", self.year, self.month, self.day)
     }
 
-    /// Without separators, as file names like it: `20261121T054245Z`.
+    /// Without separators, for file names: `20261121T054245Z`.
     pub fn compact(self) -> String {
         self.rfc3339().replace(['-', ':'], "")
     }
 }
 
-/// The date so many days after 1970-01-01. Source: Howard Hinnant, "chrono-compatible low-level date algorithms",
-/// `civil_from_days`, for days that are not negative.
+/// The date `days` days after 1970-01-01. Source: Howard Hinnant, "chrono-compatible low-level date
+/// algorithms", `civil_from_days`, for days that are not negative.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -55,7 +55,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn known_seconds_have_their_known_names() {
+    fn known_seconds_have_the_expected_timestamps() {
         for (seconds, name) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),

@@ -1,8 +1,9 @@
-//! A run of either world as a trace: [`simulated`] watches a simulation, [`observed`] puts together
-//! what the threads of the host wrote down, and [`ftrace`] prints a simulation as the kernel prints
-//! its scheduling events.
+//! Traces of runs.
 //!
-//! docs/traces.md says how to read a trace.
+//! [`simulated`] traces a simulation, [`observed`] combines the event logs of the host's threads,
+//! and [`ftrace`] prints a simulation in the kernel's format of scheduling events.
+//!
+//! docs/traces.md describes how to read a trace.
 
 pub mod ftrace;
 pub mod observed;
@@ -12,8 +13,8 @@ use policy::{Instant, Span};
 use scenario::Setting;
 use scenario::result::Outcome;
 
-/// The time at which the last job with an end of its own ended in the simulation with this outcome,
-/// on a machine with this step. Completion times count from the arrivals of jobs.
+/// When the last job that ends by itself ended in the simulation with this outcome, on a machine
+/// with this step. Completion times count from the arrivals of jobs.
 pub fn end_of_simulation(setting: &Setting, step: Span, seed: u64, outcome: &Outcome) -> Instant {
     let arrivals = setting.arrivals(seed, step);
     let ends = arrivals.into_iter().zip(&outcome.jobs).filter_map(|(arrives, job)| Some(arrives + job.completion_ns?));

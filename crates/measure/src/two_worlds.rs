@@ -19,18 +19,18 @@ use crate::world::{Executed, Failure, Worlds};
 use trace::file::{self, TraceFile};
 use trace::model::MOST_CPUS;
 
-/// How often a simulation that takes long is asked whether it should stop.
+/// How often a running simulation checks whether it should stop.
 const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Both worlds, the host only where it is needed.
+/// Both worlds, the host only if it is needed.
 #[derive(Clone, Debug)]
 pub struct TwoWorlds {
     host: Option<Host>,
     workers: NonZeroUsize,
 }
 
-/// Whether a scenario cannot be run in these worlds without a calibrated host: it is run there, the simulated machine is
-/// like it, or a command's CPU time is to be measured there.
+/// Whether a scenario needs a calibrated host: because it runs there, because the simulated machine
+/// is like the host, or because the CPU time of a command is measured there.
 pub fn needs_host(scenario: &Scenario, chosen: &[World]) -> bool {
     let settings = || scenario.arms.iter().map(|arm| &arm.setting);
     chosen.contains(&World::Host)
@@ -43,12 +43,12 @@ fn is_unmeasured(kind: &Kind) -> bool {
 }
 
 impl TwoWorlds {
-    /// The simulator, so many runs of it at a time, and this machine where [`needs_host`] says so.
+    /// The simulator with `workers` runs at a time, and this machine if [`needs_host`].
     pub fn new(host: Option<Host>, workers: NonZeroUsize) -> TwoWorlds {
         TwoWorlds { host, workers }
     }
 
-    /// Refuses what this machine cannot do, before anything starts.
+    /// Rejects a scenario that this machine cannot run, before anything starts.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl TwoWorlds {
                 host.check(&arm.setting).map_err(of_host)?;
                 continue;
             }
-            // Nothing but the commands that are to be measured has to be possible here.
+            // Only the commands that are measured must be possible here.
             let commands = arm.setting.jobs.iter().filter(|job| is_unmeasured(&job.kind)).cloned().collect::<Vec<_>>();
             if !commands.is_empty() {
                 host.check(&Setting { jobs: commands, ..arm.setting.clone() }).map_err(of_host)?;
@@ -69,7 +69,7 @@ impl TwoWorlds {
         Ok(())
     }
 
-    /// Refuses what Perfetto could not read.
+    /// Rejects a trace with more CPUs than Perfetto reads.
     ///
     /// # Errors
     ///
@@ -86,12 +86,14 @@ impl TwoWorlds {
         Err(Failure::Input(message.into()))
     }
 
-    /// Executes one run, writes its trace, and blocks until both are done. That a run is traced takes time of it where time is
-    /// real, so its outcome is none that counts. Returns how many events there was no room for.
+    /// Executes one run, writes its trace, and blocks until both are done. Returns the number of
+    /// events that did not fit.
+    ///
+    /// Tracing slows down a run on the host, so its outcome is not a measurement.
     ///
     /// # Errors
     ///
-    /// As [`Worlds::run`], or the trace could not be written. There is no trace then.
+    /// Those of [`Worlds::run`], or the trace cannot be written. There is then no trace.
     pub fn trace(
         &self,
         world: World,
@@ -122,11 +124,11 @@ impl TwoWorlds {
         Ok(lost)
     }
 
-    /// Simulates one run, and returns its scheduling events as the kernel prints them.
+    /// Simulates one run and returns its scheduling events in the kernel's format.
     ///
     /// # Errors
     ///
-    /// As [`Worlds::run`].
+    /// Those of [`Worlds::run`].
     pub fn ftrace(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<String, Failure> {
         let (machine, setting) = (self.simulated(setting)?, setting.clone());
         let simulation = move || {
@@ -202,15 +204,17 @@ fn of_host(error: host::Error) -> Failure {
     }
 }
 
-/// Simulates on a thread of its own: the simulator knows nothing of being cancelled. It also has nothing but memory and CPU
-/// time, and at most a file that nobody sees, so that a simulation nobody waits for any more can be left to end with the process.
+/// Simulates on a separate thread, because the simulator cannot be cancelled.
+///
+/// After a cancellation the simulation can be left to end with the process: it uses only memory and
+/// CPU time, and at most an unnamed file.
 fn simulate<T: Send + 'static>(
     simulation: impl FnOnce() -> Result<T, sim::Error> + Send + 'static,
     cancel: &AtomicBool,
 ) -> Result<T, Failure> {
     let (send, receive) = mpsc::channel();
     let work = move || {
-        // The receiver is gone only if the outcome is not wanted any more.
+        // The receiver is gone only if the outcome is no longer wanted.
         let _ = send.send(simulation());
     };
     let failed = |message: &str| Failure::Failed(message.into());

@@ -1,4 +1,4 @@
-//! Verdicts: which value of the compared factor is fastest, and whether prediction and reality say the same.
+//! Verdicts: which value of the compared factor is fastest, and whether simulator and host agree.
 
 use scenario::Scenario;
 use scenario::result::World;
@@ -9,42 +9,45 @@ use crate::factor::{self, Factors};
 use crate::sample::Figure;
 use crate::series::AllSeries;
 
-/// The outcome of one comparison: one job among arms that differ in the compared factor only.
+/// The result of one comparison: one job in arms that differ only in the compared factor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The job's name.
     pub job: String,
     /// The factors that the compared arms share.
     pub factors: Factors,
-    /// The fastest value, world by world.
+    /// The fastest value in each world.
     pub fastest: Vec<Fastest>,
-    /// Whether the worlds agree; nothing where only one of them was asked, or the simulated machine is another one.
+    /// Whether the worlds agree. `None` if only one of them was run, or if the simulated machine is
+    /// not like the host.
     pub agreement: Option<Agreement>,
 }
 
 /// The value with the shortest mean completion time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fastest {
-    /// In which world.
+    /// The world.
     pub world: World,
     /// The value of the compared factor.
     pub value: toml::Value,
-    /// Other values of which this comparison alone does not show a difference: the 95 % interval of the ratio holds 1.
+    /// Other values that this comparison alone does not distinguish: the 95 % interval of the ratio
+    /// contains 1.
     pub level_with: Vec<toml::Value>,
-    /// Other values that are not told from it: by the paired t-test, corrected for all comparisons of the report. One
-    /// repetition tells nothing apart.
+    /// Other values that are not significantly different, by the paired t-test, corrected for all
+    /// comparisons of the report. One repetition distinguishes nothing.
     pub not_told_from: Vec<toml::Value>,
 }
 
-/// How two worlds' answers stand to each other.
+/// How the answers of two worlds compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Agreement {
     /// The same value is fastest in both.
     Agree,
-    /// Different ones are, but in one of the worlds the two are not told apart, after the correction.
+    /// Different values are fastest, but in one of the worlds the two do not differ significantly,
+    /// after the correction.
     Level,
-    /// Different ones are.
+    /// Different values are fastest.
     Disagree,
 }
 
@@ -74,7 +77,7 @@ pub fn verdicts(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Verdict> 
     verdicts
 }
 
-/// The fastest of a group; nothing where fewer than two of its arms have a completion time.
+/// The fastest arm of a group. `None` if fewer than two of its arms have a completion time.
 fn fastest(
     all: &AllSeries<'_>,
     comparisons: &Comparisons,
@@ -124,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn worlds_agree_by_name_or_within_the_noise_of_either() {
+    fn worlds_agree_on_the_same_value_or_within_the_noise_of_either() {
         let fastest = |world, value: &str, level: &[&str]| Fastest {
             world,
             value: value.into(),

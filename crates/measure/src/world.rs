@@ -1,4 +1,4 @@
-//! The worlds as the laboratory sees them, and which of them a scenario is run in.
+//! The interface between experiments and the worlds that execute their runs.
 
 use std::error::Error;
 use std::num::NonZeroUsize;
@@ -10,17 +10,19 @@ use scenario::{Scenario, Setting, Span};
 
 use crate::states::RunStates;
 
-/// What executes runs. [`crate::two_worlds::TwoWorlds`] is the real one; tests have others that need no clock.
+/// Executes runs. [`crate::two_worlds::TwoWorlds`] is the real implementation; tests have others
+/// that need no clock.
 pub trait Worlds: Sync {
-    /// Executes one run and blocks until it has ended, or until `cancel` becomes true and everything that the run had
-    /// started has ended.
+    /// Executes one run. Blocks until it has ended, or until `cancel` is true and everything that
+    /// the run started has ended.
     ///
     /// # Errors
     ///
-    /// [`Failure`]: the run has no outcome, and nothing of it is left running.
+    /// [`Failure`]: the run has no outcome. Nothing of it is left running.
     fn run(&self, world: World, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Failure>;
 
-    /// [`run`](Worlds::run), and watches what the threads do wherever that changes nothing.
+    /// Executes one run like [`run`](Worlds::run), and observes its threads if that does not
+    /// disturb the run.
     ///
     /// # Errors
     ///
@@ -35,35 +37,35 @@ pub trait Worlds: Sync {
         self.run(world, setting, seed, cancel)
     }
 
-    /// Runs a command alone, once, on the machine that we run on, and returns the CPU time that it took.
+    /// Runs a command alone, once, on this machine, and returns its CPU time.
     ///
     /// # Errors
     ///
-    /// [`Failure`]: it could not be started, it failed, or it was cancelled.
+    /// [`Failure`]: the command could not be started, failed, or was cancelled.
     fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure>;
 
-    /// How many runs of the simulated world may go on at the same time.
+    /// The number of simulated runs that may execute at the same time.
     fn workers(&self) -> NonZeroUsize;
 }
 
-/// What one run gave.
+/// The results of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Executed {
-    /// What came out.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What its threads were doing now and then; empty where the world does not look.
+    /// Periodic samples of what its threads did. Empty if the world takes none.
     pub timeline: Vec<StateSample>,
-    /// What the threads of its jobs were doing all the time; empty where nobody watched.
+    /// The states of its threads over the whole run. Empty if they were not observed.
     pub states: RunStates,
 }
 
-/// Why there is no outcome.
+/// Why a run has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// It was asked to stop.
     #[error("interrupted")]
     Cancelled,
-    /// The scenario asks for what the world cannot do: the user has to change it.
+    /// The scenario asks for something that the world cannot do; the user must change it.
     #[error(transparent)]
     Input(Box<dyn Error + Send + Sync>),
     /// The run was started and failed.
@@ -71,7 +73,8 @@ pub enum Failure {
     Failed(Box<dyn Error + Send + Sync>),
 }
 
-/// The worlds that a scenario is run in where nobody chooses: both if it is about this machine, else the simulated one.
+/// The worlds in which a scenario runs by default: both if it is about this machine, else only the
+/// simulator.
 pub fn default_worlds(scenario: &Scenario) -> &'static [World] {
     let about_this_machine = scenario.arms.iter().all(|arm| arm.setting.machine.like_host);
     if about_this_machine { &[World::Sim, World::Host] } else { &[World::Sim] }

@@ -1,20 +1,27 @@
-//! Alternating synchronisation: the threads of a barrier are in two groups that take turns. One group arrives, spins in vain
-//! and falls asleep; the other arrives, completes the round while it spins and wakes the first; in the next round it is the
-//! other way round. Source: Tsafrir and Feitelson, section 3.
+//! Alternating synchronisation: the threads of a barrier form two groups that take turns.
 //!
-//! Whoever passes a round awake while the threads alternate falls asleep in the next one: so hardly anybody is awake twice in
-//! succession. Threads that run together always are; and if in every round lots were drawn, of `a` threads that were awake in one and
-//! `b` in the next out of `s`, `a b / s` would be awake in both. So a round *alternates* if no more than a [`REPEATS`] of that
-//! number are, *does not* if more are, and *tells nothing* if lots would leave fewer than [`TELLING`]: as where threads block at once, and only
-//! the last to arrive is ever awake.
+//! One group arrives, spins without success and falls asleep. The other arrives, completes the
+//! round while it spins, and wakes the first. In the next round the groups change roles. Source:
+//! Tsafrir and Feitelson, section 3.
 //!
-//! The pattern lasts where alternating rounds outnumber the others by far: each alternating round counts one, any that does not
-//! takes [`PENALTY`] away, and the stretch of rounds with the largest sum is it. So no part of it at its beginning or at its end has
-//! fewer than three alternating rounds for one of the others, and no stretch around it would be better. A sum below [`LEAST`] is no
-//! pattern.
+//! While the threads alternate, a thread that passes one round awake falls asleep in the next, so
+//! few threads are awake twice in succession. Threads that run together are awake in every round.
+//! If the awake threads were drawn at random in every round, `a` of `s` threads in one round and
+//! `b` in the next, then `a b / s` of them would be awake in both. A round
 //!
-//! Groups need not be *clean*: threads of the group that completes a round which give up shortly before sleep like those of
-//! the other, and have to be woken with them. Where groups are clean, all threads change sides in every round.
+//! * *alternates* if at most [`MAX_REPEAT_SHARE`] of that number are awake twice,
+//! * *does not alternate* if more are,
+//! * is *undecided* if that number is below [`MIN_EXPECTED_REPEATS`], for example if threads block
+//!   immediately and only the last to arrive is ever awake.
+//!
+//! The pattern is the stretch of rounds with the largest sum: an alternating round adds one, a
+//! round that does not alternate subtracts [`PENALTY`]. Each part at its beginning or end then has
+//! at least three alternating rounds for each of the others, and no longer stretch is better. A sum
+//! below [`MIN_SUM`] is no pattern.
+//!
+//! Groups are *clean* if all threads change sides in every round. They need not be: some threads of
+//! the group that completes a round may give up shortly before it, and then sleep and have to be
+//! woken like those of the other group.
 
 use std::ops::Range;
 
@@ -23,43 +30,48 @@ use serde::Serialize;
 
 use super::rounds::Rounds;
 
-/// A round alternates if no more than this share of the threads that lots would keep awake twice are.
-pub const REPEATS: f64 = 0.25;
-/// A round tells nothing where lots would keep fewer threads awake twice.
-pub const TELLING: f64 = 0.5;
-/// What a round that does not alternate takes away.
+/// A round alternates if at most this share of the expected threads are awake twice.
+pub const MAX_REPEAT_SHARE: f64 = 0.25;
+/// A round is undecided if fewer threads than this are expected to be awake twice.
+pub const MIN_EXPECTED_REPEATS: f64 = 0.5;
+/// The amount that a round subtracts if it does not alternate.
 pub const PENALTY: u64 = 3;
-/// The sum that a stretch must reach. Lots leave a round alternating with a chance of 0.61 at most, and so reach it from a given round
-/// with one of less than 1 in 100 million.
-pub const LEAST: u64 = 60;
-/// So many rounds at its beginning tell which thread is in which group.
-const FIRST: usize = 20;
+/// The sum that a stretch must reach.
+///
+/// If the awake threads are drawn at random, a round alternates with probability 0.61 at most. A
+/// stretch from a given round then reaches this sum with probability below 1 in 100 million.
+pub const MIN_SUM: u64 = 60;
+/// The number of rounds at the beginning of a pattern that decide the group of each thread.
+const FIRST_ROUNDS: usize = 20;
 
 /// Where and how a job's threads alternate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alternation {
-    /// How many rounds came before it.
+    /// The number of rounds before it.
     pub round: u64,
-    /// When the first of its rounds was complete.
+    /// When its first round completed.
     pub at_ns: Span,
-    /// How many rounds it lasts.
+    /// The number of its rounds.
     pub rounds: u64,
-    /// When it ended; nothing if that was with the run or with what is known of it.
+    /// When it ended. `None` if it lasts to the end of the run or of the recorded rounds.
     pub until_ns: Option<Span>,
-    /// How many threads, on average, pass a round awake when it is the turn of the group of its first round, and of the other.
+    /// The mean number of threads that pass a round awake: in the rounds of the group that is awake
+    /// in the first round, and in the rounds of the other group.
     pub groups: [f64; 2],
-    /// The threads by groups, as they were for most of the first rounds, by their numbers in the job.
+    /// The threads of each group in most of the first rounds, by their numbers in the job.
     pub members: [Vec<usize>; 2],
-    /// How many of its rounds alternate, in percent of those that tell.
+    /// The share of alternating rounds, in percent of the rounds that are not undecided.
     pub alternating_percent: f64,
-    /// How many of the threads change sides from one of its rounds to the next, in percent: 100 where the groups are clean.
+    /// The share of threads that change sides from one round to the next, in percent. 100 if the
+    /// groups are clean.
     pub clean_percent: f64,
-    /// How many threads of its last rounds are in the group that they were in at first, in percent; 50 is what lots would leave.
+    /// The share of threads that are in the same group at the end as at the beginning, in percent.
+    /// 50 is expected at random.
     pub kept_percent: f64,
 }
 
 impl Alternation {
-    /// In a sentence without its end.
+    /// A sentence without its full stop.
     pub fn words(&self) -> String {
         let span = |span: Span| report::words::time(span.as_nanos() as f64);
         let until = match self.until_ns {
@@ -75,23 +87,23 @@ impl Alternation {
     }
 }
 
-/// Whether a round that has one before it alternates; nothing where it does not tell.
+/// Whether a round alternates with the one before it. `None` if it is undecided.
 pub fn is_alternating(rounds: &Rounds, round: usize) -> Option<bool> {
-    let by_lots = (rounds.awake(round - 1) * rounds.awake(round)) as f64 / rounds.threads() as f64;
-    (by_lots >= TELLING).then(|| rounds.awake_twice(round) as f64 <= REPEATS * by_lots)
+    let expected = (rounds.awake(round - 1) * rounds.awake(round)) as f64 / rounds.threads() as f64;
+    (expected >= MIN_EXPECTED_REPEATS).then(|| rounds.awake_twice(round) as f64 <= MAX_REPEAT_SHARE * expected)
 }
 
-/// Where the threads of these rounds alternate, if they do.
+/// Finds the longest alternation in these rounds.
 pub fn find(rounds: &Rounds) -> Option<Alternation> {
     let (first, last) = stretch((1..rounds.len()).map(|round| is_alternating(rounds, round)))?;
-    // Item 0 is round 1, and the first of the rounds is the one that the second alternates with.
+    // Item 0 is round 1, which alternates with round 0.
     let all = first..last + 2;
     let turns = || all.clone().skip(1);
-    let telling: Vec<bool> = turns().filter_map(|round| is_alternating(rounds, round)).collect();
-    let alternating = telling.iter().filter(|is| **is).count();
+    let decided: Vec<bool> = turns().filter_map(|round| is_alternating(rounds, round)).collect();
+    let alternating = decided.iter().filter(|is| **is).count();
     let changes: usize = turns().map(|round| rounds.changes(round)).sum();
     let groups = Groups::new(rounds, all.clone());
-    let window = FIRST.min(all.len());
+    let window = FIRST_ROUNDS.min(all.len());
     let at_first = groups.of_threads(all.start..all.start + window);
     let at_last = groups.of_threads(all.end - window..all.end);
     let kept = at_first.iter().zip(&at_last).filter(|(first, last)| first == last).count();
@@ -105,22 +117,22 @@ pub fn find(rounds: &Rounds) -> Option<Alternation> {
         until_ns: (all.end < rounds.len()).then(|| since_start(all.end - 1)),
         groups: [groups.awake(true), groups.awake(false)],
         members: [one, other],
-        alternating_percent: percent(alternating, telling.len()),
+        alternating_percent: percent(alternating, decided.len()),
         clean_percent: percent(changes, turns().count() * rounds.threads()),
         kept_percent: percent(kept, rounds.threads()),
     })
 }
 
-/// Whose turn it is in each of some rounds.
+/// The group that is awake in each of some rounds.
 struct Groups<'a> {
     rounds: &'a Rounds,
     all: Range<usize>,
-    /// Whether it is that of the group of the first of them.
+    /// Whether it is the group that is awake in the first of them.
     is_first: Vec<bool>,
 }
 
 impl<'a> Groups<'a> {
-    /// It is the other group's turn in every round, unless most of those who were awake are so again.
+    /// The groups take turns in every round, unless most of the awake threads stay awake.
     fn new(rounds: &'a Rounds, all: Range<usize>) -> Groups<'a> {
         let stays = |round: usize| 2 * rounds.awake_twice(round) > rounds.awake(round - 1);
         let mut is_first = vec![true];
@@ -130,13 +142,13 @@ impl<'a> Groups<'a> {
         Groups { rounds, all, is_first }
     }
 
-    /// How many threads are awake, on average, in the turns of a group.
+    /// The mean number of awake threads in the rounds of a group.
     fn awake(&self, first: bool) -> f64 {
         let turns = || self.all.clone().zip(&self.is_first).filter(|(_, is)| **is == first);
         turns().map(|(round, _)| self.rounds.awake(round)).sum::<usize>() as f64 / turns().count() as f64
     }
 
-    /// Of each thread, whether it is with the first group in most of these rounds.
+    /// For each thread, whether it is awake with the first group in most of these rounds.
     fn of_threads(&self, some: Range<usize>) -> Vec<bool> {
         let agrees = |thread: usize| {
             let is_with = |round: &usize| self.rounds.is_awake(*round, thread) == self.is_first[round - self.all.start];
@@ -146,13 +158,13 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The first and the last item of the stretch with the largest sum; the longest of several.
+/// The first and last item of the stretch with the largest sum, and of several the longest.
 fn stretch(alternating: impl Iterator<Item = Option<bool>>) -> Option<(usize, usize)> {
     let (mut sum, mut begin) = (0, 0);
-    let mut best = (LEAST, None);
+    let mut best = (MIN_SUM, None);
     for (number, alternates) in alternating.enumerate() {
         match alternates {
-            // What tells nothing neither begins nor ends a stretch.
+            // Undecided rounds neither begin nor end a stretch.
             None if sum == 0 => begin = number + 1,
             None => continue,
             Some(true) => sum += 1,

@@ -1,4 +1,4 @@
-//! The load of the machine over time: who could run, and who was there at all.
+//! The load of the machine over time: how many threads are runnable, and how many exist.
 
 use policy::Instant;
 
@@ -9,7 +9,7 @@ use super::timeline::Buckets;
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     cpus: u32,
-    /// Those that can run, and all.
+    /// Runnable threads, and all threads.
     counts: [u32; 2],
     since: Instant,
     buckets: Buckets<2>,
@@ -20,7 +20,7 @@ impl Load {
         Load { cpus, counts: [0; 2], since: Instant::ZERO, buckets: Buckets::new() }
     }
 
-    /// So many threads more, or fewer, can run from now on, and are there.
+    /// Changes the numbers of runnable threads and of all threads.
     pub(super) fn change(&mut self, at: Instant, by: [i32; 2]) {
         self.buckets.add(self.since, at, &self.counts);
         self.since = at;
@@ -29,7 +29,7 @@ impl Load {
         }
     }
 
-    /// What was counted, up to the end of the run.
+    /// The load up to the end of the run.
     pub(super) fn finish(mut self, end: Instant) -> EffectiveLoad {
         self.change(end, [0; 2]);
         EffectiveLoad { cpus: self.cpus, runnable: self.buckets.level(end, 0), all: self.buckets.level(end, 1) }

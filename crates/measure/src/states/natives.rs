@@ -1,32 +1,35 @@
-//! The native CPUs of a job: those on which its threads last ran. Source: Tsafrir and Feitelson, section 4.1.
+//! The native CPUs of a job: those on which its threads last ran.
+//!
+//! Source: Tsafrir and Feitelson, section 4.1.
 
 use policy::{CpuId, Instant};
 
 use super::timeline::{Buckets, Level};
 
-/// No more CPUs than these are followed one by one.
+/// At most this many CPUs are tracked individually.
 const MOST_CPUS: usize = 64;
 
 /// The native CPUs of a job over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NativeCpus {
-    /// How many there are.
+    /// The number of native CPUs.
     pub count: Level,
-    /// Which: for each CPU that ever is one, the share of the time. Empty where there are too many to be told apart.
+    /// For each CPU that was ever native, the share of the time that it was. Empty on a machine
+    /// with more than 64 CPUs.
     pub set: Vec<(CpuId, Level)>,
 }
 
-/// Which native CPUs a job has, over time.
+/// Tracks the native CPUs of a job.
 #[derive(Clone, Debug)]
 pub(super) struct NativeCpuTracker {
-    /// Where each thread last ran.
+    /// The CPU on which each thread last ran.
     last: Vec<Option<CpuId>>,
-    /// How many threads last ran on each CPU.
+    /// The number of threads that last ran on each CPU.
     threads: Vec<u32>,
     count: u32,
     since: Instant,
     buckets: Buckets<1>,
-    /// For each CPU that has been native, since when it is, and when it was.
+    /// For each CPU that was ever native: since when it is native, and the times that it was.
     set: Vec<Option<Box<(Instant, Buckets<1>)>>>,
 }
 
@@ -42,7 +45,7 @@ impl NativeCpuTracker {
         }
     }
 
-    /// A thread runs on a CPU from now on.
+    /// Records that a thread runs on a CPU from now on.
     pub(super) fn record_run(&mut self, at: Instant, thread: usize, cpu: CpuId) {
         let before = self.last[thread].replace(cpu);
         if before == Some(cpu) {
@@ -85,7 +88,7 @@ impl NativeCpuTracker {
         }
     }
 
-    /// What there was, up to the end of the run.
+    /// The native CPUs up to the end of the run.
     pub(super) fn finish(mut self, end: Instant) -> NativeCpus {
         self.buckets.add(self.since, end, &[self.count]);
         for cpu in 0..self.threads.len() {
@@ -95,7 +98,7 @@ impl NativeCpuTracker {
         }
         let levels = self.set.iter_mut().enumerate().filter_map(|(cpu, known)| {
             let (_, buckets) = &mut **known.as_mut()?;
-            // It may not have been one for long, or be one only now: its pieces are to reach the end all the same.
+            // Extend the pieces to the end, even if the CPU is no longer native.
             buckets.add(Instant::ZERO, end, &[0]);
             Some((CpuId(cpu as u32), buckets.level(end, 0)))
         });
@@ -110,10 +113,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_is_native_as_long_as_a_thread_ran_nowhere_else_since() {
+    fn a_cpu_is_native_until_all_threads_that_last_ran_there_have_run_elsewhere() {
         let mut natives = NativeCpuTracker::new(2);
         let at = Instant::from_nanos;
-        // Both on one CPU, then one of them goes over, then the other follows.
+        // Both threads run on one CPU. Then one of them moves, and the other follows.
         for (now, thread, cpu) in [(100, 0, 3), (110, 1, 3), (200, 1, 5), (250, 1, 5), (300, 0, 5)] {
             natives.record_run(at(now), thread, CpuId(cpu));
         }

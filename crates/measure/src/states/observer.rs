@@ -1,4 +1,4 @@
-//! Watching a simulation: which thread is in which state, and how many.
+//! Observes a simulation and counts the threads in each state.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use super::natives::NativeCpuTracker;
 use super::timeline::{Beginning, Buckets, Counts};
 use super::{JobStates, Rounds, RunStates, State, alternation, transition};
 
-/// No more jobs than this are watched: what is drawn is meant to be looked at.
+/// The most jobs that are observed. More would not be readable in a figure.
 const MOST_JOBS: usize = 4;
 
-/// Watches the jobs of a run whose threads wait for each other, of copies the first.
+/// Observes the jobs of a run whose threads wait for each other. Of copies it observes the first.
 #[derive(Clone, Debug)]
 pub struct Observer {
     jobs: Vec<Job>,
@@ -29,7 +29,7 @@ struct Job {
     name: String,
     /// Its number in the run.
     id: JobId,
-    /// Its threads by their numbers in the run.
+    /// Its threads, by their numbers in the run.
     numbers: Range<usize>,
     threads: Vec<Thread>,
     counts: Counts,
@@ -37,7 +37,7 @@ struct Job {
     buckets: Buckets<{ State::SIMULATED.len() }>,
     beginning: Beginning,
     natives: NativeCpuTracker,
-    /// Where its threads meet.
+    /// The rounds of its barrier, if it has one.
     rounds: Option<Rounds>,
 }
 
@@ -45,12 +45,12 @@ struct Job {
 struct Thread {
     phase: ThreadPhase,
     has_cpu: bool,
-    /// Nothing before its job has arrived, and once it has ended.
+    /// `None` before its job has arrived and after it has ended.
     state: Option<State>,
 }
 
 impl Observer {
-    /// Somebody to watch a run of this setting on a machine with so many CPUs.
+    /// An observer for a run of this setting on a machine with `cpus` CPUs.
     pub fn new(setting: &Setting, cpus: u32) -> Observer {
         let mut jobs = Vec::new();
         let (mut first, mut id) = (0, JobId(0));
@@ -69,7 +69,7 @@ impl Observer {
         Observer { jobs, cpus: Vec::new(), load: Load::new(cpus), now: Instant::ZERO }
     }
 
-    /// What was seen, up to the last thing that happened.
+    /// The observed states, up to the last event.
     pub fn into_run_states(self) -> RunStates {
         let end = self.now;
         let states = |mut job: Job| {
@@ -102,7 +102,7 @@ impl Observer {
 
 impl Job {
     fn new(name: String, numbers: Range<usize>) -> Job {
-        // Nobody is there before the job arrives, be it at the start.
+        // No thread exists before the job arrives, even if it arrives at the start.
         let counts = Default::default();
         Job {
             name,
@@ -153,7 +153,7 @@ impl Thread {
         self.state = Some(State::Switching);
     }
 
-    /// It is off its CPU. Whoever could go on is ready again, of which the observer is told by and by.
+    /// Leaves its CPU. If it is still runnable, `thread_ready` follows.
     fn leave_cpu(&mut self, how: LeaveReason) {
         match how {
             LeaveReason::Blocking => self.state = Some(State::Blocked),
@@ -196,7 +196,7 @@ impl sim::observer::Observer for Observer {
     fn thread_began(&mut self, at: Instant, thread: ThreadId, what: ThreadPhase) {
         self.thread(at, thread, |thread| {
             thread.phase = what;
-            // Elsewhere it goes on when it next has a CPU.
+            // Otherwise it continues when it next has a CPU.
             if thread.has_cpu {
                 thread.run();
             }
@@ -216,7 +216,7 @@ impl sim::observer::Observer for Observer {
         let Some(Job { threads, rounds: Some(rounds), .. }) = self.jobs.iter_mut().find(|known| known.id == job) else {
             return;
         };
-        // The last to arrive is still where its computation ended.
+        // The last to arrive is still marked as computing.
         rounds.push(at, threads.iter().map(|thread| thread.phase != ThreadPhase::Block));
     }
 }
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_that_meet_once_are_seen_in_each_state_for_as_long_as_they_are_in_it() {
+    fn two_threads_that_meet_once_are_in_each_state_for_the_expected_time() {
         let mut setting = setting(1, 2, 10, "always-block", 1);
         setting.jobs.remove(0);
         let Kind::Barrier { rounds, compute, .. } = &mut setting.jobs[0].kind else { panic!("another job") };
@@ -259,21 +259,22 @@ mod tests {
         *compute = Compute::Drawn(Distribution::Normal { mean: Span::from_micros(10), sd: Span::ZERO });
         let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(1) };
         let (seen, _) = observed(&setting, &machine);
-        // Both but for the 10 us that one is blocked.
+        // Two threads are runnable, except for the 10 us that one is blocked.
         let load = seen.load.unwrap();
         let length = load.all.edges[load.all.edges.len() - 1] as f64 / 1000.0;
         assert_eq!(load.all.mean(), 2.0);
         assert!((load.runnable.mean() - (2.0 - 10.0 / length)).abs() < 1e-9, "{load:?}");
         let states = seen.jobs;
-        // 6 us to switch to one, which computes and blocks; 6 us later it is blocked and the other computes, is the last, and
-        // leaves; 6 us later the first has its CPU again and the run is over. While both are in a switch, both count.
+        // The CPU switches to one thread in 6 us. It computes and blocks. 6 us later it is blocked
+        // and the other computes, is the last to arrive, and leaves. 6 us later the first has its
+        // CPU again and the run ends. During a switch between the two, both count as switching.
         let whole = &states[0].whole;
         let micros = State::SIMULATED.map(|state| (total(whole, state) / 1000.0).round() as u64);
         assert_eq!(micros, [20, 0, 30, 16, 10]);
     }
 
     #[test]
-    fn threads_are_in_no_state_before_they_arrive_and_jobs_without_copies_are_not_seen() {
+    fn threads_have_no_state_before_they_arrive_and_jobs_without_copies_are_not_observed() {
         let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(2) };
         let mut setting = setting(1, 1, 10, "always-block", 1);
         setting.jobs.remove(0);
@@ -292,13 +293,13 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn what_is_seen_adds_up_to_what_the_simulator_charges(
+               fn observed_times_add_up_to_those_that_the_simulator_charges(
             copies in 1..3_u32, threads in 1..6_u32, micros in 1..40_u64, cpus in 1..5_u32, crowd in 1..4_u32,
             scheduler in proptest::sample::select(Scheduler::ALL.into_iter().filter(|scheduler| scheduler.shares_time()).collect::<Vec<_>>()),
             waiting in proptest::sample::select(vec!["always-block", "always-spin", "always-yield", "cs", "2cs+"]),
         ) {
             let setting = setting(copies, threads, micros, waiting, crowd);
-            // Slices of real kernels are so long that whoever yields would do so a million times.
+            // With the slices of real kernels, a thread that yields would do so a million times.
             let us = Span::from_micros;
             let cfs = Cfs { latency: us(300), granularity: us(75), wakeup_granularity: us(100), migration_cost: us(50) };
             let machine =
@@ -308,7 +309,7 @@ mod tests {
             let all = f64::from(copies * threads + crowd);
             prop_assert!(load.runnable.means.iter().zip(&load.all.means).all(|(runnable, here)| *runnable >= -1e-9
                 && runnable <= here && *here <= all + 1e-9), "{load:?}");
-            // The crowd has no barrier, and of the copies the first is enough.
+            // The job `crowd` has no barrier, and of copies only the first is observed.
             prop_assert_eq!(states.len(), 1);
             let (whole, job) = (&states[0].whole, &outcome.jobs[1]);
             prop_assert_eq!(&states[0].job, &job.job);

@@ -1,4 +1,4 @@
-//! Who passed each round of a barrier awake, and who had to be woken.
+//! Which threads passed each round of a barrier awake, and which had to be woken.
 
 use std::ops::Range;
 
@@ -6,27 +6,30 @@ use policy::{CpuId, Instant, JobId, ThreadId};
 use scenario::{Kind, Setting};
 use sim::observer::{CpuState, Observer, ThreadPhase};
 
-/// So many rounds are kept at most: the first ones.
+/// The most rounds that are kept, from the first one.
 pub const MOST_ROUNDS: usize = 100_000;
 
-/// The rounds of a barrier job, from the first on: when each was complete, and on which side of it each thread was. Awake are
-/// those that spun or yielded, on a CPU or preempted from it, and the last to arrive; all others were asleep.
+/// The rounds of a barrier job, from the first one: when each completed, and which threads were
+/// awake.
+///
+/// Threads that spin or yield, on a CPU or preempted, are awake, and so is the last to arrive. All
+/// others are asleep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
     threads: usize,
     at: Vec<Instant>,
-    /// A bit for each thread, in as many words for every round.
+    /// One bit per thread, in the same number of words for every round.
     awake: Vec<u64>,
 }
 
 impl Rounds {
-    /// No rounds yet of a job of so many threads.
+    /// No rounds yet, of a job with `threads` threads.
     pub fn new(threads: usize) -> Rounds {
         Rounds { threads, at: Vec::new(), awake: Vec::new() }
     }
 
-    /// Adds a round that was complete at this moment; `awake` says of each thread whether it was. What comes after
-    /// [`MOST_ROUNDS`] is dropped.
+    /// Adds a round that completed at this moment. `awake` has one item per thread. Drops rounds
+    /// after [`MOST_ROUNDS`].
     pub fn push(&mut self, at: Instant, awake: impl Iterator<Item = bool>) {
         if self.at.len() == MOST_ROUNDS {
             return;
@@ -43,22 +46,22 @@ impl Rounds {
         self.threads.div_ceil(64)
     }
 
-    /// How many there are.
+    /// The number of rounds.
     pub fn len(&self) -> usize {
         self.at.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no round.
     pub fn is_empty(&self) -> bool {
         self.at.is_empty()
     }
 
-    /// How many threads meet.
+    /// The number of threads of the barrier.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// When a round was complete.
+    /// When a round completed.
     pub fn at(&self, round: usize) -> Instant {
         self.at[round]
     }
@@ -68,22 +71,23 @@ impl Rounds {
         self.side(round)[thread / 64] >> (thread % 64) & 1 == 1
     }
 
-    /// How many threads passed a round awake.
+    /// The number of threads that passed a round awake.
     pub fn awake(&self, round: usize) -> usize {
         self.side(round).iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// How many threads passed both a round and the one before awake.
+    /// The number of threads that passed both this round and the one before awake.
     pub fn awake_twice(&self, round: usize) -> usize {
         self.count(round, |now, before| now & before)
     }
 
-    /// How many threads were on the other side of the round before.
+    /// The number of threads that were awake in one of this round and the one before, but not in
+    /// both.
     pub fn changes(&self, round: usize) -> usize {
         self.count(round, |now, before| now ^ before)
     }
 
-    /// How many threads something is true of that follows from a round and the one before.
+    /// Counts the bits of `what(this round, the round before)`.
     fn count(&self, round: usize, what: impl Fn(u64, u64) -> u64) -> usize {
         let pairs = self.side(round).iter().zip(self.side(round - 1));
         pairs.map(|(now, before)| what(*now, *before).count_ones() as usize).sum()
@@ -95,19 +99,19 @@ impl Rounds {
     }
 }
 
-/// Watches the rounds of one job and nothing else.
+/// Records the rounds of one job.
 #[derive(Clone, Debug)]
 pub struct RoundRecorder {
     job: JobId,
-    /// Its threads by their numbers in the run.
+    /// Its threads, by their numbers in the run.
     threads: Range<usize>,
     is_awake: Vec<bool>,
     rounds: Rounds,
 }
 
 impl RoundRecorder {
-    /// Somebody to watch the job of this name, of copies the first, on a machine with so many CPUs. Nothing if there is none or it
-    /// has no barrier.
+    /// A recorder for the first copy of the job of this name, on a machine with `cpus` CPUs. `None`
+    /// if there is no such job or it has no barrier.
     pub fn of(setting: &Setting, cpus: u32, name: &str) -> Option<RoundRecorder> {
         let (mut first, mut number) = (0, 0);
         for job in &setting.jobs {
@@ -128,7 +132,7 @@ impl RoundRecorder {
         None
     }
 
-    /// What was seen.
+    /// The recorded rounds.
     pub fn into_rounds(self) -> Rounds {
         self.rounds
     }

@@ -1,24 +1,24 @@
-//! A course of time in pieces: how many threads were in each state, piece by piece.
+//! The number of threads in each state over time, in pieces of time.
 
 use policy::Instant;
 
 use super::State;
 
-/// So many pieces at most cover a whole run; when they do not reach, pairs of them become one.
+/// The most pieces of a whole run. When they run out, pairs of pieces are merged.
 const BUCKETS: usize = 512;
 
-/// So many changes are kept of the beginning of a run.
+/// The most changes that are kept of the beginning of a run.
 const CHANGES: usize = 400;
 
-/// How many threads are in each of [`State::SIMULATED`].
+/// The number of threads in each of [`State::SIMULATED`].
 pub(super) type Counts = [u32; State::SIMULATED.len()];
 
-/// How many threads were in each state, piece by piece.
+/// The mean number of threads in each state, for each piece of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StateTimeline {
-    /// Where the pieces begin, in nanoseconds since the start of the run, and where the last one ends.
+    /// The beginnings of the pieces and the end of the last, in nanoseconds since the start.
     pub edges: Vec<u64>,
-    /// For every state, the mean number of threads in it in each of the pieces.
+    /// For each state, the mean number of threads in it during each piece.
     pub layers: Vec<(State, Vec<f64>)>,
 }
 
@@ -29,23 +29,23 @@ impl StateTimeline {
         StateTimeline { layers: State::SIMULATED.into_iter().enumerate().map(layer).collect(), edges }
     }
 
-    /// How long it is, in nanoseconds.
+    /// The length in nanoseconds.
     pub fn length(&self) -> u64 {
         self.edges.last().copied().unwrap_or(0) - self.edges.first().copied().unwrap_or(0)
     }
 }
 
-/// A number over time, piece by piece.
+/// The mean of a number over time, for each piece of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Level {
-    /// Where the pieces begin, in nanoseconds since the start of the run, and where the last one ends.
+    /// The beginnings of the pieces and the end of the last, in nanoseconds since the start.
     pub edges: Vec<u64>,
-    /// Its mean in each of them.
+    /// The mean during each piece.
     pub means: Vec<f64>,
 }
 
 impl Level {
-    /// Its mean over the whole time.
+    /// The mean over the whole time.
     pub fn mean(&self) -> f64 {
         let length = |edges: &[u64]| (edges[1] - edges[0]) as f64;
         let all: f64 = self.edges.windows(2).map(length).sum();
@@ -54,10 +54,11 @@ impl Level {
     }
 }
 
-/// A whole run in at most [`BUCKETS`] pieces of equal length, however long it becomes.
+/// A whole run of any length in at most [`BUCKETS`] pieces of equal length.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets<const N: usize> {
-    /// Two to the power of this is the length of a piece in nanoseconds: no division is needed to find one.
+    /// A piece has 2^`shift` nanoseconds, so that the piece of a moment is found without a
+    /// division.
     shift: u32,
     /// Threads times nanoseconds.
     sums: Vec<[u128; N]>,
@@ -68,7 +69,7 @@ impl<const N: usize> Buckets<N> {
         Buckets { shift: 0, sums: vec![[0; N]; BUCKETS] }
     }
 
-    /// Adds that so many threads were in each state from one moment to another.
+    /// Adds the numbers of threads in each state during an interval.
     pub(super) fn add(&mut self, from: Instant, to: Instant, counts: &[u32; N]) {
         let (mut from, to) = (from.as_nanos(), to.as_nanos());
         while from < to {
@@ -99,12 +100,12 @@ impl<const N: usize> Buckets<N> {
         (0..pieces).map(|piece| piece << self.shift).chain([end]).collect()
     }
 
-    /// The mean of a number in a piece.
+    /// The mean of one number during a piece.
     fn mean(&self, edges: &[u64], piece: usize, number: usize) -> f64 {
         self.sums[piece][number] as f64 / (edges[piece + 1] - edges[piece]) as f64
     }
 
-    /// What was added of one of the numbers, up to the end of the run.
+    /// The mean of one number over time, up to the end of the run.
     pub(super) fn level(&self, end: Instant, number: usize) -> Level {
         let edges = self.edges(end);
         let means = (0..edges.len() - 1).map(|piece| self.mean(&edges, piece, number)).collect();
@@ -113,18 +114,18 @@ impl<const N: usize> Buckets<N> {
 }
 
 impl Buckets<{ State::SIMULATED.len() }> {
-    /// What was added, up to the end of the run.
+    /// The timeline up to the end of the run.
     pub(super) fn course(&self, end: Instant) -> StateTimeline {
         let edges = self.edges(end);
         StateTimeline::new(edges.clone(), |piece, state| self.mean(&edges, piece, state))
     }
 }
 
-/// The beginning of a run, every single change of it.
+/// Every change at the beginning of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Beginning {
     changes: Vec<(u64, Counts)>,
-    /// When the first change came that did not fit any more.
+    /// When the first change came that did not fit.
     full: Option<u64>,
 }
 
@@ -133,7 +134,8 @@ impl Beginning {
         Beginning { changes: vec![(0, counts)], full: None }
     }
 
-    /// From this moment on so many threads are in each state; several changes of one moment are one.
+    /// Records the counts from this moment on. Of several changes at one moment only the last
+    /// counts.
     pub(super) fn change(&mut self, at: Instant, counts: Counts) {
         let at = at.as_nanos();
         let has_room = self.changes.len() < CHANGES;
@@ -146,7 +148,7 @@ impl Beginning {
         }
     }
 
-    /// What was kept, unless that is the whole run.
+    /// The recorded part. `None` if it covers the whole run.
     pub(super) fn course(&self) -> Option<StateTimeline> {
         let edges = self.changes.iter().map(|(at, _)| *at).chain([self.full?]).collect();
         Some(StateTimeline::new(edges, |piece, state| f64::from(self.changes[piece].1[state])))
@@ -160,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_long_a_run_becomes_no_time_is_lost_and_the_pieces_do_not_grow_more(
+               fn runs_of_any_length_fit_into_the_buckets_and_keep_their_sums(
             steps in proptest::collection::vec((0..1_000_000_u64, 0..50_u32, 0..50_u32), 1..300),
         ) {
             let (mut buckets, mut now, mut expected) = (Buckets::new(), 0, [0.0; 2]);
@@ -184,10 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_has_every_change_and_ends_where_the_next_one_would_be() {
+    fn the_beginning_has_every_change_and_ends_at_the_first_that_does_not_fit() {
         let mut beginning = Beginning::new([2, 0, 0, 0, 0]);
         assert_eq!(beginning.course(), None);
-        // Two changes of one moment are one.
+        // Two changes at one moment count as one.
         beginning.change(Instant::from_nanos(5), [1, 1, 0, 0, 0]);
         beginning.change(Instant::from_nanos(5), [0, 2, 0, 0, 0]);
         for at in 0..CHANGES as u64 {

@@ -1,25 +1,26 @@
-//! The transition point: the moment from which the threads of a job run together, and stay together.
+//! The transition point: the moment from which the threads of a job run together.
 //!
-//! Rounds are taken by windows. A run has a transition point if after a window whose spins did not nearly all succeed
-//! there are several in a row whose spins did: over several epochs of the scheduler, so that one lucky epoch does not count.
-//! The point is the beginning of the first of these. A run that is good from its first window on has none.
+//! Rounds are divided into windows. A window is good if nearly all of its spins succeed. A run has
+//! a transition point if several good windows in a row follow a window that is not good. They must
+//! span several epochs of the scheduler, so that one good epoch does not count. The point
+//! is the beginning of the first of them. A run that is good from its first window on has none.
 
 use policy::{Instant, Span};
 use serde::Serialize;
 
 use super::rounds::Rounds;
 
-/// So many rounds are a window.
+/// The number of rounds in a window.
 const WINDOW: usize = 100;
-/// So many windows in a row must be good.
+/// The number of consecutive windows that must be good.
 const LASTING: usize = 5;
-/// In a good window at least so many spins in a hundred succeed.
+/// The percentage of successful spins from which a window is good.
 const GOOD: f64 = 90.0;
 
-/// Where a run has its transition point.
+/// The transition point of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Transition {
-    /// How many rounds came before it.
+    /// The number of rounds before it.
     pub round: u64,
     /// When it was, since the start of the run.
     pub at_ns: Span,
@@ -29,7 +30,8 @@ pub struct Transition {
     pub after_percent: f64,
 }
 
-/// The transition point of these rounds. Whoever passed one awake and was not the last has spun with success.
+/// Finds the transition point. Each thread that passed a round awake, except the last to arrive,
+/// had a successful spin.
 pub fn find(rounds: &Rounds) -> Option<Transition> {
     in_windows(&windows(rounds))
 }
@@ -43,7 +45,7 @@ fn windows(rounds: &Rounds) -> Vec<Window> {
     (0..rounds.len() / WINDOW).map(|window| of(window * WINDOW)).collect()
 }
 
-/// What happened in some rounds of a job.
+/// The spins in some rounds of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Window {
     begin: Span,
@@ -91,15 +93,15 @@ mod tests {
     }
 
     #[test]
-    fn the_transition_point_is_where_spins_begin_to_succeed_for_long() {
-        // The first good window is alone, and does not count.
+    fn the_transition_point_is_the_first_of_several_consecutive_good_windows() {
+        // The first good window is alone and does not count.
         let found = in_windows(&windows(&[50, 95, 50, 45, 91, 99, 99, 98, 100, 60])).unwrap();
         assert_eq!((found.round, found.at_ns), (400, Span::from_micros(4)));
         assert_eq!((found.before_percent, found.after_percent), (60.0, 547.0 / 6.0));
     }
 
     #[test]
-    fn there_is_none_where_nothing_changes_or_nothing_lasts() {
+    fn there_is_no_transition_point_if_nothing_changes_or_the_change_does_not_last() {
         assert_eq!(in_windows(&windows(&[50; 20])), None);
         assert_eq!(in_windows(&windows(&[99; 20])), None);
         assert_eq!(in_windows(&windows(&[50, 99, 99, 99, 99])), None);
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_counted_to_the_same_ssr_as_the_simulator_counts() {
+    fn the_ssr_of_the_windows_is_that_of_the_simulator() {
         let text = r#"
             machine = { cpus = 4, scheduler = "rr" }
             job = [

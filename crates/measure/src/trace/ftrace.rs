@@ -1,9 +1,11 @@
-//! The trace of a simulation as text, as the kernel's tracefs prints its scheduling events: for people, for whatever reads such text, and
-//! for `rowlock import`.
+//! The trace of a simulation as text, in the format in which the kernel's tracefs prints scheduling
+//! events.
 //!
-//! A switch takes time, and that time is nobody's running: who leaves goes to idleness when it begins, and who comes does so from
-//! idleness when it ends. So the running times in the text are the work, to the nanosecond. Times have nine digits behind the
-//! point, where the kernel prints six.
+//! People and other tools can read it, and `rowlock import` does.
+//!
+//! A switch takes time that belongs to neither thread. The thread that leaves switches to idle when
+//! the switch begins, and the next thread switches from idle when it ends. The running times in the
+//! text are therefore exactly the work. Times have nine decimals; the kernel prints six.
 
 use std::fmt::Write;
 
@@ -14,7 +16,7 @@ use sim::scheduler::ReadyReason;
 
 use trace::model::Cast;
 
-/// Writes what it sees of a simulation.
+/// Writes the events of a simulation.
 #[derive(Debug)]
 pub struct FtraceWriter {
     text: String,
@@ -29,18 +31,18 @@ struct Thread {
     id: i32,
     process: i32,
     priority: i32,
-    /// Where it ran last.
+    /// The CPU on which it last ran.
     cpu: u32,
 }
 
 impl FtraceWriter {
-    /// Begins the trace of a simulation of `setting` on so many CPUs.
+    /// Begins the trace of a simulation of `setting` on `cpus` CPUs.
     pub fn new(setting: &Setting, cpus: u32) -> FtraceWriter {
         let cast = Cast::of(setting, cpus);
         let nice: Vec<i8> = setting.jobs_with_copies().map(|(_, job)| job.attributes.nice).collect();
         let thread = |thread: &trace::model::Thread| {
             let job = &cast.jobs[thread.job];
-            // A process is called as its first thread is.
+            // A process has the name of its first thread.
             let name = if thread.id == job.id { job.name.clone() } else { thread.name.clone() };
             Thread { name, id: thread.id, process: job.id, priority: 120 + i32::from(nice[thread.job]), cpu: 0 }
         };
@@ -50,7 +52,7 @@ impl FtraceWriter {
         ftrace
     }
 
-    /// The trace of a simulation that was over then.
+    /// The trace of a simulation that ended at this moment.
     pub fn finish(mut self, over: Instant) -> String {
         self.mark(over, "the run ends");
         let FtraceWriter { text, entries, cpus, .. } = self;
@@ -61,7 +63,7 @@ impl FtraceWriter {
         )
     }
 
-    /// Something happens on a CPU, where this thread runs, or nobody.
+    /// Writes an event on a CPU where `thread` runs, or the idle task.
     fn line(&mut self, at: Instant, cpu: u32, thread: Option<ThreadId>, what: &str) {
         let (task, process) = match thread.map(|thread| &self.threads[thread.index()]) {
             Some(Thread { name, id, process, .. }) => (format!("{name}-{id}"), format!("{process:7}")),
@@ -69,7 +71,7 @@ impl FtraceWriter {
         };
         let nanos = at.as_nanos();
         let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-        // Writing into a String cannot fail.
+        // Writing to a string does not fail.
         let _ = writeln!(self.text, "{task:>23} ({process}) [{cpu:03}] ..... {seconds:5}.{fraction:09}: {what}");
         self.entries += 1;
     }

@@ -1,8 +1,9 @@
-//! The trace of a run on the host, put together from what its threads took down of themselves.
+//! The trace of a run on the host, made from the events that its threads recorded about themselves.
 //!
-//! What a CPU did is known only where a thread looked. A CPU shows the thread that was last seen there, until another is
-//! seen there, or that thread is seen elsewhere, goes to sleep, ends, or was away. Everything else is shown as idleness: other
-//! programs, the kernel, and the stretch up to a thread's first look after it has got the CPU back.
+//! The trace knows what a CPU did only when one of the threads recorded an event. A CPU shows the
+//! thread that was last seen there until another thread is seen there, or that thread is seen
+//! elsewhere, goes to sleep, ends, or was away. All other time is shown as idle: other programs,
+//! the kernel, and the time until a thread's first event after it has got the CPU back.
 
 use std::io::{self, Write};
 
@@ -13,12 +14,13 @@ use policy::{CpuId, Instant, JobId, ThreadId};
 use trace::Writer;
 use trace::model::{Cast, Event, Job, Leaves, MOST_CPUS, Phase, Thread};
 
-/// Writes the trace of a run of which these are the logs. Time begins with the first event. Returns how many events the
-/// logs had no room for.
+/// Writes the trace of a run from the event logs of its threads. Time begins with the first event.
+///
+/// Returns the number of events that did not fit into the logs.
 ///
 /// # Errors
 ///
-/// What went wrong first with writing.
+/// The first error of the writer.
 pub fn write(to: impl Write, run: &[JobEventLogs]) -> io::Result<u64> {
     let logs = || run.iter().flat_map(|job| &job.event_logs);
     let mut events: Vec<(ThreadId, LoggedEvent)> = (0..)
@@ -27,7 +29,7 @@ pub fn write(to: impl Write, run: &[JobEventLogs]) -> io::Result<u64> {
         .flat_map(|(thread, log)| log.events.iter().map(move |&event| (thread, event)))
         .filter(|(_, event)| event.cpu < MOST_CPUS)
         .collect();
-    // Each thread's own are in their order, and stay so.
+    // A stable sort keeps the order of each thread's entries.
     events.sort_by_key(|(_, event)| event.at);
     let cast = cast(run, &events);
     let origin = events.first().map_or(Instant::ZERO, |(_, event)| event.at);
@@ -59,16 +61,16 @@ fn cast(run: &[JobEventLogs], events: &[(ThreadId, LoggedEvent)]) -> Cast {
     }
 }
 
-/// What is known of threads and CPUs at some moment.
+/// The known state of threads and CPUs.
 struct HostTracer<W> {
     writer: Writer<W>,
-    /// What each thread was last seen doing.
+    /// The last recorded event of each thread.
     doing: Vec<Option<Activity>>,
-    /// Where each thread is, if it is anywhere.
+    /// The CPU of each thread, if any.
     places: Vec<Option<CpuId>>,
-    /// Who is on each CPU, if anybody is.
+    /// The thread on each CPU, if any.
     cpus: Vec<Option<ThreadId>>,
-    /// The jobs of the threads.
+    /// The job of each thread.
     jobs: Vec<usize>,
 }
 
@@ -101,7 +103,7 @@ impl<W: Write> HostTracer<W> {
         }
     }
 
-    /// A thread is seen on a CPU.
+    /// Puts a thread on the CPU on which it was seen.
     fn place(&mut self, at: Instant, thread: ThreadId, cpu: CpuId) {
         if self.cpus[cpu.index()] == Some(thread) {
             return;
@@ -114,7 +116,7 @@ impl<W: Write> HostTracer<W> {
         self.writer.tell(at, Event::Switch { cpu, leaves: Leaves::Preempted, to: Some(thread) });
     }
 
-    /// A thread is on no CPU any more, if it was on one.
+    /// Takes a thread off its CPU, if it is on one.
     fn take_off(&mut self, at: Instant, thread: ThreadId, leaves: Leaves) {
         if let Some(cpu) = self.places[thread.index()].take() {
             self.cpus[cpu.index()] = None;
@@ -122,7 +124,7 @@ impl<W: Write> HostTracer<W> {
         }
     }
 
-    /// The last one has arrived, and wakes those that sleep.
+    /// Completes a round: the last thread has arrived and wakes the blocked ones.
     fn complete_round(&mut self, at: Instant, last: ThreadId, cpu: CpuId) {
         let job = self.jobs[last.index()];
         self.writer.tell(at, Event::Round { job: JobId(job as u32) });

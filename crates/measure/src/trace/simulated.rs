@@ -1,9 +1,10 @@
-//! Looking on at a simulation and writing down what happens.
+//! Traces a simulation while it runs.
 //!
-//! A switch takes time, and that time is nobody's running: it is shown on its CPU as a thread of its own, `switch/N` on CPU N,
-//! and so adds up to the share of switches in the report. To let the thread that leaves run on through it, or the one that comes
-//! run from its beginning, would show work where there is none; to show idleness would hide what switches cost. Where
-//! switches take no time there is nothing to show.
+//! A switch takes time that belongs to neither thread. The trace shows a switch on CPU N as a
+//! thread `switch/N` of its own, and these times add up to the share of switches in the report. If
+//! one of the two threads ran during the switch, the trace would show work that was not done. If
+//! the CPU were idle, the trace would hide the cost of switches. Switches that take no time are not
+//! shown.
 
 use std::io::Write;
 
@@ -16,20 +17,20 @@ use scenario::Setting;
 use trace::Writer;
 use trace::model::{Cast, Event, Leaves, Phase};
 
-/// Writes what it sees of a simulation.
+/// Writes the events of a simulation.
 #[derive(Debug)]
 pub struct SimulationTracer<W> {
     writer: Writer<W>,
-    /// Where the threads that stand for switches begin in the cast: one for each CPU.
+    /// The number of the first thread that stands for switches. There is one for each CPU.
     switches: u32,
-    /// Since when CPUs have been switching, and away from whom.
+    /// For each CPU that is switching: since when, and how the last thread leaves.
     switching: Vec<Option<(Instant, Leaves)>>,
-    /// Where each thread ran last.
+    /// The CPU on which each thread last ran.
     cpus: Vec<CpuId>,
 }
 
 impl<W: Write> SimulationTracer<W> {
-    /// Begins the trace of a simulation of `setting` on so many CPUs, at most
+    /// Begins the trace of a simulation of `setting` on `cpus` CPUs, at most
     /// [`MOST_CPUS`](trace::model::MOST_CPUS).
     pub fn new(to: W, setting: &Setting, cpus: u32) -> SimulationTracer<W> {
         let mut cast = Cast::of(setting, cpus);
@@ -40,11 +41,11 @@ impl<W: Write> SimulationTracer<W> {
         SimulationTracer { writer, switches: threads as u32, switching, cpus: vec![CpuId(0); threads] }
     }
 
-    /// Ends the trace of a simulation that was over then.
+    /// Ends the trace of a simulation that ended at this moment.
     ///
     /// # Errors
     ///
-    /// What went wrong first with writing.
+    /// The first error of the writer.
     pub fn finish(mut self, over: Instant) -> std::io::Result<W> {
         for cpu in 0..self.switching.len() {
             if let Some((since, leaves)) = self.switching[cpu].take_if(|(since, _)| *since < over) {

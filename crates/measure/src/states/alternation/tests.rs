@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use scenario::draw::Stream;
 
-/// Rounds a microsecond apart; a text for each, with a `#` for a thread that was awake.
+/// Rounds one microsecond apart, given by a text each with a `#` for each awake thread.
 fn rounds(sides: impl Iterator<Item = String>) -> Rounds {
     let mut rounds = None;
     for (number, side) in (1..).zip(sides) {
@@ -17,7 +17,7 @@ fn cycle(sides: &[&str], count: usize) -> Rounds {
 }
 
 #[test]
-fn two_groups_that_take_turns_are_found_whatever_their_sizes() {
+fn two_groups_that_take_turns_are_found_regardless_of_their_sizes() {
     let found = find(&cycle(&["#.##.", ".#..#"], 100)).unwrap();
     assert_eq!((found.round, found.at_ns, found.rounds, found.until_ns), (0, Span::from_micros(1), 100, None));
     assert_eq!((found.groups, &found.members), ([3.0, 2.0], &[vec![0, 2, 3], vec![1, 4]]));
@@ -29,7 +29,7 @@ fn two_groups_that_take_turns_are_found_whatever_their_sizes() {
 }
 
 #[test]
-fn threads_that_run_together_do_not_alternate_nor_does_one_that_always_leads() {
+fn threads_that_run_together_do_not_alternate() {
     assert_eq!(find(&cycle(&["#####"], 1000)), None);
     // One group succeeds every other time.
     assert_eq!(find(&cycle(&["#####", "#...."], 1000)), None);
@@ -37,12 +37,12 @@ fn threads_that_run_together_do_not_alternate_nor_does_one_that_always_leads() {
 }
 
 #[test]
-fn where_only_the_last_to_arrive_is_awake_nothing_is_told() {
+fn rounds_in_which_only_the_last_arrival_is_awake_are_undecided() {
     assert_eq!(find(&cycle(&["#......", "..#....", "....#..", ".#....."], 1000)), None);
 }
 
 #[test]
-fn a_pattern_begins_where_it_does_and_ends_where_the_threads_begin_to_run_together() {
+fn a_pattern_ends_when_the_threads_begin_to_run_together() {
     let side = |round: usize| match round {
         0..30 => "######".to_owned(),
         30..130 if round.is_multiple_of(2) => "##.#..".to_owned(),
@@ -55,16 +55,16 @@ fn a_pattern_begins_where_it_does_and_ends_where_the_threads_begin_to_run_togeth
 }
 
 #[test]
-fn a_group_some_of_which_give_up_too_early_is_found_and_said_not_to_be_clean() {
-    // Of six threads two complete the round, and two that ran with them have just fallen asleep.
+fn a_group_with_threads_that_give_up_early_is_not_clean() {
+    // Of six threads, two complete the round, and two that ran with them have just fallen asleep.
     let found = find(&cycle(&["##....", "..##..", "....##"], 300)).unwrap();
     assert_eq!((found.groups, found.alternating_percent), ([2.0, 2.0], 100.0));
     assert!((found.clean_percent - 200.0 / 3.0).abs() < 1e-9, "{found:?}");
 }
 
 #[test]
-fn a_slip_now_and_then_is_borne_and_counted() {
-    // Every tenth round the group that was awake is so again.
+fn an_occasional_round_that_does_not_alternate_is_tolerated_and_counted() {
+    // In every tenth round the group that was awake stays awake.
     let side =
         |round: usize| if (round - round / 10).is_multiple_of(2) { "###...".to_owned() } else { "...###".to_owned() };
     let found = find(&rounds((0..500).map(side))).unwrap();
@@ -72,12 +72,12 @@ fn a_slip_now_and_then_is_borne_and_counted() {
     assert_eq!((found.groups, found.kept_percent), ([3.0, 3.0], 100.0));
 }
 
-/// Whoever is awake is drawn by lots.
-fn lots(threads: usize, percent: u64, seed: u64) -> Rounds {
+/// Rounds whose awake threads are drawn at random.
+fn random_rounds(threads: usize, percent: u64, seed: u64) -> Rounds {
     let mut stream = Stream::named(seed, "lots", 0);
     let mut side = || {
         let mut side: Vec<char> = (0..threads).map(|_| if stream.below(100) < percent { '#' } else { '.' }).collect();
-        // There is always one who came last.
+        // The last to arrive is always awake.
         side[stream.below(threads as u64) as usize] = '#';
         side.into_iter().collect::<String>()
     };
@@ -88,25 +88,25 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn lots_do_not_alternate(threads in 2..40_usize, percent in 0..100_u64, seed in any::<u64>()) {
-        prop_assert_eq!(find(&lots(threads, percent, seed)), None);
+    fn random_rounds_do_not_alternate(threads in 2..40_usize, percent in 0..100_u64, seed in any::<u64>()) {
+        prop_assert_eq!(find(&random_rounds(threads, percent, seed)), None);
     }
 
     #[test]
-    fn groups_are_found_again_whoever_is_in_them_and_wherever_they_begin(
+    fn groups_are_found_regardless_of_their_members_and_of_their_first_round(
         groups in proptest::collection::vec(any::<bool>(), 2..70), before in 0..80_usize, seed in any::<u64>(),
     ) {
         prop_assume!(groups.contains(&true) && groups.contains(&false));
-        let lots = lots(groups.len(), 90, seed);
+        let random = random_rounds(groups.len(), 90, seed);
         let side = |round: usize| -> String {
             let is_awake = |thread: usize| match round.checked_sub(before) {
-                None => lots.is_awake(round, thread),
+                None => random.is_awake(round, thread),
                 Some(turn) => groups[thread] == turn.is_multiple_of(2),
             };
             (0..groups.len()).map(|thread| if is_awake(thread) { '#' } else { '.' }).collect()
         };
         let found = find(&rounds((0..before + 150).map(side))).unwrap();
-        // A lucky round may come before.
+        // A round before it may alternate by chance.
         prop_assert!(found.round <= before as u64 && found.round + 10 > before as u64, "{:?}", found);
         let mut members = found.members.clone();
         members.sort();
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stretch_has_three_alternating_rounds_for_one_that_does_not_at_either_end_and_cannot_be_extended(
+    fn the_stretch_has_the_largest_sum_and_begins_and_ends_with_alternating_rounds(
         items in proptest::collection::vec(prop_oneof![8 => Just(Some(true)), 1 => Just(Some(false)), 2 => Just(None)], 0..600),
     ) {
         let sum = |items: &[Option<bool>]| -> i64 {
@@ -127,7 +127,7 @@ proptest! {
             sums.max().unwrap_or(0)
         }).max().unwrap_or(0);
         match stretch(items.iter().copied()) {
-            None => prop_assert!(best < LEAST as i64),
+            None => prop_assert!(best < MIN_SUM as i64),
             Some((first, last)) => {
                 prop_assert_eq!(sum(&items[first..=last]), best);
                 prop_assert!((first..last).all(|end| sum(&items[first..=end]) >= 0 && sum(&items[end + 1..=last]) >= 0));
