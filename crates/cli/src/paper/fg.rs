@@ -127,7 +127,7 @@ impl Session<'_> {
         let made = if plan.is_empty() { Ok(()) } else { self.run(arms, &plan, &mut settings, report) };
         report.rows = rows::rows(arms, &self.runs, self.experiment.baseline());
         if self.experiment.subject == Subject::Balance {
-            report.balances = balance::balances(&self.runs);
+            report.balances = balance::clock_regressions(&self.runs);
         }
         report.settings = Some(settings);
         made
@@ -251,7 +251,7 @@ impl Session<'_> {
                             report.predictions.extend(predictions);
                             all.extend(scenarios);
                         }
-                        Err(why @ PredictionError::Unlike { .. }) => report.note(why.to_string()),
+                        Err(why @ PredictionError::Unsupported { .. }) => report.note(why.to_string()),
                         Err(PredictionError::Failure(why)) => return Err(self.failed(why)),
                     }
                 }

@@ -89,7 +89,7 @@ fn simulate(
         why => crate::run::refused(why),
     })?;
     report.simulated = rows;
-    let keep = |scenario: &simulated::Written| fs::write(folder.join(&scenario.file), &scenario.text);
+    let keep = |scenario: &simulated::ScenarioFile| fs::write(folder.join(&scenario.file), &scenario.text);
     let kept = scenarios.iter().try_for_each(keep);
     kept.with_context(|| format!("cannot write into {}", folder.display())).map_err(Stop::Failed)
 }

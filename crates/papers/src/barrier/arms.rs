@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::evidence::{Evidence, Load, Measured};
-use super::expected::{Combine, Counted, Group, LastAbove};
+use super::evidence::{Evidence, Load, Quantity};
+use super::expected::{ArmGroup, Combine, LastAbove, LoadUnit};
 use stats::{self, Estimate};
 
 /// A measure by seed.
@@ -15,17 +15,17 @@ pub(super) struct Arms(Vec<(Load, BySeed)>);
 
 impl Arms {
     /// The arms of a group, and what was measured of its jobs.
-    pub(super) fn of(evidence: &Evidence<'_>, group: &Group, measured: Measured<'_>) -> Arms {
-        let jobs = if group.job.is_empty() { measured.jobs } else { &group.job };
-        Arms::collect(evidence, evidence.arms(group), Measured { jobs, ..measured })
+    pub(super) fn of(evidence: &Evidence<'_>, group: &ArmGroup, quantity: Quantity<'_>) -> Arms {
+        let jobs = if group.job.is_empty() { quantity.jobs } else { &group.job };
+        Arms::collect(evidence, evidence.arms(group), Quantity { jobs, ..quantity })
     }
 
     pub(super) fn collect(
         evidence: &Evidence<'_>,
         arms: impl IntoIterator<Item = usize>,
-        measured: Measured<'_>,
+        quantity: Quantity<'_>,
     ) -> Arms {
-        let values = |arm| (evidence.load(arm), evidence.values(arm, measured));
+        let values = |arm| (evidence.load(arm), evidence.values(arm, quantity));
         Arms(arms.into_iter().map(values).filter(|(_, values)| !values.is_empty()).collect())
     }
 
@@ -44,13 +44,13 @@ impl Arms {
             Combine::Mean => mean_by_seed(self.0.iter().map(|(_, values)| values)),
             Combine::Min => lowest(),
             Combine::Max => highest(),
-            Combine::Spread => less(&highest(), &lowest()),
+            Combine::Spread => difference(&highest(), &lowest()),
             Combine::LastAbove(last) => self.last_above(last),
         }
     }
 
     /// The arms by their load, which ascends. Those of the same load are averaged.
-    pub(super) fn by_load(&self, counted: Counted) -> Vec<(f64, BySeed)> {
+    pub(super) fn by_load(&self, counted: LoadUnit) -> Vec<(f64, BySeed)> {
         let mut loads: Vec<f64> = self.0.iter().map(|(load, _)| load.counted(counted)).collect();
         loads.sort_by(f64::total_cmp);
         loads.dedup();
@@ -108,7 +108,7 @@ pub(super) fn mean_by_seed<'a>(all: impl Iterator<Item = &'a BySeed>) -> BySeed 
 }
 
 /// The difference in every seed that both have.
-pub(super) fn less(one: &BySeed, other: &BySeed) -> BySeed {
+pub(super) fn difference(one: &BySeed, other: &BySeed) -> BySeed {
     one.iter().filter_map(|(seed, value)| Some((*seed, value - other.get(seed)?))).collect()
 }
 
@@ -136,7 +136,7 @@ mod tests {
         Arms((1..).zip(values).map(arm).filter(|(_, values)| !values.is_empty()).collect())
     }
 
-    fn last_above(level: f64, counted: Counted) -> Combine {
+    fn last_above(level: f64, counted: LoadUnit) -> Combine {
         Combine::LastAbove(LastAbove { level, counted })
     }
 
@@ -162,7 +162,7 @@ mod tests {
         let none = arms(&[]);
         assert!(none.mean().is_none() && none.deviation().is_none() && none.by_seed(Combine::Max).is_empty());
         assert!(none.by_seed(Combine::Spread).is_empty());
-        assert!(none.by_seed(last_above(0.0, Counted::Threads)).is_empty());
+        assert!(none.by_seed(last_above(0.0, LoadUnit::Threads)).is_empty());
         assert!(arms(&[&[1.0]]).deviation().is_none());
     }
 
@@ -170,24 +170,24 @@ mod tests {
     fn the_last_load_above_a_level_lies_where_a_straight_line_falls_to_it() {
         // It falls below 50 at 20 threads, recovers, and falls from 60 at 30 to 20 at 40: to 50 in a quarter of the way.
         let curve = arms(&[&[90.0], &[40.0], &[60.0], &[20.0], &[30.0]]);
-        assert_eq!(curve.by_seed(last_above(50.0, Counted::Threads)), by_seed(&[32.5]));
-        assert_eq!(curve.by_seed(last_above(50.0, Counted::ExtraThreads)), by_seed(&[28.5]));
-        assert_eq!(curve.by_seed(last_above(50.0, Counted::ThreadsPerCpu)), by_seed(&[8.125]));
+        assert_eq!(curve.by_seed(last_above(50.0, LoadUnit::Threads)), by_seed(&[32.5]));
+        assert_eq!(curve.by_seed(last_above(50.0, LoadUnit::ExtraThreads)), by_seed(&[28.5]));
+        assert_eq!(curve.by_seed(last_above(50.0, LoadUnit::ThreadsPerCpu)), by_seed(&[8.125]));
         // What is just at the level is not above it.
-        assert_eq!(curve.by_seed(last_above(60.0, Counted::Threads)), by_seed(&[16.0]));
+        assert_eq!(curve.by_seed(last_above(60.0, LoadUnit::Threads)), by_seed(&[16.0]));
     }
 
     #[test]
     fn a_level_that_is_never_left_or_never_reached_is_no_crossing() {
         let curve = arms(&[&[90.0, 80.0], &[70.0, 60.0]]);
-        assert_eq!(curve.by_seed(last_above(50.0, Counted::Threads)), by_seed(&[20.0, 20.0]));
-        assert!(curve.by_seed(last_above(95.0, Counted::Threads)).is_empty());
+        assert_eq!(curve.by_seed(last_above(50.0, LoadUnit::Threads)), by_seed(&[20.0, 20.0]));
+        assert!(curve.by_seed(last_above(95.0, LoadUnit::Threads)).is_empty());
     }
 
     #[test]
     fn the_means_over_the_seeds_say_where_the_level_is_reached_and_every_seed_how_sure_that_is() {
         // Means: 70 and 30, so 50 is halfway. There the seeds are at 60 and 40, and a thread is worth four points.
-        let found = arms(&[&[80.0, 60.0], &[40.0, 20.0]]).by_seed(last_above(50.0, Counted::Threads));
+        let found = arms(&[&[80.0, 60.0], &[40.0, 20.0]]).by_seed(last_above(50.0, LoadUnit::Threads));
         assert_eq!(found, by_seed(&[17.5, 12.5]));
         assert_eq!(mean(&found), 15.0);
     }
@@ -196,7 +196,7 @@ mod tests {
     fn arms_of_the_same_load_are_one_point() {
         let of = |threads, values: &[f64]| (Load { threads, cpus: 4 }, by_seed(values));
         let arms = Arms(vec![of(20, &[1.0, 3.0]), of(10, &[7.0]), of(20, &[3.0, 7.0])]);
-        let points = arms.by_load(Counted::ThreadsPerCpu);
+        let points = arms.by_load(LoadUnit::ThreadsPerCpu);
         assert_eq!(points, [(2.5, by_seed(&[7.0])), (5.0, by_seed(&[2.0, 5.0]))]);
     }
 }

@@ -27,18 +27,19 @@ impl Changes {
 
     /// Makes the changes. Arms that would be the same but for what is changed become one.
     pub fn apply(&self, scenario: &mut Scenario, expected: &Expected) {
-        let rivals: Vec<_> = expected.band.iter().map(|band| &band.against).chain([&expected.figure.against]).collect();
+        let references: Vec<_> =
+            expected.band.iter().map(|band| &band.against).chain([&expected.figure.against]).collect();
         for arm in &mut scenario.arms {
             if let Some(scheduler) = self.scheduler {
                 arm.setting.machine.scheduler = Some(scheduler);
                 set(arm, |path| path == "machine.scheduler", scheduler.name());
             }
-            let is_rival = rivals.iter().any(|against| {
+            let is_reference = references.iter().any(|against| {
                 let factors = factor::of(arm);
                 let holds = |(path, value): (&String, _)| factor::value(&factors, path) == Some(value);
                 against.keys().any(|path| is_waiting(path)) && against.iter().all(holds)
             });
-            if let Some(rule) = self.waiting.filter(|_| !is_rival) {
+            if let Some(rule) = self.waiting.filter(|_| !is_reference) {
                 for job in &mut arm.setting.jobs {
                     if let Kind::Barrier { waiting, .. } | Kind::Lock { waiting, .. } = &mut job.kind {
                         *waiting = rule;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use scenario::result::{JobOutcome, Run};
 use scenario::{Arm, Machine, Scenario, Setting};
 
-use super::expected::{Counted, Group, Measure};
+use super::expected::{ArmGroup, LoadUnit, Measure};
 use super::patterns::{self, Patterns};
 use measure::factor::{self, Factors};
 use measure::sample::Figure;
@@ -25,7 +25,7 @@ pub struct Evidence<'a> {
 
 /// What is measured in a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured<'a> {
+pub struct Quantity<'a> {
     /// The jobs.
     pub jobs: &'a [String],
     /// What of them.
@@ -45,12 +45,12 @@ pub struct Load {
 
 impl Load {
     /// The load as a number.
-    pub fn counted(self, counted: Counted) -> f64 {
+    pub fn counted(self, counted: LoadUnit) -> f64 {
         let (threads, cpus) = (self.threads as f64, f64::from(self.cpus));
         match counted {
-            Counted::Threads => threads,
-            Counted::ThreadsPerCpu => threads / cpus,
-            Counted::ExtraThreads => threads - cpus,
+            LoadUnit::Threads => threads,
+            LoadUnit::ThreadsPerCpu => threads / cpus,
+            LoadUnit::ExtraThreads => threads - cpus,
         }
     }
 }
@@ -130,29 +130,29 @@ impl<'a> Evidence<'a> {
     }
 
     /// The arms of a group.
-    pub fn arms(&self, group: &Group) -> Vec<usize> {
+    pub fn arms(&self, group: &ArmGroup) -> Vec<usize> {
         let is_selected = |arm: &usize| {
             let among = |(path, values): (&String, &Vec<toml::Value>)| {
                 factor::value(&self.factors[*arm], path).is_some_and(|value| values.contains(value))
             };
-            group.select.iter().all(among) && group.threads.allow(threads(&self.scenario.arms[*arm]))
+            group.select.iter().all(among) && group.threads.matches(threads(&self.scenario.arms[*arm]))
         };
         (0..self.factors.len()).filter(is_selected).collect()
     }
 
     /// The measure in every repetition of an arm that has it.
-    pub fn values(&self, arm: usize, measured: Measured<'_>) -> BTreeMap<u32, f64> {
-        let value = |repeat: &u32| Some((*repeat, self.value(arm, *repeat, measured)?));
+    pub fn values(&self, arm: usize, quantity: Quantity<'_>) -> BTreeMap<u32, f64> {
+        let value = |repeat: &u32| Some((*repeat, self.value(arm, *repeat, quantity)?));
         self.runs[arm].keys().filter_map(value).collect()
     }
 
-    fn value(&self, arm: usize, repeat: u32, measured: Measured<'_>) -> Option<f64> {
-        let figure = |figure, arm| self.figure(figure, measured.jobs, arm, repeat);
-        match measured.measure {
+    fn value(&self, arm: usize, repeat: u32, quantity: Quantity<'_>) -> Option<f64> {
+        let figure = |figure, arm| self.figure(figure, quantity.jobs, arm, repeat);
+        match quantity.measure {
             Measure::Ssr => figure(Figure::Ssr, arm),
             Measure::SpeedUp => {
                 let own = figure(Figure::Completion, arm).filter(|own| *own > 0.0)?;
-                Some(figure(Figure::Completion, self.rival(arm, measured.against)?)? / own)
+                Some(figure(Figure::Completion, self.reference_arm(arm, quantity.against)?)? / own)
             }
             measure => pattern(measure, self.patterns.get(&(arm, repeat))?),
         }
@@ -165,14 +165,14 @@ impl<'a> Evidence<'a> {
     }
 
     /// The arm whose factors are the same but for these, with what varies together with one of these.
-    pub fn rival(&self, arm: usize, against: &BTreeMap<String, toml::Value>) -> Option<usize> {
+    pub fn reference_arm(&self, arm: usize, against: &BTreeMap<String, toml::Value>) -> Option<usize> {
         let is_free = |factor: &str| against.keys().any(|path| factor::is_in(factor, path));
-        let is_rival = |other: &usize| {
+        let is_reference = |other: &usize| {
             let mut factors = self.factors[arm].iter();
             factors.all(|(factor, value)| is_free(factor) || self.factors[*other].get(factor) == Some(value))
                 && against.iter().all(|(path, value)| factor::value(&self.factors[*other], path) == Some(value))
         };
-        (0..self.factors.len()).find(is_rival)
+        (0..self.factors.len()).find(is_reference)
     }
 
     fn figure(&self, figure: Figure, jobs: &[String], arm: usize, repeat: u32) -> Option<f64> {

@@ -34,7 +34,7 @@ pub struct Figure {
     pub against: BTreeMap<String, toml::Value>,
     /// What the axis from left to right counts.
     #[serde(default)]
-    pub counted: Counted,
+    pub counted: LoadUnit,
     /// The lines, where they are not simply the values that the scenario compares.
     #[serde(default)]
     pub line: Vec<Line>,
@@ -51,27 +51,27 @@ pub struct Line {
     pub panel: String,
     /// The arms that it goes through; those of the same load are averaged.
     #[serde(default)]
-    pub of: Group,
+    pub of: ArmGroup,
 }
 
 /// What is written once or in a list.
 fn one_or_several<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written<T> {
+    enum OneOrSeveral<T> {
         Several(Vec<T>),
         One(T),
     }
-    Ok(match Written::deserialize(deserializer)? {
-        Written::Several(all) => all,
-        Written::One(one) => vec![one],
+    Ok(match OneOrSeveral::deserialize(deserializer)? {
+        OneOrSeveral::Several(all) => all,
+        OneOrSeveral::One(one) => vec![one],
     })
 }
 
 /// What the load of an arm is counted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Counted {
+pub enum LoadUnit {
     /// Threads in all.
     #[default]
     Threads,
@@ -81,13 +81,13 @@ pub enum Counted {
     ExtraThreads,
 }
 
-impl Counted {
+impl LoadUnit {
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
-            Counted::Threads => "threads",
-            Counted::ThreadsPerCpu => "threads per CPU",
-            Counted::ExtraThreads => "extra threads",
+            LoadUnit::Threads => "threads",
+            LoadUnit::ThreadsPerCpu => "threads per CPU",
+            LoadUnit::ExtraThreads => "extra threads",
         }
     }
 }
@@ -166,10 +166,10 @@ pub struct Band {
     /// The arms that it is made of: all unless something is said. Of a list of groups each is combined by itself, and the number
     /// is the mean of what they come to.
     #[serde(default = "all", deserialize_with = "one_or_several")]
-    pub of: Vec<Group>,
+    pub of: Vec<ArmGroup>,
     /// The same of these arms, or groups of arms, is taken away from it.
     #[serde(default, deserialize_with = "one_or_several")]
-    pub minus: Vec<Group>,
+    pub minus: Vec<ArmGroup>,
     /// How the arms are combined.
     #[serde(default)]
     pub combine: Combine,
@@ -186,8 +186,8 @@ pub struct Band {
 }
 
 /// One group of all arms.
-fn all() -> Vec<Group> {
-    vec![Group::default()]
+fn all() -> Vec<ArmGroup> {
+    vec![ArmGroup::default()]
 }
 
 impl Band {
@@ -197,7 +197,7 @@ impl Band {
     }
 
     /// Whether a number is in the band.
-    pub fn holds(&self, number: f64) -> bool {
+    pub fn contains(&self, number: f64) -> bool {
         self.at_least.is_none_or(|end| number >= end)
             && self.above.is_none_or(|end| number > end)
             && self.at_most.is_none_or(|end| number <= end)
@@ -230,12 +230,12 @@ pub struct LastAbove {
     /// The level.
     pub level: f64,
     /// What the load is counted in.
-    pub counted: Counted,
+    pub counted: LoadUnit,
 }
 
 impl Combine {
     /// What the number is a load in; nothing if it is in what was measured.
-    pub fn counted(self) -> Option<Counted> {
+    pub fn counted(self) -> Option<LoadUnit> {
         match self {
             Combine::LastAbove(last) => Some(last.counted),
             Combine::Mean | Combine::Min | Combine::Max | Combine::Spread => None,
@@ -246,7 +246,7 @@ impl Combine {
 /// Some of the arms: those that all of this is true of.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
+pub struct ArmGroup {
     /// The jobs that are looked at there; those of the figure where none are named.
     #[serde(default, deserialize_with = "one_or_several")]
     pub job: Vec<String>,
@@ -255,13 +255,13 @@ pub struct Group {
     pub select: BTreeMap<String, Vec<toml::Value>>,
     /// How many threads there may be in all.
     #[serde(default)]
-    pub threads: Threads,
+    pub threads: ThreadFilter,
 }
 
 /// How many threads there may be in all.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Threads {
+pub struct ThreadFilter {
     /// No more than so many.
     pub at_most: Option<u64>,
     /// More than so many.
@@ -272,9 +272,9 @@ pub struct Threads {
     pub no_multiple_of: Option<u64>,
 }
 
-impl Threads {
+impl ThreadFilter {
     /// Whether so many there may be.
-    pub fn allow(&self, threads: u64) -> bool {
+    pub fn matches(&self, threads: u64) -> bool {
         self.at_most.is_none_or(|most| threads <= most)
             && self.above.is_none_or(|most| threads > most)
             && self.multiple_of.is_none_or(|of| threads.is_multiple_of(of))
@@ -292,16 +292,16 @@ mod tests {
             toml::from_str(&format!("what = \"\"\nmeasure = \"ssr\"\nsource = \"\"\n{ends}")).unwrap()
         };
         let closed = band("at_least = 1\nat_most = 2");
-        assert_eq!([0.9, 1.0, 2.0, 2.1].map(|number| closed.holds(number)), [false, true, true, false]);
+        assert_eq!([0.9, 1.0, 2.0, 2.1].map(|number| closed.contains(number)), [false, true, true, false]);
         let open = band("above = 0");
-        assert_eq!([0.0, 0.1, 1e9].map(|number| open.holds(number)), [false, true, true]);
+        assert_eq!([0.0, 0.1, 1e9].map(|number| open.contains(number)), [false, true, true]);
     }
 
     #[test]
     fn threads_are_allowed_by_number_and_by_multiple() {
         let allowed = |threads: &str| -> Vec<u64> {
-            let threads: Threads = toml::from_str(threads).unwrap();
-            (0..8).filter(|&number| threads.allow(number)).collect()
+            let threads: ThreadFilter = toml::from_str(threads).unwrap();
+            (0..8).filter(|&number| threads.matches(number)).collect()
         };
         assert_eq!(allowed("above = 2\nat_most = 6\nno_multiple_of = 3"), [4, 5]);
         assert_eq!(allowed("multiple_of = 3"), [0, 3, 6]);

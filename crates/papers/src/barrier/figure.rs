@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::arms::{self, Arms};
-use super::evidence::{Evidence, Measured};
-use super::expected::{Counted, Figure, Measure};
+use super::evidence::{Evidence, Quantity};
+use super::expected::{Figure, LoadUnit, Measure};
 use report::plot::axis::Axis;
 use report::plot::lines::{Chart, Line};
 use report::plot::svg::Words;
@@ -20,7 +20,7 @@ pub struct Drawing {
     /// What is measured in each run.
     pub measure: Measure,
     /// What the axis from left to right counts.
-    pub counted: Counted,
+    pub counted: LoadUnit,
     /// The parts of it, in the order of the file.
     pub panels: Vec<Panel>,
 }
@@ -31,12 +31,12 @@ pub struct Panel {
     /// What it is called; empty where there is only one.
     pub name: String,
     /// The lines, in the order of the file.
-    pub lines: Vec<Drawn>,
+    pub lines: Vec<DrawnLine>,
 }
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Drawn {
+pub struct DrawnLine {
     /// What is written at its end.
     pub name: String,
     /// Its points, by ascending load.
@@ -55,12 +55,12 @@ pub struct Point {
 impl Drawing {
     /// The drawing of a figure that says what its lines are; nothing for another.
     pub(super) fn new(evidence: &Evidence<'_>, figure: &Figure) -> Option<Drawing> {
-        let measured = Measured { jobs: &figure.job, measure: figure.measure, against: &figure.against };
+        let quantity = Quantity { jobs: &figure.job, measure: figure.measure, against: &figure.against };
         let mut panels: Vec<Panel> = Vec::new();
         for line in &figure.line {
-            let points = Arms::of(evidence, &line.of, measured).by_load(figure.counted).into_iter();
+            let points = Arms::of(evidence, &line.of, quantity).by_load(figure.counted).into_iter();
             let point = |(load, values): (f64, arms::BySeed)| Some(Point { load, value: arms::estimate(&values)? });
-            let drawn = Drawn { name: line.name.clone(), points: points.filter_map(point).collect() };
+            let drawn = DrawnLine { name: line.name.clone(), points: points.filter_map(point).collect() };
             match panels.iter_mut().find(|panel| panel.name == line.panel) {
                 Some(panel) => panel.lines.push(drawn),
                 None => panels.push(Panel { name: line.panel.clone(), lines: vec![drawn] }),
@@ -106,7 +106,7 @@ impl Drawing {
 
     /// A load to the digits that are worth it.
     pub(super) fn load_in_words(&self, load: f64) -> String {
-        let decimals = if self.counted == Counted::ThreadsPerCpu { 2 } else { 0 };
+        let decimals = if self.counted == LoadUnit::ThreadsPerCpu { 2 } else { 0 };
         format!("{load:.decimals$}")
     }
 }
@@ -129,13 +129,13 @@ fn mark(point: &Point) -> (f64, Mark) {
 
 fn what(figure: &Figure) -> String {
     match figure.measure {
-        Measure::SpeedUp => format!("{} over {}", figure.measure.name(), rival(figure)),
+        Measure::SpeedUp => format!("{} over {}", figure.measure.name(), reference(figure)),
         measure => measure.name().to_owned(),
     }
 }
 
 /// Whom the figure compares with. Paths that vary together may all have the same value, which then is enough.
-fn rival(figure: &Figure) -> String {
+fn reference(figure: &Figure) -> String {
     let mut values = figure.against.values();
     match values.next() {
         Some(first) if values.all(|value| value == first) => words::value(first),

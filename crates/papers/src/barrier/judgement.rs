@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::Paper;
 use super::arms::{self, Arms, BySeed};
 use super::changes::Changes;
-use super::evidence::{Evidence, Measured};
-use super::expected::{Band, Combine, Counted, Expected, Group, Measure};
+use super::evidence::{Evidence, Quantity};
+use super::expected::{ArmGroup, Band, Combine, Expected, LoadUnit, Measure};
 use super::figure::Drawing;
 use measure::results::Report;
 use measure::states::{Alternation, Transition};
@@ -32,11 +32,11 @@ pub struct Judgement<'a> {
     /// The figure as the paper draws it, where its file says what the lines are.
     pub figure: Option<Drawing>,
     /// The bands, in the order of the file.
-    pub bands: Vec<Judged>,
+    pub bands: Vec<BandResult>,
     /// The transition points, where the paper is about them.
-    pub transitions: Vec<TransitionOf>,
+    pub transitions: Vec<RunTransition>,
     /// Where threads alternate, where the paper is about that.
-    pub alternations: Vec<AlternationOf>,
+    pub alternations: Vec<RunAlternation>,
     /// The runs and what the laboratory says of them.
     #[serde(serialize_with = "report::json::versioned")]
     pub report: &'a Report,
@@ -44,7 +44,7 @@ pub struct Judgement<'a> {
 
 /// The transition point of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TransitionOf {
+pub struct RunTransition {
     /// The arm of the run.
     pub factors: Factors,
     /// The number of its repetition, from zero.
@@ -55,7 +55,7 @@ pub struct TransitionOf {
 
 /// Where the threads of one run alternate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AlternationOf {
+pub struct RunAlternation {
     /// The arm of the run.
     pub factors: Factors,
     /// The number of its repetition, from zero.
@@ -66,13 +66,13 @@ pub struct AlternationOf {
 
 /// What a band came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Judged {
+pub struct BandResult {
     /// What it is about.
     pub what: String,
     /// What was measured.
     pub measure: Measure,
     /// What the number is a load in, where it is one and not what was measured.
-    pub counted: Option<Counted>,
+    pub counted: Option<LoadUnit>,
     /// The paper's own value, in words.
     pub paper: Option<String>,
     /// Ours: the mean over the seeds. Nothing where no run has it.
@@ -101,16 +101,16 @@ impl<'a> Judgement<'a> {
         report: &'a Report,
     ) -> Judgement<'a> {
         let changed = changes.words();
-        let bands: Vec<Judged> =
+        let bands: Vec<BandResult> =
             expected.band.iter().map(|band| judge(evidence, band, &expected.figure.job, changed.is_empty())).collect();
         let measure = expected.figure.measure;
         let patterns = |is_wanted: bool| evidence.patterns().filter(move |_| is_wanted);
-        let transitions = patterns(measure.is_of_transitions()).map(|(arm, repeat, found)| TransitionOf {
+        let transitions = patterns(measure.is_of_transitions()).map(|(arm, repeat, found)| RunTransition {
             factors: evidence.factors(arm).clone(),
             repeat,
             transition: found.transition,
         });
-        let alternations = patterns(measure.is_of_alternation()).map(|(arm, repeat, found)| AlternationOf {
+        let alternations = patterns(measure.is_of_alternation()).map(|(arm, repeat, found)| RunAlternation {
             factors: evidence.factors(arm).clone(),
             repeat,
             alternation: found.alternation.clone(),
@@ -140,16 +140,16 @@ impl<'a> Judgement<'a> {
     }
 }
 
-fn judge(evidence: &Evidence<'_>, band: &Band, jobs: &[String], is_judged: bool) -> Judged {
-    let measured = Measured { jobs, measure: band.measure, against: &band.against };
+fn judge(evidence: &Evidence<'_>, band: &Band, jobs: &[String], is_judged: bool) -> BandResult {
+    let quantity = Quantity { jobs, measure: band.measure, against: &band.against };
     let arms =
-        |groups: &[Group]| -> Vec<Arms> { groups.iter().map(|group| Arms::of(evidence, group, measured)).collect() };
+        |groups: &[ArmGroup]| -> Vec<Arms> { groups.iter().map(|group| Arms::of(evidence, group, quantity)).collect() };
     let combined = |groups: &[Arms]| -> Vec<BySeed> { groups.iter().map(|arms| arms.by_seed(band.combine)).collect() };
     let groups = arms(&band.of);
     let each = combined(&groups);
     let mut by_seed = arms::mean_by_seed(each.iter());
     if !band.minus.is_empty() {
-        by_seed = arms::less(&by_seed, &arms::mean_by_seed(combined(&arms(&band.minus)).iter()));
+        by_seed = arms::difference(&by_seed, &arms::mean_by_seed(combined(&arms(&band.minus)).iter()));
     }
     let ours = arms::estimate(&by_seed);
     let deviation = match groups.as_slice() {
@@ -160,7 +160,7 @@ fn judge(evidence: &Evidence<'_>, band: &Band, jobs: &[String], is_judged: bool)
             arms::average_absolute_deviation(&there.map(arms::mean).collect::<Vec<_>>())
         }
     };
-    Judged {
+    BandResult {
         what: band.what.clone(),
         measure: band.measure,
         counted: band.combine.counted(),
@@ -170,17 +170,17 @@ fn judge(evidence: &Evidence<'_>, band: &Band, jobs: &[String], is_judged: bool)
         at_least: band.at_least,
         above: band.above,
         at_most: band.at_most,
-        inside: (is_judged && band.is_judged()).then(|| ours.is_some_and(|ours| band.holds(ours.mean))),
+        inside: (is_judged && band.is_judged()).then(|| ours.is_some_and(|ours| band.contains(ours.mean))),
         source: band.source.clone(),
     }
 }
 
-impl Judged {
+impl BandResult {
     /// Ours in words, with half the width of its interval.
     pub fn in_words(&self) -> Option<String> {
         let decimals = match self.counted {
-            Some(Counted::ThreadsPerCpu) => 2,
-            Some(Counted::Threads | Counted::ExtraThreads) => 1,
+            Some(LoadUnit::ThreadsPerCpu) => 2,
+            Some(LoadUnit::Threads | LoadUnit::ExtraThreads) => 1,
             None => self.measure.decimals(),
         };
         self.ours.map(|ours| super::text::number(&ours, decimals))

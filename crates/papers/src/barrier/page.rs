@@ -1,6 +1,6 @@
 //! What a paper says, and what came out here.
 
-use crate::barrier::judgement::{Judged, Judgement};
+use crate::barrier::judgement::{BandResult, Judgement};
 use crate::barrier::text;
 use measure::manifest::Manifest;
 use measure::results::html::render_with;
@@ -23,7 +23,7 @@ fn section(judgement: &Judgement<'_>) -> Section {
     };
     let told = format!("{}: {}", judgement.source, judgement.shows);
     let bands = || judgement.bands.iter();
-    let words = |name: &str, cell: &dyn Fn(&Judged) -> String| Column::words(name, bands().map(cell));
+    let words = |name: &str, cell: &dyn Fn(&BandResult) -> String| Column::words(name, bands().map(cell));
     let columns = vec![
         words("what", &|band| band.what.clone()),
         words("the paper", &|band| band.paper.clone().unwrap_or_default()),

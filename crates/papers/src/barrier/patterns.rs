@@ -35,7 +35,7 @@ pub fn find(machine: &Machine, setting: &Setting, seed: u64, job: &str) -> Resul
 
 impl Patterns {
     /// Whether there is the one that a measure is about.
-    fn has(&self, measure: Measure) -> bool {
+    fn has_pattern_of(&self, measure: Measure) -> bool {
         if measure.is_of_transitions() { self.transition.is_some() } else { self.alternation.is_some() }
     }
 }
@@ -56,7 +56,7 @@ pub fn show(
     for history in histories.iter_mut().filter(|history| history.world == World::Sim) {
         let Some(arm) = (0..arms).find(|arm| *evidence.factors(*arm) == history.factors) else { continue };
         let found = |(&repeat, run): (&u32, &&Run)| {
-            let found = evidence.patterns_of(arm, repeat).is_some_and(|found| found.has(measure));
+            let found = evidence.patterns_of(arm, repeat).is_some_and(|found| found.has_pattern_of(measure));
             found.then_some(run.seed)
         };
         let mut with = evidence.runs(arm).iter().filter_map(found).peekable();

@@ -6,10 +6,10 @@ use scenario::keys::experiment::X_THREADS;
 
 use super::Paper;
 use super::arms::Arms;
-use super::evidence::{self, Evidence, Measured};
+use super::evidence::{self, Evidence, Quantity};
 use super::expected::{Expected, Figure, Measure};
 use super::figure::{self, Drawing, Panel};
-use super::judgement::{FEWEST_SEEDS, Judged, Judgement};
+use super::judgement::{BandResult, FEWEST_SEEDS, Judgement};
 use measure::factor::{self, Factors};
 use measure::results::Report;
 use report::WIDTH;
@@ -34,8 +34,8 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
         None => compared(evidence, &expected.figure),
     });
     // Where something else was run, not all that the bands are about was.
-    let is_shown = |band: &&Judged| judgement.holds.is_some() || band.ours.is_some();
-    let shown: Vec<&Judged> = judgement.bands.iter().filter(is_shown).collect();
+    let is_shown = |band: &&BandResult| judgement.holds.is_some() || band.ours.is_some();
+    let shown: Vec<&BandResult> = judgement.bands.iter().filter(is_shown).collect();
     if !shown.is_empty() {
         let _ = write!(text, "\nAgainst the paper\n{}", indented(&bands(&shown)));
     }
@@ -94,7 +94,8 @@ fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
     };
     let all = 0..evidence.scenario().arms.len();
     // Whoever is everybody's rival has nothing to show.
-    let shown = all.filter(|&arm| evidence.rival(arm, &figure.against) != Some(arm) || figure.against.is_empty());
+    let shown =
+        all.filter(|&arm| evidence.reference_arm(arm, &figure.against) != Some(arm) || figure.against.is_empty());
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for arm in shown {
         let heading = heading(arm);
@@ -169,9 +170,9 @@ fn table(
         None => "SSR %".to_owned(),
     }));
     let mut table = Table::with_header(header.collect(), 1);
-    let measured = Measured { jobs: &figure.job, measure: figure.measure, against: &figure.against };
+    let quantity = Quantity { jobs: &figure.job, measure: figure.measure, against: &figure.against };
     let among = |wanted: &dyn Fn(usize) -> bool| {
-        Arms::collect(evidence, arms.iter().copied().filter(|arm| wanted(*arm)), measured)
+        Arms::collect(evidence, arms.iter().copied().filter(|arm| wanted(*arm)), quantity)
     };
     for of in &rows {
         let cell = |column: &String| {
@@ -242,7 +243,7 @@ fn alternations(judgement: &Judgement<'_>) -> String {
     format!("\nAlternating synchronisation\n{}", indented(&table))
 }
 
-fn bands(bands: &[&Judged]) -> Table {
+fn bands(bands: &[&BandResult]) -> Table {
     let mut table = Table::new(["", "the paper", "here", "band", "verdict"], 1);
     for band in bands {
         table.row([
@@ -257,7 +258,7 @@ fn bands(bands: &[&Judged]) -> Table {
 }
 
 /// The band in words.
-pub(crate) fn ends(band: &Judged) -> String {
+pub(crate) fn ends(band: &BandResult) -> String {
     match (band.at_least, band.above, band.at_most) {
         (Some(low), _, Some(high)) => format!("{low} to {high}"),
         (_, Some(low), Some(high)) => format!("above {low}, at most {high}"),

@@ -48,12 +48,12 @@ pub struct Arm {
     /// What `ROWLOCK_PIPELINE` says.
     pub structure: &'static str,
     /// What the thesis says of it.
-    pub paper: Option<Paper>,
+    pub paper: Option<PaperRow>,
 }
 
 /// A row of the thesis' tables. Times are in seconds; what it does not say is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Paper {
+pub struct PaperRow {
     /// How many runs.
     pub observations: u32,
     /// Processor time outside of the kernel.
@@ -68,8 +68,8 @@ pub struct Paper {
     pub used_percent: Option<f64>,
 }
 
-const fn timed(observations: u32, user: f64, system: f64, clock_s: f64, used: f64) -> Option<Paper> {
-    Some(Paper {
+const fn timed(observations: u32, user: f64, system: f64, clock_s: f64, used: f64) -> Option<PaperRow> {
+    Some(PaperRow {
         observations,
         user_s: Some(user),
         system_s: Some(system),
@@ -79,7 +79,7 @@ const fn timed(observations: u32, user: f64, system: f64, clock_s: f64, used: f6
     })
 }
 
-const fn arm(variant: Variant, name: &'static str, structure: &'static str, paper: Option<Paper>) -> Arm {
+const fn arm(variant: Variant, name: &'static str, structure: &'static str, paper: Option<PaperRow>) -> Arm {
     Arm { variant, name, structure, paper }
 }
 
@@ -108,8 +108,8 @@ pub const RULES: [Arm; 14] = [
     arm(IoBound, "limiting-resource", "threads=each priority=limiting-resource", None),
 ];
 
-const fn kernel(observations: u32, clock_s: f64, standard_error: f64) -> Option<Paper> {
-    Some(Paper {
+const fn kernel(observations: u32, clock_s: f64, standard_error: f64) -> Option<PaperRow> {
+    Some(PaperRow {
         observations,
         user_s: None,
         system_s: None,
@@ -128,7 +128,7 @@ pub const THREADS: [Arm; 4] = [
 ];
 
 /// Table 2 itself: the variant, and the row of the old kernel and that of the new one.
-pub const KERNELS: [(Variant, Option<Paper>, Option<Paper>); 2] = [
+pub const KERNELS: [(Variant, Option<PaperRow>, Option<PaperRow>); 2] = [
     (ComputeBound, kernel(125, 13.38, 0.040), kernel(251, 12.61, 0.039)),
     (IoBound, kernel(41, 43.52, 0.58), kernel(43, 42.09, 0.26)),
 ];

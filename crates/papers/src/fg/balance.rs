@@ -8,7 +8,7 @@ use stats::regression::{self, Coefficient};
 
 /// The regression of one variant's runs, all rules together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Balance {
+pub struct ClockRegression {
     /// The program.
     pub variant: Variant,
     /// How many runs.
@@ -35,12 +35,12 @@ pub struct Term {
     /// How likely a t at least this far from zero would be if it were zero.
     pub p: f64,
     /// The thesis' value and its t. It does not tell its constant term.
-    pub paper: Option<PapersTerm>,
+    pub paper: Option<PaperTerm>,
 }
 
 /// A coefficient as the thesis has it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct PapersTerm {
+pub struct PaperTerm {
     /// Its value.
     pub value: f64,
     /// Its t, as printed: without its sign.
@@ -50,9 +50,9 @@ pub struct PapersTerm {
 const NAMES: [&str; 3] = ["user time", "system time", "percent used"];
 
 /// Table 5.
-const fn paper(variant: Variant) -> [PapersTerm; 3] {
-    const fn term(value: f64, t: f64) -> PapersTerm {
-        PapersTerm { value, t }
+const fn paper(variant: Variant) -> [PaperTerm; 3] {
+    const fn term(value: f64, t: f64) -> PaperTerm {
+        PaperTerm { value, t }
     }
     match variant {
         Variant::ComputeBound => [term(0.512, 1072.86), term(0.501, 19.64), term(-0.066, 213.71)],
@@ -61,11 +61,11 @@ const fn paper(variant: Variant) -> [PapersTerm; 3] {
 }
 
 /// The regressions of those variants that there are runs of.
-pub fn balances(runs: &[Observation]) -> Vec<Balance> {
+pub fn clock_regressions(runs: &[Observation]) -> Vec<ClockRegression> {
     Variant::ALL.into_iter().filter_map(|variant| balance(variant, runs)).collect()
 }
 
-fn balance(variant: Variant, runs: &[Observation]) -> Option<Balance> {
+fn balance(variant: Variant, runs: &[Observation]) -> Option<ClockRegression> {
     let of_it: Vec<&Observation> = runs.iter().filter(|run| run.variant == variant).collect();
     if of_it.is_empty() {
         return None;
@@ -76,7 +76,13 @@ fn balance(variant: Variant, runs: &[Observation]) -> Option<Balance> {
         Ok(fit) => fit,
         Err(why) => {
             let why_not = Some(why.to_string());
-            return Some(Balance { variant, observations: of_it.len(), terms: Vec::new(), r_squared: None, why_not });
+            return Some(ClockRegression {
+                variant,
+                observations: of_it.len(),
+                terms: Vec::new(),
+                r_squared: None,
+                why_not,
+            });
         }
     };
     let term = |of: &'static str, coefficient: &Coefficient, paper| {
@@ -86,7 +92,13 @@ fn balance(variant: Variant, runs: &[Observation]) -> Option<Balance> {
     let mut terms: Vec<Term> = fit.intercept.iter().map(|constant| term("constant", constant, None)).collect();
     let others = NAMES.into_iter().zip(&fit.coefficients).zip(paper(variant));
     terms.extend(others.map(|((name, coefficient), paper)| term(name, coefficient, Some(paper))));
-    Some(Balance { variant, observations: fit.observations, terms, r_squared: Some(fit.r_squared), why_not: None })
+    Some(ClockRegression {
+        variant,
+        observations: fit.observations,
+        terms,
+        r_squared: Some(fit.r_squared),
+        why_not: None,
+    })
 }
 
 #[cfg(test)]
@@ -117,15 +129,15 @@ mod tests {
                 used_percent,
             })
             .collect();
-        let found = balances(&runs);
+        let found = clock_regressions(&runs);
         assert_eq!(found.len(), 1);
         let values: Vec<f64> = found[0].terms.iter().map(|term| term.value).collect();
         for (value, expected) in values.into_iter().zip([3.0, 0.5, 0.7, -0.02]) {
             assert!((value - expected).abs() < 1e-9, "{found:?}");
         }
         assert_eq!(found[0].terms[1].paper.unwrap().value, 0.512);
-        let few = balances(&runs[..3]);
+        let few = clock_regressions(&runs[..3]);
         assert!(few[0].terms.is_empty() && few[0].why_not.as_ref().unwrap().contains("too few"), "{few:?}");
-        assert_eq!(balances(&[]), []);
+        assert_eq!(clock_regressions(&[]), []);
     }
 }

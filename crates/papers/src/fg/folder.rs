@@ -8,9 +8,9 @@ use pipeline::RunReport;
 use serde::{Deserialize, Serialize};
 
 use super::arms::Variant;
-use super::prediction::Reported;
+use super::prediction::PipelineReports;
 use super::runs::{self, Observation};
-use super::simulated::Written;
+use super::simulated::ScenarioFile;
 
 /// The runs, one a row.
 pub const RUNS: &str = "runs.csv";
@@ -161,7 +161,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`FolderError::Read`].
-    pub fn reported(&self, variant: Variant) -> Result<Reported, FolderError> {
+    pub fn reported(&self, variant: Variant) -> Result<PipelineReports, FolderError> {
         let path = self.path.join(reports(variant));
         let read = |why: String| FolderError::Read { path: path.clone(), why };
         let text = match fs::read_to_string(&path) {
@@ -169,14 +169,14 @@ impl Folder {
             text => text.map_err(|why| read(why.to_string()))?,
         };
         let runs = text.lines().map(serde_json::from_str).collect::<Result<_, _>>();
-        Ok(Reported { variant, runs: runs.map_err(|why| read(why.to_string()))? })
+        Ok(PipelineReports { variant, runs: runs.map_err(|why| read(why.to_string()))? })
     }
 
     /// Keeps scenarios.
     ///
     /// # Errors
     /// [`FolderError::Write`].
-    pub fn keep_scenarios(&self, scenarios: &[Written]) -> Result<(), FolderError> {
+    pub fn keep_scenarios(&self, scenarios: &[ScenarioFile]) -> Result<(), FolderError> {
         scenarios.iter().try_for_each(|scenario| self.write_text(&scenario.file, &scenario.text))
     }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::arms::Variant;
 use super::runs::Observation;
-use super::simulated::{Written, clock, read};
+use super::simulated::{ScenarioFile, clock, read};
 use measure::world::{Failure, Worlds};
 use stats;
 
@@ -44,7 +44,7 @@ pub struct Prediction {
 pub enum PredictionError {
     /// The program is nothing that a scenario can say.
     #[error("no prediction of the {} program: {why}", variant.name())]
-    Unlike {
+    Unsupported {
         /// The program.
         variant: Variant,
         /// Why.
@@ -57,7 +57,7 @@ pub enum PredictionError {
 
 /// What the runs of one program by no rule reported: for each run, a report of each of its pipelines.
 #[derive(Clone, Debug)]
-pub struct Reported {
+pub struct PipelineReports {
     /// The program.
     pub variant: Variant,
     /// The runs' reports.
@@ -69,12 +69,12 @@ pub struct Reported {
 /// # Errors
 /// [`PredictionError`].
 pub fn predict(
-    reported: &Reported,
+    reported: &PipelineReports,
     runs: &[Observation],
     baseline: &str,
     worlds: &impl Worlds,
     cancel: &AtomicBool,
-) -> Result<(Vec<Prediction>, Vec<Written>), PredictionError> {
+) -> Result<(Vec<Prediction>, Vec<ScenarioFile>), PredictionError> {
     let variant = reported.variant;
     let measured = |rule: &str| {
         let clocks: Vec<f64> =
@@ -116,9 +116,9 @@ pub fn predict(
 }
 
 /// A scenario for each pipeline of the program.
-fn scenarios(reported: &Reported, rules: &[&str]) -> Result<Vec<Written>, PredictionError> {
+fn scenarios(reported: &PipelineReports, rules: &[&str]) -> Result<Vec<ScenarioFile>, PredictionError> {
     let variant = reported.variant;
-    let unlike = |why: &str| PredictionError::Unlike { variant, why: why.to_owned() };
+    let unlike = |why: &str| PredictionError::Unsupported { variant, why: why.to_owned() };
     let first = reported.runs.first().ok_or_else(|| unlike("it has reported nothing"))?;
     if first.is_empty() {
         return Err(unlike("it ran no pipeline"));
@@ -129,7 +129,7 @@ fn scenarios(reported: &Reported, rules: &[&str]) -> Result<Vec<Written>, Predic
     let pass = |number: usize| {
         let of_all: Vec<&RunReport> = reported.runs.iter().map(|run| &run[number]).collect();
         let text = scenario(variant, number, &of_all, rules).map_err(|why| unlike(&why))?;
-        Ok(Written { file: format!("{}-pass-{}.toml", variant.name(), number + 1), text })
+        Ok(ScenarioFile { file: format!("{}-pass-{}.toml", variant.name(), number + 1), text })
     };
     (0..first.len()).map(pass).collect()
 }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_prediction_is_made_of_what_the_stages_cost_and_of_what_lies_outside() {
-        let reported = Reported { variant: Variant::ComputeBound, runs: vec![vec![report(), report()]; 2] };
+        let reported = PipelineReports { variant: Variant::ComputeBound, runs: vec![vec![report(), report()]; 2] };
         let runs: Vec<Observation> = RULES[..3].iter().map(|arm| Observation::new(arm, 0, 1.0, 0.0, 0.05)).collect();
         let worlds = Two(TwoWorlds::new(None, NonZeroUsize::MIN));
         let (rows, written) = predict(&reported, &runs, "default", &worlds, &AtomicBool::new(false)).unwrap();
@@ -300,7 +300,7 @@ mod tests {
         merged.stages[1].place = "junction".to_owned();
         let why = scenario(Variant::IoBound, 0, &[&merged], &["default"]).unwrap_err();
         assert_eq!(why, "stage `sort` is fused, or a junction");
-        let none = Reported { variant: Variant::IoBound, runs: vec![vec![]] };
+        let none = PipelineReports { variant: Variant::IoBound, runs: vec![vec![]] };
         assert!(scenarios(&none, &["default"]).is_err());
     }
 }

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::Experiment;
-use super::balance::Balance;
+use super::balance::ClockRegression;
 use super::folder::Settings;
 use super::prediction::Prediction;
 use super::rows::Row;
 use super::shares::Share;
-use super::simulated::Simulated;
+use super::simulated::SimulatedRow;
 
 /// What came out. What an experiment is not about is empty.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,11 +26,11 @@ pub struct Report {
     /// The table.
     pub rows: Vec<Row>,
     /// The regressions of table 5.
-    pub balances: Vec<Balance>,
+    pub balances: Vec<ClockRegression>,
     /// What the simulator says of the measured runs.
     pub predictions: Vec<Prediction>,
     /// What the simulator says of other kernels, and of other priorities.
-    pub simulated: Vec<Simulated>,
+    pub simulated: Vec<SimulatedRow>,
     /// What is left for whoever comes last.
     pub shares: Vec<Share>,
     /// What one should know before one believes the rest.

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::arms::{Arm, Paper, Variant};
+use super::arms::{Arm, PaperRow, Variant};
 use super::runs::Observation;
 use stats::LEVEL;
 use stats::many::holm;
@@ -25,7 +25,7 @@ pub struct Row {
     /// What `ROWLOCK_PIPELINE` said.
     pub structure: String,
     /// What the thesis says of it.
-    pub paper: Option<Paper>,
+    pub paper: Option<PaperRow>,
     /// How many runs.
     pub observations: usize,
     /// Processor time outside of the kernel.
@@ -39,12 +39,12 @@ pub struct Row {
     /// Processor time in percent of clock time.
     pub used_percent: f64,
     /// It against what it is compared with; nothing for that itself, and where there are not two runs of both.
-    pub against: Option<Against>,
+    pub against: Option<Comparison>,
 }
 
 /// One arm against another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Against {
+pub struct Comparison {
     /// The other.
     pub arm: String,
     /// How many times as long it takes: the ratio of the geometric means, with its 95 % interval.
@@ -122,7 +122,7 @@ pub fn rows(arms: &[&Arm], runs: &[Observation], baseline: &str) -> Vec<Row> {
     let mut against = |test: &TTest| {
         let (corrected_p, corrected_equivalence_p) = corrected.next()?;
         let times_as_long = test.difference.map(f64::exp);
-        Some(Against {
+        Some(Comparison {
             arm: baseline.to_owned(),
             times_as_long,
             p: test.p,
@@ -132,7 +132,7 @@ pub fn rows(arms: &[&Arm], runs: &[Observation], baseline: &str) -> Vec<Row> {
             verdict: Verdict::of(times_as_long.mean, corrected_p, corrected_equivalence_p),
         })
     };
-    let against: Vec<Option<Against>> = tests.iter().map(|test| test.as_ref().and_then(&mut against)).collect();
+    let against: Vec<Option<Comparison>> = tests.iter().map(|test| test.as_ref().and_then(&mut against)).collect();
     arms.iter().zip(against).filter_map(|(arm, against)| row(arm, runs, against)).collect()
 }
 
@@ -140,7 +140,7 @@ fn clocks(arm: &Arm, runs: &[Observation]) -> Vec<f64> {
     runs.iter().filter(|run| run.is_of(arm)).map(|run| run.clock_s).collect()
 }
 
-fn row(arm: &Arm, runs: &[Observation], against: Option<Against>) -> Option<Row> {
+fn row(arm: &Arm, runs: &[Observation], against: Option<Comparison>) -> Option<Row> {
     let of_it: Vec<&Observation> = runs.iter().filter(|run| run.is_of(arm)).collect();
     let mean = |of: fn(&Observation) -> f64| {
         stats::mean(&of_it.iter().map(|run| of(run)).collect::<Vec<_>>()).map(|estimate| estimate.mean)

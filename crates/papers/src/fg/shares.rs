@@ -6,7 +6,7 @@ use scenario::Arm;
 use scenario::result::World;
 use serde::Serialize;
 
-use super::simulated::{Kernel, WITH_PRIORITIES, Written, completion, on, read};
+use super::simulated::{Kernel, ScenarioFile, WITH_PRIORITIES, completion, for_kernel, read};
 use measure::world::{Failure, Worlds};
 use stats::{self, Estimate};
 
@@ -25,12 +25,12 @@ pub struct Share {
 
 const TEMPLATE: &str = include_str!("../../papers/fg/starvation.toml");
 /// Where the number of threads that never rest stands.
-const HOGS: &str = "threads = 4";
+const BUSY_THREADS: &str = "threads = 4";
 
 /// The scenario on a kernel, with two threads that never rest for each CPU.
-pub fn scenario(kernel: Kernel, cpus: usize) -> Written {
-    let text = on(TEMPLATE, kernel).replace(HOGS, &format!("threads = {}", 2 * cpus));
-    Written { file: format!("starvation-{}.toml", kernel.scheduler), text }
+pub fn scenario(kernel: Kernel, cpus: usize) -> ScenarioFile {
+    let text = for_kernel(TEMPLATE, kernel).replace(BUSY_THREADS, &format!("threads = {}", 2 * cpus));
+    ScenarioFile { file: format!("starvation-{}.toml", kernel.scheduler), text }
 }
 
 /// Runs it: on the host, and on all simulated kernels.
@@ -43,7 +43,7 @@ pub fn shares(
     cpus: usize,
     worlds: &impl Worlds,
     cancel: &AtomicBool,
-) -> Result<(Vec<Share>, Vec<Written>), Failure> {
+) -> Result<(Vec<Share>, Vec<ScenarioFile>), Failure> {
     let (mut rows, mut all) = (Vec::new(), Vec::new());
     let host = WITH_PRIORITIES.last().map(|&kernel| (World::Host, kernel));
     for (world, kernel) in host.into_iter().chain(WITH_PRIORITIES.map(|kernel| (World::Sim, kernel))) {
@@ -83,7 +83,7 @@ mod tests {
     fn on_simulated_kernels_whoever_comes_last_gets_less_and_is_not_starved() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         for kernel in WITH_PRIORITIES {
-            let Written { file, text } = scenario(kernel, 1);
+            let ScenarioFile { file, text } = scenario(kernel, 1);
             let text = text.replace("like = \"host\"", "cpus = 1");
             let arms = read(&file, &text).unwrap().arms;
             let of = |arm: &Arm| share(arm, World::Sim, 1, &worlds, &AtomicBool::new(false)).unwrap();

@@ -6,7 +6,7 @@ use scenario::result::{Outcome, World};
 use scenario::{Scenario, Setting};
 use serde::Serialize;
 
-use super::arms::{KERNELS, Paper, Variant};
+use super::arms::{KERNELS, PaperRow, Variant};
 use measure::world::{Failure, Worlds};
 use stats::{self, Estimate};
 
@@ -40,7 +40,7 @@ const MAGNITUDES: [u32; 5] = [1, 5, 10, 19, 0];
 
 /// A scenario that was run, to be kept with what came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct ScenarioFile {
     /// A name for its file.
     pub file: String,
     /// What it says.
@@ -49,7 +49,7 @@ pub struct Written {
 
 /// One program on one simulated kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Simulated {
+pub struct SimulatedRow {
     /// The program.
     pub variant: Variant,
     /// The scheduler.
@@ -61,24 +61,24 @@ pub struct Simulated {
     /// How many times as long as what it is compared with: the oldest kernel, or the smallest difference of priority. Nothing for that itself.
     pub times_as_long: Option<Estimate>,
     /// The thesis' row, where it has one.
-    pub paper: Option<Paper>,
+    pub paper: Option<PaperRow>,
     /// The thesis' ratio.
     pub papers_times_as_long: Option<f64>,
 }
 
 /// The scenario of a variant on a kernel.
-pub fn scenario(variant: Variant, kernel: Kernel, nice: u32) -> Written {
+pub fn scenario(variant: Variant, kernel: Kernel, nice: u32) -> ScenarioFile {
     let template = match variant {
         Variant::ComputeBound => include_str!("../../papers/fg/compute-bound.toml"),
         Variant::IoBound => include_str!("../../papers/fg/io-bound.toml"),
     };
-    let text = on(template, kernel).replace(NICE, &format!("nice = {nice}"));
+    let text = for_kernel(template, kernel).replace(NICE, &format!("nice = {nice}"));
     let nice = if nice == 0 { String::new() } else { format!("-nice-{nice}") };
-    Written { file: format!("{}-{}{nice}.toml", variant.name(), kernel.scheduler), text }
+    ScenarioFile { file: format!("{}-{}{nice}.toml", variant.name(), kernel.scheduler), text }
 }
 
 /// The scenario on this kernel.
-pub(super) fn on(template: &str, kernel: Kernel) -> String {
+pub(super) fn for_kernel(template: &str, kernel: Kernel) -> String {
     template.replace(SCHEDULER, &format!("scheduler = \"{}\"\n{}", kernel.scheduler, kernel.keys))
 }
 
@@ -91,7 +91,7 @@ pub fn kernels(
     seed: u64,
     worlds: &impl Worlds,
     cancel: &AtomicBool,
-) -> Result<(Vec<Simulated>, Vec<Written>), Failure> {
+) -> Result<(Vec<SimulatedRow>, Vec<ScenarioFile>), Failure> {
     let (mut rows, mut written) = (Vec::new(), Vec::new());
     for (variant, old, new) in KERNELS {
         let mut oldest: Option<Vec<f64>> = None;
@@ -99,7 +99,14 @@ pub fn kernels(
             let of_it = scenario(variant, kernel, 0);
             let clocks = clocks(&of_it, repeat, seed, worlds, cancel)?;
             let is_oldest = oldest.is_none();
-            rows.extend(clocks_row(variant, kernel, 0, &clocks, oldest.as_deref(), if is_oldest { old } else { None }));
+            rows.extend(simulated_row(
+                variant,
+                kernel,
+                0,
+                &clocks,
+                oldest.as_deref(),
+                if is_oldest { old } else { None },
+            ));
             oldest.get_or_insert(clocks);
             written.push(of_it);
         }
@@ -121,14 +128,14 @@ pub fn magnitudes(
     seed: u64,
     worlds: &impl Worlds,
     cancel: &AtomicBool,
-) -> Result<(Vec<Simulated>, Vec<Written>), Failure> {
+) -> Result<(Vec<SimulatedRow>, Vec<ScenarioFile>), Failure> {
     let (mut rows, mut written) = (Vec::new(), Vec::new());
     for kernel in WITH_PRIORITIES {
         let mut smallest: Option<Vec<f64>> = None;
         for nice in MAGNITUDES {
             let of_it = scenario(Variant::ComputeBound, kernel, nice);
             let clocks = clocks(&of_it, repeat, seed, worlds, cancel)?;
-            rows.extend(clocks_row(Variant::ComputeBound, kernel, nice, &clocks, smallest.as_deref(), None));
+            rows.extend(simulated_row(Variant::ComputeBound, kernel, nice, &clocks, smallest.as_deref(), None));
             smallest.get_or_insert(clocks);
             written.push(of_it);
         }
@@ -136,18 +143,18 @@ pub fn magnitudes(
     Ok((rows, written))
 }
 
-fn clocks_row(
+fn simulated_row(
     variant: Variant,
     kernel: Kernel,
     nice: u32,
     clocks: &[f64],
     others: Option<&[f64]>,
-    paper: Option<Paper>,
-) -> Option<Simulated> {
+    paper: Option<PaperRow>,
+) -> Option<SimulatedRow> {
     // Run by run: the seeds are the same, and so is the work.
     let ratios =
         others.map(|others| clocks.iter().zip(others).map(|(one, other)| (one / other).ln()).collect::<Vec<f64>>());
-    Some(Simulated {
+    Some(SimulatedRow {
         variant,
         scheduler: kernel.scheduler.to_owned(),
         nice,
@@ -160,7 +167,7 @@ fn clocks_row(
 
 /// How long the first job of a scenario takes in each of its repetitions, in seconds.
 fn clocks(
-    written: &Written,
+    written: &ScenarioFile,
     repeat: Option<u32>,
     seed: u64,
     worlds: &impl Worlds,
@@ -201,7 +208,7 @@ mod tests {
         for variant in Variant::ALL {
             for kernel in KERNELS_SIMULATED {
                 for nice in MAGNITUDES {
-                    let Written { file, text } = scenario(variant, kernel, nice);
+                    let ScenarioFile { file, text } = scenario(variant, kernel, nice);
                     let scenario = read(&file, &text).unwrap();
                     let machine = &scenario.arms[0].setting.machine;
                     assert_eq!(machine.scheduler.map(scenario::Scheduler::name), Some(kernel.scheduler));
@@ -215,7 +222,7 @@ mod tests {
     fn the_programs_use_the_processors_as_the_thesis_says() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         for (variant, clock_s, used) in [(Variant::ComputeBound, 12.61, 194.6), (Variant::IoBound, 24.26, 143.6)] {
-            let Written { file, text } = scenario(variant, KERNELS_SIMULATED[0], 0);
+            let ScenarioFile { file, text } = scenario(variant, KERNELS_SIMULATED[0], 0);
             let setting = read(&file, &text).unwrap().arms[0].setting.clone();
             let outcome = worlds.run(World::Sim, &setting, 1, &AtomicBool::new(false)).unwrap().outcome;
             let clock = completion(&outcome).unwrap();

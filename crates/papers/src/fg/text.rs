@@ -5,13 +5,13 @@ use std::fmt::Write;
 use scenario::result::World;
 
 use super::arms::{IO_BOUND_USE, PAPERS_CPUS, Variant};
-use super::balance::Balance;
+use super::balance::ClockRegression;
 use super::folder::Settings;
 use super::prediction::Prediction;
 use super::report::Report;
 use super::rows::{Row, Verdict};
 use super::shares::Share;
-use super::simulated::Simulated;
+use super::simulated::SimulatedRow;
 use super::{EXPERIMENTS, Experiment};
 use report::WIDTH;
 use report::table::Table;
@@ -146,8 +146,8 @@ fn comparisons(rows: &[&Row]) -> String {
     format!("  Against {other}:\n{}", indented(&table))
 }
 
-fn regression(balance: &Balance) -> String {
-    let Balance { variant, observations, terms, r_squared, why_not } = balance;
+fn regression(balance: &ClockRegression) -> String {
+    let ClockRegression { variant, observations, terms, r_squared, why_not } = balance;
     let mut text = format!("\nClock time on its parts, {} runs. {}\n", observations, of(*variant));
     if let Some(why) = why_not {
         let _ = writeln!(text, "  No fit: {why}.");
@@ -191,7 +191,7 @@ fn predictions(rows: &[Prediction]) -> String {
     indented(&table)
 }
 
-fn simulated(rows: &[Simulated]) -> String {
+fn simulated(rows: &[SimulatedRow]) -> String {
     let mut table = Table::new(
         ["", "kernel", "I/O stages' nice", "clock s", "times as long", "paper: clock s", "times as long"],
         2,
@@ -296,7 +296,7 @@ fn indented(table: &Table) -> String {
 mod tests {
     use super::*;
     use crate::fg::arms::RULES;
-    use crate::fg::balance::balances;
+    use crate::fg::balance::clock_regressions;
     use crate::fg::rows::rows;
     use crate::fg::runs::Observation;
 
@@ -314,7 +314,7 @@ mod tests {
         let runs: Vec<Observation> = RULES.iter().enumerate().filter(|(arm, _)| *arm < 4).flat_map(of_arm).collect();
         let mut report = Report::new(experiment);
         report.rows = rows(&experiment.arms(), &runs, experiment.baseline());
-        report.balances = balances(&runs);
+        report.balances = clock_regressions(&runs);
         report.predictions = vec![Prediction {
             variant: Variant::ComputeBound,
             arm: "nice-up-io".into(),

@@ -24,7 +24,7 @@ const ABOUT_300_PERCENT: (f64, f64) = (2.5, 5.0);
 /// What a claim comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum ClaimAnswer {
     /// It holds here.
     Yes,
     /// It does not.
@@ -33,44 +33,44 @@ pub enum Answer {
     Undecided,
 }
 
-impl Answer {
+impl ClaimAnswer {
     /// As people say it.
     pub const fn word(self) -> &'static str {
         match self {
-            Answer::Yes => "yes",
-            Answer::No => "no",
-            Answer::Undecided => "undecided",
+            ClaimAnswer::Yes => "yes",
+            ClaimAnswer::No => "no",
+            ClaimAnswer::Undecided => "undecided",
         }
     }
 }
 
 /// A claim and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct ClaimVerdict {
     /// The claim.
     pub claim: &'static str,
     /// Of which runs.
     pub at: Temperature,
     /// Whether it holds.
-    pub answer: Answer,
+    pub answer: ClaimAnswer,
     /// Why, with the figures.
     pub evidence: String,
 }
 
 /// All claims, of first runs and of the others. Nothing where not all configurations were run.
-pub fn verdicts(runs: &[Observation], threads: &[u32]) -> Vec<Verdict> {
+pub fn verdicts(runs: &[Observation], threads: &[u32]) -> Vec<ClaimVerdict> {
     let of = |at| {
         let times = Times::new(runs, threads, at);
         (!times.0.is_empty())
             .then(|| [small_at_few(&times), small_at_many(&times), clusters(&times)].map(|found| (at, found)))
     };
     let found = Temperature::ALL.into_iter().filter_map(of).flatten();
-    found.map(|(at, Found { claim, answer, evidence })| Verdict { claim, at, answer, evidence }).collect()
+    found.map(|(at, ClaimResult { claim, answer, evidence })| ClaimVerdict { claim, at, answer, evidence }).collect()
 }
 
-struct Found {
+struct ClaimResult {
     claim: &'static str,
-    answer: Answer,
+    answer: ClaimAnswer,
     evidence: String,
 }
 
@@ -128,41 +128,41 @@ fn is_same(ratio: &Estimate) -> bool {
     ratio.interval.is_some_and(|(low, high)| 1.0 / SAME <= low && high <= SAME)
 }
 
-fn small_at_few(times: &Times) -> Found {
+fn small_at_few(times: &Times) -> ClaimResult {
     let claim = "Configurations with smaller values of both perform better where threads are fewer";
     let Some((ratio, evidence)) = contrast(&times.with(false)) else {
-        return Found {
+        return ClaimResult {
             claim,
-            answer: Answer::Undecided,
+            answer: ClaimAnswer::Undecided,
             evidence: format!("nothing was run with fewer than {MANY} threads"),
         };
     };
     let (answer, but) = match ratio.interval {
-        _ if is_same(&ratio) => (Answer::No, "; they are the same within 5 %"),
-        Some((_, high)) if high < 1.0 => (Answer::Yes, ""),
-        Some((low, _)) if low > 1.0 => (Answer::No, "; it is the other way round"),
-        _ => (Answer::Undecided, "; it takes more runs to tell"),
+        _ if is_same(&ratio) => (ClaimAnswer::No, "; they are the same within 5 %"),
+        Some((_, high)) if high < 1.0 => (ClaimAnswer::Yes, ""),
+        Some((low, _)) if low > 1.0 => (ClaimAnswer::No, "; it is the other way round"),
+        _ => (ClaimAnswer::Undecided, "; it takes more runs to tell"),
     };
-    Found { claim, answer, evidence: evidence + but }
+    ClaimResult { claim, answer, evidence: evidence + but }
 }
 
-fn small_at_many(times: &Times) -> Found {
+fn small_at_many(times: &Times) -> ClaimResult {
     let claim = "They are outperformed by about 300 % from 1000 threads on";
     let Some((ratio, evidence)) = contrast(&times.with(true)) else {
-        return Found {
+        return ClaimResult {
             claim,
-            answer: Answer::Undecided,
+            answer: ClaimAnswer::Undecided,
             evidence: format!("nothing was run with {MANY} threads or more"),
         };
     };
     let (least, most) = ABOUT_300_PERCENT;
     let (answer, but) = match ratio.interval {
-        Some((low, high)) if least <= low && high <= most => (Answer::Yes, ""),
-        _ if is_same(&ratio) => (Answer::No, "; they are the same within 5 %"),
-        Some((low, high)) if high < least || most < low => (Answer::No, "; about 300 % would be 2.5 to 5"),
-        _ => (Answer::Undecided, "; about 300 % would be 2.5 to 5, and it takes more runs to tell"),
+        Some((low, high)) if least <= low && high <= most => (ClaimAnswer::Yes, ""),
+        _ if is_same(&ratio) => (ClaimAnswer::No, "; they are the same within 5 %"),
+        Some((low, high)) if high < least || most < low => (ClaimAnswer::No, "; about 300 % would be 2.5 to 5"),
+        _ => (ClaimAnswer::Undecided, "; about 300 % would be 2.5 to 5, and it takes more runs to tell"),
     };
-    Found { claim, answer, evidence: evidence + but }
+    ClaimResult { claim, answer, evidence: evidence + but }
 }
 
 /// The configurations from the fastest to the slowest, in groups between which there are gaps.
@@ -210,9 +210,10 @@ impl Groups {
     }
 }
 
-fn clusters(times: &Times) -> Found {
+fn clusters(times: &Times) -> ClaimResult {
     let claim = "The configurations converge into three categories, of which the best is 50/50, 50/150 and 100/150";
-    let undecided = |evidence: &str| Found { claim, answer: Answer::Undecided, evidence: evidence.to_owned() };
+    let undecided =
+        |evidence: &str| ClaimResult { claim, answer: ClaimAnswer::Undecided, evidence: evidence.to_owned() };
     let many = times.with(true);
     if many.is_empty() {
         return undecided(&format!("nothing was run with {MANY} threads or more"));
@@ -230,13 +231,13 @@ fn clusters(times: &Times) -> Found {
     let best =
         groups.first().is_some_and(|group| group.len() == BEST.len() && BEST.iter().all(|best| group.contains(best)));
     let (answer, but) = match groups.len() {
-        3 if best => (Answer::Yes, ""),
-        3 => (Answer::No, "; there are three, and the best are others"),
-        4.. => (Answer::No, ""),
-        _ if is_certain => (Answer::No, ""),
-        _ => (Answer::Undecided, "; there may be smaller gaps, which more runs would tell"),
+        3 if best => (ClaimAnswer::Yes, ""),
+        3 => (ClaimAnswer::No, "; there are three, and the best are others"),
+        4.. => (ClaimAnswer::No, ""),
+        _ if is_certain => (ClaimAnswer::No, ""),
+        _ => (ClaimAnswer::Undecided, "; there may be smaller gaps, which more runs would tell"),
     };
-    Found { claim, answer, evidence: evidence + but }
+    ClaimResult { claim, answer, evidence: evidence + but }
 }
 
 #[cfg(test)]

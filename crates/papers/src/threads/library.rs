@@ -36,7 +36,7 @@ pub trait Library: 'static {
     fn checkpoint();
 
     /// Rests until then.
-    fn rest_until(time: Instant);
+    fn sleep_until(time: Instant);
 }
 
 /// The kernel's threads, through the standard library: stacks of 8 MiB, as `pthread_create` makes them unless told otherwise. The locks are the standard
@@ -74,7 +74,7 @@ impl Library for Pthreads {
 
     fn checkpoint() {}
 
-    fn rest_until(time: Instant) {
+    fn sleep_until(time: Instant) {
         let rest = time.saturating_duration_since(Instant::now());
         if rest > Duration::ZERO {
             std::thread::sleep(rest);
@@ -119,7 +119,7 @@ impl Library for Fibers {
         fiber::checkpoint();
     }
 
-    fn rest_until(time: Instant) {
+    fn sleep_until(time: Instant) {
         if time > Instant::now() {
             fiber::sleep_until(time);
         }

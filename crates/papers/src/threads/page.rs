@@ -3,7 +3,7 @@
 use crate::threads::order::Program;
 use crate::threads::report::Report;
 use crate::threads::runs::Temperature;
-use crate::threads::simulated::Simulated;
+use crate::threads::simulated::SimulatedRow;
 use crate::threads::table::ResponseRow;
 use crate::threads::text;
 use report::html::page::{Section, page, sentence};
@@ -187,7 +187,7 @@ fn tables(report: &Report) -> String {
         Column::cells("demotions", answers().map(|row| count(row.demotions))),
     ];
     let simulated = || report.simulated.iter();
-    let prediction = |name: &str, of: fn(&Simulated) -> Option<f64>| {
+    let prediction = |name: &str, of: fn(&SimulatedRow) -> Option<f64>| {
         Column::cells(name, simulated().map(|row| cell(of(row).map(text::exact))))
     };
     let predictions = vec![

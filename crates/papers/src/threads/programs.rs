@@ -14,7 +14,7 @@ use super::order::{Order, Program};
 use super::work::compute;
 
 /// Something that can be run again and again.
-pub trait Runs {
+pub trait RepeatableProgram {
     /// Runs it once, and adds to the response times, in nanoseconds.
     ///
     /// # Errors
@@ -23,7 +23,7 @@ pub trait Runs {
 }
 
 /// The program of an order.
-pub fn prepare<L: Library>(order: &Order) -> Box<dyn Runs> {
+pub fn prepare<L: Library>(order: &Order) -> Box<dyn RepeatableProgram> {
     let work = Work { rounds_per_us: order.rounds_per_us };
     match order.program {
         Program::Study => Box::new(study::Study::<L>::new(order.threads)),
@@ -41,22 +41,22 @@ pub struct Work {
 
 impl Work {
     /// Computes for so many microseconds of undisturbed work.
-    fn take(self, us: f64) {
+    fn run(self, us: f64) {
         compute((us * self.rounds_per_us) as u64);
     }
 }
 
 /// What lives as long as the process.
-fn leaked<T>(value: T) -> &'static T {
+fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-fn nanoseconds(since: Instant) -> u64 {
+fn nanos_since(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Makes threads by their numbers, and joins them all; each adds its response times to the others'.
-fn all<L: Library>(
+fn run_threads<L: Library>(
     threads: u32,
     samples: &'static L::Lock<Vec<u64>>,
     run: impl Fn(u32) -> Vec<u64> + Copy + Send + 'static,

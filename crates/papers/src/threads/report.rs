@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::Experiment;
-use super::claims::{self, Verdict};
+use super::claims::{self, ClaimVerdict};
 use super::order::Program;
 use super::runs::Observation;
-use super::simulated::Simulated;
-use super::table::{self, Factor, ResponseRow, Row};
+use super::simulated::SimulatedRow;
+use super::table::{self, ResponseRow, SpeedupRow, TimeRow};
 
 /// What was run, on what.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,15 +42,15 @@ pub struct Report {
     /// What was run, on what.
     pub settings: Settings,
     /// The study's program.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TimeRow>,
     /// How many times as fast fibers are.
-    pub factors: Vec<Factor>,
+    pub factors: Vec<SpeedupRow>,
     /// The other programs.
     pub responses: Vec<ResponseRow>,
     /// The same in the simulator, which knows no first runs.
-    pub simulated: Vec<Simulated>,
+    pub simulated: Vec<SimulatedRow>,
     /// The study's claims.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<ClaimVerdict>,
     /// What one should know before one believes the rest.
     pub notes: Vec<String>,
 }

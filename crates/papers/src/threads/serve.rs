@@ -34,7 +34,7 @@ fn measure<L: Library>(order: &Order, started: Instant) -> Result<Answer, String
     let mut program = prepare::<L>(order);
     let mut responses = Vec::new();
     program.run(&mut responses)?;
-    let cold_us = microseconds(started);
+    let cold_us = micros_since(started);
     let mut warm_us = Vec::with_capacity(order.warm as usize);
     for _ in 0..order.warm {
         if warm_us.is_empty() {
@@ -42,12 +42,12 @@ fn measure<L: Library>(order: &Order, started: Instant) -> Result<Answer, String
         }
         let started = Instant::now();
         program.run(&mut responses)?;
-        warm_us.push(microseconds(started));
+        warm_us.push(micros_since(started));
     }
     Ok(Answer { cold_us, warm_us, demotions: None, responses: Responses::of(responses) })
 }
 
-fn microseconds(since: Instant) -> f64 {
+fn micros_since(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e6
 }
 

@@ -12,7 +12,7 @@ use measure::world::{Failure, Worlds};
 
 /// A scenario that was run, to be kept with what came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct ScenarioFile {
     /// A name for its file.
     pub file: String,
     /// What it says.
@@ -21,7 +21,7 @@ pub struct Written {
 
 /// A program in the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Simulated {
+pub struct SimulatedRow {
     /// Which program.
     pub program: Program,
     /// How many threads the study's program has; 0 for others.
@@ -47,7 +47,7 @@ pub fn simulate(
     preemptible: bool,
     worlds: &impl Worlds,
     cancel: &AtomicBool,
-) -> Result<(Vec<Simulated>, Vec<Written>), Failure> {
+) -> Result<(Vec<SimulatedRow>, Vec<ScenarioFile>), Failure> {
     let arms = experiment.arms(preemptible).into_iter().filter(|arm| !arm.is_of_the_kernel());
     let (arms, configurations): (Vec<Arm>, Vec<Configuration>) =
         arms.filter_map(|arm| Some((arm, arm.configuration?))).unzip();
@@ -69,7 +69,7 @@ pub fn simulate(
 }
 
 /// The scenario of a program, with a sweep over the numbers of threads, where it has one, and over the configurations.
-fn scenario(program: Program, threads: &[u32], configurations: &[Configuration], preemptible: bool) -> Written {
+fn scenario(program: Program, threads: &[u32], configurations: &[Configuration], preemptible: bool) -> ScenarioFile {
     let template = match program {
         Program::Study => include_str!("../../papers/threads/study.toml"),
         Program::Yields => include_str!("../../papers/threads/yields.toml"),
@@ -87,15 +87,15 @@ fn scenario(program: Program, threads: &[u32], configurations: &[Configuration],
     let kind = "kind = \"fibers\"\n";
     let job = if preemptible { format!("{kind}preemptible = true\n") } else { kind.to_owned() };
     let template = template.replace(kind, &job);
-    Written { file: format!("{name}.toml"), text: format!("{template}\n[experiment.sweep]\n{fibers}{both}") }
+    ScenarioFile { file: format!("{name}.toml"), text: format!("{template}\n[experiment.sweep]\n{fibers}{both}") }
 }
 
-fn row(program: Program, threads: u32, arm: Arm, outcome: &Outcome) -> Option<Simulated> {
+fn row(program: Program, threads: u32, arm: Arm, outcome: &Outcome) -> Option<SimulatedRow> {
     let job = outcome.jobs.first()?;
     let fibers = job.fibers.as_ref();
     // The first group is the one that responds.
     let responses = fibers.and_then(|fibers| responses(fibers.groups.first()?));
-    Some(Simulated {
+    Some(SimulatedRow {
         program,
         threads,
         arm: arm.name(),
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!((row.demotions, row.total_us), (many[number % 3].demotions, many[number % 3].total_us));
             assert_eq!(row.demotions > Some(0), CONFIGURATIONS[number].running_time_us == 50, "{row:?}");
         }
-        let mixed: Vec<Simulated> =
+        let mixed: Vec<SimulatedRow> =
             rows("threads/workloads", &[]).into_iter().filter(|row| row.program == Program::Mixed).collect();
         assert!(mixed.iter().all(|row| row.demotions > Some(0)), "{mixed:?}");
         assert!(mixed.iter().any(|row| row.responses != mixed[0].responses), "{mixed:?}");

@@ -9,7 +9,7 @@ use stats::median::Median;
 
 /// The study's program with so many threads, in one of the arms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct TimeRow {
     /// How many threads.
     pub threads: u32,
     /// The name of the arm.
@@ -24,7 +24,7 @@ pub struct Row {
     pub demotions: Option<u64>,
 }
 
-impl Row {
+impl TimeRow {
     /// How long a run takes at a temperature, in microseconds.
     pub fn us(&self, at: Temperature) -> Option<Median> {
         match at {
@@ -36,7 +36,7 @@ impl Row {
 
 /// How many times as fast one arm is as another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Factor {
+pub struct SpeedupRow {
     /// How many threads.
     pub threads: u32,
     /// Which runs.
@@ -71,12 +71,12 @@ pub struct ResponseRow {
 }
 
 /// The rows of the study's program, by threads and then in the order of the arms.
-pub fn rows(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<Row> {
+pub fn rows(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<TimeRow> {
     let cells = threads.iter().flat_map(|threads| arms.iter().map(move |arm| (*threads, *arm)));
     let row = |(threads, arm)| {
         let of = of(runs, Cell { program: Program::Study, threads, arm });
         let times = |at| of.iter().filter_map(|run| run.us(at)).collect::<Vec<f64>>();
-        Some(Row {
+        Some(TimeRow {
             threads,
             arm: arm.name(),
             cold_us: Median::of(&times(Temperature::Cold))?,
@@ -89,7 +89,7 @@ pub fn rows(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<Row> {
 }
 
 /// How many times as fast the last of the arms is as each of the others, by threads.
-pub fn factors(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<Factor> {
+pub fn factors(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<SpeedupRow> {
     let Some((&ours, others)) = arms.split_last() else { return Vec::new() };
     let pairs = threads.iter().flat_map(|threads| {
         Temperature::ALL.into_iter().flat_map(move |at| others.iter().map(move |other| (*threads, at, *other)))
@@ -98,7 +98,7 @@ pub fn factors(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<Facto
         let ratios =
             by_round(runs, &[other, ours], threads, at).iter().map(|round| round[0] / round[1]).collect::<Vec<f64>>();
         let times_as_fast = Median::of(&ratios)?;
-        Some(Factor { threads, at, arm: ours.name(), against: other.name(), times_as_fast })
+        Some(SpeedupRow { threads, at, arm: ours.name(), against: other.name(), times_as_fast })
     };
     pairs.filter_map(factor).collect()
 }

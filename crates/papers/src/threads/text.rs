@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use super::claims::Verdict;
+use super::claims::ClaimVerdict;
 use super::order::{Program, Responses};
 use super::report::{Report, Settings};
 use super::runs::{Temperature, warm};
-use super::table::{Factor, ResponseRow, Row};
+use super::table::{ResponseRow, SpeedupRow, TimeRow};
 use super::{EXPERIMENTS, Experiment};
 use report::WIDTH;
 use report::table::Table;
@@ -80,7 +80,7 @@ pub(crate) fn heading(at: Temperature) -> &'static str {
 
 /// The verdicts and what else there is to say, a sentence each.
 pub(crate) fn sentences(report: &Report) -> Vec<String> {
-    let verdict = |Verdict { claim, at, answer, evidence }: &Verdict| {
+    let verdict = |ClaimVerdict { claim, at, answer, evidence }: &ClaimVerdict| {
         format!("{claim} ({}): {}. {}.", at.name(), answer.word().to_uppercase(), capital(evidence))
     };
     let demoted =
@@ -90,7 +90,7 @@ pub(crate) fn sentences(report: &Report) -> Vec<String> {
 
 /// Of fibers that have used up their running time so often, in all runs.
 fn why(report: &Report, demotions: u64) -> String {
-    let of = |row: &Row| {
+    let of = |row: &TimeRow| {
         let runs = row.cold_us.samples as u64 * u64::from(1 + warm(Program::Study, row.threads));
         // The first one, which makes the others, is a fiber, too.
         runs * (u64::from(row.threads) + 1)
@@ -182,7 +182,7 @@ fn brief(us: &Median) -> String {
 
 /// Threads from above, rivals from the left.
 pub(crate) fn factors(report: &Report, at: Temperature) -> Option<Table> {
-    let factors: Vec<&Factor> = report.factors.iter().filter(|factor| factor.at == at).collect();
+    let factors: Vec<&SpeedupRow> = report.factors.iter().filter(|factor| factor.at == at).collect();
     factors.first()?;
     let rivals = distinct(factors.iter().map(|factor| factor.against.as_str()));
     let header = ["threads".to_owned()].into_iter().chain(rivals.iter().map(|rival| format!("as {rival}")));

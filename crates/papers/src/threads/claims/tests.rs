@@ -19,7 +19,7 @@ fn made(rounds: u32, noise: f64, us: impl Fn(Configuration, u32) -> f64) -> Vec<
 
 const THREADS: [u32; 4] = [50, 100, 1000, 2000];
 
-fn answers(runs: &[Observation]) -> [Answer; 3] {
+fn answers(runs: &[Observation]) -> [ClaimAnswer; 3] {
     let verdicts = verdicts(runs, &THREADS);
     assert_eq!(verdicts.len(), 6);
     let answers =
@@ -33,7 +33,7 @@ fn evidence(runs: &[Observation]) -> Vec<String> {
     verdicts(runs, &THREADS).into_iter().map(|verdict| verdict.evidence).collect()
 }
 
-use Answer::{No, Undecided, Yes};
+use ClaimAnswer::{No, Undecided, Yes};
 
 #[test]
 fn a_machine_on_which_it_is_as_the_study_says_makes_all_its_claims_true() {
@@ -104,7 +104,7 @@ fn a_difference_that_is_certain_and_that_nobody_would_see_makes_no_claim_true() 
 fn claims_about_what_was_not_run_are_undecided() {
     let few: Vec<Observation> = made(12, 0.01, |_, _| 1.0).into_iter().filter(|run| run.cell.threads < MANY).collect();
     let verdicts = verdicts(&few, &THREADS);
-    let answers: Vec<Answer> = verdicts.iter().map(|verdict| verdict.answer).collect();
+    let answers: Vec<ClaimAnswer> = verdicts.iter().map(|verdict| verdict.answer).collect();
     assert_eq!(answers, [No, Undecided, Undecided, No, Undecided, Undecided]);
     assert!(super::verdicts(&[], &THREADS).is_empty());
 }

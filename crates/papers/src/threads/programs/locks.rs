@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Runs, Work, all, leaked, nanoseconds};
+use super::{RepeatableProgram, Work, leak, nanos_since, run_threads};
 use crate::threads::library::Library;
 
 const THREADS: u32 = 32;
@@ -22,26 +22,26 @@ pub struct Locks<L: Library> {
 impl<L: Library> Locks<L> {
     /// With work of so long.
     pub fn new(work: Work) -> Locks<L> {
-        let locks = leaked([(); 4].map(|()| L::lock(0)));
-        Locks { work, locks, samples: leaked(L::lock(Vec::new())), runs: 0 }
+        let locks = leak([(); 4].map(|()| L::lock(0)));
+        Locks { work, locks, samples: leak(L::lock(Vec::new())), runs: 0 }
     }
 }
 
-impl<L: Library> Runs for Locks<L> {
+impl<L: Library> RepeatableProgram for Locks<L> {
     fn run(&mut self, responses: &mut Vec<u64>) -> Result<(), String> {
         let (work, locks) = (self.work, self.locks);
-        all::<L>(THREADS, self.samples, move |number| {
+        run_threads::<L>(THREADS, self.samples, move |number| {
             let mut samples = Vec::with_capacity(TURNS);
             let mut ready = Instant::now();
             for _ in 0..TURNS {
-                work.take(OUTSIDE);
+                work.run(OUTSIDE);
                 L::with(&locks[number as usize % locks.len()], |count| {
-                    work.take(INSIDE / 2.0);
+                    work.run(INSIDE / 2.0);
                     L::checkpoint();
-                    work.take(INSIDE / 2.0);
+                    work.run(INSIDE / 2.0);
                     *count += 1;
                 });
-                samples.push(nanoseconds(ready));
+                samples.push(nanos_since(ready));
                 ready = Instant::now();
                 L::yield_now();
             }

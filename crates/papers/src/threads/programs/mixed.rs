@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Runs, Work, all, leaked, nanoseconds};
+use super::{RepeatableProgram, Work, leak, nanos_since, run_threads};
 use crate::threads::library::Library;
 
 const INTERACTIVE: u32 = 16;
@@ -24,26 +24,26 @@ pub struct Mixed<L: Library> {
 impl<L: Library> Mixed<L> {
     /// With work of so long.
     pub fn new(work: Work) -> Mixed<L> {
-        Mixed { work, samples: leaked(L::lock(Vec::new())) }
+        Mixed { work, samples: leak(L::lock(Vec::new())) }
     }
 }
 
-impl<L: Library> Runs for Mixed<L> {
+impl<L: Library> RepeatableProgram for Mixed<L> {
     fn run(&mut self, responses: &mut Vec<u64>) -> Result<(), String> {
         let work = self.work;
-        all::<L>(INTERACTIVE + BATCH, self.samples, move |number| {
+        run_threads::<L>(INTERACTIVE + BATCH, self.samples, move |number| {
             if number >= INTERACTIVE {
                 for _ in 0..PIECES {
-                    work.take(PIECE);
+                    work.run(PIECE);
                     L::checkpoint();
                 }
                 return Vec::new();
             }
             let mut due = Instant::now();
             let answer = |_| {
-                L::rest_until(due);
-                work.take(ANSWER);
-                let response = nanoseconds(due);
+                L::sleep_until(due);
+                work.run(ANSWER);
+                let response = nanos_since(due);
                 due = Instant::now() + REST;
                 response
             };

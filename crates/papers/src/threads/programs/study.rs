@@ -6,7 +6,7 @@
 
 use std::hint::black_box;
 
-use super::{Runs, leaked};
+use super::{RepeatableProgram, leak};
 use crate::threads::library::Library;
 
 /// How many words each half edits.
@@ -28,7 +28,7 @@ pub struct Study<L: Library> {
 impl<L: Library> Study<L> {
     /// One of so many threads.
     pub fn new(threads: u32) -> Study<L> {
-        Study { threads, halves: leaked([L::lock([0; WORDS]), L::lock([0; WORDS])]), runs: 0 }
+        Study { threads, halves: leak([L::lock([0; WORDS]), L::lock([0; WORDS])]), runs: 0 }
     }
 
     fn threads(&self) -> Result<(), String> {
@@ -52,7 +52,7 @@ impl<L: Library> Study<L> {
     }
 }
 
-impl<L: Library> Runs for Study<L> {
+impl<L: Library> RepeatableProgram for Study<L> {
     fn run(&mut self, _: &mut Vec<u64>) -> Result<(), String> {
         self.threads()?;
         self.runs += 1;

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::{Runs, Work, all, leaked, nanoseconds};
+use super::{RepeatableProgram, Work, leak, nanos_since, run_threads};
 use crate::threads::library::Library;
 
 const THREADS: u32 = 64;
@@ -21,21 +21,21 @@ pub struct Yields<L: Library> {
 impl<L: Library> Yields<L> {
     /// With work of so long.
     pub fn new(work: Work) -> Yields<L> {
-        Yields { work, samples: leaked(L::lock(Vec::new())) }
+        Yields { work, samples: leak(L::lock(Vec::new())) }
     }
 }
 
-impl<L: Library> Runs for Yields<L> {
+impl<L: Library> RepeatableProgram for Yields<L> {
     fn run(&mut self, responses: &mut Vec<u64>) -> Result<(), String> {
         let work = self.work;
-        all::<L>(THREADS, self.samples, move |number| {
+        run_threads::<L>(THREADS, self.samples, move |number| {
             let (us, is_short) = if number < THREADS / 2 { (SHORT, true) } else { (LONG, false) };
             let mut samples = Vec::with_capacity(if is_short { TURNS } else { 0 });
             let mut ready = Instant::now();
             for _ in 0..TURNS {
-                work.take(us);
+                work.run(us);
                 if is_short {
-                    samples.push(nanoseconds(ready));
+                    samples.push(nanos_since(ready));
                     ready = Instant::now();
                 }
                 L::yield_now();

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::experiment::contract::{documented, fields, written};
-use rowlock_papers::fg::arms::{Paper, Variant};
+use rowlock_papers::fg::arms::{PaperRow, Variant};
 use rowlock_papers::fg::folder::Settings;
 use rowlock_papers::fg::prediction::Prediction;
 use rowlock_papers::fg::report::Report;
 use rowlock_papers::fg::runs::Observation;
 use rowlock_papers::fg::shares::Share;
-use rowlock_papers::fg::simulated::Simulated;
+use rowlock_papers::fg::simulated::SimulatedRow;
 use rowlock_papers::fg::{Experiment, balance, rows};
 use scenario::result::World;
 use stats::mean;
@@ -25,7 +25,7 @@ fn every_field_of_a_measured_paper_is_documented_and_no_other() {
         })
         .collect();
     let estimate = mean(&[1.0, 2.0]).unwrap();
-    let paper = Some(Paper::default());
+    let paper = Some(PaperRow::default());
     let mut report = Report::new(experiment);
     report.settings = Some(Settings {
         rowlock_version: String::new(),
@@ -40,7 +40,7 @@ fn every_field_of_a_measured_paper_is_documented_and_no_other() {
     });
     // Those of the thesis' rows stand once, and so does what the others are compared with.
     report.rows = rows::rows(&arms, &runs, experiment.baseline()).split_off(1);
-    report.balances = balance::balances(&runs);
+    report.balances = balance::clock_regressions(&runs);
     report.balances[0].terms.remove(0);
     report.predictions = vec![Prediction {
         variant: Variant::IoBound,
@@ -51,7 +51,7 @@ fn every_field_of_a_measured_paper_is_documented_and_no_other() {
         predicted_times_as_long: 1.0,
         measured_times_as_long: 1.0,
     }];
-    report.simulated = vec![Simulated {
+    report.simulated = vec![SimulatedRow {
         variant: Variant::IoBound,
         scheduler: String::new(),
         nice: 0,

@@ -15,8 +15,8 @@ use measure::two_worlds::TwoWorlds;
 use report::WIDTH;
 use rowlock_papers::barrier::changes::Changes;
 use rowlock_papers::barrier::evidence::Evidence;
-use rowlock_papers::barrier::expected::{Expected, Group, Measure};
-use rowlock_papers::barrier::judgement::{Judged, Judgement};
+use rowlock_papers::barrier::expected::{ArmGroup, Expected, Measure};
+use rowlock_papers::barrier::judgement::{BandResult, Judgement};
 use rowlock_papers::barrier::{PAPERS, Paper, text};
 use scenario::result::World;
 use scenario::{Kind, Scenario};
@@ -120,7 +120,7 @@ fn every_band_has_runs_to_be_made_of_and_rivals_that_it_asks_for() {
         let expected = paper.expected().unwrap_or_else(|error| panic!("{}: {error}", paper.name));
         let evidence = Evidence::new(&scenario, &[]);
         let figure = &expected.figure;
-        let check = |what: &str, group: &Group, measure: Measure, against: &BTreeMap<String, toml::Value>| {
+        let check = |what: &str, group: &ArmGroup, measure: Measure, against: &BTreeMap<String, toml::Value>| {
             let (what, arms) = (format!("{}: {what}", paper.name), evidence.arms(group));
             let jobs = if group.job.is_empty() { &figure.job } else { &group.job };
             assert!(!arms.is_empty() && !jobs.is_empty(), "{what}");
@@ -130,9 +130,9 @@ fn every_band_has_runs_to_be_made_of_and_rivals_that_it_asks_for() {
                 };
                 assert!(jobs.iter().all(is_there), "{what}: {jobs:?}");
                 if measure == Measure::SpeedUp {
-                    let rival = evidence.rival(arm, against);
+                    let reference = evidence.reference_arm(arm, against);
                     assert!(
-                        rival.is_some_and(|rival| rival != arm && evidence.load(rival) == evidence.load(arm)),
+                        reference.is_some_and(|reference| reference != arm && evidence.load(reference) == evidence.load(arm)),
                         "{what}"
                     );
                 }
@@ -169,7 +169,7 @@ fn every_paper_runs_and_is_judged_at_a_reduced_size() {
             use Measure::{AlternatingRounds, CleanGroups, SsrAfter, SsrBefore};
             matches!(measure, SsrBefore | SsrAfter | AlternatingRounds | CleanGroups)
         };
-        let is_always_there = |band: &&Judged| band.counted.is_none() && !needs_a_pattern(band.measure);
+        let is_always_there = |band: &&BandResult| band.counted.is_none() && !needs_a_pattern(band.measure);
         for band in judgement.bands.iter().filter(is_always_there) {
             assert_eq!(band.ours.map(|ours| ours.samples), Some(2), "{}: {}", paper.name, band.what);
         }

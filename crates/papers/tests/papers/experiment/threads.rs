@@ -8,7 +8,7 @@ use rowlock_papers::threads::order::{Answer, Program, Responses};
 use rowlock_papers::threads::page;
 use rowlock_papers::threads::report::{Report, Settings};
 use rowlock_papers::threads::runs::{Cell, Observation};
-use rowlock_papers::threads::simulated::Simulated;
+use rowlock_papers::threads::simulated::SimulatedRow;
 use rowlock_papers::threads::text;
 
 /// What an experiment with these numbers of threads might come to.
@@ -55,14 +55,14 @@ fn report(name: &str, threads: &[u32], rounds: u32) -> Report {
     report
 }
 
-fn simulated(experiment: &Experiment, threads: &[u32]) -> Vec<Simulated> {
+fn simulated(experiment: &Experiment, threads: &[u32]) -> Vec<SimulatedRow> {
     let mut rows = Vec::new();
     for &program in experiment.programs() {
         let numbers = if program == Program::Study { threads } else { &[0] };
         for &threads in numbers {
             for arm in experiment.arms(false).iter().filter(|arm| !arm.is_of_the_kernel()) {
                 let responses = Responses { p50: 1.0, p95: 2.0, p99: 3.0, worst: 4000.0 };
-                rows.push(Simulated {
+                rows.push(SimulatedRow {
                     program,
                     threads,
                     arm: arm.name(),
