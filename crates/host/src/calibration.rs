@@ -1,4 +1,4 @@
-//! What things cost on this machine, measured once and kept, and the simulated machine that is like it.
+//! The measured costs of this machine, their cache, and the simulated twin of the machine.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::workload::Rate;
 
-/// The version of the cache's format and of what the figures in it mean.
+/// The version of the cache's format and of the meaning of its figures.
 const VERSION: u32 = 2;
 
-/// One measured cost: the median, the quartiles and how often it was measured.
+/// A measured cost: the median, the quartiles and the number of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredCost {
     /// Nanoseconds.
@@ -27,7 +27,7 @@ pub struct MeasuredCost {
     pub low_ns: f64,
     /// Nanoseconds; a quarter of the samples were above.
     pub high_ns: f64,
-    /// How many samples there were.
+    /// The number of samples.
     pub samples: u32,
 }
 
@@ -39,8 +39,8 @@ impl MeasuredCost {
 }
 
 impl MeasuredCost {
-    /// Whether anything can cost that: no less than nothing and no more than a second.
-    fn is_possible(&self) -> bool {
+    /// Whether this is a plausible cost: not negative, and at most a second.
+    fn is_plausible(&self) -> bool {
         [self.median_ns, self.low_ns, self.high_ns].iter().all(|nanos| (0.0..=1e9).contains(nanos))
     }
 }
@@ -52,30 +52,32 @@ impl From<&Measured> for MeasuredCost {
     }
 }
 
-/// What things cost on this machine.
+/// The costs of operations on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostCalibration {
-    /// The machine that it holds for.
+    /// The machine on which they were measured.
     pub machine: Machine,
     /// A context switch between two threads on one CPU.
     pub switch: MeasuredCost,
-    /// Getting a thread running again that sleeps on another CPU.
+    /// Waking a thread that sleeps on another CPU, until it runs.
     pub wake: MeasuredCost,
-    /// A `sched_yield` that finds nobody else.
+    /// A `sched_yield` when no other thread is ready.
     pub lone_yield: MeasuredCost,
     /// Reading the clock.
     pub clock: MeasuredCost,
     /// The period of the timer interrupt.
     pub tick: MeasuredCost,
-    /// What to know about the figures, in sentences.
+    /// Remarks on the figures, in sentences.
     pub notes: Vec<String>,
-    /// Whether other programs left the machine alone while it was measured, as far as the figures tell.
+    /// Whether other programs left the machine idle during the measurement, as far as the figures
+    /// tell.
     pub quiet: bool,
-    /// How long computation takes. It is a property of this program as compiled, too, so it is measured each time.
+    /// The speed of computation. It also depends on how this program was compiled, so it is
+    /// measured each time.
     pub rate: Rate,
-    /// Where the figures are kept; nothing where they could not be.
+    /// The file in the cache. `None` if it could not be written.
     pub path: Option<PathBuf>,
-    /// Whether the figures were there already.
+    /// Whether the figures come from the cache.
     pub from_cache: bool,
 }
 
@@ -86,23 +88,24 @@ struct Cached {
     calibration: HostCalibration,
 }
 
-/// This machine's costs: from the cache where there are any for this processor, kernel and set of CPUs, else (or where
-/// `fresh` says so) measured in at most three seconds and cached, unless the machine was busy meanwhile.
+/// Returns this machine's costs. They come from the cache if it has any for this processor, kernel
+/// and set of CPUs, and `fresh` is false. Otherwise they are measured, in at most three seconds,
+/// and cached unless the machine was busy.
 ///
-/// The cache is a file in the folder `rowlock` under `$XDG_CACHE_HOME` or `~/.cache`. A file that cannot be used is
-/// replaced; where none can be written, a note says so and nothing else is amiss.
+/// The cache is a file in the folder `rowlock` under `$XDG_CACHE_HOME` or `~/.cache`. An unusable
+/// file is replaced. If the file cannot be written, a note says so.
 ///
 /// # Errors
-/// When the machine does not let itself be measured.
+/// If the machine cannot be measured.
 pub fn load_or_measure(fresh: bool) -> Result<HostCalibration, Error> {
     load_or_measure_in(cache_folder().as_deref(), fresh, measure)
 }
 
-/// What waiting rules are told about this machine's costs, where they have been measured and kept; measures nothing.
+/// Returns this machine's costs for waiting rules if they are cached. Measures nothing.
 pub fn cached_costs() -> Option<Costs> {
     let machine = Machine::current().ok()?;
-    let kept = load(&cache_folder()?.join(file_name(&machine)), &machine)?;
-    Some(twin(&kept).costs())
+    let cached = load(&cache_folder()?.join(file_name(&machine)), &machine)?;
+    Some(twin(&cached).costs())
 }
 
 fn load_or_measure_in(
@@ -116,12 +119,12 @@ fn load_or_measure_in(
         return Ok(HostCalibration { rate: Rate::measure(), path, from_cache: true, ..found });
     }
     let mut calibration = measure(machine)?;
-    let kept = match &path {
+    let cached = match &path {
         _ if !calibration.quiet => Err("the machine was busy".to_owned()),
         Some(path) => save(path, &calibration).map_err(|why| format!("{} cannot be written: {why}", path.display())),
         None => Err("neither XDG_CACHE_HOME nor HOME names a folder".to_owned()),
     };
-    match kept {
+    match cached {
         Ok(()) => calibration.path = path,
         Err(why) => calibration.notes.push(format!("not cached, so the next run will measure again: {why}")),
     }
@@ -157,12 +160,13 @@ fn measure(machine: Machine) -> Result<HostCalibration, Error> {
 }
 
 fn cache_folder() -> Option<PathBuf> {
-    // A relative path means nothing here, says the XDG base directory specification.
+    // The XDG base directory specification says to ignore relative paths.
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     Some(absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?.join("rowlock"))
 }
 
-/// A file for each machine: folders may be shared by several. The name is only a shortcut, the content decides.
+/// One file for each machine, because several may share the folder. The name is only a shortcut:
+/// the content decides.
 fn file_name(machine: &Machine) -> String {
     let mut hasher = DefaultHasher::new();
     machine.hash(&mut hasher);
@@ -172,11 +176,11 @@ fn file_name(machine: &Machine) -> String {
 fn load(path: &Path, machine: &Machine) -> Option<HostCalibration> {
     let cached: Cached = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let HostCalibration { switch, wake, lone_yield, clock, tick, .. } = &cached.calibration;
-    let all_possible = [switch, wake, lone_yield, clock, tick].into_iter().all(MeasuredCost::is_possible);
-    (cached.version == VERSION && cached.calibration.machine == *machine && all_possible).then_some(cached.calibration)
+    let all_plausible = [switch, wake, lone_yield, clock, tick].into_iter().all(MeasuredCost::is_plausible);
+    (cached.version == VERSION && cached.calibration.machine == *machine && all_plausible).then_some(cached.calibration)
 }
 
-/// Replaces the file at once: a reader finds the old one or the new one, whole.
+/// Replaces the file atomically: a reader finds either the old one or the new one.
 fn save(path: &Path, calibration: &HostCalibration) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -187,11 +191,12 @@ fn save(path: &Path, calibration: &HostCalibration) -> io::Result<()> {
     replaced.inspect_err(|_| drop(fs::remove_file(&draft)))
 }
 
-/// The simulated machine that is like this one.
+/// The simulated machine that corresponds to this one.
 ///
-/// What a blocked sibling costs is the cost of waking it, so CS, the wakeup cost included, is [`HostCalibration::wake`]
-/// (or [`HostCalibration::switch`] where that came out higher). Runs on this machine take their costs from its twin, so
-/// that multiples of CS come to the same in both worlds.
+/// A blocked sibling costs a wakeup. So CS, which includes the wakeup cost, is
+/// [`HostCalibration::wake`] (or [`HostCalibration::switch`] if that is higher). Runs on this
+/// machine take their costs from the twin, so multiples of CS are equal in the simulator and on the
+/// host.
 pub fn twin(calibration: &HostCalibration) -> Twin {
     let switch = calibration.switch.median();
     let cpus = calibration.machine.cpus;
@@ -200,7 +205,7 @@ pub fn twin(calibration: &HostCalibration) -> Twin {
         wakeup_cost: calibration.wake.median() - switch,
         yield_cost: calibration.lone_yield.median(),
         tick: calibration.tick.median(),
-        // The kernel goes by the CPUs that there are, not by those that this process may use.
+        // The kernel counts all CPUs, not only those that this process may use.
         slice: default_slice(calibration.machine.cpus_online),
         cfs: Cfs::with_cpus(calibration.machine.cpus_online),
         scheduler: Scheduler::Eevdf,
@@ -236,7 +241,7 @@ pub(crate) fn sample_calibration(machine: Machine) -> HostCalibration {
 mod tests {
     use super::*;
 
-    /// A folder that is gone when the test is over.
+    /// A folder that is removed when it is dropped.
     struct Folder(tempfile::TempDir);
 
     impl Folder {
@@ -254,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_measured_once_and_then_found() {
+    fn costs_are_measured_once_and_then_read_from_the_cache() {
         let folder = Folder::new();
         let measured = folder.load(false);
         let [file] = &folder.files()[..] else { panic!("{:?}", folder.files()) };
         assert_eq!((measured.from_cache, measured.path.as_ref()), (false, Some(file)));
         let found = folder.load(false);
-        // The rate is measured each time, and really.
+        // The rate is not cached.
         assert_ne!(found.rate, measured.rate);
         assert_eq!(found, HostCalibration { from_cache: true, rate: found.rate, ..measured });
         assert!(!folder.load(true).from_cache);
@@ -284,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_busy_machine_are_not_kept() {
+    fn figures_of_a_busy_machine_are_not_cached() {
         let folder = Folder::new();
         let measure = |machine| Ok(HostCalibration { quiet: false, ..sample_calibration(machine) });
         let calibration = load_or_measure_in(Some(folder.0.path()), false, measure).unwrap();
@@ -297,9 +302,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_cannot_be_written_is_done_without() {
+    fn a_run_works_without_a_writable_cache() {
         let folder = Folder::new();
-        // A file where a folder ought to be stops even the superuser.
+        // Even root cannot create a folder in place of a file.
         let file = folder.0.path().join("file");
         fs::write(&file, "").unwrap();
         for unwritable in [Some(file.as_path()), None] {
@@ -310,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_twin_wakes_a_sibling_at_the_cost_of_this_machine() {
+    fn the_twin_has_the_wakeup_cost_of_this_machine() {
         let twin = twin(&sample_calibration(Machine::current().unwrap()));
         assert_eq!(twin.context_switch, Span::from_nanos(2_220));
         assert_eq!(twin.costs().cs, Span::from_nanos(18_400));

@@ -1,20 +1,20 @@
-//! The process of one job: this program, started once more.
+//! The process of one job: the program runs itself again.
 
 use std::process::exit;
 
 use crate::executors::{command, fibers, pipeline, threads};
 use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, Task, reply};
 
-/// Carries out a job and exits, where this process was started by [`Host::run`](crate::Host::run) to do so; else returns
-/// at once. Belongs at the very beginning of the `main` of the program that [`Host`](crate::Host) names, before it reads
-/// its arguments, starts threads or opens files.
+/// Executes a job and exits, if [`Host::run`](crate::Host::run) started this process for that.
+/// Otherwise returns immediately. Call it first in the `main` of the program that
+/// [`Host`](crate::Host) names, before that reads its arguments, starts threads or opens files.
 ///
-/// Exits with status 0 when the job is over or the process that asked for it is gone, 1 when the job failed.
+/// The exit status is 0 when the job is over or the run is gone, and 1 if the job failed.
 pub fn run_if_asked() {
     if std::env::args_os().nth(1).is_none_or(|argument| argument != JOB) {
         return;
     }
-    // A thread that panics would leave its siblings waiting for it.
+    // If only one thread ended after a panic, its siblings would wait for it forever.
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |what| {
         print(what);
@@ -23,7 +23,7 @@ pub fn run_if_asked() {
     exit(match serve() {
         Ok(()) => 0,
         Err(failure) => {
-            // A pipe that is closed has nobody at its other end to be told.
+            // If the pipe is closed, the run is gone and does not need the reply.
             let _ = reply(&Reply::Failed(failure));
             1
         }
@@ -32,7 +32,8 @@ pub fn run_if_asked() {
 
 fn serve() -> Result<(), Failure> {
     let mut orders = MessageReader::<_, Order>::new(rustix::stdio::stdin());
-    // The run sends nothing after the order until it is answered, so nothing is lost with this reader.
+    // The run sends nothing after the order until it has a reply, so this reader has no request in
+    // its buffer.
     let Some(order) = orders.wait().map_err(Failure::io("its order cannot be read"))? else { return Ok(()) };
     let requests = MessageReader::new(rustix::stdio::stdin());
     match order.task {
@@ -40,8 +41,9 @@ fn serve() -> Result<(), Failure> {
         Task::Fibers(ref of) => fibers::serve(&order, of, requests),
         Task::Barrier { .. } | Task::Lock { .. } | Task::Cpu { .. } => threads::serve(order, requests),
         Task::Command { argv } => {
-            // The supervisor, too: a thread that is not its first would take the command with it when it ends.
-            order.scheduling.take_effect()?;
+            // On this thread too, and not on another one: the kernel would kill the command with
+            // the thread that started it.
+            order.scheduling.apply()?;
             command::serve(&order.job, &argv, order.keep_running, requests)
         }
     }

@@ -1,7 +1,7 @@
-//! What this machine allows a program that wants to schedule well, what is missing, what that costs, and how to get it.
+//! The doctor: what this machine allows, what it lacks, what that costs, and how to get it.
 //!
-//! Looking and judging are apart: [`Probes::take`] looks, and changes nothing; [`examine`] judges what was seen, a pure
-//! function, so that tests can judge machines that they have made up.
+//! [`Probes::take`] inspects the machine and changes nothing. [`examine`] is a pure function of the
+//! probes, so that tests can examine invented machines.
 
 mod cgroups;
 mod control;
@@ -18,7 +18,7 @@ pub use findings::{Capability, CostFinding, DoctorReport, Finding, State};
 pub use kernel::{Kernel, Preemption};
 pub use probes::{Perf, Privileges, Probes, Trial, Virtualization};
 
-/// Judges what was seen.
+/// Derives the findings from the probes.
 pub fn examine(probes: &Probes) -> DoctorReport {
     let parts = [waiting::findings, runs::findings, inspection::findings, control::findings];
     let mut findings: Vec<Finding> = parts.iter().flat_map(|findings| findings(probes)).collect();

@@ -1,20 +1,20 @@
-//! What can go wrong with a run on this machine.
+//! Errors of runs on this machine.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a run, or what prepares it, did not come about.
+/// Why a run, or its preparation, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A job's program is nowhere to be found.
-    #[error("job `{job}`: there is no command `{program}`{}", searched(program))]
+    /// A job's program does not exist.
+    #[error("job `{job}`: there is no command `{program}`{}", search_note(program))]
     CommandNotFound {
         /// The job.
         job: String,
         /// The program as the scenario names it.
         program: String,
     },
-    /// A job's program is there but is none.
+    /// A job's program exists but cannot be executed.
     #[error("job `{job}`: `{}` cannot be executed: {why}", path.display())]
     NotExecutable {
         /// The job.
@@ -24,39 +24,40 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// More threads than this machine lets this user have.
+    /// The jobs need more threads than this machine allows this user.
     #[error("the jobs need {wanted} threads and processes here, but {limit} leaves room for {room}")]
     TooManyThreads {
-        /// How many the jobs need together, or one of them alone where the limit is one of a process.
+        /// The number that the jobs need together, or that one of them needs if the limit is per
+        /// process.
         wanted: u64,
-        /// How many more there may be.
+        /// How many more threads the limit allows.
         room: u64,
-        /// What sets the limit.
+        /// The name of the limit.
         limit: String,
     },
-    /// The machine refused a thread although no limit that can be read forbids it.
+    /// The kernel refused a thread although no readable limit forbids it.
     #[error("job `{job}`: thread {number} of {threads} could not be started: {why}")]
     ThreadRefused {
         /// The job.
         job: String,
         /// Which thread, counted from one.
         number: u32,
-        /// How many the job has.
+        /// The number of the job's threads.
         threads: u32,
-        /// What the machine said.
+        /// The kernel's error.
         why: String,
     },
-    /// The machine does not schedule a job's threads as they are to be.
+    /// The kernel refused the scheduling that a job asks for.
     #[error("job `{job}`: `{request}` is refused here: {reason}")]
     Scheduling {
         /// The job.
         job: String,
-        /// What was asked for, as a scenario writes it.
+        /// The request, as a scenario writes it.
         request: String,
-        /// Why not, and what it takes.
+        /// Why it was refused, and what it needs.
         reason: String,
     },
-    /// No job ever ends.
+    /// All jobs are endless.
     #[error("all jobs are endless, so the run would never end: give at least one of them `work`")]
     Endless,
     /// A job's process could not be started.
@@ -64,13 +65,13 @@ pub enum Error {
     Start {
         /// The job.
         job: String,
-        /// The program that was to carry the job.
+        /// The program that should have executed the job.
         program: PathBuf,
-        /// What the machine said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A command ended badly.
-    #[error("job `{job}`: `{command}` failed with {status}{}", last_words(stderr))]
+    /// A command failed.
+    #[error("job `{job}`: `{command}` failed with {status}{}", end_of_stderr(stderr))]
     CommandFailed {
         /// The job.
         job: String,
@@ -89,35 +90,36 @@ pub enum Error {
         /// Its exit status or signal, in words.
         status: String,
     },
-    /// A job's process met an error.
+    /// A job's process reported an error.
     #[error("job `{job}`: {message}")]
     Job {
         /// The job.
         job: String,
-        /// What it said.
+        /// The report.
         message: String,
     },
-    /// The caller asked to end.
+    /// The caller cancelled the run.
     #[error("cancelled")]
     Cancelled,
     /// This machine's costs could not be measured.
     #[error("this machine cannot be calibrated: {0}")]
     Calibration(String),
-    /// The machine failed at something that it can do.
+    /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// What was attempted.
         what: String,
-        /// What the machine said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Whether the scenario asks for what this machine does not have, rather than that something failed on the way.
+    /// Whether the scenario asks for something that this machine lacks, as opposed to a failure
+    /// during the run.
     pub fn is_input(&self) -> bool {
         match self {
-            // EAGAIN: a limit of processes that could not be read beforehand.
+            // EAGAIN: a process limit that could not be read beforehand.
             Error::Start { source, .. } => source.kind() == io::ErrorKind::WouldBlock,
             Error::CommandNotFound { .. }
             | Error::NotExecutable { .. }
@@ -134,25 +136,25 @@ impl Error {
         }
     }
 
-    /// The error of something tried with the machine, to be told `what` it was.
+    /// Makes an error of a failed system call; `what` says what was attempted.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { what: what.into(), source }
     }
 }
 
-fn searched(program: &str) -> &'static str {
+fn search_note(program: &str) -> &'static str {
     if program.contains('/') { "" } else { " in any folder of PATH" }
 }
 
-fn last_words(stderr: &str) -> String {
+fn end_of_stderr(stderr: &str) -> String {
     match stderr.trim_end() {
         "" => "; it wrote nothing to its standard error".to_owned(),
         text => {
-            /// More would push what matters off the screen.
+            /// More lines would push the message off the screen.
             const LINES: usize = 20;
             let lines: Vec<&str> = text.lines().collect();
             let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
-            // Whatever a program writes, it is not to write to the terminal.
+            // Control characters must not reach the terminal.
             let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
             format!("; the end of its standard error:\n{}", last.chars().map(shown).collect::<String>())
         }
@@ -164,13 +166,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_words_are_few_and_do_not_reach_the_terminal() {
-        assert!(last_words(" \n").contains("nothing"));
+    fn the_end_of_standard_error_is_short_and_without_control_characters() {
+        assert!(end_of_stderr(" \n").contains("nothing"));
         let many: String = (0..100).map(|line| format!("line {line}\x1b[2J\n")).collect();
-        let told = last_words(&many);
+        let shown = end_of_stderr(&many);
         assert!(
-            told.ends_with("line 99\u{fffd}[2J") && !told.contains("line 79") && told.contains("line 80"),
-            "{told}"
+            shown.ends_with("line 99\u{fffd}[2J") && !shown.contains("line 79") && shown.contains("line 80"),
+            "{shown}"
         );
     }
 }

@@ -17,7 +17,7 @@ use crate::workload::{Rate, Workload};
 /// How long a thread computes between two checks.
 const CHECK_INTERVAL: Span = Span::from_micros(20);
 
-/// Delays up to this also happen to a thread that keeps its CPU: interrupts, caches, a slower clock.
+/// Delays up to this also happen to a thread that keeps its CPU: interrupts, caches, slow clock.
 const TOLERATED_DELAY: Span = Span::from_micros(20);
 
 /// How many events the threads of one job may log together: 4 MiB.

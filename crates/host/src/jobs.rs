@@ -1,4 +1,5 @@
-//! The processes of a run's jobs, as the run sees them: started, spoken to, and ended whatever happens.
+//! The processes of a run's jobs, seen from the run: it starts them, talks to them, and always ends
+//! them.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -18,50 +19,52 @@ use crate::protocol::JOB;
 use crate::protocol::{Failure, MessageReader, Order, Reply, Request, Task, send};
 use crate::timeline::Sampler;
 
-/// How often the run looks whether it has been cancelled.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How often the run checks whether it was cancelled.
+const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
-/// How long a supervisor may take to end what its command has started: a little more than it allows itself.
-const ENDING: Duration = Duration::from_secs(6);
+/// How long a supervisor may take to end the command's processes: a little more than its own
+/// timeout.
+const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The process of one job.
 pub(crate) struct Job {
     pub(crate) name: String,
-    /// The threads that compute, once it is ready.
+    /// The ids of the computing threads, once the job is ready.
     pub(crate) threads: Option<Vec<i32>>,
-    /// What was asked of its waiting rule and decided, where that is taken down.
+    /// The questions to its waiting rule and the decisions, if they are recorded.
     pub(crate) record: Vec<RecordedStep>,
-    /// What its threads took down of themselves, where they did.
+    /// The event logs of its threads, if they are written.
     pub(crate) event_logs: Vec<EventLog>,
-    /// What came out, once it has finished.
+    /// Its outcome, once it has finished.
     pub(crate) outcome: Option<JobOutcome>,
-    /// Whether it goes on until it is told to stop.
+    /// Whether it runs until it is told to stop.
     pub(crate) endless: bool,
-    /// When it is let go, counted from the beginning of the run.
-    pub(crate) arrives: Duration,
-    /// Whether it has been.
-    pub(crate) has_begun: bool,
-    /// The command line, where the process is the supervisor of one.
+    /// When it starts, relative to the beginning of the run.
+    pub(crate) arrival: Duration,
+    /// Whether it has started.
+    pub(crate) started: bool,
+    /// The command line, if the process is the supervisor of a command.
     pub(crate) command: Option<String>,
     process: Child,
-    /// Nothing once it has been closed, which tells the job to end.
+    /// `None` once it is closed, which tells the job to end.
     requests: Option<ChildStdin>,
     replies: MessageReader<ChildStdout, Reply>,
 }
 
 impl Job {
-    /// Starts the process that carries out `order`.
+    /// Starts the process that executes `order`.
     fn start(program: &Path, order: &Order) -> Result<Job, Error> {
         let name = order.job.clone();
         let failed = |source| Error::Start { job: name.clone(), program: program.to_owned(), source };
         let mut command = Command::new(program);
-        // The name is for whoever looks at a list of processes.
+        // The name identifies the job in lists of processes.
         command.args([JOB, &name]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // The structure of its pipeline is the scenario's, whatever whoever started us wants of pipelines of their own.
+        // The scenario decides the structure of its pipelines, not the user's environment.
         command.env_remove(pipeline::environment::STRUCTURE);
         end_with_this_thread(&mut command, RequestsToEnd::Ignore);
         if matches!(order.task, Task::Command { .. }) {
-            // Whoever kills the run's whole group must leave somebody to end what the command has started.
+            // If a signal kills the run's whole group, the supervisor must survive to end the
+            // command's processes.
             command.process_group(0);
         }
         let mut process = command.spawn().map_err(failed)?;
@@ -73,7 +76,7 @@ impl Job {
             _ => (false, None),
         };
         let (threads, record, event_logs, outcome) = (None, Vec::new(), Vec::new(), None);
-        let (arrives, has_begun) = (Duration::ZERO, false);
+        let (arrival, started) = (Duration::ZERO, false);
         let mut job = Job {
             name,
             threads,
@@ -81,8 +84,8 @@ impl Job {
             event_logs,
             outcome,
             endless,
-            arrives,
-            has_begun,
+            arrival,
+            started,
             command,
             process,
             requests,
@@ -97,48 +100,49 @@ impl Job {
         self.process.id()
     }
 
-    /// Tells the job.
+    /// Sends the job a request.
     pub(crate) fn request(&mut self, request: Request) -> Result<(), Error> {
         self.send(&request)
     }
 
     fn send(&mut self, value: &impl serde::Serialize) -> Result<(), Error> {
-        // A pipe is broken when the process has died; it may have said why.
+        // A broken pipe means that the process has died. It may have written the reason.
         match self.requests.as_ref().map(|to| send(to, value)) {
             Some(Ok(())) => Ok(()),
-            _ => self.hear_until_the_end(),
+            _ => self.fail_with_replies(),
         }
     }
 
-    fn hear_until_the_end(&mut self) -> Result<(), Error> {
-        while self.hear()? {}
-        Err(self.died())
+    fn fail_with_replies(&mut self) -> Result<(), Error> {
+        while self.receive()? {}
+        Err(self.unexpected_end())
     }
 
-    /// Takes in what the job says, waiting for it where there is nothing. False at the end of its output.
-    fn hear(&mut self) -> Result<bool, Error> {
-        let unheard = |job: &Job, source| Error::Io { what: format!("job `{}`: cannot hear it", job.name), source };
-        let more = self.replies.fill().map_err(|why| unheard(self, why))?;
+    /// Receives the job's replies, and waits if there are none. Returns false at the end of its
+    /// output.
+    fn receive(&mut self) -> Result<bool, Error> {
+        let failed = |job: &Job, source| Error::Io { what: format!("job `{}`: cannot read from it", job.name), source };
+        let more = self.replies.fill().map_err(|why| failed(self, why))?;
         while let Some(reply) = self.replies.pop() {
-            match reply.map_err(|why| unheard(self, why))? {
+            match reply.map_err(|why| failed(self, why))? {
                 Reply::Ready { threads } => self.threads = Some(threads),
                 Reply::Recorded(record) => self.record = record,
-                Reply::EventLog(piece) => self.keep(piece),
+                Reply::EventLog(piece) => self.add_log_piece(piece),
                 Reply::Finished(outcome) => self.outcome = Some(outcome),
-                Reply::Failed(failure) => return Err(self.failed(failure)),
+                Reply::Failed(failure) => return Err(self.error_of(failure)),
             }
         }
         Ok(more)
     }
 
-    fn keep(&mut self, piece: EventLog) {
+    fn add_log_piece(&mut self, piece: EventLog) {
         match self.event_logs.last_mut().filter(|log| log.number == piece.number) {
             Some(log) => log.events.extend(piece.events),
             None => self.event_logs.push(piece),
         }
     }
 
-    fn failed(&self, failure: Failure) -> Error {
+    fn error_of(&self, failure: Failure) -> Error {
         let job = self.name.clone();
         match failure {
             Failure::ThreadRefused { number, threads, why } => Error::ThreadRefused { job, number, threads, why },
@@ -149,16 +153,16 @@ impl Job {
         }
     }
 
-    /// The process ended although nobody had told it to.
-    fn died(&mut self) -> Error {
+    /// The error for a process that ended without a request.
+    fn unexpected_end(&mut self) -> Error {
         let status = self.process.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
         Error::Died { job: self.name.clone(), status }
     }
 
     /// Tells the process to end, and does not wait for it.
-    fn dismiss(&mut self) {
+    fn disconnect(&mut self) {
         self.requests = None;
-        // A supervisor has to end its command first.
+        // A supervisor must end its command first.
         if self.command.is_none() {
             let _ = self.process.kill();
         }
@@ -166,11 +170,11 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// Ends the process, and returns when it is gone.
+    /// Ends the process and waits for it.
     fn drop(&mut self) {
-        self.dismiss();
-        let last = Instant::now() + ENDING;
-        // A supervisor has closed its output when it has ended.
+        self.disconnect();
+        let last = Instant::now() + SUPERVISOR_TIMEOUT;
+        // The output of a supervisor is closed when it has ended.
         while self.command.is_some() {
             let left = timespec(last.saturating_duration_since(Instant::now()));
             let speaks = poll(&mut [PollFd::new(self.replies.descriptor(), PollFlags::IN)], Some(&left));
@@ -183,7 +187,7 @@ impl Drop for Job {
     }
 }
 
-/// The beginning of a command line, enough to know it by.
+/// A command line, shortened to what is needed to recognise it.
 fn shortened(command: String) -> String {
     const LONGEST: usize = 200;
     match command.char_indices().nth(LONGEST) {
@@ -192,112 +196,112 @@ fn shortened(command: String) -> String {
     }
 }
 
-/// All jobs of a run. Dropping them ends them, and returns when all are gone.
+/// All jobs of a run. Dropping them ends them and waits for them.
 pub(crate) struct Jobs(pub(crate) Vec<Job>);
 
 impl Jobs {
-    /// Starts the processes of all jobs and waits until every one is ready.
+    /// Starts the processes of all jobs and waits until all are ready.
     pub(crate) fn start(program: &Path, orders: &[Order], cancel: &AtomicBool) -> Result<Jobs, Error> {
         let mut jobs = Jobs(Vec::new());
         for order in orders {
             if cancel.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
-            jobs.0.push(Job::start(program, order).map_err(|why| unless_cancelled(why, cancel))?);
+            jobs.0.push(Job::start(program, order).map_err(|why| cancelled_or(why, cancel))?);
         }
-        jobs.attend(cancel, None, None, |jobs| jobs.iter().all(|job| job.threads.is_some()).then_some(()))?;
+        jobs.wait_until(cancel, None, None, |jobs| jobs.iter().all(|job| job.threads.is_some()).then_some(()))?;
         Ok(jobs)
     }
 
-    /// Tells all endless jobs.
-    pub(crate) fn request_endless(&mut self, request: Request) -> Result<(), Error> {
+    /// Sends a request to all endless jobs.
+    pub(crate) fn send_to_endless(&mut self, request: Request) -> Result<(), Error> {
         self.0.iter_mut().filter(|job| job.endless).try_for_each(|job| job.request(request))
     }
 
-    /// Lets endless jobs that are there from the beginning run ahead.
-    pub(crate) fn run_ahead(&mut self) -> Result<(), Error> {
-        let ahead = self.0.iter_mut().filter(|job| job.endless && job.arrives.is_zero());
+    /// Starts the endless jobs that arrive at the beginning, ahead of the others.
+    pub(crate) fn start_endless_early(&mut self) -> Result<(), Error> {
+        let ahead = self.0.iter_mut().filter(|job| job.endless && job.arrival.is_zero());
         ahead.into_iter().try_for_each(|job| job.request(Request::Go))
     }
 
-    /// Lets the jobs go that have arrived by now, in a run that began then; endless ones count from there. Returns when the next
-    /// one arrives.
-    pub(crate) fn let_arrive(&mut self, start: Instant) -> Result<Option<Instant>, Error> {
+    /// Starts the jobs that have arrived by now, in a run that began at `start`. Endless jobs begin
+    /// to count. Returns when the next job arrives.
+    pub(crate) fn start_arrived(&mut self, start: Instant) -> Result<Option<Instant>, Error> {
         let since = start.elapsed();
-        for job in self.0.iter_mut().filter(|job| !job.has_begun && job.arrives <= since) {
-            job.has_begun = true;
-            if !(job.endless && job.arrives.is_zero()) {
+        for job in self.0.iter_mut().filter(|job| !job.started && job.arrival <= since) {
+            job.started = true;
+            if !(job.endless && job.arrival.is_zero()) {
                 job.request(Request::Go)?;
             }
             if job.endless {
                 job.request(Request::Count)?;
             }
         }
-        let next = self.0.iter().filter(|job| !job.has_begun).map(|job| job.arrives).min();
+        let next = self.0.iter().filter(|job| !job.started).map(|job| job.arrival).min();
         Ok(next.map(|next| start + next))
     }
 
-    /// Ends endless jobs, those too that have not begun.
+    /// Ends endless jobs, including those that have not started.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
-        for job in self.0.iter_mut().filter(|job| job.endless && !job.has_begun && !job.arrives.is_zero()) {
+        for job in self.0.iter_mut().filter(|job| job.endless && !job.started && !job.arrival.is_zero()) {
             job.request(Request::Go)?;
         }
-        self.request_endless(Request::Stop)
+        self.send_to_endless(Request::Stop)
     }
 
-    /// Listens to the jobs until `enough` has an answer, and takes samples meanwhile; in a run that began at `start`, lets jobs go as
-    /// they arrive.
+    /// Receives replies until `done` returns a value, and takes samples meanwhile. In a run that
+    /// began at `start`, also starts jobs as they arrive.
     ///
     /// # Errors
-    /// When a job fails or its process ends, and within 50 ms of being cancelled.
-    pub(crate) fn attend<T>(
+    /// If a job fails or its process ends; and within 50 ms after the run was cancelled.
+    pub(crate) fn wait_until<T>(
         &mut self,
         cancel: &AtomicBool,
         start: Option<Instant>,
         mut sampler: Option<&mut Sampler>,
-        enough: impl Fn(&[Job]) -> Option<T>,
+        done: impl Fn(&[Job]) -> Option<T>,
     ) -> Result<T, Error> {
         loop {
-            if let Some(answer) = enough(&self.0) {
+            if let Some(answer) = done(&self.0) {
                 return Ok(answer);
             }
-            let next = start.map_or(Ok(None), |start| self.let_arrive(start))?;
+            let next = start.map_or(Ok(None), |start| self.start_arrived(start))?;
             let due = sampler.as_deref_mut().and_then(|sampler| {
-                sampler.look();
+                sampler.sample_if_due();
                 sampler.due()
             });
-            self.listen(cancel, due.into_iter().chain(next).min())?;
+            self.receive(cancel, due.into_iter().chain(next).min())?;
         }
     }
 
-    /// Lets the jobs run for a while. Errors as [`Jobs::attend`].
-    pub(crate) fn linger(&mut self, cancel: &AtomicBool, duration: Duration) -> Result<(), Error> {
+    /// Lets the jobs run for a while. Errors as [`Jobs::wait_until`].
+    pub(crate) fn run_for(&mut self, cancel: &AtomicBool, duration: Duration) -> Result<(), Error> {
         let over = Instant::now() + duration;
         while Instant::now() < over {
-            self.listen(cancel, Some(over))?;
+            self.receive(cancel, Some(over))?;
         }
         Ok(())
     }
 
-    /// Takes in what jobs say, waiting for it a moment and not beyond `due`.
-    fn listen(&mut self, cancel: &AtomicBool, due: Option<Instant>) -> Result<(), Error> {
-        let patience = due.map_or(PATIENCE, |due| due.saturating_duration_since(Instant::now()).min(PATIENCE));
-        for index in self.watch(patience)? {
+    /// Receives replies. Waits for a short time if there are none, but not beyond `due`.
+    fn receive(&mut self, cancel: &AtomicBool, due: Option<Instant>) -> Result<(), Error> {
+        let timeout = due.map_or(CANCEL_CHECK, |due| due.saturating_duration_since(Instant::now()).min(CANCEL_CHECK));
+        for index in self.wait_for_replies(timeout)? {
             let job = &mut self.0[index];
-            match job.hear() {
+            match job.receive() {
                 Ok(true) => {}
-                Ok(false) => return Err(unless_cancelled(job.died(), cancel)),
-                Err(why) => return Err(unless_cancelled(why, cancel)),
+                Ok(false) => return Err(cancelled_or(job.unexpected_end(), cancel)),
+                Err(why) => return Err(cancelled_or(why, cancel)),
             }
         }
         if cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Waits until jobs have something to say, but no longer than `patience`; which ones.
-    fn watch(&self, patience: Duration) -> Result<Vec<usize>, Error> {
+    /// Waits for replies, for at most `timeout`. Returns the indices of the jobs that replied.
+    fn wait_for_replies(&self, timeout: Duration) -> Result<Vec<usize>, Error> {
         let replies = self.0.iter().map(|job| job.replies.descriptor());
         let mut watched: Vec<_> = replies.map(|replies| PollFd::new(replies, PollFlags::IN)).collect();
-        match poll(&mut watched, Some(&timespec(patience))) {
+        match poll(&mut watched, Some(&timespec(timeout))) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(why) => return Err(Error::io("cannot wait for the jobs")(why.into())),
         }
@@ -307,13 +311,13 @@ impl Jobs {
 
 impl Drop for Jobs {
     fn drop(&mut self) {
-        // All are told before any is waited for.
-        self.0.iter_mut().for_each(Job::dismiss);
+        // Tell all jobs to end before waiting for any of them.
+        self.0.iter_mut().for_each(Job::disconnect);
     }
 }
 
-/// A failure that came of being cancelled is no failure of its own.
-fn unless_cancelled(why: Error, cancel: &AtomicBool) -> Error {
+/// A failure after cancellation is reported as cancellation.
+fn cancelled_or(why: Error, cancel: &AtomicBool) -> Error {
     if cancel.load(Ordering::Relaxed) { Error::Cancelled } else { why }
 }
 

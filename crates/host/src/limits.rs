@@ -1,4 +1,4 @@
-//! What this machine has room for, and where it has a command.
+//! Checks of limits of threads and processes, and of a command's existence.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,64 +11,69 @@ use rustix::process::{Resource, getrlimit, getuid};
 
 use crate::error::Error;
 
-/// Refuses a number of new threads and processes that a limit has no room for.
+/// Refuses a number of new threads and processes that exceeds a limit.
 ///
-/// The limits are those of the kernel (`threads-max`, `pid_max`), of the user (RLIMIT_NPROC) and of the cgroups around
-/// this process (`pids.max`). What cannot be read does not limit.
+/// The limits are those of the kernel (`threads-max`, `pid_max`), of the user (RLIMIT_NPROC) and of
+/// the cgroups around this process (`pids.max`). A file that cannot be read does not limit.
 pub(crate) fn check_threads(wanted: u64) -> Result<(), Error> {
-    match room().into_iter().min_by_key(|limit| limit.room) {
-        Some(Limit { room, name }) if room < wanted => Err(Error::TooManyThreads { wanted, room, limit: name }),
+    match available().into_iter().min_by_key(|limit| limit.available) {
+        Some(Limit { available, name }) if available < wanted => {
+            Err(Error::TooManyThreads { wanted, room: available, limit: name })
+        }
         _ => Ok(()),
     }
 }
 
-/// Refuses a number of threads in one process whose stacks take more memory maps than the kernel lets a process have.
-pub(crate) fn check_threads_of_a_process(wanted: u64) -> Result<(), Error> {
-    /// A stack and one for signal handlers, each with its guard page.
+/// Refuses a number of threads in one process whose stacks need more memory maps than the kernel
+/// allows.
+pub(crate) fn check_threads_per_process(wanted: u64) -> Result<(), Error> {
+    /// A stack and a signal stack, each with a guard page.
     const MAPS_OF_A_THREAD: u64 = 4;
-    /// What the program itself has, and some.
+    /// Maps of the program itself, with a reserve.
     const OTHER_MAPS: u64 = 100;
     let limit = "/proc/sys/vm/max_map_count";
-    let room = |maps: u64| maps.saturating_sub(OTHER_MAPS) / MAPS_OF_A_THREAD;
-    match number_in(Path::new(limit)).map(room) {
-        Some(room) if room < wanted => Err(Error::TooManyThreads { wanted, room, limit: limit.to_owned() }),
+    let available = |maps: u64| maps.saturating_sub(OTHER_MAPS) / MAPS_OF_A_THREAD;
+    match read_number(Path::new(limit)).map(available) {
+        Some(available) if available < wanted => {
+            Err(Error::TooManyThreads { wanted, room: available, limit: limit.to_owned() })
+        }
         _ => Ok(()),
     }
 }
 
-/// A limit and the room that it leaves.
+/// A limit and how much it leaves.
 struct Limit {
     name: String,
-    room: u64,
+    available: u64,
 }
 
-fn room() -> Vec<Limit> {
+fn available() -> Vec<Limit> {
     let mut limits = Vec::new();
     let mut add = |name: String, most: Option<u64>, used: u64| {
-        limits.extend(most.map(|most| Limit { name, room: most.saturating_sub(used) }));
+        limits.extend(most.map(|most| Limit { name, available: most.saturating_sub(used) }));
     };
     let all = fs::read_to_string("/proc/loadavg").ok().and_then(|text| threads_in_loadavg(&text)).unwrap_or(0);
     for path in ["/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max"] {
-        add(path.to_owned(), number_in(Path::new(path)), all);
+        add(path.to_owned(), read_number(Path::new(path)), all);
     }
-    // The kernel does not hold the superuser to this one.
+    // The kernel does not apply this limit to root.
     if !getuid().is_root() {
         let most = getrlimit(Resource::Nproc).current;
         add("the user's limit of processes (ulimit -u)".to_owned(), most, threads_of_user(getuid().as_raw()));
     }
     for folder in own_cgroups() {
         let (most, used) = (folder.join("pids.max"), folder.join("pids.current"));
-        add(most.display().to_string(), number_in(&most), number_in(&used).unwrap_or(0));
+        add(most.display().to_string(), read_number(&most), read_number(&used).unwrap_or(0));
     }
     limits
 }
 
-/// The number that a file holds; nothing where it says `max` or cannot be read.
-fn number_in(path: &Path) -> Option<u64> {
+/// The number in a file. `None` if it contains `max` or cannot be read.
+fn read_number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// All threads of the machine: the number behind the slash in the fourth field.
+/// The number of all threads of the machine: after the slash in the fourth field.
 fn threads_in_loadavg(text: &str) -> Option<u64> {
     text.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
 }
@@ -77,20 +82,21 @@ fn threads_of_user(user: u32) -> u64 {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter(|entry| entry.file_name().as_bytes().iter().all(u8::is_ascii_digit));
     let own = ids.filter(|entry| entry.metadata().is_ok_and(|about| about.uid() == user));
-    // A folder has a link for itself, one for its name, and one for each folder in it: a thread.
+    // A folder has a link for itself, one for its name, and one for each subfolder, that is, for
+    // each thread.
     own.map(|entry| fs::metadata(entry.path().join("task")).map_or(0, |task| task.nlink().saturating_sub(2))).sum()
 }
 
-/// The folders of the cgroups that count this process's threads, and those around them.
+/// The folders of the cgroups that count this process's threads, with their ancestors.
 fn own_cgroups() -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let folders = text.lines().filter_map(cgroup_of_line);
+    let folders = text.lines().filter_map(parse_cgroup_line);
     folders.flat_map(|(mount, path)| ancestors(mount, &path)).filter(|folder| folder.is_dir()).collect()
 }
 
-/// Where a line of `/proc/self/cgroup` puts this process, if its hierarchy counts threads: the usual mount, and the
-/// path below it.
-fn cgroup_of_line(line: &str) -> Option<(&'static str, String)> {
+/// The cgroup in a line of `/proc/self/cgroup`, if its hierarchy counts threads: the usual mount,
+/// and the path below it.
+fn parse_cgroup_line(line: &str) -> Option<(&'static str, String)> {
     let mut fields = line.splitn(3, ':').skip(1);
     let mount = match fields.next()? {
         "" => "/sys/fs/cgroup",
@@ -105,7 +111,7 @@ fn ancestors(mount: &str, path: &str) -> Vec<PathBuf> {
     mount.join(path).ancestors().take_while(|folder| folder.starts_with(mount)).map(Path::to_owned).collect()
 }
 
-/// Finds what `program` would start, as execvp does; refuses what is not there or is none.
+/// Finds `program` as execvp does. Refuses it if it does not exist or is not executable.
 pub(crate) fn check_command(job: &str, program: &str) -> Result<(), Error> {
     let executable = |path: &Path| access(path, Access::EXEC_OK).is_ok() && path.is_file();
     let candidates: Vec<PathBuf> = if program.contains('/') {
@@ -130,17 +136,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_threads_than_any_machine_has_are_refused_and_a_few_are_not() {
+    fn a_few_threads_are_allowed_and_more_than_any_machine_has_are_refused() {
         let refused = check_threads(u64::MAX).unwrap_err();
         assert!(refused.is_input(), "{refused}");
         assert!(check_threads(4).is_ok());
     }
 
     #[test]
-    fn a_process_has_no_room_for_more_stacks_than_memory_maps() {
-        let refused = check_threads_of_a_process(u64::MAX).unwrap_err();
+    fn memory_maps_limit_the_stacks_of_a_process() {
+        let refused = check_threads_per_process(u64::MAX).unwrap_err();
         assert!(refused.is_input() && refused.to_string().contains("max_map_count"), "{refused}");
-        check_threads_of_a_process(3).unwrap();
+        check_threads_per_process(3).unwrap();
     }
 
     #[test]
@@ -152,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn cgroups_of_both_versions_are_found_with_those_around_them() {
-        let of = |line| cgroup_of_line(line).map(|(mount, path)| ancestors(mount, &path));
+    fn cgroups_of_both_versions_are_found_with_their_ancestors() {
+        let of = |line| parse_cgroup_line(line).map(|(mount, path)| ancestors(mount, &path));
         let expected = ["/sys/fs/cgroup/a.slice/b.scope", "/sys/fs/cgroup/a.slice", "/sys/fs/cgroup"];
         assert_eq!(of("0::/a.slice/b.scope"), Some(expected.iter().map(PathBuf::from).collect()));
         assert_eq!(of("8:pids:/"), Some(vec![PathBuf::from("/sys/fs/cgroup/pids")]));
@@ -162,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_as_a_shell_finds_them() {
+    fn commands_are_found_like_in_a_shell() {
         assert!(check_command("x", "sh").is_ok());
         assert!(check_command("x", "/bin/sh").is_ok());
         for missing in ["no-such-program-here", "./no-such-program-here", ""] {

@@ -1,4 +1,4 @@
-//! What this machine is, and how idle it has been.
+//! Properties of this machine, and its idle time.
 
 use std::fs;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// What costs depend on: with another of these they are measured anew.
+/// The properties on which costs depend. If one changes, the costs are measured again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor as it names itself.
+    /// The name of the processor.
     pub cpu_model: String,
     /// The release of the kernel.
     pub kernel: String,
-    /// How many CPUs are online, whoever may use them.
+    /// The number of CPUs that are online, including those that this process may not use.
     pub cpus_online: u32,
     /// The numbers of the CPUs that this process may run on.
     pub cpus_allowed: Vec<u32>,
-    /// How many CPUs' worth of running it may use: fewer than are allowed where there is a quota.
+    /// How many CPUs' worth of time it may use. A quota can make this less than the allowed CPUs.
     pub cpus: u32,
 }
 
@@ -26,14 +26,14 @@ impl Machine {
     /// This machine, as this process may use it now.
     ///
     /// # Errors
-    /// When the kernel does not tell which CPUs are allowed.
+    /// If the kernel does not report the allowed CPUs.
     pub fn current() -> Result<Machine, Error> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let allowed = sys::cpus::allowed().map_err(|why| Error::Calibration(why.to_string()))?;
         Ok(Machine {
             cpu_model: cpu_model(&read("/proc/cpuinfo")).unwrap_or("unknown").to_owned(),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            cpus_online: cpus_in_list(&read("/sys/devices/system/cpu/online")).unwrap_or(allowed.len() as u32),
+            cpus_online: count_cpus(&read("/sys/devices/system/cpu/online")).unwrap_or(allowed.len() as u32),
             cpus_allowed: allowed,
             cpus: sys::cpus::usable(),
         })
@@ -45,12 +45,12 @@ impl Machine {
         if read("state").trim() == "enabled" {
             return format!("sched_ext {}", read("root/ops").trim()).trim_end().to_owned();
         }
-        // Linux 6.6 put EEVDF in the place of CFS.
+        // EEVDF replaced CFS in Linux 6.6.
         if version(&self.kernel) >= Some((6, 6)) { "eevdf" } else { "cfs" }.to_owned()
     }
 }
 
-/// The first processor's name: `model name` where there is one, else what other architectures call theirs.
+/// The first processor's name: `model name`, or the field that other architectures use.
 fn cpu_model(cpuinfo: &str) -> Option<&str> {
     let field = |wanted: &str| {
         let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
@@ -62,8 +62,8 @@ fn cpu_model(cpuinfo: &str) -> Option<&str> {
     ["model name", "Model", "cpu", "CPU part"].into_iter().find_map(field)
 }
 
-/// How many CPUs a list such as `0-3,8` names; nothing where it is none.
-fn cpus_in_list(list: &str) -> Option<u32> {
+/// The number of CPUs in a list such as `0-3,8`. `None` if it is invalid.
+fn count_cpus(list: &str) -> Option<u32> {
     let count = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
@@ -72,21 +72,21 @@ fn cpus_in_list(list: &str) -> Option<u32> {
     list.trim().split(',').map(count).sum()
 }
 
-/// Major and minor number of a kernel's release.
+/// Major and minor number of a kernel release.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// The time that CPUs have spent idle since the machine was started.
+/// The time that CPUs have spent idle since the boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdleTime(Span);
 
 impl IdleTime {
-    /// The unit of `/proc/stat`. It has been 1/100 s wherever Linux shows it to programs.
+    /// The unit of `/proc/stat`: 1/100 s on all kernels, as seen by programs.
     pub(crate) const RESOLUTION: Span = Span::from_millis(10);
 
-    /// The idle time of these CPUs together; nothing where the kernel does not tell.
+    /// The idle time of these CPUs together. `None` if the kernel does not report it.
     pub(crate) fn of(cpus: &[u32]) -> Option<IdleTime> {
         IdleTime::parse(&fs::read_to_string("/proc/stat").ok()?, cpus)
     }
@@ -94,7 +94,8 @@ impl IdleTime {
     fn parse(stat: &str, cpus: &[u32]) -> Option<IdleTime> {
         let ticks = |cpu: &u32| {
             let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
-            // user nice system idle iowait ...: a CPU that waits for a disk has nothing to do either.
+            // The fields: user nice system idle iowait ... A CPU that waits for a disk is idle,
+            // too.
             let fields = line.split_ascii_whitespace().skip(3).take(2);
             fields.map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()
         };
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scheduler_follows_from_the_release() {
+    fn the_scheduler_follows_from_the_kernel_release() {
         let machine = |kernel: &str| Machine {
             cpu_model: String::new(),
             kernel: kernel.into(),
@@ -134,23 +135,23 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_cpus_is_counted() {
-        assert_eq!(cpus_in_list("0-1\n"), Some(2));
-        assert_eq!(cpus_in_list("0-3,8,10-11\n"), Some(7));
+    fn cpus_in_a_list_are_counted() {
+        assert_eq!(count_cpus("0-1\n"), Some(2));
+        assert_eq!(count_cpus("0-3,8,10-11\n"), Some(7));
         for none in ["", "3-1", "a"] {
-            assert_eq!(cpus_in_list(none), None, "{none}");
+            assert_eq!(count_cpus(none), None, "{none}");
         }
     }
 
     #[test]
-    fn a_processor_is_known_by_the_name_it_gives_itself() {
+    fn the_processor_s_name_is_found() {
         assert_eq!(cpu_model("processor\t: 0\nmodel name\t: AMD EPYC\nmodel\t: 17\n"), Some("AMD EPYC"));
         assert_eq!(cpu_model("processor : 0\nCPU part : 0xd0c\n"), Some("0xd0c"));
         assert_eq!(cpu_model(""), None);
     }
 
     #[test]
-    fn idle_time_is_that_of_the_cpus_asked_for() {
+    fn idle_time_is_summed_over_the_given_cpus() {
         let stat = "cpu  9 9 9 9 9\ncpu0 5 0 5 100 20 0\ncpu1 5 0 5 300 0 0\ncpu10 1 1 1 7 0 0\nintr 4\n";
         let idle = |cpus: &[u32]| IdleTime::parse(stat, cpus).map(|idle| idle.0);
         assert_eq!(idle(&[0]), Some(Span::from_millis(1_200)));

@@ -1,9 +1,9 @@
-//! What `/proc` says of processes and threads.
+//! Processes and threads in `/proc`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// The fields of a `stat` file that anybody here asks for.
+/// The needed fields of a `stat` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// `R` running or ready, `S` and `D` asleep, `Z` ended, and others.
@@ -13,33 +13,34 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Reads the text of `/proc/PID/stat` or `/proc/PID/task/TID/stat`.
+    /// Parses `/proc/PID/stat` or `/proc/PID/task/TID/stat`.
     pub(crate) fn parse(text: &str) -> Option<Stat> {
-        // The second field is the name in parentheses, which may hold blanks and parentheses itself.
+        // The second field is the name in parentheses, and can contain blanks and parentheses
+        // itself.
         let (_, fields) = text.rsplit_once(") ")?;
         let mut fields = fields.split(' ');
         let state = *fields.next()?.as_bytes().first()?;
         Some(Stat { state, parent: fields.next()?.parse().ok()? })
     }
 
-    /// What is known of process `id`; nothing when it is gone.
+    /// The fields of process `id`. `None` if it is gone.
     fn of(id: i32) -> Option<Stat> {
         Stat::parse(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)
     }
 }
 
-/// All processes that can be seen, with their state and parent.
+/// All visible processes.
 fn processes() -> BTreeMap<i32, Stat> {
     let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.filter_map(|id| Some((id, Stat::of(id)?))).collect()
 }
 
-/// The processes that descend from `ancestor`, ended ones that nobody has waited for among them.
+/// The descendants of `ancestor`, including ended ones that have not been reaped.
 pub(crate) fn descendants(ancestor: i32) -> BTreeSet<i32> {
     let processes = processes();
     let mut family = BTreeSet::from([ancestor]);
-    // A child may have a smaller number than its parent, so one pass may not find all.
+    // A child may have a lower id than its parent, so one pass may not find all.
     loop {
         let before = family.len();
         family.extend(
@@ -58,21 +59,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_hold_blanks_and_parentheses() {
+    fn a_process_name_may_contain_blanks_and_parentheses() {
         let text = "42 (a) R (b) c) S 7 42 42 0 -1 4194304\n";
         assert_eq!(Stat::parse(text), Some(Stat { state: b'S', parent: 7 }));
     }
 
     #[test]
-    fn what_is_no_stat_file_is_refused() {
+    fn invalid_stat_files_are_refused() {
         for text in ["", "42 (sh", "42 (sh) ", "42 (sh) R", "42 (sh) R x 1"] {
             assert_eq!(Stat::parse(text), None, "{text:?}");
         }
     }
 
     #[test]
-    fn descendants_are_the_children_and_theirs_until_they_are_waited_for() {
-        // The shell writes a line once its own child is there.
+    fn descendants_are_found_until_they_are_reaped() {
+        // The shell writes a line once its child exists.
         let mut shell = testing::command("sh");
         let mut shell = testing::Child::start_talking(shell.args(["-c", "sleep 1000 & echo $!; wait"]));
         let grandchild: i32 = shell.hear().parse().unwrap();

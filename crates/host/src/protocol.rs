@@ -1,16 +1,18 @@
-//! What a run and the processes of its jobs say to each other: JSON values, one a line, on the jobs' standard input and
-//! output. The end of a job's input means that nobody is there any more who would end it.
+//! The protocol between a run and the processes of its jobs.
+//!
+//! They exchange JSON values, one per line, on the jobs' standard input and output. The end of a
+//! job's input means that the run is gone.
 //!
 //! ```text
-//!   run                                job
-//!    | -- Order -----------------------> |    what to do
-//!    | <----------------------- Ready -- |    every thread stands at the gate
-//!    | -- Go --------------------------> |
-//!    | -- Count -----------------------> |    endless jobs: the others start now, count from here
-//!    | <-------- Recorded, if asked for -- |
-//!    | <----------- EventLog, if asked for -- |    many times
-//!    | <-------------------- Finished -- |    or Failed, at any time
-//!    | -- Stop ------------------------> |    endless jobs finish; others have nothing more to do
+//!   run                                     job
+//!    | -- Order ---------------------------> |    the job's task
+//!    | <--------------------------- Ready -- |    every thread waits at the gate
+//!    | -- Go ------------------------------> |
+//!    | -- Count ---------------------------> |    endless jobs: count from here
+//!    | <-------- Recorded, if requested ---- |
+//!    | <-------- EventLog, if requested ---- |    many times
+//!    | <------------------------ Finished -- |    or Failed, at any time
+//!    | -- Stop ----------------------------> |    endless jobs finish; others are finished already
 //! ```
 
 use std::io::{self, Write, stdout};
@@ -30,24 +32,24 @@ use crate::event_log::EventLog;
 use crate::scheduling::{Refusal, Scheduling};
 use crate::workload::Rate;
 
-/// The argument with which the program runs as the process of a job.
+/// The argument that makes the program the process of a job.
 pub(crate) const JOB: &str = "__job";
 
-/// A job's requests, from its standard input.
+/// Reads a job's requests from its standard input.
 pub(crate) type RequestReader = MessageReader<BorrowedFd<'static>, Request>;
 
-/// What a job's process is to do.
+/// The task of a job's process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// The job's name, copies counted out.
+    /// The job's name, with the number of the copy.
     pub(crate) job: String,
-    /// Whether it goes on after its end until told to stop.
+    /// Whether it continues after its end until it is told to stop.
     pub(crate) keep_running: bool,
-    /// Whether it takes down what its waiting rule is asked and decides.
+    /// Whether it records the questions to its waiting rule and the decisions.
     pub(crate) record: bool,
-    /// Whether its threads keep event_logs.
+    /// Whether its threads write event logs.
     pub(crate) event_logs: bool,
-    /// How long computation takes.
+    /// The speed of computation.
     pub(crate) rate: Rate,
     /// How its threads are scheduled.
     pub(crate) scheduling: Scheduling,
@@ -65,30 +67,30 @@ pub(crate) enum Task {
     Fibers(FibersTask),
 }
 
-/// A pipeline.
+/// The task of a `pipeline` job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PipelineTask {
     pub(crate) seed: u64,
     pub(crate) rounds: u64,
     pub(crate) buffers: u32,
-    /// What runs where, and how: as `rowlock-pipeline` writes it.
+    /// The threads and their scheduling, in the notation of `rowlock-pipeline`.
     pub(crate) structure: String,
     pub(crate) device_depth: u32,
     pub(crate) stages: Vec<StageTask>,
 }
 
-/// Threads of a user's own.
+/// The task of a `fibers` job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FibersTask {
     pub(crate) seed: u64,
-    /// What draws are floored to.
+    /// Draws are rounded down to a multiple of this.
     pub(crate) step: Span,
     /// What the fibers of each group do.
     pub(crate) programs: Vec<Program>,
     pub(crate) workers: u32,
     pub(crate) levels: u32,
     pub(crate) running_time: Span,
-    /// As it is written in a scenario.
+    /// In the notation of scenarios.
     pub(crate) boost: String,
     pub(crate) locks: u32,
     pub(crate) preemptible: bool,
@@ -99,32 +101,32 @@ pub(crate) struct FibersTask {
 pub(crate) struct StageTask {
     pub(crate) name: String,
     pub(crate) kind: policy::priority::StageKind,
-    /// The name of its random numbers.
+    /// The name of its random stream.
     pub(crate) stream: String,
     pub(crate) compute: Option<Compute>,
     pub(crate) device: Option<Compute>,
     pub(crate) fork: u32,
 }
 
-/// The time between two barriers, without or with a lock, or of a stage, to be drawn from a stream of its own.
+/// A random time: between two barriers, inside or outside of a critical section, or of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Compute {
     pub(crate) seed: u64,
     pub(crate) law: Law,
-    /// What draws are floored to.
+    /// Draws are rounded down to a multiple of this.
     pub(crate) step: Span,
 }
 
 /// How the threads wait for each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Waiting {
-    /// As it is written in a scenario.
+    /// In the notation of scenarios.
     pub(crate) rule: String,
     pub(crate) costs: Costs,
     pub(crate) cpus: u32,
 }
 
-/// What a job is told while it lives.
+/// A request to a running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Request {
     Go,
@@ -132,22 +134,22 @@ pub(crate) enum Request {
     Stop,
 }
 
-/// What a job says.
+/// A reply of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    /// All is prepared; the ids of the threads that will compute.
+    /// The job is prepared: the ids of its computing threads.
     Ready {
         threads: Vec<i32>,
     },
-    /// What was asked of its waiting rule and decided, before it finishes.
+    /// The questions to its waiting rule and the decisions, before it finishes.
     Recorded(Vec<RecordedStep>),
-    /// A piece of what a thread took down, if it did, before its job finishes.
+    /// A piece of a thread's event log, before the job finishes.
     EventLog(EventLog),
     Finished(JobOutcome),
     Failed(Failure),
 }
 
-/// Why a job cannot go on.
+/// Why a job failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Failure {
     ThreadRefused { number: u32, threads: u32, why: String },
@@ -156,7 +158,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The failure of something tried with the machine, to be told `what` it was.
+    /// Makes a failure of a failed system call; `what` says what was attempted.
     pub(crate) fn io<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> Failure {
         let what = what.into();
         move |why| Failure::Other { message: format!("{what}: {why}") }
@@ -182,9 +184,9 @@ pub(crate) fn reply(reply: &Reply) -> io::Result<()> {
     send(stdout().lock(), reply)
 }
 
-/// Values that come line by line from a pipe.
+/// Reads values from a pipe, one per line.
 ///
-/// It reads the descriptor itself, with no buffer that a poll of the descriptor would not know of.
+/// It reads the descriptor itself, without a buffer that `poll` does not know about.
 #[derive(Debug)]
 pub(crate) struct MessageReader<F, T> {
     from: F,
@@ -197,12 +199,12 @@ impl<F: AsFd, T: DeserializeOwned> MessageReader<F, T> {
         MessageReader { from, pending: Vec::new(), values: PhantomData }
     }
 
-    /// The descriptor, to be polled while [`MessageReader::pop`] has nothing.
+    /// The descriptor, for `poll` while [`MessageReader::pop`] returns `None`.
     pub(crate) fn descriptor(&self) -> &F {
         &self.from
     }
 
-    /// Reads what is there, and waits for it where there is nothing. False at the end of the pipe.
+    /// Reads the available data, and waits if there is none. Returns false at the end of the pipe.
     pub(crate) fn fill(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 4096];
         let length = rustix::io::retry_on_intr(|| rustix::io::read(&self.from, &mut bytes))?;
@@ -210,14 +212,14 @@ impl<F: AsFd, T: DeserializeOwned> MessageReader<F, T> {
         Ok(length > 0)
     }
 
-    /// The next whole line that has been read, as a value.
+    /// Removes the next complete line and parses it.
     pub(crate) fn pop(&mut self) -> Option<io::Result<T>> {
         let end = self.pending.iter().position(|&byte| byte == b'\n')?;
         let line: Vec<u8> = self.pending.drain(..=end).collect();
         Some(serde_json::from_slice(&line).map_err(io::Error::from))
     }
 
-    /// The next value, waited for; nothing at the end of the pipe.
+    /// Waits for the next value. Returns `None` at the end of the pipe.
     pub(crate) fn wait(&mut self) -> io::Result<Option<T>> {
         loop {
             if let Some(value) = self.pop() {
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn values_arrive_as_they_were_sent_however_the_pipe_cuts_them() {
+    fn values_arrive_unchanged_when_a_pipe_splits_them() {
         let (reader, mut writer) = io::pipe().unwrap();
         let mut bytes = Vec::new();
         send(&mut bytes, &order()).unwrap();
@@ -265,14 +267,14 @@ mod tests {
         assert!(reader.pop().is_none());
         writer.write_all(tail).unwrap();
         drop(writer);
-        // Exactly: a mean that is rounded on its way would draw other numbers.
+        // Exactly: a rounded mean would lead to other random numbers.
         assert_eq!(reader.wait().unwrap(), Some(order()));
         assert_eq!(reader.wait().unwrap(), Some(order()));
         assert_eq!(reader.wait().unwrap(), None);
     }
 
     #[test]
-    fn a_line_that_is_no_value_is_an_error() {
+    fn an_invalid_line_is_an_error() {
         let (reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"{\"job\": 3}\n").unwrap();
         assert!(MessageReader::<_, Order>::new(reader).wait().is_err());

@@ -1,4 +1,4 @@
-//! One run of a setting on this machine.
+//! Runs of settings on this machine.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -16,51 +16,53 @@ use crate::calibration::{HostCalibration, twin};
 use crate::error::Error;
 use crate::event_log::EventLog;
 use crate::jobs::Jobs;
-use crate::limits::{check_command, check_threads, check_threads_of_a_process};
+use crate::limits::{check_command, check_threads, check_threads_per_process};
 use crate::machine::IdleTime;
 use crate::protocol::{Compute, FibersTask, Order, PipelineTask, StageTask, Task, Waiting};
 use crate::scheduling::{Refusal, Scheduling};
 use crate::timeline::{Sampler, StateSample};
 use crate::units::span;
 
-/// How long endless jobs run before the others start: time for the kernel to have spread them over the CPUs.
-const AHEAD: Duration = Duration::from_millis(20);
+/// How long endless jobs run before the others start: the kernel spreads them over the CPUs in this
+/// time.
+const EARLY_START: Duration = Duration::from_millis(20);
 
-/// Shorter runs have no idle time: the kernel counts it in ticks that are too long for them.
+/// Shorter runs have no idle time, because the kernel counts it in coarse ticks.
 const SHORTEST_FOR_IDLE: Span = IdleTime::RESOLUTION.scaled(20_000);
 
-/// World 2: the machine that this program runs on.
+/// The host: the machine on which this program runs.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The program that is started as the process of a job; its `main` begins with
+    /// The program to start as the process of a job. Its `main` begins with
     /// [`run_if_asked`](crate::child::run_if_asked).
     pub program: PathBuf,
-    /// What things cost here.
+    /// The costs of this machine.
     pub calibration: HostCalibration,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostRun {
     /// The figures.
     pub outcome: Outcome,
-    /// Thread states as far as they could be seen cheaply: at most half a percent of one CPU goes into it. Command jobs
-    /// and runs of more than 256 threads have none.
+    /// Samples of thread states, as far as these are cheap: they take at most half a percent of one
+    /// CPU. Command jobs and runs of more than 256 threads have none.
     pub timeline: Vec<StateSample>,
 }
 
-/// What the threads of one job took down of themselves.
+/// The event logs of the threads of one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEventLogs {
-    /// The job's name, with the number of the copy where there are several.
+    /// The job's name, with the number of the copy if there are several.
     pub job: String,
     /// The id of its process.
     pub process: u32,
-    /// What each of its threads took down, in the order of their numbers; none for a command, whose threads are not ours.
+    /// The logs of its threads, by number. Empty for a command, which runs threads of another
+    /// program.
     pub event_logs: Vec<EventLog>,
 }
 
-/// What came of a run and was taken down in it.
+/// The results of a run, with all records.
 struct CompletedRun {
     run: HostRun,
     records: Vec<Vec<RecordedStep>>,
@@ -68,11 +70,12 @@ struct CompletedRun {
 }
 
 impl Host {
-    /// Refuses what this machine cannot do, before anything starts: commands that are not there, more threads than the
-    /// limits leave room for, nice values, CPUs and slices that it does not give, jobs that never end.
+    /// Refuses what this machine cannot do, before anything starts: missing commands, more threads
+    /// than the limits allow, nice values, CPUs and slices that the kernel does not grant, and
+    /// settings without a job that ends.
     ///
     /// # Errors
-    /// Such that [`Error::is_input`].
+    /// Only errors for which [`Error::is_input`] is true.
     pub fn check(&self, setting: &Setting) -> Result<(), Error> {
         if setting.jobs.iter().all(|job| job.kind.is_endless()) {
             return Err(Error::Endless);
@@ -85,35 +88,38 @@ impl Host {
                 Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Cpu { .. } | Kind::Pipeline(_) | Kind::Fibers(_) => {}
             }
         }
-        // A process of two threads for each job beside those that compute; a command brings at least one more process.
+        // Each job has a process with two threads besides those that compute. A command has at
+        // least one more process.
         let cpus = self.calibration.machine.cpus;
-        let needs = |kind: &Kind| match kind {
+        let threads_of = |kind: &Kind| match kind {
             Kind::Command { .. } => 2,
             kind => u64::from(kind.threads(cpus)) + 2,
         };
-        let most = setting.jobs.iter().map(|job| needs(&job.kind)).max().unwrap_or(0);
-        check_threads_of_a_process(most)?;
-        let needs = setting.jobs.iter().map(|job| u64::from(job.copies).saturating_mul(needs(&job.kind)));
-        check_threads(needs.fold(0, u64::saturating_add))
+        let most = setting.jobs.iter().map(|job| threads_of(&job.kind)).max().unwrap_or(0);
+        check_threads_per_process(most)?;
+        let total = setting.jobs.iter().map(|job| u64::from(job.copies).saturating_mul(threads_of(&job.kind)));
+        check_threads(total.fold(0, u64::saturating_add))
     }
 
-    /// Runs all jobs of `setting`, each as a child process with real threads, and returns when all have ended that end
-    /// by themselves. All are ready before any starts; endless ones that are there from the beginning start 20 ms ahead and are counted
-    /// from where the others start. Who arrives later stands ready until then, and is counted from there.
+    /// Runs all jobs of `setting`, each as a child process with real threads, until all jobs have
+    /// ended except the endless ones. All are ready before any starts. Endless jobs that arrive at
+    /// the beginning start 20 ms before the others, and count from the start of the others. Jobs
+    /// that arrive later are ready until then, and count from their arrival.
     ///
-    /// Random draws depend on `seed` and the jobs' names alone. No process is left when it returns or unwinds, nor when
-    /// this process is killed. It blocks, and the thread that calls it must not end before it returns (the kernel takes
-    /// the end of a thread for that of its children's parent).
+    /// Random draws depend only on `seed` and the jobs' names. No process is left when it returns
+    /// or unwinds, nor when this process is killed. It blocks, and the calling thread must not end
+    /// before it returns, because the kernel treats the end of that thread as the end of the
+    /// children's parent.
     ///
     /// # Errors
-    /// As [`Host::check`]; [`Error::Cancelled`] within a moment of `cancel` being set (50 ms, and however long it takes
-    /// the kernel to bury the processes); else what made a job fail.
+    /// As [`Host::check`]; [`Error::Cancelled`] soon after `cancel` is set (50 ms, and the time
+    /// that the kernel needs to end the processes); otherwise the reason why a job failed.
     pub fn run(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<HostRun, Error> {
-        self.carry_out(setting, seed, &self.orders(setting, seed), cancel).map(|finished| finished.run)
+        self.execute(setting, seed, &self.orders(setting, seed), cancel).map(|finished| finished.run)
     }
 
-    /// [`Host::run`], with a record for each job (copies counted one by one) of what its waiting rule was asked and what it
-    /// decided. Recording takes time, which the outcome shows.
+    /// As [`Host::run`], and records the questions to each job's waiting rule and the decisions
+    /// (each copy of a job has its own record). Recording takes time, which the outcome includes.
     ///
     /// # Errors
     /// As [`Host::run`].
@@ -125,11 +131,11 @@ impl Host {
     ) -> Result<(HostRun, Vec<Vec<RecordedStep>>), Error> {
         let orders: Vec<_> =
             self.orders(setting, seed).into_iter().map(|order| Order { record: true, ..order }).collect();
-        self.carry_out(setting, seed, &orders, cancel).map(|finished| (finished.run, finished.records))
+        self.execute(setting, seed, &orders, cancel).map(|finished| (finished.run, finished.records))
     }
 
-    /// [`Host::run`], with what every thread took down of itself, job by job (copies counted one by one). That takes time of
-    /// the threads, and so the outcome is not one to count.
+    /// As [`Host::run`], and logs the events of every thread (each copy of a job has its own logs).
+    /// Logging takes time, so the outcome is not representative.
     ///
     /// # Errors
     /// As [`Host::run`].
@@ -141,10 +147,10 @@ impl Host {
     ) -> Result<(HostRun, Vec<JobEventLogs>), Error> {
         let orders: Vec<_> =
             self.orders(setting, seed).into_iter().map(|order| Order { event_logs: true, ..order }).collect();
-        self.carry_out(setting, seed, &orders, cancel).map(|finished| (finished.run, finished.event_logs))
+        self.execute(setting, seed, &orders, cancel).map(|finished| (finished.run, finished.event_logs))
     }
 
-    fn carry_out(
+    fn execute(
         &self,
         setting: &Setting,
         seed: u64,
@@ -156,32 +162,32 @@ impl Host {
         let arrivals = setting.arrivals(seed, step);
         let cpus = &self.calibration.machine.cpus_allowed;
         let mut jobs = Jobs::start(&self.program, orders, cancel)?;
-        for (job, arrives) in jobs.0.iter_mut().zip(arrivals) {
-            job.arrives = Duration::from_nanos(arrives.as_nanos());
+        for (job, arrival) in jobs.0.iter_mut().zip(arrivals) {
+            job.arrival = Duration::from_nanos(arrival.as_nanos());
         }
 
-        jobs.run_ahead()?;
-        if jobs.0.iter().any(|job| job.endless && job.arrives.is_zero()) {
-            jobs.linger(cancel, AHEAD)?;
+        jobs.start_endless_early()?;
+        if jobs.0.iter().any(|job| job.endless && job.arrival.is_zero()) {
+            jobs.run_for(cancel, EARLY_START)?;
         }
         let watched = jobs.0.iter().zip(0..).filter_map(|(job, number)| {
             Some((JobId(number), job.process(), job.threads.as_deref().filter(|threads| !threads.is_empty())?))
         });
         let mut sampler = Sampler::new(watched);
         let (start, idle) = (Instant::now(), IdleTime::of(cpus));
-        jobs.let_arrive(start)?;
-        jobs.attend(cancel, Some(start), Some(&mut sampler), |jobs| {
+        jobs.start_arrived(start)?;
+        jobs.wait_until(cancel, Some(start), Some(&mut sampler), |jobs| {
             jobs.iter().all(|job| job.endless || job.outcome.is_some()).then_some(())
         })?;
         let length = span(start.elapsed());
         let idle = IdleTime::of(cpus).zip(idle).map(|(end, start)| end.since(start));
         jobs.stop()?;
         let outcomes: Vec<_> =
-            jobs.attend(cancel, None, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
+            jobs.wait_until(cancel, None, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
         let machine = self.machine_outcome(setting, &outcomes, length, idle);
         let records = jobs.0.iter_mut().map(|job| std::mem::take(&mut job.record)).collect();
         let event_logs = jobs.0.iter_mut().map(|job| {
-            // They came as the threads ended.
+            // They arrived in the order in which the threads ended.
             let mut event_logs = std::mem::take(&mut job.event_logs);
             event_logs.sort_by_key(|log| log.number);
             JobEventLogs { job: job.name.clone(), process: job.process(), event_logs }
@@ -191,7 +197,7 @@ impl Host {
         Ok(CompletedRun { run, records, event_logs })
     }
 
-    /// Runs a command alone, once, and returns the CPU time of it and of all that it started.
+    /// Runs a command alone, once, and returns the CPU time of all of its processes.
     ///
     /// # Errors
     /// As [`Host::run`].
@@ -204,9 +210,11 @@ impl Host {
         Ok(run.outcome.jobs.iter().filter_map(|job| job.cpu_ns).sum())
     }
 
-    /// What the jobs' processes are to do. Multiples of CS and granularities mean what they mean in the simulated twin.
+    /// The orders to the jobs' processes. Multiples of CS and granularities have the same meaning
+    /// as in the simulated twin.
     pub(crate) fn orders(&self, setting: &Setting, seed: u64) -> Vec<Order> {
-        // Whatever machine is simulated, this one costs what was measured; the margin is the rules' own.
+        // The costs are those measured here, regardless of the simulated machine. Only the margin
+        // comes from the scenario.
         let twin = twin(&self.calibration);
         let machine = setting.machine.complete(&twin);
         let costs = scenario::Machine { spin_margin: machine.spin_margin, ..twin }.costs();
@@ -214,15 +222,18 @@ impl Host {
         let step = machine.step;
         let drawn = |law| Compute { seed, law, step };
         let of = |times: &Distribution| drawn(times.law());
-        let waits = |rule: WaitingRule| Waiting { rule: rule.to_string(), costs, cpus };
+        let waiting_by = |rule: WaitingRule| Waiting { rule: rule.to_string(), costs, cpus };
         let order = |(name, job): (String, &scenario::Job)| {
             let task = match &job.kind {
-                &Kind::Barrier { threads, ref compute, rounds, waiting } => {
-                    Task::Barrier { threads, rounds, compute: drawn(compute.on(costs.cs)), waiting: waits(waiting) }
-                }
+                &Kind::Barrier { threads, ref compute, rounds, waiting } => Task::Barrier {
+                    threads,
+                    rounds,
+                    compute: drawn(compute.on(costs.cs)),
+                    waiting: waiting_by(waiting),
+                },
                 &Kind::Lock { threads, ref compute, ref critical, rounds, waiting } => {
                     let (compute, critical) = (of(compute), of(critical));
-                    Task::Lock { threads, rounds, compute, critical, waiting: waits(waiting) }
+                    Task::Lock { threads, rounds, compute, critical, waiting: waiting_by(waiting) }
                 }
                 Kind::Cpu { threads, work } => Task::Cpu { threads: *threads, work: work.as_ref().map(of) },
                 Kind::Command { argv, .. } => Task::Command { argv: argv.clone() },
@@ -279,7 +290,7 @@ impl Host {
     ) -> MachineOutcome {
         let cpus = self.calibration.machine.cpus;
         let percent = |part: Span, cpus: u32| 100.0 * part.as_secs_f64() / (length.as_secs_f64() * f64::from(cpus));
-        // What jobs do after their counted end is not known, so neither is a share of the whole.
+        // What jobs do after the counted end is unknown, so there are no shares of the whole.
         let share = |part: fn(&JobOutcome) -> Option<Span>| {
             let sum = jobs.iter().filter_map(part).sum();
             (!setting.keep_running).then(|| percent(sum, cpus))
@@ -288,7 +299,7 @@ impl Host {
         MachineOutcome {
             cpus,
             scheduler: self.calibration.machine.scheduler(),
-            // Nobody but a command knows what it does with its CPU time.
+            // What a command does with its CPU time is unknown.
             work_percent: share(|job| job.delivered_work_ns.or(job.cpu_ns)),
             spin_percent: share(|job| job.spin_ns),
             switch_percent: None,
@@ -298,7 +309,7 @@ impl Host {
     }
 }
 
-/// What runs where in a pipeline, and how, in the words of `rowlock-pipeline`.
+/// A pipeline's threads and their scheduling, as `rowlock-pipeline` represents them.
 fn structure(line: &scenario::Pipeline) -> Structure {
     let turn = |turn: &scenario::pipeline::Turn| StageTurn {
         stage: line.stages.get(turn.stage).map(|stage| stage.name.clone()).unwrap_or_default(),
@@ -330,7 +341,7 @@ mod tests {
     use crate::machine::Machine;
 
     #[test]
-    fn multiples_of_cs_are_of_the_measured_cost_whatever_machine_is_simulated() {
+    fn multiples_of_cs_use_the_measured_cost_for_any_simulated_machine() {
         let host = Host { program: "/nowhere".into(), calibration: sample_calibration(Machine::current().unwrap()) };
         let crew = Kind::Barrier {
             threads: 2,

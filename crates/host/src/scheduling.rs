@@ -1,7 +1,8 @@
-//! How the threads of a job are scheduled, as the scenario asks for it: their nice value, CPUs and slice.
+//! The scheduling of a job's threads: their nice value, CPUs and slice.
 //!
-//! All three are inherited: by threads from the one that makes them, and through `fork` and `exec`. So whoever is to be scheduled
-//! so is made by a thread that is; the threads that speak with the run stay as they are.
+//! Threads inherit all three from the thread that creates them, and also through `fork` and `exec`.
+//! So a thread with the requested scheduling creates the job's threads. The threads that
+//! communicate with the run keep the default.
 
 use std::thread;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use policy::Span;
 use serde::{Deserialize, Serialize};
 use sys::scheduling::{Thread, affinity, set_affinity, set_nice, set_slice};
 
-/// What is asked of the kernel; nothing where there is nothing to ask.
+/// A request to the kernel. Fields are `None` if nothing is requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Scheduling {
     nice: Option<i8>,
@@ -18,7 +19,7 @@ pub(crate) struct Scheduling {
     slice: Option<Span>,
 }
 
-/// What the kernel did not grant, as a scenario writes it, and why.
+/// A request that the kernel refused, as a scenario writes it, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) request: String,
@@ -26,7 +27,7 @@ pub(crate) struct Refusal {
 }
 
 impl Scheduling {
-    /// That of a job's threads. A nice value of zero leaves them that of this process.
+    /// The scheduling in a job's attributes. A nice value of zero keeps the value of this process.
     pub(crate) fn of(attributes: &scenario::Attributes) -> Scheduling {
         Scheduling {
             nice: Some(attributes.nice).filter(|nice| *nice != 0),
@@ -35,8 +36,9 @@ impl Scheduling {
         }
     }
 
-    /// Schedules the calling thread so, and all that it will start.
-    pub(crate) fn take_effect(&self) -> Result<(), Refusal> {
+    /// Applies the scheduling to the calling thread. Threads and processes that it starts inherit
+    /// it.
+    pub(crate) fn apply(&self) -> Result<(), Refusal> {
         let own = Thread::current();
         if let Some(nice) = self.nice {
             let refused = |why: String| Refusal { request: format!("nice = {nice}"), reason: why };
@@ -67,19 +69,20 @@ impl Scheduling {
         Ok(())
     }
 
-    /// Whether it would be granted, by trying it on a thread that is made for that.
+    /// Checks on a temporary thread whether the kernel grants the scheduling.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         self.start(|| ())
     }
 
-    /// Calls `start` on a thread that is scheduled so, if there is anything to ask for, and returns when it has returned: what it
-    /// starts inherits it all.
+    /// Calls `start` on a thread with this scheduling and returns its value. The threads and
+    /// processes that `start` creates inherit the scheduling. If there is nothing to request, calls
+    /// `start` directly.
     pub(crate) fn start<T: Send>(&self, start: impl FnOnce() -> T + Send) -> Result<T, Refusal> {
         if *self == Scheduling::default() {
             return Ok(start());
         }
         thread::scope(|scope| {
-            let body = move || self.take_effect().map(|()| start());
+            let body = move || self.apply().map(|()| start());
             let refused = |why: std::io::Error| Refusal { request: "a thread".to_owned(), reason: why.to_string() };
             let thread = thread::Builder::new().name("start".into()).spawn_scoped(scope, body).map_err(refused)?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -98,11 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_started_inherits_what_was_asked_for_and_who_starts_it_keeps_what_it_had() {
+    fn a_started_thread_inherits_the_scheduling_and_the_starter_keeps_its_own() {
         let (before, mut cpus, kernel) = own();
         cpus.truncate(1);
         let worse = (before + 3).min(19) as i8;
-        // A kernel that does not tell slices ignores them, too.
+        // A kernel that does not report slices also ignores them.
         let slice = kernel.map(|_| Span::from_millis(5));
         let scheduling = Scheduling { nice: Some(worse), cpus: Some(cpus.clone()), slice };
         let started = scheduling.start(|| thread::spawn(own).join().unwrap()).unwrap();
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_does_not_have_is_refused_with_what_it_has() {
+    fn a_refusal_says_what_the_machine_has() {
         let of = |cpus, slice| Scheduling { nice: None, cpus, slice }.check().unwrap_err();
         let refused = of(Some(vec![1000, 1001]), None);
         assert_eq!(refused.request, "cpus = \"1000-1001\"");

@@ -1,8 +1,9 @@
-//! Computation by the piece: a real loop, and how long an iteration of it takes here.
+//! The workload: a loop of calibrated length that stands for computation.
 //!
-//! A job is asked for so much computing time. A loop that runs until a clock says so would take the time in which its
-//! thread was preempted for work done; so the time is turned into a number of iterations beforehand, by a rate measured
-//! on the machine while nothing disturbed it, and the iterations are carried out however long that takes.
+//! A job asks for an amount of computing time. A loop that runs until a certain time would count
+//! the time during which its thread was preempted. So the time is converted to a number of
+//! iterations beforehand, by a rate that was measured on the undisturbed machine. The iterations
+//! are executed however long that takes.
 
 use std::time::Instant;
 
@@ -10,18 +11,19 @@ use policy::Span;
 use scenario::draw::{Normal, Stream};
 use serde::{Deserialize, Serialize};
 
-/// Cells of a workload: 2 KiB, so that several threads' rods stay in one first-level cache.
+/// The number of cells: 2 KiB, so that the cells of several threads fit into one first-level cache.
 const CELLS: usize = 256;
 
-/// A workload that conducts heat between two ends of fixed temperature, relaxed by a three-point stencil.
+/// A rod that conducts heat between two ends of fixed temperature, relaxed by a three-point
+/// stencil.
 ///
-/// An iteration relaxes one cell, in place: it needs the result of the one before it, which makes the loop's speed that
-/// of a chain of additions and multiplications and little else. The temperatures stay between those of the ends, so no
-/// iteration meets numbers that the processor is slow with.
+/// An iteration relaxes one cell, in place. It needs the result of the previous iteration, so the
+/// loop's speed is that of a chain of additions and multiplications. The temperatures stay between
+/// those of the ends, so no iteration has operands that slow down the processor.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     temperatures: [f64; CELLS],
-    /// The next cell; neither end.
+    /// The next cell to relax. It is never an end.
     next: usize,
 }
 
@@ -32,7 +34,7 @@ impl Workload {
         Workload { temperatures, next: 1 }
     }
 
-    /// Carries out so many iterations.
+    /// Runs a number of iterations.
     #[inline(never)]
     pub(crate) fn run(&mut self, iterations: u64) {
         let cells = &mut self.temperatures;
@@ -52,30 +54,32 @@ impl Workload {
     }
 }
 
-/// How long computation takes on this machine.
+/// The speed of computation on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
     /// Picoseconds for one iteration.
     pub iteration_ps: u64,
-    /// Picoseconds to draw the length of a computation and to start it: part of the computation it begins, since a
-    /// fine-grained one would otherwise be noticeably longer than asked for.
+    /// Picoseconds to draw the length of a computation and start it. They are part of the
+    /// computation: otherwise a fine-grained computation would be noticeably too long.
     pub start_ps: u64,
 }
 
 impl Rate {
-    /// Measures the rate, in some 20 ms. The best of many short measurements counts: others can only make one longer.
+    /// Measures the rate, in about 20 ms. It takes the minimum of many short measurements, because
+    /// disturbances only make them longer.
     pub fn measure() -> Rate {
         /// Two lengths of a computation, in iterations: about one quarter and two microseconds.
         const SHORT: u64 = 100;
         const LONG: u64 = 800;
-        /// Computations in one measurement; short beside a timeslice, long beside a reading of the clock.
+        /// Computations per measurement, which is short compared with a timeslice and long compared
+        /// with reading the clock.
         const COMPUTATIONS: u64 = 100;
         const MEASUREMENTS: usize = 40;
 
         let mut workload = Workload::new();
         let mut stream = Stream::named(0, "rate", 0);
         let mut picoseconds = |iterations: u64| {
-            // The bound of the loop is drawn, as it is in a job, but always comes out the same.
+            // The number of iterations is drawn, as in a job, but always has the same value.
             let normal = Normal { mean: iterations as f64, sd: 0.0 };
             let start = Instant::now();
             for _ in 0..COMPUTATIONS {
@@ -93,19 +97,19 @@ impl Rate {
         Rate { iteration_ps, start_ps: short.saturating_sub(SHORT * iteration_ps) }
     }
 
-    /// How many iterations make up a computation of this length, its start included.
+    /// The number of iterations of a computation of this length, including its start.
     #[inline]
     pub fn iterations(self, length: Span) -> u64 {
         let picoseconds = (u128::from(length.as_nanos()) * 1000).saturating_sub(u128::from(self.start_ps));
         let iteration = u128::from(self.iteration_ps.max(1));
         match u64::try_from(picoseconds) {
-            // Division of 64 bits takes a fraction of the time that 128 bits take.
+            // A 64-bit division takes a fraction of the time of a 128-bit division.
             Ok(picoseconds) => (picoseconds + self.iteration_ps / 2) / self.iteration_ps.max(1),
             Err(_) => u64::try_from(picoseconds / iteration).unwrap_or(u64::MAX),
         }
     }
 
-    /// How long so many iterations in so many computations take when nothing disturbs them.
+    /// How long so many iterations in so many computations take without disturbance.
     pub fn time(self, iterations: u64, computations: u64) -> Span {
         let part = |number: u64, picoseconds: u64| u128::from(number) * u128::from(picoseconds);
         let picoseconds = part(iterations, self.iteration_ps) + part(computations, self.start_ps);
@@ -113,7 +117,7 @@ impl Rate {
     }
 }
 
-/// One nanosecond for an iteration and nothing to start: as many iterations as nanoseconds.
+/// One nanosecond per iteration and no start: as many iterations as nanoseconds.
 const ONE_TO_ONE: Rate = Rate { iteration_ps: 1000, start_ps: 0 };
 
 #[cfg(test)]
@@ -121,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn iterations_and_time_are_each_other_s_inverse() {
+    fn iterations_and_time_are_inverse_functions() {
         let rate = Rate { iteration_ps: 2_345, start_ps: 31_000 };
         for micros in [1, 5, 700, 1_000_000] {
             let length = Span::from_micros(micros);
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_beyond_all_bounds_and_beneath_the_start_are_carried_out_as_far_as_they_go() {
+    fn extreme_lengths_are_saturated() {
         let rate = Rate { iteration_ps: 2_345, start_ps: 31_000 };
         assert_eq!(rate.iterations(Span::from_nanos(30)), 0);
         assert_eq!(rate.iterations(Span::MAX), (u128::from(u64::MAX) * 1000 / 2_345 - 13) as u64);
@@ -142,21 +146,21 @@ mod tests {
 
     #[test]
     fn every_iteration_relaxes_one_cell() {
-        let (mut at_once, mut one_by_one) = (Workload::new(), Workload::new());
-        at_once.run(10_000);
+        let (mut in_one_go, mut one_by_one) = (Workload::new(), Workload::new());
+        in_one_go.run(10_000);
         for _ in 0..10_000 {
             one_by_one.run(1);
         }
-        assert_eq!(at_once.temperatures, one_by_one.temperatures);
-        // Heat has come in from the warm end, and nowhere is it warmer than there.
-        let warm = &at_once.temperatures[CELLS - 8..];
+        assert_eq!(in_one_go.temperatures, one_by_one.temperatures);
+        // Heat has come in from the warm end, where it is warmest.
+        let warm = &in_one_go.temperatures[CELLS - 8..];
         assert!(warm.iter().all(|&cell| cell > 1.0 && cell <= 2.0) && warm.is_sorted(), "{warm:?}");
     }
 
     #[test]
-    fn a_measured_rate_is_that_of_a_processor() {
+    fn a_measured_rate_is_plausible() {
         let rate = Rate::measure();
-        // From a tenth of a nanosecond to a microsecond.
+        // Between a tenth of a nanosecond and a microsecond.
         assert!((100..1_000_000).contains(&rate.iteration_ps), "{rate:?}");
     }
 }

@@ -1,35 +1,36 @@
-//! The control groups around this process: what they take away, and whether it may make groups of its own.
+//! The control groups of this process: their limits, and whether the process may create groups.
 
 use std::path::PathBuf;
 
 use policy::Span;
 use sys::cgroups::Hierarchy;
 
-/// Which controllers anybody here would use.
+/// The controllers that rowlock or its users may need.
 const CONTROLLERS: [&str; 6] = ["cpu", "cpuset", "freezer", "memory", "io", "pids"];
 
-/// A kind of resource that groups can be given shares or limits of.
+/// A kind of resource of which groups can have shares or limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controller {
     /// Its name: `cpu`, `cpuset`, `freezer`, `memory`, `io` or `pids`.
     pub name: String,
-    /// Whether the file system lets this process make groups below its own, and put processes into them.
+    /// Whether the file system allows this process to create groups below its own and move
+    /// processes into them.
     pub writable: bool,
 }
 
-/// A limit of the running time that a group gets.
+/// A limit of a group's running time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// How much running time it gets on all CPUs together
+    /// The running time on all CPUs together in each period.
     pub time: Span,
-    /// in each such period.
+    /// The period.
     pub period: Span,
-    /// The file that says so.
+    /// The file with the limit.
     pub file: PathBuf,
 }
 
 impl Quota {
-    /// How many CPUs' worth of running that is.
+    /// The limit in CPUs.
     pub(super) fn cpus(&self) -> f64 {
         self.time.as_nanos() as f64 / self.period.as_nanos() as f64
     }
@@ -42,24 +43,24 @@ impl From<sys::cgroups::Quota> for Quota {
     }
 }
 
-/// The groups around this process.
+/// The control groups of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cgroups {
-    /// The version of the interface, 1 or 2, that has the CPU controller; nothing where neither is mounted.
+    /// The version, 1 or 2, of the hierarchy with the CPU controller. `None` if neither is mounted.
     pub version: Option<u32>,
-    /// Its group's folder in that.
+    /// The folder of the process's group in that hierarchy.
     pub folder: Option<PathBuf>,
-    /// What it may be given shares or limits of.
+    /// The controllers that exist here.
     pub controllers: Vec<Controller>,
-    /// The tightest limit of running time of its own group and those around it.
+    /// The tightest limit of running time of its group and of the groups around that.
     pub quota: Option<Quota>,
-    /// Whether its group, or one around it, has a share of the CPUs of its own, beside those of other groups.
+    /// Whether its group, or one around it, has a CPU share separate from other groups.
     pub has_a_share: bool,
 }
 
 impl Cgroups {
-    /// Those around this process.
-    pub(super) fn here() -> Cgroups {
+    /// The control groups of this process.
+    pub(super) fn current() -> Cgroups {
         let hierarchies = Hierarchy::all();
         let has_cpu = |hierarchy: &&Hierarchy| hierarchy.available().iter().any(|name| name == "cpu");
         let newest = || hierarchies.iter().max_by_key(|hierarchy| hierarchy.version);
@@ -70,7 +71,7 @@ impl Cgroups {
             controllers: controllers(&hierarchies),
             quota: of_cpus.quota().map(Quota::from),
             has_a_share: match of_cpus.version {
-                // In version 1 the outermost group has the file, too.
+                // In version 1 the root group has this file, too.
                 1 => of_cpus.folder != of_cpus.mount,
                 _ => of_cpus.folders().any(|folder| folder.join("cpu.weight").exists()),
             },
@@ -78,7 +79,7 @@ impl Cgroups {
     }
 }
 
-/// What of [`CONTROLLERS`] there is in any of these hierarchies.
+/// Those of [`CONTROLLERS`] that exist in any of these hierarchies.
 fn controllers(hierarchies: &[Hierarchy]) -> Vec<Controller> {
     let of = |name: &str| {
         let is_it = |available: &String| available == name || (name == "io" && available == "blkio");

@@ -1,5 +1,5 @@
-//! Findings about what it takes to favour some threads over others. No command of rowlock asks for it yet: what it costs
-//! now is what users cannot do from outside, as `nice -n -10 rowlock run` does.
+//! Findings about control: preferring some threads over others. No command of rowlock needs it yet.
+//! The costs are about what users cannot do from outside, such as `nice -n -10 rowlock run`.
 
 use std::io::ErrorKind;
 
@@ -12,8 +12,8 @@ pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
     vec![nice(probes), real_time(probes), timeslice(probes), cgroups(probes), sched_ext(probes)]
 }
 
-/// How a user gets what a limit of resources forbids. File capabilities are no way: a program that has them is not killed
-/// with its parent, on which it rests that jobs end with their run.
+/// How to raise a resource limit. File capabilities are not an option: a program that has them is
+/// not killed when its parent ends, but jobs must end with their run.
 fn limit(probes: &Probes, option: &str, line: &str) -> String {
     let shell = format!("for this shell: sudo prlimit --pid $$ {option}");
     match probes.virtualization.container {
@@ -41,8 +41,8 @@ fn nice(probes: &Probes) -> Finding {
         format!("it is {now}, and nothing below is allowed")
     };
     finding(state, seen)
-        .costs(Control, "threads can be put behind others, for good, and not before them")
-        .costs(Runs, "a measurement cannot be put before other programs (nice -n -10 rowlock run)")
+        .costs(Control, "threads can be given less weight than others, permanently, but not more")
+        .costs(Runs, "a measurement cannot have priority over other programs (nice -n -10 rowlock run)")
         .remedy(limit(probes, "--nice=40:40", "nice -20"))
 }
 
@@ -60,7 +60,7 @@ fn real_time(probes: &Probes) -> Finding {
         }
         Err(why) => {
             let finding = finding(State::No, format!("SCHED_FIFO is refused: {why}"))
-                .costs(Control, "nothing can be made to run before all ordinary threads");
+                .costs(Control, "no thread can run before all ordinary threads");
             if why == ErrorKind::PermissionDenied
                 && probes.privileges.user == 0
                 && probes.privileges.capabilities.contains(&"SYS_NICE")
@@ -76,13 +76,13 @@ fn real_time(probes: &Probes) -> Finding {
 
 fn timeslice(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("timeslice", Control, state, seen);
-    let lost = "no thread can have shorter turns than others, and so be served sooner";
+    let lost = "no thread can have shorter slices than others and so run sooner";
     match probes.timeslice {
         Ok(Some(slice)) => {
             let slice = policy::Span::from_nanos(slice.as_nanos().try_into().unwrap_or(u64::MAX));
             finding(State::Yes, format!("a thread that asked for a slice of its own got {}", span(slice)))
         }
-        Ok(None) => finding(State::No, "the kernel takes the wish for a slice and ignores it".to_owned())
+        Ok(None) => finding(State::No, "the kernel accepts a request for a slice and ignores it".to_owned())
             .costs(Control, lost)
             .remedy("Linux 6.12 or later"),
         Err(why) => finding(State::No, format!("sched_setattr is refused: {why}")).costs(Control, lost).remedy(
@@ -93,7 +93,7 @@ fn timeslice(probes: &Probes) -> Finding {
 
 fn cgroups(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("cgroups", Control, state, seen);
-    let lost = "jobs can be given no shares and no CPUs of their own, and cannot be stopped, as a whole";
+    let lost = "jobs cannot be given shares or CPUs, or be stopped, as a whole";
     let groups = &probes.cgroups;
     let (Some(version), Some(folder)) = (groups.version, &groups.folder) else {
         return finding(State::No, "none are mounted".to_owned())
@@ -120,14 +120,14 @@ fn cgroups(probes: &Probes) -> Finding {
     let delegation = "systemd-run --user --scope -p Delegate=yes rowlock ... gives a group of one's own; for cpuset also, as root: systemctl edit user@.service with [Service] Delegate=cpu cpuset io memory pids";
     finding(state, seen).costs(Control, lost).remedy(match (&probes.virtualization.container, version) {
         (Some(_), _) => "a container whose groups are its own to write: docker run --privileged --cgroupns=private",
-        (None, 1) => "be root: version 1 gives groups to nobody else safely",
+        (None, 1) => "be root: version 1 cannot delegate groups safely",
         (None, _) => delegation,
     })
 }
 
 fn sched_ext(probes: &Probes) -> Finding {
     let finding = |state, seen| Finding::new("sched-ext", Control, state, seen);
-    let lost = "no scheduler of one's own can be loaded";
+    let lost = "custom schedulers cannot be loaded";
     let may = ["SYS_ADMIN", "BPF"].iter().any(|capability| probes.privileges.capabilities.contains(capability));
     match (probes.sched_ext, may && !probes.privileges.in_a_user_namespace) {
         (true, true) => finding(State::Yes, "the kernel takes schedulers as BPF programs"),

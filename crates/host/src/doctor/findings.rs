@@ -1,11 +1,11 @@
-//! The types of what the doctor finds.
+//! The types of the doctor's findings.
 
 use serde::Serialize;
 
 use super::probes::Privileges;
 use crate::machine::Machine;
 
-/// What rowlock does, and what a machine may make harder.
+/// A part of rowlock that a machine may impede.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
@@ -13,9 +13,9 @@ pub enum Capability {
     Waiting,
     /// Running scenarios on this machine, and measuring what it costs.
     Runs,
-    /// Seeing what the kernel did during a run.
+    /// Observing what the kernel did during a run.
     Inspection,
-    /// Priorities, timeslices and groups: what it takes to favour some threads over others.
+    /// Priorities, timeslices and groups: preferring some threads over others.
     Control,
 }
 
@@ -33,17 +33,17 @@ impl Capability {
     }
 }
 
-/// Whether something is as rowlock would like it; the worst first.
+/// How well the machine meets a need; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It is missing.
+    /// The feature is missing.
     No,
-    /// Some of it is there.
+    /// Parts of it exist.
     Partly,
-    /// It cannot be told.
+    /// It cannot be determined.
     Unknown,
-    /// It is there.
+    /// It exists.
     Yes,
 }
 
@@ -58,29 +58,29 @@ impl State {
     }
 }
 
-/// What something that is missing makes harder or impossible.
+/// What a missing feature makes harder or impossible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CostFinding {
-    /// What rowlock does worse.
+    /// The affected capability.
     pub capability: Capability,
-    /// How it does worse, in a sentence.
+    /// The effect, in a sentence.
     pub what: String,
 }
 
-/// One thing that a machine may allow or lack.
+/// One feature that a machine may have or lack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its name, which stays the same from version to version; docs/doctor.md says what each means.
+    /// Its name, which is stable across versions. docs/doctor.md explains each.
     pub name: &'static str,
-    /// What needs it most.
+    /// The capability that needs it most.
     pub capability: Capability,
-    /// Whether it is there.
+    /// Whether it exists.
     pub state: State,
-    /// What was seen.
+    /// What the probes found.
     pub seen: String,
-    /// What it costs that it is not there; none where it is.
+    /// The costs of its absence. Empty if it exists.
     pub costs: Vec<CostFinding>,
-    /// How to get it: a command or a setting; nothing where it is there or where nothing helps.
+    /// How to get it: a command or a setting. `None` if it exists or if there is no way.
     pub remedy: Option<String>,
 }
 
@@ -89,26 +89,26 @@ impl Finding {
         Finding { name, capability, state, seen: seen.into(), costs: Vec::new(), remedy: None }
     }
 
-    /// The same, with what it costs.
+    /// Adds a cost.
     pub(super) fn costs(mut self, capability: Capability, what: impl Into<String>) -> Finding {
         self.costs.push(CostFinding { capability, what: what.into() });
         self
     }
 
-    /// The same, with how to get what is missing.
+    /// Sets the way to get what is missing.
     pub(super) fn remedy(mut self, how: impl Into<String>) -> Finding {
         self.remedy = Some(how.into());
         self
     }
 }
 
-/// All findings about a machine. Printed, it is a text for people.
+/// All findings about a machine. `Display` writes a text for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
     /// The machine.
     pub machine: Machine,
-    /// Who asked.
+    /// The user's privileges.
     pub privileges: Privileges,
-    /// What was found: by capability, and the worst first.
+    /// The findings, by capability, the worst first.
     pub findings: Vec<Finding>,
 }

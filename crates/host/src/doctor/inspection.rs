@@ -1,4 +1,5 @@
-//! Findings about what the kernel tells of a run. `--trace` needs none of it: it goes by what the threads see themselves.
+//! Findings about what the kernel reports of a run. `--trace` needs none of it: it uses what the
+//! threads observe.
 
 use std::io::ErrorKind;
 
@@ -12,7 +13,7 @@ pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
 
 fn tracefs(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("tracefs", Inspection, state, seen);
-    let unseen = "traces go by what a scenario's threads see: who else had a CPU, and each context switch, only the kernel's events would show";
+    let unseen = "traces show only what a scenario's threads observe; other programs on the CPUs, and each context switch, need the kernel's events";
     match (&probes.tracefs, probes.tracing) {
         (Some(folder), Ok(())) => {
             finding(State::Yes, format!("the scheduler's events can be switched on in {}", folder.display()))
@@ -34,7 +35,7 @@ fn perf(probes: &Probes) -> Finding {
     let parts = [
         ("context switches of own threads", perf.own_switches),
         ("cycles of own threads", perf.cycles),
-        ("what others do on a CPU", perf.others),
+        ("other programs on a CPU", perf.others),
     ];
     let names = |wanted: bool| {
         let some = parts.iter().filter(|(_, trial)| trial.is_ok() == wanted);
@@ -60,7 +61,7 @@ fn perf(probes: &Probes) -> Finding {
             finding.costs(Inspection, "perf stat cannot tell what a program computes from what it waits for memory");
     }
     if perf.others.is_err() {
-        finding = finding.costs(Inspection, "perf sched cannot show who else had a CPU");
+        finding = finding.costs(Inspection, "perf sched cannot show which other programs had a CPU");
     }
     if perf.own_switches.is_err() {
         finding = finding.costs(Inspection, "switches are known from getrusage alone, without their times");
@@ -92,13 +93,17 @@ fn run_delay(probes: &Probes) -> Finding {
         );
     }
     finding(State::No, format!("the kernel does not say how long a thread has waited for a CPU{details}"))
-        .costs(Inspection, "that a run was slow because others had the CPUs shows only in its switches and its scatter")
+        .costs(
+            Inspection,
+            "whether a run was slow because others had the CPUs shows only in its switches and its scatter",
+        )
         .remedy("a kernel built with CONFIG_SCHED_INFO, as with CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT")
 }
 
 fn pressure(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("pressure", Inspection, state, seen);
-    let lost = "whether threads wait for CPUs, on the whole machine or in a group, is not told; rowlock itself goes by idle time";
+    let lost =
+        "whether threads wait for CPUs, on the whole machine or in a group, is unknown; rowlock itself uses idle time";
     match probes.pressure {
         Ok(()) => finding(State::Yes, "/proc/pressure/cpu says how much of the time threads wait for CPUs".to_owned()),
         Err(ErrorKind::NotFound) => finding(State::No, "the kernel has no pressure stall information".to_owned())

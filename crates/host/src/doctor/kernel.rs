@@ -1,4 +1,4 @@
-//! How the kernel was built and started, as far as it tells.
+//! The kernel's configuration, as far as it can be found.
 
 use std::fs;
 use std::io::Read;
@@ -7,23 +7,23 @@ use flate2::read::GzDecoder;
 use policy::Span;
 use rustix::time::{ClockId, clock_getres};
 
-/// When code inside the kernel gives way to a thread that has become more urgent.
+/// When kernel code can be preempted by a thread with higher priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preemption {
-    /// Where it blocks or returns to the program.
+    /// When it blocks or returns to the program.
     None,
-    /// At certain places besides.
+    /// Also at certain explicit places.
     Voluntary,
-    /// At the next tick, at the latest.
+    /// At the next tick at the latest.
     Lazy,
-    /// Almost anywhere.
+    /// Almost everywhere.
     Full,
-    /// Almost anywhere, interrupts and most locks included.
+    /// Almost everywhere, including interrupts and most locks.
     RealTime,
 }
 
 impl Preemption {
-    /// The kernel's own word for it.
+    /// The kernel's word for it.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Preemption::None => "none",
@@ -45,34 +45,35 @@ impl Preemption {
     }
 }
 
-/// What is known of the kernel's build and start. What it does not tell is nothing.
+/// The kernel's build and boot options. `None` stands for what could not be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// The period of its tick.
     pub tick: Option<Span>,
-    /// Whether CPUs without work, or with one thread only, go without a tick: `NO_HZ_IDLE`, `NO_HZ_FULL`.
+    /// Whether CPUs that are idle, or run only one thread, have no tick: `NO_HZ_IDLE`,
+    /// `NO_HZ_FULL`.
     pub tickless: Option<&'static str>,
-    /// When its own code gives way.
+    /// When kernel code can be preempted.
     pub preemption: Option<Preemption>,
-    /// Whether that can be changed without building another one.
+    /// Whether the preemption mode can change without a new build.
     pub preemption_is_dynamic: bool,
 }
 
-/// The files that tell it.
+/// The contents of the files with this information.
 struct Sources<'a> {
     /// `/proc/version`.
     version: &'a str,
     /// `/proc/cmdline`.
     command_line: &'a str,
-    /// The build's configuration.
+    /// The build configuration.
     config: &'a str,
-    /// What debugfs says of preemption.
+    /// The preemption mode in debugfs.
     debugfs: &'a str,
 }
 
 impl Kernel {
-    /// This machine's.
-    pub(super) fn here(release: &str) -> Kernel {
+    /// The options of the running kernel.
+    pub(super) fn current(release: &str) -> Kernel {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let sources = Sources {
             version: &read("/proc/version"),
@@ -80,11 +81,11 @@ impl Kernel {
             config: &config(release),
             debugfs: &read("/sys/kernel/debug/sched/preempt"),
         };
-        // The coarse clock advances with the tick and says so.
+        // The coarse clock advances with the tick, and its resolution is the tick's period.
         let tick = clock_getres(ClockId::MonotonicCoarse);
         let nanos = u64::try_from(tick.tv_sec).ok().zip(u64::try_from(tick.tv_nsec).ok());
         let tick = nanos.map(|(seconds, nanos)| Span::from_nanos(seconds.saturating_mul(1_000_000_000) + nanos));
-        // A tick has a period between those of 10 000 Hz and of 10 Hz; anything else is a clock of another kind.
+        // Ticks have 10 Hz to 10,000 Hz. Any other resolution belongs to another kind of clock.
         let is_tick = |tick: &Span| (100_000..=100_000_000).contains(&tick.as_nanos());
         Kernel { tick: tick.filter(is_tick), ..Kernel::parse(&sources) }
     }
@@ -93,9 +94,9 @@ impl Kernel {
         let is_set = |option: &str| {
             sources.config.lines().any(|line| line.strip_prefix(option).is_some_and(|rest| rest.trim_end() == "=y"))
         };
-        let asked_for =
+        let requested =
             sources.command_line.split_ascii_whitespace().rev().find_map(|word| word.strip_prefix("preempt="));
-        // The words of debugfs, with the chosen one in parentheses.
+        // The mentions of all modes, with the present one in parentheses.
         let chosen =
             sources.debugfs.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
         let built = [
@@ -105,14 +106,14 @@ impl Kernel {
             ("CONFIG_PREEMPT", Preemption::Full),
         ];
         let built = || built.into_iter().find(|&(option, _)| is_set(option)).map(|(_, preemption)| preemption);
-        let names = |wanted: &str| sources.version.split_ascii_whitespace().any(|word| word == wanted);
-        let dynamic = names("PREEMPT_DYNAMIC");
-        let preemption = if names("PREEMPT_RT") {
+        let mentions = |wanted: &str| sources.version.split_ascii_whitespace().any(|word| word == wanted);
+        let dynamic = mentions("PREEMPT_DYNAMIC");
+        let preemption = if mentions("PREEMPT_RT") {
             Some(Preemption::RealTime)
         } else if dynamic {
-            let told = chosen.or(asked_for).and_then(Preemption::from_word);
-            told.or_else(built)
-        } else if names("PREEMPT") {
+            let named = chosen.or(requested).and_then(Preemption::from_word);
+            named.or_else(built)
+        } else if mentions("PREEMPT") {
             Some(Preemption::Full)
         } else {
             built()
@@ -128,20 +129,20 @@ impl Kernel {
     }
 }
 
-/// The options that the running kernel was built with, a line each; empty where they are not told.
+/// The running kernel's build options, one per line. Empty if they cannot be found.
 fn config(release: &str) -> String {
-    let of_itself = || {
+    let from_proc = || {
         let mut text = String::new();
         GzDecoder::new(fs::File::open("/proc/config.gz").ok()?).read_to_string(&mut text).ok()?;
         Some(text)
     };
-    let of_its_package = || {
+    let from_package = || {
         ["/boot/config-", "/lib/modules/"]
             .into_iter()
             .zip(["", "/config"])
             .find_map(|(before, after)| fs::read_to_string(format!("{before}{release}{after}")).ok())
     };
-    of_itself().or_else(of_its_package).unwrap_or_default()
+    from_proc().or_else(from_package).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_now_goes_before_what_was_asked_for_at_the_start_and_that_before_what_was_built() {
+    fn the_present_mode_precedes_the_command_line_and_that_precedes_the_configuration() {
         assert_eq!(
             preemption(DYNAMIC, "quiet preempt=full", CONFIG, "none (voluntary) full\n"),
             Some(Preemption::Voluntary)
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_cannot_change_its_preemption_ignores_what_it_is_asked_for() {
+    fn a_kernel_without_dynamic_preemption_ignores_the_command_line() {
         let version = |word: &str| format!("Linux version 6.1.0 (a@b) (gcc) #1 SMP {word} Debian 6.1.0-1\n");
         assert_eq!(preemption(&version("PREEMPT"), "preempt=none", "", ""), Some(Preemption::Full));
         assert_eq!(preemption(&version("PREEMPT_RT"), "", "CONFIG_PREEMPT_NONE=y", ""), Some(Preemption::RealTime));
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_tells_by_its_configuration_when_it_goes_without_a_tick() {
+    fn the_configuration_says_when_a_kernel_is_tickless() {
         let tickless = |config| Kernel::parse(&Sources { version: "", command_line: "", config, debugfs: "" }).tickless;
         assert_eq!(tickless(CONFIG), Some("NO_HZ_IDLE"));
         assert_eq!(tickless("CONFIG_NO_HZ_FULL=y"), Some("NO_HZ_FULL"));

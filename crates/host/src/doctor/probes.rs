@@ -1,4 +1,4 @@
-//! What is seen of a machine. Taking a look changes nothing: what has to be tried is tried by a thread that ends with it.
+//! Probes of the machine. They change nothing: settings are tried on a temporary thread.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -20,140 +20,142 @@ use super::kernel::Kernel;
 use crate::error::Error;
 use crate::machine::Machine;
 
-/// What came of a trial: what was granted, or why it was not.
+/// The result of a trial: what was granted, or the kind of error.
 pub type Trial<T> = Result<T, ErrorKind>;
 
-/// The timeslice that is tried; kernels grant 0.1 to 100 ms.
+/// The timeslice to try. Kernels grant 0.1 to 100 ms.
 const TIMESLICE: Duration = Duration::from_micros(500);
 
-/// Who asks.
+/// The privileges of the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Privileges {
-    /// The user's number; 0 is root.
+    /// The user's id; 0 is root.
     pub user: u32,
-    /// Those of the capabilities `SYS_NICE`, `SYS_ADMIN`, `PERFMON` and `BPF` that are in effect.
+    /// The effective ones among the capabilities `SYS_NICE`, `SYS_ADMIN`, `PERFMON` and `BPF`.
     pub capabilities: Vec<&'static str>,
-    /// Whether the user is one of a user namespace, whose root and capabilities count only inside.
+    /// Whether this is a user namespace, in which root and capabilities are valid only inside.
     pub in_a_user_namespace: bool,
 }
 
-/// What stands between this program and the machine's CPUs.
+/// The layers between this program and the machine's CPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Virtualization {
     /// The hypervisor, if the CPUs are virtual: its name, or `unknown`.
     pub hypervisor: Option<String>,
-    /// What share of their time the hypervisor has kept the CPUs from running since the start, in per cent.
+    /// The share of time since the boot during which the hypervisor kept the CPUs from running, in
+    /// percent.
     pub stolen_percent: Option<f64>,
-    /// The kind of container that this program runs in, if it does.
+    /// The kind of container in which this program runs, if any.
     pub container: Option<String>,
 }
 
-/// What can be counted by perf events.
+/// What perf events can count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Perf {
     /// `kernel.perf_event_paranoid`.
     pub paranoid: Option<i32>,
-    /// The context switches of own threads.
+    /// Context switches of own threads.
     pub own_switches: Trial<()>,
-    /// Cycles, by the processor's own counters.
+    /// Cycles, from the processor's counters.
     pub cycles: Trial<()>,
-    /// What others do on a CPU.
+    /// Events of other processes on a CPU.
     pub others: Trial<()>,
 }
 
-/// All that is seen.
+/// The results of all probes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probes {
-    /// What the machine is, and its CPUs.
+    /// The machine and its CPUs.
     pub machine: Machine,
     /// The kernel's scheduler for ordinary threads.
     pub scheduler: String,
-    /// Who asks.
+    /// The user's privileges.
     pub privileges: Privileges,
-    /// How the kernel was built and started.
+    /// The kernel's build and boot options.
     pub kernel: Kernel,
-    /// What is between.
+    /// The hypervisor and the container.
     pub virtualization: Virtualization,
     /// The control groups.
     pub cgroups: Cgroups,
-    /// Whether threads can sleep until they are woken, also those of several processes.
+    /// Whether threads can block on a futex, both within a process and across processes.
     pub futexes: bool,
-    /// Where the number of a thread's CPU comes from.
+    /// Where a thread can read the number of its CPU.
     pub rseq: Rseq,
-    /// The nice value.
+    /// The present nice value.
     pub nice: Trial<i32>,
-    /// The best nice value that may be had.
+    /// The lowest nice value that is allowed.
     pub best_nice: Trial<i32>,
-    /// Whether real-time priorities may be had.
+    /// Whether real-time priorities are allowed.
     pub real_time: Trial<()>,
-    /// How much of each second real-time threads may run, in microseconds; less than nothing where there is no limit.
+    /// How much of each second real-time threads may run, in microseconds. Negative if there is no
+    /// limit.
     pub real_time_runtime: Option<i64>,
-    /// The timeslice that came of asking for one; nothing where the kernel ignores the wish.
+    /// The timeslice that a request resulted in. `None` if the kernel ignores the request.
     pub timeslice: Trial<Option<Duration>>,
-    /// Whether the kernel makes a group of each session.
+    /// Whether the kernel groups threads by session.
     pub autogroup: Option<bool>,
-    /// Whether a scheduler can be loaded into the kernel.
+    /// Whether the kernel can load a scheduler.
     pub sched_ext: bool,
-    /// What perf counts.
+    /// What perf can count.
     pub perf: Perf,
     /// Where the kernel's tracing files are mounted.
     pub tracefs: Option<PathBuf>,
-    /// Whether this program may switch on the events of the scheduler there.
+    /// Whether this program may enable the scheduler's events there.
     pub tracing: Trial<()>,
-    /// Whether the kernel says how long this thread has waited for a CPU.
+    /// Whether the kernel counts how long this thread has waited for a CPU.
     pub run_delay: bool,
-    /// `kernel.sched_schedstats`; nothing where the kernel lacks it.
+    /// `kernel.sched_schedstats`. `None` if the kernel lacks it.
     pub schedstats: Option<bool>,
-    /// Whether the kernel says how much of the time threads wait for CPUs, machine-wide.
+    /// Whether the kernel reports how much of the time threads wait for CPUs, machine-wide.
     pub pressure: Trial<()>,
 }
 
 impl Probes {
-    /// Looks at this machine, with the eyes of this process.
+    /// Probes this machine with the privileges of this process.
     ///
     /// # Errors
-    /// When the kernel does not tell which CPUs are allowed. That other things are refused is what there is to see.
+    /// If the kernel does not report the allowed CPUs. Any other refusal is a result of a probe.
     pub fn take() -> Result<Probes, Error> {
         let machine = Machine::current()?;
         let scheduler = machine.scheduler();
-        let kernel = Kernel::here(&machine.kernel);
+        let kernel = Kernel::current(&machine.kernel);
         let cpu = machine.cpus_allowed.first().copied().unwrap_or(0);
         let tracefs = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
-        // Only what is mounted is looked into: a look into the second folder can be what mounts it.
+        // Only access mounted folders: access to the second folder could mount it.
         let tracefs = tracefs.into_iter().find(|folder| is_mounted(folder, &read("/proc/self/mountinfo")));
         let tracing = tracefs.as_ref().map_or(Err(ErrorKind::NotFound), |folder| {
-            tried(access(folder.join("events/sched/sched_switch/enable"), Access::WRITE_OK).map_err(Into::into))
+            kind_of_error(access(folder.join("events/sched/sched_switch/enable"), Access::WRITE_OK).map_err(Into::into))
         });
         Ok(Probes {
             machine,
             scheduler,
             kernel,
             privileges: Privileges::own(),
-            virtualization: Virtualization::here(),
-            cgroups: Cgroups::here(),
+            virtualization: Virtualization::current(),
+            cgroups: Cgroups::current(),
             futexes: [Scope::Process, Scope::Shared]
                 .into_iter()
                 .all(|scope| futex::wait(&AtomicU32::new(1), 0, None, scope) == WaitResult::Changed),
             rseq: rseq(),
-            nice: tried(priorities::nice()),
-            best_nice: tried(priorities::best_nice()),
-            real_time: tried(priorities::check_real_time()),
+            nice: kind_of_error(priorities::nice()),
+            best_nice: kind_of_error(priorities::best_nice()),
+            real_time: kind_of_error(priorities::check_real_time()),
             real_time_runtime: number("/proc/sys/kernel/sched_rt_runtime_us"),
-            timeslice: tried(priorities::try_timeslice(TIMESLICE)),
+            timeslice: kind_of_error(priorities::try_timeslice(TIMESLICE)),
             autogroup: number("/proc/sys/kernel/sched_autogroup_enabled").map(|on: u32| on > 0),
             sched_ext: fs::exists("/sys/kernel/sched_ext/state").unwrap_or(false),
             perf: Perf {
                 paranoid: number("/proc/sys/kernel/perf_event_paranoid"),
-                own_switches: tried(probe(Counter::OwnSwitches)),
-                cycles: tried(probe(Counter::OwnCycles)),
-                others: tried(probe(Counter::SwitchesOfCpu(cpu))),
+                own_switches: kind_of_error(probe(Counter::OwnSwitches)),
+                cycles: kind_of_error(probe(Counter::OwnCycles)),
+                others: kind_of_error(probe(Counter::SwitchesOfCpu(cpu))),
             },
             tracefs,
             tracing,
-            run_delay: has_run(&read("/proc/self/schedstat")),
+            run_delay: counts_running_time(&read("/proc/self/schedstat")),
             schedstats: number("/proc/sys/kernel/sched_schedstats").map(|on: u32| on > 0),
-            // Where it is switched off the file is there and cannot be read.
-            pressure: tried(fs::read("/proc/pressure/cpu").map(drop)),
+            // If pressure stall information is disabled, the file exists but cannot be read.
+            pressure: kind_of_error(fs::read("/proc/pressure/cpu").map(drop)),
         })
     }
 }
@@ -168,7 +170,7 @@ impl Privileges {
         ];
         let effective = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
         let has = |&(_, capability): &(&str, CapabilitySet)| effective.contains(capability);
-        // Outside of all namespaces each of the 2^32 - 1 users is who it is.
+        // Outside of user namespaces, all of the 2^32 - 1 user ids map to themselves.
         let all = ["0", "0", "4294967295"];
         let map = read("/proc/self/uid_map");
         Privileges {
@@ -180,7 +182,7 @@ impl Privileges {
 }
 
 impl Virtualization {
-    fn here() -> Virtualization {
+    fn current() -> Virtualization {
         Virtualization {
             hypervisor: hypervisor(
                 &read("/proc/cpuinfo"),
@@ -205,7 +207,7 @@ fn number<N: std::str::FromStr>(path: &str) -> Option<N> {
     read(path).trim().parse().ok()
 }
 
-fn tried<T>(trial: std::io::Result<T>) -> Trial<T> {
+fn kind_of_error<T>(trial: std::io::Result<T>) -> Trial<T> {
     trial.map_err(|why| why.kind())
 }
 
@@ -213,13 +215,13 @@ fn is_mounted(folder: &std::path::Path, mountinfo: &str) -> bool {
     mountinfo.lines().any(|line| line.split(' ').nth(4).is_some_and(|mount| std::path::Path::new(mount) == folder))
 }
 
-/// Whether the running time, the first number, is kept: this thread has run.
-fn has_run(schedstat: &str) -> bool {
+/// Whether the kernel counts running time, the first number. This thread has already run.
+fn counts_running_time(schedstat: &str) -> bool {
     let running = schedstat.split_ascii_whitespace().next().and_then(|nanos| nanos.parse::<u64>().ok());
     running.is_some_and(|nanos| nanos > 0)
 }
 
-/// The hypervisor's name, or `unknown` where only the processor betrays it.
+/// The hypervisor's name, or `unknown` if only the processor's flag indicates one.
 fn hypervisor(cpuinfo: &str, kind: &str, vendor: &str, clocks: &str) -> Option<String> {
     let vendors = [("QEMU", "KVM"), ("VMware", "VMware"), ("innotek", "VirtualBox"), ("Microsoft", "Hyper-V")];
     let by_vendor = || vendors.into_iter().find(|(start, _)| vendor.starts_with(start));
@@ -229,30 +231,32 @@ fn hypervisor(cpuinfo: &str, kind: &str, vendor: &str, clocks: &str) -> Option<S
     let is_virtual = flags.is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"));
     match kind.trim() {
         "" if is_virtual => Some(by_vendor().or_else(by_clock).map_or("unknown", |(_, name)| name).to_owned()),
-        // Not every architecture's processors say; the vendor of a virtual machine that shows its own name does.
+        // Processors of some architectures have no such flag, but the vendor of the virtual machine
+        // may be known.
         "" if flags.is_none() && vendor.starts_with("QEMU") => Some("KVM".to_owned()),
         "" => None,
         kind => Some(kind.to_owned()),
     }
 }
 
-/// The share of stolen time in all CPUs' time since the start.
+/// Stolen time as a percentage of all CPUs' time since the boot.
 fn stolen_percent(stat: &str) -> Option<f64> {
-    // cpu user nice system idle iowait irq softirq steal, and guests, who are counted before already
+    // The fields: user nice system idle iowait irq softirq steal, then guest times, which user and
+    // nice include.
     let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().take(8);
     let ticks: Vec<u64> = fields.map(|field| field.parse().ok()).collect::<Option<_>>()?;
     let all: u64 = ticks.iter().sum();
     ticks.get(7).filter(|_| all > 0).map(|&stolen| stolen as f64 * 100.0 / all as f64)
 }
 
-/// The kind of container, by the marks that each kind leaves.
+/// The kind of container, recognised by its files or its cgroups.
 fn container(own_cgroups: &str, version: &str, exists: impl Fn(&str) -> bool) -> Option<String> {
     let files = [("/.dockerenv", "docker"), ("/run/.containerenv", "podman"), ("/proc/vz", "openvz")];
     let groups = [("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc")];
     if version.contains("gVisor") {
         return Some("gVisor".to_owned());
     }
-    // The outside of OpenVZ has the folder of its inside, and another one.
+    // The OpenVZ host has the same folder as its containers, and `/proc/bc` as well.
     let by_file = files.into_iter().find(|&(file, _)| exists(file) && !exists("/proc/bc"));
     let paths = || own_cgroups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     let by_group = || groups.into_iter().find(|(name, _)| paths().any(|path| path.contains(name)));
@@ -264,23 +268,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_can_be_looked_at_and_twice_the_same_is_seen() {
+    fn two_probes_of_this_machine_are_equal() {
         let (mut first, mut second) = (Probes::take().unwrap(), Probes::take().unwrap());
-        // Time goes on, and others may be busy.
+        // These change with time.
         (first.virtualization.stolen_percent, second.virtualization.stolen_percent) = (None, None);
         assert_eq!(first, second);
         assert!(first.futexes);
     }
 
     #[test]
-    fn what_is_seen_is_what_the_one_who_looks_may_use() {
+    fn only_cpus_that_the_calling_thread_may_use_are_seen() {
         let cpu = *sys::cpus::allowed().unwrap().last().unwrap();
         let _pinned = sys::cpus::pin(cpu).unwrap();
         assert_eq!(Probes::take().unwrap().machine.cpus_allowed, [cpu]);
     }
 
     #[test]
-    fn a_hypervisor_is_known_by_its_mark_on_the_processor() {
+    fn a_hypervisor_is_recognised_by_its_processor_flag() {
         let x86 = "processor : 0\nflags\t\t: fpu sse hypervisor lahf_lm\n";
         assert_eq!(hypervisor(x86, "", "", ""), Some("unknown".into()));
         assert_eq!(hypervisor(x86, "", "", "tsc kvm-clock acpi_pm\n"), Some("KVM".into()));
@@ -292,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_a_share_of_all() {
+    fn stolen_time_is_a_share_of_all_time() {
         assert_eq!(stolen_percent("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1\n"), Some(10.0));
         for none in ["", "cpu  1 2", "cpu  0 0 0 0 0 0 0 0", "cpu  a b c d e f g h"] {
             assert_eq!(stolen_percent(none), None, "{none}");
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_known_by_what_they_leave_lying_about() {
+    fn containers_are_recognised_by_their_files() {
         let nothing = |_: &str| false;
         assert_eq!(container("0::/user.slice/session-2.scope\n", "Linux", nothing), None);
         assert_eq!(container("4:cpu:/kubepods/besteffort/pod1\n", "Linux", nothing), Some("kubernetes".into()));
@@ -310,9 +314,9 @@ mod tests {
     }
 
     #[test]
-    fn a_running_time_of_nothing_is_not_kept() {
-        assert!(has_run("815 4711 3\n"));
-        assert!(!has_run("0 0 0\n"));
-        assert!(!has_run(""));
+    fn a_running_time_of_zero_means_that_it_is_not_counted() {
+        assert!(counts_running_time("815 4711 3\n"));
+        assert!(!counts_running_time("0 0 0\n"));
+        assert!(!counts_running_time(""));
     }
 }

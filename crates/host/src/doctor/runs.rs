@@ -1,4 +1,4 @@
-//! Findings about what makes figures of this machine hard to repeat or to compare.
+//! Findings about what makes figures of this machine hard to repeat or compare.
 
 use super::findings::Capability::{Control, Runs, Waiting};
 use super::findings::{Finding, State};
@@ -19,8 +19,8 @@ fn bare_metal(probes: &Probes) -> Finding {
         stolen.map_or(String::new(), |share| format!(", which has kept them from running {share:.1} % of the time"));
     finding(State::No, format!("the CPUs are those of {name}{stolen}"))
         .costs(Runs, "waking an idle CPU takes the hypervisor's time, so cs is larger than the processor's own; and the hypervisor can take a CPU away unseen, which scatters figures")
-        .costs(Waiting, "a thread that spins for one whose CPU was taken away spins in vain")
-        .remedy("no setting inside replaces a machine of your own; measure here what shall run here")
+        .costs(Waiting, "spinning for a thread whose CPU was taken away is wasted")
+        .remedy("no setting inside helps; measure on the kind of machine that you will use")
 }
 
 fn outside_containers(probes: &Probes) -> Finding {

@@ -1,4 +1,4 @@
-//! Machines that are made up, and what is found about them.
+//! Findings about invented machines.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
@@ -60,7 +60,7 @@ fn workstation() -> Probes {
     }
 }
 
-/// The same for a user without privileges, who has logged in by systemd.
+/// The same machine for a user without privileges, logged in under systemd.
 fn unprivileged() -> Probes {
     let mut probes = workstation();
     let denied = Err(PermissionDenied);
@@ -77,7 +77,7 @@ fn unprivileged() -> Probes {
     probes
 }
 
-/// A container with one and a half CPUs, in a virtual machine with an old kernel.
+/// A container with 1.5 CPUs, in a virtual machine with an old kernel.
 fn container() -> Probes {
     let mut probes = unprivileged();
     probes.machine.kernel = "5.15.0-91-generic".to_owned();
@@ -104,7 +104,7 @@ fn container() -> Probes {
     probes
 }
 
-/// One CPU and next to nothing, in a sandbox that refuses what it does not know.
+/// A sandbox with one CPU that refuses unknown system calls.
 fn sandbox() -> Probes {
     let refused = Err(Unsupported);
     let mut probes = container();
@@ -145,7 +145,7 @@ fn finding(probes: &Probes, name: &str) -> Finding {
 }
 
 #[test]
-fn reports_read_as_they_should() {
+fn reports_match_their_snapshots() {
     for (name, probes) in machines() {
         insta::assert_snapshot!(name, examine(&probes));
     }
@@ -159,12 +159,12 @@ fn a_machine_that_allows_everything_lacks_nothing() {
 }
 
 #[test]
-fn what_is_there_costs_nothing_and_what_is_not_costs_something() {
+fn only_missing_features_have_costs() {
     for (machine, probes) in machines() {
         for finding in examine(&probes).findings {
-            let is_there = finding.state == State::Yes;
-            assert_eq!(finding.costs.is_empty(), is_there, "{machine}: {finding:?}");
-            assert!(!is_there || finding.remedy.is_none(), "{machine}: {finding:?}");
+            let exists = finding.state == State::Yes;
+            assert_eq!(finding.costs.is_empty(), exists, "{machine}: {finding:?}");
+            assert!(!exists || finding.remedy.is_none(), "{machine}: {finding:?}");
             assert!(finding.state != State::Partly || finding.remedy.is_some(), "{machine}: {finding:?}");
         }
     }
@@ -192,7 +192,7 @@ fn every_finding_is_explained_in_the_documents() {
 }
 
 #[test]
-fn a_quota_beyond_the_machine_is_none() {
+fn a_quota_beyond_the_machine_is_no_limit() {
     let mut probes = workstation();
     let quota = |cpus: u64| Quota {
         time: Span::from_millis(100 * cpus),
@@ -206,7 +206,7 @@ fn a_quota_beyond_the_machine_is_none() {
 }
 
 #[test]
-fn one_cpu_is_none_to_wait_on_and_a_quota_is_another_matter() {
+fn one_allowed_cpu_is_worse_than_a_quota_of_one_cpu() {
     let mut probes = workstation();
     for (allowed, cpus, state) in [(1, 1, State::No), (2, 1, State::Partly), (8, 1, State::Yes)] {
         (probes.machine.cpus_allowed, probes.machine.cpus) = ((0..allowed).collect(), cpus);
@@ -217,7 +217,7 @@ fn one_cpu_is_none_to_wait_on_and_a_quota_is_another_matter() {
 }
 
 #[test]
-fn a_kernel_is_as_one_would_like_it_when_it_gives_way_at_once() {
+fn only_a_fully_preemptible_kernel_meets_the_need() {
     let mut probes = workstation();
     for (preemption, state) in [
         (None, State::Unknown),
@@ -233,7 +233,7 @@ fn a_kernel_is_as_one_would_like_it_when_it_gives_way_at_once() {
 }
 
 #[test]
-fn a_quota_is_lifted_by_what_its_version_understands() {
+fn the_remedy_for_a_quota_depends_on_the_cgroup_version() {
     let mut probes = workstation();
     let file = PathBuf::from("/g/quota");
     probes.cgroups.quota = Some(Quota { time: Span::from_millis(50), period: Span::from_millis(100), file });
@@ -244,7 +244,7 @@ fn a_quota_is_lifted_by_what_its_version_understands() {
 }
 
 #[test]
-fn autogroup_matters_only_where_no_group_has_a_share_of_its_own() {
+fn autogroup_matters_only_if_no_group_has_its_own_share() {
     let mut probes = workstation();
     for (autogroup, has_a_share, state) in [
         (None, false, State::Yes),
@@ -258,7 +258,7 @@ fn autogroup_matters_only_where_no_group_has_a_share_of_its_own() {
 }
 
 #[test]
-fn root_without_real_time_is_sent_to_its_group_and_others_to_their_limits() {
+fn the_remedy_for_real_time_is_the_group_for_root_and_a_limit_for_others() {
     let mut probes = workstation();
     probes.real_time = Err(PermissionDenied);
     assert!(finding(&probes, "real-time").remedy.unwrap().contains("cpu.rt_runtime_us"));
@@ -267,7 +267,7 @@ fn root_without_real_time_is_sent_to_its_group_and_others_to_their_limits() {
 }
 
 #[test]
-fn some_of_the_better_nice_values_are_some() {
+fn an_improvable_nice_value_is_partly_enough() {
     let mut probes = workstation();
     for (now, best, state) in [(0, -20, State::Yes), (0, -5, State::Partly), (0, 0, State::No), (10, 0, State::No)] {
         (probes.nice, probes.best_nice) = (Ok(now), Ok(best));
@@ -276,7 +276,7 @@ fn some_of_the_better_nice_values_are_some() {
 }
 
 #[test]
-fn counters_that_a_virtual_machine_lacks_are_not_a_matter_of_permission() {
+fn missing_counters_of_a_virtual_machine_are_not_a_permission_problem() {
     let mut probes = container();
     probes.perf = Perf { paranoid: Some(-1), own_switches: Ok(()), cycles: Err(NotFound), others: Ok(()) };
     assert!(finding(&probes, "perf").remedy.unwrap().contains("virtual PMU"));
@@ -285,7 +285,7 @@ fn counters_that_a_virtual_machine_lacks_are_not_a_matter_of_permission() {
 }
 
 #[test]
-fn cpus_are_listed_as_the_kernel_does() {
+fn cpus_are_listed_in_the_kernel_s_format() {
     for (cpus, list) in [(vec![], ""), (vec![3], "3"), (vec![0, 1, 2, 3, 8, 10, 11], "0-3,8,10-11")] {
         assert_eq!(text::list_of_cpus(&cpus), list);
     }

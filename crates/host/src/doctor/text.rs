@@ -1,4 +1,4 @@
-//! The report as people read it.
+//! The report as text.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use policy::Span;
 use super::findings::{Capability, DoctorReport, Finding, State};
 use super::probes::Privileges;
 
-/// How long lines are at most, where words allow it.
+/// The width of lines, except those with a longer word.
 const WIDTH: usize = 100;
-/// Where a finding's text begins.
+/// The column of a finding's text.
 const INDENT: usize = 32;
 
 impl fmt::Display for DoctorReport {
@@ -34,7 +34,7 @@ fn heading(capability: Capability) -> &'static str {
     match capability {
         Capability::Waiting => "waiting: barriers and locks",
         Capability::Runs => "runs: scenarios on this machine, and their figures",
-        Capability::Inspection => "inspection: what the kernel tells of a run (--trace needs none of it)",
+        Capability::Inspection => "inspection: what the kernel reports of a run (--trace needs none of it)",
         Capability::Control => "control: favouring some threads over others (no command of rowlock does it yet)",
     }
 }
@@ -48,7 +48,7 @@ fn write_finding(f: &mut fmt::Formatter, finding: &Finding) -> fmt::Result {
     remedy.iter().try_for_each(|remedy| write_line(f, "            to get it", remedy))
 }
 
-/// A label and a text beside it, which is broken into lines that all begin at the same column.
+/// Writes a label and a text beside it, with all lines of the text at the same column.
 fn write_line(f: &mut fmt::Formatter, label: &str, text: &str) -> fmt::Result {
     let mut line = format!("{label:<INDENT$}");
     let mut length = INDENT;
@@ -84,13 +84,13 @@ impl fmt::Display for Privileges {
     }
 }
 
-/// A span in the unit that suits it: `4 ms`, `0.5 ms`.
+/// A span in a suitable unit: `4 ms`, `0.5 ms`.
 pub(super) fn span(span: Span) -> String {
     let nanos = span.as_nanos() as f64;
     if nanos < 1e5 { format!("{} us", nanos / 1e3) } else { format!("{} ms", nanos / 1e6) }
 }
 
-/// Ascending numbers as the kernel writes them: `0-3,8`.
+/// Ascending numbers in the kernel's format: `0-3,8`.
 pub(super) fn list_of_cpus(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {

@@ -1,4 +1,4 @@
-//! Findings about what barriers and locks need.
+//! Findings about the needs of barriers and locks.
 
 use policy::Span;
 use sys::rseq::Rseq;
@@ -61,8 +61,8 @@ fn several_cpus(probes: &Probes) -> Finding {
         let finding = finding(State::No)
             .costs(
                 Waiting,
-                "no two threads run at the same time: spinning only keeps others from running, so rules that block at \
-                 once are right",
+                "no two threads run at the same time: spinning only keeps others from running, so rules that block \
+                 immediately are right",
             )
             .costs(Runs, "there is no sleeping CPU to wake, so cs is the cost of a switch");
         return if allowed < online { finding.remedy(more) } else { finding };
@@ -82,7 +82,7 @@ fn whole_cpus(probes: &Probes) -> Finding {
     let (period, file) = (span(quota.period), quota.file.display());
     let seen =
         format!("{} of running time in each {period}, worth {:.2} CPUs, says {file}", span(quota.time), quota.cpus());
-    // A group may have more than the machine can give.
+    // A group's quota may exceed the machine.
     if quota.cpus() >= probes.machine.cpus_allowed.len() as f64 {
         return finding(State::Yes, seen);
     }
@@ -92,14 +92,14 @@ fn whole_cpus(probes: &Probes) -> Finding {
         .costs(
             Waiting,
             format!(
-                "when the time is used up all threads stop until the next {period} begin, those that hold a lock too; \
+                "when the time is used up all threads stop until the next {period} begin, including those that hold a lock; \
                  spinning uses it up; rules that count CPUs count {count}"
             ),
         )
         .costs(Runs, format!("completion times scatter by the period, and the simulated twin has {count} of the CPUs"))
         .remedy(match &probes.virtualization.container {
             Some(_) => format!(
-                "start the container without a limit of CPUs, or with --cpuset-cpus in the place of --cpus; where its root \
+                "start the container without a limit of CPUs, or with --cpuset-cpus instead of --cpus; where its root \
                  may: echo {none} > {file}"
             ),
             None => format!("echo {none} > {file} (root), or CPUQuota= in the unit that set it"),
@@ -109,7 +109,7 @@ fn whole_cpus(probes: &Probes) -> Finding {
 fn short_tick(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("short-tick", Waiting, state, seen);
     let Some(tick) = probes.kernel.tick else {
-        return finding(State::Unknown, "the coarse clock does not tell the tick".to_owned())
+        return finding(State::Unknown, "the coarse clock does not report the tick".to_owned())
             .costs(Waiting, "none is known; rowlock calibrate measures the tick");
     };
     let tickless = probes.kernel.tickless.map_or(String::new(), |option| format!(", {option}"));

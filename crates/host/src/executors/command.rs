@@ -1,9 +1,11 @@
-//! The process of a `command` job: it starts the command, measures it, and leaves nothing of it behind.
+//! The executor of a `command` job: starts the command, measures it, and kills all of its processes
+//! at the end.
 //!
-//! A command may start processes of its own, and those may turn away from their parent, as daemons do. The supervisor
-//! adopts such orphans, so whatever the command has started descends from the supervisor and can be found in `/proc` and
-//! killed. For that it must outlive the run, if only for a moment: once there is a command, it is the end of its input
-//! that tells it that the run is gone, and not the kernel, which could only kill it.
+//! A command may start processes that detach from their parent, as daemons do. The supervisor
+//! adopts such orphans, so everything that the command started descends from the supervisor, which
+//! can find it in `/proc` and kill it. For that, the supervisor must outlive the run for a moment.
+//! So once there is a command, the supervisor notices the end of the run by the end of its input.
+//! The kernel's parent death signal could only kill the supervisor.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -24,17 +26,17 @@ use crate::protocol::{Failure, Reply, Request};
 use crate::protocol::{RequestReader, reply};
 use crate::units::span;
 
-/// How much of the end of a command's standard error is kept for the message, should it fail.
-const LAST_WORDS: usize = 2048;
+/// How many bytes of the end of a command's standard error are kept for the message if it fails.
+const STDERR_TAIL: usize = 2048;
 
-/// How often orphans that have ended are buried while the command runs.
-const REAPING: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How often ended orphans are reaped while the command runs.
+const REAP_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// How long descendants may take to die of SIGKILL. Only one that the kernel holds in the middle of a system call, or
-/// that belongs to another user, takes longer than a moment.
-const DYING: Duration = Duration::from_secs(5);
+/// How long descendants may take to die of SIGKILL. This is short except for a process in an
+/// uninterruptible system call or of another user.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Supervises one job. Returns when there is nothing more to do; no descendant is left then.
+/// Supervises one job. When it returns, no descendant is left.
 pub(crate) fn serve(
     job: &str,
     argv: &[String],
@@ -43,11 +45,11 @@ pub(crate) fn serve(
 ) -> Result<(), Failure> {
     adopt_orphans().map_err(Failure::io("cannot adopt orphans"))?;
     reply(&Reply::Ready { threads: Vec::new() }).map_err(Failure::io("cannot reply"))?;
-    let Some(Request::Go) = hear(&mut requests)? else { return Ok(()) };
+    let Some(Request::Go) = next_request(&mut requests)? else { return Ok(()) };
     survive_the_parent().map_err(Failure::io("cannot survive the run"))?;
 
-    let mut told = false;
-    while keep_running || !told {
+    let mut replied = false;
+    while keep_running || !replied {
         let ended = execute(argv, &mut requests);
         kill_descendants()?;
         let Some(Ended { status, completion, stderr, before }) = ended? else { return Ok(()) };
@@ -55,18 +57,18 @@ pub(crate) fn serve(
             return Err(Failure::CommandFailed { status: status.to_string(), stderr });
         }
         let usage = descendants_usage().since(before);
-        if !told {
+        if !replied {
             reply(&Reply::Finished(outcome(job, completion, usage))).map_err(Failure::io("cannot reply"))?;
-            told = true;
+            replied = true;
         }
     }
-    // The run ends its jobs in its own time.
-    while hear(&mut requests)?.is_some_and(|request| request != Request::Stop) {}
+    // The run decides when its jobs end.
+    while next_request(&mut requests)?.is_some_and(|request| request != Request::Stop) {}
     Ok(())
 }
 
-fn hear(requests: &mut RequestReader) -> Result<Option<Request>, Failure> {
-    requests.wait().map_err(Failure::io("cannot hear the run"))
+fn next_request(requests: &mut RequestReader) -> Result<Option<Request>, Failure> {
+    requests.wait().map_err(Failure::io("cannot read from the run"))
 }
 
 fn outcome(job: &str, completion: Span, usage: Usage) -> JobOutcome {
@@ -80,20 +82,20 @@ fn outcome(job: &str, completion: Span, usage: Usage) -> JobOutcome {
     }
 }
 
-/// A command that has ended; its descendants may still run.
+/// A command that has ended. Its descendants may still run.
 struct Ended {
     status: ExitStatus,
     completion: Span,
     stderr: String,
-    /// What earlier commands had used.
+    /// The usage of earlier commands.
     before: Usage,
 }
 
-/// Runs the command once, to its end, or until the run wants no more of it: then nothing comes out.
+/// Runs the command once. Returns `None` if the run ends the job before the command ends.
 fn execute(argv: &[String], requests: &mut RequestReader) -> Result<Option<Ended>, Failure> {
     let failed = |what: &str| Failure::io(format!("{what} `{}`", argv.join(" ")));
     let Some((program, arguments)) = argv.split_first() else {
-        return Err(Failure::Other { message: "a command line of no words".into() });
+        return Err(Failure::Other { message: "the command line is empty".into() });
     };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
@@ -101,39 +103,40 @@ fn execute(argv: &[String], requests: &mut RequestReader) -> Result<Option<Ended
 
     let (before, started) = (descendants_usage(), Instant::now());
     let mut child = command.spawn().map_err(failed("cannot start"))?;
-    let mut stderr = child.stderr.take().map(Tail::new).transpose().map_err(failed("cannot listen to"))?;
+    let mut stderr = child.stderr.take().map(Tail::new).transpose().map_err(failed("cannot read from"))?;
     let pid = Pid::from_child(&child);
-    let end = pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).map_err(failed("cannot watch"))?;
+    let end = pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).map_err(failed("cannot wait for"))?;
     loop {
-        let told = watch(&end, requests, stderr.as_ref()).map_err(failed("cannot watch"))?;
-        let status = bury(pid).map_err(failed("cannot wait for"))?;
+        let request_arrived = wait_for_any(&end, requests, stderr.as_ref()).map_err(failed("cannot wait for"))?;
+        let status = reap(pid).map_err(failed("cannot wait for"))?;
         let completion = span(started.elapsed());
-        // After the burial: whatever the command said, it has said by now.
+        // The command has ended, so the pipe contains everything that it wrote.
         if let Some(tail) = &mut stderr {
-            tail.listen();
+            tail.read_available();
         }
         if let Some(status) = status {
             let stderr = stderr.map(Tail::into_text).unwrap_or_default();
             return Ok(Some(Ended { status, completion, stderr, before }));
         }
-        if told && ends(requests).map_err(failed("cannot hear the run about"))? {
+        if request_arrived && should_end(requests).map_err(failed("cannot read from the run about"))? {
             return Ok(None);
         }
     }
 }
 
-/// Sleeps until the command ends, the run says something or the command does; whether it was the run.
-fn watch(end: &OwnedFd, requests: &RequestReader, stderr: Option<&Tail>) -> io::Result<bool> {
+/// Sleeps until the command ends, or the run or the command writes something. Returns whether the
+/// run did.
+fn wait_for_any(end: &OwnedFd, requests: &RequestReader, stderr: Option<&Tail>) -> io::Result<bool> {
     let mut watched = vec![PollFd::new(end, PollFlags::IN), PollFd::new(requests.descriptor(), PollFlags::IN)];
     watched.extend(stderr.filter(|tail| tail.open).map(|tail| PollFd::new(&tail.pipe, PollFlags::IN)));
-    match poll(&mut watched, Some(&REAPING)) {
+    match poll(&mut watched, Some(&REAP_INTERVAL)) {
         Ok(_) | Err(Errno::INTR) => Ok(!watched[1].revents().is_empty()),
         Err(why) => Err(why.into()),
     }
 }
 
-/// Whether the run wants no more of the command, after it has said something: it said so, or it is gone.
-fn ends(requests: &mut RequestReader) -> io::Result<bool> {
+/// Whether the run asks to stop or is gone. Call it after the run wrote something.
+fn should_end(requests: &mut RequestReader) -> io::Result<bool> {
     let gone = !requests.fill()?;
     let mut stop = false;
     while let Some(request) = requests.pop() {
@@ -142,12 +145,13 @@ fn ends(requests: &mut RequestReader) -> io::Result<bool> {
     Ok(gone || stop)
 }
 
-/// Buries all children that have ended, orphans too. How the child `of_interest` ended, if it was among them.
-fn bury(of_interest: Pid) -> io::Result<Option<ExitStatus>> {
+/// Reaps all children that have ended, including orphans. Returns the exit status of the child
+/// `awaited` if it was among them.
+fn reap(awaited: Pid) -> io::Result<Option<ExitStatus>> {
     let mut found = None;
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) if pid == of_interest => found = Some(ExitStatus::from_raw(status.as_raw())),
+            Ok(Some((pid, status))) if pid == awaited => found = Some(ExitStatus::from_raw(status.as_raw())),
             Ok(Some(_)) | Err(Errno::INTR) => {}
             Ok(None) | Err(Errno::CHILD) => return Ok(found),
             Err(why) => return Err(why.into()),
@@ -155,43 +159,44 @@ fn bury(of_interest: Pid) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// Kills and buries all descendants. They may go on multiplying meanwhile, so it repeats until there are none.
+/// Kills and reaps all descendants. They may create more meanwhile, so it repeats until there are
+/// none.
 fn kill_descendants() -> Result<(), Failure> {
     let own = getpid().as_raw_nonzero().get();
     let started = Instant::now();
     loop {
-        // Every descendant is a child or descends from one, so none is left when there is no child.
+        // If there is no child, there is no descendant either.
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => continue,
             Err(Errno::CHILD) => return Ok(()),
             Ok(None) => {}
-            Err(why) => return Err(Failure::io("cannot wait for what the command left")(why)),
+            Err(why) => return Err(Failure::io("cannot wait for the command's processes")(why)),
         }
-        // A descriptor holds on to whoever has the id by then; a second look tells whether that is still a descendant.
-        // Where there is none the process is gone already.
+        // A pidfd refers to the process that has the id now. The second look at `/proc` tells
+        // whether that is still a descendant. If there is no such process, it has ended already.
         let held = descendants(own).into_iter().filter_map(|id| {
             let process = pidfd_open(Pid::from_raw(id)?, PidfdFlags::empty()).ok()?;
             Some((id, process))
         });
         let held: Vec<_> = held.collect();
-        let left = descendants(own);
-        for (_, process) in held.iter().filter(|(id, _)| left.contains(id)) {
-            // One that cannot be killed is still there in the next round.
+        let remaining = descendants(own);
+        for (_, process) in held.iter().filter(|(id, _)| remaining.contains(id)) {
+            // A process that cannot be killed is found again in the next round.
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
-        if started.elapsed() > DYING {
-            let message = format!("the command has left processes that cannot be killed: {left:?}");
+        if started.elapsed() > KILL_TIMEOUT {
+            let message = format!("the command remaining processes that cannot be killed: {remaining:?}");
             return Err(Failure::Other { message });
         }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// The end of what comes through a pipe.
+/// The end of the data from a pipe.
 struct Tail {
     pipe: ChildStderr,
     bytes: VecDeque<u8>,
-    /// Whether anybody has the other end of the pipe.
+    /// Whether the pipe still has a writer.
     open: bool,
 }
 
@@ -201,16 +206,16 @@ impl Tail {
         Ok(Tail { pipe, bytes: VecDeque::new(), open: true })
     }
 
-    /// Takes in what is there.
-    fn listen(&mut self) {
+    /// Reads the available data.
+    fn read_available(&mut self) {
         let mut bytes = [0; 4096];
-        // As much as a pipe holds, and no more: somebody may write for ever.
+        // At most one pipe capacity: a process could write forever.
         for _ in 0..16 {
             match self.pipe.read(&mut bytes) {
                 Ok(0) => self.open = false,
                 Ok(length) => {
                     self.bytes.extend(&bytes[..length]);
-                    self.bytes.drain(..self.bytes.len().saturating_sub(LAST_WORDS));
+                    self.bytes.drain(..self.bytes.len().saturating_sub(STDERR_TAIL));
                     continue;
                 }
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => continue,
@@ -221,12 +226,12 @@ impl Tail {
         }
     }
 
-    /// The last lines, whole ones unless there is only one.
+    /// The last lines. They are complete, unless there is only one.
     fn into_text(self) -> String {
-        let cut = self.bytes.len() == LAST_WORDS;
+        let truncated = self.bytes.len() == STDERR_TAIL;
         let text = String::from_utf8_lossy(&Vec::from(self.bytes)).into_owned();
         match text.split_once('\n') {
-            Some((_, lines)) if cut && !lines.is_empty() => lines.to_owned(),
+            Some((_, lines)) if truncated && !lines.is_empty() => lines.to_owned(),
             _ => text,
         }
     }

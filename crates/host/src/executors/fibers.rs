@@ -1,8 +1,10 @@
-//! The process of a job of fibers, run by `rowlock-fiber`.
+//! The executor of a `fibers` job, on `rowlock-fiber`.
 //!
-//! Computation is a calibrated number of iterations, as everywhere. All lengths are drawn before the run says go: a draw takes longer than a whole fiber of the kind that only takes a lock.
-//! And the program's memory is there by then: as many fibers have been made and joined, and of groups with several bursts have stood still once, so that what is
-//! counted is the library's work and not the kernel's, which the simulator knows nothing of.
+//! Computation is a calibrated number of iterations. All lengths are drawn before the run begins,
+//! because a draw takes longer than a whole fiber that only takes a lock. The program's memory is
+//! allocated by then as well: the same number of fibers were spawned and joined before, and each
+//! fiber of a group with several bursts has yielded once. So the figures show the work of the
+//! library and not of the kernel, which the simulator does not model.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Sender, channel};
@@ -23,30 +25,31 @@ use crate::units::span;
 use crate::workload::{Rate, Workload};
 
 thread_local! {
-    /// What the fibers of a worker compute with, one after the other; those that are preemptible have one each.
+    /// The workload of a worker's fibers, which run one at a time. Preemptible fibers have one
+    /// each.
     static WORKLOAD: RefCell<Workload> = RefCell::new(Workload::new());
 }
 
-/// How long a scripted clock lets pass at a time while a fiber computes: its timer interrupts no
-/// more often than that.
+/// The step of a scripted clock while a fiber computes. Its timer interrupts no more often than
+/// this.
 const STEP: Duration = Duration::from_micros(10);
 
-/// What the fibers share. It is there as long as the process is.
+/// What the fibers share, for the lifetime of the process.
 struct Shared {
     job: String,
     config: Config,
-    /// How long the lengths take that have been drawn.
+    /// The rate for lengths that are drawn beforehand.
     rate: Rate,
     groups: Vec<Group>,
     locks: Vec<Mutex<()>>,
-    /// When the run said go.
+    /// When the run began.
     started: OnceLock<Instant>,
 }
 
-/// The fibers of a group, and what they have drawn.
+/// The fibers of a group, with the lengths that were drawn for them.
 struct Group {
     program: Program,
-    /// The number of its first fiber in the job.
+    /// The number of the group's first fiber in the job.
     first: u32,
     /// In iterations.
     compute: Lengths,
@@ -57,7 +60,7 @@ struct Group {
     responses: StdMutex<Vec<Span>>,
 }
 
-/// A length for each burst: those of the first fiber, then those of the next.
+/// A length for each burst: first those of the first fiber, then those of the next.
 enum Lengths {
     Always(u64),
     Each(Vec<u64>),
@@ -87,31 +90,31 @@ impl Lengths {
     }
 }
 
-/// When the program had ended, and how often fibers had used up their running time by then.
+/// The end of the program, and the number of demotions by then.
 struct Ended {
     at: Instant,
     demotions: u64,
 }
 
-/// Why a run of the program failed, in words.
-type Refused = Box<dyn std::error::Error>;
+/// Why a run of the program failed.
+type ProgramError = Box<dyn std::error::Error>;
 
 pub(crate) fn serve(order: &Order, task: &FibersTask, mut requests: RequestReader) -> Result<(), Failure> {
     let shared: &'static Shared = Box::leak(Box::new(Shared::new(order, task)?));
-    let (tell, hear) = channel();
+    let (sender, receiver) = channel();
     let keep_running = order.keep_running;
-    let body = move || shared.run(keep_running, &tell);
-    let refused = Failure::io("its fibers cannot be started");
+    let body = move || shared.run(keep_running, &sender);
+    let failed = Failure::io("its fibers cannot be started");
     let start = || thread::Builder::new().name("fibers".into()).spawn(body).map(drop);
-    order.scheduling.start(start)?.map_err(refused)?;
-    // Whoever tells nothing has told the run what is wrong.
-    if let Ok(thread) = hear.recv() {
-        // The library's other workers are known to nobody.
+    order.scheduling.start(start)?.map_err(failed)?;
+    // If the channel is closed, the thread has reported a failure.
+    if let Ok(thread) = receiver.recv() {
+        // The ids of the library's other workers are unknown.
         let threads = if task.workers == 1 { vec![thread] } else { Vec::new() };
         reply(&Reply::Ready { threads }).map_err(Failure::io("cannot reply"))?;
     }
-    // Nobody waits for fibers that still run: they end with the process.
-    while let Some(request) = requests.wait().map_err(Failure::io("cannot hear the run"))? {
+    // Fibers that still run are not joined: they end with the process.
+    while let Some(request) = requests.wait().map_err(Failure::io("cannot read from the run"))? {
         if request == Request::Go {
             let _ = shared.started.set(Instant::now());
         }
@@ -123,7 +126,7 @@ impl Shared {
     fn new(order: &Order, task: &FibersTask) -> Result<Shared, Failure> {
         let boost = task.boost.parse().map_err(Failure::io("its boost"))?;
         let rules = FeedbackRules { levels: task.levels, running_time: task.running_time, boost };
-        // What is drawn beforehand takes no time to draw.
+        // A length that was drawn beforehand takes no time to draw.
         let rate = Rate { start_ps: 0, ..order.rate };
         let mut first = 0;
         let groups = task.programs.iter().map(|program| {
@@ -142,18 +145,18 @@ impl Shared {
         })
     }
 
-    /// Runs the program, and tells the run what came of it; then again and again, where it is to keep running.
+    /// Runs the program and reports the outcome. Then repeats it forever if the job keeps running.
     fn run(&'static self, keep_running: bool, ready: &Sender<i32>) {
-        // Where the run is gone, the main thread sees the end of its input and ends the process.
-        let failed = |why: Refused| drop(reply(&Reply::Failed(Failure::Other { message: why.to_string() })));
-        let tell = || {
+        // If the run is gone, the main thread sees the end of its input and ends the process.
+        let failed = |why: ProgramError| drop(reply(&Reply::Failed(Failure::Other { message: why.to_string() })));
+        let begin = || {
             let _ = ready.send(rustix::thread::gettid().as_raw_nonzero().get());
             let started = *self.started.wait();
             (started, own_usage(), fiber::demotions())
         };
-        match self.once(tell) {
-            Ok(((started, before, demotions), ended)) => {
-                let (completion, usage) = (span(ended.at - started), own_usage().since(before));
+        match self.run_once(begin) {
+            Ok(((started, predecessor, demotions), ended)) => {
+                let (completion, usage) = (span(ended.at - started), own_usage().since(predecessor));
                 let outcome = self.outcome(completion, usage, ended.demotions - demotions);
                 let _ = reply(&Reply::Finished(outcome));
             }
@@ -161,34 +164,36 @@ impl Shared {
         }
         if keep_running {
             loop {
-                if let Err(why) = self.once(|| ()) {
+                if let Err(why) = self.run_once(|| ()) {
                     return failed(why);
                 }
             }
         }
     }
 
-    /// Runs the program once, after `begin`. Returns what that returned, and how the program ended.
-    fn once<T>(&'static self, begin: impl FnOnce() -> T) -> Result<(T, Ended), Refused> {
+    /// Runs the program once, after `begin`. Returns the value of `begin` and how the program
+    /// ended.
+    fn run_once<T>(&'static self, begin: impl FnOnce() -> T) -> Result<(T, Ended), ProgramError> {
         Runtime::new(self.config.clone()).run(|| {
-            self.prepare()?;
+            self.warm_up()?;
             let begun = begin();
-            // A fiber of its own: this one has used up its running time meanwhile, and has gone down.
-            Builder::new().spawn(|| self.all().map_err(|why| why.to_string()))?.join()??;
+            // The program needs a new fiber: this one has used its running time in the preparation
+            // and was demoted.
+            Builder::new().spawn(|| self.spawn_all().map_err(|why| why.to_string()))?.join()??;
             Ok((begun, Ended { at: fiber::now(), demotions: fiber::demotions() }))
         })?
     }
 
-    /// Lets the memory be there.
-    fn prepare(&self) -> Result<(), Refused> {
+    /// Allocates the program's memory by running a small copy of it.
+    fn warm_up(&self) -> Result<(), ProgramError> {
         let mut handles = Vec::new();
         for Group { program, .. } in &self.groups {
-            let stands_still = program.bursts > 1;
+            let yields = program.bursts > 1;
             for _ in 0..program.fibers {
                 handles.push(Builder::new().spawn(move || {
                     // The first pass brings code and data into the cache.
                     WORKLOAD.with_borrow_mut(|workload| workload.run(1));
-                    if stands_still {
+                    if yields {
                         fiber::yield_now();
                     }
                 })?);
@@ -197,59 +202,66 @@ impl Shared {
         handles.into_iter().try_for_each(|handle| Ok(handle.join()?))
     }
 
-    /// What the program's first fiber does: makes the others, and joins those that no other joins.
-    fn all(&'static self) -> Result<(), Refused> {
+    /// The program's first fiber: spawns the others and joins those that no other fiber joins.
+    fn spawn_all(&'static self) -> Result<(), ProgramError> {
         let count = self.groups.iter().map(|group| group.program.fibers as usize).sum();
         let mut handles: Vec<Option<JoinHandle<()>>> = Vec::with_capacity(count);
         for group in &self.groups {
             for number in 0..group.program.fibers {
-                let before = if group.program.joins(number) { handles.last_mut().and_then(Option::take) } else { None };
-                handles.push(Some(self.make(group, number, before)?));
+                let predecessor =
+                    if group.program.joins(number) { handles.last_mut().and_then(Option::take) } else { None };
+                handles.push(Some(self.spawn(group, number, predecessor)?));
             }
         }
         handles.into_iter().flatten().try_for_each(|handle| Ok(handle.join()?))
     }
 
-    fn make(
+    fn spawn(
         &'static self,
         group: &'static Group,
         number: u32,
-        before: Option<JoinHandle<()>>,
+        predecessor: Option<JoinHandle<()>>,
     ) -> Result<JoinHandle<()>, SpawnError> {
         if group.program.is_timed(number) {
-            let made = fiber::now();
-            return Builder::new().spawn(move || self.fiber(group, number, before, Some(made)));
+            let spawned_at = fiber::now();
+            return Builder::new().spawn(move || self.run_fiber(group, number, predecessor, Some(spawned_at)));
         }
-        Builder::new().spawn(move || self.fiber(group, number, before, None))
+        Builder::new().spawn(move || self.run_fiber(group, number, predecessor, None))
     }
 
-    /// The life of a fiber, which could run from then on, if its bursts are timed.
+    /// Runs one fiber. If its bursts are timed, it is ready since `ready_since`.
     #[inline]
-    fn fiber(&self, group: &Group, number: u32, before: Option<JoinHandle<()>>, mut could_run: Option<Instant>) {
+    fn run_fiber(
+        &self,
+        group: &Group,
+        number: u32,
+        predecessor: Option<JoinHandle<()>>,
+        mut ready_since: Option<Instant>,
+    ) {
         let bursts = group.program.bursts as usize;
         let first = number as usize * bursts;
         for burst in first..first + bursts {
             self.compute(group, group.compute.get(burst));
             if let Some(critical) = &group.critical {
                 let lock = (group.first + number) as usize % self.locks.len();
-                // Nobody unwinds with it.
+                // No fiber panics while it holds the lock.
                 let _guard = self.locks[lock].lock().unwrap_or_else(PoisonError::into_inner);
                 self.compute(group, critical.get(burst));
             }
-            if let Some(could_run) = could_run {
-                group.responded(could_run);
+            if let Some(ready_since) = ready_since {
+                group.record_response(ready_since);
             }
             if burst + 1 < first + bursts {
-                could_run = group.rest(burst, could_run.is_some());
+                ready_since = group.pause(burst, ready_since.is_some());
             }
         }
-        if let Some(before) = before {
-            // Nobody panics in it.
-            let _ = before.join();
+        if let Some(predecessor) = predecessor {
+            // The fiber does not panic.
+            let _ = predecessor.join();
         }
     }
 
-    /// Computes, and looks whether it may go on where the group asks for that.
+    /// Computes, with checkpoints if the group asks for them.
     #[inline]
     fn compute(&self, group: &Group, iterations: u64) {
         let Some(every) = group.checkpoint else { return self.run_workload(iterations) };
@@ -262,7 +274,7 @@ impl Shared {
         self.run_workload(left);
     }
 
-    /// Computes. By a scripted clock, as tests have it, that is to let the time pass that it takes.
+    /// Computes. With a scripted clock, as in tests, it advances the clock instead.
     #[inline]
     fn run_workload(&self, iterations: u64) {
         match &self.config.clock {
@@ -306,9 +318,9 @@ impl Shared {
 impl Group {
     fn new(program: &Program, first: u32, seed: u64, step: Span, rate: Rate) -> Group {
         let bursts = program.fibers as usize * program.bursts as usize;
-        let room = |is_drawn: bool| Vec::with_capacity(if is_drawn { bursts } else { 0 });
+        let with_capacity = |is_drawn: bool| Vec::with_capacity(if is_drawn { bursts } else { 0 });
         let (mut compute, mut critical, mut think) =
-            (room(true), room(program.critical.is_some()), room(program.think.is_some()));
+            (with_capacity(true), with_capacity(program.critical.is_some()), with_capacity(program.think.is_some()));
         for number in 0..program.fibers {
             let mut stream = program.stream(seed, number);
             for _ in 0..program.bursts {
@@ -330,14 +342,15 @@ impl Group {
         }
     }
 
-    fn responded(&self, could_run: Instant) {
-        // What several workers share, no fiber keeps while another runs.
+    fn record_response(&self, ready_since: Instant) {
+        // Several workers share the lock, and no fiber yields while it holds it.
         let mut responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
-        responses.push(span(fiber::now().saturating_duration_since(could_run)));
+        responses.push(span(fiber::now().saturating_duration_since(ready_since)));
     }
 
-    /// Sleeps after a burst, or yields. Returns from when on it could run again, if its bursts are timed.
-    fn rest(&self, burst: usize, is_timed: bool) -> Option<Instant> {
+    /// Sleeps after a burst, or yields. If its bursts are timed, returns the time from which it is
+    /// ready again.
+    fn pause(&self, burst: usize, is_timed: bool) -> Option<Instant> {
         match &self.think {
             None => {
                 let now = is_timed.then(fiber::now);
@@ -367,7 +380,7 @@ mod tests {
     use crate::run::Host;
 
     /// The responses of a fiber of 100 ms and of one of 19.5 ms, and how often both were demoted,
-    /// by a scripted clock and with running times of a millisecond.
+    /// with a scripted clock and running times of a millisecond.
     fn responses(preemptible: bool) -> ([Option<Span>; 2], u64) {
         let group = |name: &str, micros| Group {
             name: name.into(),
@@ -397,16 +410,16 @@ mod tests {
         let mut shared = Shared::new(&order, task).map_err(|_| "it is refused").unwrap();
         shared.config.clock = Some(ScriptedClock::new());
         let shared: &'static Shared = Box::leak(Box::new(shared));
-        let ((), ended) = shared.once(|| ()).unwrap();
+        let ((), ended) = shared.run_once(|| ()).unwrap();
         let outcome = shared.outcome(Span::ZERO, Usage::default(), ended.demotions);
         let groups = outcome.fibers.unwrap().groups;
         ([0, 1].map(|group: usize| groups[group].response_worst_ns), ended.demotions)
     }
 
     #[test]
-    fn a_preemptible_fiber_that_comes_to_no_point_lets_others_run_after_each_running_time() {
-        // The short one has every other turn, and half of the last one. A fiber that is alone keeps
-        // its level.
+    fn a_preemptible_fiber_without_safepoints_is_preempted_after_each_running_time() {
+        // The short fiber runs in every other slot and half of its last one. A fiber that is alone
+        // keeps its level.
         let [long, short] = [119_500, 39_500].map(|micros| Some(Span::from_micros(micros)));
         assert_eq!(responses(true), ([long, short], 20 + 19));
     }

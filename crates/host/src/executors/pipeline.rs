@@ -1,12 +1,13 @@
-//! The process of a `pipeline` job: the stages of a scenario, carried out by `rowlock-pipeline`.
+//! The executor of a `pipeline` job: runs the stages of a scenario on `rowlock-pipeline`.
 //!
-//! Computation is a calibrated number of iterations, as everywhere. The device is a timer: nothing is read or written, but a thread
-//! that asks for it sleeps until a device of the scenario's depth, which serves requests in their order, would be done. So what a real
-//! device would need of a CPU is not there, nor anything that caches or merges requests. A message is a sleep of its length. Every
-//! process has a device of its own.
+//! Computation is a calibrated number of iterations. The device is a timer: nothing is read or
+//! written. A thread that makes a request sleeps until a device of the scenario's depth, which
+//! serves requests in order, would have completed it. So the CPU time that a real device needs is
+//! missing, and so is anything that caches or merges requests. A message is a sleep of its length.
+//! Each process has a device of its own.
 //!
-//! The threads are made by the pipeline. They stand at the gate inside the first stage, before its first buffer: the others wait for
-//! theirs already.
+//! The pipeline creates the threads. They wait for the start of the run in the first stage, before
+//! its first buffer. The other stages wait for their buffers by then.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,42 +32,42 @@ use crate::workload::{Rate, Workload};
 struct Shared {
     job: String,
     rate: Rate,
-    line: PipelineTask,
+    task: PipelineTask,
     device: Device,
-    /// When the run said go.
+    /// When the run began.
     started: OnceLock<Instant>,
-    /// What each stage has done so far.
-    sums: Vec<Sums>,
+    /// The totals of each stage so far.
+    totals: Vec<Totals>,
 }
 
 #[derive(Default)]
-struct Sums {
+struct Totals {
     iterations: AtomicU64,
     computations: AtomicU64,
     device_ns: AtomicU64,
 }
 
-pub(crate) fn serve(order: &Order, line: &PipelineTask, mut requests: RequestReader) -> Result<(), Failure> {
+pub(crate) fn serve(order: &Order, task: &PipelineTask, mut requests: RequestReader) -> Result<(), Failure> {
     let shared = Arc::new(Shared {
         job: order.job.clone(),
         rate: order.rate,
-        line: line.clone(),
-        device: Device::new(line.device_depth),
+        task: task.clone(),
+        device: Device::new(task.device_depth),
         started: OnceLock::new(),
-        sums: line.stages.iter().map(|_| Sums::default()).collect(),
+        totals: task.stages.iter().map(|_| Totals::default()).collect(),
     });
-    let (tell, hear) = channel();
+    let (sender, receiver) = channel();
     let (keep_running, runner) = (order.keep_running, Arc::clone(&shared));
-    let body = move || runner.run(keep_running, &tell);
-    let refused = Failure::io("its pipeline cannot be started");
+    let body = move || runner.run(keep_running, &sender);
+    let failed = Failure::io("its pipeline cannot be started");
     let start = || thread::Builder::new().name("pipeline".into()).spawn(body).map(drop);
-    order.scheduling.start(start)?.map_err(refused)?;
-    // Whoever tells nothing has told the run what is wrong.
-    if hear.recv().is_ok() {
+    order.scheduling.start(start)?.map_err(failed)?;
+    // If the channel is closed, the thread has reported a failure.
+    if receiver.recv().is_ok() {
         reply(&Reply::Ready { threads: Vec::new() }).map_err(Failure::io("cannot reply"))?;
     }
-    // Nobody waits for threads that still run: they end with the process.
-    while let Some(request) = requests.wait().map_err(Failure::io("cannot hear the run"))? {
+    // Threads that still run are not joined: they end with the process.
+    while let Some(request) = requests.wait().map_err(Failure::io("cannot read from the run"))? {
         if request == Request::Go {
             let _ = shared.started.set(Instant::now());
         }
@@ -75,40 +76,40 @@ pub(crate) fn serve(order: &Order, line: &PipelineTask, mut requests: RequestRea
 }
 
 impl Shared {
-    /// Runs the pipeline, and tells the run what came of it; then again and again, where it is to keep running.
+    /// Runs the pipeline and reports the outcome. Then repeats it forever if the job keeps running.
     fn run(self: Arc<Shared>, keep_running: bool, ready: &Sender<()>) {
         let before = own_usage();
-        // Where the run is gone, the main thread sees the end of its input and ends the process.
+        // If the run is gone, the main thread sees the end of its input and ends the process.
         let failed = |message: String| drop(reply(&Reply::Failed(Failure::Other { message })));
-        match self.once(ready) {
+        match self.run_once(ready) {
             Ok(report) => drop(reply(&Reply::Finished(self.outcome(&report, own_usage().since(before))))),
             Err(why) => return failed(why.to_string()),
         }
         if keep_running {
             loop {
-                if let Err(why) = self.once(ready) {
+                if let Err(why) = self.run_once(ready) {
                     return failed(why.to_string());
                 }
             }
         }
     }
 
-    fn once(self: &Arc<Shared>, ready: &Sender<()>) -> Result<RunReport, Box<dyn std::error::Error>> {
-        let line = &self.line;
-        let mut pipeline = Pipeline::new(&self.job).buffers(line.buffers as usize, 0).rounds(line.rounds);
-        for (number, stage) in line.stages.iter().enumerate() {
+    fn run_once(self: &Arc<Shared>, ready: &Sender<()>) -> Result<RunReport, Box<dyn std::error::Error>> {
+        let task = &self.task;
+        let mut pipeline = Pipeline::new(&self.job).buffers(task.buffers as usize, 0).rounds(task.rounds);
+        for (number, stage) in task.stages.iter().enumerate() {
             let ready = (number == 0).then(|| ready.clone());
             let make = move || StageExecutor::new(Arc::clone(self), number, ready.clone());
             pipeline = pipeline.forkable_stage(&stage.name, stage.kind, make).fork(stage.fork as usize);
         }
-        Ok(pipeline.structured(&line.structure.parse()?).run()?)
+        Ok(pipeline.structured(&task.structure.parse()?).run()?)
     }
 
     fn outcome(&self, report: &RunReport, usage: Usage) -> JobOutcome {
         let mut work = Span::ZERO;
-        let stages = self.line.stages.iter().zip(&self.sums).map(|(stage, sums)| {
+        let stages = self.task.stages.iter().zip(&self.totals).map(|(stage, totals)| {
             let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            let computed = self.rate.time(count(&sums.iterations), count(&sums.computations));
+            let computed = self.rate.time(count(&totals.iterations), count(&totals.computations));
             work += computed;
             let of = report.stage(&stage.name);
             let nanos = |of: fn(&StageReport) -> u64| report.stage(&stage.name).map(of).map(Span::from_nanos);
@@ -116,9 +117,9 @@ impl Shared {
                 stage: stage.name.clone(),
                 busy_ns: nanos(|of| of.busy_ns + of.waiting_for_worker_ns),
                 computed_ns: Some(computed),
-                device_ns: of.map(|_| Span::from_nanos(count(&sums.device_ns))),
+                device_ns: of.map(|_| Span::from_nanos(count(&totals.device_ns))),
                 starved_ns: nanos(|of| of.starved_ns + of.blocked_ns),
-                refused: of.map_or_else(Vec::new, refused),
+                refused: of.map_or_else(Vec::new, refused_requests),
             }
         });
         let stages = stages.collect();
@@ -136,8 +137,8 @@ impl Shared {
     }
 }
 
-/// What the kernel refused of how a stage's threads were to be scheduled.
-fn refused(stage: &StageReport) -> Vec<String> {
+/// The requests about the scheduling of a stage's threads that the kernel refused.
+fn refused_requests(stage: &StageReport) -> Vec<String> {
     stage.effective_attributes.iter().filter(|grant| grant.is_refused()).map(ToString::to_string).collect()
 }
 
@@ -145,16 +146,16 @@ fn refused(stage: &StageReport) -> Vec<String> {
 struct StageExecutor {
     shared: Arc<Shared>,
     number: usize,
-    /// The name of its random numbers.
+    /// The name of its random stream.
     stream: String,
-    /// Who is told that it stands at the gate, where it does.
+    /// In the first stage: reports that the pipeline is ready to start.
     ready: Option<Sender<()>>,
     workload: Workload,
 }
 
 impl StageExecutor {
     fn new(shared: Arc<Shared>, number: usize, ready: Option<Sender<()>>) -> StageExecutor {
-        let stream = shared.line.stages.get(number).map(|stage| stage.stream.clone()).unwrap_or_default();
+        let stream = shared.task.stages.get(number).map(|stage| stage.stream.clone()).unwrap_or_default();
         StageExecutor { shared, number, stream, ready, workload: Workload::new() }
     }
 }
@@ -172,49 +173,49 @@ impl Stage<()> for StageExecutor {
 
     fn process(&mut self, round: &mut Round<'_>, _: &mut Buffer) -> pipeline::Result<Flow> {
         let shared = &self.shared;
-        let (Some(StageTask { kind, compute, device, .. }), Some(sums)) =
-            (shared.line.stages.get(self.number), shared.sums.get(self.number))
+        let (Some(StageTask { kind, compute, device, .. }), Some(totals)) =
+            (shared.task.stages.get(self.number), shared.totals.get(self.number))
         else {
             return Ok(Flow::Convey);
         };
-        let mut stream = Stream::named(shared.line.seed, &self.stream, round.number() as u32);
+        let mut stream = Stream::named(shared.task.seed, &self.stream, round.number() as u32);
         let mut draw = |compute: &Compute| compute.law.draw(&mut stream, compute.step);
         let (compute, device) = (compute.as_ref().map(&mut draw), device.as_ref().map(&mut draw));
         if let Some(length) = compute {
             let iterations = shared.rate.iterations(length);
             self.workload.run(iterations);
-            sums.iterations.fetch_add(iterations, Ordering::Relaxed);
-            sums.computations.fetch_add(1, Ordering::Relaxed);
+            totals.iterations.fetch_add(iterations, Ordering::Relaxed);
+            totals.computations.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(time) = device {
-            let (asked, time) = (Instant::now(), Duration::from_nanos(time.as_nanos()));
+            let (start, time) = (Instant::now(), Duration::from_nanos(time.as_nanos()));
             match kind {
                 StageKind::Communicate => thread::sleep(time),
-                StageKind::Io | StageKind::Compute => thread::sleep(shared.device.ask(asked, time)),
+                StageKind::Io | StageKind::Compute => thread::sleep(shared.device.enqueue(start, time)),
             }
-            sums.device_ns.fetch_add(asked.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            totals.device_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         }
         Ok(Flow::Convey)
     }
 }
 
-/// A device that is a timer: it knows when each of its places will be free.
+/// A device that is a timer: it knows when each of its slots will be free.
 struct Device {
-    places: Mutex<BinaryHeap<Reverse<Instant>>>,
+    slots: Mutex<BinaryHeap<Reverse<Instant>>>,
 }
 
 impl Device {
     fn new(depth: u32) -> Device {
         let now = Instant::now();
-        Device { places: Mutex::new((0..depth.max(1)).map(|_| Reverse(now)).collect()) }
+        Device { slots: Mutex::new((0..depth.max(1)).map(|_| Reverse(now)).collect()) }
     }
 
-    /// How long it takes until a request for so much time is served that comes now.
-    fn ask(&self, now: Instant, time: Duration) -> Duration {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = places.pop().map_or(now, |Reverse(free)| free);
+    /// Adds a request that takes `time` to serve. Returns how long it takes until it is completed.
+    fn enqueue(&self, now: Instant, time: Duration) -> Duration {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = slots.pop().map_or(now, |Reverse(free)| free);
         let done = free.max(now) + time;
-        places.push(Reverse(done));
+        slots.push(Reverse(done));
         done - now
     }
 }
@@ -224,12 +225,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_served_in_their_order_as_many_at_once_as_the_device_is_deep() {
+    fn the_device_serves_requests_in_order_and_as_many_at_once_as_it_is_deep() {
         let ms = Duration::from_millis;
         let device = Device::new(2);
         let start = Instant::now();
         let asked = [(0, 10), (2, 3), (3, 4), (3, 1), (50, 5)];
-        let served = asked.map(|(at, time)| (at + device.ask(start + ms(at), ms(time)).as_millis() as u64, time));
+        let served = asked.map(|(at, time)| (at + device.enqueue(start + ms(at), ms(time)).as_millis() as u64, time));
         assert_eq!(served.map(|(done, _)| done), [10, 5, 9, 10, 55]);
     }
 }

@@ -1,7 +1,8 @@
-//! The threads of a `barrier`, a `lock` or a `cpu` job.
+//! The executor of `barrier`, `lock` and `cpu` jobs: their threads.
 //!
-//! All threads are created and stand at a gate before the run lets any of them go. The main thread only listens to the
-//! run and another only collects the figures: both sleep while the threads compute.
+//! All threads are created and wait at a gate before the run starts any of them. The main thread
+//! only reads from the run, and the collector thread only collects the figures. Both sleep while
+//! the other threads compute.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,23 +24,24 @@ use crate::protocol::{RequestReader, reply};
 use crate::units::span;
 use crate::workload::{Rate, Workload};
 
-/// How long a thread of an endless job computes before it looks whether it is to go on: short beside any timeslice, long
-/// beside the look.
+/// How long a thread of an endless job computes before it checks whether to continue: much shorter
+/// than a timeslice, much longer than the check.
 const CHUNK: Span = Span::from_micros(50);
 
-/// Enough for a workload, a draw and a barrier; thousands of threads must fit.
+/// Enough for a workload, a draw and a barrier. Small, so that thousands of threads fit into
+/// memory.
 const STACK: usize = 256 << 10;
 
 /// The phases of an endless job.
-const AHEAD: u8 = 0;
+const WARMING_UP: u8 = 0;
 const COUNTING: u8 = 1;
 const STOPPED: u8 = 2;
 
-/// Activity the threads share.
+/// What the threads share.
 struct ThreadJob<R: Recorder> {
     job: String,
     keep_running: bool,
-    /// How many threads keep a event_log, if they do.
+    /// The number of threads if they write event logs.
     event_logs: Option<u32>,
     rate: Rate,
     task: SharedTask<R>,
@@ -48,16 +50,17 @@ struct ThreadJob<R: Recorder> {
     started: OnceLock<Instant>,
 }
 
-/// Activity they do, with what they need for it together.
+/// What the threads do, with the objects that they share for it.
 enum SharedTask<R: Recorder> {
     Barrier {
         rounds: u64,
         seed: u64,
         law: Law,
         step: Span,
-        /// Where the rounds that count are met.
+        /// The barrier of the rounds that count.
         barrier: Box<Barrier<R>>,
-        /// Where they go on to meet after these, so that the figures of the other are final by then.
+        /// The barrier of later rounds. It is separate, so that the figures of the first one are
+        /// final.
         afterwards: Box<Barrier<R>>,
     },
     Lock {
@@ -74,14 +77,14 @@ enum SharedTask<R: Recorder> {
     Endless,
 }
 
-/// Activity a thread says of itself.
+/// A message from a thread to the main thread or the collector.
 enum Message {
-    /// It stands at the gate: its id.
+    /// The thread waits at the gate: its id.
     Ready(i32),
     Done(ThreadOutcome),
 }
 
-/// Activity one thread did.
+/// The result of one thread.
 struct ThreadOutcome {
     ended: Instant,
     usage: Usage,
@@ -97,7 +100,7 @@ fn serve_with<R>(order: Order, mut requests: RequestReader) -> Result<(), Failur
 where
     R: Recorder + Default + Send + Sync + 'static,
 {
-    let (threads, task) = prepare::<R>(&order)?;
+    let (threads, task) = shared_task::<R>(&order)?;
     let job = Arc::new(ThreadJob {
         job: order.job,
         keep_running: order.keep_running,
@@ -105,25 +108,25 @@ where
         rate: order.rate,
         task,
         gate: Gate::new(threads as usize + 1),
-        phase: AtomicU8::new(AHEAD),
+        phase: AtomicU8::new(WARMING_UP),
         started: OnceLock::new(),
     });
-    let (tell, hear) = channel();
+    let (sender, receiver) = channel();
     let start = |number| {
-        let (member, tell) = (Arc::clone(&job), tell.clone());
-        let body = move || member.thread(number, &tell);
+        let (for_thread, sender) = (Arc::clone(&job), sender.clone());
+        let body = move || for_thread.thread(number, &sender);
         let refused =
             |why: std::io::Error| Failure::ThreadRefused { number: number + 1, threads, why: why.to_string() };
         thread::Builder::new().name(format!("thread {number}")).stack_size(STACK).spawn(body).map_err(refused)
     };
     order.scheduling.start(|| (0..threads).try_for_each(|number| start(number).map(drop)))??;
-    let ids = hear.iter().take(threads as usize).filter_map(|message| match message {
+    let ids = receiver.iter().take(threads as usize).filter_map(|message| match message {
         Message::Ready(id) => Some(id),
         Message::Done(_) => None,
     });
     let ids = ids.collect();
     let collector = Arc::clone(&job);
-    let body = move || collector.collect(threads, &hear);
+    let body = move || collector.collect(threads, &receiver);
     thread::Builder::new()
         .name("collector".into())
         .stack_size(STACK)
@@ -131,8 +134,8 @@ where
         .map_err(Failure::io("its figures cannot be collected"))?;
     reply(&Reply::Ready { threads: ids }).map_err(Failure::io("cannot reply"))?;
 
-    // Nobody waits for threads that still run: they end with the process.
-    while let Some(request) = requests.wait().map_err(Failure::io("cannot hear the run"))? {
+    // Threads that still run are not joined: they end with the process.
+    while let Some(request) = requests.wait().map_err(Failure::io("cannot read from the run"))? {
         match request {
             Request::Go => {
                 let _ = job.started.set(Instant::now());
@@ -145,8 +148,8 @@ where
     Ok(())
 }
 
-/// How many threads there are, and what they share.
-fn prepare<R: Recorder + Default>(order: &Order) -> Result<(u32, SharedTask<R>), Failure> {
+/// The number of threads, and what they share.
+fn shared_task<R: Recorder + Default>(order: &Order) -> Result<(u32, SharedTask<R>), Failure> {
     match &order.task {
         &Task::Barrier { threads, rounds, ref compute, ref waiting } => {
             let waiting = waiting_of(waiting)?;
@@ -176,19 +179,19 @@ fn waiting_of(waiting: &Waiting) -> Result<wait::Waiting, Failure> {
 }
 
 impl<R: Recorder> ThreadJob<R> {
-    /// The life of one thread.
-    fn thread(&self, number: u32, tell: &Sender<Message>) {
+    /// Runs one thread.
+    fn thread(&self, number: u32, sender: &Sender<Message>) {
         match self.event_logs {
-            Some(threads) => self.run_thread(number, tell, EventLogger::new(number, threads, self.rate)),
-            None => self.run_thread(number, tell, ()),
+            Some(threads) => self.run_thread(number, sender, EventLogger::new(number, threads, self.rate)),
+            None => self.run_thread(number, sender, ()),
         }
     }
 
-    fn run_thread<K: ActivityLogger>(&self, number: u32, tell: &Sender<Message>, mut logger: K) {
-        // Nobody is left to hear where these fail: the process is about to end.
+    fn run_thread<K: ActivityLogger>(&self, number: u32, sender: &Sender<Message>, mut logger: K) {
+        // Sending only fails if the process is about to end.
         let done = |outcome: ThreadOutcome, mut logger: K| {
             logger.log(Activity::End);
-            drop(tell.send(Message::Done(ThreadOutcome { event_log: logger.finish(), ..outcome })));
+            drop(sender.send(Message::Done(ThreadOutcome { event_log: logger.finish(), ..outcome })));
         };
         let mut workload = Workload::new();
         // The first pass brings code and data into the cache.
@@ -196,8 +199,8 @@ impl<R: Recorder> ThreadJob<R> {
         match &self.task {
             &SharedTask::Barrier { rounds, seed, ref law, step, ref barrier, ref afterwards } => {
                 let mut stream = Stream::named(seed, &self.job, number);
-                let (mut party, mut later) = (barrier.party(number), afterwards.party(number));
-                self.enter(tell);
+                let (mut party, mut later_party) = (barrier.party(number), afterwards.party(number));
+                self.enter(sender);
                 let meter = UsageMeter::start();
                 logger.log(Activity::Compute);
                 let mut iterations = 0;
@@ -211,14 +214,14 @@ impl<R: Recorder> ThreadJob<R> {
                 if self.keep_running {
                     loop {
                         workload.run(self.rate.iterations(law.draw(&mut stream, step)));
-                        later.wait();
+                        later_party.wait();
                     }
                 }
             }
             &SharedTask::Lock { rounds, seed, ref compute, ref critical, step, ref mutex } => {
                 let mut stream = Stream::named(seed, &self.job, number);
                 let mut lengths = || [compute, critical].map(|law| self.rate.iterations(law.draw(&mut stream, step)));
-                self.enter(tell);
+                self.enter(sender);
                 let meter = UsageMeter::start();
                 logger.log(Activity::Compute);
                 let mut iterations = 0;
@@ -243,7 +246,7 @@ impl<R: Recorder> ThreadJob<R> {
             SharedTask::Cpu { work: Compute { seed, law, step } } => {
                 let work = law.draw(&mut Stream::named(*seed, &self.job, number), *step);
                 let iterations = self.rate.iterations(work);
-                self.enter(tell);
+                self.enter(sender);
                 let meter = UsageMeter::start();
                 logger.log(Activity::Compute);
                 logger.run(&mut workload, iterations);
@@ -256,7 +259,7 @@ impl<R: Recorder> ThreadJob<R> {
             }
             SharedTask::Endless => {
                 let chunk = self.rate.iterations(CHUNK);
-                self.enter(tell);
+                self.enter(sender);
                 logger.log(Activity::Compute);
                 let phase = || self.phase.load(Ordering::Relaxed);
                 let (meter, iterations) = compute_until_stopped(|| logger.run(&mut workload, chunk), chunk, phase);
@@ -265,16 +268,16 @@ impl<R: Recorder> ThreadJob<R> {
         }
     }
 
-    /// Waits at the gate until the run says go.
-    fn enter(&self, tell: &Sender<Message>) {
-        let _ = tell.send(Message::Ready(rustix::thread::gettid().as_raw_nonzero().get()));
+    /// Waits at the gate until the run begins.
+    fn enter(&self, sender: &Sender<Message>) {
+        let _ = sender.send(Message::Ready(rustix::thread::gettid().as_raw_nonzero().get()));
         self.gate.wait();
     }
 
-    /// Waits for the figures of all threads and tells the run.
-    fn collect(&self, threads: u32, hear: &Receiver<Message>) {
+    /// Waits for the figures of all threads and reports the outcome.
+    fn collect(&self, threads: u32, receiver: &Receiver<Message>) {
         let (mut usage, mut work, mut ended, mut event_logs) = (Usage::default(), Span::ZERO, None, Vec::new());
-        let outcomes = hear.iter().filter_map(|message| match message {
+        let outcomes = receiver.iter().filter_map(|message| match message {
             Message::Done(outcome) => Some(outcome),
             Message::Ready(_) => None,
         });
@@ -314,12 +317,12 @@ impl<R: Recorder> ThreadJob<R> {
             SharedTask::Endless => outcome.completion_ns = None,
         }
         event_logs.into_iter().for_each(send_event_log);
-        // Where the run is gone, the main thread sees the end of its input and ends the process.
+        // If the run is gone, the main thread sees the end of its input and ends the process.
         let _ = reply(&Reply::Finished(outcome));
     }
 }
 
-/// Tells the run what a thread took down, a piece at a time: long lines take long to be put together.
+/// Sends an event log to the run in pieces, because a long line takes long to serialize.
 fn send_event_log(event_log: EventLog) {
     const PIECE: usize = 512;
     let EventLog { number, thread, events, lost } = event_log;
@@ -330,8 +333,9 @@ fn send_event_log(event_log: EventLog) {
     }
 }
 
-/// Computes chunk by chunk until the phase says stop. Returns the iterations since counting began, and what measures them;
-/// none where the thread had no CPU from the start to the end of what counts.
+/// Computes in chunks until the phase is `STOPPED`. Returns the iterations since counting began and
+/// the meter started then. If the thread had no CPU during the counted time, there are no
+/// iterations.
 fn compute_until_stopped(mut run: impl FnMut(), chunk: u64, mut phase: impl FnMut() -> u8) -> (UsageMeter, u64) {
     let mut counted = None;
     loop {
@@ -347,7 +351,7 @@ fn compute_until_stopped(mut run: impl FnMut(), chunk: u64, mut phase: impl FnMu
     }
 }
 
-/// Measures what a thread uses.
+/// Measures the resource usage of a thread.
 struct UsageMeter(Usage);
 
 impl UsageMeter {
@@ -365,12 +369,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endless_job_counts_from_where_the_others_start() {
+    fn an_endless_job_counts_from_the_start_of_the_others() {
         let iterations = |phases: &[u8]| {
             let mut phases = phases.iter().copied();
             compute_until_stopped(|| {}, 10, || phases.next().unwrap()).1
         };
-        assert_eq!(iterations(&[AHEAD, AHEAD, COUNTING, COUNTING, COUNTING, STOPPED]), 30);
-        assert_eq!(iterations(&[AHEAD, AHEAD, STOPPED]), 0, "it was not running while it counted");
+        assert_eq!(iterations(&[WARMING_UP, WARMING_UP, COUNTING, COUNTING, COUNTING, STOPPED]), 30);
+        assert_eq!(iterations(&[WARMING_UP, WARMING_UP, STOPPED]), 0, "the thread did not run while it counted");
     }
 }

@@ -1,4 +1,4 @@
-//! Fibers, by `rowlock-fiber`.
+//! Jobs of fibers.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,13 +12,13 @@ use scenario::{Distribution, Fibers, Job, Kind, Setting};
 use crate::runs::{host, job, setting};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
-    ("fibers_that_take_locks_and_join_each_other_all_end", the_program_of_the_study),
-    ("fibers_deliver_the_work_that_was_drawn", the_work_that_was_drawn),
-    ("fibers_are_timed_all_or_in_a_sample", timed),
-    ("fibers_run_under_every_kind_of_queue", every_kind_of_queue),
-    ("fibers_that_keep_running_are_counted_once", keeps_running),
+    ("fibers_that_take_locks_and_join_each_other_all_end", program_of_the_study),
+    ("fibers_deliver_the_work_that_was_drawn", drawn_work_is_delivered),
+    ("all_fibers_or_a_sample_are_timed", timed),
+    ("fibers_run_under_every_kind_of_queue", every_queue_configuration),
+    ("fibers_that_keep_running_are_counted_once", keep_running),
     ("fibers_run_on_several_workers", several_workers),
-    ("fibers_are_preemptible_if_they_are_to_be", preemptible),
+    ("fibers_run_with_and_without_preemption", preemptible),
 ];
 
 fn micros(mean: u64) -> Distribution {
@@ -49,7 +49,8 @@ fn fibers(groups: Vec<Group>) -> Fibers {
     }
 }
 
-/// Some that answer and sleep, and some that compute, with locks that are given up in the middle.
+/// Fibers that respond and sleep, and fibers that compute, with checkpoints and with critical
+/// sections.
 fn mixed() -> Fibers {
     let think = Some(Distribution::Exponential { mean: Span::from_micros(50) });
     let quick = Group { critical: Some(micros(1)), think, ..group("quick", 5, 8, micros(6)) };
@@ -62,17 +63,17 @@ fn run(of: Fibers) -> JobOutcome {
     host().run(&setting, 1, &AtomicBool::new(false)).unwrap().outcome.jobs.remove(0)
 }
 
-fn the_program_of_the_study() {
+fn program_of_the_study() {
     let nanos = |nanos| Distribution::exactly(Span::from_nanos(nanos));
     let all = Group { critical: Some(nanos(20)), join_every: Some(16), ..group("all", 500, 1, nanos(10)) };
-    let came = run(fibers(vec![all]));
-    assert_eq!(came.rounds, Some(500));
-    assert!(came.completion_ns > Some(Span::ZERO) && came.cpu_ns > Some(Span::ZERO), "{came:?}");
+    let outcome = run(fibers(vec![all]));
+    assert_eq!(outcome.rounds, Some(500));
+    assert!(outcome.completion_ns > Some(Span::ZERO) && outcome.cpu_ns > Some(Span::ZERO), "{outcome:?}");
     // A sample: every sixteenth.
-    assert_eq!(came.fibers.unwrap().groups[0].responses, 32);
+    assert_eq!(outcome.fibers.unwrap().groups[0].responses, 32);
 }
 
-fn the_work_that_was_drawn() {
+fn drawn_work_is_delivered() {
     let of = mixed();
     let drawn = |group: &Group| {
         let program = group.program("fibers");
@@ -99,7 +100,7 @@ fn timed() {
     }
 }
 
-fn every_kind_of_queue() {
+fn every_queue_configuration() {
     for levels in [1, 3, 1_024] {
         for boost in [Boost::Never, Boost::Every(Span::from_micros(50))] {
             let rules = FeedbackRules { levels, running_time: Span::from_micros(10), boost };
@@ -108,7 +109,7 @@ fn every_kind_of_queue() {
     }
 }
 
-fn keeps_running() {
+fn keep_running() {
     let other = Kind::Cpu { threads: 1, work: Some(Distribution::exactly(Span::from_millis(20))) };
     let jobs = vec![job("fibers", Kind::Fibers(mixed())), job("other", other)];
     let setting = Setting { keep_running: true, ..setting(jobs) };
@@ -126,11 +127,11 @@ fn several_workers() {
 fn preemptible() {
     let exactly = |micros| Distribution::exactly(Span::from_micros(micros));
     let groups = vec![group("long", 1, 1, exactly(100_000)), group("short", 1, 1, exactly(20_000))];
-    // When the timer interrupts one is up to the machine; `rowlock_host::fibers` has tests by a
-    // scripted clock.
+    // When the timer interrupts a fiber depends on the machine. `rowlock_host::executors::fibers`
+    // has tests with a scripted clock.
     for preemptible in [true, false] {
-        let came = run(Fibers { preemptible, ..fibers(groups.clone()) });
-        assert_eq!((came.rounds, came.delivered_work_ns), (Some(2), Some(Span::from_millis(120))));
-        assert!(came.fibers.unwrap().groups.iter().all(|group| group.responses == 1));
+        let outcome = run(Fibers { preemptible, ..fibers(groups.clone()) });
+        assert_eq!((outcome.rounds, outcome.delivered_work_ns), (Some(2), Some(Span::from_millis(120))));
+        assert!(outcome.fibers.unwrap().groups.iter().all(|group| group.responses == 1));
     }
 }

@@ -1,4 +1,5 @@
-//! Runs on the real machine. Every check holds on one CPU and under any load: nothing here is measured against a clock.
+//! Runs on the real machine. All checks hold on one CPU and under any load: none compares with a
+//! clock.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod family;

@@ -1,4 +1,4 @@
-//! Pipelines, by `rowlock-pipeline`.
+//! Jobs of pipelines.
 
 use std::sync::atomic::AtomicBool;
 
@@ -14,10 +14,10 @@ use scenario::{Distribution, Job, Kind, Setting};
 use crate::runs::{hogs, host, job, setting};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
-    ("a_pipeline_runs_by_every_rule_of_priority_and_in_every_structure", every_rule_of_priority),
-    ("a_pipeline_waits_by_every_rule_of_the_table", every_rule_of_waiting),
-    ("a_pipeline_delivers_the_work_that_was_drawn_whoever_carries_it", the_work_that_was_drawn),
-    ("a_pipeline_that_keeps_running_is_counted_once", keeps_running),
+    ("a_pipeline_runs_with_every_priority_rule_and_structure", every_priority_rule),
+    ("a_pipeline_runs_with_every_waiting_rule", every_waiting_rule),
+    ("a_pipeline_delivers_the_drawn_work_in_every_structure", drawn_work_is_delivered),
+    ("a_pipeline_that_keeps_running_is_counted_once", keep_running),
     ("pipelines_run_beside_others", beside_others),
 ];
 
@@ -25,7 +25,7 @@ fn lengths(micros: u64) -> Option<Distribution> {
     Some(Distribution::Normal { mean: Span::from_micros(micros), sd: Span::from_nanos(micros * 100) })
 }
 
-/// Reads, computes in two copies, sends, and writes.
+/// A pipeline that reads, computes in two copies, sends, and writes.
 fn line(rounds: u64) -> scenario::Pipeline {
     let stage =
         |name: &str, kind, compute, device| Stage { name: name.into(), kind, compute, device, fork: 1, nice: 0 };
@@ -50,29 +50,29 @@ fn run(of: scenario::Pipeline) -> JobOutcome {
     host().run(&setting, 1, &AtomicBool::new(false)).unwrap().outcome.jobs.remove(0)
 }
 
-fn every_rule_of_priority() {
+fn every_priority_rule() {
     let shared = vec![vec![Turn { stage: 0, times: 2 }, Turn { stage: 3, times: 2 }]];
     for structure in Structure::ALL {
         for shared in [Vec::new(), shared.clone()] {
             for entry in PRIORITY {
                 let of = scenario::Pipeline { structure, shared: shared.clone(), priority: entry.example, ..line(20) };
-                let came = run(of);
-                assert_eq!(came.rounds, Some(20), "{}: {came:?}", entry.form);
-                assert!(came.completion_ns > Some(Span::ZERO) && came.cpu_ns > Some(Span::ZERO), "{came:?}");
-                let names: Vec<&str> = came.stages.iter().map(|stage| stage.stage.as_str()).collect();
+                let outcome = run(of);
+                assert_eq!(outcome.rounds, Some(20), "{}: {outcome:?}", entry.form);
+                assert!(outcome.completion_ns > Some(Span::ZERO) && outcome.cpu_ns > Some(Span::ZERO), "{outcome:?}");
+                let names: Vec<&str> = outcome.stages.iter().map(|stage| stage.stage.as_str()).collect();
                 assert_eq!(names, ["read", "work", "send", "write"]);
             }
         }
     }
 }
 
-fn every_rule_of_waiting() {
+fn every_waiting_rule() {
     for entry in WAITING {
         assert_eq!(run(scenario::Pipeline { waiting: entry.example, ..line(20) }).rounds, Some(20), "{}", entry.form);
     }
 }
 
-fn the_work_that_was_drawn() {
+fn drawn_work_is_delivered() {
     let drawn = |stage: &str, mean: f64| {
         let draw = |round| {
             let mut stream = Stream::named(1, &format!("stage {stage} of line"), round);
@@ -81,29 +81,29 @@ fn the_work_that_was_drawn() {
         (0..100).map(draw).sum::<Span>()
     };
     for structure in Structure::ALL {
-        let came = run(scenario::Pipeline { structure, ..line(100) });
+        let outcome = run(scenario::Pipeline { structure, ..line(100) });
         for (stage, expected) in [(0, drawn("read", 5_000.0)), (1, drawn("work", 20_000.0)), (2, Span::ZERO)] {
-            let computed = came.stages[stage].computed_ns.unwrap();
-            // Each of the draws is rounded to iterations of two nanoseconds.
+            let computed = outcome.stages[stage].computed_ns.unwrap();
+            // Each draw is rounded to iterations of two nanoseconds.
             assert!(expected.as_nanos().abs_diff(computed.as_nanos()) <= 101, "{computed} of {expected}");
         }
-        // A sleep may be longer than it was meant to be, and a device have others before.
-        assert!(came.stages[2].device_ns.unwrap() >= drawn("send", 30_000.0));
-        assert!(came.stages[1].device_ns == Some(Span::ZERO));
+        // A sleep may take longer than requested, and the device may have other requests first.
+        assert!(outcome.stages[2].device_ns.unwrap() >= drawn("send", 30_000.0));
+        assert!(outcome.stages[1].device_ns == Some(Span::ZERO));
     }
 }
 
-fn keeps_running() {
+fn keep_running() {
     let jobs = vec![job("short", Kind::Pipeline(line(5))), job("long", Kind::Pipeline(line(200)))];
     let setting = Setting { keep_running: true, ..setting(jobs) };
-    let executed = host().run(&setting, 1, &AtomicBool::new(false)).unwrap();
-    let rounds: Vec<_> = executed.outcome.jobs.iter().map(|job| job.rounds).collect();
+    let run = host().run(&setting, 1, &AtomicBool::new(false)).unwrap();
+    let rounds: Vec<_> = run.outcome.jobs.iter().map(|job| job.rounds).collect();
     assert_eq!(rounds, [Some(5), Some(200)]);
 }
 
 fn beside_others() {
     let jobs = vec![Job { copies: 2, ..job("line", Kind::Pipeline(line(20))) }, job("hog", hogs(1))];
-    let executed = host().run(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
-    let completed = executed.outcome.jobs.iter().map(|job| job.completion_ns.is_some());
+    let run = host().run(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
+    let completed = run.outcome.jobs.iter().map(|job| job.completion_ns.is_some());
     assert_eq!(completed.collect::<Vec<_>>(), [true, true, false]);
 }

@@ -1,4 +1,4 @@
-//! Runs of settings, and what comes out.
+//! Runs of settings and their results.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,29 +17,29 @@ use sys::scheduling::Thread;
 use crate::family::{Family, wait_until};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
-    ("every_rule_of_the_table_runs", every_rule_of_the_table_runs),
-    ("every_rule_of_the_table_waits_for_a_lock", every_rule_of_the_table_waits_for_a_lock),
-    ("a_lock_job_delivers_the_work_that_was_drawn", a_lock_job_delivers_the_work_that_was_drawn),
-    ("the_record_of_every_rule_replays", the_record_of_every_rule_replays),
-    ("a_barrier_job_delivers_the_work_that_was_drawn", a_barrier_job_delivers_the_work_that_was_drawn),
-    ("threads_take_down_what_they_do_if_they_are_asked_to", threads_take_down_what_they_do),
+    ("a_barrier_job_runs_with_every_waiting_rule", a_barrier_job_runs_with_every_waiting_rule),
+    ("a_lock_job_runs_with_every_waiting_rule", a_lock_job_runs_with_every_waiting_rule),
+    ("a_lock_job_delivers_the_drawn_work", a_lock_job_delivers_the_drawn_work),
+    ("the_record_of_every_waiting_rule_can_be_replayed", the_record_of_every_waiting_rule_can_be_replayed),
+    ("a_barrier_job_delivers_the_drawn_work", a_barrier_job_delivers_the_drawn_work),
+    ("threads_log_their_events_on_request", threads_log_their_events),
     ("an_endless_job_ends_with_the_others_and_has_no_completion", an_endless_job_ends_with_the_others),
-    ("copies_are_jobs_of_their_own_with_draws_of_their_own", copies_are_jobs_of_their_own),
+    ("copies_of_a_job_have_separate_draws", copies_of_a_job_are_separate),
     ("jobs_that_keep_running_are_counted_once", jobs_that_keep_running_are_counted_once),
-    ("a_command_is_measured_with_all_that_it_started", a_command_is_measured_with_all_that_it_started),
-    ("a_command_that_fails_says_how_and_its_last_words", a_command_that_fails_says_how),
-    ("a_command_that_is_killed_says_by_what", a_command_that_is_killed_says_by_what),
-    ("jobs_are_scheduled_as_they_ask_for", jobs_are_scheduled_as_they_ask_for),
-    ("who_arrives_later_begins_later_and_counts_from_there", who_arrives_later_begins_later),
-    ("what_is_not_there_is_refused_before_anything_starts", what_is_not_there_is_refused),
+    ("a_command_is_measured_with_all_of_its_processes", a_command_is_measured_with_all_of_its_processes),
+    ("a_failed_command_is_reported_with_its_status_and_standard_error", a_failed_command_is_reported),
+    ("a_killed_command_is_reported_with_its_signal", a_killed_command_is_reported_with_its_signal),
+    ("jobs_get_the_requested_scheduling", jobs_get_the_requested_scheduling),
+    ("a_late_job_starts_and_counts_from_its_arrival", a_late_job_starts_at_its_arrival),
+    ("missing_resources_are_refused_before_anything_starts", missing_resources_are_refused),
     ("a_daemon_that_a_command_leaves_behind_is_ended", a_daemon_that_a_command_leaves_behind_is_ended),
-    ("a_cancelled_run_ends_all_it_has_started", a_cancelled_run_ends_all_it_has_started),
+    ("a_cancelled_run_ends_all_of_its_processes", a_cancelled_run_ends_all_of_its_processes),
     ("a_job_whose_process_dies_ends_the_run", a_job_whose_process_dies_ends_the_run),
     ("states_of_threads_are_sampled", states_of_threads_are_sampled),
-    ("a_program_that_is_no_job_is_an_error", a_program_that_is_no_job_is_an_error),
+    ("a_program_that_cannot_be_a_job_is_an_error", a_program_that_cannot_be_a_job_is_an_error),
 ];
 
-/// A host with made-up costs: no run here depends on what they are.
+/// A host with invented costs. The tests do not depend on their values.
 pub(crate) fn host() -> Host {
     let cost =
         |nanos| rowlock_host::calibration::MeasuredCost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
@@ -98,10 +98,10 @@ fn run_alone(kind: Kind) -> Result<JobOutcome, Error> {
     run(&setting(vec![job("alone", kind)])).map(|mut run| run.outcome.jobs.remove(0))
 }
 
-/// The argument that makes this program compute until it has used so many milliseconds of CPU time.
+/// The argument that makes this program compute until it has used a given CPU time in milliseconds.
 const COMPUTE: &str = "__compute";
 
-/// Computes, where this process was started to do so.
+/// Computes and exits if this process was started for that.
 pub(crate) fn compute_if_asked() {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some(COMPUTE) {
@@ -111,12 +111,12 @@ pub(crate) fn compute_if_asked() {
     }
 }
 
-/// A shell's command that computes so.
-fn computes(millis: u64) -> String {
+/// The shell command that computes for so long.
+fn compute_command(millis: u64) -> String {
     format!("'{}' {COMPUTE} {millis}", std::env::current_exe().unwrap().display())
 }
 
-/// Cancels a run when it is dropped.
+/// Cancels a run on drop.
 struct Cancel<'a>(&'a AtomicBool);
 
 impl Drop for Cancel<'_> {
@@ -125,12 +125,12 @@ impl Drop for Cancel<'_> {
     }
 }
 
-/// Runs a setting that has to end for a reason of its own, once `meanwhile` is done; panics when it does not.
+/// Runs a setting that ends by itself or by `meanwhile`. Panics if it does not end.
 fn run_while(setting: &Setting, meanwhile: impl FnOnce(&AtomicBool)) -> Result<HostRun, Error> {
     let cancel = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let run = scope.spawn(|| host().run(setting, 1, &cancel));
-        // A panic in here would else wait for a run that does not end.
+        // Without the guard, a panic here would wait for a run that does not end.
         let _guard = Cancel(&cancel);
         meanwhile(&cancel);
         wait_until("the end of the run", || run.is_finished());
@@ -138,7 +138,7 @@ fn run_while(setting: &Setting, meanwhile: impl FnOnce(&AtomicBool)) -> Result<H
     })
 }
 
-fn every_rule_of_the_table_runs() {
+fn a_barrier_job_runs_with_every_waiting_rule() {
     for entry in WAITING {
         let crew = run_alone(barrier(3, 20, entry.example)).unwrap();
         assert_eq!(crew.rounds, Some(20), "{}", entry.form);
@@ -146,7 +146,7 @@ fn every_rule_of_the_table_runs() {
         let spins = match entry.example {
             WaitingRule::TwoPhase(_) | WaitingRule::AlwaysSpin => true,
             WaitingRule::AlwaysBlock | WaitingRule::AlwaysYield => false,
-            // Whether the others spin is up to what they find.
+            // Whether the other rules spin depends on the situation.
             _ => continue,
         };
         assert_eq!(crew.ssr_percent.is_some(), spins, "{}: {crew:?}", entry.form);
@@ -154,18 +154,18 @@ fn every_rule_of_the_table_runs() {
     }
 }
 
-fn every_rule_of_the_table_waits_for_a_lock() {
+fn a_lock_job_runs_with_every_waiting_rule() {
     for entry in WAITING {
         let bank = run_alone(lock(3, 20, entry.example)).unwrap();
         assert_eq!(bank.rounds, Some(60), "{}", entry.form);
         assert!(bank.completion_ns > Some(Span::ZERO), "{bank:?}");
-        // Whether anybody ever waited is up to chance.
+        // Whether a thread ever waited depends on timing.
         let may_spin = !matches!(entry.example, WaitingRule::AlwaysBlock | WaitingRule::AlwaysYield);
         assert!(may_spin || (bank.ssr_percent, bank.spin_ns) == (None, Some(Span::ZERO)), "{}: {bank:?}", entry.form);
     }
 }
 
-fn a_lock_job_delivers_the_work_that_was_drawn() {
+fn a_lock_job_delivers_the_drawn_work() {
     use scenario::draw::{Normal, Stream};
     let bank = run_alone(lock(2, 100, WaitingRule::AlwaysBlock)).unwrap();
     let drawn = |thread| {
@@ -178,7 +178,7 @@ fn a_lock_job_delivers_the_work_that_was_drawn() {
     assert!(drawn.as_nanos().abs_diff(delivered.as_nanos()) <= 402, "{delivered} of {drawn}");
 }
 
-fn the_record_of_every_rule_replays() {
+fn the_record_of_every_waiting_rule_can_be_replayed() {
     let host = host();
     let costs = rowlock_host::twin(&host.calibration).costs();
     for entry in WAITING {
@@ -186,13 +186,13 @@ fn the_record_of_every_rule_replays() {
         let (run, records) = host.run_recorded(&setting, 1, &AtomicBool::new(false)).unwrap();
         assert_eq!(run.outcome.jobs[0].rounds, Some(20));
         let [crew, short] = &records[..] else { panic!("{records:?}") };
-        // All but the last to arrive have asked at least once a round.
+        // All threads except the last to arrive ask the rule at least once per round.
         assert!(crew.len() >= 2 * 20 && short.is_empty(), "{}: {}", entry.form, crew.len());
         assert_eq!(policy::record::replay(entry.example, costs, crew), [], "{}", entry.form);
     }
 }
 
-fn threads_take_down_what_they_do() {
+fn threads_log_their_events() {
     for entry in WAITING {
         let endless = Job { copies: 2, ..job("crowd", hogs(1)) };
         let jobs = vec![
@@ -217,7 +217,7 @@ fn threads_take_down_what_they_do() {
                 "{:?}",
                 entry.example
             );
-            // Whoever was away is seen again.
+            // A thread that was away is seen again.
             for pair in events.windows(2) {
                 assert!(
                     pair[0].activity != Activity::Away
@@ -228,12 +228,12 @@ fn threads_take_down_what_they_do() {
         }
         let crew = || event_logs[0].event_logs.iter().flat_map(|log| &log.events);
         assert_eq!(crew().filter(|event| event.activity == Activity::Complete).count(), 20);
-        // Each of them at the beginning and after every round.
+        // Each thread computes at the beginning and after every round.
         assert_eq!(crew().filter(|event| event.activity == Activity::Compute).count(), 3 * 21);
     }
 }
 
-fn a_barrier_job_delivers_the_work_that_was_drawn() {
+fn a_barrier_job_delivers_the_drawn_work() {
     use scenario::draw::{Normal, Stream};
     let crew = run_alone(barrier(2, 100, WaitingRule::AlwaysBlock)).unwrap();
     let normal = Normal { mean: 10_000.0, sd: 1_000.0 };
@@ -257,8 +257,8 @@ fn an_endless_job_ends_with_the_others() {
     let [hogs, crew] = &run.outcome.jobs[..] else { panic!("{run:?}") };
     assert_eq!((hogs.job.as_str(), hogs.completion_ns, hogs.rounds), ("hogs", None, None));
     assert!(crew.completion_ns > Some(Span::ZERO));
-    // On a busy machine the hogs may not have been on a CPU since the others started; but they cannot have worked for
-    // longer than the CPU time that they used, give or take the accuracy of the made-up rate.
+    // On a busy machine the hogs may have had no CPU since the others started. But their work
+    // cannot exceed the CPU time that they used, apart from the accuracy of the invented rate.
     assert!(hogs.delivered_work_ns.is_some() && hogs.cpu_ns.is_some());
     let machine = &run.outcome.machine;
     assert_eq!(machine.cpus, sys_cpus());
@@ -268,14 +268,14 @@ fn an_endless_job_ends_with_the_others() {
     assert!(matches!(endless, Error::Endless) && endless.is_input(), "{endless}");
 }
 
-fn jobs_are_scheduled_as_they_ask_for() {
+fn jobs_get_the_requested_scheduling() {
     let cpu = policy::CpuId(Machine::current().unwrap().cpus_allowed[0]);
-    // Any user may have a nice value that is no better than the present one.
+    // Every user may choose a nice value that is not better than the present one.
     let nice = sys::scheduling::nice(Thread::current()).unwrap().max(7);
     let attributes = Attributes { nice: nice as i8, cpus: Some([cpu].into_iter().collect()), slice: None };
     let of = |name, kind| Job { attributes: attributes.clone(), ..job(name, kind) };
-    // The job that looks is itself scheduled so. It finds the other by the name that its processes
-    // go by, which no other run of this test has. (The pattern does not match itself.)
+    // The observing job has the same scheduling. It finds the other job by the name of its
+    // processes, which is unique to this test run. (The pattern does not match itself.)
     let crew = format!("crew-of-{}-niced", std::process::id());
     let look =
         "test $(nice) = NICE && test $(nproc) = 1 && for process in $(grep -salE '_[_]job.CREW' /proc/[0-9]*/cmdline); do
@@ -293,21 +293,21 @@ fn jobs_are_scheduled_as_they_ask_for() {
     let Error::CommandFailed { stderr, .. } = &failed else { panic!("{failed}") };
     let words: Vec<&str> = stderr.split_whitespace().collect();
     let (nice, one) = (nice.to_string(), cpu.0.to_string());
-    let of_a_thread = [&nice, "Cpus_allowed_list:", &one];
-    assert_eq!(words, [of_a_thread, of_a_thread].concat(), "{failed}");
+    let thread_lines = [&nice, "Cpus_allowed_list:", &one];
+    assert_eq!(words, [thread_lines, thread_lines].concat(), "{failed}");
 
     let nowhere = Attributes { cpus: Some([policy::CpuId(1000)].into_iter().collect()), ..Attributes::default() };
     let refused = run(&setting(vec![Job { attributes: nowhere, ..job("alone", command(&["true"])) }])).unwrap_err();
     assert!(matches!(refused, Error::Scheduling { .. }) && refused.is_input(), "{refused}");
 }
 
-fn who_arrives_later_begins_later() {
+fn a_late_job_starts_at_its_arrival() {
     let later = |millis| Arrival { at: Span::from_millis(millis), every: None };
     let started = Instant::now();
     let jobs = vec![
         job("first", barrier(2, 5, WaitingRule::AlwaysBlock)),
         Job { arrival: later(300), ..job("second", command(&["true"])) },
-        // They begin, and do not begin.
+        // One endless job starts before the end of the run, and one does not.
         Job { arrival: later(200), ..job("hogs", hogs(1)) },
         Job { arrival: later(3_600_000), ..job("never", hogs(1)) },
     ];
@@ -324,7 +324,7 @@ fn sys_cpus() -> u32 {
     std::thread::available_parallelism().unwrap().get() as u32
 }
 
-fn copies_are_jobs_of_their_own() {
+fn copies_of_a_job_are_separate() {
     let crew = Job::new("crew", 3, barrier(2, 30, WaitingRule::AlwaysBlock));
     let jobs = run(&setting(vec![crew])).unwrap().outcome.jobs;
     let names: Vec<_> = jobs.iter().map(|job| job.job.as_str()).collect();
@@ -334,16 +334,16 @@ fn copies_are_jobs_of_their_own() {
 }
 
 fn jobs_that_keep_running_are_counted_once() {
-    // Only the first execution of the command has much to do.
+    // Only the first execution of the command has much work.
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("once");
-    // The short ones would end long before the long one.
+    // The short jobs would end long before the long one.
     let jobs = vec![
         job("long", barrier(2, 2_000, WaitingRule::AlwaysBlock)),
         job("crew", barrier(2, 5, WaitingRule::AlwaysBlock)),
         job("bank", lock(2, 5, WaitingRule::AlwaysBlock)),
         job("cpu", Kind::Cpu { threads: 2, work: Some(Span::from_micros(100).into()) }),
-        job("command", shell(&format!("mkdir {} && {}; true", folder.display(), computes(50)))),
+        job("command", shell(&format!("mkdir {} && {}; true", folder.display(), compute_command(50)))),
     ];
     let setting = Setting { keep_running: true, ..setting(jobs) };
     let run = run(&setting).unwrap();
@@ -351,11 +351,11 @@ fn jobs_that_keep_running_are_counted_once() {
     assert_eq!((long.rounds, crew.rounds, bank.rounds), (Some(2_000), Some(5), Some(10)));
     assert_eq!(cpu.delivered_work_ns, Some(Span::from_micros(200)));
     std::fs::remove_dir(&folder).unwrap();
-    // The kernel rounds what it tells of processes that have ended.
+    // The kernel rounds the CPU time of ended processes.
     assert!(counted.cpu_ns > Some(Span::from_millis(49)), "{counted:?}");
     assert_eq!(run.outcome.machine.work_percent, None);
 
-    // Activity goes wrong after the first end goes wrong all the same: the second execution finds the folder there.
+    // Failures after the first end count, too: the second execution finds that the folder exists.
     let once = command(&["mkdir", folder.to_str().unwrap()]);
     let setting = Setting {
         keep_running: true,
@@ -367,22 +367,22 @@ fn jobs_that_keep_running_are_counted_once() {
     assert!(matches!(&failed, Error::CommandFailed { job, .. } if job == "once"), "{failed}");
 }
 
-fn a_command_is_measured_with_all_that_it_started() {
+fn a_command_is_measured_with_all_of_its_processes() {
     let host = host();
     let measure = |script: &str| {
         let argv = ["sh", "-c", script].map(str::to_owned);
         host.measure_command(&argv, &AtomicBool::new(false)).unwrap()
     };
     // The work is done by two children of the command, and a child of one.
-    let (own, childs) = (computes(30), computes(40));
+    let (own, childs) = (compute_command(30), compute_command(40));
     let used = measure(&format!("{own} & ({childs}; true) & wait"));
-    // The kernel rounds what it tells of processes that have ended.
+    // The kernel rounds the CPU time of ended processes.
     assert!(used > Span::from_millis(69), "{used}");
     let outcome = run_alone(shell("exit 0")).unwrap();
     assert!(outcome.completion_ns > Some(Span::ZERO) && outcome.delivered_work_ns.is_none());
 }
 
-fn a_command_that_fails_says_how() {
+fn a_failed_command_is_reported() {
     let failed = run_alone(shell("echo first >&2; yes line | head -n 1000 >&2; echo last >&2; exit 3")).unwrap_err();
     let Error::CommandFailed { job, command, status, stderr } = &failed else { panic!("{failed}") };
     assert_eq!((job.as_str(), status.as_str(), failed.is_input()), ("alone", "exit status: 3", false));
@@ -393,12 +393,12 @@ fn a_command_that_fails_says_how() {
     assert!(failed.to_string().ends_with("exit status: 4; it wrote nothing to its standard error"), "{failed}");
 }
 
-fn a_command_that_is_killed_says_by_what() {
+fn a_killed_command_is_reported_with_its_signal() {
     let failed = run_alone(shell("kill -KILL $$")).unwrap_err();
     assert!(matches!(&failed, Error::CommandFailed { status, .. } if status == "signal: 9 (SIGKILL)"), "{failed}");
 }
 
-fn what_is_not_there_is_refused() {
+fn missing_resources_are_refused() {
     let refused = run_alone(command(&["no-such-program-here", "-x"])).unwrap_err();
     assert!(matches!(refused, Error::CommandNotFound { .. }) && refused.is_input(), "{refused}");
     let refused = run_alone(command(&["/etc/passwd"])).unwrap_err();
@@ -409,7 +409,7 @@ fn what_is_not_there_is_refused() {
 
 fn a_daemon_that_a_command_leaves_behind_is_ended() {
     let family = Family::new("daemon");
-    // A grandchild in a session of its own, with every stream closed, deaf to requests to end.
+    // A grandchild in a new session, with every stream closed, that ignores requests to end.
     let daemon = "setsid sh -c 'trap \"\" TERM HUP INT; sleep 1000; sleep 1000' </dev/null >/dev/null 2>&1 &";
     let mut argv = vec!["env".to_owned()];
     argv.push(family.variable());
@@ -419,7 +419,7 @@ fn a_daemon_that_a_command_leaves_behind_is_ended() {
     assert_eq!(family.members(), Vec::<u32>::new());
 }
 
-fn a_cancelled_run_ends_all_it_has_started() {
+fn a_cancelled_run_ends_all_of_its_processes() {
     let family = Family::new("cancelled");
     let mark = family.variable();
     let forever = command(&["env", &mark, "sh", "-c", "setsid sleep 1000 & sleep 1000"]);
@@ -462,7 +462,7 @@ fn a_job_whose_process_dies_ends_the_run() {
 }
 
 fn states_of_threads_are_sampled() {
-    // The endless threads are there as long as the command is, and a sample is taken at its start.
+    // The endless threads live as long as the command, and a sample is taken at its start.
     let run = run(&setting(vec![job("hogs", hogs(3)), job("command", command(&["true"]))])).unwrap();
     let sample = run.timeline.first().unwrap();
     assert_eq!((sample.job.0, sample.runnable + sample.sleeping), (0, 3));
@@ -470,7 +470,7 @@ fn states_of_threads_are_sampled() {
     assert!(run.timeline.iter().all(|sample| sample.job.0 == 0), "commands are not watched");
 }
 
-fn a_program_that_is_no_job_is_an_error() {
+fn a_program_that_cannot_be_a_job_is_an_error() {
     let setting = setting(vec![job("crew", barrier(2, 1, WaitingRule::AlwaysBlock))]);
     let nowhere = Host { program: "/no/such/program".into(), ..host() };
     let error = nowhere.run(&setting, 1, &AtomicBool::new(false)).unwrap_err();
