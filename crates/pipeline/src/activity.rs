@@ -1,6 +1,8 @@
-//! How many threads are awake: when none is, and some sleep, nobody will ever wake them.
+//! Counts the awake and the sleeping threads, to detect a deadlock: if none is awake, no sleeper
+//! will ever be woken.
 //!
-//! Both numbers stand in one word, so that the one who makes the first zero sees the second of the same moment.
+//! Both counts are in one word, so the thread that makes the first one zero sees the second at the
+//! same moment.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
@@ -17,30 +19,32 @@ impl Activity {
         Activity(AtomicU64::new(0))
     }
 
-    /// A thread has come, awake; said before it starts.
+    /// Adds an awake thread, before it starts.
     pub(crate) fn join(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 
-    /// The calling thread, which rests somewhere already, will sleep. Returns whether everybody sleeps then, for ever.
+    /// The calling thread, which is already on a list of sleepers, is about to sleep. Returns
+    /// whether all threads now sleep forever.
     #[must_use]
     pub(crate) fn sleep(&self) -> bool {
         is_stuck(self.0.fetch_add(ASLEEP - 1, AcqRel).wrapping_add(ASLEEP - 1))
     }
 
-    /// A thread that rests somewhere is about to be called, by one that is awake.
+    /// Called by an awake thread before it wakes a sleeper.
     pub(crate) fn wake(&self) {
         self.0.fetch_sub(ASLEEP - 1, AcqRel);
     }
 
-    /// The calling thread is gone. Returns whether all that are left sleep, for ever.
+    /// The calling thread ends. Returns whether all remaining threads sleep forever.
     #[must_use]
     pub(crate) fn leave(&self) -> bool {
         is_stuck(self.0.fetch_sub(1, AcqRel) - 1)
     }
 }
 
-/// A thread may be called before it sleeps: then the number of sleepers is one too small for a moment, and wraps. Whoever called it is awake.
+/// A thread may be woken before it sleeps. Then the count of sleepers is briefly one too low and
+/// wraps, but the thread that woke it is awake.
 fn is_stuck(word: u64) -> bool {
     word as u32 == 0 && word >= ASLEEP
 }

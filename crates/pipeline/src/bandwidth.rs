@@ -1,4 +1,4 @@
-//! What a device can do: the floor below which no program that reads and writes comes.
+//! The bandwidth of a device, which limits any program that reads and writes.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,50 +13,53 @@ use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fdatasync, fstatvfs, openat
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// How much is written and read at the most.
+/// At most this much is written and read, in bytes.
 const MOST: u64 = 256 << 20;
 
-/// How much at a time: enough that the device and not the call counts.
+/// The size of a request, in bytes: large enough that the device dominates, and not the call.
 const BLOCK: usize = 1 << 20;
 
-/// What direct I/O wants blocks and their places to be multiples of, on all devices that there are.
+/// Direct I/O requires addresses and offsets of this alignment on all known devices.
 const ALIGNMENT: usize = 4096;
 
-/// How many requests at a time, so that a device that serves several shows it.
+/// The number of concurrent requests, to measure devices that serve several at a time.
 const REQUESTS: usize = 4;
 
-/// How long each direction takes at the most, but for the last requests.
+/// The time limit for each direction, without the last requests.
 const LONGEST: Duration = Duration::from_millis(400);
 
-/// How fast the device below a folder takes and gives large blocks one after the other.
+/// The sequential bandwidth of the device below a folder, for large blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bandwidth {
     /// Bytes read per second.
     pub read: u64,
     /// Bytes written per second.
     pub write: u64,
-    /// Whether the page cache was passed by. Where the file system cannot, what is written counts until it is on the device, and
-    /// what is read may come from memory in part.
+    /// Whether the measurement bypassed the page cache. If the file system does not support that,
+    /// writing includes the time until the data is on the device, and some reads may come from
+    /// memory.
     pub is_direct: bool,
 }
 
 impl Bandwidth {
-    /// Measures it by a file that has no name and so cannot be left behind: written first, then read. Takes about a second, 256 MiB of room
-    /// and a quarter of what is free at the most, and four megabytes of memory; the device has much to do meanwhile.
+    /// Writes and then reads an unnamed file, which cannot remain behind. Takes about a second,
+    /// four megabytes of memory, and as disk space at most 256 MiB and a quarter of what is free.
+    /// It keeps the device busy.
     ///
     /// # Errors
-    /// Where no file can be made in the folder, or it cannot be written or read, or there is no room for a few megabytes.
+    /// If no file can be created in the folder, if it cannot be written or read, or if less than a
+    /// few megabytes are free.
     pub fn measure(folder: &Path) -> io::Result<Bandwidth> {
-        let (file, is_direct) = nameless(folder)?;
+        let (file, is_direct) = open_unnamed(folder)?;
         let free = fstatvfs(&file)?;
         let room = (free.f_bavail.saturating_mul(free.f_frsize) / 4).min(MOST);
         let blocks = room / BLOCK as u64;
         if blocks < REQUESTS as u64 {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "there is no room for a few megabytes"));
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "less than a few megabytes are free"));
         }
         let (written, write) = timed(blocks, |at, block| file.write_all_at(block, at), || Ok(fdatasync(&file)?))?;
         if !is_direct {
-            // What was written is still in memory, and the kernel is asked to forget it.
+            // The data is still in memory. Ask the kernel to evict it.
             fadvise(&file, 0, None, Advice::DontNeed)?;
         }
         let (_, read) = timed(written, |at, block| file.read_exact_at(block, at), || Ok(()))?;
@@ -64,27 +67,28 @@ impl Bandwidth {
     }
 }
 
-/// A file in a folder that goes with its last descriptor, and whether it passes by the page cache.
-fn nameless(folder: &Path) -> io::Result<(File, bool)> {
+/// Opens a file that disappears with its last descriptor. Also returns whether it bypasses the page
+/// cache.
+fn open_unnamed(folder: &Path) -> io::Result<(File, bool)> {
     let open = |direct: OFlags| {
         let mode = Mode::RUSR | Mode::WUSR;
         match openat(CWD, folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | direct, mode) {
             Ok(file) => Ok(File::from(file)),
-            // A file system that has no such files, or a kernel.
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => unlinked(folder, direct),
+            // The file system or the kernel has no unnamed files.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => create_unlinked(folder, direct),
             Err(why) => Err(why.into()),
         }
     };
     match open(OFlags::DIRECT) {
-        // Some file systems only say at the first write that they cannot.
-        Ok(file) if writes(&file) => Ok((file, true)),
+        // Some file systems reject direct I/O only at the first write.
+        Ok(file) if can_write(&file) => Ok((file, true)),
         Ok(_) | Err(_) => Ok((open(OFlags::empty())?, false)),
     }
 }
 
-/// A file whose name is taken away at once.
-fn unlinked(folder: &Path, direct: OFlags) -> io::Result<File> {
-    /// Told from those of other threads that measure.
+/// Creates a file and removes its name.
+fn create_unlinked(folder: &Path, direct: OFlags) -> io::Result<File> {
+    /// Distinguishes the files of threads that measure at the same time.
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = format!(".rowlock-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
     let path = folder.join(name);
@@ -94,20 +98,20 @@ fn unlinked(folder: &Path, direct: OFlags) -> io::Result<File> {
     Ok(file)
 }
 
-fn writes(file: &File) -> bool {
+fn can_write(file: &File) -> bool {
     let mut memory = vec![0; 2 * ALIGNMENT];
     file.write_all_at(aligned(&mut memory, ALIGNMENT), 0).is_ok()
 }
 
-/// So much of the memory as begins where direct I/O wants it.
+/// The aligned part of some memory.
 fn aligned(memory: &mut [u8], length: usize) -> &mut [u8] {
     let start = memory.as_ptr().align_offset(ALIGNMENT).min(memory.len());
     let end = (start + length).min(memory.len());
     &mut memory[start..end]
 }
 
-/// Handles blocks of a file, from the first on, with some at a time, until there are so many or it has taken long enough; then does what makes them count.
-/// Returns how many, and how many bytes that was per second.
+/// Processes the blocks of a file with several threads until all are done or the time is over, and
+/// then calls `end`. Returns the number of blocks, and the bytes per second.
 fn timed(
     blocks: u64,
     act: impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync,
@@ -119,7 +123,7 @@ fn timed(
         let mut memory = vec![0; BLOCK + ALIGNMENT];
         let block = aligned(&mut memory, BLOCK);
         fill(block);
-        // Every number that is drawn is handled, so there are no holes.
+        // Each number drawn is processed, so the file has no holes.
         loop {
             let number = next.fetch_add(1, Relaxed);
             if number >= blocks {
@@ -134,7 +138,7 @@ fn timed(
     thread::scope(|scope| {
         let workers: Vec<_> = (0..REQUESTS).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| {
-            worker.join().unwrap_or_else(|_| Err(io::Error::other("a thread that measures did not come to its end")))
+            worker.join().unwrap_or_else(|_| Err(io::Error::other("a measuring thread panicked")))
         })
     })?;
     end()?;
@@ -142,13 +146,13 @@ fn timed(
     Ok((done, per_second(done, start.elapsed())))
 }
 
-/// How many bytes per second it is, if so many blocks take so long.
+/// The bytes per second of this many blocks in this time.
 fn per_second(blocks: u64, time: Duration) -> u64 {
     let bytes = u128::from(blocks) * BLOCK as u128 * 1_000_000_000 / time.as_nanos().max(1);
     bytes.try_into().unwrap_or(u64::MAX)
 }
 
-/// Numbers that a device cannot press together.
+/// Fills a block with data that a device cannot compress.
 fn fill(block: &mut [u8]) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for word in block.chunks_exact_mut(8) {
@@ -175,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_name_is_made_where_there_are_none_of_their_own() {
+    fn a_file_is_unlinked_if_the_file_system_has_no_unnamed_files() {
         let folder = tempfile::tempdir().unwrap();
-        let file = unlinked(folder.path(), OFlags::empty()).unwrap();
-        assert!(writes(&file) && is_empty(folder.path()));
+        let file = create_unlinked(folder.path(), OFlags::empty()).unwrap();
+        assert!(can_write(&file) && is_empty(folder.path()));
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_an_error() {
+    fn a_missing_folder_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("missing");
         assert_eq!(Bandwidth::measure(&missing).unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -191,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn each_block_is_handled_once_and_the_end_is_waited_for() {
+    fn each_block_is_processed_once_and_then_the_end_is_called() {
         let seen = std::sync::Mutex::new(Vec::new());
         let mut ended = false;
         let act = |at: u64, block: &mut [u8]| {
@@ -207,13 +211,13 @@ mod tests {
         let mut seen = seen.into_inner().unwrap();
         seen.sort_unstable();
         assert!(ended);
-        // On a machine that stands still long enough, fewer: but none is left out.
+        // A slow machine may process fewer blocks, but without gaps.
         assert_eq!(seen, (0..blocks).collect::<Vec<_>>());
         assert!(blocks <= 9);
     }
 
     #[test]
-    fn bytes_per_second_are_reckoned_from_blocks_and_time() {
+    fn bytes_per_second_follow_from_blocks_and_time() {
         let block = BLOCK as u64;
         assert_eq!(per_second(9, Duration::from_secs(3)), 3 * block);
         assert_eq!(per_second(1, Duration::from_millis(250)), 4 * block);
@@ -222,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_is_told() {
+    fn errors_are_returned() {
         let full = |_: u64, _: &mut [u8]| Err(io::Error::from(io::ErrorKind::StorageFull));
         assert_eq!(timed(9, full, || Ok(())).unwrap_err().kind(), io::ErrorKind::StorageFull);
         let late = || Err(io::Error::from(io::ErrorKind::StorageFull));

@@ -1,89 +1,93 @@
-//! Buffers: blocks of whole pages that travel through a pipeline, are made once and used again and again.
+//! Buffers: blocks of whole pages that travel through a pipeline and are reused.
 
 use std::io;
 
 use sys::pages::Pages;
 
-/// A block of memory that begins with a page, of which the first [`len`](Buffer::len) bytes are filled, and a tag of the program's own.
+/// A page-aligned block of memory whose first [`len`](Buffer::len) bytes are filled, and a tag that
+/// the program defines.
 ///
-/// The blocks of a pipeline are made when it begins and come back to its first stage when they have passed the last one; then the
-/// buffer is empty again, while block and tag hold what they held, so that what is in them need not be made again.
+/// A pipeline allocates its buffers when it starts. A buffer that has passed the last stage returns
+/// to the first one. Its length is then zero, but block and tag keep their contents, so a stage can
+/// reuse them.
 #[derive(Debug)]
 pub struct Buffer<T = ()> {
     block: Pages,
     filled: usize,
-    /// What the program wants to travel with the bytes.
+    /// Travels with the bytes.
     pub tag: T,
 }
 
 impl<T: Default> Buffer<T> {
-    /// An empty buffer with room for so many bytes.
+    /// Creates an empty buffer of this capacity.
     ///
     /// # Errors
-    /// The kernel's, where there is no memory for them.
+    /// The kernel's error if there is no memory.
     pub fn new(capacity: usize) -> io::Result<Buffer<T>> {
         Ok(Buffer { block: Pages::new(capacity)?, filled: 0, tag: T::default() })
     }
 }
 
 impl<T> Buffer<T> {
-    /// How many bytes there is room for: the pipeline's block size.
+    /// The size of the block, in bytes: the pipeline's block size.
     pub fn capacity(&self) -> usize {
         self.block.len()
     }
 
-    /// How many bytes are filled.
+    /// The number of filled bytes.
     pub fn len(&self) -> usize {
         self.filled
     }
 
-    /// Whether none are.
+    /// Whether no bytes are filled.
     pub fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Says that none are filled. The bytes stay what they are.
+    /// Sets the length to zero. The bytes keep their values.
     pub fn clear(&mut self) {
         self.filled = 0;
     }
 
-    /// Says how many bytes, from the first on, are filled; what is in them is what was last written there.
+    /// Sets the number of filled bytes. The bytes keep their values.
     ///
     /// # Panics
-    /// When there is no room for so many.
+    /// If `length` exceeds the capacity.
     pub fn set_len(&mut self, length: usize) {
         assert!(length <= self.capacity(), "{length} bytes do not fit into a block of {}", self.capacity());
         self.filled = length;
     }
 
-    /// The bytes that are filled.
+    /// The filled bytes.
     pub fn filled(&self) -> &[u8] {
         &self.block[..self.filled]
     }
 
-    /// The bytes that are filled, to be changed.
+    /// The filled bytes, mutable.
     pub fn filled_mut(&mut self) -> &mut [u8] {
         &mut self.block[..self.filled]
     }
 
-    /// The whole block, to be filled; [`set_len`](Buffer::set_len) then says how much of it was. It begins with a page, as direct
-    /// input and output want it.
+    /// The whole block. After filling it, set its length with [`set_len`](Buffer::set_len). It is
+    /// aligned to a page, as direct I/O requires.
     pub fn space(&mut self) -> &mut [u8] {
         &mut self.block
     }
 
-    /// Exchanges bytes with another buffer, without copying them. The tags stay.
+    /// Exchanges blocks and lengths with another buffer, without copying. The tags stay.
     ///
-    /// A stage that cannot work in place fills an [auxiliary](crate::Round::auxiliary) buffer and swaps.
+    /// A stage that cannot work in place fills an [auxiliary](crate::Round::auxiliary) buffer and
+    /// swaps.
     pub fn swap(&mut self, other: &mut Buffer<T>) {
         std::mem::swap(&mut self.block, &mut other.block);
         std::mem::swap(&mut self.filled, &mut other.filled);
     }
 
-    /// Fills the buffer from a reader until it is full or the reader has no more, and returns how many bytes came.
+    /// Fills the buffer from a reader until the buffer is full or the reader ends. Returns the
+    /// number of bytes read.
     ///
     /// # Errors
-    /// The reader's; what came before is in the buffer.
+    /// The reader's. Bytes read before the error are in the buffer.
     pub fn fill_from(&mut self, reader: &mut impl io::Read) -> io::Result<usize> {
         let before = self.filled;
         while self.filled < self.block.len() {
@@ -98,7 +102,7 @@ impl<T> Buffer<T> {
     }
 }
 
-/// Appends what fits.
+/// Appends as many bytes as fit.
 impl<T> io::Write for Buffer<T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let fits = bytes.len().min(self.capacity() - self.filled);
@@ -119,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_filled_and_what_does_not_fit_is_refused() {
+    fn bytes_that_do_not_fit_are_refused() {
         let mut buffer: Buffer = Buffer::new(8).unwrap();
         buffer.write_all(b"hello").unwrap();
         assert_eq!(buffer.filled(), b"hello");
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_fills_a_buffer_as_far_as_it_goes() {
+    fn a_reader_fills_a_buffer_until_either_ends() {
         let mut buffer: Buffer = Buffer::new(8).unwrap();
         let mut reader = io::Read::chain(&b"abc"[..], &b"defghijk"[..]);
         assert_eq!(buffer.fill_from(&mut reader).unwrap(), 8);

@@ -1,4 +1,4 @@
-//! A copy of a station's stages: what processes one buffer at a time, wherever it is carried.
+//! A copy of a group's stages, which processes buffers on any thread.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -9,74 +9,76 @@ use std::time::{Duration, Instant};
 use crate::buffer::Buffer;
 use crate::counters::Counters;
 use crate::ending::{Ending, Failed};
-use crate::entry::Entry;
 use crate::error::Cause;
+use crate::queued_buffer::QueuedBuffer;
 use crate::stage::{Flow, Result, Round, Stage};
-use crate::trace::Notes;
+use crate::trace::CallLog;
 
-/// Calls that take less than this are too short to look at the clock each time, in nanoseconds.
+/// Calls shorter than this are not all timed, since reading the clock would cost too much. In
+/// nanoseconds.
 const SHORT: u64 = 2_000;
 
-/// As long as calls are short, so many are made at once at the most.
-const MOST_AT_ONCE: usize = 16;
+/// A copy with short calls takes at most this many buffers at once.
+const MAX_BATCH: usize = 16;
 
-/// Of short calls, so many are not timed for each that is.
+/// A copy with short calls leaves this many batches untimed after each timed one.
 const UNTIMED: u32 = 31;
 
-/// One stage in one copy.
-pub(crate) struct Part<'a, T> {
+/// One copy of one stage.
+pub(crate) struct StageCopy<'a, T> {
     pub(crate) name: Arc<str>,
     pub(crate) stage: Box<dyn Stage<T> + 'a>,
     pub(crate) auxiliary: Vec<Buffer<T>>,
     pub(crate) counters: Arc<Counters>,
-    /// Whether it does its input and output twice.
+    /// Whether it repeats its input and output, as a test.
     pub(crate) doubles: bool,
     pub(crate) is_begun: bool,
 }
 
-/// One copy of the stages of a station, each buffer going through all of them.
-pub(crate) struct Copy<'a, T> {
-    pub(crate) parts: Vec<Part<'a, T>>,
-    /// Bursts of calls to come that will not be timed.
+/// One copy of the stages of a group. Each buffer passes through all of them.
+pub(crate) struct GroupCopy<'a, T> {
+    pub(crate) parts: Vec<StageCopy<'a, T>>,
+    /// How many of the next batches are not timed.
     pub(crate) untimed: u32,
     /// How many buffers were left in the queue when it last took some.
     pub(crate) left: usize,
-    /// How many the next queue held when it last passed some on.
-    pub(crate) conveyed: Option<usize>,
-    /// What a buffer takes, in nanoseconds, as of late.
+    /// The depth of the next queue when it last passed buffers on.
+    pub(crate) output_depth: Option<usize>,
+    /// The moving average of the time for a buffer, in nanoseconds.
     pub(crate) mean: Option<u64>,
-    pub(crate) notes: Notes,
+    pub(crate) notes: CallLog,
 }
 
-/// What came of processing one buffer.
+/// The result of processing buffers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Processed {
     Done,
-    /// The stream ends with this buffer, which nobody knew before.
+    /// A stage ended the stream with this buffer.
     EndsHere,
-    /// The run has failed here, or is ending elsewhere.
+    /// The run has failed here, or is ending for another reason.
     Broken,
 }
 
-impl<T> Copy<'_, T> {
-    /// How many buffers to take at once: more than one only where the stages take so little time that taking would be most of it.
-    pub(crate) fn burst(&self) -> usize {
-        if self.is_short() { MOST_AT_ONCE } else { 1 }
+impl<T> GroupCopy<'_, T> {
+    /// How many buffers to take at once. More than one only if taking would cost more than the
+    /// calls.
+    pub(crate) fn batch_size(&self) -> usize {
+        if self.is_short() { MAX_BATCH } else { 1 }
     }
 
-    /// Whether a call is known to take less than looking at the clock is worth.
+    /// Whether calls are known to be so short that reading the clock matters.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
         self.mean.is_some_and(|mean| mean < SHORT)
     }
 
-    /// What so many buffers will take here, in nanoseconds, as far as can be told from those before; for ever, where nothing can be told.
+    /// The expected time for this many buffers, in nanoseconds. `u64::MAX` if unknown.
     #[inline]
     pub(crate) fn estimate(&self, buffers: usize) -> u64 {
         self.mean.map_or(u64::MAX, |mean| mean.saturating_mul(buffers as u64))
     }
 
-    /// Calls `init` of those stages that have not been called before.
+    /// Calls `init` of all stages that have not begun. Returns whether all have succeeded.
     pub(crate) fn begin(&mut self, ending: &Ending) -> bool {
         self.parts.iter_mut().filter(|part| !part.is_begun).all(|part| {
             let begun = caught(|| part.stage.init());
@@ -85,19 +87,20 @@ impl<T> Copy<'_, T> {
         })
     }
 
-    /// Processes all of `hand`, in order, and moves it to `done`. Where a stage ends the stream or the run, the rest stays in `hand`.
+    /// Processes `input` in order and moves it to `output`. If a stage ends the stream or the run,
+    /// the remaining buffers stay in `input`.
     pub(crate) fn process(
         &mut self,
-        hand: &mut VecDeque<Box<Entry<T>>>,
-        done: &mut VecDeque<Box<Entry<T>>>,
+        input: &mut VecDeque<Box<QueuedBuffer<T>>>,
+        output: &mut VecDeque<Box<QueuedBuffer<T>>>,
         ending: &Ending,
     ) -> Processed {
         let beginning = (self.untimed == 0).then(Instant::now);
-        let before = done.len();
-        let processed = self.process_all(hand, done, beginning, ending);
+        let before = output.len();
+        let processed = self.process_all(input, output, beginning, ending);
         match beginning {
             None => self.untimed -= 1,
-            Some(beginning) => self.learn(beginning.elapsed(), done.len() - before),
+            Some(beginning) => self.learn(beginning.elapsed(), output.len() - before),
         }
         processed
     }
@@ -105,32 +108,32 @@ impl<T> Copy<'_, T> {
     #[inline]
     fn process_all(
         &mut self,
-        hand: &mut VecDeque<Box<Entry<T>>>,
-        done: &mut VecDeque<Box<Entry<T>>>,
+        input: &mut VecDeque<Box<QueuedBuffer<T>>>,
+        output: &mut VecDeque<Box<QueuedBuffer<T>>>,
         mut now: Option<Instant>,
         ending: &Ending,
     ) -> Processed {
-        while let Some(mut entry) = hand.pop_front() {
+        while let Some(mut entry) = input.pop_front() {
             let was_last = entry.is_last;
             for part in &mut self.parts {
                 if ending.is_ending() {
-                    hand.push_front(entry);
+                    input.push_front(entry);
                     return Processed::Broken;
                 }
                 if let Some(now) = now {
                     part.counters.since.set(self.notes.since_beginning(now) + 1);
                 }
-                let flow = part.call(&mut entry, (self.left + hand.len(), self.conveyed), ending);
+                let flow = part.call(&mut entry, (self.left + input.len(), self.output_depth), ending);
                 if let Some(before) = now {
                     let after = Instant::now();
                     part.counters.timed.add(after.duration_since(before).as_nanos() as u64);
                     part.counters.timed_calls.add(1);
                     part.counters.since.set(0);
-                    self.notes.called(&part.name, entry.number, before, after);
+                    self.notes.record(&part.name, entry.number, before, after);
                     now = Some(after);
                 }
                 let Some(flow) = flow else {
-                    hand.push_front(entry);
+                    input.push_front(entry);
                     return Processed::Broken;
                 };
                 part.counters.calls.add(1);
@@ -143,7 +146,7 @@ impl<T> Copy<'_, T> {
                 part.counters.bytes.add(entry.buffer.len() as u64);
             }
             let ends_here = entry.is_last && !was_last;
-            done.push_back(entry);
+            output.push_back(entry);
             if ends_here {
                 return Processed::EndsHere;
             }
@@ -151,39 +154,40 @@ impl<T> Copy<'_, T> {
         Processed::Done
     }
 
-    /// So many buffers have taken so long together.
+    /// Updates the average after a timed batch.
     fn learn(&mut self, time: Duration, buffers: usize) {
         let time = time.as_nanos() as u64 / buffers.max(1) as u64;
-        // The last few count for most.
+        // A moving average: recent batches count most.
         self.mean = Some(self.mean.map_or(time, |mean| (mean * 3 + time) / 4));
         let calls = self.parts.first().map_or(0, |part| part.counters.timed_calls.get());
-        self.untimed = if calls >= 16 && self.is_short() && !self.notes.are_wanted() { UNTIMED } else { 0 };
+        self.untimed = if calls >= 16 && self.is_short() && !self.notes.is_enabled() { UNTIMED } else { 0 };
     }
 
-    /// So many buffers were taken, the last of which left so many.
-    pub(crate) fn found_depths(&mut self, left: usize, taken: usize) {
+    /// Records that `taken` buffers were taken, and that `left` remained after the last one.
+    pub(crate) fn record_depths(&mut self, left: usize, taken: usize) {
         self.left = left;
-        self.parts.iter().take(1).for_each(|part| part.counters.found_depths(left, taken));
+        self.parts.iter().take(1).for_each(|part| part.counters.record_depths(left, taken));
     }
 
-    /// Its thread had nothing to do for so long.
-    pub(crate) fn waited(&self, time: Duration) {
+    /// Records that its thread had no buffer for this long.
+    pub(crate) fn record_wait(&self, time: Duration) {
         self.parts.iter().take(1).for_each(|part| part.counters.waited.add(time.as_nanos() as u64));
     }
 
-    /// It had buffers before it for so long, and no worker.
-    pub(crate) fn waited_for_worker(&self, time: Duration) {
+    /// Records that buffers waited for a worker for this long.
+    pub(crate) fn record_wait_for_worker(&self, time: Duration) {
         self.parts.iter().take(1).for_each(|part| part.counters.waited_for_worker.add(time.as_nanos() as u64));
     }
 
-    /// Calls `cleanup` of the stages that were begun, and takes them down, whatever they do.
-    pub(crate) fn end(self, ending: &Ending) -> Notes {
+    /// Calls `cleanup` of all stages that have begun, and drops them. Panics become failures of the
+    /// run.
+    pub(crate) fn end(self, ending: &Ending) -> CallLog {
         for mut part in self.parts {
             if part.is_begun {
                 let cleaned = caught(|| part.stage.cleanup());
                 report(cleaned, &part, None, ending);
             }
-            let Part { name, stage, auxiliary, .. } = part;
+            let StageCopy { name, stage, auxiliary, .. } = part;
             if let Err(cause) = caught(|| {
                 drop(stage);
                 drop(auxiliary);
@@ -196,19 +200,19 @@ impl<T> Copy<'_, T> {
     }
 }
 
-impl<T> Part<'_, T> {
+impl<T> StageCopy<'_, T> {
     #[inline]
     fn call(
         &mut self,
-        entry: &mut Entry<T>,
-        (left, conveyed): (usize, Option<usize>),
+        entry: &mut QueuedBuffer<T>,
+        (left, output_depth): (usize, Option<usize>),
         ending: &Ending,
     ) -> Option<Flow> {
-        let Entry { number, is_last, ref mut buffer } = *entry;
-        let mut round = Round { number, is_last, ending, left, conveyed, auxiliary: &mut self.auxiliary };
+        let QueuedBuffer { number, is_last, ref mut buffer } = *entry;
+        let mut round = Round { number, is_last, ending, left, output_depth, auxiliary: &mut self.auxiliary };
         let stage = &mut self.stage;
         let (doubles, repeated) = (self.doubles, &self.counters.repeated);
-        // Nobody looks at a stage again after it panicked, except to clean it up, for which it has to be ready.
+        // After a panic, the stage is only cleaned up, and `cleanup` must cope with that.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let flow = stage.process(&mut round, buffer)?;
             if doubles && stage.again(&mut round, buffer)? {
@@ -228,20 +232,20 @@ impl<T> Part<'_, T> {
     }
 }
 
-/// What a call returned; or the end of the run.
+/// Returns the value, or ends the run with the error.
 #[cold]
 fn report<T, V>(
     outcome: std::result::Result<V, Cause>,
-    part: &Part<'_, T>,
+    part: &StageCopy<'_, T>,
     round: Option<u64>,
     ending: &Ending,
 ) -> Option<V> {
     outcome.map_err(|cause| ending.end(Failed { stage: Some(part.name.to_string()), round, cause })).ok()
 }
 
-/// Calls what the program has given, which may do anything.
+/// Calls code of the program and catches its panics.
 pub(crate) fn caught<V>(call: impl FnOnce() -> Result<V>) -> std::result::Result<V, Cause> {
-    // Nobody looks at a stage again after it panicked, except to clean it up, for which it has to be ready.
+    // After a panic, the stage is only cleaned up, and `cleanup` must cope with that.
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(why)) => Err(Cause::Failed(why)),
@@ -252,7 +256,7 @@ pub(crate) fn caught<V>(call: impl FnOnce() -> Result<V>) -> std::result::Result
 fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
     let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned());
-    // What was thrown may panic again as it is dropped.
+    // The panic's payload may panic when it is dropped.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
     message
 }

@@ -1,16 +1,16 @@
-//! What each copy of a stage counts, to be read by others at any time.
+//! The counters of each copy of a stage, which any thread may read at any time.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The depths of queues that are counted apart; what is deeper counts as the deepest.
+/// The number of queue depths that are counted separately. Deeper ones count as the deepest.
 pub(crate) const DEPTHS: usize = 65;
 
-/// A number that one thread at a time adds to, without the cost of an atomic addition.
+/// A counter with one writer at a time, which avoids the cost of an atomic addition.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
-impl Tally {
+impl Counter {
     #[inline]
     pub(crate) fn add(&self, more: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
@@ -26,45 +26,47 @@ impl Tally {
     }
 }
 
-/// What one copy of a stage has done so far. Times are in nanoseconds.
+/// The counters of one copy of a stage. Times are in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    pub(crate) calls: Tally,
-    /// Calls whose work was done once more, as a test.
-    pub(crate) repeated: Tally,
-    /// Calls whose time was taken, and their time. Of very short calls only some are timed, since looking at the clock would take longer.
-    pub(crate) timed_calls: Tally,
-    pub(crate) timed: Tally,
-    /// What was in the buffers when they went on.
-    pub(crate) bytes: Tally,
-    /// How long its thread slept or looked for a buffer.
-    pub(crate) waited: Tally,
-    /// How long buffers waited before it until a worker came.
-    pub(crate) waited_for_worker: Tally,
-    /// How often the queue before it was so deep when a buffer was taken, that one not counted.
-    pub(crate) depths: [Tally; DEPTHS],
-    /// When the present call began, on the run's clock, plus one; 0 between calls and in calls that are not timed.
-    pub(crate) since: Tally,
+    pub(crate) calls: Counter,
+    /// Calls whose work was repeated, as a test.
+    pub(crate) repeated: Counter,
+    /// The number of timed calls, and their total time. Very short calls are timed only now and
+    /// then, since reading the clock would take longer.
+    pub(crate) timed_calls: Counter,
+    pub(crate) timed: Counter,
+    /// The filled bytes of all buffers that it passed on.
+    pub(crate) bytes: Counter,
+    /// How long its thread slept or yielded because there was no buffer.
+    pub(crate) waited: Counter,
+    /// How long buffers waited here for a worker.
+    pub(crate) waited_for_worker: Counter,
+    /// How often a buffer was taken from a queue with this many others.
+    pub(crate) depths: [Counter; DEPTHS],
+    /// The start of the current call on the run's clock, plus one. 0 between calls and in untimed
+    /// calls.
+    pub(crate) since: Counter,
 }
 
 impl Default for Counters {
     fn default() -> Counters {
         Counters {
-            calls: Tally::default(),
-            repeated: Tally::default(),
-            timed_calls: Tally::default(),
-            timed: Tally::default(),
-            bytes: Tally::default(),
-            waited: Tally::default(),
-            waited_for_worker: Tally::default(),
-            depths: std::array::from_fn(|_| Tally::default()),
-            since: Tally::default(),
+            calls: Counter::default(),
+            repeated: Counter::default(),
+            timed_calls: Counter::default(),
+            timed: Counter::default(),
+            bytes: Counter::default(),
+            waited: Counter::default(),
+            waited_for_worker: Counter::default(),
+            depths: std::array::from_fn(|_| Counter::default()),
+            since: Counter::default(),
         }
     }
 }
 
 impl Counters {
-    /// The time in calls, reckoned from those that were timed.
+    /// The total time in calls, estimated from the timed ones.
     pub(crate) fn busy(&self) -> u64 {
         let (calls, timed_calls) = (self.calls.get(), self.timed_calls.get());
         match timed_calls {
@@ -74,9 +76,9 @@ impl Counters {
         }
     }
 
-    /// So many buffers were taken one after the other, the last of which left so many.
+    /// Records that `taken` buffers were taken one by one, and that `left` remained after the last.
     #[inline]
-    pub(crate) fn found_depths(&self, left: usize, taken: usize) {
+    pub(crate) fn record_depths(&self, left: usize, taken: usize) {
         (left..left + taken).for_each(|depth| self.depths[depth.min(DEPTHS - 1)].add(1));
     }
 }

@@ -1,4 +1,5 @@
-//! How a run ends early: the first failure counts, everybody sees that the end has come, and who began the run is called.
+//! Early ends: the first failure decides, all threads see that the run is ending, and the thread
+//! that started the run is woken.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -8,15 +9,15 @@ use wait::{Event, Mutex, Reset};
 
 use crate::error::Cause;
 
-/// Whether and why a run ends before its pipelines are through.
+/// Whether and why a run ends early.
 pub(crate) struct Ending {
     is_ending: AtomicBool,
     failures: Mutex<Vec<Failed>>,
-    /// Set when there is something to see for the thread that began the run.
+    /// Wakes the thread that started the run.
     pub(crate) attention: Event,
 }
 
-/// A cause, and where it happened.
+/// A cause of an early end, and where it occurred.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) stage: Option<String>,
@@ -37,7 +38,7 @@ impl Ending {
         self.is_ending.load(Acquire)
     }
 
-    /// The run ends for this reason, or has had one already. Whoever sleeps is not called by this.
+    /// Ends the run, or adds a further failure. Does not wake sleeping threads.
     pub(crate) fn end(&self, failed: Failed) {
         self.failures.lock().push(failed);
         self.is_ending.store(true, Release);
@@ -50,16 +51,17 @@ impl Ending {
         }
     }
 
-    /// What went wrong, in the order of time.
+    /// Takes all failures, in order of time.
     pub(crate) fn take(&self) -> Vec<Failed> {
         std::mem::take(&mut self.failures.lock())
     }
 }
 
-/// Ends runs from outside, from any thread.
+/// Ends runs early, from any thread.
 ///
-/// It may be made before a run begins, and used when it is over. Several runs may have the same one, at once or one after the other: it ends all
-/// of them, while one that fails ends by itself.
+/// It can be created before a run starts and used after it has ended. Several runs may share one,
+/// at the same time or in sequence. It then cancels all of them, but the failure of one does not
+/// end the others.
 #[derive(Clone, Default)]
 pub struct Canceller(Arc<Mutex<Cancellation>>);
 
@@ -70,15 +72,15 @@ struct Cancellation {
 }
 
 impl Canceller {
-    /// One that has not cancelled anything.
+    /// Creates a canceller that has not cancelled anything.
     pub fn new() -> Canceller {
         Canceller::default()
     }
 
-    /// Ends the runs that have it: no stage gets another buffer; calls that have begun come to their end, and can see by
-    /// [`is_ending`](crate::Round::is_ending) that there is no time to lose. Does not wait for that.
+    /// Cancels its runs. No stage gets another buffer. Calls in progress complete; long ones can
+    /// check [`is_ending`](crate::Round::is_ending). Does not wait for the runs to end.
     ///
-    /// A run that begins after this ends at once.
+    /// Runs that start later end immediately.
     pub fn cancel(&self) {
         let runs = {
             let mut state = self.0.lock();
@@ -88,7 +90,7 @@ impl Canceller {
         runs.iter().filter_map(Weak::upgrade).for_each(|run| run.cancel());
     }
 
-    /// The ending of a run that begins, which this ends too.
+    /// Registers a run that starts, and returns its ending.
     pub(crate) fn begin(&self) -> Arc<Ending> {
         let ending = Arc::new(Ending::new());
         let mut state = self.0.lock();

@@ -1,4 +1,5 @@
-//! A run: stations with queues before them, and how buffers go from one to the next, whoever carries them.
+//! The engine of a run: stage groups with queues before them, and how buffers pass from one to the
+//! next.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,107 +11,108 @@ use policy::Span;
 use wait::{Event, Mutex, Waiting};
 
 use crate::activity::Activity;
-use crate::copy::{Copy, Processed};
+use crate::copy::{GroupCopy, Processed};
 use crate::ending::{Ending, Failed};
-use crate::entry::Entry;
 use crate::error::Cause;
 use crate::join::Join;
-use crate::patience::Patience;
 use crate::plan::Place;
-use crate::queue::{Queue, Taken};
+use crate::queue::{Queue, TakeResult};
+use crate::queued_buffer::QueuedBuffer;
 use crate::ready::Ready;
-use crate::trace::Notes;
+use crate::trace::CallLog;
+use crate::yield_budget::YieldBudget;
 
-/// One or several stages that are run as one, with the queue before them.
-pub(crate) struct Station<'a, T> {
+/// One or several stages that run as one, with the queue before them.
+pub(crate) struct StageGroup<'a, T> {
     /// The names of its stages.
     pub(crate) name: String,
     pub(crate) place: Place,
-    /// The first station of its pipeline, before which the free buffers wait.
+    /// The first group of its pipeline, whose queue holds the free buffers.
     pub(crate) first: usize,
     pub(crate) is_first: bool,
     pub(crate) is_final: bool,
-    pub(crate) queue: Queue<T, Rest<'a, T>>,
-    /// Where there are several copies.
-    pub(crate) join: Option<Mutex<Join<Box<Entry<T>>>>>,
+    pub(crate) queue: Queue<T, Sleeper<'a, T>>,
+    /// Present if there are several copies.
+    pub(crate) join: Option<Mutex<Join<Box<QueuedBuffer<T>>>>>,
 }
 
-/// Who rests at a queue.
-pub(crate) enum Rest<'a, T> {
-    /// A thread, which sleeps at its event.
+/// A taker that waits at a queue.
+pub(crate) enum Sleeper<'a, T> {
+    /// A thread, which sleeps on its event.
     Thread(Arc<Event>),
-    /// A copy of the stages that no worker carries.
-    Copy(Box<Copy<'a, T>>),
+    /// A copy of the stages that no worker runs now.
+    Copy(Box<GroupCopy<'a, T>>),
 }
 
-/// A copy of a station's stages that has, or may have, buffers before it.
+/// A copy of a group's stages that a worker should run because buffers may wait for it.
 pub(crate) struct Job<'a, T> {
     pub(crate) at: usize,
-    pub(crate) copy: Box<Copy<'a, T>>,
-    /// Since when it waits for a worker, where that is worth a look at the clock.
+    pub(crate) copy: Box<GroupCopy<'a, T>>,
+    /// Since when it has waited for a worker. `None` if its calls are too short to time this.
     since: Option<Instant>,
 }
 
 impl<'a, T> Job<'a, T> {
-    pub(crate) fn new(at: usize, copy: Box<Copy<'a, T>>) -> Job<'a, T> {
+    pub(crate) fn new(at: usize, copy: Box<GroupCopy<'a, T>>) -> Job<'a, T> {
         Job { at, copy, since: None }
     }
 
-    /// A worker has come.
-    pub(crate) fn is_found(&mut self) {
+    /// Records how long the job waited, when a worker takes it.
+    pub(crate) fn end_wait_for_worker(&mut self) {
         if let Some(since) = self.since.take() {
-            self.copy.waited_for_worker(since.elapsed());
+            self.copy.record_wait_for_worker(since.elapsed());
         }
     }
 }
 
-/// All that the threads of a run share.
+/// The state that all threads of a run share.
 pub(crate) struct Engine<'a, T> {
-    pub(crate) stations: Vec<Station<'a, T>>,
+    pub(crate) groups: Vec<StageGroup<'a, T>>,
     pub(crate) ready: Ready<Job<'a, T>>,
     pub(crate) activity: Activity,
     pub(crate) ending: Arc<Ending>,
-    /// How many stations carried by workers are open.
+    /// The number of open groups that workers run.
     open: AtomicUsize,
-    /// Whether threads look on before they sleep: not where a waiting rule was asked for.
-    is_patient: bool,
-    /// What all clocks of the run count from.
+    /// Whether threads yield before they sleep. False if the program chose a waiting rule.
+    may_yield: bool,
+    /// The zero of all clocks of the run.
     beginning: Instant,
-    /// What the copies noted that have come to their end.
-    pub(crate) notes: Mutex<Vec<Notes>>,
+    /// The call logs of the copies that have ended.
+    pub(crate) notes: Mutex<Vec<CallLog>>,
 }
 
-/// What a thread has in its hands: lists that it uses again and again.
-pub(crate) struct Hands<'a, T> {
-    pub(crate) hand: VecDeque<Box<Entry<T>>>,
-    pub(crate) done: VecDeque<Box<Entry<T>>>,
-    called: Vec<Rest<'a, T>>,
-    /// Whether the thread carries copies of stages itself.
-    carries: bool,
-    /// The copy to carry next.
-    pub(crate) next: Option<Job<'a, T>>,
-    /// What it has taken already, and the place of the first.
-    passed: Option<(u64, VecDeque<Box<Entry<T>>>)>,
-    /// A list to be used again.
-    spare: VecDeque<Box<Entry<T>>>,
+/// The lists of buffers of one thread, which it reuses.
+pub(crate) struct ThreadBuffers<'a, T> {
+    pub(crate) input: VecDeque<Box<QueuedBuffer<T>>>,
+    pub(crate) output: VecDeque<Box<QueuedBuffer<T>>>,
+    woken: Vec<Sleeper<'a, T>>,
+    /// Whether the thread is a worker.
+    is_worker: bool,
+    /// The copy that the worker runs next.
+    pub(crate) next_job: Option<Job<'a, T>>,
+    /// Buffers that the worker has already taken for the next copy, with the place of the first.
+    passed: Option<(u64, VecDeque<Box<QueuedBuffer<T>>>)>,
+    /// An empty list for reuse.
+    spare: VecDeque<Box<QueuedBuffer<T>>>,
 }
 
-impl<T> Hands<'_, T> {
-    /// Those of a thread that runs stages of its own.
-    pub(crate) fn of_thread() -> Self {
-        let (hand, done, spare) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        Hands { hand, done, called: Vec::new(), carries: false, next: None, passed: None, spare }
+impl<T> ThreadBuffers<'_, T> {
+    /// For a thread that runs its own stages.
+    pub(crate) fn for_thread() -> Self {
+        let (input, output, spare) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        ThreadBuffers { input, output, woken: Vec::new(), is_worker: false, next_job: None, passed: None, spare }
     }
 
-    /// Those of a worker.
-    pub(crate) fn of_worker() -> Self {
-        Hands { carries: true, ..Hands::of_thread() }
+    /// For a worker.
+    pub(crate) fn for_worker() -> Self {
+        ThreadBuffers { is_worker: true, ..ThreadBuffers::for_thread() }
     }
 
-    /// Takes into the hand what was passed with the copy to carry, if that was so; returns the place of the first.
+    /// Moves the buffers that came with the next copy into `input`. Returns the place of the first,
+    /// or `None` if none came.
     pub(crate) fn take_passed(&mut self) -> Option<u64> {
         let (first, mut entries) = self.passed.take()?;
-        std::mem::swap(&mut self.hand, &mut entries);
+        std::mem::swap(&mut self.input, &mut entries);
         self.spare = entries;
         Some(first)
     }
@@ -118,204 +120,211 @@ impl<T> Hands<'_, T> {
 
 impl<'a, T> Engine<'a, T> {
     pub(crate) fn new(
-        stations: Vec<Station<'a, T>>,
+        groups: Vec<StageGroup<'a, T>>,
         ending: Arc<Ending>,
         waiting: Waiting,
         beginning: Instant,
     ) -> Engine<'a, T> {
-        let open = stations.iter().filter(|station| station.place == Place::Workers).count();
+        let open = groups.iter().filter(|group| group.place == Place::Workers).count();
         Engine {
-            stations,
+            groups,
             ready: Ready::new(waiting),
             activity: Activity::new(),
             ending,
             open: AtomicUsize::new(open),
-            is_patient: waiting == Waiting::ADAPTIVE,
+            may_yield: waiting == Waiting::ADAPTIVE,
             beginning,
             notes: Mutex::new(Vec::new()),
         }
     }
 
-    /// Takes buffers for a station, as [`Queue::take`] does.
+    /// Takes buffers for a group, as [`Queue::take`] does.
     pub(crate) fn take(
         &self,
         at: usize,
         most: usize,
-        hands: &mut Hands<'a, T>,
-        taker: Rest<'a, T>,
-    ) -> Taken<Rest<'a, T>> {
-        let taken = self.stations[at].queue.take(most, &mut hands.hand, &mut hands.called, taker);
-        if hands.hand.back().is_some_and(|entry| entry.is_last) {
-            self.has_closed(at);
-            self.call(at, hands);
+        buffers: &mut ThreadBuffers<'a, T>,
+        taker: Sleeper<'a, T>,
+    ) -> TakeResult<Sleeper<'a, T>> {
+        let taken = self.groups[at].queue.take(most, &mut buffers.input, &mut buffers.woken, taker);
+        if buffers.input.back().is_some_and(|entry| entry.is_last) {
+            self.note_closed(at);
+            self.wake_sleepers(at, buffers);
         }
         taken
     }
 
-    /// Passes on what was done at a station, the first of it at this place in the order of taking. What is left in the hand is given back. Returns how
-    /// many buffers the next queue holds then, and how many of them have come just now.
+    /// Passes on the processed buffers in `output`. `first` is the place of the first of them in
+    /// the order of taking. Buffers left in `input` become free. Returns the depth of the next
+    /// queue and how many buffers were added to it.
     pub(crate) fn deliver(
         &self,
         at: usize,
         first: u64,
         processed: &Processed,
-        hands: &mut Hands<'a, T>,
+        buffers: &mut ThreadBuffers<'a, T>,
     ) -> (usize, usize) {
-        let station = &self.stations[at];
+        let group = &self.groups[at];
         if *processed == Processed::Broken {
-            hands.hand.append(&mut hands.done);
+            buffers.input.append(&mut buffers.output);
         }
         if *processed == Processed::EndsHere {
-            self.close_up_to(at, hands);
+            self.close_up_to(at, buffers);
         }
-        let depth = match &station.join {
-            None => self.send(at, hands),
+        let depth = match &group.join {
+            None => self.send(at, buffers),
             Some(join) => {
-                // The lock is held until all have gone on, or others could overtake.
+                // Hold the lock until all are sent, or another copy could overtake this one.
                 let mut join = join.lock();
-                let (mut onward, mut in_vain) = (VecDeque::new(), VecDeque::new());
-                for (place, entry) in (first..).zip(hands.done.drain(..)) {
+                let (mut onward, mut discarded) = (VecDeque::new(), VecDeque::new());
+                for (place, entry) in (first..).zip(buffers.output.drain(..)) {
                     let is_last = entry.is_last;
-                    join.finish(place, entry, is_last, &mut onward, &mut in_vain);
+                    join.finish(place, entry, is_last, &mut onward, &mut discarded);
                 }
-                hands.done = onward;
-                let depth = self.send(at, hands);
+                buffers.output = onward;
+                let depth = self.send(at, buffers);
                 drop(join);
-                hands.hand.append(&mut in_vain);
+                buffers.input.append(&mut discarded);
                 depth
             }
         };
-        if !hands.hand.is_empty() {
-            self.give_back(station.first, hands);
+        if !buffers.input.is_empty() {
+            self.return_free(group.first, buffers);
         }
         depth
     }
 
-    /// Moves all that is done to the next queue. Returns how many buffers that holds then, and how many of them have come just now.
-    fn send(&self, at: usize, hands: &mut Hands<'a, T>) -> (usize, usize) {
-        let sent = hands.done.len();
+    /// Moves `output` to the next queue. Returns the depth of that queue and how many buffers were
+    /// added.
+    fn send(&self, at: usize, buffers: &mut ThreadBuffers<'a, T>) -> (usize, usize) {
+        let sent = buffers.output.len();
         if sent == 0 {
             return (0, 0);
         }
-        let station = &self.stations[at];
-        if station.is_final {
-            free(&mut hands.done);
-            let depth = self.stations[station.first].queue.keep(&mut hands.done, &mut hands.called);
-            self.call(station.first, hands);
+        let group = &self.groups[at];
+        if group.is_final {
+            free(&mut buffers.output);
+            let depth = self.groups[group.first].queue.keep(&mut buffers.output, &mut buffers.woken);
+            self.wake_sleepers(group.first, buffers);
             return (depth, sent);
         }
-        if hands.carries && hands.next.is_none() && self.pass(at + 1, hands) {
+        if buffers.is_worker && buffers.next_job.is_none() && self.pass(at + 1, buffers) {
             return (sent, sent);
         }
-        match self.stations[at + 1].queue.convey(&mut hands.done, &mut hands.called) {
+        match self.groups[at + 1].queue.convey(&mut buffers.output, &mut buffers.woken) {
             Some(depth) => {
-                self.call(at + 1, hands);
+                self.wake_sleepers(at + 1, buffers);
                 (depth, sent)
             }
             None => {
-                hands.hand.append(&mut hands.done);
+                buffers.input.append(&mut buffers.output);
                 (0, 0)
             }
         }
     }
 
-    /// Goes on to a station with all that is done, without its queue, where a copy rests that would take it all.
-    fn pass(&self, at: usize, hands: &mut Hands<'a, T>) -> bool {
-        let station = &self.stations[at];
-        if station.place != Place::Workers {
+    /// Passes `output` directly to an idle copy of the next group, without its queue, if that copy
+    /// would take all of it. Returns whether it did.
+    fn pass(&self, at: usize, buffers: &mut ThreadBuffers<'a, T>) -> bool {
+        let group = &self.groups[at];
+        if group.place != Place::Workers {
             return false;
         }
-        let most = |rest: &Rest<'a, T>| match rest {
-            Rest::Copy(copy) => copy.burst(),
-            Rest::Thread(_) => 0,
+        let most = |sleeper: &Sleeper<'a, T>| match sleeper {
+            Sleeper::Copy(copy) => copy.batch_size(),
+            Sleeper::Thread(_) => 0,
         };
-        let Some((first, Rest::Copy(copy))) = station.queue.pass(&hands.done, most, &mut hands.called) else {
+        let Some((first, Sleeper::Copy(copy))) = group.queue.pass(&buffers.output, most, &mut buffers.woken) else {
             return false;
         };
-        hands.next = Some(Job::new(at, copy));
-        if hands.done.back().is_some_and(|entry| entry.is_last) {
-            self.has_closed(at);
-            self.call(at, hands);
+        buffers.next_job = Some(Job::new(at, copy));
+        if buffers.output.back().is_some_and(|entry| entry.is_last) {
+            self.note_closed(at);
+            self.wake_sleepers(at, buffers);
         }
-        let done = std::mem::replace(&mut hands.done, std::mem::take(&mut hands.spare));
-        hands.passed = Some((first, done));
+        let done = std::mem::replace(&mut buffers.output, std::mem::take(&mut buffers.spare));
+        buffers.passed = Some((first, done));
         true
     }
 
-    /// Moves what is in the hand to the free buffers.
-    pub(crate) fn give_back(&self, first: usize, hands: &mut Hands<'a, T>) {
-        free(&mut hands.hand);
-        self.stations[first].queue.keep(&mut hands.hand, &mut hands.called);
-        self.call(first, hands);
+    /// Moves `input` to the free buffers.
+    pub(crate) fn return_free(&self, first: usize, buffers: &mut ThreadBuffers<'a, T>) {
+        free(&mut buffers.input);
+        self.groups[first].queue.keep(&mut buffers.input, &mut buffers.woken);
+        self.wake_sleepers(first, buffers);
     }
 
-    /// Ends the stream at a station: it and those before it get no more buffers.
-    pub(crate) fn close_up_to(&self, at: usize, hands: &mut Hands<'a, T>) {
-        let first = self.stations[at].first;
+    /// Ends the stream at a group: it and the groups before it get no more buffers.
+    pub(crate) fn close_up_to(&self, at: usize, buffers: &mut ThreadBuffers<'a, T>) {
+        let first = self.groups[at].first;
         for index in (first..=at).rev() {
             let mut rest = VecDeque::new();
-            if self.stations[index].queue.close(&mut rest, &mut hands.called) {
-                self.has_closed(index);
+            if self.groups[index].queue.close(&mut rest, &mut buffers.woken) {
+                self.note_closed(index);
             }
-            hands.hand.append(&mut rest);
-            self.call(index, hands);
+            buffers.input.append(&mut rest);
+            self.wake_sleepers(index, buffers);
         }
     }
 
-    fn has_closed(&self, at: usize) {
-        if self.stations[at].place == Place::Workers && self.open.fetch_sub(1, AcqRel) == 1 {
+    fn note_closed(&self, at: usize) {
+        if self.groups[at].place == Place::Workers && self.open.fetch_sub(1, AcqRel) == 1 {
             self.ready.end().iter().for_each(|sleeper| self.wake(sleeper));
         }
     }
 
-    /// Calls those who rested: threads are woken, copies become jobs, the first of which a worker carries itself.
-    fn call(&self, at: usize, hands: &mut Hands<'a, T>) {
-        for rest in hands.called.drain(..) {
-            match rest {
-                Rest::Thread(event) => self.wake(&event),
-                Rest::Copy(copy) if hands.carries && hands.next.is_none() => hands.next = Some(Job::new(at, copy)),
-                // A worker wakes others when it is about to do something that takes long.
-                Rest::Copy(copy) => self.add(Job::new(at, copy), !hands.carries),
+    /// Wakes the threads among the sleepers and turns the copies into jobs. A worker keeps the
+    /// first job.
+    fn wake_sleepers(&self, at: usize, buffers: &mut ThreadBuffers<'a, T>) {
+        for sleeper in buffers.woken.drain(..) {
+            match sleeper {
+                Sleeper::Thread(event) => self.wake(&event),
+                Sleeper::Copy(copy) if buffers.is_worker && buffers.next_job.is_none() => {
+                    buffers.next_job = Some(Job::new(at, copy))
+                }
+                // A worker wakes another one only before a long call.
+                Sleeper::Copy(copy) => self.add(Job::new(at, copy), !buffers.is_worker),
             }
         }
     }
 
-    /// A job for any worker; one that sleeps is woken for it if that is wanted.
-    pub(crate) fn add(&self, mut job: Job<'a, T>, wants_sleeper: bool) {
+    /// Adds a job for any worker, and wakes a sleeping one if `wake_worker`.
+    pub(crate) fn add(&self, mut job: Job<'a, T>, wake_worker: bool) {
         job.since = (!job.copy.is_short()).then(Instant::now);
-        if let Some(sleeper) = self.ready.add(job, wants_sleeper) {
+        if let Some(sleeper) = self.ready.add(job, wake_worker) {
             self.wake(&sleeper);
         }
     }
 
-    /// Wakes a thread that somebody has just taken off the list of those who rest.
+    /// Wakes a thread that the caller has just removed from a list of sleepers.
     pub(crate) fn wake(&self, sleeper: &Event) {
         self.activity.wake();
         sleeper.set();
     }
 
-    /// Waits until called; the calling thread rests somewhere already. Returns how long that took.
-    pub(crate) fn sleep(&self, own: &Event, patience: &mut Patience) -> Duration {
+    /// Waits until woken. The calling thread is already on a list of sleepers. Returns the time
+    /// waited.
+    pub(crate) fn sleep(&self, own: &Event, yield_budget: &mut YieldBudget) -> Duration {
         if self.ending.is_ending() {
-            // Those who call everybody at the end may have looked before this one rested.
+            // The wakeup at the end of the run may have come before this thread joined the list.
             return Duration::ZERO;
         }
         let from = Instant::now();
         if self.activity.sleep() {
-            self.is_stuck();
+            self.report_deadlock();
         }
-        if !self.is_patient || !self.look_on(own, patience, from) {
+        if !self.may_yield || !self.yield_before_sleep(own, yield_budget, from) {
             own.wait();
         }
         let time = from.elapsed();
-        patience.waited(span(time));
+        yield_budget.record_wait(span(time));
         time
     }
 
-    /// Yields for a while, if that is worth it; returns whether somebody has called.
-    fn look_on(&self, own: &Event, patience: &mut Patience, from: Instant) -> bool {
+    /// Yields for a bounded time, if that is likely to help. Returns whether the thread was woken.
+    fn yield_before_sleep(&self, own: &Event, yield_budget: &mut YieldBudget, from: Instant) -> bool {
         let since_beginning = |now: Instant| policy::Instant::from_nanos((now - self.beginning).as_nanos() as u64);
-        let most = patience.yields_for(since_beginning(from));
+        let most = yield_budget.budget_at(since_beginning(from));
         let mut before = from;
         loop {
             if own.try_wait() {
@@ -326,14 +335,14 @@ impl<'a, T> Engine<'a, T> {
             }
             std::thread::yield_now();
             let now = Instant::now();
-            if patience.yielded(since_beginning(now), span(now - before)) {
+            if yield_budget.record_yield(since_beginning(now), span(now - before)) {
                 return own.try_wait();
             }
             before = now;
         }
     }
 
-    /// How long the run has lasted, in nanoseconds.
+    /// The duration of the run so far, in nanoseconds.
     pub(crate) fn since_beginning(&self) -> u64 {
         self.beginning.elapsed().as_nanos() as u64
     }
@@ -341,57 +350,58 @@ impl<'a, T> Engine<'a, T> {
     /// The calling thread ends.
     pub(crate) fn leave(&self) {
         if self.activity.leave() {
-            self.is_stuck();
+            self.report_deadlock();
         }
     }
 
-    /// Calls everybody, since the run is ending.
-    pub(crate) fn call_all(&self) {
-        let mut hands = Hands::of_thread();
-        for (at, station) in self.stations.iter().enumerate() {
-            station.queue.call_all(&mut hands.called);
-            self.call(at, &mut hands);
+    /// Wakes all threads because the run is ending.
+    pub(crate) fn wake_all_threads(&self) {
+        let mut buffers = ThreadBuffers::for_thread();
+        for (at, group) in self.groups.iter().enumerate() {
+            group.queue.take_sleepers(&mut buffers.woken);
+            self.wake_sleepers(at, &mut buffers);
         }
         self.ready.end().iter().for_each(|sleeper| self.wake(sleeper));
     }
 
-    /// Takes the run down when its threads are gone: copies that rest are brought to their ends, and the buffers are counted, for each first station.
-    pub(crate) fn dissolve(self) -> (Arc<Ending>, Vec<(usize, usize)>, Vec<Notes>) {
-        self.ready_rest().into_iter().for_each(|copy| self.retire(copy));
+    /// Ends all remaining copies after the threads have ended. Also returns the number of buffers
+    /// of each pipeline, with its first group.
+    pub(crate) fn tear_down(self) -> (Arc<Ending>, Vec<(usize, usize)>, Vec<CallLog>) {
+        self.idle_copies().into_iter().for_each(|copy| self.retire(copy));
         let mut buffers: Vec<(usize, usize)> = Vec::new();
-        for (at, station) in self.stations.into_iter().enumerate() {
-            let joined = station.join.map_or(0, |join| join.into_inner().into_rest().count());
-            let here = station.queue.look().0 + joined;
+        for (at, group) in self.groups.into_iter().enumerate() {
+            let joined = group.join.map_or(0, |join| join.into_inner().into_rest().count());
+            let here = group.queue.status().0 + joined;
             match buffers.last_mut() {
-                Some((_, count)) if !station.is_first => *count += here,
+                Some((_, count)) if !group.is_first => *count += here,
                 _ => buffers.push((at, here)),
             }
         }
         (self.ending, buffers, self.notes.into_inner())
     }
 
-    /// The copies that nobody carries.
-    fn ready_rest(&self) -> Vec<Copy<'a, T>> {
-        let mut hands = Hands::of_thread();
-        self.stations.iter().for_each(|station| station.queue.call_all(&mut hands.called));
-        let resting = hands.called.into_iter().filter_map(|rest| match rest {
-            Rest::Copy(copy) => Some(*copy),
-            Rest::Thread(_) => None,
+    /// The copies that no worker runs.
+    fn idle_copies(&self) -> Vec<GroupCopy<'a, T>> {
+        let mut buffers = ThreadBuffers::for_thread();
+        self.groups.iter().for_each(|group| group.queue.take_sleepers(&mut buffers.woken));
+        let idle = buffers.woken.into_iter().filter_map(|sleeper| match sleeper {
+            Sleeper::Copy(copy) => Some(*copy),
+            Sleeper::Thread(_) => None,
         });
-        let ready = self.ready.take_rest().into_iter().map(|job| *job.copy);
-        resting.chain(ready).collect()
+        let ready = self.ready.take_jobs().into_iter().map(|job| *job.copy);
+        idle.chain(ready).collect()
     }
 
-    fn is_stuck(&self) {
+    fn report_deadlock(&self) {
         if self.ending.is_ending() {
             return;
         }
-        let waits = self.stations.iter().enumerate().filter_map(|(at, station)| {
-            let (_, resting, is_closed) = station.queue.look();
-            let rests = station.place != Place::Workers && resting > 0 && !is_closed;
-            rests.then(|| match station.is_first {
-                true => format!("stage '{}' waits for a free buffer", station.name),
-                false => format!("stage '{}' waits for a buffer from '{}'", station.name, self.stations[at - 1].name),
+        let waits = self.groups.iter().enumerate().filter_map(|(at, group)| {
+            let (_, sleepers, is_closed) = group.queue.status();
+            let is_waiting = group.place != Place::Workers && sleepers > 0 && !is_closed;
+            is_waiting.then(|| match group.is_first {
+                true => format!("stage '{}' waits for a free buffer", group.name),
+                false => format!("stage '{}' waits for a buffer from '{}'", group.name, self.groups[at - 1].name),
             })
         });
         let cause = Cause::Stuck(waits.collect());
@@ -403,7 +413,7 @@ fn span(time: Duration) -> Span {
     Span::from_nanos(time.as_nanos() as u64)
 }
 
-fn free<T>(entries: &mut VecDeque<Box<Entry<T>>>) {
+fn free<T>(entries: &mut VecDeque<Box<QueuedBuffer<T>>>) {
     for entry in entries {
         entry.is_last = false;
         entry.buffer.clear();

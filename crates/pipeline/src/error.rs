@@ -1,4 +1,4 @@
-//! What can go wrong, said for people.
+//! The errors of a run.
 
 use std::error;
 use std::fmt;
@@ -6,24 +6,24 @@ use std::io;
 
 use crate::report::RunReport;
 
-/// Why a program of pipelines did not come to its end.
+/// Why a program of pipelines did not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be built as described; nothing was begun.
+    /// It cannot be built as described. No stage was called.
     #[error(transparent)]
     Structure(#[from] BuildError),
-    /// There is no memory for the buffers; nothing was begun.
+    /// There is no memory for the buffers. No stage was called.
     #[error(
-        "no memory for {buffers} buffers of {block} bytes in pipeline '{pipeline}': {why} (fewer or smaller ones?)"
+        "no memory for {buffers} buffers of {block} bytes in pipeline '{pipeline}': {why} (use fewer or smaller ones)"
     )]
     Memory {
-        /// Of which pipeline.
+        /// The pipeline.
         pipeline: String,
-        /// How many buffers.
+        /// The number of buffers.
         buffers: usize,
-        /// How large each.
+        /// The size of each.
         block: usize,
-        /// The kernel's reason, which the text has.
+        /// The kernel's error, which is part of the message.
         why: io::Error,
     },
     /// It ended early.
@@ -35,9 +35,9 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} ({hint})")]
 pub struct BuildError {
-    /// What is wrong, and where.
+    /// The problem and its place.
     pub what: String,
-    /// What to do.
+    /// How to fix it.
     pub hint: String,
 }
 
@@ -47,32 +47,32 @@ impl BuildError {
     }
 }
 
-/// A run that ended early: all stages have been cleaned up, all buffers are back.
+/// A run that ended early. All stages have been cleaned up, and all buffers are free.
 pub struct Failure {
-    /// The stage that it began with; none where it came from outside.
+    /// The stage that failed first. `None` if the cause is not a stage.
     pub stage: Option<String>,
-    /// The buffer's number at which it began.
+    /// The number of the buffer at which it failed.
     pub round: Option<u64>,
-    /// What happened there.
+    /// The first cause.
     pub cause: Cause,
-    /// What went wrong after that, as the other stages were ended, each with its stage's name.
+    /// Later failures, with the names of their stages.
     pub others: Vec<(String, Cause)>,
-    /// How far the run had come.
+    /// The report of the run until its end.
     pub report: Box<RunReport>,
 }
 
-/// What happened in a stage.
+/// Why a run ended.
 #[derive(Debug)]
 pub enum Cause {
-    /// It returned an error.
+    /// A stage returned an error.
     Failed(Box<dyn error::Error + Send + Sync>),
-    /// It panicked, with this message.
+    /// A stage panicked, with this message.
     Panicked(String),
-    /// Its thread could not be started.
+    /// A thread could not be started.
     Thread(io::Error),
-    /// Nothing: the run was cancelled.
+    /// The run was cancelled.
     Cancelled,
-    /// Nothing: all threads wait for each other for ever. Says for each that waits what it waits for.
+    /// A deadlock: all threads waited for each other. Describes what each one waited for.
     Stuck(Vec<String>),
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Without the report, which is long: who returns this from `main` wants to see what happened.
+/// Omits the report, which is too long for a `main` that returns this error.
 impl fmt::Debug for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { stage, round, cause, others, report: _ } = self;
@@ -120,7 +120,7 @@ impl fmt::Debug for Failure {
 impl error::Error for Failure {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match &self.cause {
-            // The error itself is what is shown; its source is the next.
+            // The message includes the error itself, so its source comes next.
             Cause::Failed(why) => why.source(),
             Cause::Thread(why) => why.source(),
             _ => None,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_error_says_is_said_once_and_briefly() {
+    fn messages_are_brief_and_name_each_cause_once() {
         let why = || io::Error::from_raw_os_error(11);
         let memory = Error::Memory { pipeline: "sort".to_owned(), buffers: 8, block: 4096, why: why() };
         let cause = Cause::Thread(why());

@@ -2,7 +2,7 @@
 
 use policy::Span;
 
-/// Measures intervals on a clock that the caller reads: nanoseconds since the beginning of the run.
+/// Measures intervals in nanoseconds since the beginning of the run. The caller reads the clock.
 #[derive(Debug)]
 pub(crate) struct Interval {
     length: Span,
@@ -15,7 +15,8 @@ impl Interval {
         Interval { length, began: 0 }
     }
 
-    /// Begins the next interval if this one is over at `now`, and returns how long it was.
+    /// If the current interval is over at `now`, begins the next one and returns the length of the
+    /// old one.
     pub(crate) fn next(&mut self, now: u64) -> Option<Span> {
         let elapsed = Span::from_nanos(now.saturating_sub(self.began));
         (elapsed >= self.length).then(|| {

@@ -1,19 +1,20 @@
-//! Where the copies of a forked stage come together again.
+//! Collects the output of the copies of a forked stage.
 
 use std::collections::BTreeMap;
 
-/// Puts what the copies of a stage have finished into the order in which it was taken, or lets it pass as it comes; in either way the last one
-/// is the last.
+/// Restores the order in which the copies of a stage took their buffers, or passes buffers on as
+/// they finish. In both cases the last buffer comes last.
 ///
-/// `E` is what was finished at a place; places are 0, 1, 2, ... in the order of taking, each of which is finished once.
+/// `E` is the element finished at a place. Places are numbered 0, 1, 2, ... in the order of taking,
+/// and each is finished once.
 #[derive(Debug)]
 pub(crate) struct Join<E> {
     is_ordered: bool,
     /// All places before this one are finished.
     next: u64,
-    /// Finished places from `next` on, and what of them is still here.
+    /// The finished places from `next` on, with the elements that have not been passed on.
     ahead: BTreeMap<u64, Option<E>>,
-    /// The last place, when it is known. What is finished beyond it counts for nothing.
+    /// The last place, if known. Elements of later places are discarded.
     last: Option<u64>,
 }
 
@@ -22,24 +23,26 @@ impl<E> Join<E> {
         Join { is_ordered, next: 0, ahead: BTreeMap::new(), last: None }
     }
 
-    /// A place is finished. What can go on is appended to `onward`, what was in vain to `in_vain`.
+    /// Finishes a place. Appends the elements that can be passed on to `onward`, and discarded ones
+    /// to `discarded`.
     pub(crate) fn finish(
         &mut self,
         place: u64,
         entry: E,
         is_last: bool,
         onward: &mut impl Extend<E>,
-        in_vain: &mut impl Extend<E>,
+        discarded: &mut impl Extend<E>,
     ) {
         if self.last.is_some_and(|last| place > last) {
-            in_vain.extend([entry]);
+            discarded.extend([entry]);
             return;
         }
         if is_last {
-            // What was held back beyond the end is in vain; what went on unordered is gone.
+            // Discard what was held back beyond the end. Unordered elements beyond it have been
+            // passed on.
             self.last = Some(place);
             let beyond = self.ahead.split_off(&place);
-            in_vain.extend(beyond.into_values().flatten());
+            discarded.extend(beyond.into_values().flatten());
         }
         let is_ordered = self.is_ordered && !cfg!(rowlock_canary = "copies-overtake-each-other");
         let waits = is_ordered || is_last;
@@ -55,7 +58,7 @@ impl<E> Join<E> {
         }
     }
 
-    /// What has not gone on, when the run is over.
+    /// The elements that were not passed on when the run ended.
     pub(crate) fn into_rest(self) -> impl Iterator<Item = E> {
         self.ahead.into_values().flatten()
     }
@@ -67,20 +70,20 @@ mod tests {
 
     use super::*;
 
-    /// The order in which places come out that are finished in this order, the last one being so.
+    /// The order of the output if places finish in this order and `last` is the last.
     fn joined(is_ordered: bool, finished: &[u64], last: u64) -> (Vec<u64>, Vec<u64>) {
         let mut join = Join::new(is_ordered);
-        let (mut onward, mut in_vain) = (Vec::new(), Vec::new());
+        let (mut onward, mut discarded) = (Vec::new(), Vec::new());
         for &place in finished {
-            join.finish(place, place, place == last, &mut onward, &mut in_vain);
+            join.finish(place, place, place == last, &mut onward, &mut discarded);
         }
         assert_eq!(join.into_rest().count(), 0);
-        (onward, in_vain)
+        (onward, discarded)
     }
 
     proptest! {
         #[test]
-        fn in_whatever_order_places_are_finished_they_come_out_in_order(
+        fn places_that_finish_in_any_order_come_out_in_order(
             finished in Just((0..20).collect::<Vec<u64>>()).prop_shuffle(),
         ) {
             prop_assert_eq!(joined(true, &finished, 19), ((0..20).collect(), vec![]));
@@ -90,30 +93,30 @@ mod tests {
         fn without_order_each_place_comes_out_once_and_the_last_one_last(
             finished in Just((0..20).collect::<Vec<u64>>()).prop_shuffle(),
         ) {
-            let (mut onward, in_vain) = joined(false, &finished, 19);
+            let (mut onward, discarded) = joined(false, &finished, 19);
             prop_assert_eq!(onward.last(), Some(&19));
-            prop_assert!(in_vain.is_empty());
+            prop_assert!(discarded.is_empty());
             onward.sort();
             prop_assert_eq!(onward, (0..20).collect::<Vec<u64>>());
         }
 
         #[test]
-        fn an_early_end_makes_vain_what_lies_beyond_it(
+        fn an_early_end_discards_all_later_places(
             finished in Just((0..20).collect::<Vec<u64>>()).prop_shuffle(), last in 0_u64..20,
         ) {
-            let (onward, mut in_vain) = joined(true, &finished, last);
+            let (onward, mut discarded) = joined(true, &finished, last);
             prop_assert_eq!(onward, (0..=last).collect::<Vec<u64>>());
-            in_vain.sort();
-            prop_assert_eq!(in_vain, (last + 1..20).collect::<Vec<u64>>());
+            discarded.sort();
+            prop_assert_eq!(discarded, (last + 1..20).collect::<Vec<u64>>());
         }
 
         #[test]
-        fn an_early_end_without_order_is_still_the_last_one(
+        fn an_early_end_without_order_still_comes_last(
             finished in Just((0..20).collect::<Vec<u64>>()).prop_shuffle(), last in 0_u64..20,
         ) {
-            let (onward, in_vain) = joined(false, &finished, last);
+            let (onward, discarded) = joined(false, &finished, last);
             prop_assert_eq!(onward.last(), Some(&last));
-            prop_assert_eq!(onward.len() + in_vain.len(), 20);
+            prop_assert_eq!(onward.len() + discarded.len(), 20);
             prop_assert!((0..last).all(|place| onward.contains(&place)));
         }
     }

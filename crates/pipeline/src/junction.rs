@@ -1,4 +1,4 @@
-//! Junctions: a part of a program where several pipelines meet, which accepts from each and conveys to each as it likes.
+//! Junctions: functions that accept buffers from several pipelines and convey buffers to them.
 
 use std::sync::Arc;
 
@@ -7,23 +7,25 @@ use wait::Event;
 use crate::buffer::Buffer;
 use crate::copy::Processed;
 use crate::counters::Counters;
-use crate::engine::{Engine, Hands, Rest};
-use crate::entry::Entry;
-use crate::patience::Patience;
-use crate::queue::Taken;
+use crate::engine::{Engine, Sleeper, ThreadBuffers};
+use crate::queue::TakeResult;
+use crate::queued_buffer::QueuedBuffer;
 use crate::stage::Flow;
+use crate::yield_budget::YieldBudget;
 
-/// What a junction has hold of: a place in each pipeline that meets there.
+/// A junction's access to the pipelines that join at it.
 ///
-/// Of each pipeline it holds one buffer at the most, which stays here, so that none can be lost. When the junction returns, each pipeline
-/// ends there: a buffer that is held goes on as the last one, or else the next one does, empty.
+/// It holds at most one buffer of each pipeline, and keeps its ownership, so that none can be lost.
+/// When the junction returns, its pipelines end there: a held buffer continues as the last one. If
+/// none is held, the next buffer does, empty.
 pub struct Ports<'e, 'a, T> {
     engine: &'e Engine<'a, T>,
     ports: Vec<Port<T>>,
-    hands: Hands<'a, T>,
+    buffers: ThreadBuffers<'a, T>,
     own: Arc<Event>,
-    patience: Patience,
-    /// The port that was asked for something last, and when, on the run's clock: what the junction does from then on counts as work for it.
+    yield_budget: YieldBudget,
+    /// The port that was used last, and when, on the run's clock. The junction's work is attributed
+    /// to that port.
     working: Option<(usize, u64)>,
 }
 
@@ -31,44 +33,51 @@ pub(crate) struct Port<T> {
     pub(crate) pipeline: String,
     pub(crate) at: usize,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) held: Option<(u64, Box<Entry<T>>)>,
+    pub(crate) held: Option<(u64, Box<QueuedBuffer<T>>)>,
     pub(crate) is_over: bool,
 }
 
-/// What a junction is told of a buffer that it has accepted.
+/// A buffer that a junction has accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Its number in its pipeline.
     pub number: u64,
     /// Whether it is the last of its pipeline.
     pub is_last: bool,
-    /// How many buffers were left in the queue that it came from, at that moment.
+    /// How many buffers were left in its queue when it was taken.
     pub left: usize,
 }
 
-/// Why a port cannot do what it is asked for.
+/// Why an operation on a port failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
-    /// No pipeline of this name meets here.
-    #[error("no pipeline '{0}' meets here (`.join_at(..)` makes one do so)")]
+    /// No pipeline of this name joins here.
+    #[error("pipeline '{0}' does not join here (add `.join_at(..)` to it)")]
     Unknown(String),
-    /// A buffer is held already.
-    #[error("a buffer of pipeline '{0}' is held already: convey it first")]
+    /// A buffer is already held.
+    #[error("a buffer of pipeline '{0}' is already held: convey it first")]
     Held(String),
     /// No buffer is held.
     #[error("no buffer of pipeline '{0}' is held: accept one first")]
     NotHeld(String),
-    /// The run is ending: return, with this error or any.
+    /// The run is ending. The junction should return, with this error or any other.
     #[error("the run is ending")]
     Ending,
 }
 
 impl<'e, 'a, T> Ports<'e, 'a, T> {
     pub(crate) fn new(engine: &'e Engine<'a, T>, ports: Vec<Port<T>>, own: Arc<Event>) -> Ports<'e, 'a, T> {
-        Ports { engine, ports, hands: Hands::of_thread(), own, patience: Patience::new(), working: None }
+        Ports {
+            engine,
+            ports,
+            buffers: ThreadBuffers::for_thread(),
+            own,
+            yield_budget: YieldBudget::new(),
+            working: None,
+        }
     }
 
-    /// From now on the junction works for this port, or for none.
+    /// Attributes the work from now on to this port, or to none.
     fn work_for(&mut self, index: Option<usize>) {
         let now = self.engine.since_beginning();
         if let Some((before, since)) = self.working {
@@ -83,7 +92,8 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
         }
     }
 
-    /// Waits for the next buffer of a pipeline and holds it; nothing where the last one has been accepted before. Of a pipeline that begins here it is a free buffer.
+    /// Waits for the next buffer of a pipeline and holds it. If the pipeline begins here, it is a
+    /// free buffer. Returns `None` after the last one.
     ///
     /// # Errors
     /// [`PortError`].
@@ -95,7 +105,7 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
         self.accept_at(index)
     }
 
-    /// The buffer that is held of a pipeline.
+    /// The held buffer of a pipeline.
     ///
     /// # Errors
     /// [`PortError`].
@@ -104,10 +114,10 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
         Ok(buffer)
     }
 
-    /// The buffers that are held of several pipelines, all at once.
+    /// The held buffers of several pipelines.
     ///
     /// # Errors
-    /// [`PortError`]; naming a pipeline twice is [`PortError::NotHeld`], since there is one buffer only.
+    /// [`PortError`]. Naming a pipeline twice is [`PortError::NotHeld`], since it has only one.
     pub fn buffers<const N: usize>(&mut self, pipelines: [&str; N]) -> Result<[&mut Buffer<T>; N], PortError> {
         let mut held: Vec<Option<&mut Buffer<T>>> = Vec::new();
         held.resize_with(N, || None);
@@ -127,8 +137,8 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
         held.try_into().map_err(|_| PortError::Ending)
     }
 
-    /// Passes on the buffer that is held of a pipeline, and returns how many are in the queue that it went to, at that moment. The last one is the last
-    /// whatever `flow` says.
+    /// Passes on the held buffer of a pipeline. Returns the depth of the next queue after that. The
+    /// last buffer remains the last for any `flow`.
     ///
     /// # Errors
     /// [`PortError`].
@@ -150,7 +160,7 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
     fn accept_at(&mut self, index: usize) -> Result<Option<Accepted>, PortError> {
         self.work_for(Some(index));
         loop {
-            let Ports { engine, ports, hands, own, .. } = self;
+            let Ports { engine, ports, buffers, own, .. } = self;
             let port = &mut ports[index];
             if engine.ending.is_ending() {
                 return Err(PortError::Ending);
@@ -158,17 +168,17 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
             if port.is_over {
                 return Ok(None);
             }
-            match engine.take(port.at, 1, hands, Rest::Thread(own.clone())) {
-                Taken::Resting => {
+            match engine.take(port.at, 1, buffers, Sleeper::Thread(own.clone())) {
+                TakeResult::Sleeping => {
                     self.work_for(None);
-                    let time = self.engine.sleep(&self.own, &mut self.patience);
+                    let time = self.engine.sleep(&self.own, &mut self.yield_budget);
                     self.ports[index].counters.waited.add(time.as_nanos() as u64);
                     self.work_for(Some(index));
                 }
-                Taken::Closed(_) => port.is_over = true,
-                Taken::Some { first, left, .. } => {
-                    port.counters.found_depths(left, 1);
-                    let Some(entry) = hands.hand.pop_front() else { continue };
+                TakeResult::Closed(_) => port.is_over = true,
+                TakeResult::Buffers { first, left, .. } => {
+                    port.counters.record_depths(left, 1);
+                    let Some(entry) = buffers.input.pop_front() else { continue };
                     let accepted = Accepted { number: entry.number, is_last: entry.is_last, left };
                     port.is_over = entry.is_last;
                     port.held = Some((first, entry));
@@ -180,7 +190,7 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
 
     fn convey_at(&mut self, index: usize, flow: Flow) -> Option<usize> {
         self.work_for(Some(index));
-        let Ports { engine, ports, hands, .. } = self;
+        let Ports { engine, ports, buffers, .. } = self;
         let port = &mut ports[index];
         let (first, mut entry) = port.held.take()?;
         if flow == Flow::End {
@@ -191,22 +201,24 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
         let ends_here = flow != Flow::Convey && !entry.is_last;
         entry.is_last |= ends_here;
         port.is_over |= ends_here;
-        hands.done.push_back(entry);
+        buffers.output.push_back(entry);
         let processed = if ends_here { Processed::EndsHere } else { Processed::Done };
-        Some(engine.deliver(port.at, first, &processed, hands).0)
+        Some(engine.deliver(port.at, first, &processed, buffers).0)
     }
 
-    /// The junction has returned: its pipelines end here, or what it holds is given back where the run has failed.
+    /// Ends the pipelines after the junction has returned. If the run has failed, only frees the
+    /// held buffers.
     pub(crate) fn close(mut self) {
-        // What is held goes on first: others may need it to bring what is waited for then.
+        // Held buffers go first: other stages may need them to deliver the buffers that the rest
+        // waits for.
         let mut order: Vec<usize> = (0..self.ports.len()).collect();
         order.sort_by_key(|&index| self.ports[index].held.is_none());
         for index in order {
             let port = &mut self.ports[index];
             if self.engine.ending.is_ending() {
                 if let Some((_, entry)) = port.held.take() {
-                    self.hands.hand.push_back(entry);
-                    self.engine.give_back(self.engine.stations[port.at].first, &mut self.hands);
+                    self.buffers.input.push_back(entry);
+                    self.engine.return_free(self.engine.groups[port.at].first, &mut self.buffers);
                 }
                 continue;
             }

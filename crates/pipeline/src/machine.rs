@@ -1,4 +1,4 @@
-//! What the machine does while a pipelined program runs, as [`policy::priority`] asks for it.
+//! Observes the machine while a program of pipelines runs, for [`policy::priority`].
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,11 @@ use sys::block_device::BlockDevice;
 use sys::pressure::{Resource, some};
 use sys::traffic::Traffic;
 
-/// Watches the CPUs, and the devices that this process has files on.
+/// Observes the CPUs, and the devices on which this process has files open.
 ///
-/// Which devices those are is looked up at each observation, so what the program only opens meanwhile counts from then on, and what it
-/// opens and closes in between may be missed. What is not told on this machine is left out.
+/// Each observation looks up the open files. A file opened later counts from the next observation
+/// on. A file opened and closed between two observations may be missed. Facts that this machine
+/// does not provide are omitted.
 #[derive(Debug)]
 pub struct Machine {
     cpus: u32,
@@ -22,7 +23,7 @@ pub struct Machine {
     devices: Vec<Watched>,
 }
 
-/// A device, and how long it had been busy when it was first and last looked at.
+/// A device, and its busy time at the first and the last observation.
 #[derive(Debug)]
 struct Watched {
     device: BlockDevice,
@@ -30,7 +31,7 @@ struct Watched {
     last: Duration,
 }
 
-/// Totals at one moment.
+/// All totals at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     clock: Instant,
@@ -40,20 +41,21 @@ struct Moment {
     traffic: Option<Traffic>,
 }
 
-/// What the machine did during a whole run, for its report. What it does not tell is left out.
+/// The machine during a whole run, for its report. Unknown facts are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineReport {
-    /// The device that was busiest of those that the process had files on.
+    /// The busiest device on which the process had files open.
     pub device: Option<String>,
     /// How long that device was busy, in nanoseconds.
     pub device_busy_ns: Option<u64>,
-    /// What the process read from devices, in bytes.
+    /// The bytes that the process read from devices.
     pub read_bytes: Option<u64>,
-    /// What it wrote that was not thrown away again, in bytes.
+    /// The bytes that it wrote and did not discard again.
     pub written_bytes: Option<u64>,
-    /// In how many thousandths of the time some thread of the machine was ready and had no CPU.
+    /// The share of the time in which some thread of the machine waited for a CPU, in thousandths.
     pub pressure_cpu: Option<u32>,
-    /// In how many thousandths of the time some thread of the machine was held up by a device.
+    /// The share of the time in which some thread of the machine waited for a device, in
+    /// thousandths.
     pub pressure_io: Option<u32>,
 }
 
@@ -71,7 +73,7 @@ impl Moment {
 }
 
 impl Machine {
-    /// Watches from now on, for a program that may use so many CPUs.
+    /// Starts to observe, for a program that may use this many CPUs.
     pub fn watch(cpus: u32) -> Machine {
         let now = Moment::now();
         let mut machine = Machine { cpus, start: now, last: now, devices: Vec::new() };
@@ -79,7 +81,8 @@ impl Machine {
         machine
     }
 
-    /// What was done since the last time, or since the beginning. Reads some files below `/proc` and `/sys`: a few dozen microseconds.
+    /// The observation since the last call, or since the start. Reads some files below `/proc` and
+    /// `/sys`, which takes a few dozen microseconds.
     pub fn since_last(&mut self) -> MachineObservation {
         let before: Vec<Duration> = self.devices.iter().map(|watched| watched.last).collect();
         self.update_devices();
@@ -88,13 +91,13 @@ impl Machine {
         self.since(Moment::now(), busiest.or_else(|| self.new_device()))
     }
 
-    /// What was done from the last time until now, which becomes the last time.
+    /// The observation from the last moment to this one, which becomes the last.
     fn since(&mut self, now: Moment, device_busy: Option<Duration>) -> MachineObservation {
         let earlier = std::mem::replace(&mut self.last, now);
         self.between(earlier, now, device_busy)
     }
 
-    /// What was done since the beginning.
+    /// The observation since the start.
     pub fn report(&mut self) -> MachineReport {
         self.update_devices();
         let now = Moment::now();
@@ -116,12 +119,12 @@ impl Machine {
         self.devices.iter().max_by_key(|watched| watched.busy())
     }
 
-    /// A device that was never looked at before has not been busy yet, as far as anybody knows.
+    /// A device without an earlier observation counts as idle.
     fn new_device(&self) -> Option<Duration> {
         (!self.devices.is_empty()).then_some(Duration::ZERO)
     }
 
-    /// Looks up which files are open now, and how busy the devices below them have been.
+    /// Updates the busy times, and adds the devices of files that are open now.
     pub fn update_devices(&mut self) {
         for watched in &mut self.devices {
             watched.last = watched.device.busy().unwrap_or(watched.last);
@@ -140,7 +143,7 @@ impl Machine {
         let since = now.clock.saturating_duration_since(earlier.clock);
         let pressure = |now: Option<Duration>, earlier: Option<Duration>| {
             let held_up = now?.saturating_sub(earlier?);
-            // The kernel adds up what a CPU has counted when it gets round to it: so now and then more than there was time for.
+            // The kernel adds the counts of a CPU with a delay, so the sum may exceed the interval.
             let thousandths = held_up.as_nanos() * 1000 / since.as_nanos().max(1);
             Some(thousandths.min(1000) as u32)
         };
@@ -169,7 +172,7 @@ fn span(time: Duration) -> Span {
 mod tests {
     use super::*;
 
-    /// What is counted so many milliseconds after `start`.
+    /// The totals this many milliseconds after `start`.
     fn moment(start: Instant, clock: u64, cpu_used: u64, pressure: Option<u64>) -> Moment {
         Moment {
             clock: start + Duration::from_millis(clock),
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_process_computes_is_seen_once() {
+    fn each_observation_counts_cpu_time_once() {
         let start = Instant::now();
         let first = moment(start, 0, 7, None);
         let mut machine = Machine { cpus: 2, start: first, last: first, devices: Vec::new() };
@@ -195,9 +198,9 @@ mod tests {
         };
         assert_eq!(machine.since(moment(start, 10, 12, None), None), seen(10, 5));
         assert_eq!(machine.since(moment(start, 40, 30, None), None), seen(30, 18));
-        // Clocks that stand still.
+        // Clocks that do not advance.
         assert_eq!(machine.since(moment(start, 40, 30, None), None), seen(0, 0));
-        // The whole run is told of from its beginning.
+        // The whole run is measured from its start.
         assert_eq!(machine.between(machine.start, machine.last, None), seen(40, 23));
     }
 
@@ -222,12 +225,12 @@ mod tests {
         assert_eq!(share(50, Some(110)), Some(200));
         assert_eq!(share(50, Some(100)), Some(0));
         assert_eq!((share(50, Some(90)), share(50, None)), (Some(0), None));
-        // The kernel may add up more than there was time for.
+        // The kernel's sum may exceed the interval.
         assert_eq!((share(50, Some(200)), share(0, Some(101))), (Some(1000), Some(1000)));
     }
 
     #[test]
-    fn a_device_is_watched_from_when_a_file_on_it_is_open() {
+    fn a_device_is_observed_once_a_file_on_it_is_open() {
         let folder = tempfile::tempdir().unwrap();
         let file = std::fs::File::create(folder.path().join("file")).unwrap();
         let device = BlockDevice::under(&folder.path().join("file"));
@@ -237,7 +240,7 @@ mod tests {
         if let Some(device) = device {
             assert!(seen.device_busy.is_some());
             assert!(machine.devices.iter().any(|watched| watched.device == device));
-            // It goes on being watched when the file is closed.
+            // It is observed even after the file is closed.
             let report = machine.report();
             assert!(report.device_busy_ns.is_some() && report.device.is_some(), "{report:?}");
         }

@@ -1,4 +1,4 @@
-//! The description of a pipeline: its stages in order, its buffers, and how it is run unless configuration says otherwise.
+//! The description of a pipeline: its stages in order, its buffers, and its default structure.
 
 use policy::priority::StageKind;
 
@@ -11,20 +11,22 @@ use crate::scheduling::Scheduling;
 use crate::stage::{Flow, Function, Result, Round, Stage};
 use crate::structure::{Fork, RequestedAttribute, StageTurn, Structure};
 
-/// How many buffers a pipeline has that does not say.
+/// The default number of buffers.
 const BUFFERS: usize = 8;
 
-/// How large they are, in bytes.
+/// The default size of a buffer, in bytes.
 const BLOCK: usize = 64 * 1024;
 
-/// A row of stages through which buffers travel.
+/// A sequence of stages through which buffers travel.
 ///
-/// Buffers are made once. The first stage gets a free one and fills it; each stage passes it on when it returns; and when the last stage has
-/// returned it, it is free again. So there is never more in flight than there are buffers.
+/// Buffers are allocated once. The first stage gets a free one and fills it. Each stage passes it
+/// on when it returns. When the last stage has returned it, it is free again. So the number of
+/// buffers limits the work in flight.
 ///
-/// Stages that may block (of the kinds `io` and `communicate`) have a thread each, and compute stages are carried by workers, as many as there are CPUs: a worker takes
-/// a buffer through as many stages as it can. All of that can be changed without touching a stage: by
-/// [`structured`](Pipeline::structured), and from outside by the variable `ROWLOCK_PIPELINE`.
+/// Stages that may block (of the kinds `io` and `communicate`) have a thread each. Compute stages
+/// are run by workers, one for each CPU: a worker takes a buffer through as many stages as it can.
+/// All of that can change without changing a stage: with [`structured`](Pipeline::structured), and
+/// from outside with the variable `ROWLOCK_PIPELINE`.
 ///
 /// ```
 /// use rowlock_pipeline::{Flow, Pipeline};
@@ -51,41 +53,41 @@ pub struct Pipeline<'a, T = ()> {
     pub(crate) buffers: usize,
     pub(crate) block: usize,
     pub(crate) rounds: Option<u64>,
-    pub(crate) stages: Vec<Spec<'a, T>>,
-    /// How it is run unless somebody says otherwise, as its stages were described.
+    pub(crate) stages: Vec<StageSpec<'a, T>>,
+    /// The default structure, as its stages were described.
     pub(crate) own: Structure,
-    /// What the program says otherwise.
+    /// The structure that the program lays over it.
     pub(crate) structured: Structure,
     pub(crate) shows_progress: bool,
 }
 
-/// A stage as described.
-pub(crate) struct Spec<'a, T> {
+/// The description of a stage.
+pub(crate) struct StageSpec<'a, T> {
     pub(crate) name: String,
     pub(crate) kind: StageKind,
-    pub(crate) maker: Maker<'a, T>,
+    pub(crate) maker: StageSource<'a, T>,
     pub(crate) auxiliary: usize,
 }
 
-/// Where the copies of a stage come from.
-pub(crate) enum Maker<'a, T> {
-    /// There is one.
+/// The source of the copies of a stage.
+pub(crate) enum StageSource<'a, T> {
+    /// A single one.
     Single(Box<dyn Stage<T> + 'a>),
-    /// As many as wanted.
+    /// As many as requested.
     Many(Box<dyn FnMut() -> Box<dyn Stage<T> + 'a> + 'a>),
-    /// Another part of the program, which accepts and conveys by itself.
+    /// The place of a junction.
     Junction,
 }
 
 impl<'a> Pipeline<'a> {
-    /// A pipeline of this name, with no stages yet, whose buffers carry bytes only.
+    /// A pipeline of this name, without stages, whose buffers have no tag.
     pub fn new(name: impl Into<String>) -> Pipeline<'a> {
         Pipeline::tagged(name)
     }
 }
 
 impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
-    /// A pipeline of this name, with no stages yet, whose buffers carry a tag beside the bytes.
+    /// A pipeline of this name, without stages, whose buffers have a tag.
     pub fn tagged(name: impl Into<String>) -> Pipeline<'a, T> {
         let (own, structured) = (Structure::default(), Structure::default());
         Pipeline {
@@ -100,13 +102,15 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
         }
     }
 
-    /// So many buffers, each of so many bytes, which may be none where all that matters is in the tag. Without this, 8 of 64 KiB.
+    /// Sets the number of buffers and their size, which may be 0 if only the tags matter. The
+    /// default is 8 of 64 KiB.
     pub fn buffers(mut self, count: usize, bytes: usize) -> Self {
         (self.buffers, self.block) = (count, bytes);
         self
     }
 
-    /// So many rounds: the first stage is called as often, and told of the last. Without this it goes on until the first stage says that it is over.
+    /// Sets the number of rounds: the first stage is called this often, and its last call knows
+    /// that it is the last. Without this, the first stage ends the stream.
     pub fn rounds(mut self, rounds: u64) -> Self {
         self.rounds = Some(rounds);
         self
@@ -136,8 +140,8 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
         self.stage(name, StageKind::Communicate, Function::new(function))
     }
 
-    /// Adds a stage that may work on several buffers at once, in copies of this function. Unless [`unordered`](Pipeline::unordered), buffers leave
-    /// it in the order in which they came.
+    /// Adds a stage that may work on several buffers at once, in copies of this function. Buffers
+    /// leave it in the order in which they came, unless it is [`unordered`](Pipeline::unordered).
     pub fn forkable<F>(self, name: &str, kind: StageKind, function: F) -> Self
     where
         F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Clone + Send + 'a,
@@ -145,47 +149,49 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
         self.forkable_stage(name, kind, move || Function::new(function.clone()))
     }
 
-    /// Adds a stage that is more than a function.
+    /// Adds a stage that implements [`Stage`].
     pub fn stage(self, name: &str, kind: StageKind, stage: impl Stage<T> + 'a) -> Self {
-        self.add(name, kind, Maker::Single(Box::new(stage)))
+        self.add(name, kind, StageSource::Single(Box::new(stage)))
     }
 
-    /// Adds a stage that may work on several buffers at once, in as many copies as this makes.
+    /// Adds a stage that may work on several buffers at once. `make` creates its copies.
     pub fn forkable_stage<S: Stage<T> + 'a>(
         self,
         name: &str,
         kind: StageKind,
         mut make: impl FnMut() -> S + 'a,
     ) -> Self {
-        self.add(name, kind, Maker::Many(Box::new(move || Box::new(make()))))
+        self.add(name, kind, StageSource::Many(Box::new(move || Box::new(make()))))
     }
 
-    /// Adds the place where this pipeline goes through a [junction](Program::junction) of that name.
+    /// Joins the pipeline at the [junction](Program::junction) of this name.
     pub fn join_at(self, junction: &str) -> Self {
-        self.add(junction, StageKind::Compute, Maker::Junction)
+        self.add(junction, StageKind::Compute, StageSource::Junction)
     }
 
-    fn add(mut self, name: &str, kind: StageKind, maker: Maker<'a, T>) -> Self {
-        self.stages.push(Spec { name: name.to_owned(), kind, maker, auxiliary: 0 });
+    fn add(mut self, name: &str, kind: StageKind, maker: StageSource<'a, T>) -> Self {
+        self.stages.push(StageSpec { name: name.to_owned(), kind, maker, auxiliary: 0 });
         self
     }
 
-    /// The stage added last runs in so many copies. Without this a forkable compute stage has as many as there are workers, and others have one.
+    /// Sets the number of copies of the stage added last. By default a forkable compute stage has
+    /// as many as there are workers, and others have one.
     pub fn fork(mut self, copies: usize) -> Self {
         let ordered = self.fork_of_last().is_none_or(|fork| fork.ordered);
         self.set_fork(copies, ordered);
         self
     }
 
-    /// The copies of the stage added last pass buffers on as they finish them, in any order; only the last one remains the last.
+    /// Lets the copies of the stage added last pass buffers on in the order in which they finish.
+    /// The last buffer remains the last.
     pub fn unordered(mut self) -> Self {
-        // Zero stands for as many as there would be.
+        // Zero means the default number.
         let copies = self.fork_of_last().map_or(0, |fork| fork.copies);
         self.set_fork(copies, false);
         self
     }
 
-    /// The stage added last, each copy of it, gets so many buffers of its own beside the one that it works on.
+    /// Gives each copy of the stage added last this many auxiliary buffers.
     pub fn auxiliary(mut self, count: usize) -> Self {
         if let Some(last) = self.stages.last_mut() {
             last.auxiliary = count;
@@ -193,7 +199,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
         self
     }
 
-    /// The stage added last is to be scheduled like this, for which it gets a thread of its own.
+    /// Requests scheduling for the stage added last, which then gets its own thread.
     pub fn scheduled(mut self, scheduling: &Scheduling) -> Self {
         if let Some(stage) = self.last_name() {
             let requested = scheduling.requested().into_iter();
@@ -206,13 +212,14 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
         self
     }
 
-    /// The stage added last gets a thread of its own, though it only computes.
+    /// Gives the stage added last its own thread, even if it only computes.
     pub fn own_thread(mut self) -> Self {
         self.own.thread.extend(self.last_name().map(|stage| vec![StageTurn { stage, repeat: 1 }]));
         self
     }
 
-    /// The stage added last is run as one with the one before it, with no queue in between, until somebody [splits](Structure::split) them.
+    /// Runs the stage added last as one with the stage before it, without a queue in between. A
+    /// structure can [split](Structure::split) them.
     pub fn fused(mut self) -> Self {
         if let [.., before, last] = &self.stages[..] {
             let (before, last) = (before.name.clone(), last.name.clone());
@@ -224,29 +231,30 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
         self
     }
 
-    /// Lays a structure over what was said so far. The variable `ROWLOCK_PIPELINE` is laid over both.
+    /// Lays a structure over the previous ones. The variable `ROWLOCK_PIPELINE` overrides them all.
     pub fn structured(mut self, structure: &Structure) -> Self {
         self.structured = structure.laid_over(&self.structured);
         self
     }
 
-    /// Shows on the terminal, if the standard error output is one, how far the run is and how busy its stages are.
+    /// Shows the progress of the run, and how busy each stage is, if standard error is a terminal.
     pub fn progress(mut self) -> Self {
         self.shows_progress = true;
         self
     }
 
-    /// Runs it to its end, in threads of its own, and waits for that.
+    /// Runs the pipeline on its own threads, and waits until it ends.
     ///
     /// # Errors
-    /// [`Error::Structure`] where it cannot be built as described, [`Error::Memory`] where there is none for the buffers, before anything is begun.
-    /// [`Error::Failed`] with the first stage that returned an error or panicked, where the run was cancelled, or all its threads wait for each
-    /// other. Then too all stages have been cleaned up and all threads are gone.
+    /// [`Error::Structure`] if it cannot be built as described, and [`Error::Memory`] if there is
+    /// no memory for the buffers; no stage has been called then. [`Error::Failed`] if a stage
+    /// returned an error or panicked, if the run was cancelled, or if all threads wait for each
+    /// other. All stages have been cleaned up and all threads have ended even then.
     pub fn run(self) -> std::result::Result<RunReport, Error> {
         Program::of_one(self).run()
     }
 
-    /// As [`Pipeline::run`], to be ended early by this.
+    /// Like [`Pipeline::run`], but `canceller` can end the run early.
     ///
     /// # Errors
     /// As [`Pipeline::run`].

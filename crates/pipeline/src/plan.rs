@@ -1,51 +1,53 @@
-//! The plan of a run: from the stages as described and the structure, what runs where. A pure function.
+//! The plan of a run: assigns the stages to threads and workers according to the structure. A pure
+//! function.
 
 use policy::priority::StageKind;
 
 use crate::error::BuildError;
 use crate::structure::{RequestedAttribute, Structure, Threads};
 
-/// What the plan has to know of a pipeline.
+/// The facts about a pipeline that the plan needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct PipelineOutline {
     pub(crate) name: String,
     pub(crate) buffers: usize,
-    pub(crate) stages: Vec<Listed>,
+    pub(crate) stages: Vec<StageOutline>,
 }
 
-/// What the plan has to know of a stage.
+/// The facts about a stage that the plan needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Listed {
+pub(crate) struct StageOutline {
     pub(crate) name: String,
     pub(crate) kind: StageKind,
     pub(crate) can_fork: bool,
     pub(crate) is_junction: bool,
 }
 
-/// What runs where.
+/// The assignment of stages to threads and workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// The stations of all pipelines, those of each in order.
-    pub(crate) stations: Vec<StationPlan>,
-    /// The threads, but for workers and junctions: each takes turns at stations, so many buffers at a time.
+    /// The stage groups of all pipelines, those of each in order.
+    pub(crate) groups: Vec<StageGroupPlan>,
+    /// The threads, without workers and junctions. Each has turns: a group, and how many buffers it
+    /// processes before the next turn.
     pub(crate) threads: Vec<Vec<(usize, usize)>>,
-    /// How many workers there are; none where nothing is left for them.
+    /// The number of workers. 0 if they would have nothing to do.
     pub(crate) workers: usize,
 }
 
-/// One or several stages that are run as one, with a queue before them.
+/// One or several stages that run as one, with a queue before them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StationPlan {
-    /// Of which pipeline.
-    pub(crate) lane: usize,
-    /// Which of its stages.
+pub(crate) struct StageGroupPlan {
+    /// The index of the pipeline.
+    pub(crate) pipeline: usize,
+    /// The indices of its stages.
     pub(crate) stages: std::ops::Range<usize>,
     pub(crate) copies: usize,
     pub(crate) is_ordered: bool,
     pub(crate) place: Place,
 }
 
-/// What runs a station.
+/// The runner of a stage group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Workers,
@@ -53,40 +55,41 @@ pub(crate) enum Place {
     Junction,
 }
 
-/// The plan for these pipelines on so many CPUs.
-pub(crate) fn plan(lines: &[Line], structure: &Structure, cpus: usize) -> Result<Plan, BuildError> {
-    check_lines(lines)?;
-    let names: Vec<&str> = lines.iter().flat_map(|line| &line.stages).map(|stage| stage.name.as_str()).collect();
+/// Makes the plan for these pipelines on this number of CPUs.
+pub(crate) fn plan(outlines: &[PipelineOutline], structure: &Structure, cpus: usize) -> Result<Plan, BuildError> {
+    check_outlines(outlines)?;
+    let names: Vec<&str> =
+        outlines.iter().flat_map(|outline| &outline.stages).map(|stage| stage.name.as_str()).collect();
     structure.check_stages(&names).map_err(|why| BuildError::new(why.to_string(), "see ROWLOCK_PIPELINE"))?;
     let workers = structure.workers.unwrap_or(cpus).max(1);
-    let mut stations = Vec::new();
-    for (lane, line) in lines.iter().enumerate() {
-        for stages in groups(line, structure)? {
-            stations.push(station(lane, line, stages, structure, workers)?);
+    let mut groups = Vec::new();
+    for (pipeline, outline) in outlines.iter().enumerate() {
+        for stages in fused_ranges(outline, structure)? {
+            groups.push(group(pipeline, outline, stages, structure, workers)?);
         }
     }
-    let threads = threads(lines, &stations, structure)?;
-    let has_work = stations.iter().any(|station| station.place == Place::Workers);
-    Ok(Plan { stations, threads, workers: if has_work { workers } else { 0 } })
+    let threads = threads(outlines, &groups, structure)?;
+    let has_work = groups.iter().any(|group| group.place == Place::Workers);
+    Ok(Plan { groups, threads, workers: if has_work { workers } else { 0 } })
 }
 
-fn check_lines(lines: &[Line]) -> Result<(), BuildError> {
+fn check_outlines(outlines: &[PipelineOutline]) -> Result<(), BuildError> {
     let mut names: Vec<&str> = Vec::new();
-    for line in lines {
-        let pipeline = &line.name;
-        if line.stages.is_empty() {
+    for outline in outlines {
+        let pipeline = &outline.name;
+        if outline.stages.is_empty() {
             return Err(BuildError::new(
                 format!("pipeline '{pipeline}' has no stage"),
                 "give it one, as with `.io(..)`",
             ));
         }
-        if line.buffers == 0 {
+        if outline.buffers == 0 {
             return Err(BuildError::new(format!("pipeline '{pipeline}' has no buffer"), "give it one at least"));
         }
-        for stage in line.stages.iter().filter(|stage| !stage.is_junction) {
+        for stage in outline.stages.iter().filter(|stage| !stage.is_junction) {
             if names.contains(&stage.name.as_str()) {
                 let what = format!("two stages are called '{}'", stage.name);
-                return Err(BuildError::new(what, "names tell stages apart, in all pipelines of a program"));
+                return Err(BuildError::new(what, "names must be unique in all pipelines of a program"));
             }
             names.push(&stage.name);
         }
@@ -94,10 +97,10 @@ fn check_lines(lines: &[Line]) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// The stages of a pipeline, those together that are run as one.
-fn groups(line: &Line, structure: &Structure) -> Result<Vec<std::ops::Range<usize>>, BuildError> {
-    let place = |name: &str| line.stages.iter().position(|stage| stage.name == name);
-    let mut is_joined = vec![false; line.stages.len()];
+/// Divides the stages of a pipeline into groups: fused stages, and single ones.
+fn fused_ranges(outline: &PipelineOutline, structure: &Structure) -> Result<Vec<std::ops::Range<usize>>, BuildError> {
+    let place = |name: &str| outline.stages.iter().position(|stage| stage.name == name);
+    let mut is_joined = vec![false; outline.stages.len()];
     for group in &structure.fuse {
         for pair in group.windows(2) {
             let (Some(first), Some(second)) = (place(&pair[0]), place(&pair[1])) else { continue };
@@ -105,14 +108,14 @@ fn groups(line: &Line, structure: &Structure) -> Result<Vec<std::ops::Range<usiz
                 let what = format!("'{}' and '{}' cannot be fused", pair[0], pair[1]);
                 return Err(BuildError::new(what, "only neighbours can, in the order of the pipeline"));
             }
-            if line.stages[first].is_junction || line.stages[second].is_junction {
+            if outline.stages[first].is_junction || outline.stages[second].is_junction {
                 let what = format!("'{}' and '{}' cannot be fused", pair[0], pair[1]);
-                return Err(BuildError::new(what, "where pipelines meet there is always a queue"));
+                return Err(BuildError::new(what, "a junction always has a queue before it"));
             }
             is_joined[second] = !structure.split.contains(&pair[1]);
         }
-        let lanes = group.iter().filter(|name| place(name).is_some()).count();
-        if lanes != 0 && lanes != group.len() {
+        let pipelines = group.iter().filter(|name| place(name).is_some()).count();
+        if pipelines != 0 && pipelines != group.len() {
             let what = format!("'{}' cannot be fused", group.join("+"));
             return Err(BuildError::new(what, "they belong to different pipelines"));
         }
@@ -127,17 +130,18 @@ fn groups(line: &Line, structure: &Structure) -> Result<Vec<std::ops::Range<usiz
     Ok(groups)
 }
 
-fn station(
-    lane: usize,
-    line: &Line,
+fn group(
+    pipeline: usize,
+    outline: &PipelineOutline,
     stages: std::ops::Range<usize>,
     structure: &Structure,
     workers: usize,
-) -> Result<StationPlan, BuildError> {
-    let members = &line.stages[stages.clone()];
+) -> Result<StageGroupPlan, BuildError> {
+    let members = &outline.stages[stages.clone()];
     let is_named = |name: &str| members.iter().any(|stage| stage.name == name);
     let computes = members.iter().all(|stage| stage.kind == StageKind::Compute);
-    // A wish is the kernel's business only for a thread; yielding too says nothing to workers.
+    // Scheduling is requested from the kernel for a thread, and workers do not yield each round. So
+    // a stage with a request needs a thread.
     let is_wished = structure.requested.iter().any(|attribute: &RequestedAttribute| is_named(&attribute.stage));
     let has_turn = structure.thread.iter().flatten().any(|turn| is_named(&turn.stage));
     let place = match members {
@@ -155,42 +159,42 @@ fn station(
             return Err(BuildError::new(what, format!("'{culprit}' was not added as forkable")));
         }
         Some(fork) if fork.copies > 0 => fork.copies,
-        // Several turns of one thread are one after the other anyway.
+        // The turns of one thread run in sequence anyway.
         _ if can_fork && computes && !has_turn => workers,
         _ => 1,
     };
-    Ok(StationPlan { lane, stages, copies, is_ordered, place })
+    Ok(StageGroupPlan { pipeline, stages, copies, is_ordered, place })
 }
 
 fn threads(
-    lines: &[Line],
-    stations: &[StationPlan],
+    outlines: &[PipelineOutline],
+    groups: &[StageGroupPlan],
     structure: &Structure,
 ) -> Result<Vec<Vec<(usize, usize)>>, BuildError> {
     let mut threads: Vec<Vec<(usize, usize)>> = Vec::new();
     for turns in &structure.thread {
         let mut places: Vec<(usize, usize)> = Vec::new();
         for turn in turns {
-            let is_it = |station: &StationPlan| {
-                lines[station.lane].stages[station.stages.clone()].iter().any(|stage| stage.name == turn.stage)
+            let is_it = |group: &StageGroupPlan| {
+                outlines[group.pipeline].stages[group.stages.clone()].iter().any(|stage| stage.name == turn.stage)
             };
-            let Some(index) = stations.iter().position(is_it) else { continue };
-            let station = &stations[index];
-            let buffers = structure.buffers.unwrap_or(lines[station.lane].buffers);
+            let Some(index) = groups.iter().position(is_it) else { continue };
+            let group = &groups[index];
+            let buffers = structure.buffers.unwrap_or(outlines[group.pipeline].buffers);
             if turn.repeat > buffers {
                 let what = format!("stage '{}' cannot have {} buffers at a time", turn.stage, turn.repeat);
                 return Err(BuildError::new(what, format!("there are {buffers}")));
             }
-            if station.place == Place::Junction {
+            if group.place == Place::Junction {
                 let what = format!("'{}' cannot share a thread", turn.stage);
-                return Err(BuildError::new(what, "where pipelines meet there is always a thread of its own"));
+                return Err(BuildError::new(what, "a junction always has a thread of its own"));
             }
             if let Some(&(before, _)) = places.last() {
                 if before == index {
                     let what = format!("stage '{}' has two turns on a thread", turn.stage);
-                    return Err(BuildError::new(what, "stages that are fused have one turn together"));
+                    return Err(BuildError::new(what, "fused stages have one turn together"));
                 }
-                if stations[before].lane == station.lane && before > index {
+                if groups[before].pipeline == group.pipeline && before > index {
                     let what = format!("stage '{}' comes too late on its thread", turn.stage);
                     return Err(BuildError::new(
                         what,
@@ -200,10 +204,10 @@ fn threads(
             }
             places.push((index, turn.repeat));
         }
-        // A forked stage by itself has a thread for each copy.
+        // A forked stage alone has a thread for each copy.
         match places[..] {
-            [(index, repeat)] => threads.extend(vec![vec![(index, repeat)]; stations[index].copies]),
-            _ if places.iter().any(|&(index, _)| stations[index].copies > 1) => {
+            [(index, repeat)] => threads.extend(vec![vec![(index, repeat)]; groups[index].copies]),
+            _ if places.iter().any(|&(index, _)| groups[index].copies > 1) => {
                 let names: Vec<&str> = turns.iter().map(|turn| turn.stage.as_str()).collect();
                 let what = format!("'{}' cannot share a thread", names.join("', '"));
                 return Err(BuildError::new(what, "one of them runs in copies"));
@@ -211,9 +215,9 @@ fn threads(
             _ => threads.push(places),
         }
     }
-    for (index, station) in stations.iter().enumerate().filter(|(_, station)| station.place == Place::Threads) {
+    for (index, group) in groups.iter().enumerate().filter(|(_, group)| group.place == Place::Threads) {
         if !threads.iter().flatten().any(|&(other, _)| other == index) {
-            threads.extend(vec![vec![(index, 1)]; station.copies]);
+            threads.extend(vec![vec![(index, 1)]; group.copies]);
         }
     }
     Ok(threads)

@@ -1,4 +1,4 @@
-//! A program of one or several pipelines, and how it is run.
+//! A program of one or several pipelines, and how it runs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,20 +22,21 @@ use crate::pipeline::Pipeline;
 use crate::progress::Progress;
 use crate::registry::Registry;
 use crate::report::RunReport;
-use crate::roll::Roll;
 use crate::scheduling::Scheduling;
 use crate::stage::Result;
-use crate::usage::{Usages, accounts};
+use crate::thread_table::ThreadTable;
+use crate::usage::{Usages, measure_usage};
 use crate::watcher::Watcher;
 
-/// Several pipelines that run together, each with buffers of its own; they may meet in junctions.
+/// Several pipelines that run together, each with its own buffers. They may join at junctions.
 ///
 /// ```
 /// use rowlock_pipeline::{Flow, StageKind, Pipeline, Program};
 ///
-/// // Two sorted streams of numbers, one a buffer, are merged.
+/// // Merges two sorted streams of numbers, with one number per buffer.
 /// let stream = |name: &str, step: usize| {
-///     Pipeline::<usize>::tagged(name).buffers(2, 0).rounds(3).io(&format!("read {name}"), move |round, buffer| {
+///     let pipeline = Pipeline::<usize>::tagged(name).buffers(2, 0).rounds(3);
+///     pipeline.io(&format!("read {name}"), move |round, buffer| {
 ///         buffer.tag = round.number() as usize * step;
 ///         Ok(Flow::Convey)
 ///     })
@@ -44,20 +45,25 @@ use crate::watcher::Watcher;
 /// Program::new("merge")
 ///     .pipeline(stream("twos", 2).join_at("merge"))
 ///     .pipeline(stream("threes", 3).join_at("merge"))
-///     .pipeline(Pipeline::tagged("merged").buffers(2, 0).join_at("merge").io("write", |round, buffer| {
-///         // What the junction ends with is empty.
-///         merged.extend((!round.is_last()).then_some(buffer.tag));
-///         Ok(Flow::Convey)
-///     }))
+///     .pipeline(
+///         Pipeline::tagged("merged").buffers(2, 0).join_at("merge").io("write", |round, buffer| {
+///             // The last buffer of the junction is empty.
+///             merged.extend((!round.is_last()).then_some(buffer.tag));
+///             Ok(Flow::Convey)
+///         }),
+///     )
 ///     .junction("merge", |ports| {
 ///         let names = ["twos", "threes"];
 ///         let mut heads = [ports.accept(names[0])?, ports.accept(names[1])?];
 ///         loop {
 ///             let mut values = [None; 2];
 ///             for which in 0..2 {
-///                 values[which] = if heads[which].is_some() { Some(ports.buffer(names[which])?.tag) } else { None };
+///                 if heads[which].is_some() {
+///                     values[which] = Some(ports.buffer(names[which])?.tag);
+///                 }
 ///             }
-///             let least = (0..2).filter(|&which| values[which].is_some()).min_by_key(|&which| values[which]);
+///             let present = (0..2).filter(|&which| values[which].is_some());
+///             let least = present.min_by_key(|&which| values[which]);
 ///             let Some(least) = least else { return Ok(()) };
 ///             ports.accept("merged")?;
 ///             ports.buffer("merged")?.tag = values[least].unwrap_or_default();
@@ -80,14 +86,14 @@ pub struct Program<'a, T = ()> {
 
 pub(crate) struct Junction<'a, T> {
     pub(crate) name: String,
-    pub(crate) run: Meeting<'a, T>,
+    pub(crate) run: JunctionFunction<'a, T>,
 }
 
-/// What a junction does.
-type Meeting<'a, T> = Box<dyn FnOnce(&mut Ports<'_, 'a, T>) -> Result<()> + Send + 'a>;
+/// The function of a junction.
+type JunctionFunction<'a, T> = Box<dyn FnOnce(&mut Ports<'_, 'a, T>) -> Result<()> + Send + 'a>;
 
 impl<'a, T: Default + Send + 'a> Program<'a, T> {
-    /// A program of this name, with no pipelines yet.
+    /// A program of this name, without pipelines.
     pub fn new(name: impl Into<String>) -> Program<'a, T> {
         Program { name: name.into(), pipelines: Vec::new(), junctions: Vec::new(), shows_progress: false }
     }
@@ -102,88 +108,92 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
         self
     }
 
-    /// Adds what pipelines that [meet](Pipeline::join_at) at this name go through: a function that is called once, on a thread of its own, and
-    /// accepts and conveys by itself until it returns.
+    /// Adds the junction at which pipelines [join](Pipeline::join_at): a function that is called
+    /// once, on its own thread, and accepts and conveys buffers itself until it returns.
     pub fn junction(mut self, name: &str, run: impl FnOnce(&mut Ports<'_, 'a, T>) -> Result<()> + Send + 'a) -> Self {
         self.junctions.push(Junction { name: name.to_owned(), run: Box::new(run) });
         self
     }
 
-    /// Shows on the terminal, if the standard error output is one, how far the run is and how busy its stages are.
+    /// Shows the progress of the run, and how busy each stage is, if standard error is a terminal.
     pub fn progress(mut self) -> Self {
         self.shows_progress = true;
         self
     }
 
-    /// Runs all pipelines to their ends, in threads of their own, and waits for that.
+    /// Runs all pipelines on their own threads, and waits until they end.
     ///
     /// # Errors
-    /// As [`Pipeline::run`].
+    /// See [`Pipeline::run`].
     pub fn run(self) -> std::result::Result<RunReport, Error> {
         self.run_until(&Canceller::new())
     }
 
-    /// As [`Program::run`], to be ended early by this.
+    /// Like [`Program::run`], but `canceller` can end the run early.
     ///
     /// # Errors
-    /// As [`Pipeline::run`].
+    /// See [`Pipeline::run`].
     pub fn run_until(self, canceller: &Canceller) -> std::result::Result<RunReport, Error> {
         let outcome = carry_out(build(self, &canceller.begin())?);
-        environment::tell(&outcome);
+        environment::append_report(&outcome);
         outcome
     }
 }
 
-/// How often the one that waits for the run looks after it.
+/// How often the thread that waits for the run updates the observations.
 const PERIOD: Duration = Duration::from_millis(50);
 
 fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Error> {
     let Built { engine, turns, workers, junctions, registry, mut machine, waiting, rule, shows_progress } = built;
-    // By the adaptive rule a thread has looked on by yielding, and need not spin after that.
+    // By the adaptive rule, a thread has yielded before it sleeps and need not spin then.
     let sleeping = if waiting == Waiting::ADAPTIVE { Waiting::by(WaitingRule::AlwaysBlock) } else { waiting };
     let engine_of_threads = &engine;
-    let crew = Crew { engine: &engine, alive: AtomicUsize::new(0), usages: Mutex::new(Usages::default()), sleeping };
-    let roll = Roll::default();
+    let threads =
+        RunThreads { engine: &engine, alive: AtomicUsize::new(0), usages: Mutex::new(Usages::default()), sleeping };
+    let table = ThreadTable::default();
     let mut watcher = rule.controller().map(|controller| Watcher::new(controller, &registry));
     let mut progress = shows_progress.then(|| Progress::begin(&registry));
     thread::scope(|scope| {
-        let roll = &roll;
-        // Counts itself until all are there, or the first ones could take themselves to be all.
+        let table = &table;
+        // Count this thread until all others are counted, or the first ones could detect a
+        // deadlock.
         engine.activity.join();
         for turns in turns {
-            let stations: Vec<usize> = turns.iter().map(|turn| turn.at).collect();
-            let kinds: Vec<(usize, StageKind)> = stations.iter().map(|&at| (at, registry.kind(at))).collect();
-            let names: Vec<&str> = stations.iter().map(|&at| engine.stations[at].name.as_str()).collect();
-            // Of several stages on one thread each may wish something; the first says more.
+            let groups: Vec<usize> = turns.iter().map(|turn| turn.at).collect();
+            let kinds: Vec<(usize, StageKind)> = groups.iter().map(|&at| (at, registry.kind(at))).collect();
+            let names: Vec<&str> = groups.iter().map(|&at| engine.groups[at].name.as_str()).collect();
+            // If several stages of a thread request the same attribute, the first one wins.
             let requested = turns.iter().rev().fold(Scheduling::default(), |all, turn| turn.scheduling.laid_over(&all));
-            crew.start(scope, &names.join(","), stations, move |event| {
-                roll.enrolled(&kinds, &requested, rule, |favoured| {
-                    engine_of_threads.take_turns(turns, &event, favoured)
+            threads.start(scope, &names.join(","), groups, move |event| {
+                table.run_registered(&kinds, &requested, rule, |priorities| {
+                    engine_of_threads.run_turns(turns, &event, priorities)
                 });
             });
         }
         for index in 0..workers {
-            crew.start(scope, &format!("worker {index}"), Vec::new(), move |event| {
-                roll.enrolled(&[], &Scheduling::default(), rule, |_| engine_of_threads.work(&event));
+            threads.start(scope, &format!("worker {index}"), Vec::new(), move |event| {
+                table.run_registered(&[], &Scheduling::default(), rule, |_| engine_of_threads.work(&event));
             });
         }
         for (Junction { name, run }, ports, requested) in junctions {
-            let stations: Vec<usize> = ports.iter().map(|port| port.at).collect();
-            let kinds: Vec<(usize, StageKind)> = stations.iter().map(|&at| (at, registry.kind(at))).collect();
-            crew.start(scope, &name.clone(), stations, move |event| {
-                roll.enrolled(&kinds, &requested, rule, |_| meet(engine_of_threads, name, run, ports, event));
+            let groups: Vec<usize> = ports.iter().map(|port| port.at).collect();
+            let kinds: Vec<(usize, StageKind)> = groups.iter().map(|&at| (at, registry.kind(at))).collect();
+            threads.start(scope, &name.clone(), groups, move |event| {
+                table.run_registered(&kinds, &requested, rule, |_| {
+                    run_junction(engine_of_threads, name, run, ports, event)
+                });
             });
         }
         engine.leave();
-        while crew.alive.load(Acquire) > 0 {
+        while threads.alive.load(Acquire) > 0 {
             if engine.ending.is_ending() {
-                // Who comes to rest after this sees that the run is ending.
-                engine.call_all();
+                // A thread that becomes a sleeper after this sees that the run is ending.
+                engine.wake_all_threads();
             }
             let _ = engine.ending.attention.wait_timeout(PERIOD);
             let now = engine.since_beginning();
             match &mut watcher {
-                Some(watcher) => watcher.look(now, &registry, roll, &mut machine),
+                Some(watcher) => watcher.observe(now, &registry, table, &mut machine),
                 None => machine.update_devices(),
             }
             if let Some(progress) = &mut progress {
@@ -191,30 +201,30 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
             }
         }
     });
-    // From the same moment as all else that is counted, or stages could have waited for longer than the run took.
+    // Same zero as all other times, or a stage could have waited for longer than the run took.
     let clock = Duration::from_nanos(engine.since_beginning());
     drop(progress);
-    let usages = crew.usages.into_inner();
-    finish(engine, &registry, clock, &usages, &roll, machine.report())
+    let usages = threads.usages.into_inner();
+    finish(engine, &registry, clock, &usages, &table, machine.report())
 }
 
 /// The threads of a run.
-struct Crew<'e, 'a, T> {
+struct RunThreads<'e, 'a, T> {
     engine: &'e Engine<'a, T>,
-    /// How many of them have not come to their end.
+    /// How many of them have not ended.
     alive: AtomicUsize,
     usages: Mutex<Usages>,
     /// How they sleep.
     sleeping: Waiting,
 }
 
-impl<T: Send> Crew<'_, '_, T> {
-    /// Starts a thread, which is counted from before it begins to after its end.
+impl<T: Send> RunThreads<'_, '_, T> {
+    /// Starts a thread. It is counted from before its start until its end.
     fn start<'scope>(
         &'scope self,
         scope: &'scope thread::Scope<'scope, '_>,
         name: &str,
-        stations: Vec<usize>,
+        groups: Vec<usize>,
         work: impl FnOnce(Arc<Event>) + Send + 'scope,
     ) {
         self.engine.activity.join();
@@ -223,41 +233,48 @@ impl<T: Send> Crew<'_, '_, T> {
         let whose = name.to_owned();
         let body = move || {
             let mut outcome = Ok(());
-            let used = accounts(|| {
+            let used = measure_usage(|| {
                 outcome = caught(|| {
                     work(event);
                     Ok(())
                 });
             });
-            self.usages.lock().add(stations, used);
-            // All that stages may do is caught where they are called; what is not must not be waited for in vain.
+            self.usages.lock().add(groups, used);
+            // Panics of stages are caught where stages are called. If the thread panics elsewhere,
+            // the run must end too.
             if let Err(cause) = outcome {
                 self.engine.ending.end(Failed { stage: Some(whose), round: None, cause });
             }
-            self.is_gone();
+            self.note_exit();
         };
-        // Of a thread's name the kernel keeps 15 bytes, and the standard library cuts it there.
+        // The kernel keeps 15 bytes of a thread's name, and the standard library truncates it.
         let name = name.replace('\0', " ");
         if let Err(why) = thread::Builder::new().name(name.clone()).spawn_scoped(scope, body) {
             self.engine.ending.end(Failed { stage: Some(name), round: None, cause: Cause::Thread(why) });
             self.engine.leave();
-            self.is_gone();
+            self.note_exit();
         }
     }
 
-    fn is_gone(&self) {
+    fn note_exit(&self) {
         if self.alive.fetch_sub(1, AcqRel) == 1 {
             self.engine.ending.attention.set();
         }
     }
 }
 
-fn meet<'a, T>(engine: &Engine<'a, T>, name: String, run: Meeting<'a, T>, ports: Vec<Port<T>>, event: Arc<Event>) {
+fn run_junction<'a, T>(
+    engine: &Engine<'a, T>,
+    name: String,
+    run: JunctionFunction<'a, T>,
+    ports: Vec<Port<T>>,
+    event: Arc<Event>,
+) {
     let mut ports = Ports::new(engine, ports, event);
     if let Err(cause) = caught(|| run(&mut ports)) {
-        // That the run is ending was told by whoever ended it.
-        let says_so = matches!(&cause, Cause::Failed(why) if why.downcast_ref() == Some(&PortError::Ending));
-        if !(says_so && engine.ending.is_ending()) {
+        // `PortError::Ending` repeats an earlier cause.
+        let was_told = matches!(&cause, Cause::Failed(why) if why.downcast_ref() == Some(&PortError::Ending));
+        if !(was_told && engine.ending.is_ending()) {
             engine.ending.end(Failed { stage: Some(name), round: None, cause });
         }
     }
@@ -269,13 +286,13 @@ fn finish<T>(
     registry: &Registry,
     clock: Duration,
     usages: &Usages,
-    roll: &Roll,
+    table: &ThreadTable,
     machine: MachineReport,
 ) -> std::result::Result<RunReport, Error> {
-    let (ending, buffers, notes) = engine.dissolve();
+    let (ending, buffers, notes) = engine.tear_down();
     environment::trace(&registry.program, &notes);
     let mut failures: VecDeque<Failed> = ending.take().into();
-    let mut report = RunReport { machine, ..registry.report(clock, usages, roll, &buffers) };
+    let mut report = RunReport { machine, ..registry.report(clock, usages, table, &buffers) };
     let Some(Failed { stage, round, cause }) = failures.pop_front() else { return Ok(report) };
     let others = failures.into_iter().map(|failed| (failed.stage.unwrap_or_default(), failed.cause)).collect();
     let mut failure = Failure { stage, round, cause, others, report: Box::default() };

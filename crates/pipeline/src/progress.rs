@@ -1,4 +1,4 @@
-//! How far a run is, on the terminal of whoever waits for it.
+//! The progress of a run on the terminal.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::registry::Registry;
 /// How often the line changes.
 const PERIOD: Span = Span::from_millis(250);
 
-/// A call that has lasted for so long is worth a word.
+/// A call that has lasted this long is mentioned.
 const LONG: Duration = Duration::from_secs(5);
 
-/// One line on the terminal, which goes away when it is dropped; nothing where there is no terminal.
+/// A line on the terminal, which disappears when this is dropped. Hidden if there is no terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
     busy: Vec<Span>,
@@ -28,7 +28,8 @@ impl Progress {
         Progress { bar, busy: vec![Span::ZERO; registry.stages.len()], interval: Interval::new(PERIOD) }
     }
 
-    /// Changes the line once in each period. `now` is in nanoseconds since the beginning of the run.
+    /// Updates the line once in each period. `now` is in nanoseconds since the beginning of the
+    /// run.
     pub(crate) fn show(&mut self, registry: &Registry, now: u64) {
         let Some(since) = self.interval.next(now).filter(|_| !self.bar.is_hidden()) else { return };
         let observed = registry.observe(now);

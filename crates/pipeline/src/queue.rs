@@ -4,107 +4,116 @@ use std::collections::VecDeque;
 
 use wait::{Mutex, Waiting};
 
-use crate::entry::Entry;
+use crate::queued_buffer::QueuedBuffer;
 
-/// The buffers before a stage. `R` is who rests at it.
-pub(crate) struct Queue<T, R> {
-    state: Mutex<State<T, R>>,
+/// The buffers before a stage group. `S` is a taker that waits here.
+pub(crate) struct Queue<T, S> {
+    state: Mutex<State<T, S>>,
 }
 
-struct State<T, R> {
-    entries: VecDeque<Box<Entry<T>>>,
-    resting: Vec<R>,
-    /// How many buffers have been taken.
+struct State<T, S> {
+    entries: VecDeque<Box<QueuedBuffer<T>>>,
+    sleepers: Vec<S>,
+    /// The number of buffers taken so far.
     taken: u64,
-    /// How many will be taken in all, where that is known.
+    /// The number that will be taken in all, or `u64::MAX` if unknown.
     limit: u64,
-    /// Whether what is taken gets its number here.
-    numbers: bool,
+    /// Whether buffers get their numbers here.
+    assigns_numbers: bool,
     is_closed: bool,
 }
 
-/// What came of taking.
+/// The result of taking buffers.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken<R> {
-    /// Buffers: the place of the first of them in the order of taking, and how many are left in the queue.
-    Some { first: u64, left: usize, taker: R },
-    /// None; the taker rests.
-    Resting,
-    /// None, and there will be none.
-    Closed(R),
+pub(crate) enum TakeResult<S> {
+    /// The place of the first buffer in the order of taking, and how many are left in the queue.
+    Buffers { first: u64, left: usize, taker: S },
+    /// No buffer: the taker is now a sleeper.
+    Sleeping,
+    /// No buffer, now or later.
+    Closed(S),
 }
 
-impl<T, R> Queue<T, R> {
-    /// An empty queue, for stages other than the first of a pipeline.
-    pub(crate) fn new(waiting: Waiting) -> Queue<T, R> {
+impl<T, S> Queue<T, S> {
+    /// An empty queue, for groups other than the first of a pipeline.
+    pub(crate) fn new(waiting: Waiting) -> Queue<T, S> {
         Queue::with(waiting, u64::MAX, false)
     }
 
-    /// The free buffers of a pipeline, of which the first stage takes so many at the most; they are numbered as they are taken. Where that is none, it
-    /// is to be closed.
-    pub(crate) fn of_free(waiting: Waiting, rounds: Option<u64>) -> Queue<T, R> {
+    /// The queue of the free buffers of a pipeline. It numbers buffers as they are taken, and
+    /// closes after `rounds` of them. If `rounds` is 0, the caller has to close it.
+    pub(crate) fn of_free(waiting: Waiting, rounds: Option<u64>) -> Queue<T, S> {
         Queue::with(waiting, rounds.unwrap_or(u64::MAX), true)
     }
 
-    fn with(waiting: Waiting, limit: u64, numbers: bool) -> Queue<T, R> {
-        let (entries, resting) = (VecDeque::new(), Vec::new());
-        Queue { state: Mutex::with(State { entries, resting, taken: 0, limit, numbers, is_closed: false }, waiting) }
+    fn with(waiting: Waiting, limit: u64, assigns_numbers: bool) -> Queue<T, S> {
+        let (entries, sleepers) = (VecDeque::new(), Vec::new());
+        Queue {
+            state: Mutex::with(
+                State { entries, sleepers, taken: 0, limit, assigns_numbers, is_closed: false },
+                waiting,
+            ),
+        }
     }
 
-    /// Appends all entries, and moves as many of those who rest to `called`; returns how many entries the queue holds then. Where the queue is closed
-    /// it does nothing and returns nothing.
-    pub(crate) fn convey(&self, entries: &mut VecDeque<Box<Entry<T>>>, called: &mut Vec<R>) -> Option<usize> {
+    /// Appends all entries, and moves one sleeper for each to `woken`. Returns the new depth. If
+    /// the queue is closed, does nothing and returns `None`.
+    pub(crate) fn convey(&self, entries: &mut VecDeque<Box<QueuedBuffer<T>>>, woken: &mut Vec<S>) -> Option<usize> {
         let mut state = self.state.lock();
         if state.is_closed {
             return None;
         }
-        Some(state.append(entries, called))
+        Some(state.append(entries, woken))
     }
 
-    /// As [`Queue::convey`] and then [`Queue::take`] by one who rests here, in one step, which leaves the entries where they are: possible where nothing waits, and the one who rests, of whom `most` says
-    /// how many it takes, would take them all. Returns the place of the first, and who rested.
+    /// [`Queue::convey`] and [`Queue::take`] by a sleeper in one step, which leaves the entries in
+    /// place. Only possible if the queue is empty and the sleeper would take all entries; `most`
+    /// returns how many it takes. Returns the place of the first entry, and the sleeper.
     pub(crate) fn pass(
         &self,
-        entries: &VecDeque<Box<Entry<T>>>,
-        most: impl FnOnce(&R) -> usize,
-        called: &mut Vec<R>,
-    ) -> Option<(u64, R)> {
+        entries: &VecDeque<Box<QueuedBuffer<T>>>,
+        most: impl FnOnce(&S) -> usize,
+        woken: &mut Vec<S>,
+    ) -> Option<(u64, S)> {
         let mut state = self.state.lock();
-        if state.is_closed || state.numbers || !state.entries.is_empty() || most(state.resting.last()?) < entries.len()
+        if state.is_closed
+            || state.assigns_numbers
+            || !state.entries.is_empty()
+            || most(state.sleepers.last()?) < entries.len()
         {
             return None;
         }
-        let taker = state.resting.pop()?;
+        let taker = state.sleepers.pop()?;
         let first = state.taken;
         state.taken += entries.len() as u64;
         if entries.back().is_some_and(|entry| entry.is_last) {
-            state.close(called);
+            state.close(woken);
         }
         Some((first, taker))
     }
 
-    /// As [`Queue::convey`], closed or not: for free buffers, which have nowhere else to go.
-    pub(crate) fn keep(&self, entries: &mut VecDeque<Box<Entry<T>>>, called: &mut Vec<R>) -> usize {
-        self.state.lock().append(entries, called)
+    /// [`Queue::convey`] for free buffers, which works on a closed queue too.
+    pub(crate) fn keep(&self, entries: &mut VecDeque<Box<QueuedBuffer<T>>>, woken: &mut Vec<S>) -> usize {
+        self.state.lock().append(entries, woken)
     }
 
-    /// Moves the first entries, at the most so many, to the end of `hand`. Who takes the last one closes the queue.
+    /// Moves at most `most` entries to the end of `input`. Taking the last buffer closes the queue.
     ///
-    /// With `most` 0 it only asks whether there are any, and rests if not.
+    /// If `most` is 0, only checks whether there are entries, and makes the taker a sleeper if not.
     pub(crate) fn take(
         &self,
         most: usize,
-        hand: &mut VecDeque<Box<Entry<T>>>,
-        called: &mut Vec<R>,
-        taker: R,
-    ) -> Taken<R> {
+        input: &mut VecDeque<Box<QueuedBuffer<T>>>,
+        woken: &mut Vec<S>,
+        taker: S,
+    ) -> TakeResult<S> {
         let mut state = self.state.lock();
         if state.is_closed {
-            return Taken::Closed(taker);
+            return TakeResult::Closed(taker);
         }
         if state.entries.is_empty() {
-            state.resting.push(taker);
-            return Taken::Resting;
+            state.sleepers.push(taker);
+            return TakeResult::Sleeping;
         }
         let first = state.taken;
         for _ in 0..most {
@@ -113,62 +122,63 @@ impl<T, R> Queue<T, R> {
                 false => state.entries.pop_front(),
             };
             let Some(mut entry) = first else { break };
-            if state.numbers {
+            if state.assigns_numbers {
                 entry.number = state.taken;
             }
             state.taken += 1;
             entry.is_last |= state.taken == state.limit;
             let is_last = entry.is_last;
-            hand.push_back(entry);
+            input.push_back(entry);
             if is_last {
-                state.close(called);
+                state.close(woken);
                 break;
             }
         }
-        Taken::Some { first, left: state.entries.len(), taker }
+        TakeResult::Buffers { first, left: state.entries.len(), taker }
     }
 
-    /// Closes the queue: those who rest go to `called`, the entries to `rest`. Returns whether it was open.
-    pub(crate) fn close(&self, rest: &mut VecDeque<Box<Entry<T>>>, called: &mut Vec<R>) -> bool {
+    /// Closes the queue: the sleepers move to `woken`, the entries to `rest`. Returns whether it
+    /// was open.
+    pub(crate) fn close(&self, rest: &mut VecDeque<Box<QueuedBuffer<T>>>, woken: &mut Vec<S>) -> bool {
         let mut state = self.state.lock();
         rest.append(&mut state.entries);
         let was_open = !state.is_closed;
-        state.close(called);
+        state.close(woken);
         was_open
     }
 
-    /// Moves all who rest to `called`; they will find nothing, and look around.
-    pub(crate) fn call_all(&self, called: &mut Vec<R>) {
-        called.append(&mut self.state.lock().resting);
+    /// Moves all sleepers to `woken`, so that they check the state of the run.
+    pub(crate) fn take_sleepers(&self, woken: &mut Vec<S>) {
+        woken.append(&mut self.state.lock().sleepers);
     }
 
-    /// Puts somebody to rest who has not taken yet.
-    pub(crate) fn rest(&self, taker: R) {
-        self.state.lock().resting.push(taker);
+    /// Adds a sleeper that has not tried to take.
+    pub(crate) fn add_sleeper(&self, taker: S) {
+        self.state.lock().sleepers.push(taker);
     }
 
-    /// How many entries and how many who rest there are, and whether the queue is closed.
-    pub(crate) fn look(&self) -> (usize, usize, bool) {
+    /// The number of entries, the number of sleepers, and whether the queue is closed.
+    pub(crate) fn status(&self) -> (usize, usize, bool) {
         let state = self.state.lock();
-        (state.entries.len(), state.resting.len(), state.is_closed)
+        (state.entries.len(), state.sleepers.len(), state.is_closed)
     }
 }
 
-impl<T, R> State<T, R> {
-    fn append(&mut self, entries: &mut VecDeque<Box<Entry<T>>>, called: &mut Vec<R>) -> usize {
+impl<T, S> State<T, S> {
+    fn append(&mut self, entries: &mut VecDeque<Box<QueuedBuffer<T>>>, woken: &mut Vec<S>) -> usize {
         let wanted = if self.is_closed || cfg!(rowlock_canary = "a-queue-calls-no-taker") {
             0
         } else {
-            entries.len().min(self.resting.len())
+            entries.len().min(self.sleepers.len())
         };
         self.entries.append(entries);
-        called.extend(self.resting.drain(self.resting.len() - wanted..));
+        woken.extend(self.sleepers.drain(self.sleepers.len() - wanted..));
         self.entries.len()
     }
 
-    fn close(&mut self, called: &mut Vec<R>) {
+    fn close(&mut self, woken: &mut Vec<S>) {
         self.is_closed = true;
-        called.append(&mut self.resting);
+        woken.append(&mut self.sleepers);
     }
 }
 

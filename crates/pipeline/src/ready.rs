@@ -1,4 +1,4 @@
-//! Copies of stages that have buffers before them and no worker yet.
+//! Copies of stages that have buffers but no worker yet.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use wait::{Event, Mutex, Waiting};
 
-/// What workers can take up, and the workers that sleep since there is nothing.
+/// The jobs for workers, and the workers that sleep because there are none.
 ///
-/// As at a [queue](crate::queue), who finds nothing joins the sleepers in the same critical section, and who brings something
-/// takes a sleeper off the list in the same one, unless nobody is to be woken; then a worker is at work that will look here itself before it sleeps.
+/// As at a [queue](crate::queue), a worker that finds no job joins the sleepers in the same
+/// critical section. Adding a job removes a sleeper in the same critical section, unless the caller
+/// wakes none; then a running worker will look here before it sleeps.
 pub(crate) struct Ready<J> {
     state: Mutex<State<J>>,
-    /// How many jobs wait while workers sleep, as of the last change: a hint.
+    /// How many jobs wait while workers sleep, as of the last change. Only a hint.
     unattended: AtomicUsize,
 }
 
@@ -22,13 +23,13 @@ struct State<J> {
     is_over: bool,
 }
 
-/// What a worker finds.
-pub(crate) enum Found<J> {
+/// The result of looking for a job.
+pub(crate) enum NextJob<J> {
     Job(J),
-    /// Nothing; it rests, and its event will be set.
-    Resting,
-    /// There will be nothing any more.
-    Over,
+    /// No job: the worker is now a sleeper, and its event will be set.
+    Sleeping,
+    /// No job, now or later.
+    Ended,
 }
 
 impl<J> Ready<J> {
@@ -37,39 +38,39 @@ impl<J> Ready<J> {
         Ready { state: Mutex::with(state, waiting), unattended: AtomicUsize::new(0) }
     }
 
-    /// Adds a job; where a sleeper is wanted for it, returns one to be woken.
+    /// Adds a job. Returns a worker to wake if `wake_worker` and one sleeps.
     #[must_use]
-    pub(crate) fn add(&self, job: J, wants_sleeper: bool) -> Option<Arc<Event>> {
+    pub(crate) fn add(&self, job: J, wake_worker: bool) -> Option<Arc<Event>> {
         let mut state = self.state.lock();
         state.jobs.push(job);
-        let sleeper = if wants_sleeper { state.sleepers.pop() } else { None };
+        let sleeper = if wake_worker { state.sleepers.pop() } else { None };
         self.note(&state);
         sleeper
     }
 
-    /// The job that comes first in this order, if there is one.
-    pub(crate) fn take<K: Ord>(&self, order: impl Fn(&J) -> K, own: &Arc<Event>) -> Found<J> {
+    /// Takes the first job in this order.
+    pub(crate) fn take<K: Ord>(&self, order: impl Fn(&J) -> K, own: &Arc<Event>) -> NextJob<J> {
         let mut state = self.state.lock();
         let first = (0..state.jobs.len()).min_by_key(|&index| order(&state.jobs[index]));
         let found = match first {
-            Some(index) => Found::Job(state.jobs.remove(index)),
-            None if state.is_over => Found::Over,
+            Some(index) => NextJob::Job(state.jobs.remove(index)),
+            None if state.is_over => NextJob::Ended,
             None => {
                 state.sleepers.push(own.clone());
-                Found::Resting
+                NextJob::Sleeping
             }
         };
         self.note(&state);
         found
     }
 
-    /// Whether jobs wait while workers sleep, as far as can be seen without looking twice.
+    /// Whether jobs probably wait while workers sleep.
     #[inline]
     pub(crate) fn has_unattended(&self) -> bool {
         self.unattended.load(Relaxed) > 0
     }
 
-    /// A sleeper to be woken, if jobs wait.
+    /// Removes a sleeper to wake, if jobs wait.
     #[must_use]
     pub(crate) fn sleeper(&self) -> Option<Arc<Event>> {
         let mut state = self.state.lock();
@@ -78,7 +79,7 @@ impl<J> Ready<J> {
         sleeper
     }
 
-    /// Nothing will be added any more, or nothing that matters. Returns all sleepers, to be woken.
+    /// No further job matters. Returns all sleepers, which the caller wakes.
     #[must_use]
     pub(crate) fn end(&self) -> Vec<Arc<Event>> {
         let mut state = self.state.lock();
@@ -86,8 +87,8 @@ impl<J> Ready<J> {
         std::mem::take(&mut state.sleepers)
     }
 
-    /// What is left when the workers are gone.
-    pub(crate) fn take_rest(&self) -> Vec<J> {
+    /// The jobs that are left after the workers have ended.
+    pub(crate) fn take_jobs(&self) -> Vec<J> {
         std::mem::take(&mut self.state.lock().jobs)
     }
 

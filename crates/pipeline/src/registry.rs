@@ -1,4 +1,4 @@
-//! Which stages a run has, and where each counts what it does.
+//! The stages of a run and their counters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::counters::{Counters, DEPTHS};
 use crate::machine::MachineReport;
 use crate::plan::Place;
 use crate::report::{PipelineReport, RunReport, StageReport};
-use crate::roll::Roll;
+use crate::thread_table::ThreadTable;
 use crate::usage::Usages;
 
 /// The stages of a run.
@@ -19,21 +19,21 @@ pub(crate) struct Registry {
     pub(crate) structure: String,
     pub(crate) cpus: usize,
     pub(crate) workers: usize,
-    pub(crate) lanes: Vec<Lane>,
-    pub(crate) stages: Vec<Registered>,
+    pub(crate) pipelines: Vec<PipelineRecord>,
+    pub(crate) stages: Vec<StageRecord>,
 }
 
 /// One pipeline.
-pub(crate) struct Lane {
+pub(crate) struct PipelineRecord {
     pub(crate) name: String,
     pub(crate) buffers: usize,
     pub(crate) block: usize,
 }
 
 /// One stage.
-pub(crate) struct Registered {
+pub(crate) struct StageRecord {
     pub(crate) name: String,
-    pub(crate) lane: usize,
+    pub(crate) pipeline: usize,
     pub(crate) kind: StageKind,
     pub(crate) at: usize,
     pub(crate) place: Place,
@@ -46,22 +46,23 @@ pub(crate) struct Registered {
 }
 
 impl Registry {
-    /// The kind of a station: that of a stage that blocks, if it has one.
+    /// The kind of a group: that of a stage that blocks, if it has one.
     pub(crate) fn kind(&self, at: usize) -> StageKind {
         let mut kinds = self.stages.iter().filter(|stage| stage.at == at).map(|stage| stage.kind);
         let first = kinds.next().unwrap_or(StageKind::Compute);
         if first.blocks() { first } else { kinds.find(|kind| kind.blocks()).unwrap_or(first) }
     }
 
-    /// Whether a thread of these stations runs a stage; a worker, which says none, runs all that are carried.
-    pub(crate) fn is_run_at(&self, stage: usize, stations: &[usize]) -> bool {
-        let Registered { at, place, .. } = self.stages[stage];
-        if stations.is_empty() { place == Place::Workers } else { stations.contains(&at) }
+    /// Whether a thread of these groups runs a stage. No groups means a worker, which runs all
+    /// stages of workers.
+    pub(crate) fn is_run_at(&self, stage: usize, groups: &[usize]) -> bool {
+        let StageRecord { at, place, .. } = self.stages[stage];
+        if groups.is_empty() { place == Place::Workers } else { groups.contains(&at) }
     }
 
-    /// What all stages have done so far, `now` nanoseconds after the beginning.
+    /// The state of all stages, `now` nanoseconds after the beginning.
     pub(crate) fn observe(&self, now: u64) -> Vec<StageObservation> {
-        let observation = |stage: &Registered| {
+        let observation = |stage: &StageRecord| {
             let in_call = |counters: &Counters| match counters.since.get() {
                 0 => 0,
                 since => now.saturating_sub(since - 1),
@@ -76,17 +77,18 @@ impl Registry {
         self.stages.iter().map(observation).collect()
     }
 
-    /// How many buffers the last stages have passed on, and how many bytes in them.
+    /// How many buffers, and bytes in them, the last stages have passed on.
     pub(crate) fn passed(&self) -> (u64, u64) {
-        let last = |lane: usize| self.stages.iter().rfind(|stage| stage.lane == lane);
-        let passed = (0..self.lanes.len()).filter_map(last);
+        let last = |pipeline: usize| self.stages.iter().rfind(|stage| stage.pipeline == pipeline);
+        let passed = (0..self.pipelines.len()).filter_map(last);
         passed.fold((0, 0), |(buffers, bytes), stage| {
             let calls = sum(stage, |counters| counters.calls.get());
             (buffers + calls, bytes + sum(stage, |counters| counters.bytes.get()))
         })
     }
 
-    /// The stage that has been in its call for longest, `now` nanoseconds after the beginning, and for how long.
+    /// The stage with the longest call in progress, and the duration of that call, `now`
+    /// nanoseconds after the beginning.
     pub(crate) fn longest_call(&self, now: u64) -> Option<(&str, Duration)> {
         let calls = self
             .stages
@@ -96,11 +98,18 @@ impl Registry {
         Some((&stage.name, Duration::from_nanos(now.saturating_sub(since - 1))))
     }
 
-    /// What came of the run. `back` has how many buffers there are at the end, for each pipeline in order.
-    pub(crate) fn report(&self, clock: Duration, usages: &Usages, roll: &Roll, back: &[(usize, usize)]) -> RunReport {
+    /// The report of the run. `back` has the number of buffers at the end, for each pipeline in
+    /// order.
+    pub(crate) fn report(
+        &self,
+        clock: Duration,
+        usages: &Usages,
+        table: &ThreadTable,
+        back: &[(usize, usize)],
+    ) -> RunReport {
         let busy: Vec<u64> = self.stages.iter().map(|stage| sum(stage, Counters::busy)).collect();
-        let station = |stage: usize| (self.stages[stage].at, self.stages[stage].place == Place::Workers);
-        let shares = usages.divided(&busy, station);
+        let group = |stage: usize| (self.stages[stage].at, self.stages[stage].place == Place::Workers);
+        let shares = usages.divide(&busy, group);
         let clock_ns = clock.as_nanos() as u64;
         let stages = self.stages.iter().zip(&busy).zip(shares).enumerate();
         let (user_ns, system_ns) = usages.total();
@@ -115,34 +124,34 @@ impl Registry {
             system_ns,
             machine: MachineReport::default(),
             failure: None,
-            pipelines: self.lanes.iter().enumerate().map(|(lane, _)| self.pipeline(lane, back)).collect(),
+            pipelines: self.pipelines.iter().enumerate().map(|(pipeline, _)| self.pipeline(pipeline, back)).collect(),
             stages: stages
                 .map(|(index, ((stage, &busy), used))| {
-                    let effective_attributes = roll.effective(|stations| self.is_run_at(index, stations));
+                    let effective_attributes = table.effective(|groups| self.is_run_at(index, groups));
                     StageReport { effective_attributes, ..self.stage(stage, busy, used, clock_ns) }
                 })
                 .collect(),
         }
     }
 
-    fn pipeline(&self, lane: usize, back: &[(usize, usize)]) -> PipelineReport {
-        let Lane { name, buffers, block } = &self.lanes[lane];
-        let last = self.stages.iter().rfind(|stage| stage.lane == lane);
+    fn pipeline(&self, pipeline: usize, back: &[(usize, usize)]) -> PipelineReport {
+        let PipelineRecord { name, buffers, block } = &self.pipelines[pipeline];
+        let last = self.stages.iter().rfind(|stage| stage.pipeline == pipeline);
         PipelineReport {
             name: name.clone(),
             buffers: *buffers,
-            buffers_back: back.get(lane).map_or(0, |&(_, count)| count),
+            buffers_back: back.get(pipeline).map_or(0, |&(_, count)| count),
             block: *block,
             rounds: last.map_or(0, |stage| sum(stage, |counters| counters.calls.get())),
         }
     }
 
-    /// How long the stages that are run as one at a station were at work.
+    /// The total time in calls of the stages of a group.
     fn busy_at(&self, at: usize) -> u64 {
         self.stages.iter().filter(|stage| stage.at == at).map(|stage| sum(stage, Counters::busy)).sum()
     }
 
-    fn stage(&self, stage: &Registered, busy: u64, (user_ns, system_ns): (u64, u64), clock: u64) -> StageReport {
+    fn stage(&self, stage: &StageRecord, busy: u64, (user_ns, system_ns): (u64, u64), clock: u64) -> StageReport {
         let copies = stage.counters.len();
         let waited = sum(stage, |counters| counters.waited.get());
         let waiting_for_worker = sum(stage, |counters| counters.waited_for_worker.get());
@@ -152,7 +161,7 @@ impl Registry {
             Place::Junction => "junction",
         };
         let idle = match stage.place {
-            // What is fused works and waits as one, which the first of it says.
+            // The stages of a group work and wait together, which is reported for the first one.
             Place::Workers if stage.is_fused => 0,
             Place::Workers => (clock * copies as u64).saturating_sub(self.busy_at(stage.at) + waiting_for_worker),
             _ => waited,
@@ -162,7 +171,7 @@ impl Registry {
         depths.truncate(depths.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1));
         StageReport {
             name: stage.name.clone(),
-            pipeline: self.lanes[stage.lane].name.clone(),
+            pipeline: self.pipelines[stage.pipeline].name.clone(),
             kind: stage.kind,
             place: place.to_owned(),
             can_fork: stage.can_fork,
@@ -184,6 +193,6 @@ impl Registry {
     }
 }
 
-fn sum(stage: &Registered, what: impl Fn(&Counters) -> u64) -> u64 {
+fn sum(stage: &StageRecord, what: impl Fn(&Counters) -> u64) -> u64 {
     stage.counters.iter().map(|counters| what(counters)).sum()
 }

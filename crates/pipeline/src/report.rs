@@ -1,4 +1,4 @@
-//! What came of a run, for people and for programs.
+//! The report of a run, for people and for programs.
 
 use std::time::Duration;
 
@@ -9,26 +9,27 @@ use serde::{Deserialize, Serialize};
 use crate::machine::MachineReport;
 use crate::verdict::Verdict;
 
-/// What came of a run. Times are in nanoseconds.
+/// The results of a run. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
-    /// The version of this form: 1.
+    /// The version of this format: 1.
     pub schema_version: u32,
     /// The program's name.
     pub program: String,
-    /// What was run where, as a [`Structure`](crate::Structure) is written: what the program and its environment say, together.
+    /// The [`Structure`](crate::Structure) of the run in its text format, as given by the program
+    /// and its environment.
     pub structure: String,
-    /// From just before the first thread's start to the last one's end.
+    /// From just before the start of the first thread to the end of the last one.
     pub clock_ns: u64,
-    /// How many CPUs there were for it.
+    /// The number of CPUs that the program could use.
     pub cpus: usize,
-    /// How many workers carried stages.
+    /// The number of workers.
     pub workers: usize,
-    /// CPU time of all its threads, outside of the kernel.
+    /// User CPU time of all its threads.
     pub user_ns: u64,
-    /// CPU time of all its threads, in the kernel.
+    /// System CPU time of all its threads.
     pub system_ns: u64,
-    /// What the machine did meanwhile.
+    /// The machine during the run.
     #[serde(default)]
     pub machine: MachineReport,
     /// Why it ended early, if it did.
@@ -39,77 +40,80 @@ pub struct RunReport {
     pub stages: Vec<StageReport>,
 }
 
-/// What came of one pipeline.
+/// The results of one pipeline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PipelineReport {
     /// Its name.
     pub name: String,
-    /// How many buffers were made for it.
+    /// The number of its buffers.
     pub buffers: usize,
     /// How many of them were there at the end: all.
     pub buffers_back: usize,
-    /// How large each, in bytes.
+    /// The size of each, in bytes.
     pub block: usize,
     /// How many buffers its last stage has passed on.
     pub rounds: u64,
 }
 
-/// What came of one stage, all its copies together.
+/// The results of one stage, for all its copies together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageReport {
     /// Its name.
     pub name: String,
-    /// The pipeline.
+    /// The name of its pipeline.
     pub pipeline: String,
-    /// What it mostly does, as it says.
+    /// Its kind, as described by the program.
     pub kind: StageKind,
-    /// What ran it: `workers`, `threads` or `junction`.
+    /// Its runner: `workers`, `threads` or `junction`.
     pub place: String,
     /// Whether it may run in copies.
     pub can_fork: bool,
-    /// In how many it ran.
+    /// The number of copies.
     pub copies: usize,
     /// Whether its copies kept the order.
     pub is_ordered: bool,
-    /// Whether it was run as one with the stage before it.
+    /// Whether it ran as one with the stage before it.
     pub is_fused: bool,
-    /// Calls.
+    /// The number of calls.
     pub calls: u64,
-    /// Calls whose work was done once more, as `double` in a structure asks for.
+    /// The number of calls whose work was repeated, as `double` in a structure asks for.
     #[serde(default)]
     pub repeated: u64,
-    /// What was in the buffers when they went on.
+    /// The filled bytes of all buffers that it passed on.
     pub bytes: u64,
-    /// How long it was in calls. Where calls are very short this is reckoned from some of them. A junction's work counts for the pipeline that it
-    /// has asked for something last.
+    /// The total time in calls. If calls are very short, this is estimated from some of them. The
+    /// work of a junction is attributed to the pipeline that it used last.
     pub busy_ns: u64,
-    /// How long its threads waited for a buffer from the stage before. Of stages that workers carry: how long there was nothing for them.
+    /// How long its threads waited for a buffer from the stage before. For stages of workers: how
+    /// long they had no buffer.
     pub starved_ns: u64,
-    /// How long the first stage waited for a free buffer: for the stages after it.
+    /// How long the first stage waited for a free buffer, and so for the stages after it.
     pub blocked_ns: u64,
-    /// How long buffers waited before a stage that workers carry until a worker came.
+    /// How long buffers waited for a worker before a stage of workers.
     pub waiting_for_worker_ns: u64,
-    /// CPU time outside of the kernel. That of threads that run several stages is divided by how long each was busy.
+    /// User CPU time. The time of a thread that runs several stages is divided in proportion to
+    /// their busy times.
     pub user_ns: u64,
-    /// CPU time in the kernel, divided as well.
+    /// System CPU time, divided in the same way.
     pub system_ns: u64,
-    /// How often a buffer was taken while 0, 1, 2, ... others were left in the queue; the last counts all deeper ones.
+    /// How often a buffer was taken from a queue with 0, 1, 2, ... others. The last number includes
+    /// all deeper queues.
     pub depths: Vec<u64>,
-    /// What became of each wish for how its threads are scheduled.
+    /// The result of each request for the scheduling of its threads.
     #[serde(rename = "grants")]
     pub effective_attributes: Vec<EffectiveAttribute>,
 }
 
 impl RunReport {
-    /// The reports in a file that `ROWLOCK_PIPELINE_REPORT` named, one a line.
+    /// Parses the file that `ROWLOCK_PIPELINE_REPORT` named, with one report a line.
     ///
     /// # Errors
-    /// When a line is none.
+    /// If a line is not a report.
     pub fn read(lines: &str) -> Result<Vec<RunReport>, serde_json::Error> {
         lines.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect()
     }
 
-    /// From just before the first thread's start to the last one's end.
+    /// From just before the start of the first thread to the end of the last one.
     pub fn clock(&self) -> Duration {
         Duration::from_nanos(self.clock_ns)
     }
@@ -119,7 +123,7 @@ impl RunReport {
         Duration::from_nanos(self.user_ns + self.system_ns)
     }
 
-    /// What limited the run, and how far it was from its floor.
+    /// Determines the limit of the run and its distance from the floor.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(self, None)
     }

@@ -1,9 +1,10 @@
-//! How a stage's thread is scheduled: what is wished for, and what became of each wish.
+//! Requested and effective scheduling of a stage's thread.
 //!
-//! Nothing here fails. A wish that the kernel does not grant is told with the right that is missing, and the stage runs without. So a program
-//! asks for all that would be good, and gets what its user may have.
+//! Nothing here fails. If the kernel refuses a request, the report names the missing permission,
+//! and the stage runs without it. So a program can request everything that would help, and gets
+//! what its user is allowed.
 //!
-//! Wishes are written as in a [structure](crate::structure), without the stage's name:
+//! Requests are written as in a [structure](crate::structure), without the name of the stage:
 //!
 //! ```
 //! # use rowlock_pipeline as pipeline;
@@ -13,7 +14,8 @@
 //! let requested: Scheduling = "policy=batch slice=3ms affinity=0-1+3 yield".parse()?;
 //! assert_eq!(requested.policy, Some(Policy::Batch));
 //! assert_eq!(requested.to_string(), "policy=batch slice=3ms affinity=0-1+3 yield");
-//! assert_eq!(requested, Scheduling::default().policy(Policy::Batch).slice(Duration::from_millis(3)).affinity(&[3, 1, 0]).yield_each_round());
+//! let same = Scheduling::default().policy(Policy::Batch).slice(Duration::from_millis(3));
+//! assert_eq!(requested, same.affinity(&[3, 1, 0]).yield_each_round());
 //! # Ok::<(), pipeline::scheduling::SchedulingParseError>(())
 //! ```
 
@@ -31,80 +33,83 @@ pub use self::effective::{EffectiveAttribute, SchedulingOutcome, add_if_new};
 pub use self::read::SchedulingParseError;
 pub use sys::scheduling::{Clamp, IoPriority, Policy};
 
-/// How a stage is to be scheduled. What is not wished for stays as the program has it.
+/// The requested scheduling of a stage. Attributes that are not requested do not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scheduling {
-    /// Its nice value, from -20, the best, to 19.
+    /// Its nice value, from -20 (highest priority) to 19.
     pub nice: Option<i32>,
     /// Its policy.
     pub policy: Option<Policy>,
-    /// How long it runs at a time while others want the CPU. The kernel gives 0.1 ms at least and 100 ms at the most.
+    /// Its timeslice while other threads want the CPU. The kernel limits it to between 0.1 ms and
+    /// 100 ms.
     pub slice: Option<Span>,
-    /// How urgent what it reads and writes is to the device.
+    /// The priority of its I/O at the device.
     pub ioprio: Option<IoPriority>,
-    /// The CPUs that it may run on, ascending.
+    /// The CPUs on which it may run, ascending.
     pub affinity: Option<Vec<u32>>,
-    /// Between what utilisations the kernel takes it to be.
+    /// The bounds of the utilisation that the kernel assumes.
     pub clamp: Option<Clamp>,
     /// Whether it yields the CPU after each round.
     pub yield_each_round: bool,
 }
 
-/// By how much a rule's favour changes a nice value: raised is so much less, lowered so much more.
+/// How much a rule of priority changes a nice value: it subtracts this to raise a thread, and adds
+/// it to lower one.
 ///
-/// To the kernels of today five steps are three times the share of a CPU that is fought for (1.25 for each step), and the awakened thread interrupts the
-/// others sooner. More would take from other programs what this one does not need; less is lost in the noise.
+/// Five steps triple the share of a contended CPU in current kernels (1.25 for each step), and a
+/// woken thread preempts others sooner. More would take CPU time from other programs without need.
+/// The effect of less is lost in noise.
 pub const NICE_STEP: i32 = 5;
 
 impl Scheduling {
-    /// With this nice value.
+    /// Requests this nice value.
     #[must_use]
     pub fn nice(self, nice: i32) -> Scheduling {
         Scheduling { nice: Some(nice), ..self }
     }
 
-    /// With this policy.
+    /// Requests this policy.
     #[must_use]
     pub fn policy(self, policy: Policy) -> Scheduling {
         Scheduling { policy: Some(policy), ..self }
     }
 
-    /// With a timeslice of its own.
+    /// Requests this timeslice.
     #[must_use]
     pub fn slice(self, slice: Duration) -> Scheduling {
         Scheduling { slice: Some(span(slice)), ..self }
     }
 
-    /// With this I/O priority.
+    /// Requests this I/O priority.
     #[must_use]
     pub fn ioprio(self, priority: IoPriority) -> Scheduling {
         Scheduling { ioprio: Some(priority), ..self }
     }
 
-    /// On these CPUs only.
+    /// Requests these CPUs.
     #[must_use]
     pub fn affinity(self, cpus: &[u32]) -> Scheduling {
         Scheduling { affinity: Some(read::ascending(cpus.to_vec())), ..self }
     }
 
-    /// With its utilisation between these bounds, out of 1024.
+    /// Requests these bounds of utilisation, out of 1024.
     #[must_use]
     pub fn clamp(self, min: u32, max: u32) -> Scheduling {
         Scheduling { clamp: Some(Clamp { min, max }), ..self }
     }
 
-    /// And it yields the CPU after each round.
+    /// Requests a yield of the CPU after each round.
     #[must_use]
     pub fn yield_each_round(self) -> Scheduling {
         Scheduling { yield_each_round: true, ..self }
     }
 
-    /// Whether nothing is wished for.
+    /// Whether nothing is requested.
     pub fn is_empty(&self) -> bool {
         *self == Scheduling::default()
     }
 
-    /// What both wish for, this one first.
+    /// The requests of both. Those of `self` override those of `base`.
     #[must_use]
     pub fn laid_over(&self, base: &Scheduling) -> Scheduling {
         Scheduling {
@@ -118,7 +123,7 @@ impl Scheduling {
         }
     }
 
-    /// Each wish as key and value, as they are written. That of `yield` is empty.
+    /// Each request as a key and a value in its text format. The value of `yield` is empty.
     pub fn requested(&self) -> Vec<(&'static str, String)> {
         let written = [
             ("nice", self.nice.map(|nice| nice.to_string())),
@@ -132,14 +137,14 @@ impl Scheduling {
         written.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
 
-    /// Has the calling thread scheduled like this, as far as its user's rights go, and says what became of each wish: one grant for
-    /// each. To yield is left to whoever runs the rounds.
+    /// Requests this scheduling for the calling thread and returns the result of each request. The
+    /// caller has to yield after each round itself.
     ///
-    /// Never fails, and takes some system calls for each wish.
+    /// Never fails. Makes some system calls for each request.
     pub fn apply_to_this_thread(&self) -> Vec<EffectiveAttribute> {
         let thread = Thread::current();
         let mut effective = Vec::new();
-        // The policy comes first: what the others mean depends on it.
+        // The policy comes first because the other attributes depend on it.
         if let Some(policy) = self.policy {
             let got = sys::scheduling::set_policy(thread, policy).map(|got| got.to_string());
             effective.push(EffectiveAttribute::new("policy", policy.to_string(), got));
@@ -151,7 +156,7 @@ impl Scheduling {
             let got = sys::scheduling::set_slice(thread, Duration::from_nanos(slice.as_nanos()));
             let got = got.map(|got| match got {
                 Some(got) => read::without_blank(span(got)),
-                None => "the kernel's: it ignores the wish, as it did before Linux 6.12".to_owned(),
+                None => "the kernel's own: it ignores the request, as all kernels before Linux 6.12".to_owned(),
             });
             effective.push(EffectiveAttribute::new("slice", read::without_blank(slice), got));
         }
@@ -173,18 +178,18 @@ impl Scheduling {
         effective
     }
 
-    /// Favours a thread as a rule says, whose nice value is `base` without a rule: by [`NICE_STEP`], up or down. Says what became of that.
+    /// Raises or lowers a thread by [`NICE_STEP`] from `base`, its nice value without a rule.
     ///
-    /// To be raised takes a right, and so does the way back from being lowered. Who has none is refused every time; [`add_if_new`]
-    /// notes it once.
-    pub fn adjust_nice(thread: Thread, base: i32, favour: StagePriority) -> EffectiveAttribute {
-        let (nice, favoured) = match favour {
+    /// Raising requires a permission, and so does the return from a lower priority. Without it the
+    /// kernel refuses every time; [`add_if_new`] keeps one result of many.
+    pub fn adjust_nice(thread: Thread, base: i32, priority: StagePriority) -> EffectiveAttribute {
+        let (nice, change) = match priority {
             StagePriority::Lowered => (base + NICE_STEP, "lowered"),
             StagePriority::Neutral => (base, "as before"),
             StagePriority::Raised => (base - NICE_STEP, "raised"),
         };
         let mut attribute = request_nice(thread, nice.clamp(-20, 19));
-        attribute.requested.push_str(&format!(" ({favoured})"));
+        attribute.requested.push_str(&format!(" ({change})"));
         attribute
     }
 }
@@ -193,12 +198,12 @@ fn span(duration: Duration) -> Span {
     Span::from_nanos(duration.as_nanos().try_into().unwrap_or(u64::MAX))
 }
 
-/// Wishes a nice value, and says where it counts for nothing.
+/// Requests a nice value. The result mentions if the policy ignores it.
 fn request_nice(thread: Thread, nice: i32) -> EffectiveAttribute {
     let policy = attributes(thread).map_or(Policy::Other, |now| now.policy);
     let got = sys::scheduling::set_nice(thread, nice).map(|got| match policy {
         Policy::Other | Policy::Batch => got.to_string(),
-        other => format!("{got}, which counts for nothing under {other}"),
+        other => format!("{got}, which has no effect under {other}"),
     });
     EffectiveAttribute::new("nice", nice.to_string(), got)
 }

@@ -1,6 +1,7 @@
-//! The structure of a pipeline: all that configuration alone can change, and what the stages need not know.
+//! The structure of a pipeline: everything that configuration can change without a change of its
+//! stages.
 //!
-//! It is written as one line of words, `key=value`, in any order:
+//! Its text format is one line of `key=value` words, in any order:
 //!
 //! ```
 //! # use rowlock_pipeline as pipeline;
@@ -15,8 +16,8 @@
 //! # Ok::<(), pipeline::structure::StructureError>(())
 //! ```
 //!
-//! [`KEYS`] has all keys. What is printed reads back as the same structure, as long as the names in it can be written
-//! ([`is_name`]).
+//! [`KEYS`] lists all keys. The printed form parses to the same structure if all names in it are
+//! valid ([`is_name`]).
 
 mod keys;
 mod read;
@@ -29,52 +30,53 @@ use policy::waiting;
 pub use keys::{KEYS, StructureKey};
 pub use read::{StructureError, did_you_mean, parse_size};
 
-/// What a structure says; what it leaves open is as the program has it, and else as the engine does by itself.
+/// A structure. Unset parts have the program's values, or else the defaults.
 ///
-/// Stages are named as the program names them. Every stage runs at one place only: [`Structure::check`] says what does not go together.
+/// Stages are named as in the program. Every stage runs in one place only: [`Structure::check`]
+/// finds contradictions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Structure {
-    /// How many buffers there are, and so how much is in flight at the most.
+    /// The number of buffers, which limits the work in flight.
     pub buffers: Option<usize>,
-    /// How large the block of a buffer is, in bytes.
+    /// The size of a buffer, in bytes.
     pub block: Option<usize>,
-    /// How many workers carry the compute stages.
+    /// The number of workers that run the compute stages.
     pub workers: Option<usize>,
-    /// Which stages have threads of their own.
+    /// The stages that have their own threads.
     pub threads: Option<Threads>,
-    /// Multistage threads: which stages share a thread, and in what order. A stage by itself has the thread for itself.
+    /// Multistage threads: the stages of each, in order. A stage alone has its own thread.
     pub thread: Vec<Vec<StageTurn>>,
-    /// Which stages run in several copies.
+    /// The stages that run in several copies.
     pub fork: Vec<Fork>,
-    /// Neighbours that are run as one stage, two or more each, in the order of the pipeline.
+    /// Neighbours that run as one stage, at least two each, in the order of the pipeline.
     pub fuse: Vec<Vec<String>>,
-    /// Stages that are separated from the one before them, whatever had put the two together.
+    /// Stages that are separated from the one before them, on a thread or in a fused group.
     pub split: Vec<String>,
-    /// Which stages are favoured, and when.
+    /// The rule that raises stages.
     pub priority: Option<priority::PriorityRule>,
-    /// How single stages are to be scheduled.
+    /// The requested scheduling of single stages.
     pub requested: Vec<RequestedAttribute>,
     /// How threads wait for buffers.
     pub waiting: Option<waiting::WaitingRule>,
-    /// The stages of this kind do their work twice, to show what that costs.
+    /// The stages of this kind do their work twice, to show its cost.
     pub double: Option<StageKind>,
 }
 
-/// Which stages have a thread each.
+/// The stages that have their own threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Threads {
-    /// All of them.
+    /// All stages.
     Each,
-    /// Those that may block: all kinds but `compute`, whose stages are carried by workers.
+    /// Stages that may block: all kinds except `compute`, whose stages are run by workers.
     Blocking,
 }
 
-/// A stage's part in the round of a thread that runs several.
+/// The turn of a stage on a thread that runs several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StageTurn {
     /// The stage.
     pub stage: String,
-    /// How many buffers it handles before the next stage has its turn; at least one.
+    /// How many buffers it processes before the next stage's turn. At least one.
     pub repeat: usize,
 }
 
@@ -83,39 +85,40 @@ pub struct StageTurn {
 pub struct Fork {
     /// The stage.
     pub stage: String,
-    /// How many copies; at least one, and one is no fork.
+    /// The number of copies. At least one.
     pub copies: usize,
     /// Whether buffers leave in the order in which they came.
     pub ordered: bool,
 }
 
-/// How one stage is to be scheduled, in one respect.
+/// One requested attribute of a stage's scheduling.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestedAttribute {
-    /// In which respect: a key whose [`StructureKey::is_scheduling_attribute`].
+    /// The attribute: a key with [`StructureKey::is_scheduling_attribute`].
     pub key: &'static str,
     /// The stage.
     pub stage: String,
-    /// What is wished; empty for `yield`, which says all by itself.
+    /// The requested value. Empty for `yield`.
     pub value: String,
 }
 
-/// Whether a stage of this name can be written in a structure: it is not empty, and has neither blanks nor any of `= * , + :`.
+/// Whether a structure can contain a stage of this name. It must not be empty, and must contain
+/// neither blanks nor any of `= * , + :`.
 pub fn is_name(name: &str) -> bool {
     let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"=*,+:".contains(c);
     !name.is_empty() && name.chars().all(is_plain)
 }
 
 impl Structure {
-    /// Whether it says nothing.
+    /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == Structure::default()
     }
 
-    /// What both say, this one first.
+    /// Combines two structures. The values of `self` override those of `base`.
     ///
-    /// A stage that this one puts on a thread or fuses is taken out of what `base` put it into, and one that this one splits off is cut
-    /// off there; what else `base` put together stays together.
+    /// A stage that `self` puts on a thread or fuses leaves its group in `base`. A stage that
+    /// `self` splits off divides its group in `base`. The rest of each group stays together.
     pub fn laid_over(&self, base: &Structure) -> Structure {
         let placed = |stage: &str| self.threaded().chain(self.fused()).any(|name| name == stage);
         let joined = |stage: &str| {
@@ -149,7 +152,7 @@ impl Structure {
         }
     }
 
-    /// All stages that are named, some of them more than once.
+    /// The names of all stages mentioned, with repetitions.
     pub fn stages(&self) -> impl Iterator<Item = &str> {
         let forked = self.fork.iter().map(|fork| fork.stage.as_str());
         let requested = self.requested.iter().map(|attribute| attribute.stage.as_str());
@@ -157,10 +160,10 @@ impl Structure {
         self.threaded().chain(forked).chain(self.fused()).chain(split).chain(requested)
     }
 
-    /// Finds fault with a name that none of these stages has.
+    /// Checks that all mentioned stages are among these.
     ///
     /// # Errors
-    /// With the first such name, and the stage that may be meant.
+    /// The first unknown name, with the most similar stage.
     pub fn check_stages(&self, stages: &[&str]) -> Result<(), StructureError> {
         match self.stages().find(|name| !stages.contains(name)) {
             None => Ok(()),
@@ -168,11 +171,12 @@ impl Structure {
         }
     }
 
-    /// Finds fault with what does not go together: a stage at two places, forked twice, fused with the one that it is split from, or with
-    /// two wishes in one respect; and with numbers that are zero. What was read has none of these.
+    /// Checks for contradictions: a stage in two places, forked twice, fused with the stage that it
+    /// is split from, or with two values of one attribute; and for numbers that are zero. A parsed
+    /// structure has none.
     ///
     /// # Errors
-    /// With the first fault.
+    /// The first contradiction.
     pub fn check(&self) -> Result<(), StructureError> {
         let scalars = [("buffers", self.buffers), ("block", self.block), ("workers", self.workers)];
         let scalars = scalars.into_iter().filter_map(|(key, number)| Some((key, number?)));
@@ -206,11 +210,11 @@ impl Structure {
         let second_of_fused = self.fuse.iter().flat_map(|group| group.iter().skip(1));
         let mut joined = second_of_a_thread.chain(second_of_fused.clone());
         if let Some(stage) = joined.find(|stage| self.split.contains(stage)) {
-            return Err(twice(stage, "both split off and put together with what is before it"));
+            return Err(twice(stage, "both split from and joined to the stage before it"));
         }
-        // A thread may run a group of fused stages: by its first.
+        // A thread may run a group of fused stages, named by the first one.
         if let Some(stage) = second_of_fused.into_iter().find(|stage| self.threaded().any(|name| name == *stage)) {
-            return Err(twice(stage, "both fused with what is before it and put on a thread"));
+            return Err(twice(stage, "both fused with the stage before it and put on a thread"));
         }
         Ok(())
     }
@@ -224,7 +228,7 @@ impl Structure {
     }
 }
 
-/// What is left of a group, in pieces: without some, and cut before others.
+/// The remaining pieces of a group, without some members and divided before others.
 fn left_of<T: Clone>(group: &[T], is_gone: impl Fn(&T) -> bool, is_cut: impl Fn(&T) -> bool) -> Vec<Vec<T>> {
     let mut pieces = vec![Vec::new()];
     for member in group {
@@ -251,7 +255,7 @@ fn first_repeated<T: PartialEq + Copy>(items: impl Iterator<Item = T>) -> Option
 }
 
 impl Threads {
-    /// Both.
+    /// Both values.
     pub const ALL: [Threads; 2] = [Threads::Each, Threads::Blocking];
 }
 
@@ -279,7 +283,7 @@ impl fmt::Display for Fork {
     }
 }
 
-/// Everything in the order of [`KEYS`], in one line.
+/// One line, in the order of [`KEYS`].
 impl fmt::Display for Structure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = Vec::new();
@@ -299,13 +303,13 @@ impl fmt::Display for Structure {
         for RequestedAttribute { key, stage, value } in &self.requested {
             say(key, if value.is_empty() { stage.clone() } else { format!("{stage}:{value}") });
         }
-        self.waiting.iter().for_each(|rule| say("waiting", written_rule(*rule)));
+        self.waiting.iter().for_each(|rule| say("waiting", format_rule(*rule)));
         self.double.iter().for_each(|kind| say("double", text(kind)));
         f.pad(&words.join(" "))
     }
 }
 
-/// A size in the largest unit that it is a whole number of.
+/// Formats a size in the largest unit of which it is a multiple.
 pub fn format_size(bytes: usize) -> String {
     match (bytes.is_multiple_of(1 << 20), bytes.is_multiple_of(1 << 10)) {
         (true, _) => format!("{}MiB", bytes >> 20),
@@ -314,8 +318,8 @@ pub fn format_size(bytes: usize) -> String {
     }
 }
 
-/// A waiting rule as one word: its parts joined by colons rather than blanks.
-fn written_rule(rule: waiting::WaitingRule) -> String {
+/// Formats a waiting rule as one word, with colons for blanks.
+fn format_rule(rule: waiting::WaitingRule) -> String {
     rule.to_string().replace(' ', ":")
 }
 

@@ -1,4 +1,4 @@
-//! The one place that chooses between the machine's atomics and loom's.
+//! Selects the atomics of the standard library or of loom.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::AtomicU64;

@@ -1,41 +1,42 @@
-//! What the threads of a run have used of the CPUs.
+//! The CPU time of the threads of a run.
 
 use sys::process::{Usage, thread_usage};
 
-/// What each thread has used, and at which stations it worked; workers, which go everywhere, name none.
+/// The CPU time of each thread, with its stage groups. A worker has none.
 #[derive(Debug, Default)]
 pub(crate) struct Usages {
     threads: Vec<(Vec<usize>, Usage)>,
 }
 
-/// Runs something and says what the calling thread has used for it.
-pub(crate) fn accounts(work: impl FnOnce()) -> Usage {
+/// Runs `work` and returns the CPU time that the calling thread spent in it.
+pub(crate) fn measure_usage(work: impl FnOnce()) -> Usage {
     let before = thread_usage();
     work();
     thread_usage().since(before)
 }
 
 impl Usages {
-    pub(crate) fn add(&mut self, stations: Vec<usize>, used: Usage) {
-        self.threads.push((stations, used));
+    pub(crate) fn add(&mut self, groups: Vec<usize>, used: Usage) {
+        self.threads.push((groups, used));
     }
 
-    /// All together: outside of the kernel and in it, in nanoseconds.
+    /// The total user and system time, in nanoseconds.
     pub(crate) fn total(&self) -> (u64, u64) {
         let mut total = Usage::default();
         self.threads.iter().for_each(|&(_, used)| total += used);
-        halves(total)
+        user_and_system(total)
     }
 
-    /// What each of so many stages has used, divided by how long each was busy where a thread ran several. `station` tells of a stage where it is run, and
-    /// whether workers do that.
-    pub(crate) fn divided(&self, busy: &[u64], station: impl Fn(usize) -> (usize, bool)) -> Vec<(u64, u64)> {
+    /// The user and system time of each stage. The time of a thread that runs several stages is
+    /// divided in proportion to their busy times. `group` returns the group of a stage, and whether
+    /// workers run it.
+    pub(crate) fn divide(&self, busy: &[u64], group: impl Fn(usize) -> (usize, bool)) -> Vec<(u64, u64)> {
         let mut shares = vec![(0, 0); busy.len()];
-        for (stations, used) in &self.threads {
-            let (user, system) = halves(*used);
+        for (groups, used) in &self.threads {
+            let (user, system) = user_and_system(*used);
             let is_mine = |stage: &usize| {
-                let (at, is_carried) = station(*stage);
-                if stations.is_empty() { is_carried } else { stations.contains(&at) }
+                let (at, is_run_by_workers) = group(*stage);
+                if groups.is_empty() { is_run_by_workers } else { groups.contains(&at) }
             };
             let mine: Vec<usize> = (0..busy.len()).filter(is_mine).collect();
             let all: u128 = mine.iter().map(|&stage| u128::from(busy[stage])).sum();
@@ -52,8 +53,8 @@ impl Usages {
     }
 }
 
-fn halves(used: Usage) -> (u64, u64) {
-    // The kernel's division may lag behind the clock that the whole is read from.
+fn user_and_system(used: Usage) -> (u64, u64) {
+    // The kernel may update the system time later than the total.
     let system = used.system.min(used.cpu);
     ((used.cpu - system).as_nanos() as u64, system.as_nanos() as u64)
 }

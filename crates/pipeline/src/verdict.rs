@@ -1,9 +1,10 @@
-//! The verdict on a run: what limited it, and how far it was from the least time that it could have taken.
+//! The verdict on a run: its limit, and how far it was from the least possible time.
 //!
-//! What limits is decided by [`policy::priority::limit`], which also decides while a program runs. A *floor* is what one
-//! resource alone would have taken for the same work: no schedule comes below the largest of them, so the run's time as a multiple of it
-//! says what better scheduling could gain at most. A run at 1.05 times its floor needs less work or more of what limits it,
-//! and no other schedule.
+//! [`policy::priority::limit`] determines the limit, both here and while a program runs. A *floor*
+//! is the time that one resource alone needs for the same work. No schedule is below the highest
+//! floor, so the ratio of the run's time to it shows how much better scheduling could gain at most.
+//! A run at 1.05 times its floor needs less work, or more of the limiting resource, but not another
+//! schedule.
 
 mod text;
 
@@ -17,50 +18,51 @@ use crate::structure::Structure;
 use text::{advice, evidence};
 pub use text::{format_bytes, format_time};
 
-/// What limited a run, and its floors.
+/// The limit of a run, and its floors.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// How long the run took, in nanoseconds.
+    /// The duration of the run, in nanoseconds.
     pub clock_ns: u64,
-    /// What limited it.
+    /// The limiting resource.
     pub limit: LimitingResource,
-    /// What was seen of that.
+    /// The observations that support this.
     pub evidence: String,
-    /// What would make it faster.
+    /// Advice that would make it faster.
     pub advice: String,
-    /// The floors, the highest first.
+    /// The floors, highest first.
     pub floors: Vec<Floor>,
 }
 
-/// What limits a run, for people.
+/// A resource that limits a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitingResource {
     /// The CPUs.
     Cpu,
-    /// The device of this name; that is empty where nobody knows it.
+    /// The device of this name, which is empty if unknown.
     Device(String),
-    /// This stage, or these where one thread runs several.
+    /// This stage, or the stages that one thread runs.
     Stage(String),
     /// The number of buffers.
     Buffers,
-    /// Nothing that could be seen.
+    /// Nothing that was observed.
     Unknown,
 }
 
-/// The least time that one resource takes for the work of a run.
+/// The least time that one resource needs for the work of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Floor {
-    /// Which resource.
+    /// The resource.
     pub resource: LimitingResource,
-    /// How long, in nanoseconds.
+    /// The time, in nanoseconds.
     pub ns: u64,
-    /// How that was reckoned.
+    /// How the time was calculated.
     #[serde(rename = "reckoned")]
     pub calculation: String,
 }
 
-/// Stages that cannot work at the same time, since they are run as one or by one thread; or a junction's places in its pipelines.
+/// Stages that cannot work at the same time, because they are fused or share a thread. Or the ports
+/// of a junction.
 #[derive(Debug)]
 struct Unit<'r> {
     report: &'r RunReport,
@@ -68,7 +70,8 @@ struct Unit<'r> {
 }
 
 impl Verdict {
-    /// The verdict on a run; with what its device can do, where that was [measured](Bandwidth::measure).
+    /// The verdict on a run, optionally with the [measured](Bandwidth::measure) bandwidth of its
+    /// device.
     pub fn of(report: &RunReport, bandwidth: Option<&Bandwidth>) -> Verdict {
         let units = units(report);
         let stages: Vec<StageObservation> = units.iter().map(Unit::observation).collect();
@@ -96,20 +99,21 @@ impl Verdict {
         Verdict { clock_ns, limit, evidence, advice, floors }
     }
 
-    /// The run's time as a multiple of its highest floor; nothing where nothing took any time.
+    /// The ratio of the run's time to its highest floor. `None` if all floors are zero.
     pub fn times_floor(&self) -> Option<f64> {
         let highest = self.floors.first().filter(|floor| floor.ns > 0)?;
         Some(self.clock_ns as f64 / highest.ns as f64)
     }
 }
 
-/// What runs a junction, as a report has it.
+/// The `place` of a junction in a report.
 const JUNCTION: &str = "junction";
 
-/// The stages of a report, those together that are run as one or take turns on a thread; in the order of the first of each.
+/// The stages of a report, grouped if they are fused or share a thread, in the order of the first
+/// of each.
 fn units(report: &RunReport) -> Vec<Unit<'_>> {
     let structure: Structure = report.structure.parse().unwrap_or_default();
-    // Which thread that several stages share runs this one.
+    // The index of the shared thread that runs a stage.
     let thread = |stage: &StageReport| {
         structure.thread.iter().position(|turns| turns.len() > 1 && turns.iter().any(|turn| turn.stage == stage.name))
     };
@@ -140,7 +144,7 @@ fn units(report: &RunReport) -> Vec<Unit<'_>> {
 impl Unit<'_> {
     fn name(&self) -> String {
         let mut names: Vec<&str> = self.stages.iter().map(|stage| stage.name.as_str()).collect();
-        // A junction has one name in all pipelines.
+        // A junction has the same name in all pipelines.
         names.dedup();
         names.join("+")
     }
@@ -166,24 +170,25 @@ impl Unit<'_> {
         }
     }
 
-    /// How long all copies were at work, without what they waited for a CPU.
+    /// The busy time of all copies, without their waits for a CPU.
     fn work(&self) -> u64 {
         self.sum(|stage| stage.busy_ns - waited_for_cpu(stage, self.report))
     }
 
-    /// How long each copy had to work at least.
+    /// The least time for the work of each copy.
     fn floor(&self) -> u64 {
         self.work() / self.copies()
     }
 
-    /// As a part of the run's time.
+    /// The busy share of the run's time.
     fn share(&self, clock: u64) -> f64 {
         self.sum(|stage| stage.busy_ns) as f64 / (clock.max(1) * self.copies()) as f64
     }
 }
 
-/// How long a stage waited for a CPU while it had a buffer. Who computes does nothing but run: the rest of its time it waited, as far as the kernel
-/// knows of any waiting. Of others nobody knows what part of their time that is.
+/// How long a stage waited for a CPU while it had a buffer. A compute stage that does not run waits
+/// for a CPU, as far as the kernel's pressure confirms it. For other stages this is unknown and
+/// counts as zero.
 fn waited_for_cpu(stage: &StageReport, report: &RunReport) -> u64 {
     let pressure = u64::from(report.machine.pressure_cpu.unwrap_or(1000));
     let most = u128::from(report.clock_ns) * stage.copies.max(1) as u128 * u128::from(pressure) / 1000;
@@ -219,7 +224,7 @@ fn floors(report: &RunReport, units: &[Unit<'_>], bandwidth: Option<&Bandwidth>)
         let at = |bytes: u64, speed: u64| (u128::from(bytes) * 1_000_000_000 / u128::from(speed.max(1))) as u64;
         Some(Floor {
             resource: LimitingResource::Device(report.machine.device.clone().unwrap_or_default()),
-            // A device that does both at a time takes as long as the longer.
+            // A device may read and write at the same time.
             ns: at(read, bandwidth.read).max(at(written, bandwidth.write)),
             calculation: format!(
                 "{} read at {}/s, {} written at {}/s",

@@ -1,4 +1,4 @@
-//! Watches a run while it goes on, for a rule that looks at all stages together.
+//! Observes a run periodically, for a rule that considers all stages together.
 
 use policy::Span;
 use policy::priority::{PriorityController, StageObservation};
@@ -6,9 +6,9 @@ use policy::priority::{PriorityController, StageObservation};
 use crate::interval::Interval;
 use crate::machine::Machine;
 use crate::registry::Registry;
-use crate::roll::Roll;
+use crate::thread_table::ThreadTable;
 
-/// What it needs from one look to the next.
+/// The state between two observations.
 pub(crate) struct Watcher {
     controller: PriorityController,
     before: Vec<StageObservation>,
@@ -20,8 +20,8 @@ impl Watcher {
         Watcher { controller, before: registry.observe(0), interval: Interval::new(PriorityController::PERIOD) }
     }
 
-    /// Looks once in each period. `now` is in nanoseconds since the beginning of the run.
-    pub(crate) fn look(&mut self, now: u64, registry: &Registry, roll: &Roll, machine: &mut Machine) {
+    /// Observes once in each period. `now` is in nanoseconds since the beginning of the run.
+    pub(crate) fn observe(&mut self, now: u64, registry: &Registry, table: &ThreadTable, machine: &mut Machine) {
         if self.interval.next(now).is_none() {
             return;
         }
@@ -34,12 +34,12 @@ impl Watcher {
         });
         let mut since: Vec<StageObservation> = since.collect();
         self.before = now;
-        roll.add_waits(registry, &mut since);
-        roll.oversee(&mut self.controller, registry, &since, &machine.since_last());
+        table.add_waits(registry, &mut since);
+        table.adjust_priorities(&mut self.controller, registry, &since, &machine.since_last());
     }
 }
 
-/// What is reckoned from samples may seem to go back a little.
+/// The increase. Estimates may decrease a little, which counts as zero.
 fn later(now: Span, before: Span) -> Span {
     Span::from_nanos(now.as_nanos().saturating_sub(before.as_nanos()))
 }

@@ -1,99 +1,101 @@
-//! Workers: threads that carry copies of stages to where buffers are.
+//! Workers: threads that run copies of stages where buffers wait.
 //!
-//! A worker that has processed a buffer takes it on to the next stage itself, if nobody is at work there, before it looks for anything else. So a buffer goes
-//! through many stages on one CPU while its bytes are in that CPU's cache, and nobody is woken for it. What the worker leaves behind, buffers
-//! that wait where it was, is for others; it wakes one for that only when it is about to begin something that takes longer than waking.
+//! A worker that has processed a buffer takes it to the next stage itself, if a copy is idle there.
+//! So a buffer passes through many stages on one CPU while its bytes are in that CPU's cache, and
+//! no thread is woken. Buffers that still wait at the previous stage are left to other workers. A
+//! worker wakes one for them only before a call that takes longer than waking.
 
 use std::sync::Arc;
 
 use wait::Event;
 
-use crate::copy::{Copy, Processed};
-use crate::engine::{Engine, Hands, Job, Rest};
-use crate::patience::Patience;
-use crate::queue::Taken;
-use crate::ready::Found;
+use crate::copy::{GroupCopy, Processed};
+use crate::engine::{Engine, Job, Sleeper, ThreadBuffers};
+use crate::queue::TakeResult;
+use crate::ready::NextJob;
+use crate::yield_budget::YieldBudget;
 
-/// To wake a worker takes about as long, in nanoseconds.
+/// The approximate time to wake a worker, in nanoseconds.
 const WAKING: u64 = 5_000;
 
 impl<'a, T> Engine<'a, T> {
-    /// Works until no stage that is carried will get a buffer any more. `own` is this worker's event.
+    /// Runs jobs until no group that workers run can get another buffer. `own` is the event of this
+    /// worker.
     pub(crate) fn work(&self, own: &Arc<Event>) {
-        let (mut hands, mut patience) = (Hands::of_worker(), Patience::new());
+        let (mut buffers, mut yield_budget) = (ThreadBuffers::for_worker(), YieldBudget::new());
         loop {
-            // What is nearest to the end of its pipeline comes first: so buffers get free.
-            match self.ready.take(|job| self.stations.len() - job.at, own) {
-                Found::Job(mut job) => {
-                    job.is_found();
-                    self.carry(job, &mut hands);
+            // Jobs nearest to the end of their pipeline come first, because they free buffers.
+            match self.ready.take(|job| self.groups.len() - job.at, own) {
+                NextJob::Job(mut job) => {
+                    job.end_wait_for_worker();
+                    self.run_job(job, &mut buffers);
                 }
-                Found::Resting => {
-                    self.sleep(own, &mut patience);
+                NextJob::Sleeping => {
+                    self.sleep(own, &mut yield_budget);
                 }
-                Found::Over => break,
+                NextJob::Ended => break,
             }
         }
         self.leave();
     }
 
-    fn carry(&self, job: Job<'a, T>, hands: &mut Hands<'a, T>) {
+    fn run_job(&self, job: Job<'a, T>, buffers: &mut ThreadBuffers<'a, T>) {
         let mut job = Some(job);
         while let Some(Job { at, mut copy, .. }) = job.take() {
-            let passed = hands.take_passed();
+            let passed = buffers.take_passed();
             if self.ending.is_ending() || !copy.begin(&self.ending) {
-                self.give_back(self.stations[at].first, hands);
+                self.return_free(self.groups[at].first, buffers);
                 self.retire(*copy);
-                job = hands.next.take();
+                job = buffers.next_job.take();
                 continue;
             }
             let taken = match passed {
-                Some(first) => Taken::Some { first, left: 0, taker: Rest::Copy(copy) },
+                Some(first) => TakeResult::Buffers { first, left: 0, taker: Sleeper::Copy(copy) },
                 None => {
-                    let most = copy.burst();
-                    self.take(at, most, hands, Rest::Copy(copy))
+                    let most = copy.batch_size();
+                    self.take(at, most, buffers, Sleeper::Copy(copy))
                 }
             };
             match taken {
-                Taken::Some { first, left, taker: Rest::Copy(mut copy) } => {
-                    copy.found_depths(left, hands.hand.len());
-                    if self.ready.has_unattended() && copy.estimate(hands.hand.len()) > WAKING {
+                TakeResult::Buffers { first, left, taker: Sleeper::Copy(mut copy) } => {
+                    copy.record_depths(left, buffers.input.len());
+                    if self.ready.has_unattended() && copy.estimate(buffers.input.len()) > WAKING {
                         self.ready.sleeper().iter().for_each(|sleeper| self.wake(sleeper));
                     }
-                    let processed = copy.process(&mut hands.hand, &mut hands.done, &self.ending);
-                    let (depth, sent) = self.deliver(at, first, &processed, hands);
+                    let processed = copy.process(&mut buffers.input, &mut buffers.output, &self.ending);
+                    let (depth, sent) = self.deliver(at, first, &processed, buffers);
                     if sent > 0 {
-                        copy.conveyed = Some(depth);
+                        copy.output_depth = Some(depth);
                     }
                     if processed == Processed::Broken {
                         self.retire(*copy);
-                    } else if hands.next.is_none() {
-                        hands.next = Some(Job::new(at, copy));
+                    } else if buffers.next_job.is_none() {
+                        buffers.next_job = Some(Job::new(at, copy));
                     } else {
-                        self.leave_behind(at, copy, hands);
+                        self.leave_behind(at, copy, buffers);
                     }
                 }
-                Taken::Closed(Rest::Copy(copy)) => self.retire(*copy),
-                // A thread's part, which no worker has.
-                Taken::Resting | Taken::Some { .. } | Taken::Closed(Rest::Thread(_)) => {}
+                TakeResult::Closed(Sleeper::Copy(copy)) => self.retire(*copy),
+                // Only for threads that run their own stages.
+                TakeResult::Sleeping | TakeResult::Buffers { .. } | TakeResult::Closed(Sleeper::Thread(_)) => {}
             }
-            job = hands.next.take();
+            job = buffers.next_job.take();
         }
     }
 
-    /// A copy that will not be carried on now: it rests, or others find it where buffers wait for it.
-    fn leave_behind(&self, at: usize, copy: Box<Copy<'a, T>>, hands: &mut Hands<'a, T>) {
-        match self.take(at, 0, hands, Rest::Copy(copy)) {
-            Taken::Some { taker: Rest::Copy(copy), .. } => self.add(Job::new(at, copy), false),
-            Taken::Closed(Rest::Copy(copy)) => self.retire(*copy),
+    /// Gives up a copy: it becomes idle, or a job if buffers wait for it.
+    fn leave_behind(&self, at: usize, copy: Box<GroupCopy<'a, T>>, buffers: &mut ThreadBuffers<'a, T>) {
+        match self.take(at, 0, buffers, Sleeper::Copy(copy)) {
+            TakeResult::Buffers { taker: Sleeper::Copy(copy), .. } => self.add(Job::new(at, copy), false),
+            TakeResult::Closed(Sleeper::Copy(copy)) => self.retire(*copy),
             _ => {}
         }
     }
 
-    /// A copy has come to its end.
-    pub(crate) fn retire(&self, copy: Copy<'a, T>) {
+    /// Ends a copy.
+    pub(crate) fn retire(&self, copy: GroupCopy<'a, T>) {
         let notes = copy.end(&self.ending);
-        if notes.are_wanted() {
+        if notes.is_enabled() {
             self.notes.lock().push(notes);
         }
     }

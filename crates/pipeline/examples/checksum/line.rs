@@ -1,10 +1,11 @@
-//! A line as `sha256sum` prints and checks it.
+//! Lines in the format of `sha256sum`.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The checksum, two spaces, the name. A name that would not fit into a line is escaped, which a backslash before all tells.
+/// The checksum, two spaces and the name. A name with line breaks or backslashes is escaped, which
+/// a leading backslash indicates.
 pub(crate) fn of(digest: &[u8; 32], path: &Path) -> Vec<u8> {
     let name = path.as_os_str().as_bytes();
     let mut line = Vec::with_capacity(name.len() + 68);
@@ -12,7 +13,7 @@ pub(crate) fn of(digest: &[u8; 32], path: &Path) -> Vec<u8> {
         line.push(b'\\');
     }
     for byte in digest {
-        // Nothing can go wrong with a vector.
+        // Writing to a vector does not fail.
         let _ = write!(line, "{byte:02x}");
     }
     line.extend_from_slice(b"  ");

@@ -1,9 +1,11 @@
-//! Checksums of many files, as `sha256sum` prints them: one stage reads, two or more hash, one prints in the order of the files.
+//! Checksums of many files in the format of `sha256sum`: one stage reads, two or more hash, one
+//! prints in the order of the files.
 //!
-//! A file can only be hashed from its first byte to its last, so what is done at once are different files. Each hashing stage is a
-//! *lane*: the reader hands it one file after the other, and takes turns between the lanes. A buffer visits all lanes and is hashed in its own; the
-//! others let it pass. So each lane has its buffers in order, without a lock, and keeps its state to itself.
-#![allow(clippy::print_stdout, reason = "a program speaks to people")]
+//! A file can only be hashed sequentially, so the program hashes different files in parallel. Each
+//! hashing stage is a *lane*. The reader assigns files to the lanes and serves them in turn. A
+//! buffer visits all lanes and is hashed in its own; the others pass it on. So each lane gets its
+//! buffers in order, without a lock, and its state is private.
+#![allow(clippy::print_stdout, reason = "a program prints its results")]
 
 #[path = "../shared/files.rs"]
 mod files;
@@ -22,30 +24,31 @@ use clap::Parser;
 use rowlock_pipeline::{Buffer, Flow, Pipeline};
 use sha2::{Digest, Sha256};
 
-/// How many bytes travel at once, unless `ROWLOCK_PIPELINE` says otherwise.
+/// The default size of a buffer.
 const BLOCK: usize = 256 * 1024;
 
-/// How many such blocks there are for each lane.
+/// The number of buffers for each lane.
 const BLOCKS_PER_LANE: usize = 4;
 
-/// Prints the SHA-256 checksums of files, and of all files below folders; `sha256sum --check` reads what is printed.
+/// Prints the SHA-256 checksums of files, and of all files below folders, for `sha256sum --check`.
 ///
-/// Links that are met on the way are not followed. The variable ROWLOCK_PIPELINE changes how it runs, as in "block=1MiB threads=each".
+/// Links inside folders are not followed. The variable ROWLOCK_PIPELINE changes the structure, as
+/// in "block=1MiB threads=each".
 #[derive(Debug, Parser)]
 #[command(name = "checksum")]
 struct Options {
     /// Files and folders
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// How many files are hashed at once; by default as many as there are CPUs
+    /// How many files are hashed in parallel; by default as many as there are CPUs
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
     lanes: Option<u16>,
-    /// Says what limited the run, and what the least time for it would have been
+    /// Prints what limited the run, and the least time that it could have taken
     #[arg(long)]
     verdict: bool,
 }
 
-/// What travels with a buffer: whose bytes are in it, and at a file's end what they came to.
+/// The tag of a buffer.
 #[derive(Default)]
 struct Piece {
     lane: usize,
@@ -54,17 +57,17 @@ struct Piece {
     state: State,
 }
 
-/// How far a file has come.
+/// The state of a file after this buffer.
 #[derive(Default)]
 enum State {
-    /// There is more of it.
+    /// More buffers follow.
     #[default]
     Going,
-    /// These are its last bytes.
+    /// This is its last buffer.
     Read,
-    /// It could not be read to its end, and that was said.
+    /// It could not be read to its end, which has been reported.
     Failed,
-    /// This is its checksum.
+    /// Its checksum.
     Hashed([u8; 32]),
 }
 
@@ -80,7 +83,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The pipeline. Returns whether all could be read.
+/// Runs the pipeline. Returns whether all files could be read.
 fn checksums(options: &Options) -> anyhow::Result<bool> {
     let cpus = std::thread::available_parallelism()?.get();
     let lanes = options.lanes.map_or(cpus, usize::from);
@@ -127,7 +130,7 @@ fn checksums(options: &Options) -> anyhow::Result<bool> {
     Ok(all_read)
 }
 
-/// All files, and whether nothing kept us from any.
+/// All files, and whether all folders could be read.
 fn all(paths: &[PathBuf]) -> (Vec<PathBuf>, bool) {
     let (mut found, mut all_read) = (Vec::new(), true);
     for file in files::below(paths) {
@@ -142,16 +145,17 @@ fn all(paths: &[PathBuf]) -> (Vec<PathBuf>, bool) {
     (found, all_read)
 }
 
-/// Fills buffers with the files, one for each lane at a time.
+/// Fills buffers from one file for each lane at a time.
 struct Reader<'a> {
     lanes: Vec<Option<(usize, &'a Path, File)>>,
-    /// The lane that is to be served next.
+    /// The next lane to serve.
     turn: usize,
     paths: std::iter::Enumerate<std::slice::Iter<'a, PathBuf>>,
 }
 
 impl Reader<'_> {
-    /// Fills the buffer from the file of the next lane that has one; false where there are no more.
+    /// Fills the buffer from the file of the next lane that has one. Returns `false` if there are
+    /// no more files.
     fn fill(&mut self, buffer: &mut Buffer<Piece>) -> bool {
         for _ in 0..self.lanes.len() {
             let lane = self.turn;
@@ -161,12 +165,13 @@ impl Reader<'_> {
                 return true;
             }
         }
-        // An empty one, of no file.
+        // An empty buffer without a file.
         buffer.tag = Piece::default();
         false
     }
 
-    /// Fills the buffer from the lane's file; nothing where there is none for it. Says whose bytes these are.
+    /// Fills the buffer from the lane's file. Returns the number of the file and its state, or
+    /// `None` if there are no more files.
     fn fill_from(&mut self, lane: usize, buffer: &mut Buffer<Piece>) -> Option<(usize, State)> {
         let complain = |path: &Path, why| say!("checksum: {}: {why}", path.display());
         let (number, path, mut file) = match self.lanes[lane].take() {
@@ -203,7 +208,7 @@ struct Printer<'a, W: Write> {
     paths: &'a [PathBuf],
     /// The file whose line is next.
     next: usize,
-    /// The checksums of files behind it; nothing for those that have none.
+    /// The results of later files. `None` for a file without a checksum.
     early: BTreeMap<usize, Option<[u8; 32]>>,
 }
 

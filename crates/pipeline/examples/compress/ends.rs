@@ -1,6 +1,7 @@
-//! The stages at both ends: one reads blocks, one writes what has become of them.
+//! The first and the last stage: one reads blocks, the other writes the compressed ones.
 //!
-//! They are types and no functions, since they know how to do the same once more, which `rowlock pipeline explore --double` asks for.
+//! They are types because they can repeat their work, which `rowlock pipeline explore --double`
+//! requires.
 
 use std::fs::File;
 use std::io::{Seek, Write as _};
@@ -14,7 +15,7 @@ use crate::deflate::{HEADER, Piece, WINDOW};
 /// Reads the input.
 pub(crate) struct Read<'a> {
     source: &'a mut File,
-    /// The end of what was read so far: as much as deflate can refer to.
+    /// The end of the input so far, to which deflate can refer.
     window: Vec<u8>,
 }
 
@@ -37,12 +38,12 @@ impl Stage<Piece> for Read<'_> {
         buffer.fill_from(self.source).map_err(|why| format!("cannot read: {why}"))?;
         buffer.tag.dictionary.clone_from(&self.window);
         self.remember(buffer.filled());
-        // What is not full is the last: the source had no more.
+        // Only the last block is not full.
         Ok(if buffer.len() < buffer.capacity() { Flow::Last } else { Flow::Convey })
     }
 
     fn again(&mut self, _round: &mut Round<'_, Piece>, buffer: &mut Buffer<Piece>) -> Result<bool> {
-        // Of a pipe, nothing is there any more.
+        // A pipe cannot be read again.
         let is_file = self.source.metadata()?.is_file();
         if is_file {
             let begin = self.source.stream_position()? - buffer.len() as u64;
@@ -52,21 +53,21 @@ impl Stage<Piece> for Read<'_> {
     }
 }
 
-/// What came through a pipeline.
+/// The totals of a run.
 #[derive(Default)]
 pub(crate) struct Totals {
-    /// Of the input.
+    /// The checksum of the input.
     pub(crate) checksum: Hasher,
-    /// Bytes.
+    /// The bytes of the input.
     pub(crate) read: u64,
-    /// Bytes.
+    /// The bytes of the output.
     pub(crate) written: u64,
 }
 
-/// Writes the output but for its trailer, behind what has been written there before.
+/// Appends the output, without its trailer.
 pub(crate) struct Write<'a> {
     pub(crate) target: &'a mut File,
-    /// Whether it is a file that was made for this, in which bytes stay where they are written.
+    /// Whether it is a new file of this program, in which a write can be repeated.
     pub(crate) is_ours: bool,
     pub(crate) totals: &'a mut Totals,
 }

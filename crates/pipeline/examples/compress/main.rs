@@ -1,7 +1,8 @@
-//! Compresses files, as gzip and pigz do: one stage reads blocks, one compresses them on all CPUs, one writes them in order.
+//! Compresses files as gzip and pigz do: one stage reads blocks, one compresses them on all CPUs,
+//! one writes them in order.
 //!
-//! Three stages in a row, of which the middle one runs in as many copies as there are CPUs. What is in memory are the pipeline's
-//! buffers, however long the input is.
+//! The middle stage runs in as many copies as there are CPUs. Only the pipeline's buffers are in
+//! memory, however long the input is.
 
 mod deflate;
 mod ends;
@@ -27,10 +28,10 @@ use crate::deflate::{HEADER, Piece};
 use crate::ends::{Read, Totals, Write};
 use crate::target::Target;
 
-/// How many bytes of the input make a block, unless `ROWLOCK_PIPELINE` says otherwise.
+/// The default size of a block of the input.
 const BLOCK: usize = 128 * 1024;
 
-/// How many blocks are in memory, for each CPU: one being compressed, others on their way from the disk and to it.
+/// The number of blocks for each CPU: one is compressed while others are read and written.
 const BLOCKS_PER_CPU: usize = 4;
 
 /// Compresses files on all CPUs, each FILE into FILE.gz beside it. gunzip unpacks them.
@@ -40,24 +41,25 @@ const BLOCKS_PER_CPU: usize = 4;
 #[derive(Debug, Parser)]
 #[command(name = "compress")]
 struct Options {
-    /// What to compress; - or nothing stands for standard input, and goes to standard output
+    /// The files to compress; - or none means from standard input to standard output
     files: Vec<PathBuf>,
-    /// From 0, which only stores, over 1, the fastest, to 9, the smallest; -6 says the same as --level 6
+    /// From 0 (store only) and 1 (fastest) to 9 (smallest); -6 is short for --level 6
     #[arg(short, long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(0..=9))]
     level: u32,
-    /// Writes into this file; for one input
+    /// Writes to this file; only for a single input
     #[arg(short, long, value_name = "FILE", conflicts_with = "stdout")]
     output: Option<PathBuf>,
     /// Writes to standard output
     #[arg(short = 'c', long)]
     stdout: bool,
-    /// Replaces files that are there
+    /// Replaces existing files
     #[arg(short, long)]
     force: bool,
-    /// Shows how far it is, and says what became of each file
+    /// Shows the progress, and the sizes and the speed for each file
     #[arg(short, long)]
     verbose: bool,
-    /// Says of each file what limited its compression, and what the least time for it would have been
+    /// Prints what limited the compression of each file, and the least time that it could have
+    /// taken
     #[arg(long)]
     verdict: bool,
 }
@@ -72,12 +74,12 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     if let Err(why) = target::remove_at_signals() {
-        say!("compress: cannot listen to signals: {why}");
+        say!("compress: cannot handle signals: {why}");
         return ExitCode::FAILURE;
     }
     let mut outcome = ExitCode::SUCCESS;
     for file in &options.files {
-        // The others can be compressed all the same.
+        // Continue with the other files.
         if let Err(why) = compress(file, &options) {
             say!("compress: {}: {why:#}", file.display());
             outcome = ExitCode::FAILURE;
@@ -94,7 +96,7 @@ fn compress(path: &Path, options: &Options) -> anyhow::Result<()> {
     let output = match &options.output {
         Some(output) => {
             let is_itself = about.as_ref().is_some_and(|about| about.is_file() && is_same(about, output));
-            ensure!(!is_itself, "cannot write {}: it is what is to be compressed", output.display());
+            ensure!(!is_itself, "cannot write {}: it is the input", output.display());
             Some(output.clone())
         }
         None if is_input || options.stdout => None,
@@ -127,7 +129,7 @@ fn open(path: &Path, is_input: bool) -> anyhow::Result<(File, Option<Metadata>)>
     Ok((source, about))
 }
 
-/// Whether this is the file that is found at a path.
+/// Whether this is the file at a path.
 fn is_same(about: &Metadata, path: &Path) -> bool {
     path.metadata().is_ok_and(|there| (there.dev(), there.ino()) == (about.dev(), about.ino()))
 }
@@ -138,7 +140,7 @@ fn with_ending(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// The pipeline.
+/// Runs the pipeline.
 fn run(source: &mut File, target: &mut Target, options: &Options) -> anyhow::Result<Totals> {
     let cpus = std::thread::available_parallelism()?.get();
     let is_ours = target.is_new();
@@ -165,7 +167,7 @@ fn run(source: &mut File, target: &mut Target, options: &Options) -> anyhow::Res
     Ok(totals)
 }
 
-/// The arguments, where `-6` stands for `--level=6` as it does with gzip.
+/// The arguments, with `-6` replaced by `--level=6`, as in gzip.
 fn arguments() -> impl Iterator<Item = OsString> {
     std::env::args_os().map(|argument| match argument.as_encoded_bytes() {
         [b'-', digit @ b'0'..=b'9'] => format!("--level={}", char::from(*digit)).into(),

@@ -1,4 +1,4 @@
-//! What is said to people, on standard error: as `eprintln!`, but that nobody listens is no reason to end.
+//! Like `eprintln!`, but ignores errors of standard error.
 
 macro_rules! say {
     ($($what:tt)*) => {{

@@ -1,8 +1,10 @@
-//! Counts words, as `wc -w` does, in all files below a folder: one stage reads, one counts on all CPUs, one adds up.
+//! Counts the words in all files below a folder, as `wc -w` does: one stage reads, one counts on
+//! all CPUs, one adds.
 //!
-//! A buffer holds as many files as fit, or a part of a large one, so that a million small files are not a million buffers. The counting stage
-//! needs no order: of a file that was parted, a part knows whether it begins within a word.
-#![allow(clippy::print_stdout, reason = "a program speaks to people")]
+//! A buffer holds as many files as fit, or a part of a large one, so that a million small files
+//! need few buffers. The counting stage needs no order, because each part of a file knows whether
+//! it begins within a word.
+#![allow(clippy::print_stdout, reason = "a program prints its results")]
 
 #[path = "../shared/files.rs"]
 mod files;
@@ -20,42 +22,43 @@ use clap::Parser;
 use rowlock_pipeline::StageKind;
 use rowlock_pipeline::{Buffer, Flow, Pipeline};
 
-/// How many bytes travel at once, unless `ROWLOCK_PIPELINE` says otherwise.
+/// The default size of a buffer.
 const BLOCK: usize = 256 * 1024;
 
-/// How many such blocks there are for each CPU.
+/// The number of buffers for each CPU.
 const BLOCKS_PER_CPU: usize = 4;
 
-/// Counts the words in files, and in all files below folders; `find PATH -type f -print0 | wc -w --files0-from=-` does the same.
+/// Counts the words in files, and in all files below folders, as `find PATH -type f -print0 | wc -w
+/// --files0-from=-` does.
 ///
-/// A word is what lies between white space, which is that of ASCII. Links that are met on the way are not followed. The variable ROWLOCK_PIPELINE
-/// changes how it runs, as in "block=1MiB fork=count*1".
+/// A word is the text between ASCII white space. Links inside folders are not followed. The
+/// variable ROWLOCK_PIPELINE changes the structure, as in "block=1MiB fork=count*1".
 #[derive(Debug, Parser)]
 #[command(name = "word-count")]
 struct Options {
     /// Files and folders
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// Says the words of each file too, before those of all
+    /// Prints the words of each file before the total
     #[arg(short, long)]
     each: bool,
-    /// Says what limited the run, and what the least time for it would have been
+    /// Prints what limited the run, and the least time that it could have taken
     #[arg(long)]
     verdict: bool,
 }
 
-/// A file, or a part of one, within a buffer.
+/// A file, or a part of one, in a buffer.
 struct Part {
     /// The number of the file.
     file: usize,
-    /// Where in the buffer it ends; it begins where the one before ends.
+    /// Its end in the buffer. It begins at the end of the part before.
     end: usize,
     /// Whether the byte before it belongs to a word.
     within_word: bool,
     words: u64,
 }
 
-/// What travels with a buffer.
+/// The tag of a buffer.
 type Parts = Vec<Part>;
 
 fn main() -> ExitCode {
@@ -70,7 +73,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The pipeline. Returns whether all could be read.
+/// Runs the pipeline. Returns whether all files could be read.
 fn count(options: &Options) -> anyhow::Result<bool> {
     let cpus = std::thread::available_parallelism()?.get();
     let mut reader = Reader::new(options);
@@ -113,25 +116,25 @@ fn count(options: &Options) -> anyhow::Result<bool> {
     Ok(reader.all_read)
 }
 
-/// Fills buffers with one file after the other.
+/// Fills buffers from all files in sequence.
 struct Reader<'a> {
     paths: Box<dyn Iterator<Item = Result<PathBuf, String>> + Send + 'a>,
     current: Option<Current>,
-    /// How many files there were so far.
+    /// The number of files opened so far.
     count: usize,
-    /// What they are called, where somebody wants to know.
+    /// Their names, if `wants_names`.
     names: Vec<PathBuf>,
     wants_names: bool,
-    /// Whether there was nothing that could not be read.
+    /// Whether all files could be read.
     all_read: bool,
 }
 
-/// The file that is being read.
+/// The current file.
 struct Current {
     file: File,
     path: PathBuf,
     number: usize,
-    /// Whether the last byte so far belongs to a word.
+    /// Whether the last byte read belongs to a word.
     within_word: bool,
 }
 
@@ -147,7 +150,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Fills the buffer as far as there are files; false where there are no more.
+    /// Fills the buffer. Returns `false` if there are no more files.
     fn fill(&mut self, buffer: &mut Buffer<Parts>) -> bool {
         buffer.tag.clear();
         let mut filled = 0;
@@ -206,7 +209,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads once, however often that is interrupted.
+/// Reads once, and repeats that after an interruption.
 fn read(file: &mut File, space: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(space) {

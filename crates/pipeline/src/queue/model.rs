@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use loom::model::Builder;
 use loom::thread;
-use wait::{Event, Reset, Rule, Waiting};
+use wait::{Event, Reset, Waiting, WaitingRule};
 
-use super::{Queue, Taken};
+use super::{Queue, TakeResult};
 use crate::activity::Activity;
 use crate::buffer::Buffer;
-use crate::entry::Entry;
+use crate::queued_buffer::QueuedBuffer;
 
-const WAITING: Waiting = Waiting::by(Rule::AlwaysBlock);
+const WAITING: Waiting = Waiting::by(WaitingRule::AlwaysBlock);
 
 type Threads = Queue<(), Arc<Event>>;
 
@@ -26,24 +26,25 @@ impl Run {
     fn new(buffers: usize, rounds: u64) -> Arc<Run> {
         let (free, full) = (Queue::of_free(WAITING, Some(rounds)), Queue::new(WAITING));
         let run = Run { free, full, activity: Activity::new() };
-        let mut entries = (0..buffers).map(|_| Entry::free(Buffer::new(0).unwrap())).collect();
+        let mut entries = (0..buffers).map(|_| QueuedBuffer::free(Buffer::new(0).unwrap())).collect();
         run.free.keep(&mut entries, &mut Vec::new());
         run.activity.join();
         run.activity.join();
         Arc::new(run)
     }
 
-    /// As the engine does it. Returns nothing where the queue is closed; says whether all sleep.
-    fn take(&self, queue: &Threads, own: &Arc<Event>, is_stuck: &mut bool) -> Option<Box<Entry<()>>> {
-        let (mut hand, mut called) = (VecDeque::new(), Vec::new());
+    /// Takes as the engine does. Returns `None` if the queue is closed or all threads sleep, and
+    /// sets `is_stuck` in the latter case.
+    fn take(&self, queue: &Threads, own: &Arc<Event>, is_stuck: &mut bool) -> Option<Box<QueuedBuffer<()>>> {
+        let (mut input, mut woken) = (VecDeque::new(), Vec::new());
         loop {
-            match queue.take(1, &mut hand, &mut called, own.clone()) {
-                Taken::Some { .. } => {
-                    self.call(&mut called);
-                    return hand.pop_front();
+            match queue.take(1, &mut input, &mut woken, own.clone()) {
+                TakeResult::Buffers { .. } => {
+                    self.wake_all(&mut woken);
+                    return input.pop_front();
                 }
-                Taken::Closed(_) => return None,
-                Taken::Resting => {
+                TakeResult::Closed(_) => return None,
+                TakeResult::Sleeping => {
                     if self.activity.sleep() {
                         *is_stuck = true;
                         return None;
@@ -54,17 +55,17 @@ impl Run {
         }
     }
 
-    fn call(&self, called: &mut Vec<Arc<Event>>) {
-        for event in called.drain(..) {
+    fn wake_all(&self, woken: &mut Vec<Arc<Event>>) {
+        for event in woken.drain(..) {
             self.activity.wake();
             event.set();
         }
     }
 
-    fn convey(&self, queue: &Threads, entry: Box<Entry<()>>) {
-        let mut called = Vec::new();
-        queue.keep(&mut VecDeque::from([entry]), &mut called);
-        self.call(&mut called);
+    fn convey(&self, queue: &Threads, entry: Box<QueuedBuffer<()>>) {
+        let mut woken = Vec::new();
+        queue.keep(&mut VecDeque::from([entry]), &mut woken);
+        self.wake_all(&mut woken);
     }
 }
 
@@ -75,7 +76,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn every_buffer_arrives_and_nobody_sleeps_for_ever() {
+fn every_buffer_arrives_and_no_thread_sleeps_forever() {
     check(|| {
         let run = Run::new(1, 2);
         let source = {
@@ -97,12 +98,12 @@ fn every_buffer_arrives_and_nobody_sleeps_for_ever() {
         assert!(!is_stuck && !run.activity.leave());
         source.join().unwrap();
         assert_eq!(arrived, [(0, false), (1, true)]);
-        assert_eq!(run.free.look().0, 1);
+        assert_eq!(run.free.status().0, 1);
     });
 }
 
 #[test]
-fn of_two_that_wait_for_each_other_exactly_one_sees_it() {
+fn exactly_one_of_two_deadlocked_threads_detects_it() {
     check(|| {
         let run = Run::new(0, 1);
         let other = {
@@ -121,13 +122,13 @@ fn of_two_that_wait_for_each_other_exactly_one_sees_it() {
     });
 }
 
-/// Who sees that all sleep ends the run, as the engine does, so that the other can go.
+/// Ends the run if this thread found that all sleep, as the engine does, so that the other can end.
 fn end(run: &Run, is_stuck: bool) {
     if is_stuck {
         for queue in [&run.free, &run.full] {
-            let mut called = Vec::new();
-            queue.close(&mut VecDeque::new(), &mut called);
-            run.call(&mut called);
+            let mut woken = Vec::new();
+            queue.close(&mut VecDeque::new(), &mut woken);
+            run.wake_all(&mut woken);
         }
     }
 }

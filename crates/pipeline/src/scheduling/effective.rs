@@ -1,39 +1,39 @@
-//! What became of a wish.
+//! The effective scheduling: results of requests.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sys::scheduling::SchedulingError;
 
-/// A wish for how a thread is scheduled, and what became of it.
+/// A request for one attribute of a thread's scheduling, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EffectiveAttribute {
-    /// The wish as it is written, such as `nice=-5`.
+    /// The request in its text format, such as `nice=-5`.
     #[serde(rename = "wish")]
     pub requested: String,
-    /// What became of it.
+    /// The result.
     pub outcome: SchedulingOutcome,
 }
 
-/// What became of a wish.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulingOutcome {
-    /// The kernel took it, and it was read back like that.
+    /// The kernel accepted it, and the value read back is the requested one.
     Granted,
-    /// The kernel took it, and this was read back.
+    /// The kernel accepted it, and this value was read back.
     GrantedOtherwise(String),
-    /// The kernel did not take it; the thread is as before.
+    /// The kernel refused it. The thread has not changed.
     Refused {
-        /// What it said.
+        /// The kernel's error.
         why: String,
-        /// What right is missing, or what kernel; empty where nobody can tell.
+        /// The missing permission or kernel feature. Empty if unknown.
         needs: String,
     },
 }
 
 impl EffectiveAttribute {
-    /// What became of `key=requested`, given what was read back.
+    /// The result of `key=requested`, given the value that was read back.
     pub(super) fn new(key: &str, requested: String, got: Result<String, SchedulingError>) -> EffectiveAttribute {
         let outcome = match got {
             Ok(got) if got == requested => SchedulingOutcome::Granted,
@@ -43,13 +43,14 @@ impl EffectiveAttribute {
         EffectiveAttribute { requested: format!("{key}={requested}"), outcome }
     }
 
-    /// Whether the kernel did not take it.
+    /// Whether the kernel refused it.
     pub fn is_refused(&self) -> bool {
         matches!(self.outcome, SchedulingOutcome::Refused { .. })
     }
 }
 
-/// Notes a grant among others, unless it is there already: what a rule is refused every round is worth one line.
+/// Adds a result that is not in the list. A rule may be refused in every round, which is worth one
+/// line only.
 pub fn add_if_new(effective: &mut Vec<EffectiveAttribute>, attribute: EffectiveAttribute) {
     if !effective.contains(&attribute) {
         effective.push(attribute);

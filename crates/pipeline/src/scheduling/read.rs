@@ -1,4 +1,4 @@
-//! Wishes, as they are written.
+//! Parses requests for scheduling.
 
 use std::str::FromStr;
 
@@ -7,28 +7,28 @@ use policy::Span;
 use super::{Clamp, IoPriority, Policy, Scheduling};
 use crate::structure::did_you_mean;
 
-/// More CPUs than this the kernel's call has no room for.
+/// The kernel's call supports no more CPUs.
 const CPUS: u32 = 1024;
 
-/// Why a text is not a wish.
+/// Why a text is not a valid request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchedulingParseError {
-    /// No wish is called so.
-    #[error("`{key}` is nothing that can be wished for{}; there are nice, policy, slice, ioprio, affinity, clamp and yield", hint(.near))]
+    /// The key is unknown.
+    #[error("`{key}` cannot be requested{}; the keys are nice, policy, slice, ioprio, affinity, clamp and yield", hint(.near))]
     UnknownKey {
-        /// What was written.
+        /// The text.
         key: String,
-        /// What may be meant.
+        /// A similar key.
         near: Option<&'static str>,
     },
-    /// A value cannot be read.
+    /// The value is invalid.
     #[error("`{key}={value}`: {why}")]
     Value {
-        /// Of what.
+        /// The key.
         key: &'static str,
-        /// What was written.
+        /// The text.
         value: String,
-        /// What is wrong with it, and what is allowed.
+        /// The problem, and what is allowed.
         why: String,
     },
 }
@@ -40,10 +40,11 @@ fn hint(near: &Option<&'static str>) -> String {
 const KEYS: [&str; 7] = ["nice", "policy", "slice", "ioprio", "affinity", "clamp", "yield"];
 
 impl Scheduling {
-    /// Adds a wish as it is written, such as `"policy"` and `"batch"`; the value of `"yield"` is empty. It takes the place of one that was there.
+    /// Adds a request in its text format, such as `"policy"` and `"batch"`. The value of `"yield"`
+    /// is empty. Replaces an earlier request for the same key.
     ///
     /// # Errors
-    /// With what is allowed instead; nothing is changed then.
+    /// If the request is invalid. Names what is allowed, and changes nothing.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SchedulingParseError> {
         let Some(key) = KEYS.into_iter().find(|known| *known == key) else {
             return Err(SchedulingParseError::UnknownKey { key: key.to_owned(), near: did_you_mean(key, KEYS) });
@@ -57,7 +58,7 @@ impl Scheduling {
             "affinity" => self.affinity = Some(cpus(value).map_err(refused)?),
             "clamp" => self.clamp = Some(clamp(value).map_err(refused)?),
             _ if value.is_empty() => self.yield_each_round = true,
-            _ => return Err(refused("it takes no value: it is said by itself".to_owned())),
+            _ => return Err(refused("it takes no value".to_owned())),
         }
         Ok(())
     }
@@ -77,7 +78,7 @@ impl FromStr for Scheduling {
 }
 
 fn nice(text: &str) -> Result<i32, String> {
-    let refused = || "a nice value is a whole number from -20, the best, to 19".to_owned();
+    let refused = || "a nice value is a whole number from -20 (highest priority) to 19".to_owned();
     text.parse().ok().filter(|nice| (-20..=19).contains(nice)).ok_or_else(refused)
 }
 
@@ -100,7 +101,7 @@ fn policy(text: &str) -> Result<Policy, String> {
 
 fn slice(text: &str) -> Result<Span, String> {
     let slice: Span = text.parse().map_err(|why| format!("{why}; a slice is written like 3ms"))?;
-    if slice.is_zero() { Err("no time at all is no slice".to_owned()) } else { Ok(slice) }
+    if slice.is_zero() { Err("a slice must be longer than zero".to_owned()) } else { Ok(slice) }
 }
 
 fn io_priority(text: &str) -> Result<IoPriority, String> {
@@ -129,7 +130,8 @@ fn clamp(text: &str) -> Result<Clamp, String> {
     if clamp.min <= clamp.max && clamp.max <= Clamp::ALL { Ok(clamp) } else { Err(refused()) }
 }
 
-/// CPUs one by one and from-to, parted by `+`, since a comma parts the stages of a structure; a comma does as well.
+/// Parses CPUs and ranges of CPUs, separated by `+`, or by commas outside of structures, where
+/// commas separate stages.
 fn cpus(text: &str) -> Result<Vec<u32>, String> {
     let refused = || format!("CPUs are written like 0-1+3, and are below {CPUS}");
     let mut cpus = Vec::new();
@@ -144,14 +146,14 @@ fn cpus(text: &str) -> Result<Vec<u32>, String> {
     Ok(ascending(cpus))
 }
 
-/// These CPUs in order, each once.
+/// Sorts CPUs and removes duplicates.
 pub(super) fn ascending(mut cpus: Vec<u32>) -> Vec<u32> {
     cpus.sort_unstable();
     cpus.dedup();
     cpus
 }
 
-/// What [`cpus`] reads.
+/// Formats CPUs as [`cpus`] parses them.
 pub(super) fn ranges(cpus: &[u32]) -> String {
     let runs = cpus.chunk_by(|&before, &after| before.checked_add(1) == Some(after));
     let written = runs.map(|run| match run {
@@ -161,17 +163,17 @@ pub(super) fn ranges(cpus: &[u32]) -> String {
     written.collect::<Vec<_>>().join("+")
 }
 
-/// A span as one word.
+/// A span without a blank.
 pub(super) fn without_blank(span: Span) -> String {
     span.to_string().replace(' ', "")
 }
 
-/// What stands before and behind the slash, if there is one.
+/// The parts before and after the slash.
 fn parts(text: &str) -> (&str, Option<&str>) {
     text.split_once('/').map_or((text, None), |(name, rest)| (name, Some(rest)))
 }
 
-/// Digits alone.
+/// Parses digits without a sign.
 fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

@@ -6,7 +6,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::*;
 
-/// Does something in a thread that has no rights but those of every user, and ends with it.
+/// Runs `trial` on a thread without capabilities.
 fn without_rights<T: Send>(trial: impl FnOnce() -> T + Send) -> T {
     let trial = || {
         let mut none = capabilities(None).unwrap();
@@ -22,7 +22,7 @@ fn read(text: &str) -> Result<Scheduling, String> {
 }
 
 #[test]
-fn wishes_read_in_every_spelling_and_print_in_one() {
+fn requests_have_one_printed_form_for_all_spellings() {
     for (text, printed) in [
         ("", ""),
         ("nice=-5", "nice=-5"),
@@ -43,9 +43,9 @@ fn wishes_read_in_every_spelling_and_print_in_one() {
 }
 
 #[test]
-fn what_is_no_wish_says_what_would_be_one() {
+fn invalid_requests_name_what_is_allowed() {
     for (text, part) in [
-        ("nise=1", "`nise` is nothing that can be wished for (did you mean `nice`?); there are nice, "),
+        ("nise=1", "`nise` cannot be requested (did you mean `nice`?); the keys are nice, "),
         ("nice=20", "`nice=20`: a nice value is a whole number from -20"),
         ("nice", "`nice=`: a nice value"),
         ("policy=bach", "did you mean `batch`? It can be other, batch, idle, fifo/1 or rr/1"),
@@ -53,7 +53,7 @@ fn what_is_no_wish_says_what_would_be_one() {
         ("policy=fifo/x", "priorities go from 1"),
         ("policy=batch/1", "there are no priorities under batch"),
         ("slice=3", "missing unit"),
-        ("slice=0ms", "no time at all"),
+        ("slice=0ms", "longer than zero"),
         ("ioprio=best-efort/1", "did you mean `best-effort`?"),
         ("ioprio=best-effort/8", "levels go from 0"),
         ("ioprio=idle/1", "there are no levels of idle"),
@@ -64,7 +64,7 @@ fn what_is_no_wish_says_what_would_be_one() {
         ("clamp=512", "two bounds"),
         ("clamp=512-0", "two bounds"),
         ("clamp=0-1025", "two bounds"),
-        ("yield=no", "said by itself"),
+        ("yield=no", "it takes no value"),
     ] {
         let why = read(text).unwrap_err();
         assert!(why.contains(part), "{text}: {why}");
@@ -72,7 +72,7 @@ fn what_is_no_wish_says_what_would_be_one() {
 }
 
 #[test]
-fn what_cannot_be_read_changes_nothing() {
+fn an_invalid_request_changes_nothing() {
     let mut scheduling = read("nice=3 policy=batch").unwrap();
     scheduling.set("policy", "fifoo").unwrap_err();
     assert_eq!(scheduling.to_string(), "nice=3 policy=batch");
@@ -112,7 +112,7 @@ fn any_scheduling() -> impl Strategy<Value = Scheduling> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back_as_the_same(scheduling in any_scheduling()) {
+    fn the_printed_form_parses_to_the_same_requests(scheduling in any_scheduling()) {
         prop_assert_eq!(read(&scheduling.to_string()), Ok(scheduling.clone()));
         let mut again = Scheduling::default();
         scheduling.requested().iter().try_for_each(|(key, value)| again.set(key, value)).unwrap();
@@ -120,12 +120,12 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_reader_panic(text in "[a-z=/0-9+, -]{0,40}") {
+    fn no_text_makes_the_parser_panic(text in "[a-z=/0-9+, -]{0,40}") {
         let _ = read(&text);
     }
 
     #[test]
-    fn what_is_laid_over_wins_where_it_says_something(over in any_scheduling(), base in any_scheduling()) {
+    fn requests_laid_over_others_override_them(over in any_scheduling(), base in any_scheduling()) {
         let both = over.laid_over(&base);
         prop_assert_eq!(both.laid_over(&base), both.clone());
         prop_assert_eq!(over.laid_over(&both), both.clone());
@@ -135,8 +135,8 @@ proptest! {
     }
 
     #[test]
-    fn every_wish_is_answered_and_none_panics(scheduling in any_scheduling()) {
-        // Without rights, so that no thread of the test ever runs in real time.
+    fn every_request_has_a_result_and_none_panics(scheduling in any_scheduling()) {
+        // Without capabilities, so that no thread of the test runs with real-time priority.
         let effective = without_rights(|| scheduling.apply_to_this_thread());
         prop_assert_eq!(effective.len(), scheduling.requested().len());
         for (key, _) in scheduling.requested() {
@@ -146,7 +146,7 @@ proptest! {
 }
 
 #[test]
-fn what_everybody_may_have_is_granted() {
+fn requests_without_a_required_permission_are_granted() {
     let effective = without_rights(|| {
         let now = sys::scheduling::nice(Thread::current()).unwrap();
         let cpus = sys::scheduling::affinity(Thread::current()).unwrap();
@@ -159,20 +159,20 @@ fn what_everybody_may_have_is_granted() {
 }
 
 #[test]
-fn what_is_granted_otherwise_says_what_was_got() {
+fn a_request_granted_otherwise_names_the_effective_value() {
     without_rights(|| {
         let cpus = sys::scheduling::affinity(Thread::current()).unwrap();
-        // From above: the process may have fewer CPUs than the machine.
+        // From the highest number down: the process may have fewer CPUs than the machine.
         let (there, missing) = (cpus[0], (0..1024).rev().find(|cpu| !cpus.contains(cpu)).unwrap());
         let effective = Scheduling::default().affinity(&[there, missing]).apply_to_this_thread();
         assert_eq!(effective[0].outcome, SchedulingOutcome::GrantedOtherwise(there.to_string()));
         let effective = Scheduling::default().policy(Policy::Idle).nice(19).apply_to_this_thread();
-        assert_eq!(effective[1].to_string(), "nice=19: granted, but it is 19, which counts for nothing under idle");
+        assert_eq!(effective[1].to_string(), "nice=19: granted, but it is 19, which has no effect under idle");
     });
 }
 
 #[test]
-fn what_is_refused_says_what_it_takes() {
+fn a_refusal_names_the_missing_permission() {
     let lacks = |resource, least: u64| getrlimit(resource).current.is_some_and(|is| is < least);
     let (nice, effective) = without_rights(|| {
         let nice = sys::scheduling::nice(Thread::current()).unwrap();
@@ -192,7 +192,7 @@ fn what_is_refused_says_what_it_takes() {
 }
 
 #[test]
-fn a_favour_is_five_steps_from_the_base() {
+fn a_change_of_priority_is_five_steps_from_the_base() {
     without_rights(|| {
         let thread = Thread::current();
         let base = sys::scheduling::nice(thread).unwrap();
@@ -204,7 +204,7 @@ fn a_favour_is_five_steps_from_the_base() {
         for _ in 0..3 {
             add_if_new(&mut kept, Scheduling::adjust_nice(thread, base, StagePriority::Raised));
         }
-        assert_eq!(kept.len(), 1, "what is refused again and again is told once");
+        assert_eq!(kept.len(), 1, "repeated refusals are kept once");
         assert_eq!(kept[0].requested, format!("nice={} (raised)", (base - NICE_STEP).max(-20)));
         if getrlimit(Resource::Nice).current == Some(0) {
             assert!(kept[0].is_refused());
@@ -214,7 +214,7 @@ fn a_favour_is_five_steps_from_the_base() {
 }
 
 #[test]
-fn a_favour_of_one_at_the_end_of_the_scale_stays_on_it() {
+fn a_nice_value_stays_in_its_range() {
     without_rights(|| {
         let attribute = Scheduling::adjust_nice(Thread::current(), 19, StagePriority::Lowered);
         assert_eq!(
@@ -225,7 +225,7 @@ fn a_favour_of_one_at_the_end_of_the_scale_stays_on_it() {
 }
 
 #[test]
-fn grants_are_read_back_as_they_were_written() {
+fn results_survive_serialization() {
     let refused = SchedulingOutcome::Refused { why: "not permitted".to_owned(), needs: "CAP_SYS_NICE".to_owned() };
     for outcome in [SchedulingOutcome::Granted, SchedulingOutcome::GrantedOtherwise("100ms".to_owned()), refused] {
         let attribute = EffectiveAttribute { requested: "slice=4s".to_owned(), outcome };

@@ -1,17 +1,17 @@
-//! The table of what can be said, which parser, errors and command read.
+//! The table of keys, which parser, error messages and command use.
 
-/// One thing that can be said.
+/// A key of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StructureKey {
-    /// How it is called.
+    /// Its name.
     pub name: &'static str,
-    /// A word that says it.
+    /// An example.
     pub example: &'static str,
-    /// What that means.
+    /// The meaning of the example.
     pub meaning: &'static str,
-    /// Whether it may be said more than once.
+    /// Whether it may appear more than once.
     pub is_repeatable: bool,
-    /// Whether it says how a single stage is to be scheduled.
+    /// Whether it requests scheduling for a single stage.
     pub is_scheduling_attribute: bool,
 }
 
@@ -27,22 +27,22 @@ const fn attribute(name: &'static str, example: &'static str, meaning: &'static 
     StructureKey { name, example, meaning, is_repeatable: true, is_scheduling_attribute: true }
 }
 
-/// All that a structure can say, in the order in which it is printed.
+/// All keys, in the order in which they are printed.
 pub const KEYS: &[StructureKey] = &[
-    once("buffers", "buffers=16", "so many buffers, which bounds what is in flight"),
+    once("buffers", "buffers=16", "the number of buffers, which limits the work in flight"),
     once("block", "block=64KiB", "the size of a buffer: a number of bytes, KiB or MiB"),
-    once("workers", "workers=2", "so many workers carry the compute stages"),
-    once("threads", "threads=each", "a thread for `each` stage, or for `blocking` ones only"),
-    repeated("thread", "thread=read*2,write*2", "these share a thread, by turns of so many buffers"),
-    repeated("fork", "fork=hash*2:unordered", "so many copies of a stage, which keep the order but with `:unordered`"),
-    repeated("fuse", "fuse=parse+count", "neighbours run as one stage"),
-    repeated("split", "split=count", "a stage is separated from the one before it"),
-    once("priority", "priority=dynamic-up", "which stages are favoured: a rule of `rowlock policies`"),
+    once("workers", "workers=2", "the number of workers that run the compute stages"),
+    once("threads", "threads=each", "a thread for `each` stage, or only for `blocking` ones"),
+    repeated("thread", "thread=read*2,write*2", "stages that share a thread, with turns of so many buffers"),
+    repeated("fork", "fork=hash*2:unordered", "the copies of a stage, which keep the order without `:unordered`"),
+    repeated("fuse", "fuse=parse+count", "neighbours that run as one stage"),
+    repeated("split", "split=count", "a stage that is separated from the one before it"),
+    once("priority", "priority=dynamic-up", "which stages are raised, and when: a rule of `rowlock policies`"),
     attribute("nice", "nice=read:-5", "the nice value of a stage"),
     attribute("policy", "policy=write:batch", "its scheduling policy: other, batch, idle, fifo/NUMBER or rr/NUMBER"),
-    attribute("slice", "slice=work:3ms", "how long it runs at a time"),
-    attribute("ioprio", "ioprio=read:best-effort/2", "its input's and output's: real-time/N, best-effort/N or idle"),
-    attribute("affinity", "affinity=work:0-1", "the CPUs that it may run on"),
+    attribute("slice", "slice=work:3ms", "its timeslice"),
+    attribute("ioprio", "ioprio=read:best-effort/2", "its I/O priority: real-time/N, best-effort/N or idle"),
+    attribute("affinity", "affinity=work:0-1", "the CPUs on which it may run"),
     attribute("clamp", "clamp=work:0-512", "the bounds of its utilisation, out of 1024"),
     attribute("yield", "yield=work", "it yields the CPU after each buffer"),
     once("waiting", "waiting=adaptive", "how threads wait: a rule of `rowlock policies`, `:` for blanks"),

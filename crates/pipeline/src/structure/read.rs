@@ -1,4 +1,4 @@
-//! Reading a structure, and what is said where that is not possible.
+//! Parses structures.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -12,76 +12,76 @@ use crate::scheduling::{Scheduling, SchedulingParseError};
 
 use super::{Fork, KEYS, RequestedAttribute, StageTurn, Structure, StructureKey, Threads, is_name};
 
-/// More copies, workers or turns than this are taken for a mistake.
+/// The limit for copies, workers and turns. More are probably a mistake.
 const MOST_COPIES: usize = 1024;
-/// More buffers than this are.
+/// The limit for buffers.
 const MOST_BUFFERS: usize = 1 << 16;
-/// And larger ones.
+/// The limit for the size of a buffer.
 const MOST_BYTES: usize = 1 << 30;
 
-/// Why a text is not a structure, or a structure makes no sense.
+/// Why a text is not a structure, or a structure is contradictory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StructureError {
-    /// A word is none that can be said.
-    #[error("`{key}` is nothing that a structure can say{}; it can say {}", hint(.near), list(KEYS.iter().map(|key| key.name)))]
+    /// A key is unknown.
+    #[error("unknown key `{key}`{}; the keys are {}", hint(.near), list(KEYS.iter().map(|key| key.name)))]
     UnknownKey {
-        /// What was written.
+        /// The key.
         key: String,
-        /// What may be meant.
+        /// A similar key.
         near: Option<String>,
     },
-    /// There is no `=` in a word, or nothing on one of its sides.
+    /// A word has no `=`, or no value.
     #[error("`{word}` is not of the form key=value, as `{example}` is")]
     NotAWord {
-        /// What was written.
+        /// The word.
         word: String,
-        /// How it would be right.
+        /// A correct word.
         example: &'static str,
     },
-    /// A value cannot be read.
+    /// A value is invalid.
     #[error("`{key}={value}`: {why}")]
     Value {
-        /// Of what.
+        /// Its key.
         key: &'static str,
-        /// What was written.
+        /// The value.
         value: String,
-        /// What is wrong with it, and what is allowed.
+        /// The problem, and what is allowed.
         why: String,
     },
-    /// A key that can be said only once is there twice.
-    #[error("`{key}` is said twice: only once can hold")]
+    /// A key appears twice, but may appear only once.
+    #[error("`{key}` appears twice, but is allowed only once")]
     KeyTwice {
-        /// Which.
+        /// The key.
         key: &'static str,
     },
-    /// What is said of a stage does not go together.
-    #[error("stage `{stage}` is {what}: only one can hold")]
+    /// A stage has contradictory settings.
+    #[error("stage `{stage}` is {what}, which is contradictory")]
     Twice {
-        /// Of which.
+        /// The stage.
         stage: String,
-        /// What is said of it.
+        /// The contradiction.
         what: String,
     },
     /// A number is zero.
     #[error("`{key}` is zero, and must be at least one")]
     Zero {
-        /// Which.
+        /// Its key.
         key: &'static str,
     },
-    /// A stage is fused with none.
-    #[error("stage `{stage}` is fused with no other: it takes two, as in `fuse={stage}+next`")]
+    /// A stage is fused with no other.
+    #[error("stage `{stage}` is fused with no other: fusing takes two, as in `fuse={stage}+next`")]
     Alone {
-        /// Which.
+        /// The stage.
         stage: String,
     },
     /// There is no such stage.
     #[error("there is no stage `{stage}`{}; the stages are {}", hint(.near), list(.stages.iter().map(String::as_str)))]
     UnknownStage {
-        /// What was written.
+        /// The name.
         stage: String,
-        /// What may be meant.
+        /// A similar name.
         near: Option<String>,
-        /// What there is.
+        /// All stages.
         stages: Vec<String>,
     },
 }
@@ -89,7 +89,7 @@ pub enum StructureError {
 impl StructureError {
     pub(super) fn unknown_stage(stage: &str, stages: &[&str]) -> StructureError {
         let near = did_you_mean(stage, stages.iter().copied()).map(str::to_owned);
-        // A junction is a stage of each pipeline that it is in, and one to name.
+        // A junction is a stage in each of its pipelines. List it once.
         let is_first = |at: &usize| !stages[..*at].contains(&stages[*at]);
         let stages = (0..stages.len()).filter(is_first).map(|at| stages[at].to_owned()).collect();
         StructureError::UnknownStage { stage: stage.to_owned(), near, stages }
@@ -104,9 +104,9 @@ fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
     items.collect::<Vec<_>>().join(", ")
 }
 
-/// Whichever candidate is nearest to what was written, if one is near.
+/// The candidate most similar to `written`. `None` if none is similar.
 pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    /// Nothing that long is a slip of the pen, and the comparison takes the product of the lengths.
+    /// A longer text is not a typo, and the cost of the comparison is the product of the lengths.
     const LONGEST: usize = 200;
     if written.len() > LONGEST {
         return None;
@@ -117,10 +117,10 @@ pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a 
     (distance <= 1.max(nearest.chars().count() / 3)).then_some(nearest)
 }
 
-/// Reads a size: a number of bytes, `KiB` or `MiB`.
+/// Parses a size: a number of bytes, `KiB` or `MiB`.
 ///
 /// # Errors
-/// With what is wrong, and how a size is written.
+/// The problem, and the format of a size.
 pub fn parse_size(text: &str) -> Result<usize, String> {
     let units = [("KiB", 10), ("MiB", 20), ("", 0)];
     let (digits, shift) =
@@ -133,7 +133,7 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
     if (1..=MOST_BYTES).contains(&bytes) { Ok(bytes) } else { Err("it must be from 1 byte to 1024MiB".to_owned()) }
 }
 
-/// Reads a line, or several: words apart by any blanks.
+/// Parses one or several lines. Any white space separates words.
 impl FromStr for Structure {
     type Err = StructureError;
 
@@ -153,7 +153,7 @@ impl FromStr for Structure {
     }
 }
 
-/// The two sides of a word.
+/// Splits a word into key and value.
 fn split(word: &str) -> Result<(&'static StructureKey, &str), StructureError> {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
     let Some(key) = StructureKey::named(name) else {
@@ -198,17 +198,17 @@ fn name(text: &str) -> Result<String, String> {
     if is_name(text) { Ok(text.to_owned()) } else { Err(format!("`{text}` is not the name of a stage")) }
 }
 
-/// Whichever of them is printed like this.
+/// The value with this printed form.
 fn named<T: Copy + Display>(value: &str, all: &[T], what: &str) -> Result<T, String> {
     let names: Vec<String> = all.iter().map(ToString::to_string).collect();
     let found = all.iter().zip(&names).find(|(_, name)| *name == value);
     found.map(|(one, _)| *one).ok_or_else(|| {
         let near = did_you_mean(value, names.iter().map(String::as_str)).map(str::to_owned);
-        format!("`{value}` is no {what}{}; it can be {}", hint(&near), list(names.iter().map(String::as_str)))
+        format!("`{value}` is not a {what}{}; it can be {}", hint(&near), list(names.iter().map(String::as_str)))
     })
 }
 
-/// A name and how many times, which is once where nothing is said.
+/// Parses a stage and its number of buffers, which is 1 by default.
 fn turn(text: &str) -> Result<StageTurn, String> {
     let (stage, repeat) = match text.split_once('*') {
         Some((stage, repeat)) => (stage, number(repeat, 1..=MOST_BUFFERS)?),
@@ -223,22 +223,23 @@ fn fork(value: &str) -> Result<Fork, String> {
         Some((copies, "unordered")) => (copies, false),
         Some((_, other)) => return Err(format!("`{other}` is neither `ordered` nor `unordered`")),
     };
-    let (stage, copies) = copies.split_once('*').ok_or("how many copies? Write it as `fork=compress*4`")?;
+    let (stage, copies) =
+        copies.split_once('*').ok_or("the number of copies is missing: write it as `fork=compress*4`")?;
     Ok(Fork { stage: name(stage)?, copies: number(copies, 1..=MOST_COPIES)?, ordered })
 }
 
-/// A waiting rule as one word, with colons for its blanks.
+/// Parses a waiting rule, written as one word with colons for blanks.
 fn rule(value: &str) -> Result<waiting::WaitingRule, String> {
     value.replace(':', " ").parse().map_err(|why: waiting::ParseRuleError| {
-        format!("{why}; `rowlock policies` lists them, and a colon stands for a blank here")
+        format!("{why}; `rowlock policies` lists them, and blanks are written as colons here")
     })
 }
 
 fn attribute(key: &'static StructureKey, value: &str) -> Result<RequestedAttribute, String> {
-    let how = || format!("of which stage, and what? Write it as `{}`", key.example);
+    let how = || format!("the stage or the value is missing: write it as `{}`", key.example);
     let (stage, requested) = value.split_once(':').filter(|(_, requested)| !requested.is_empty()).ok_or_else(how)?;
     let stage = name(stage)?;
-    // It is kept as it was written, and has to be one all the same.
+    // The value is kept as text, but it must be valid.
     Scheduling::default().set(key.name, requested).map_err(|why| match why {
         SchedulingParseError::Value { why, .. } => why,
         SchedulingParseError::UnknownKey { .. } => why.to_string(),

@@ -14,7 +14,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn every_example_reads_and_prints_as_it_is_and_all_of_them_together() {
+fn every_example_parses_and_prints_unchanged() {
     for key in KEYS {
         assert_eq!(read(key.example).to_string(), key.example);
         assert_eq!(key.example.split('=').next(), Some(key.name));
@@ -28,7 +28,7 @@ fn every_example_reads_and_prints_as_it_is_and_all_of_them_together() {
 }
 
 #[test]
-fn what_can_be_written_in_several_ways_is_printed_in_one() {
+fn each_structure_has_one_printed_form() {
     for (written, printed) in [
         ("block=4096 buffers=3", "buffers=3 block=4KiB"),
         ("block=1536KiB", "block=1536KiB"),
@@ -43,12 +43,9 @@ fn what_can_be_written_in_several_ways_is_printed_in_one() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_what_would_be_right() {
+fn errors_say_what_is_allowed() {
     for (text, said) in [
-        (
-            "bufers=3",
-            "`bufers` is nothing that a structure can say (did you mean `buffers`?); it can say buffers, block,",
-        ),
+        ("bufers=3", "unknown key `bufers` (did you mean `buffers`?); the keys are buffers, block,"),
         ("buffers", "`buffers` is not of the form key=value, as `buffers=16` is"),
         ("fork=", "`fork=` is not of the form key=value, as `fork=hash*2:unordered` is"),
         ("buffers=0", "`buffers=0`: `0` is not a number from 1 to 65536"),
@@ -60,48 +57,48 @@ fn what_is_wrong_is_said_with_what_would_be_right() {
         ("block=2048MiB", "it must be from 1 byte to 1024MiB"),
         (
             "threads=eech",
-            "`threads=eech`: `eech` is no way to have threads (did you mean `each`?); it can be each, blocking",
+            "`threads=eech`: `eech` is not a way to have threads (did you mean `each`?); it can be each, blocking",
         ),
         ("thread=a*x", "`thread=a*x`: `x` is not a number"),
         ("thread=a,,b", "`` is not the name of a stage"),
-        ("fork=compress", "how many copies? Write it as `fork=compress*4`"),
+        ("fork=compress", "the number of copies is missing: write it as `fork=compress*4`"),
         ("fork=compress*2:sorted", "`sorted` is neither `ordered` nor `unordered`"),
         ("fuse=a", "stage `a` is fused with no other"),
         ("split=a,b", "`a,b` is not the name of a stage"),
-        ("nice=read", "of which stage, and what? Write it as `nice=read:-5`"),
-        ("priority=fastest", "`fastest` is no rule of priority; it can be default, nice-down-io, "),
+        ("nice=read", "the stage or the value is missing: write it as `nice=read:-5`"),
+        ("priority=fastest", "`fastest` is not a rule of priority; it can be default, nice-down-io, "),
         ("priority=dynamic-upp", "did you mean `dynamic-up`?"),
-        ("double=oi", "`oi` is no kind of stage (did you mean `io`?); it can be io, compute, communicate"),
+        ("double=oi", "`oi` is not a kind of stage (did you mean `io`?); it can be io, compute, communicate"),
         ("policy=write:bacth", "`policy=write:bacth`: did you mean `batch`? It can be other, batch"),
         ("nice=read:99", "`nice=read:99`: a nice value is a whole number from -20"),
         ("waiting=fast", "`fast` is not a waiting rule; `rowlock policies` lists them"),
-        ("buffers=1 buffers=2", "`buffers` is said twice"),
+        ("buffers=1 buffers=2", "`buffers` appears twice"),
         ("thread=a,b thread=b", "stage `b` is put on a thread twice"),
         ("fuse=a+b fuse=b+c", "stage `b` is fused twice"),
         ("fork=a*2 fork=a*3", "stage `a` is forked twice"),
         ("split=a split=a", "stage `a` is split off twice"),
         ("nice=a:1 nice=a:2", "stage `a` is given `nice` twice"),
-        ("fuse=a+b split=b", "stage `b` is both split off and put together with what is before it"),
-        ("thread=a,b split=b", "stage `b` is both split off and put together"),
-        ("fuse=a+b thread=b", "stage `b` is both fused with what is before it and put on a thread"),
+        ("fuse=a+b split=b", "stage `b` is both split from and joined to the stage before it"),
+        ("thread=a,b split=b", "stage `b` is both split from and joined to"),
+        ("fuse=a+b thread=b", "stage `b` is both fused with the stage before it and put on a thread"),
     ] {
         assert!(refusal(text).contains(said), "{text}: {}", refusal(text));
     }
 }
 
 #[test]
-fn names_that_no_stage_has_are_told_with_the_nearest_that_one_has() {
+fn unknown_stages_are_reported_with_the_most_similar_name() {
     let structure = read("fork=compres*2 split=write");
     let why = structure.check_stages(&["read", "compress", "write"]).unwrap_err().to_string();
     assert_eq!(why, "there is no stage `compres` (did you mean `compress`?); the stages are read, compress, write");
     assert_eq!(structure.check_stages(&["compres", "write"]), Ok(()));
-    // A junction in two pipelines.
+    // A junction that is in two pipelines.
     let why = structure.check_stages(&["read", "join", "join", "write"]).unwrap_err().to_string();
     assert_eq!(why, "there is no stage `compres`; the stages are read, join, write");
 }
 
 #[test]
-fn what_is_laid_over_wins_and_the_rest_stays() {
+fn a_structure_laid_over_another_overrides_it() {
     for (over, base, both) in [
         ("buffers=4", "buffers=8 workers=2", "buffers=4 workers=2"),
         ("fork=a*2", "fork=a*4 fork=b*3", "fork=b*3 fork=a*2"),
@@ -120,14 +117,14 @@ fn what_is_laid_over_wins_and_the_rest_stays() {
 }
 
 #[test]
-fn names_that_could_not_be_read_back_are_no_names() {
+fn names_with_special_characters_are_rejected() {
     for name in ["", "two words", "a=b", "a*2", "a,b", "a+b", "a:b", "a\u{7}"] {
         assert!(!is_name(name), "{name}");
     }
     assert!(is_name("größe/2-x.y_#"));
 }
 
-/// Any structure of a few stages that makes sense.
+/// Any consistent structure of a few stages.
 fn structures() -> impl Strategy<Value = Structure> {
     let stage = || select(vec!["read", "a", "größe", "b-2", "write"]).prop_map(str::to_owned);
     let turn = (stage(), 1..4_usize).prop_map(|(stage, repeat)| StageTurn { stage, repeat });
@@ -154,24 +151,24 @@ fn structures() -> impl Strategy<Value = Structure> {
         let waiting = waiting.map(|text| text.parse().unwrap());
         Structure { buffers, block, workers, threads, thread, fork, fuse, split, priority, requested, waiting, double }
     });
-    made.prop_filter("makes sense", |structure| structure.check().is_ok())
+    made.prop_filter("consistent", |structure| structure.check().is_ok())
 }
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back_as_the_same(structure in structures()) {
+    fn the_printed_form_parses_to_the_same_structure(structure in structures()) {
         prop_assert_eq!(structure.to_string().parse(), Ok(structure));
     }
 
     #[test]
-    fn what_is_read_never_panics(text in "[a-z=*:,+0-9 ü-]{0,40}") {
+    fn no_text_makes_the_parser_panic(text in "[a-z=*:,+0-9 ü-]{0,40}") {
         if let Ok(structure) = text.parse::<Structure>() {
             prop_assert_eq!(structure.to_string().parse(), Ok(structure));
         }
     }
 
     #[test]
-    fn one_that_says_nothing_changes_nothing_and_none_changes_itself(structure in structures()) {
+    fn an_empty_structure_changes_nothing_and_laying_over_is_idempotent(structure in structures()) {
         let nothing = Structure::default();
         prop_assert_eq!(&nothing.laid_over(&structure), &structure);
         prop_assert_eq!(&structure.laid_over(&nothing), &structure);
@@ -179,10 +176,10 @@ proptest! {
     }
 
     #[test]
-    fn two_that_make_sense_do_so_together(over in structures(), base in structures()) {
+    fn consistent_structures_combine_to_a_consistent_one(over in structures(), base in structures()) {
         let both = over.laid_over(&base);
         prop_assert_eq!(both.check(), Ok(()));
-        // And what is over has its say.
+        // The upper one overrides the other.
         prop_assert_eq!(over.laid_over(&both), both);
     }
 }

@@ -5,7 +5,8 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// A stage that was busy for so many milliseconds of a second, with as much CPU time, and waited for buffers else.
+/// A stage that was busy for this many milliseconds of a second, with this CPU time, and starved
+/// for the rest.
 fn stage(name: &str, kind: StageKind, busy: u64, cpu: u64) -> StageReport {
     StageReport {
         name: name.to_owned(),
@@ -43,7 +44,7 @@ fn run(stages: Vec<StageReport>) -> RunReport {
     }
 }
 
-/// The first of which waits for nothing that is counted.
+/// Three stages, the first of which has no counted waits.
 fn three(read: u64, work: u64, write: u64) -> RunReport {
     run(vec![
         StageReport { starved_ns: 0, ..stage("read", StageKind::Io, read, read / 10) },
@@ -53,7 +54,7 @@ fn three(read: u64, work: u64, write: u64) -> RunReport {
 }
 
 #[test]
-fn a_run_that_the_cpus_limit_is_told_its_floor() {
+fn a_run_limited_by_the_cpus_names_its_floor() {
     let mut report = three(200, 1900, 100);
     report.stages[1].copies = 2;
     report.stages[1].starved_ns = 100 * MS;
@@ -65,12 +66,12 @@ fn a_run_that_the_cpus_limit_is_told_its_floor() {
          1.04 times its floor, which the CPUs set\n\
          \x20 at least  965 ms by the CPUs (1.93 s of CPU time on 2 CPUs)\n\
          \x20 at least  950 ms by stage 'work' (1.90 s of work by 2 copies)\n\
-         faster by: less to compute, or more CPUs; priorities can save switches only (`priority=nice-up-io`)"
+         faster by: less to compute, or more CPUs; priorities can only save switches (`priority=nice-up-io`)"
     );
 }
 
 #[test]
-fn a_run_that_a_stage_limits_is_told_which_and_what_to_do() {
+fn a_run_limited_by_a_stage_names_it_and_gives_advice() {
     let verdict = three(200, 970, 100).verdict();
     assert_eq!(verdict.limit, LimitingResource::Stage("work".to_owned()));
     let text = verdict.to_string();
@@ -94,13 +95,13 @@ fn a_run_that_a_stage_limits_is_told_which_and_what_to_do() {
     forkable.machine.pressure_cpu = Some(0);
     assert_eq!(
         forkable.verdict().advice,
-        "'work' has a copy for each CPU already, but ran for 50 % only of the time that it was at work: what does it wait for?"
+        "'work' has a copy for each CPU already, but ran for only 50 % of its busy time: find out what it waits for"
     );
     assert!(three(970, 200, 100).verdict().advice.contains("make 'read' forkable"));
 }
 
 #[test]
-fn a_run_that_the_device_limits_is_compared_with_what_that_can_do() {
+fn a_run_limited_by_the_device_is_compared_with_its_bandwidth() {
     let mut report = three(500, 300, 450);
     report.machine = MachineReport {
         device: Some("sda".to_owned()),
@@ -126,7 +127,7 @@ fn a_run_that_the_device_limits_is_compared_with_what_that_can_do() {
     report.machine.pressure_io = Some(950);
     let verdict = Verdict::of(&report, None).to_string();
     assert!(
-        verdict.starts_with("1.00 s, limited by the device: somebody waited for one 95 % of the time; "),
+        verdict.starts_with("1.00 s, limited by the device: some thread waited for it 95 % of the time; "),
         "{verdict}"
     );
 }
@@ -160,16 +161,16 @@ fn stages_that_share_a_thread_are_judged_together() {
 }
 
 #[test]
-fn stages_that_are_fused_are_judged_together() {
+fn fused_stages_are_judged_together() {
     let mut report = three(500, 450, 300);
     report.stages[1].is_fused = true;
     assert_eq!(report.verdict().limit, LimitingResource::Stage("read+work".to_owned()));
     report.structure = "thread=read,write".to_owned();
-    assert_eq!(units(&report).len(), 1, "what is fused with a stage goes where that is");
+    assert_eq!(units(&report).len(), 1, "a fused stage belongs to the thread of the first one");
 }
 
 #[test]
-fn buffers_that_are_never_free_are_seen() {
+fn too_few_buffers_are_detected() {
     let mut report = three(400, 300, 450);
     report.stages[0].blocked_ns = 600 * MS;
     let verdict = report.verdict();
@@ -188,14 +189,14 @@ fn a_stage_that_computes_and_waits_for_a_cpu_is_not_at_work() {
     report.user_ns = 530 * MS;
     let verdict = report.verdict();
     assert_eq!(verdict.limit, LimitingResource::Stage("work".to_owned()), "its waits are what limits");
-    assert!(verdict.floors.iter().all(|floor| floor.ns <= 500 * MS), "but no floor: {verdict}");
-    // Where the kernel knows of no waiting, it did something else.
+    assert!(verdict.floors.iter().all(|floor| floor.ns <= 500 * MS), "but not its floor: {verdict}");
+    // The kernel reports little pressure, so the stage did something else.
     report.machine.pressure_cpu = Some(100);
     assert_eq!(report.verdict().floors[0].ns, 870 * MS);
 }
 
 #[test]
-fn cpus_that_others_had_are_told_of() {
+fn cpus_used_by_other_programs_are_mentioned() {
     let mut report = run(vec![stage("a", StageKind::Compute, 980, 500), stage("b", StageKind::Compute, 990, 500)]);
     report.machine.pressure_cpu = Some(990);
     let verdict = report.verdict();
@@ -203,19 +204,19 @@ fn cpus_that_others_had_are_told_of() {
     assert!(verdict.advice.starts_with("the CPUs for itself"), "{verdict}");
     assert_eq!(
         verdict.evidence,
-        "1.00 of 2 CPUs were in use, and other programs wanted them: some thread waited for one 99 % of the time"
+        "1.00 of 2 CPUs were in use, and other programs wanted them: some thread waited for a CPU 99 % of the time"
     );
 }
 
 #[test]
-fn a_run_in_which_nothing_happened_has_a_verdict() {
+fn an_empty_run_has_a_verdict() {
     let verdict = RunReport::default().verdict();
     assert_eq!((verdict.limit.clone(), verdict.times_floor()), (LimitingResource::Unknown, None));
-    assert!(verdict.to_string().starts_with("0 ns, limited by nothing that could be seen: "), "{verdict}");
+    assert!(verdict.to_string().starts_with("0 ns, limited by nothing that was observed: "), "{verdict}");
 }
 
 #[test]
-fn numbers_have_three_digits_that_count() {
+fn numbers_have_three_significant_digits() {
     for (ns, written) in
         [(7, "7 ns"), (1_500, "1.50 us"), (23_456_000, "23.5 ms"), (999_900_000, "1000 ms"), (83_000_000_000, "83.0 s")]
     {
@@ -227,7 +228,7 @@ fn numbers_have_three_digits_that_count() {
 }
 
 #[test]
-fn a_verdict_is_written_for_programs_as_well() {
+fn a_verdict_has_a_json_form() {
     let json = serde_json::to_value(three(200, 970, 100).verdict()).unwrap();
     assert_eq!(json["limit"]["stage"], "work");
     assert_eq!(json["floors"][0]["ns"], 970 * MS);

@@ -1,4 +1,4 @@
-//! A verdict in words.
+//! The text of a verdict.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use policy::priority::{Limit, StageKind};
 use super::{Floor, JUNCTION, LimitingResource, Unit, Verdict};
 use crate::report::RunReport;
 
-/// Whether it had the CPUs for itself, more or less.
+/// Whether it used almost all CPUs.
 fn has_all_cpus(report: &RunReport) -> bool {
     cpus_used(report) >= 0.9 * report.cpus as f64
 }
 
-/// How many CPUs it used on the average.
+/// The average number of CPUs in use.
 fn cpus_used(report: &RunReport) -> f64 {
     report.cpu().as_secs_f64() / report.clock().as_secs_f64().max(1e-9)
 }
 
-/// What was seen of a limit.
+/// The observations that support a limit.
 pub(super) fn evidence(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> String {
     let clock = report.clock_ns.max(1);
     let percent = |part: f64| format!("{:.0} %", part * 100.0);
@@ -27,7 +27,7 @@ pub(super) fn evidence(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> 
         Limit::Cpu => match report.machine.pressure_cpu {
             Some(pressure) => {
                 let waited = percent(f64::from(pressure) / 1000.0);
-                format!("{cpus}, and other programs wanted them: some thread waited for one {waited} of the time")
+                format!("{cpus}, and other programs wanted them: some thread waited for a CPU {waited} of the time")
             }
             None => format!("{cpus}, and its threads waited for them"),
         },
@@ -36,7 +36,7 @@ pub(super) fn evidence(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> 
             let pressure = report.machine.pressure_io.map(|pressure| percent(f64::from(pressure) / 1000.0));
             match (busy, pressure) {
                 (Some(busy), _) => format!("it was busy {busy} of the time; {cpus}"),
-                (None, Some(pressure)) => format!("somebody waited for one {pressure} of the time; {cpus}"),
+                (None, Some(pressure)) => format!("some thread waited for it {pressure} of the time; {cpus}"),
                 (None, None) => cpus,
             }
         }
@@ -56,25 +56,24 @@ pub(super) fn evidence(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> 
     }
 }
 
-/// What would make the run faster.
+/// Advice that would make the run faster.
 pub(super) fn advice(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> String {
     match found {
         Limit::Cpu if !has_all_cpus(report) => {
-            "the CPUs for itself, or a better nice value than theirs (`priority=nice-down-compute`, where that is allowed)"
+            "the CPUs for itself, or a better nice value than theirs (`priority=nice-down-compute`, if permitted)"
                 .to_owned()
         }
         Limit::Cpu => {
-            "less to compute, or more CPUs; priorities can save switches only (`priority=nice-up-io`)".to_owned()
+            "less to compute, or more CPUs; priorities can only save switches (`priority=nice-up-io`)".to_owned()
         }
         Limit::Device => {
-            "fewer bytes, or a faster device; that it never idles is what priorities can do (`priority=nice-down-io`)"
-                .to_owned()
+            "fewer bytes, or a faster device; priorities can only keep it busy (`priority=nice-down-io`)".to_owned()
         }
         Limit::Stage(at) => match units[at].stages.as_slice() {
             [stage] if stage.kind == StageKind::Compute && stage.copies > 1 && stage.copies >= report.cpus => {
                 let ran = (stage.user_ns + stage.system_ns) as f64 / stage.busy_ns.max(1) as f64;
                 format!(
-                    "'{}' has a copy for each CPU already, but ran for {:.0} % only of the time that it was at work: what does it wait for?",
+                    "'{}' has a copy for each CPU already, but ran for only {:.0} % of its busy time: find out what it waits for",
                     stage.name,
                     ran * 100.0
                 )
@@ -102,7 +101,7 @@ pub(super) fn advice(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> St
                 format!("larger blocks (`block=`), or several requests at a time: make '{}' forkable", stage.name)
             }
             [stage, ..] if stage.place == JUNCTION => {
-                format!("less to do in junction '{}', whose work could be done in stages before or after it", stage.name)
+                format!("less to do in junction '{}', for example by stages before or after it", stage.name)
             }
             several => {
                 let last = several.last().map_or("", |stage| stage.name.as_str());
@@ -113,9 +112,7 @@ pub(super) fn advice(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> St
             let most = report.pipelines.iter().map(|pipeline| pipeline.buffers).max().unwrap_or(1);
             format!("more buffers (`buffers={}`)", most.saturating_mul(2))
         }
-        Limit::Unknown => {
-            "whatever it waited for, which nobody counts; of a short run little can be told".to_owned()
-        }
+        Limit::Unknown => "finding what it waited for, which was not observed; a longer run may show more".to_owned(),
     }
 }
 
@@ -128,7 +125,7 @@ impl fmt::Display for LimitingResource {
             LimitingResource::Stage(name) if name.contains('+') => write!(f, "the stages '{name}' in turn"),
             LimitingResource::Stage(name) => write!(f, "stage '{name}'"),
             LimitingResource::Buffers => f.write_str("the number of buffers"),
-            LimitingResource::Unknown => f.write_str("nothing that could be seen"),
+            LimitingResource::Unknown => f.write_str("nothing that was observed"),
         }
     }
 }
@@ -155,7 +152,7 @@ fn is_many(resource: &LimitingResource) -> bool {
     matches!(resource, LimitingResource::Cpu) || matches!(resource, LimitingResource::Stage(name) if name.contains('+'))
 }
 
-/// A time in nanoseconds in the unit that suits it, with three digits that count: `1.39 s`.
+/// Formats a time with three significant digits, as `1.39 s`.
 pub fn format_time(ns: u64) -> String {
     let (unit, length) = [("s", 1e9), ("ms", 1e6), ("us", 1e3)]
         .into_iter()
@@ -164,7 +161,7 @@ pub fn format_time(ns: u64) -> String {
     three_digits(ns as f64 / length, unit)
 }
 
-/// A number of bytes in the unit that suits it, with three digits that count: `61.3 MB`.
+/// Formats a number of bytes with three significant digits, as `61.3 MB`.
 pub fn format_bytes(bytes: u64) -> String {
     let (unit, length) = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)]
         .into_iter()

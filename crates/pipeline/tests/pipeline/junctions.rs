@@ -189,12 +189,12 @@ fn ports_say_what_is_wrong() {
 fn pipelines_and_junctions_that_miss_each_other_are_refused() {
     let alone = Pipeline::new("in").io("read", |_, _| Ok(Flow::Convey)).join_at("joint");
     let error = alone.run().unwrap_err().to_string();
-    assert!(error.contains("pipeline 'in' goes through 'joint', which is not there"), "{error}");
+    assert!(error.contains("pipeline 'in' joins at 'joint', but there is no such junction"), "{error}");
     let nobody = Program::new("nobody")
         .pipeline(Pipeline::new("in").io("read", |_, _| Ok(Flow::Last)))
         .junction("joint", |_| Ok(()));
     let error = nobody.run().unwrap_err().to_string();
-    assert!(error.contains("no pipeline goes through 'joint'"), "{error}");
+    assert!(error.contains("no pipeline joins at 'joint'"), "{error}");
 }
 
 #[test]

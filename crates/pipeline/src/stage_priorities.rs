@@ -1,0 +1,65 @@
+//! Applies a rule of priority to the stages of a thread.
+
+use policy::priority::{PriorityRule, StageKind, StagePolicy, StagePriority};
+
+/// The stages of one thread, as a rule sees them.
+pub(crate) struct StagePriorities<'a> {
+    /// Each with its group and its current priority.
+    stages: Vec<(usize, StagePolicy, StagePriority)>,
+    /// Whether the rule depends on queues.
+    uses_queues: bool,
+    /// Changes the priority of the calling thread.
+    apply: Box<dyn FnMut(StagePriority) + 'a>,
+}
+
+impl<'a> StagePriorities<'a> {
+    /// Asks the rule for the initial priorities. Must be called by the thread itself.
+    pub(crate) fn begin(
+        rule: PriorityRule,
+        stages: &[(usize, StageKind)],
+        mut apply: Box<dyn FnMut(StagePriority) + 'a>,
+    ) -> StagePriorities<'a> {
+        let begun = stages.iter().map(|&(at, kind)| {
+            let mut stage = rule.stage(kind);
+            let priority = stage.begin();
+            (at, stage, priority)
+        });
+        let stages: Vec<_> = begun.collect();
+        // A thread has the highest priority of its stages.
+        let priority = stages.iter().map(|&(_, _, priority)| priority).max().unwrap_or_default();
+        if priority != StagePriority::Neutral {
+            apply(priority);
+        }
+        StagePriorities { stages, uses_queues: rule.uses_queues(), apply }
+    }
+
+    #[inline]
+    pub(crate) fn accepted(&mut self, at: usize, left: usize) {
+        if self.uses_queues {
+            self.update(at, |stage| stage.accepted(left as u32));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn conveyed(&mut self, at: usize, others: usize) {
+        if self.uses_queues {
+            self.update(at, |stage| stage.conveyed(others as u32));
+        }
+    }
+
+    fn update(&mut self, at: usize, question: impl FnOnce(&mut StagePolicy) -> Option<StagePriority>) {
+        let before = self.priority();
+        let Some((_, stage, priority)) = self.stages.iter_mut().find(|(group, ..)| *group == at) else { return };
+        if let Some(changed) = question(stage) {
+            *priority = changed;
+            let now = self.priority();
+            if now != before {
+                (self.apply)(now);
+            }
+        }
+    }
+
+    fn priority(&self) -> StagePriority {
+        self.stages.iter().map(|&(_, _, priority)| priority).max().unwrap_or_default()
+    }
+}
