@@ -14,13 +14,13 @@ use measure::trace::simulated::SimulationTracer;
 use policy::Span;
 use scenario::draw::Stream;
 use scenario::result::Outcome;
-use scenario::{Compute, Distribution, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Compute, Distribution, Job, JobKind, Machine, MachineKeys, Scheduler, Setting};
 use trace::file::TraceFile;
 
 const CPUS: u32 = 32;
 const RUNS: usize = 5;
 
-fn job(name: String, copies: u32, kind: Kind) -> Job {
+fn job(name: String, copies: u32, kind: JobKind) -> Job {
     Job::new(name, copies, kind)
 }
 
@@ -28,17 +28,17 @@ fn cpu_bound() -> Vec<Job> {
     let mut stream = Stream::named(1, "offsets", 0);
     let offset = |n| {
         let work = Some(Span::from_nanos(1 + stream.below(100_000)));
-        job(format!("offset.{n}"), 1, Kind::Cpu { threads: 1, work: work.map(Distribution::from) })
+        job(format!("offset.{n}"), 1, JobKind::Cpu { threads: 1, work: work.map(Distribution::from) })
     };
     let mut jobs: Vec<Job> = (0..CPUS).map(offset).collect();
-    jobs.push(job("bound".to_owned(), 1, Kind::Cpu { threads: 200, work: Some(Span::from_millis(500).into()) }));
+    jobs.push(job("bound".to_owned(), 1, JobKind::Cpu { threads: 200, work: Some(Span::from_millis(500).into()) }));
     jobs
 }
 
 fn blocking() -> Vec<Job> {
     let compute = Compute::Drawn(Distribution::Normal { mean: Span::from_micros(50), sd: Span::from_micros(5) });
     let waiting = "always-block".parse().unwrap();
-    vec![job("crew".to_owned(), 20, Kind::Barrier { threads: 10, compute, rounds: 2_000, waiting })]
+    vec![job("crew".to_owned(), 20, JobKind::Barrier { threads: 10, compute, rounds: 2_000, waiting })]
 }
 
 fn traced(machine: &Machine, setting: &Setting, to: impl Write) -> Outcome {

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use policy::Span;
 use scenario::draw::Stream;
-use scenario::{Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Compute, Granularity, Job, JobKind, Machine, MachineKeys, Scheduler, Setting};
 
 const CPUS: u32 = 32;
 const RUNS: usize = 5;
@@ -75,7 +75,7 @@ fn bound(scheduler: Scheduler, cpus: u32, threads: u32) -> (Machine, Setting) {
     let copies = if scheduler == Scheduler::Fifo { turns.min(u64::from(1_000_000 / threads)) as u32 } else { 1 };
     let mut stream = Stream::named(1, "offsets", 0);
     let cpu = |name: String, copies, threads, work: Span| {
-        Job::new(name, copies, Kind::Cpu { threads, work: Some(work.into()) })
+        Job::new(name, copies, JobKind::Cpu { threads, work: Some(work.into()) })
     };
     let mut jobs: Vec<Job> = (0..cpus)
         .map(|n| cpu(format!("offset.{n}"), 1, 1, Span::from_nanos(1 + stream.below(turn.as_nanos()))))
@@ -99,7 +99,7 @@ fn cost(scheduler: Scheduler, cpus: u32, threads: u32) -> [f64; 3] {
 }
 
 /// The bytes that a run takes at the highest for each thread more.
-fn bytes_a_thread(scheduler: Scheduler, kind: impl Fn(u32) -> Kind) -> f64 {
+fn bytes_a_thread(scheduler: Scheduler, kind: impl Fn(u32) -> JobKind) -> f64 {
     let (machine, _) = machine(scheduler, CPUS);
     let [few, many] = [10_000, 60_000].map(|threads| {
         let job = Job::new("bound", 1, kind(threads));
@@ -134,8 +134,8 @@ fn main() {
         growth("by CPUs", [8, 64, 256, 1024].map(|cpus| (cpus, cpus, 6 * cpus)));
         let work = Some(Span::from_micros(100).into());
         let (cpu, barrier) = (
-            bytes_a_thread(scheduler, |threads| Kind::Cpu { threads, work: work.clone() }),
-            bytes_a_thread(scheduler, |threads| Kind::Barrier {
+            bytes_a_thread(scheduler, |threads| JobKind::Cpu { threads, work: work.clone() }),
+            bytes_a_thread(scheduler, |threads| JobKind::Barrier {
                 threads,
                 compute: Compute::Granularity(Granularity::Coarse),
                 rounds: 1,

@@ -23,7 +23,7 @@ use policy::Span;
 use policy::record::RecordedStep;
 use policy::waiting::Costs;
 use scenario::draw::Law;
-use scenario::fibers::Program;
+use scenario::fibers::FiberProgram;
 use scenario::result::JobOutcome;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,7 @@ pub(crate) struct FibersTask {
     /// Draws are rounded down to a multiple of this.
     pub(crate) step: Span,
     /// What the fibers of each group do.
-    pub(crate) programs: Vec<Program>,
+    pub(crate) programs: Vec<FiberProgram>,
     pub(crate) workers: u32,
     pub(crate) levels: u32,
     pub(crate) running_time: Span,

@@ -9,7 +9,7 @@ use policy::record::RecordedStep;
 use policy::waiting::WaitingRule;
 use policy::{JobId, Span};
 use scenario::Distribution;
-use scenario::model::{Kind, MachineKeys, Setting};
+use scenario::model::{JobKind, MachineKeys, Setting};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 
 use crate::calibration::{HostCalibration, twin};
@@ -84,15 +84,19 @@ impl Host {
             let refused = |Refusal { request, reason }| Error::Scheduling { job: job.name.clone(), request, reason };
             Scheduling::of(&job.attributes).check().map_err(refused)?;
             match &job.kind {
-                Kind::Command { argv, .. } => check_command(&job.name, argv.first().map_or("", String::as_str))?,
-                Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Cpu { .. } | Kind::Pipeline(_) | Kind::Fibers(_) => {}
+                JobKind::Command { argv, .. } => check_command(&job.name, argv.first().map_or("", String::as_str))?,
+                JobKind::Barrier { .. }
+                | JobKind::Lock { .. }
+                | JobKind::Cpu { .. }
+                | JobKind::Pipeline(_)
+                | JobKind::Fibers(_) => {}
             }
         }
         // Each job has a process with two threads besides those that compute. A command has at
         // least one more process.
         let cpus = self.calibration.machine.cpus;
-        let threads_of = |kind: &Kind| match kind {
-            Kind::Command { .. } => 2,
+        let threads_of = |kind: &JobKind| match kind {
+            JobKind::Command { .. } => 2,
             kind => u64::from(kind.threads(cpus)) + 2,
         };
         let most = setting.jobs.iter().map(|job| threads_of(&job.kind)).max().unwrap_or(0);
@@ -203,7 +207,7 @@ impl Host {
     /// As [`Host::run`].
     pub fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Error> {
         let name = argv.first().cloned().unwrap_or_default();
-        let kind = Kind::Command { argv: argv.to_vec(), threads: 1, work: None };
+        let kind = JobKind::Command { argv: argv.to_vec(), threads: 1, work: None };
         let jobs = vec![scenario::Job::new(name, 1, kind)];
         let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
         let run = self.run(&setting, 0, cancel)?;
@@ -225,19 +229,19 @@ impl Host {
         let waiting_by = |rule: WaitingRule| Waiting { rule: rule.to_string(), costs, cpus };
         let order = |(name, job): (String, &scenario::Job)| {
             let task = match &job.kind {
-                &Kind::Barrier { threads, ref compute, rounds, waiting } => Task::Barrier {
+                &JobKind::Barrier { threads, ref compute, rounds, waiting } => Task::Barrier {
                     threads,
                     rounds,
                     compute: drawn(compute.on(costs.cs)),
                     waiting: waiting_by(waiting),
                 },
-                &Kind::Lock { threads, ref compute, ref critical, rounds, waiting } => {
+                &JobKind::Lock { threads, ref compute, ref critical, rounds, waiting } => {
                     let (compute, critical) = (of(compute), of(critical));
                     Task::Lock { threads, rounds, compute, critical, waiting: waiting_by(waiting) }
                 }
-                Kind::Cpu { threads, work } => Task::Cpu { threads: *threads, work: work.as_ref().map(of) },
-                Kind::Command { argv, .. } => Task::Command { argv: argv.clone() },
-                Kind::Pipeline(line) => Task::Pipeline(PipelineTask {
+                JobKind::Cpu { threads, work } => Task::Cpu { threads: *threads, work: work.as_ref().map(of) },
+                JobKind::Command { argv, .. } => Task::Command { argv: argv.clone() },
+                JobKind::Pipeline(line) => Task::Pipeline(PipelineTask {
                     seed,
                     rounds: line.rounds,
                     buffers: line.buffers,
@@ -256,7 +260,7 @@ impl Host {
                         })
                         .collect(),
                 }),
-                Kind::Fibers(of) => Task::Fibers(FibersTask {
+                JobKind::Fibers(of) => Task::Fibers(FibersTask {
                     seed,
                     step,
                     programs: of.groups.iter().map(|group| group.program(&name)).collect(),
@@ -311,7 +315,7 @@ impl Host {
 
 /// A pipeline's threads and their scheduling, as `rowlock-pipeline` represents them.
 fn structure(line: &scenario::Pipeline) -> Structure {
-    let turn = |turn: &scenario::pipeline::Turn| StageTurn {
+    let turn = |turn: &scenario::pipeline::StageTurn| StageTurn {
         stage: line.stages.get(turn.stage).map(|stage| stage.name.clone()).unwrap_or_default(),
         repeat: turn.times as usize,
     };
@@ -343,7 +347,7 @@ mod tests {
     #[test]
     fn multiples_of_cs_use_the_measured_cost_for_any_simulated_machine() {
         let host = Host { program: "/nowhere".into(), calibration: sample_calibration(Machine::current().unwrap()) };
-        let crew = Kind::Barrier {
+        let crew = JobKind::Barrier {
             threads: 2,
             compute: scenario::Compute::Granularity(scenario::Granularity::Fine),
             rounds: 1,

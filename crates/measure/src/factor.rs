@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use scenario::keys::experiment::{COUNTED_AXES, X_LOAD, X_THREADS};
-use scenario::keys::{TOGETHER, job, stage};
+use scenario::keys::{PATH_SEPARATOR, job, stage};
 use scenario::{Arm, Experiment, Scenario};
 
 /// Dotted paths and their values.
@@ -20,12 +20,12 @@ pub fn value<'a>(factors: &'a Factors, path: &str) -> Option<&'a toml::Value> {
 
 /// The item of a list of values that belongs to this path.
 fn part<'a>(paths: &str, value: &'a toml::Value, path: &str) -> Option<&'a toml::Value> {
-    value.as_array()?.get(paths.split(TOGETHER).position(|one| one == path)?)
+    value.as_array()?.get(paths.split(PATH_SEPARATOR).position(|one| one == path)?)
 }
 
 /// Whether a path is this factor, or one of the paths that vary together in it.
 pub fn is_in(factor: &str, path: &str) -> bool {
-    factor == path || factor.split(TOGETHER).any(|one| one == path)
+    factor == path || factor.split(PATH_SEPARATOR).any(|one| one == path)
 }
 
 /// Whether this axis is not a path but a count of each arm.
@@ -39,7 +39,7 @@ pub fn is_determined_by(x: &str, factor: &str) -> bool {
     /// The keys that only set numbers of threads.
     const NUMBERS: [&str; 3] = [job::THREADS.name, job::COPIES.name, stage::FORK.name];
     let is_number = |path: &str| path.rsplit('.').next().is_some_and(|key| NUMBERS.contains(&key));
-    is_in(factor, x) || is_counted(x) && factor.split(TOGETHER).all(is_number)
+    is_in(factor, x) || is_counted(x) && factor.split(PATH_SEPARATOR).all(is_number)
 }
 
 /// The value of an arm with this number of threads and CPUs on the axis `x`.
@@ -74,7 +74,7 @@ pub fn shared(arm: &Arm, experiment: &Experiment) -> Factors {
             let threads = arm.setting.threads(arm.setting.machine.cpus.unwrap_or(1));
             shared.extend(i64::try_from(threads).ok().map(|threads| (X_THREADS.to_owned(), threads.into())));
         } else {
-            let others = paths.split(TOGETHER).filter(|path| path != compare);
+            let others = paths.split(PATH_SEPARATOR).filter(|path| path != compare);
             let others = others.filter_map(|path| Some((path.to_owned(), part(paths, value, path)?.clone())));
             shared.extend(others);
         }

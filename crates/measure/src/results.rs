@@ -155,7 +155,7 @@ fn refusal_note(samples: &[Sample]) -> Option<String> {
 
 /// Why there is no gap, or none for some arms, although both worlds were asked.
 fn gap_note(scenario: &Scenario, worlds: &[World]) -> Option<String> {
-    let is_host = |setting: &Setting| setting.machine.is_the_host();
+    let is_host = |setting: &Setting| setting.machine.is_host();
     let others = scenario.arms.iter().filter(|arm| !is_host(&arm.setting)).count();
     if !(worlds.contains(&World::Sim) && worlds.contains(&World::Host)) || others == 0 {
         return None;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use scenario::result::Run;
-use scenario::{Kind, Scenario, Span};
+use scenario::{JobKind, Scenario, Span};
 
 use crate::factor;
 use crate::folder::{self, Folder};
@@ -100,7 +100,7 @@ pub fn measure_commands(
     let mut measured: Vec<(Vec<String>, Span)> = Vec::new();
     let mut stand_ins = Vec::new();
     for job in scenario.arms.iter_mut().flat_map(|arm| &mut arm.setting.jobs) {
-        let Kind::Command { argv, work: work @ None, .. } = &mut job.kind else { continue };
+        let JobKind::Command { argv, work: work @ None, .. } = &mut job.kind else { continue };
         let known = measured.iter().find(|(known, _)| known == argv);
         let taken = match known {
             Some(&(_, taken)) => taken,

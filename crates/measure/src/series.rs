@@ -159,11 +159,11 @@ impl<'a> AllSeries<'a> {
 mod tests {
     use super::*;
     use scenario::result::Outcome;
-    use scenario::{Job, Kind, MachineKeys, Setting, Span};
+    use scenario::{Job, JobKind, MachineKeys, Setting, Span};
 
     #[test]
     fn copies_are_averaged_and_repetitions_are_paired_by_their_number() {
-        let kind = Kind::Cpu { threads: 1, work: None };
+        let kind = JobKind::Cpu { threads: 1, work: None };
         let crew = |copies| Job::new("crew", copies, kind.clone());
         let other = Job { name: "other".into(), ..crew(1) };
         let jobs = vec![other, crew(2)];

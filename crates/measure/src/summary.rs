@@ -188,7 +188,7 @@ pub fn gaps(all: &AllSeries<'_>) -> Vec<Gap> {
     for (number, job, world, sim) in all.iter() {
         let arm = &all.scenario.arms[number];
         let (World::Sim, Some(host)) = (world, all.get(number, job, World::Host)) else { continue };
-        if !arm.setting.machine.is_the_host() {
+        if !arm.setting.machine.is_host() {
             continue;
         }
         let percent = |figure| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use host::Host;
 use scenario::result::World;
-use scenario::{Kind, Machine, Scenario, Setting, Span};
+use scenario::{JobKind, Machine, Scenario, Setting, Span};
 
 use crate::states::Observer;
 use crate::trace::end_of_simulation;
@@ -38,8 +38,8 @@ pub fn needs_host(scenario: &Scenario, chosen: &[World]) -> bool {
         || settings().any(|setting| setting.jobs.iter().any(|job| is_unmeasured(&job.kind)))
 }
 
-fn is_unmeasured(kind: &Kind) -> bool {
-    matches!(kind, Kind::Command { work: None, .. })
+fn is_unmeasured(kind: &JobKind) -> bool {
+    matches!(kind, JobKind::Command { work: None, .. })
 }
 
 impl TwoWorlds {

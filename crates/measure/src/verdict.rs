@@ -65,7 +65,7 @@ pub fn verdicts(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Verdict> 
             if fastest.is_empty() {
                 continue;
             }
-            let is_twin = group.iter().all(|&arm| scenario.arms[arm].setting.machine.is_the_host());
+            let is_twin = group.iter().all(|&arm| scenario.arms[arm].setting.machine.is_host());
             verdicts.push(Verdict {
                 job: first.setting.jobs[job].name.clone(),
                 factors: factor::shared(&scenario.arms[group[0]], &scenario.experiment),

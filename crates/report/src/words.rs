@@ -1,6 +1,6 @@
 //! Numbers, factors and lists as people read them.
 
-use scenario::keys::TOGETHER;
+use scenario::keys::PATH_SEPARATOR;
 
 use stats::Estimate;
 
@@ -12,7 +12,7 @@ pub fn value(value: &toml::Value) -> String {
 /// The path of a factor, or all that vary together in it, without the `job.` that nobody needs to be told.
 pub fn path(path: &str) -> String {
     let short = |path: &str| path.strip_prefix("job.").unwrap_or(path).to_owned();
-    path.split(TOGETHER).map(short).collect::<Vec<_>>().join(TOGETHER)
+    path.split(PATH_SEPARATOR).map(short).collect::<Vec<_>>().join(PATH_SEPARATOR)
 }
 
 /// Factors and their values, as in `crowd.threads = 2, crew.waiting = cs`; empty without factors.

@@ -37,10 +37,10 @@ impl Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Job, Kind, MachineKeys};
+    use crate::{Job, JobKind, MachineKeys};
 
     fn setting(copies: u32, every: Option<Distribution>) -> Setting {
-        let kind = || Kind::Cpu { threads: 1, work: None };
+        let kind = || JobKind::Cpu { threads: 1, work: None };
         let arrival = Arrival { at: Span::from_nanos(2_500), every };
         let jobs = vec![Job::new("there", 2, kind()), Job { arrival, ..Job::new("later", copies, kind()) }];
         Setting { machine: MachineKeys::default(), jobs, keep_running: false }

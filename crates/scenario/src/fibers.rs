@@ -11,7 +11,7 @@ use crate::draw::{Law, Stream};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fibers {
     /// Fibers that do the same, at least one group; their names differ.
-    pub groups: Vec<Group>,
+    pub groups: Vec<FiberGroup>,
     /// How many kernel threads run them, at least one.
     pub workers: u32,
     /// The feedback queue that they stand in.
@@ -21,12 +21,12 @@ pub struct Fibers {
     /// Whether a fiber is taken off its worker wherever it is, when its running time is over and another waits; else only where it comes to a point.
     pub preemptible: bool,
     /// What the library takes for it, in the simulator.
-    pub costs: Costs,
+    pub costs: FiberCosts,
 }
 
 /// What a library of fibers takes for what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Costs {
+pub struct FiberCosts {
     /// To make a fiber, to begin it, to end it and to join it.
     pub create: Span,
     /// To go on with a fiber that has run before.
@@ -35,16 +35,16 @@ pub struct Costs {
     pub lock: Span,
 }
 
-impl Default for Costs {
+impl Default for FiberCosts {
     /// As `rowlock-fiber` was measured.
-    fn default() -> Costs {
-        Costs { create: Span::from_nanos(45), switch: Span::from_nanos(14), lock: Span::from_nanos(2) }
+    fn default() -> FiberCosts {
+        FiberCosts { create: Span::from_nanos(45), switch: Span::from_nanos(14), lock: Span::from_nanos(2) }
     }
 }
 
 /// Fibers that do the same: so many bursts each. A burst is a computation, and one with a lock where there is such.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub struct FiberGroup {
     /// Its name.
     pub name: String,
     /// How many fibers it has, at least one.
@@ -77,17 +77,17 @@ impl Fibers {
 
     /// How many bursts all of them have together.
     pub fn bursts(&self) -> u64 {
-        self.groups.iter().map(Group::all_bursts).fold(0, u64::saturating_add)
+        self.groups.iter().map(FiberGroup::all_bursts).fold(0, u64::saturating_add)
     }
 
     /// The mean time that all bursts together take, sleep included, in nanoseconds.
     pub(crate) fn mean(&self) -> f64 {
-        let think = |group: &Group| group.think.as_ref().map_or(0.0, Distribution::mean);
+        let think = |group: &FiberGroup| group.think.as_ref().map_or(0.0, Distribution::mean);
         self.groups.iter().map(|group| group.all_bursts() as f64 * (group.mean_of_a_burst() + think(group))).sum()
     }
 }
 
-impl Group {
+impl FiberGroup {
     /// How many bursts its fibers have together.
     pub fn all_bursts(&self) -> u64 {
         u64::from(self.fibers) * u64::from(self.bursts)
@@ -103,8 +103,8 @@ impl Group {
     }
 
     /// What its fibers do, with what they need to draw it.
-    pub fn program(&self, job: &str) -> Program {
-        Program {
+    pub fn program(&self, job: &str) -> FiberProgram {
+        FiberProgram {
             group: self.name.clone(),
             fibers: self.fibers,
             bursts: self.bursts,
@@ -121,7 +121,7 @@ impl Group {
 
 /// What the fibers of a group do, as a world carries it out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Program {
+pub struct FiberProgram {
     /// The group's name.
     pub group: String,
     /// How many fibers there are.
@@ -155,7 +155,7 @@ pub struct Burst {
     pub think: Option<Span>,
 }
 
-impl Program {
+impl FiberProgram {
     /// Whether the fiber of this number in its group joins the one before it.
     pub fn joins(&self, number: u32) -> bool {
         number > 0 && self.join_every.is_some_and(|every| (number + 1).is_multiple_of(every))
@@ -184,8 +184,8 @@ impl Program {
 mod tests {
     use super::*;
 
-    fn group() -> Group {
-        Group {
+    fn group() -> FiberGroup {
+        FiberGroup {
             name: "all".into(),
             fibers: 40,
             bursts: 2,
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn every_so_manieth_fiber_joins_its_predecessor_and_the_first_has_none() {
         let joiners = |join_every| {
-            let program = Group { join_every, ..group() }.program("job");
+            let program = FiberGroup { join_every, ..group() }.program("job");
             (0..40).filter(|&number| program.joins(number)).collect::<Vec<_>>()
         };
         assert_eq!(joiners(Some(16)), [15, 31]);
@@ -212,7 +212,7 @@ mod tests {
     fn all_long_bursts_are_timed_and_a_sample_of_short_ones() {
         let timed = |micros| {
             let compute = Distribution::exactly(Span::from_micros(micros));
-            let program = Group { compute, ..group() }.program("job");
+            let program = FiberGroup { compute, ..group() }.program("job");
             (0..40).filter(|&number| program.is_timed(number)).count()
         };
         assert_eq!((timed(5), timed(4)), (40, 3));
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_fiber_draws_the_same_whatever_the_others_do() {
         let think = Some(Distribution::Exponential { mean: Span::from_micros(9) });
-        let program = Group { critical: think.clone(), think, ..group() }.program("job");
+        let program = FiberGroup { critical: think.clone(), think, ..group() }.program("job");
         let draw = |number| {
             let mut stream = program.stream(7, number);
             [(); 3].map(|()| program.burst(&mut stream, Span::from_nanos(1)))

@@ -13,7 +13,7 @@ use policy::priority::StageKind;
 use policy::wakeup::Scheme;
 
 use crate::distribution::Distribution;
-use crate::model::{Accounting, Granularity, Kind, Scheduler, Tie};
+use crate::model::{Accounting, Granularity, JobKind, Scheduler, Tie};
 use crate::pipeline::Structure;
 
 /// A file is no longer than this: 1 MiB.
@@ -48,7 +48,7 @@ pub const MOST_BURSTS: u64 = 10_000_000;
 pub const LONGEST_NAME: usize = 64;
 
 /// What stands between paths that are swept together.
-pub const TOGETHER: &str = ", ";
+pub const PATH_SEPARATOR: &str = ", ";
 
 /// One key: what may be written for it and what that means.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub struct Key {
     /// What may be written for it.
     pub value: Value,
     /// What holds where it is not written.
-    pub default: Default,
+    pub default: KeyDefault,
     /// A value for it as it stands in a file.
     pub example: &'static str,
     /// What it means, in one sentence.
@@ -168,19 +168,25 @@ impl fmt::Display for Value {
 
 /// What holds where a key is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Default {
+pub enum KeyDefault {
     /// Nothing: it must be written.
     Required,
     /// This, in words.
     Is(&'static str),
 }
 
-const fn key(name: &'static str, value: Value, default: Default, example: &'static str, meaning: &'static str) -> Key {
+const fn key(
+    name: &'static str,
+    value: Value,
+    default: KeyDefault,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key {
     Key { name, value, default, example, meaning }
 }
 
 const fn required(name: &'static str, value: Value, example: &'static str, meaning: &'static str) -> Key {
-    key(name, value, Default::Required, example, meaning)
+    key(name, value, KeyDefault::Required, example, meaning)
 }
 
 const fn count(least: u64, most: u64) -> Value {
@@ -189,11 +195,11 @@ const fn count(least: u64, most: u64) -> Value {
 
 /// The whole file.
 pub mod file {
-    use super::{Default, Key, Value, key, required};
+    use super::{Key, KeyDefault, Value, key, required};
 
     /// `title`
     pub const TITLE: Key =
-        key("title", Value::Text, Default::Is("none"), "\"Eleven threads against a crowd\"", "what it is about");
+        key("title", Value::Text, KeyDefault::Is("none"), "\"Eleven threads against a crowd\"", "what it is about");
     /// `machine`
     pub const MACHINE: Key = required("machine", Value::Table, "{ cpus = 32 }", "the machine");
     /// `job`
@@ -201,7 +207,7 @@ pub mod file {
         required("job", Value::Tables, "[{ name = \"crowd\", kind = \"cpu\", work = \"1 s\" }]", "what runs on it");
     /// `experiment`
     pub const EXPERIMENT: Key =
-        key("experiment", Value::Table, Default::Is("as below"), "{ repeat = 3 }", "how it is run and compared");
+        key("experiment", Value::Table, KeyDefault::Is("as below"), "{ repeat = 3 }", "how it is run and compared");
 
     /// All of them.
     pub const ALL: &[Key] = &[TITLE, MACHINE, JOB, EXPERIMENT];
@@ -211,13 +217,13 @@ pub mod file {
 pub mod machine {
     use policy::feedback::FeedbackRules;
 
-    use super::{ACCOUNTINGS, Default, Key, MOST_CPUS, MOST_TICKS, SCHEDULERS, SCHEMES, TIES, Value, count, key};
+    use super::{ACCOUNTINGS, Key, KeyDefault, MOST_CPUS, MOST_TICKS, SCHEDULERS, SCHEMES, TIES, Value, count, key};
 
     /// `like`
     pub const LIKE: Key = key(
         "like",
         Value::OneOf(&["host"]),
-        Default::Is("none"),
+        KeyDefault::Is("none"),
         "\"host\"",
         "what is not written is as found on the machine that rowlock runs on",
     );
@@ -225,7 +231,7 @@ pub mod machine {
     pub const CPUS: Key = key(
         "cpus",
         count(1, MOST_CPUS as u64),
-        Default::Is("required without `like`"),
+        KeyDefault::Is("required without `like`"),
         "32",
         "how many CPUs there are",
     );
@@ -233,7 +239,7 @@ pub mod machine {
     pub const STEP: Key = key(
         "step",
         Value::Time,
-        Default::Is("1 ns"),
+        KeyDefault::Is("1 ns"),
         "\"1 us\"",
         "granularity of simulated time: drawn durations are rounded down to it",
     );
@@ -241,7 +247,7 @@ pub mod machine {
     pub const CONTEXT_SWITCH: Key = key(
         "context_switch",
         Value::Span,
-        Default::Is("6 us"),
+        KeyDefault::Is("6 us"),
         "\"6 us\"",
         "CS: what a CPU pays to go from one thread to another, or to or from idleness",
     );
@@ -249,7 +255,7 @@ pub mod machine {
     pub const WAKEUP_COST: Key = key(
         "wakeup_cost",
         Value::Span,
-        Default::Is("0 ns"),
+        KeyDefault::Is("0 ns"),
         "\"50 us\"",
         "what it costs beyond a context switch to get an idle CPU going",
     );
@@ -257,29 +263,29 @@ pub mod machine {
     pub const YIELD_COST: Key = key(
         "yield_cost",
         Value::Span,
-        Default::Is("500 ns"),
+        KeyDefault::Is("500 ns"),
         "\"300 ns\"",
         "what a `sched_yield` costs that finds nobody else",
     );
     /// `spin_margin`
     pub const SPIN_MARGIN: Key =
-        key("spin_margin", Value::Margin, Default::Is("0.5 cs"), "\"3 us\"", "the \"+\" of `cs+` and `2cs+`");
+        key("spin_margin", Value::Margin, KeyDefault::Is("0.5 cs"), "\"3 us\"", "the \"+\" of `cs+` and `2cs+`");
     /// `device_depth`
     pub const DEVICE_DEPTH: Key = key(
         "device_depth",
         count(1, 1_000_000),
-        Default::Is("1"),
+        KeyDefault::Is("1"),
         "32",
         "how many requests the device serves at once; the others wait in the order in which they came",
     );
     /// `scheduler`
     pub const SCHEDULER: Key =
-        key("scheduler", Value::OneOf(&SCHEDULERS), Default::Is("eevdf"), "\"rr\"", "the kernel's scheduler");
+        key("scheduler", Value::OneOf(&SCHEDULERS), KeyDefault::Is("eevdf"), "\"rr\"", "the kernel's scheduler");
     /// `tie`
     pub const TIE: Key = key(
         "tie",
         Value::OneOf(&TIES),
-        Default::Is("arrive"),
+        KeyDefault::Is("arrive"),
         "\"timeout\"",
         "what comes first when a spin ends in the very step of the arrival that it waits for",
     );
@@ -287,18 +293,18 @@ pub mod machine {
     pub const QUANTUM: Key = key(
         "quantum",
         Value::Time,
-        Default::Is("100 us"),
+        KeyDefault::Is("100 us"),
         "\"100 us\"",
         "how long a thread runs before the next one has its turn",
     );
     /// `tick`
     pub const TICK: Key =
-        key("tick", Value::Time, Default::Is("4 ms"), "\"1 ms\"", "the period of the timer interrupt");
+        key("tick", Value::Time, KeyDefault::Is("4 ms"), "\"1 ms\"", "the period of the timer interrupt");
     /// `slice`
     pub const SLICE: Key = key(
         "slice",
         Value::Time,
-        Default::Is("700 us with 1 CPU, 1.4 ms from 2, 2.1 ms from 4, 2.8 ms from 8"),
+        KeyDefault::Is("700 us with 1 CPU, 1.4 ms from 2, 2.1 ms from 4, 2.8 ms from 8"),
         "\"3 ms\"",
         "the base slice: the virtual time that a thread asks for",
     );
@@ -306,7 +312,7 @@ pub mod machine {
     pub const LATENCY: Key = key(
         "latency",
         Value::Time,
-        Default::Is("6 ms with 1 CPU, 12 ms from 2, 18 ms from 4, 24 ms from 8"),
+        KeyDefault::Is("6 ms with 1 CPU, 12 ms from 2, 18 ms from 4, 24 ms from 8"),
         "\"6 ms\"",
         "the period in which every thread of a CPU is to run once",
     );
@@ -314,7 +320,7 @@ pub mod machine {
     pub const GRANULARITY: Key = key(
         "granularity",
         Value::Time,
-        Default::Is("750 us with 1 CPU, 1.5 ms from 2, 2.25 ms from 4, 3 ms from 8"),
+        KeyDefault::Is("750 us with 1 CPU, 1.5 ms from 2, 2.25 ms from 4, 3 ms from 8"),
         "\"750 us\"",
         "what a thread runs at least in that period, which grows where many share it",
     );
@@ -322,7 +328,7 @@ pub mod machine {
     pub const WAKEUP_GRANULARITY: Key = key(
         "wakeup_granularity",
         Value::Span,
-        Default::Is("1 ms with 1 CPU, 2 ms from 2, 3 ms from 4, 4 ms from 8"),
+        KeyDefault::Is("1 ms with 1 CPU, 2 ms from 2, 3 ms from 4, 4 ms from 8"),
         "\"1 ms\"",
         "how far behind an awakened thread must be to preempt another",
     );
@@ -330,7 +336,7 @@ pub mod machine {
     pub const MIGRATION_COST: Key = key(
         "migration_cost",
         Value::Span,
-        Default::Is("500 us"),
+        KeyDefault::Is("500 us"),
         "\"100 us\"",
         "how long a thread's cache is hot after it ran: other CPUs leave it alone, and those that idle no longer than that look for nobody",
     );
@@ -338,7 +344,7 @@ pub mod machine {
     pub const SHORT_TICK: Key = key(
         "tick",
         Value::Time,
-        Default::Is("10 us"),
+        KeyDefault::Is("10 us"),
         "\"10 us\"",
         "the period of the timer interrupt: the unit of the next four keys",
     );
@@ -346,7 +352,7 @@ pub mod machine {
     pub const ALLOCATION: Key = key(
         "allocation",
         count(1, MOST_TICKS),
-        Default::Is("20"),
+        KeyDefault::Is("20"),
         "5",
         "ticks that a thread may run in an epoch; half of what it has not used is added in the next one",
     );
@@ -354,7 +360,7 @@ pub mod machine {
     pub const PENALTY: Key = key(
         "penalty",
         count(0, MOST_TICKS),
-        Default::Is("15"),
+        KeyDefault::Is("15"),
         "0",
         "how many ticks of its counter it is worth to a thread to stay on its CPU",
     );
@@ -362,7 +368,7 @@ pub mod machine {
     pub const BONUS: Key = key(
         "bonus",
         count(0, MOST_TICKS),
-        Default::Is("1"),
+        KeyDefault::Is("1"),
         "0",
         "how many ticks it is worth to follow a thread of the same job on a CPU",
     );
@@ -370,7 +376,7 @@ pub mod machine {
     pub const THRESHOLD: Key = key(
         "threshold",
         count(0, MOST_TICKS),
-        Default::Is("1"),
+        KeyDefault::Is("1"),
         "0",
         "an awakened thread preempts another only if it is better by more than so many ticks",
     );
@@ -378,7 +384,7 @@ pub mod machine {
     pub const ACCOUNTING: Key = key(
         "accounting",
         Value::OneOf(&ACCOUNTINGS),
-        Default::Is("exact"),
+        KeyDefault::Is("exact"),
         "\"tick\"",
         "whether running time is charged to the step, or by whole ticks to whoever runs when the timer interrupts",
     );
@@ -386,7 +392,7 @@ pub mod machine {
     pub const CHARGE_SWITCH: Key = key(
         "charge_switch",
         Value::Flag,
-        Default::Is("true"),
+        KeyDefault::Is("true"),
         "false",
         "whether a thread's counter is charged for the switch to it",
     );
@@ -394,7 +400,7 @@ pub mod machine {
     pub const TAIL: Key = key(
         "tail",
         Value::Flag,
-        Default::Is("true"),
+        KeyDefault::Is("true"),
         "false",
         "whether a preempted thread is offered to other CPUs when its switch is over",
     );
@@ -402,7 +408,7 @@ pub mod machine {
     pub const WAKEUP: Key = key(
         "wakeup",
         Value::OneOf(&SCHEMES),
-        Default::Is("original"),
+        KeyDefault::Is("original"),
         "\"ap\"",
         "the wakeup scheme: which CPUs awakened threads go to",
     );
@@ -411,7 +417,7 @@ pub mod machine {
     pub const TICK_OF_O1: Key = key(
         "tick",
         Value::Time,
-        Default::Is("1 ms"),
+        KeyDefault::Is("1 ms"),
         "\"100 us\"",
         "the period of the timer interrupt: what the kernel counts in ticks or milliseconds follows it",
     );
@@ -419,7 +425,7 @@ pub mod machine {
     pub const TIMESLICE: Key = key(
         "timeslice",
         count(1, MOST_TICKS),
-        Default::Is("100"),
+        KeyDefault::Is("100"),
         "4",
         "ticks that a thread with nice value 0 may run before it is expired",
     );
@@ -427,7 +433,7 @@ pub mod machine {
     pub const LEVELS: Key = key(
         "levels",
         count(1, FeedbackRules::MOST_LEVELS as u64),
-        Default::Is("10"),
+        KeyDefault::Is("10"),
         "50",
         "how many levels there are",
     );
@@ -435,7 +441,7 @@ pub mod machine {
     pub const RUNNING_TIME: Key = key(
         "running_time",
         Value::Time,
-        Default::Is("100 us"),
+        KeyDefault::Is("100 us"),
         "\"50 us\"",
         "how long a thread may run at a level, all its turns there together, before it goes down by one",
     );
@@ -443,7 +449,7 @@ pub mod machine {
     pub const BOOST: Key = key(
         "boost",
         Value::Period,
-        Default::Is("10 ms"),
+        KeyDefault::Is("10 ms"),
         "\"never\"",
         "how often all threads go to the highest level, so that nobody starves",
     );
@@ -464,7 +470,7 @@ pub mod machine {
     pub const GROUPS: Key = key(
         "groups",
         Value::Flag,
-        Default::Is("false"),
+        KeyDefault::Is("false"),
         "true",
         "whether every job is a group, and groups share the machine by their number and not by that of their threads",
     );
@@ -478,15 +484,15 @@ pub mod machine {
 
 /// The `[experiment]` table.
 pub mod experiment {
-    use super::{Default, Key, MOST_RUNS, Value, count, key};
+    use super::{Key, KeyDefault, MOST_RUNS, Value, count, key};
 
     /// `repeat`
-    pub const REPEAT: Key = key("repeat", count(1, MOST_RUNS), Default::Is("3"), "10", "how often every arm is run");
+    pub const REPEAT: Key = key("repeat", count(1, MOST_RUNS), KeyDefault::Is("3"), "10", "how often every arm is run");
     /// `seed`
     pub const SEED: Key = key(
         "seed",
         count(0, i64::MAX as u64),
-        Default::Is("1"),
+        KeyDefault::Is("1"),
         "42",
         "repeat r of every arm draws by seed + r, so that arms face equal draws",
     );
@@ -494,7 +500,7 @@ pub mod experiment {
     pub const KEEP_RUNNING: Key = key(
         "keep_running",
         Value::Flag,
-        Default::Is("false"),
+        KeyDefault::Is("false"),
         "true",
         "whether jobs that have finished go on until all have finished once (and count once)",
     );
@@ -502,7 +508,7 @@ pub mod experiment {
     pub const SWEEP: Key = key(
         "sweep",
         Value::Sweep,
-        Default::Is("one arm"),
+        KeyDefault::Is("one arm"),
         "{ \"job.crew.waiting\" = [\"cs\", \"2cs+\"] }",
         "every combination of the values is an arm; the last path turns fastest",
     );
@@ -510,7 +516,7 @@ pub mod experiment {
     pub const COMPARE: Key = key(
         "compare",
         Value::Path,
-        Default::Is("none"),
+        KeyDefault::Is("none"),
         "\"job.crew.waiting\"",
         "what is compared: its first value is the baseline of speed-ups",
     );
@@ -518,7 +524,7 @@ pub mod experiment {
     pub const X: Key = key(
         "x",
         Value::Axis,
-        Default::Is("none"),
+        KeyDefault::Is("none"),
         "\"job.crowd.threads\"",
         "the axis of plots: `threads` are those of all jobs together, `load` is their number over that of the CPUs",
     );

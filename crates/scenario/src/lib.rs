@@ -19,7 +19,7 @@ pub use diagnostics::{Diagnostic, Diagnostics};
 pub use distribution::{Distribution, Empirical};
 pub use fibers::Fibers;
 pub use model::{
-    Accounting, Arm, Attributes, Cfs, Compute, Experiment, Granularity, Job, Kind, Linux24, Machine, MachineKeys,
+    Accounting, Arm, Attributes, Cfs, Compute, Experiment, Granularity, Job, JobKind, Linux24, Machine, MachineKeys,
     Scenario, Scheduler, Setting, Tie,
 };
 pub use pipeline::Pipeline;

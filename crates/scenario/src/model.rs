@@ -1,6 +1,6 @@
 //! What a scenario says: a machine, jobs that run on it, and the experiment around them.
 
-use policy::feedback::{self, Boost};
+use policy::feedback::{Boost, FeedbackRules};
 use policy::waiting::{Bound, Costs, WaitingRule};
 use policy::wakeup::Scheme;
 use policy::{CpuSet, Span};
@@ -28,7 +28,7 @@ pub struct Scenario {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
     /// The swept dotted paths and their values here, in the order of the file. Paths that vary together are one factor: its
-    /// name is all of them with [`crate::keys::TOGETHER`] between them, its value a list.
+    /// name is all of them with [`crate::keys::PATH_SEPARATOR`] between them, its value a list.
     pub factors: Vec<(String, toml::Value)>,
     /// The machine and the jobs.
     pub setting: Setting,
@@ -163,7 +163,7 @@ pub struct Machine {
     /// `linux-o1`: ticks that a thread with nice value 0 may run, at least one.
     pub timeslice: u32,
     /// `feedback`: what its queue is made of.
-    pub feedback: feedback::FeedbackRules,
+    pub feedback: FeedbackRules,
 }
 
 /// What comes first when a spin ends in the very step of the arrival that it waits for.
@@ -209,7 +209,7 @@ impl Machine {
             cfs: Cfs::with_cpus(cpus),
             linux_2_4: Linux24::default(),
             timeslice: 100,
-            feedback: feedback::FeedbackRules::default(),
+            feedback: FeedbackRules::default(),
         }
     }
 
@@ -284,7 +284,7 @@ impl MachineKeys {
             cfs: self.complete_cfs(if cpus == base.cpus { base.cfs } else { Cfs::with_cpus(cpus) }),
             linux_2_4: self.complete_linux_2_4(&base.linux_2_4),
             timeslice: self.timeslice.unwrap_or(base.timeslice),
-            feedback: feedback::FeedbackRules {
+            feedback: FeedbackRules {
                 levels: self.levels.unwrap_or(base.feedback.levels),
                 running_time: self.running_time.unwrap_or(base.feedback.running_time),
                 boost: self.boost.unwrap_or(base.feedback.boost),
@@ -316,7 +316,7 @@ impl MachineKeys {
 
     /// Whether this is the machine that we run on and no other: `like = "host"` with nothing written over it but the
     /// margin, which is the rules' and not the machine's, and the depth of the device, which the host follows.
-    pub fn is_the_host(&self) -> bool {
+    pub fn is_host(&self) -> bool {
         let written = MachineKeys { spin_margin: None, device_depth: None, ..self.clone() };
         written == MachineKeys { like_host: true, ..MachineKeys::default() }
     }
@@ -391,7 +391,7 @@ pub struct Job {
     /// How many jobs of this kind there are; none where an arm does without.
     pub copies: u32,
     /// What its threads do.
-    pub kind: Kind,
+    pub kind: JobKind,
     /// How the kernel is asked to schedule its threads.
     pub attributes: Attributes,
     /// When it arrives.
@@ -400,7 +400,7 @@ pub struct Job {
 
 impl Job {
     /// So many jobs like this, which are there from the beginning and whose threads the kernel schedules as it does any.
-    pub fn new(name: impl Into<String>, copies: u32, kind: Kind) -> Job {
+    pub fn new(name: impl Into<String>, copies: u32, kind: JobKind) -> Job {
         Job { name: name.into(), copies, kind, attributes: Attributes::default(), arrival: Arrival::default() }
     }
 }
@@ -418,7 +418,7 @@ pub struct Attributes {
 
 /// What the threads of a job do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum JobKind {
     /// Every thread computes, then all meet at a barrier, again and again.
     Barrier {
         /// How many threads meet, at least one.
@@ -465,36 +465,36 @@ pub enum Kind {
     Fibers(Fibers),
 }
 
-impl Kind {
+impl JobKind {
     /// The names of all kinds, in the order in which they are listed to people.
     pub const NAMES: [&str; 6] = ["barrier", "lock", "cpu", "command", "pipeline", "fibers"];
 
     /// How many threads compute on a machine with so many CPUs.
     pub fn threads(&self, cpus: u32) -> u32 {
         match self {
-            Kind::Barrier { threads, .. }
-            | Kind::Lock { threads, .. }
-            | Kind::Cpu { threads, .. }
-            | Kind::Command { threads, .. } => *threads,
-            Kind::Pipeline(pipeline) => pipeline.threads(cpus),
-            Kind::Fibers(fibers) => fibers.workers,
+            JobKind::Barrier { threads, .. }
+            | JobKind::Lock { threads, .. }
+            | JobKind::Cpu { threads, .. }
+            | JobKind::Command { threads, .. } => *threads,
+            JobKind::Pipeline(pipeline) => pipeline.threads(cpus),
+            JobKind::Fibers(fibers) => fibers.workers,
         }
     }
 
     /// Whether the job runs until the others have ended.
     pub const fn is_endless(&self) -> bool {
-        matches!(self, Kind::Cpu { work: None, .. })
+        matches!(self, JobKind::Cpu { work: None, .. })
     }
 
     /// As it is written in a scenario.
     pub const fn name(&self) -> &'static str {
         match self {
-            Kind::Barrier { .. } => Kind::NAMES[0],
-            Kind::Lock { .. } => Kind::NAMES[1],
-            Kind::Cpu { .. } => Kind::NAMES[2],
-            Kind::Command { .. } => Kind::NAMES[3],
-            Kind::Pipeline(_) => Kind::NAMES[4],
-            Kind::Fibers(_) => Kind::NAMES[5],
+            JobKind::Barrier { .. } => JobKind::NAMES[0],
+            JobKind::Lock { .. } => JobKind::NAMES[1],
+            JobKind::Cpu { .. } => JobKind::NAMES[2],
+            JobKind::Command { .. } => JobKind::NAMES[3],
+            JobKind::Pipeline(_) => JobKind::NAMES[4],
+            JobKind::Fibers(_) => JobKind::NAMES[5],
         }
     }
 }

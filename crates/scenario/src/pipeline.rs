@@ -1,7 +1,7 @@
 //! A pipelined program: its stages, the buffers that go through them, and who carries them.
 
-use policy::priority::{self, StageKind};
-use policy::waiting;
+use policy::priority::{PriorityRule, StageKind};
+use policy::waiting::WaitingRule;
 
 use crate::distribution::Distribution;
 
@@ -19,11 +19,11 @@ pub struct Pipeline {
     /// Stages that share a thread, thread by thread: so many rounds of one stage, then of the next, and from the
     /// last the first again. No stage is in two of them, and none that is forked; they are in the order of the pipeline, each has as many
     /// rounds as the others of its thread, and no more than there are buffers.
-    pub shared: Vec<Vec<Turn>>,
+    pub shared: Vec<Vec<StageTurn>>,
     /// Which stages are favoured, and when.
-    pub priority: priority::PriorityRule,
+    pub priority: PriorityRule,
     /// How threads wait for buffers.
-    pub waiting: waiting::WaitingRule,
+    pub waiting: WaitingRule,
 }
 
 /// One stage: with each buffer it computes, and then has the device do something, or waits for somebody far away.
@@ -52,7 +52,7 @@ impl Stage {
 
 /// A stage's turn on a thread that it shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct StageTurn {
     /// The stage's number.
     pub stage: usize,
     /// How many rounds it takes before the next stage has its turn, at least one.
@@ -84,9 +84,9 @@ impl Structure {
 
 /// What a thread of a pipeline does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Carrier {
+pub enum ThreadRole {
     /// It carries out these stages in turn.
-    Thread(Vec<Turn>),
+    Stages(Vec<StageTurn>),
     /// It carries out whichever of these stages has something to do, the one nearest to the end first.
     Worker(Vec<usize>),
 }
@@ -95,7 +95,7 @@ pub enum Carrier {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place<'p> {
     /// On a thread with other stages.
-    Shared(&'p [Turn]),
+    Shared(&'p [StageTurn]),
     /// On threads of its own, one a copy.
     Alone,
     Workers,
@@ -104,24 +104,24 @@ enum Place<'p> {
 impl Pipeline {
     /// The threads on a machine with so many CPUs, in the order of their numbers: those with stages of their own, in the order
     /// of the stages, then the workers.
-    pub fn carriers(&self, cpus: u32) -> Vec<Carrier> {
-        let mut carriers = Vec::new();
+    pub fn thread_roles(&self, cpus: u32) -> Vec<ThreadRole> {
+        let mut roles = Vec::new();
         let mut carried = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
             match self.place(number) {
                 Place::Shared(turns) if turns.first().is_some_and(|turn| turn.stage == number) => {
-                    carriers.push(Carrier::Thread(turns.to_vec()));
+                    roles.push(ThreadRole::Stages(turns.to_vec()));
                 }
                 Place::Shared(_) => {}
                 Place::Workers => carried.push(number),
                 Place::Alone => {
-                    let alone = Carrier::Thread(vec![Turn { stage: number, times: 1 }]);
-                    carriers.extend(std::iter::repeat_n(alone, stage.fork as usize));
+                    let alone = ThreadRole::Stages(vec![StageTurn { stage: number, times: 1 }]);
+                    roles.extend(std::iter::repeat_n(alone, stage.fork as usize));
                 }
             }
         }
-        carriers.extend(std::iter::repeat_n(Carrier::Worker(carried), self.workers(cpus) as usize));
-        carriers
+        roles.extend(std::iter::repeat_n(ThreadRole::Worker(carried), self.workers(cpus) as usize));
+        roles
     }
 
     /// As many workers as there are CPUs, but no more than could be at work at once.
@@ -136,7 +136,7 @@ impl Pipeline {
     }
 
     fn place(&self, number: usize) -> Place<'_> {
-        let shares = |turns: &&Vec<Turn>| turns.iter().any(|turn| turn.stage == number);
+        let shares = |turns: &&Vec<StageTurn>| turns.iter().any(|turn| turn.stage == number);
         match (self.shared.iter().find(shares), self.stages.get(number)) {
             (Some(turns), _) => Place::Shared(turns),
             (None, Some(stage)) if stage.kind == StageKind::Compute && stage.nice == 0 => match self.structure {
@@ -147,7 +147,7 @@ impl Pipeline {
         }
     }
 
-    /// How many threads it has on a machine with so many CPUs: as many as [`Pipeline::carriers`].
+    /// How many threads it has on a machine with so many CPUs: as many as [`Pipeline::thread_roles`].
     pub fn threads(&self, cpus: u32) -> u32 {
         let alone = self.copies(|place| place == Place::Alone);
         alone.saturating_add(self.shared.len() as u32).saturating_add(self.workers(cpus))
@@ -156,36 +156,36 @@ impl Pipeline {
     /// Whether threads that stages share come to wait for each other: each for a buffer that only another's next turn would bring. Told by
     /// letting all stages go on as far as they can, without time, for as many rounds as it takes until turns begin anew together (but no
     /// more than some thousands).
-    pub fn gets_stuck(&self) -> bool {
+    pub fn can_deadlock(&self) -> bool {
         const MOST: u64 = 10_000;
         let turns = self.shared.iter().flatten();
         let together = turns.fold(1, |all, turn| least_common_multiple(all, turn.times.into()).min(MOST));
         let enough = self.rounds.min(2 * together + u64::from(self.buffers)).min(2 * MOST);
-        let mut play = Play { pipeline: self, done: vec![0; self.stages.len()] };
+        let mut run = DryRun { pipeline: self, done: vec![0; self.stages.len()] };
         // Whose turn it is on each shared thread, and what is left of it.
         let mut turns: Vec<(usize, u32)> = vec![(0, 0); self.shared.len()];
         for (thread, (_, left)) in self.shared.iter().zip(&mut turns) {
             *left = thread.first().map_or(0, |turn| turn.times);
         }
-        while play.done.last().is_some_and(|&done| done < enough) {
-            let before: u64 = play.done.iter().sum();
+        while run.done.last().is_some_and(|&done| done < enough) {
+            let before: u64 = run.done.iter().sum();
             for stage in (0..self.stages.len()).filter(|&stage| !matches!(self.place(stage), Place::Shared(_))) {
-                while play.goes_on(stage) {}
+                while run.advance(stage) {}
             }
             for (thread, (at, left)) in self.shared.iter().zip(&mut turns) {
-                while thread.iter().any(|turn| play.done[turn.stage] < self.rounds) {
+                while thread.iter().any(|turn| run.done[turn.stage] < self.rounds) {
                     let stage = thread[*at].stage;
-                    if *left == 0 || play.done[stage] == self.rounds {
+                    if *left == 0 || run.done[stage] == self.rounds {
                         *at = (*at + 1) % thread.len();
                         *left = thread[*at].times;
-                    } else if play.goes_on(stage) {
+                    } else if run.advance(stage) {
                         *left -= 1;
                     } else {
                         break;
                     }
                 }
             }
-            if play.done.iter().sum::<u64>() == before {
+            if run.done.iter().sum::<u64>() == before {
                 return true;
             }
         }
@@ -200,23 +200,23 @@ impl Pipeline {
 }
 
 /// A pipeline played through without time.
-struct Play<'p> {
+struct DryRun<'p> {
     pipeline: &'p Pipeline,
     /// How many rounds each stage has done.
     done: Vec<u64>,
 }
 
-impl Play<'_> {
+impl DryRun<'_> {
     /// A stage does a round, if there is a buffer for it.
-    fn goes_on(&mut self, stage: usize) -> bool {
+    fn advance(&mut self, stage: usize) -> bool {
         let (buffers, rounds) = (u64::from(self.pipeline.buffers), self.pipeline.rounds);
         let there = match stage.checked_sub(1) {
             Some(before) => self.done[before],
             None => rounds.min(buffers + self.done.last().copied().unwrap_or(0)),
         };
-        let goes_on = self.done[stage] < there;
-        self.done[stage] += u64::from(goes_on);
-        goes_on
+        let has_buffer = self.done[stage] < there;
+        self.done[stage] += u64::from(has_buffer);
+        has_buffer
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
         Stage { name: name.into(), kind, compute: lengths, device: None, fork, nice }
     }
 
-    fn pipeline(structure: Structure, shared: Vec<Vec<Turn>>) -> Pipeline {
+    fn pipeline(structure: Structure, shared: Vec<Vec<StageTurn>>) -> Pipeline {
         let stages = vec![
             stage("read", StageKind::Io, 1, 0),
             stage("sort", StageKind::Compute, 3, 0),
@@ -247,36 +247,36 @@ mod tests {
             stage("send", StageKind::Communicate, 2, 0),
             stage("write", StageKind::Io, 1, 0),
         ];
-        let (priority, waiting) = (priority::PriorityRule::Default, waiting::WaitingRule::Adaptive);
+        let (priority, waiting) = (PriorityRule::Default, WaitingRule::Adaptive);
         Pipeline { stages, buffers: 4, rounds: 10, structure, shared, priority, waiting }
     }
 
-    fn alone(stage: usize) -> Carrier {
-        Carrier::Thread(vec![Turn { stage, times: 1 }])
+    fn alone(stage: usize) -> ThreadRole {
+        ThreadRole::Stages(vec![StageTurn { stage, times: 1 }])
     }
 
     #[test]
     fn blocking_stages_and_those_with_a_nice_value_have_threads_and_the_others_workers() {
-        let carriers = pipeline(Structure::Workers, Vec::new()).carriers(2);
-        let worker = Carrier::Worker(vec![1]);
-        assert_eq!(carriers, [alone(0), alone(2), alone(3), alone(3), alone(4), worker.clone(), worker]);
+        let roles = pipeline(Structure::Workers, Vec::new()).thread_roles(2);
+        let worker = ThreadRole::Worker(vec![1]);
+        assert_eq!(roles, [alone(0), alone(2), alone(3), alone(3), alone(4), worker.clone(), worker]);
     }
 
     #[test]
     fn stages_that_share_a_thread_have_none_of_their_own() {
-        let turns = vec![Turn { stage: 0, times: 2 }, Turn { stage: 4, times: 2 }];
-        let carriers = pipeline(Structure::Threads, vec![turns.clone()]).carriers(2);
-        let shared = Carrier::Thread(turns);
-        assert_eq!(carriers, [shared, alone(1), alone(1), alone(1), alone(2), alone(3), alone(3)]);
+        let turns = vec![StageTurn { stage: 0, times: 2 }, StageTurn { stage: 4, times: 2 }];
+        let roles = pipeline(Structure::Threads, vec![turns.clone()]).thread_roles(2);
+        let shared = ThreadRole::Stages(turns);
+        assert_eq!(roles, [shared, alone(1), alone(1), alone(1), alone(2), alone(3), alone(3)]);
     }
 
     #[test]
     fn threads_whose_turns_do_not_fit_each_other_get_stuck() {
-        let thread = |stages: [usize; 2], times| stages.map(|stage| Turn { stage, times }).to_vec();
+        let thread = |stages: [usize; 2], times| stages.map(|stage| StageTurn { stage, times }).to_vec();
         let stuck = |buffers, shared| {
             let mut pipeline = pipeline(Structure::Threads, shared);
             pipeline.stages.iter_mut().for_each(|stage| stage.fork = 1);
-            Pipeline { buffers, rounds: 100, ..pipeline }.gets_stuck()
+            Pipeline { buffers, rounds: 100, ..pipeline }.can_deadlock()
         };
         assert!(!stuck(3, Vec::new()));
         assert!(!stuck(2, vec![thread([0, 1], 2), thread([2, 3], 2)]));
@@ -286,11 +286,11 @@ mod tests {
     }
 
     #[test]
-    fn there_are_as_many_threads_as_carriers() {
+    fn there_are_as_many_threads_as_roles() {
         for structure in Structure::ALL {
             for cpus in 1..6 {
-                let pipeline = pipeline(structure, vec![vec![Turn { stage: 4, times: 1 }]]);
-                assert_eq!(pipeline.threads(cpus) as usize, pipeline.carriers(cpus).len());
+                let pipeline = pipeline(structure, vec![vec![StageTurn { stage: 4, times: 1 }]]);
+                assert_eq!(pipeline.threads(cpus) as usize, pipeline.thread_roles(cpus).len());
             }
         }
     }

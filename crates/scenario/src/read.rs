@@ -19,7 +19,7 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use self::sweep::Factor;
-use self::table::{Report, Table};
+use self::table::{ReadReport, Table};
 use crate::diagnostics::{Diagnostic, Diagnostics, did_you_mean, quoted};
 use crate::keys::{self, experiment, file};
 use crate::model::{Arm, Experiment, Scenario};
@@ -47,7 +47,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Scenario, Diagnostics> {
             return Err(Diagnostics::new(name, &String::from_utf8_lossy(bytes), vec![diagnostic]));
         }
     };
-    let mut report = Report::new(text.trim_end().len());
+    let mut report = ReadReport::new(text.trim_end().len());
     let (root, errors) = DeTable::parse_recoverable(text);
     let syntax: Vec<Diagnostic> = errors.iter().map(|error| syntax_error(error, text)).collect();
     report.partial = !syntax.is_empty();
@@ -86,7 +86,7 @@ fn with_syntax(mut syntax: Vec<Diagnostic>, found: Vec<Diagnostic>, text: &str) 
     syntax
 }
 
-fn scenario(mut root: DeTable<'_>, length: usize, report: &mut Report) -> Option<Scenario> {
+fn scenario(mut root: DeTable<'_>, length: usize, report: &mut ReadReport) -> Option<Scenario> {
     let top = whole(&root, report);
     // A header that cannot be read leaves its keys to the top level.
     if !report.partial {
@@ -111,12 +111,12 @@ fn scenario(mut root: DeTable<'_>, length: usize, report: &mut Report) -> Option
 }
 
 /// The file as a table. What is missing in it altogether is missing at its end.
-fn whole<'t, 'i>(root: &'t DeTable<'i>, report: &Report) -> Table<'t, 'i> {
+fn whole<'t, 'i>(root: &'t DeTable<'i>, report: &ReadReport) -> Table<'t, 'i> {
     Table::new("the scenario", report.end..report.end, root)
 }
 
 /// Reads the `[experiment]` table, except for what belongs to an arm.
-fn experiment(top: &Table<'_, '_>, swept: &[String], report: &mut Report) -> Experiment {
+fn experiment(top: &Table<'_, '_>, swept: &[String], report: &mut ReadReport) -> Experiment {
     let table = top
         .get(&file::EXPERIMENT, report)
         .and_then(|node| Table::of("`[experiment]`", &file::EXPERIMENT, node, report));
@@ -144,7 +144,7 @@ fn experiment(top: &Table<'_, '_>, swept: &[String], report: &mut Report) -> Exp
         }
         Some(path)
     };
-    let single = swept.iter().flat_map(|path| path.split(keys::TOGETHER));
+    let single = swept.iter().flat_map(|path| path.split(keys::PATH_SEPARATOR));
     let factors: Vec<&str> = swept.iter().copied().chain(single).collect();
     let axes: Vec<&str> = factors.iter().chain(experiment::COUNTED_AXES).copied().collect();
     let (compare, x) = (path(&experiment::COMPARE, &factors), path(&experiment::X, &axes));
@@ -175,7 +175,7 @@ fn too_many(count: usize, length: usize, repeat: u32, root: &DeTable<'_>) -> Opt
 }
 
 /// Reads the arms, the last factor turning fastest. `None` where something was reported.
-fn arms<'i>(count: usize, factors: &[Factor<'i>], root: &mut DeTable<'i>, report: &mut Report) -> Option<Vec<Arm>> {
+fn arms<'i>(count: usize, factors: &[Factor<'i>], root: &mut DeTable<'i>, report: &mut ReadReport) -> Option<Vec<Arm>> {
     let mark = report.mark();
     let mut arms = Vec::new();
     for arm in 0..count {

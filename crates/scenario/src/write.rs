@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::fmt::{self, Display, Write};
 
 use crate::distribution::Distribution;
-use crate::fibers::{Costs, Fibers, Group};
+use crate::fibers::{FiberCosts, FiberGroup, Fibers};
 use crate::keys::{Key, compute, experiment, file, group, job, machine, stage};
-use crate::model::{Accounting, Compute, Job, Kind, MachineKeys, Scenario, Scheduler, Tie};
-use crate::pipeline::{Pipeline, Stage, Turn};
+use crate::model::{Accounting, Compute, Job, JobKind, MachineKeys, Scenario, Scheduler, Tie};
+use crate::pipeline::{Pipeline, Stage, StageTurn};
 
 impl Scenario {
     /// The scenario as a file, in one canonical form: [`crate::read`] reads it back as an equal scenario.
@@ -94,7 +94,7 @@ fn write_job(job: &Job, out: &mut String) -> fmt::Result {
     optional(out, &job::CPUS, job.attributes.cpus.as_ref().map(quote))?;
     optional(out, &job::SLICE, job.attributes.slice.map(quote))?;
     match &job.kind {
-        Kind::Barrier { threads, compute, rounds, waiting } => {
+        JobKind::Barrier { threads, compute, rounds, waiting } => {
             line(out, &job::PARTIES, threads)?;
             match compute {
                 Compute::Drawn(times) => line(out, &job::COMPUTE, distribution(times))?,
@@ -103,24 +103,24 @@ fn write_job(job: &Job, out: &mut String) -> fmt::Result {
             line(out, &job::ROUNDS, rounds)?;
             line(out, &job::WAITING, quote(waiting))
         }
-        Kind::Lock { threads, compute, critical, rounds, waiting } => {
+        JobKind::Lock { threads, compute, critical, rounds, waiting } => {
             line(out, &job::CONTENDERS, threads)?;
             line(out, &job::OUTSIDE, distribution(compute))?;
             line(out, &job::CRITICAL, distribution(critical))?;
             line(out, &job::TURNS, rounds)?;
             line(out, &job::WAITING, quote(waiting))
         }
-        Kind::Cpu { threads, work } => {
+        JobKind::Cpu { threads, work } => {
             line(out, &job::THREADS, threads)?;
             optional(out, &job::WORK, work.as_ref().map(distribution))
         }
-        Kind::Command { argv, threads, work } => {
+        JobKind::Command { argv, threads, work } => {
             line(out, &job::ARGV, format!("[{}]", argv.iter().map(quote).collect::<Vec<_>>().join(", ")))?;
             line(out, &job::SPREAD, threads)?;
             optional(out, &job::CPU_TIME, work.map(quote))
         }
-        Kind::Pipeline(pipeline) => write_pipeline(pipeline, out),
-        Kind::Fibers(fibers) => write_fibers(fibers, out),
+        JobKind::Pipeline(pipeline) => write_pipeline(pipeline, out),
+        JobKind::Fibers(fibers) => write_fibers(fibers, out),
     }
 }
 
@@ -139,11 +139,11 @@ fn write_pipeline(pipeline: &Pipeline, out: &mut String) -> fmt::Result {
     line(out, &job::BUFFERS, pipeline.buffers)?;
     line(out, &job::PASSES, pipeline.rounds)?;
     line(out, &job::STRUCTURE, quote(pipeline.structure.name()))?;
-    let turn = |Turn { stage, times }: &Turn| {
+    let turn = |StageTurn { stage, times }: &StageTurn| {
         let name = pipeline.stages.get(*stage).map_or("", |stage| stage.name.as_str());
         quote(format!("{name}*{times}"))
     };
-    let thread = |turns: &Vec<Turn>| format!("[{}]", turns.iter().map(turn).collect::<Vec<_>>().join(", "));
+    let thread = |turns: &Vec<StageTurn>| format!("[{}]", turns.iter().map(turn).collect::<Vec<_>>().join(", "));
     let threads: Vec<String> = pipeline.shared.iter().map(thread).collect();
     line(out, &job::THREAD, format!("[{}]", threads.join(", ")))?;
     line(out, &job::PRIORITY, quote(pipeline.priority))?;
@@ -151,9 +151,9 @@ fn write_pipeline(pipeline: &Pipeline, out: &mut String) -> fmt::Result {
 }
 
 fn write_fibers(fibers: &Fibers, out: &mut String) -> fmt::Result {
-    let Fibers { groups, workers, rules, locks, preemptible, costs: Costs { create, switch, lock } } = fibers;
+    let Fibers { groups, workers, rules, locks, preemptible, costs: FiberCosts { create, switch, lock } } = fibers;
     writeln!(out, "{} = [", job::GROUPS.name)?;
-    for Group { name, fibers, bursts, compute, critical, checkpoint, think, join_every } in groups {
+    for FiberGroup { name, fibers, bursts, compute, critical, checkpoint, think, join_every } in groups {
         write!(out, "    {{ {} = {}, {} = {fibers}", group::NAME.name, quote(name), group::FIBERS.name)?;
         write!(out, ", {} = {}, {} = {bursts}", group::COMPUTE.name, distribution(compute), group::BURSTS.name)?;
         let lengths = [(&group::CRITICAL, critical), (&group::THINK, think)];

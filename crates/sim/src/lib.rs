@@ -12,7 +12,7 @@ use policy::feedback::{Boost, FeedbackRules};
 use policy::record::{Log, Off, Recorder};
 use policy::{CpuId, CpuSet, Span};
 use scenario::result::Outcome;
-use scenario::{Kind, Machine, Scheduler, Setting};
+use scenario::{JobKind, Machine, Scheduler, Setting};
 
 use crate::cfs::Cfs;
 use crate::eevdf::Eevdf;
@@ -95,10 +95,10 @@ pub enum Error {
 ///
 /// ```
 /// use policy::Span;
-/// use scenario::{Job, Kind, Machine, MachineKeys, Setting};
+/// use scenario::{Job, JobKind, Machine, MachineKeys, Setting};
 ///
 /// let work = Some(Span::from_millis(1).into());
-/// let job = Job::new("solo", 1, Kind::Cpu { threads: 1, work });
+/// let job = Job::new("solo", 1, JobKind::Cpu { threads: 1, work });
 /// let setting = Setting { machine: MachineKeys::default(), jobs: vec![job], keep_running: false };
 /// let outcome = rowlock_sim::run(&Machine::with_cpus(2), &setting, 1)?;
 /// // One switch from idleness, then one millisecond of work.
@@ -146,7 +146,7 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     observer: &mut W,
 ) -> Result<(Outcome, Vec<R>), Error> {
     for (name, job) in setting.jobs_with_copies() {
-        if matches!(job.kind, Kind::Command { work: None, .. }) {
+        if matches!(job.kind, JobKind::Command { work: None, .. }) {
             return Err(Error::CommandWithoutWork { job: name });
         }
         if let Some(cpus) = &job.attributes.cpus

@@ -6,7 +6,7 @@ use policy::priority::{self, StageKind};
 use policy::waiting::WaitingRule;
 use policy::{CpuId, Span};
 use scenario::pipeline::{Stage, Structure};
-use scenario::{Compute, Distribution, Job, Kind, Pipeline, Scenario};
+use scenario::{Compute, Distribution, Job, JobKind, Pipeline, Scenario};
 
 use super::task::LARGEST;
 
@@ -78,14 +78,14 @@ fn task(job: &Job) -> Result<String, String> {
         return Err("it has no copies; leave it out".to_owned());
     }
     let (instances, events) = match &job.kind {
-        Kind::Cpu { threads, work } => {
+        JobKind::Cpu { threads, work } => {
             let events = match work {
                 Some(work) => vec![number("loop", 1), number("run", constant(work, "work")?)],
                 None => vec![number("loop", -1), number("run", 1_000_000)],
             };
             (only(job, *threads)?, events)
         }
-        Kind::Barrier { threads, compute, rounds, waiting } => {
+        JobKind::Barrier { threads, compute, rounds, waiting } => {
             blocks(*waiting)?;
             let Compute::Drawn(compute) = compute else {
                 return Err("its `granularity` is a distribution; write a span as `compute`".to_owned());
@@ -94,7 +94,7 @@ fn task(job: &Job) -> Result<String, String> {
             let events = vec![times(*rounds)?, number("run", compute), text("barrier", &job.name)];
             (only(job, *threads)?, events)
         }
-        Kind::Lock { threads, compute, critical, rounds, waiting } => {
+        JobKind::Lock { threads, compute, critical, rounds, waiting } => {
             blocks(*waiting)?;
             let events = vec![
                 times(*rounds)?,
@@ -105,9 +105,9 @@ fn task(job: &Job) -> Result<String, String> {
             ];
             (only(job, *threads)?, events)
         }
-        Kind::Pipeline(pipeline) => (job.copies, stages(pipeline)?),
-        Kind::Command { .. } => return Err("rt-app starts no programs".to_owned()),
-        Kind::Fibers(_) => return Err("rt-app has no fibers".to_owned()),
+        JobKind::Pipeline(pipeline) => (job.copies, stages(pipeline)?),
+        JobKind::Command { .. } => return Err("rt-app starts no programs".to_owned()),
+        JobKind::Fibers(_) => return Err("rt-app has no fibers".to_owned()),
     };
     if job.arrival.every.is_some() {
         return Err(

@@ -3,7 +3,7 @@
 use exchange::json::{self, Document, Member, Node, Value};
 use exchange::{Error, Format, rt_app};
 use proptest::prelude::*;
-use scenario::{Distribution, Kind, Scenario, Span};
+use scenario::{Distribution, JobKind, Scenario, Span};
 
 const MIXED: &str = include_str!("../fixtures/mixed.json");
 
@@ -25,7 +25,7 @@ fn task(members: &str) -> String {
     format!("{{ \"tasks\" : {{ \"a\" : {{\n{members}\n}} }} }}")
 }
 
-fn kind(members: &str) -> Kind {
+fn kind(members: &str) -> JobKind {
     read(&task(members)).arms.remove(0).setting.jobs.remove(0).kind
 }
 
@@ -100,7 +100,7 @@ fn a_file_comes_back_as_the_same_scenario() {
 
 #[test]
 fn keys_that_come_twice_are_done_twice_and_in_their_order() {
-    let Kind::Pipeline(pipeline) = kind(r#""loop" : 3, "sleep" : 1, "run" : 2, "run" : 3, "sleep" : 4, "run" : 5"#)
+    let JobKind::Pipeline(pipeline) = kind(r#""loop" : 3, "sleep" : 1, "run" : 2, "run" : 3, "sleep" : 4, "run" : 5"#)
     else {
         panic!("no pipeline");
     };
@@ -145,7 +145,7 @@ fn tasks_of_one_name_are_two_jobs() {
 fn loops_of_phases_and_tasks_multiply() {
     let phases = r#""loop" : 2, "phases" : { "a" : { "loop" : 3, "run" : 10 }, "b" : { "run" : 5 } }"#;
     assert_eq!(kind(phases), kind(r#""loop" : 1, "run" : 70"#));
-    let Kind::Pipeline(pipeline) =
+    let JobKind::Pipeline(pipeline) =
         kind(r#""loop" : 7, "phases" : { "a" : { "loop" : 2, "run" : 1, "sleep" : 2 }, "b" : { "run" : 5 } }"#)
     else {
         panic!("no pipeline");

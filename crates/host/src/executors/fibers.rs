@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use fiber::{Builder, Config, JoinHandle, Mutex, Runtime, SpawnError};
 use policy::Span;
 use policy::feedback::FeedbackRules;
-use scenario::fibers::Program;
+use scenario::fibers::FiberProgram;
 use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome};
 use sys::process::{Usage, own_usage};
 
@@ -48,7 +48,7 @@ struct Shared {
 
 /// The fibers of a group, with the lengths that were drawn for them.
 struct Group {
-    program: Program,
+    program: FiberProgram,
     /// The number of the group's first fiber in the job.
     first: u32,
     /// In iterations.
@@ -316,7 +316,7 @@ impl Shared {
 }
 
 impl Group {
-    fn new(program: &Program, first: u32, seed: u64, step: Span, rate: Rate) -> Group {
+    fn new(program: &FiberProgram, first: u32, seed: u64, step: Span, rate: Rate) -> Group {
         let bursts = program.fibers as usize * program.bursts as usize;
         let with_capacity = |is_drawn: bool| Vec::with_capacity(if is_drawn { bursts } else { 0 });
         let (mut compute, mut critical, mut think) =
@@ -369,8 +369,8 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use policy::feedback::{Boost, FeedbackRules};
-    use scenario::fibers::{Costs, Group};
-    use scenario::{Distribution, Job, Kind, MachineKeys, Setting};
+    use scenario::fibers::{FiberCosts, FiberGroup};
+    use scenario::{Distribution, Job, JobKind, MachineKeys, Setting};
     use sys::tick::ScriptedClock;
 
     use super::*;
@@ -382,7 +382,7 @@ mod tests {
     /// The responses of a fiber of 100 ms and of one of 19.5 ms, and how often both were demoted,
     /// with a scripted clock and running times of a millisecond.
     fn responses(preemptible: bool) -> ([Option<Span>; 2], u64) {
-        let group = |name: &str, micros| Group {
+        let group = |name: &str, micros| FiberGroup {
             name: name.into(),
             fibers: 1,
             bursts: 1,
@@ -398,12 +398,12 @@ mod tests {
             rules: FeedbackRules { levels: 4, running_time: Span::from_millis(1), boost: Boost::Never },
             locks: 1,
             preemptible,
-            costs: Costs::default(),
+            costs: FiberCosts::default(),
         };
         let mut calibration = sample_calibration(Machine::current().unwrap());
         calibration.rate = Rate { iteration_ps: 2_000, start_ps: 0 };
         let host = Host { program: "/nowhere".into(), calibration };
-        let jobs = vec![Job::new("fibers", 1, Kind::Fibers(of))];
+        let jobs = vec![Job::new("fibers", 1, JobKind::Fibers(of))];
         let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
         let order = host.orders(&setting, 1).remove(0);
         let Task::Fibers(task) = &order.task else { panic!("{order:?}") };

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use scenario::draw::Stream;
-use scenario::fibers::{Costs, Group};
+use scenario::fibers::{FiberCosts, FiberGroup};
 use scenario::result::JobOutcome;
-use scenario::{Distribution, Fibers, Job, Kind, Setting};
+use scenario::{Distribution, Fibers, Job, JobKind, Setting};
 
 use crate::runs::{host, job, setting};
 
@@ -25,8 +25,8 @@ fn micros(mean: u64) -> Distribution {
     Distribution::Normal { mean: Span::from_micros(mean), sd: Span::from_nanos(mean * 100) }
 }
 
-fn group(name: &str, fibers: u32, bursts: u32, compute: Distribution) -> Group {
-    Group {
+fn group(name: &str, fibers: u32, bursts: u32, compute: Distribution) -> FiberGroup {
+    FiberGroup {
         name: name.into(),
         fibers,
         bursts,
@@ -38,14 +38,14 @@ fn group(name: &str, fibers: u32, bursts: u32, compute: Distribution) -> Group {
     }
 }
 
-fn fibers(groups: Vec<Group>) -> Fibers {
+fn fibers(groups: Vec<FiberGroup>) -> Fibers {
     Fibers {
         groups,
         workers: 1,
         rules: FeedbackRules::default(),
         locks: 2,
         preemptible: false,
-        costs: Costs::default(),
+        costs: FiberCosts::default(),
     }
 }
 
@@ -53,19 +53,19 @@ fn fibers(groups: Vec<Group>) -> Fibers {
 /// sections.
 fn mixed() -> Fibers {
     let think = Some(Distribution::Exponential { mean: Span::from_micros(50) });
-    let quick = Group { critical: Some(micros(1)), think, ..group("quick", 5, 8, micros(6)) };
+    let quick = FiberGroup { critical: Some(micros(1)), think, ..group("quick", 5, 8, micros(6)) };
     let checkpoint = Some(Span::from_micros(3));
-    fibers(vec![quick, Group { checkpoint, critical: Some(micros(20)), ..group("long", 3, 2, micros(100)) }])
+    fibers(vec![quick, FiberGroup { checkpoint, critical: Some(micros(20)), ..group("long", 3, 2, micros(100)) }])
 }
 
 fn run(of: Fibers) -> JobOutcome {
-    let setting = setting(vec![job("fibers", Kind::Fibers(of))]);
+    let setting = setting(vec![job("fibers", JobKind::Fibers(of))]);
     host().run(&setting, 1, &AtomicBool::new(false)).unwrap().outcome.jobs.remove(0)
 }
 
 fn program_of_the_study() {
     let nanos = |nanos| Distribution::exactly(Span::from_nanos(nanos));
-    let all = Group { critical: Some(nanos(20)), join_every: Some(16), ..group("all", 500, 1, nanos(10)) };
+    let all = FiberGroup { critical: Some(nanos(20)), join_every: Some(16), ..group("all", 500, 1, nanos(10)) };
     let outcome = run(fibers(vec![all]));
     assert_eq!(outcome.rounds, Some(500));
     assert!(outcome.completion_ns > Some(Span::ZERO) && outcome.cpu_ns > Some(Span::ZERO), "{outcome:?}");
@@ -75,7 +75,7 @@ fn program_of_the_study() {
 
 fn drawn_work_is_delivered() {
     let of = mixed();
-    let drawn = |group: &Group| {
+    let drawn = |group: &FiberGroup| {
         let program = group.program("fibers");
         let fiber = |number| {
             let mut stream: Stream = program.stream(1, number);
@@ -110,8 +110,8 @@ fn every_queue_configuration() {
 }
 
 fn keep_running() {
-    let other = Kind::Cpu { threads: 1, work: Some(Distribution::exactly(Span::from_millis(20))) };
-    let jobs = vec![job("fibers", Kind::Fibers(mixed())), job("other", other)];
+    let other = JobKind::Cpu { threads: 1, work: Some(Distribution::exactly(Span::from_millis(20))) };
+    let jobs = vec![job("fibers", JobKind::Fibers(mixed())), job("other", other)];
     let setting = Setting { keep_running: true, ..setting(jobs) };
     let outcome = host().run(&setting, 1, &AtomicBool::new(false)).unwrap().outcome;
     assert_eq!(outcome.jobs[0].rounds, Some(46));
@@ -119,7 +119,7 @@ fn keep_running() {
 }
 
 fn several_workers() {
-    let jobs = vec![Job::new("fibers", 2, Kind::Fibers(Fibers { workers: 2, ..mixed() }))];
+    let jobs = vec![Job::new("fibers", 2, JobKind::Fibers(Fibers { workers: 2, ..mixed() }))];
     let outcome = host().run(&setting(jobs), 1, &AtomicBool::new(false)).unwrap().outcome;
     assert!(outcome.jobs.iter().all(|job| job.rounds == Some(46)), "{outcome:?}");
 }

@@ -7,9 +7,9 @@ use policy::priority::{self, StageKind};
 use policy::table::{PRIORITY, WAITING};
 use policy::waiting::WaitingRule;
 use scenario::draw::{Normal, Stream};
-use scenario::pipeline::{Stage, Structure, Turn};
+use scenario::pipeline::{Stage, StageTurn, Structure};
 use scenario::result::JobOutcome;
-use scenario::{Distribution, Job, Kind, Setting};
+use scenario::{Distribution, Job, JobKind, Setting};
 
 use crate::runs::{hogs, host, job, setting};
 
@@ -46,12 +46,12 @@ fn line(rounds: u64) -> scenario::Pipeline {
 }
 
 fn run(of: scenario::Pipeline) -> JobOutcome {
-    let setting = setting(vec![job("line", Kind::Pipeline(of))]);
+    let setting = setting(vec![job("line", JobKind::Pipeline(of))]);
     host().run(&setting, 1, &AtomicBool::new(false)).unwrap().outcome.jobs.remove(0)
 }
 
 fn every_priority_rule() {
-    let shared = vec![vec![Turn { stage: 0, times: 2 }, Turn { stage: 3, times: 2 }]];
+    let shared = vec![vec![StageTurn { stage: 0, times: 2 }, StageTurn { stage: 3, times: 2 }]];
     for structure in Structure::ALL {
         for shared in [Vec::new(), shared.clone()] {
             for entry in PRIORITY {
@@ -94,7 +94,7 @@ fn drawn_work_is_delivered() {
 }
 
 fn keep_running() {
-    let jobs = vec![job("short", Kind::Pipeline(line(5))), job("long", Kind::Pipeline(line(200)))];
+    let jobs = vec![job("short", JobKind::Pipeline(line(5))), job("long", JobKind::Pipeline(line(200)))];
     let setting = Setting { keep_running: true, ..setting(jobs) };
     let run = host().run(&setting, 1, &AtomicBool::new(false)).unwrap();
     let rounds: Vec<_> = run.outcome.jobs.iter().map(|job| job.rounds).collect();
@@ -102,7 +102,7 @@ fn keep_running() {
 }
 
 fn beside_others() {
-    let jobs = vec![Job { copies: 2, ..job("line", Kind::Pipeline(line(20))) }, job("hog", hogs(1))];
+    let jobs = vec![Job { copies: 2, ..job("line", JobKind::Pipeline(line(20))) }, job("hog", hogs(1))];
     let run = host().run(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
     let completed = run.outcome.jobs.iter().map(|job| job.completion_ns.is_some());
     assert_eq!(completed.collect::<Vec<_>>(), [true, true, false]);

@@ -10,7 +10,7 @@ use rowlock_host::event_log::Activity;
 use rowlock_host::{Error, Host, HostCalibration, HostRun, Machine, Rate};
 use rustix::time::{ClockId, clock_gettime};
 use scenario::result::JobOutcome;
-use scenario::{Arrival, Attributes, Compute, Distribution, Job, Kind, MachineKeys, Setting};
+use scenario::{Arrival, Attributes, Compute, Distribution, Job, JobKind, MachineKeys, Setting};
 
 use sys::scheduling::Thread;
 
@@ -63,30 +63,30 @@ pub(crate) fn setting(jobs: Vec<Job>) -> Setting {
     Setting { machine: MachineKeys::default(), jobs, keep_running: false }
 }
 
-pub(crate) fn job(name: &str, kind: Kind) -> Job {
+pub(crate) fn job(name: &str, kind: JobKind) -> Job {
     Job::new(name, 1, kind)
 }
 
-fn barrier(threads: u32, rounds: u64, rule: WaitingRule) -> Kind {
+fn barrier(threads: u32, rounds: u64, rule: WaitingRule) -> JobKind {
     let compute = Compute::Drawn(Distribution::Normal { mean: Span::from_micros(10), sd: Span::from_micros(1) });
-    Kind::Barrier { threads, compute, rounds, waiting: rule }
+    JobKind::Barrier { threads, compute, rounds, waiting: rule }
 }
 
-fn lock(threads: u32, rounds: u64, rule: WaitingRule) -> Kind {
+fn lock(threads: u32, rounds: u64, rule: WaitingRule) -> JobKind {
     let [compute, critical] =
         [10, 5].map(|mean| Distribution::Normal { mean: Span::from_micros(mean), sd: Span::from_micros(1) });
-    Kind::Lock { threads, compute, critical, rounds, waiting: rule }
+    JobKind::Lock { threads, compute, critical, rounds, waiting: rule }
 }
 
-pub(crate) fn hogs(threads: u32) -> Kind {
-    Kind::Cpu { threads, work: None }
+pub(crate) fn hogs(threads: u32) -> JobKind {
+    JobKind::Cpu { threads, work: None }
 }
 
-pub(crate) fn command(argv: &[&str]) -> Kind {
-    Kind::Command { argv: argv.iter().map(ToString::to_string).collect(), threads: 1, work: None }
+pub(crate) fn command(argv: &[&str]) -> JobKind {
+    JobKind::Command { argv: argv.iter().map(ToString::to_string).collect(), threads: 1, work: None }
 }
 
-pub(crate) fn shell(script: &str) -> Kind {
+pub(crate) fn shell(script: &str) -> JobKind {
     command(&["sh", "-c", script])
 }
 
@@ -94,7 +94,7 @@ fn run(setting: &Setting) -> Result<HostRun, Error> {
     host().run(setting, 1, &AtomicBool::new(false))
 }
 
-fn run_alone(kind: Kind) -> Result<JobOutcome, Error> {
+fn run_alone(kind: JobKind) -> Result<JobOutcome, Error> {
     run(&setting(vec![job("alone", kind)])).map(|mut run| run.outcome.jobs.remove(0))
 }
 
@@ -198,7 +198,7 @@ fn threads_log_their_events() {
         let jobs = vec![
             job("crew", barrier(3, 20, entry.example)),
             endless,
-            job("solo", Kind::Cpu { threads: 1, work: Some(Span::from_millis(1).into()) }),
+            job("solo", JobKind::Cpu { threads: 1, work: Some(Span::from_millis(1).into()) }),
             job("true", command(&["true"])),
             job("bank", lock(2, 50, entry.example)),
         ];
@@ -246,7 +246,7 @@ fn a_barrier_job_delivers_the_drawn_work() {
     assert!(drawn.as_nanos().abs_diff(delivered.as_nanos()) <= 202, "{delivered} of {drawn}");
 
     let work = Span::from_millis(2);
-    let cpu = run_alone(Kind::Cpu { threads: 3, work: Some(work.into()) }).unwrap();
+    let cpu = run_alone(JobKind::Cpu { threads: 3, work: Some(work.into()) }).unwrap();
     assert_eq!(cpu.delivered_work_ns, Some(work + work + work));
     assert_eq!((cpu.rounds, cpu.ssr_percent, cpu.spin_ns), (None, None, None));
 }
@@ -264,7 +264,7 @@ fn an_endless_job_ends_with_the_others() {
     assert_eq!(machine.cpus, sys_cpus());
     assert!(machine.work_percent.is_some() && machine.switch_percent.is_none() && machine.events.is_none());
 
-    let endless = run_alone(Kind::Cpu { threads: 1, work: None }).unwrap_err();
+    let endless = run_alone(JobKind::Cpu { threads: 1, work: None }).unwrap_err();
     assert!(matches!(endless, Error::Endless) && endless.is_input(), "{endless}");
 }
 
@@ -342,7 +342,7 @@ fn jobs_that_keep_running_are_counted_once() {
         job("long", barrier(2, 2_000, WaitingRule::AlwaysBlock)),
         job("crew", barrier(2, 5, WaitingRule::AlwaysBlock)),
         job("bank", lock(2, 5, WaitingRule::AlwaysBlock)),
-        job("cpu", Kind::Cpu { threads: 2, work: Some(Span::from_micros(100).into()) }),
+        job("cpu", JobKind::Cpu { threads: 2, work: Some(Span::from_micros(100).into()) }),
         job("command", shell(&format!("mkdir {} && {}; true", folder.display(), compute_command(50)))),
     ];
     let setting = Setting { keep_running: true, ..setting(jobs) };
@@ -414,7 +414,7 @@ fn a_daemon_that_a_command_leaves_behind_is_ended() {
     let mut argv = vec!["env".to_owned()];
     argv.push(family.variable());
     argv.extend(["sh", "-c", daemon].map(str::to_owned));
-    let outcome = run_alone(Kind::Command { argv, threads: 1, work: None }).unwrap();
+    let outcome = run_alone(JobKind::Command { argv, threads: 1, work: None }).unwrap();
     assert!(outcome.completion_ns.is_some());
     assert_eq!(family.members(), Vec::<u32>::new());
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use policy::{CpuId, Instant, JobId, ThreadId};
-use scenario::{Kind, Setting};
+use scenario::{JobKind, Setting};
 use sim::observer::{CpuState, LeaveReason, ThreadPhase};
 use sim::scheduler::ReadyReason;
 
@@ -56,11 +56,13 @@ impl Observer {
         let (mut first, mut id) = (0, JobId(0));
         for job in &setting.jobs {
             let threads = job.kind.threads(cpus) as usize;
-            let has_waits =
-                matches!(job.kind, Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Pipeline(_) | Kind::Fibers(_));
+            let has_waits = matches!(
+                job.kind,
+                JobKind::Barrier { .. } | JobKind::Lock { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_)
+            );
             if has_waits && job.copies > 0 && jobs.len() < MOST_JOBS {
                 let name = if job.copies > 1 { format!("{}.0", job.name) } else { job.name.clone() };
-                let rounds = matches!(job.kind, Kind::Barrier { .. }).then(|| Rounds::new(threads));
+                let rounds = matches!(job.kind, JobKind::Barrier { .. }).then(|| Rounds::new(threads));
                 jobs.push(Job { id, rounds, ..Job::new(name, first..first + threads) });
             }
             first += threads * job.copies as usize;
@@ -231,9 +233,9 @@ mod tests {
     fn setting(copies: u32, threads: u32, micros: u64, waiting: &str, crowd: u32) -> Setting {
         let compute =
             Compute::Drawn(Distribution::Normal { mean: Span::from_micros(micros), sd: Span::from_micros(micros / 5) });
-        let kind = Kind::Barrier { threads, compute, rounds: 30, waiting: waiting.parse().unwrap() };
+        let kind = JobKind::Barrier { threads, compute, rounds: 30, waiting: waiting.parse().unwrap() };
         let crew = scenario::Job::new("crew", copies, kind);
-        let kind = Kind::Cpu { threads: crowd, work: None };
+        let kind = JobKind::Cpu { threads: crowd, work: None };
         let jobs = vec![scenario::Job::new("crowd", 1, kind), crew];
         Setting { machine: MachineKeys::default(), jobs, keep_running: false }
     }
@@ -254,7 +256,7 @@ mod tests {
     fn two_threads_that_meet_once_are_in_each_state_for_the_expected_time() {
         let mut setting = setting(1, 2, 10, "always-block", 1);
         setting.jobs.remove(0);
-        let Kind::Barrier { rounds, compute, .. } = &mut setting.jobs[0].kind else { panic!("another job") };
+        let JobKind::Barrier { rounds, compute, .. } = &mut setting.jobs[0].kind else { panic!("another job") };
         *rounds = 1;
         *compute = Compute::Drawn(Distribution::Normal { mean: Span::from_micros(10), sd: Span::ZERO });
         let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(1) };

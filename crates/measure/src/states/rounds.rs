@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use policy::{CpuId, Instant, JobId, ThreadId};
-use scenario::{Kind, Setting};
+use scenario::{JobKind, Setting};
 use sim::observer::{CpuState, Observer, ThreadPhase};
 
 /// The most rounds that are kept, from the first one.
@@ -116,7 +116,7 @@ impl RoundRecorder {
         let (mut first, mut number) = (0, 0);
         for job in &setting.jobs {
             let threads = job.kind.threads(cpus) as usize;
-            if job.name == name && job.copies > 0 && matches!(job.kind, Kind::Barrier { .. }) {
+            if job.name == name && job.copies > 0 && matches!(job.kind, JobKind::Barrier { .. }) {
                 let rounds = Rounds::new(threads);
                 let threads = first..first + threads;
                 return Some(RoundRecorder {

@@ -2,8 +2,8 @@
 //! judged.
 
 use policy::waiting::WaitingRule;
-use scenario::keys::TOGETHER;
-use scenario::{Arm, Kind, Scenario, Scheduler};
+use scenario::keys::PATH_SEPARATOR;
+use scenario::{Arm, JobKind, Scenario, Scheduler};
 
 use super::expected::Expected;
 use measure::factor;
@@ -41,7 +41,7 @@ impl Changes {
             });
             if let Some(rule) = self.waiting.filter(|_| !is_reference) {
                 for job in &mut arm.setting.jobs {
-                    if let Kind::Barrier { waiting, .. } | Kind::Lock { waiting, .. } = &mut job.kind {
+                    if let JobKind::Barrier { waiting, .. } | JobKind::Lock { waiting, .. } = &mut job.kind {
                         *waiting = rule;
                     }
                 }
@@ -65,8 +65,8 @@ fn set(arm: &mut Arm, which: impl Fn(&str) -> bool, to: &str) {
     for (paths, value) in &mut arm.factors {
         match value {
             // Several paths that vary together.
-            toml::Value::Array(values) if paths.contains(TOGETHER) => {
-                for (_, value) in paths.split(TOGETHER).zip(values).filter(|(path, _)| which(path)) {
+            toml::Value::Array(values) if paths.contains(PATH_SEPARATOR) => {
+                for (_, value) in paths.split(PATH_SEPARATOR).zip(values).filter(|(path, _)| which(path)) {
                     *value = to.into();
                 }
             }
@@ -90,7 +90,7 @@ mod tests {
 
     fn rules(scenario: &Scenario) -> Vec<String> {
         let rule = |job: &scenario::Job| match &job.kind {
-            Kind::Barrier { waiting, .. } => Some(waiting.to_string()),
+            JobKind::Barrier { waiting, .. } => Some(waiting.to_string()),
             _ => None,
         };
         let mut rules: Vec<_> = scenario.arms.iter().flat_map(|arm| arm.setting.jobs.iter().filter_map(rule)).collect();
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(rules(&changed("barrier/fig5", adaptive)), ["adaptive"]);
         assert_eq!(changed("barrier/wakeup", adaptive).arms.len(), 2 * 12 * 3);
         for arm in &fig7.arms {
-            let Kind::Barrier { waiting, .. } = arm.setting.jobs[0].kind else { panic!("another job") };
+            let JobKind::Barrier { waiting, .. } = arm.setting.jobs[0].kind else { panic!("another job") };
             let factor = arm.factors.iter().find(|(path, _)| path == "job.crew.waiting");
             assert_eq!(factor.and_then(|(_, value)| value.as_str()), Some(waiting.to_string().as_str()));
         }

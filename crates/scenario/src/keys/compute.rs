@@ -1,12 +1,12 @@
 //! The table of a distribution, as of `compute`.
 
-use super::{DISTRIBUTIONS, Default, Key, Value, key};
+use super::{DISTRIBUTIONS, Key, KeyDefault, Value, key};
 
 /// `distribution`
 pub const DISTRIBUTION: Key = key(
     "distribution",
     Value::OneOf(&DISTRIBUTIONS),
-    Default::Is("normal"),
+    KeyDefault::Is("normal"),
     "\"exponential\"",
     "what times are drawn from",
 );
@@ -14,7 +14,7 @@ pub const DISTRIBUTION: Key = key(
 pub const MEAN: Key = key(
     "mean",
     Value::Span,
-    Default::Is("required for `normal`, `exponential` and `log-normal`"),
+    KeyDefault::Is("required for `normal`, `exponential` and `log-normal`"),
     "\"5.32 us\"",
     "the mean",
 );
@@ -22,19 +22,20 @@ pub const MEAN: Key = key(
 pub const SD: Key = key(
     "sd",
     Value::Span,
-    Default::Is("0 ns"),
+    KeyDefault::Is("0 ns"),
     "\"0.532 us\"",
     "the standard deviation of `normal`, where it is no larger than the mean, and of `log-normal`",
 );
 /// `from`
-pub const FROM: Key = key("from", Value::Span, Default::Is("required for `uniform`"), "\"1 us\"", "the shortest time");
+pub const FROM: Key =
+    key("from", Value::Span, KeyDefault::Is("required for `uniform`"), "\"1 us\"", "the shortest time");
 /// `to`
-pub const TO: Key = key("to", Value::Span, Default::Is("required for `uniform`"), "\"9 us\"", "the longest time");
+pub const TO: Key = key("to", Value::Span, KeyDefault::Is("required for `uniform`"), "\"9 us\"", "the longest time");
 /// `values`
 pub const VALUES: Key = key(
     "values",
     Value::Spans,
-    Default::Is("required for `empirical`"),
+    KeyDefault::Is("required for `empirical`"),
     "[\"1 us\", \"1 us\", \"7 us\"]",
     "the times that there are; their order says nothing",
 );
@@ -42,7 +43,7 @@ pub const VALUES: Key = key(
 pub const WEIGHTS: Key = key(
     "weights",
     Value::Weights,
-    Default::Is("equal ones"),
+    KeyDefault::Is("equal ones"),
     "[2, 1, 0.5]",
     "of `empirical`, how likely each of the values is, in any unit",
 );

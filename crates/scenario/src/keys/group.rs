@@ -1,6 +1,6 @@
 //! A table of `groups`.
 
-use super::{Default, Key, MOST_BURSTS, MOST_THREADS, Value, count, key, required};
+use super::{Key, KeyDefault, MOST_BURSTS, MOST_THREADS, Value, count, key, required};
 
 /// `name`
 pub const NAME: Key = required("name", Value::Name, "\"batch\"", "its name; no two groups of a job have the same");
@@ -15,12 +15,12 @@ pub const COMPUTE: Key = required(
 );
 /// `bursts`
 pub const BURSTS: Key =
-    key("bursts", count(1, MOST_BURSTS), Default::Is("1"), "100", "how many bursts each of them has");
+    key("bursts", count(1, MOST_BURSTS), KeyDefault::Is("1"), "100", "how many bursts each of them has");
 /// `critical`
 pub const CRITICAL: Key = key(
     "critical",
     Value::Compute,
-    Default::Is("none: it takes no lock"),
+    KeyDefault::Is("none: it takes no lock"),
     "\"200 ns\"",
     "the time that it then computes with its lock",
 );
@@ -28,7 +28,7 @@ pub const CRITICAL: Key = key(
 pub const CHECKPOINT: Key = key(
     "checkpoint",
     Value::Time,
-    Default::Is("never"),
+    KeyDefault::Is("never"),
     "\"10 us\"",
     "how long it computes before it looks whether its running time is used up",
 );
@@ -36,7 +36,7 @@ pub const CHECKPOINT: Key = key(
 pub const THINK: Key = key(
     "think",
     Value::Compute,
-    Default::Is("none: it yields"),
+    KeyDefault::Is("none: it yields"),
     "{ distribution = \"exponential\", mean = \"1 ms\" }",
     "how long it sleeps between two bursts",
 );
@@ -44,7 +44,7 @@ pub const THINK: Key = key(
 pub const JOIN_EVERY: Key = key(
     "join_every",
     count(1, MOST_THREADS),
-    Default::Is("none"),
+    KeyDefault::Is("none"),
     "16",
     "every N-th of them joins the one before it, when its own bursts are over",
 );

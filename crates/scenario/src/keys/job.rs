@@ -2,32 +2,37 @@
 
 pub use super::machine::{BOOST, LEVELS, RUNNING_TIME};
 use super::{
-    Default, GRANULARITIES, Key, Kind, MOST_BUFFERS, MOST_CPUS, MOST_ROUNDS, MOST_THREADS, STRUCTURES, Value, count,
-    key, required,
+    GRANULARITIES, JobKind, Key, KeyDefault, MOST_BUFFERS, MOST_CPUS, MOST_ROUNDS, MOST_THREADS, STRUCTURES, Value,
+    count, key, required,
 };
 
 /// `name`
 pub const NAME: Key = required("name", Value::Name, "\"crew\"", "its name; no two jobs have the same");
 /// `kind`
-pub const KIND: Key = required("kind", Value::OneOf(&Kind::NAMES), "\"barrier\"", "what its threads do");
+pub const KIND: Key = required("kind", Value::OneOf(&JobKind::NAMES), "\"barrier\"", "what its threads do");
 /// `copies`
 pub const COPIES: Key = key(
     "copies",
     count(0, MOST_THREADS),
-    Default::Is("1"),
+    KeyDefault::Is("1"),
     "4",
     "so many jobs like this, named `crew.0`, `crew.1`, ... where there are several; with 0 it is left out",
 );
 /// `nice`
-pub const NICE: Key = key("nice", Value::Nice, Default::Is("0"), "5", "the nice value of its threads");
+pub const NICE: Key = key("nice", Value::Nice, KeyDefault::Is("0"), "5", "the nice value of its threads");
 /// `cpus`
-pub const CPUS: Key =
-    key("cpus", Value::Cpus, Default::Is("all"), "\"0-3,8\"", "the CPUs that its threads may run on, numbered from 0");
+pub const CPUS: Key = key(
+    "cpus",
+    Value::Cpus,
+    KeyDefault::Is("all"),
+    "\"0-3,8\"",
+    "the CPUs that its threads may run on, numbered from 0",
+);
 /// `slice`
 pub const SLICE: Key = key(
     "slice",
     Value::Time,
-    Default::Is("that of the machine"),
+    KeyDefault::Is("that of the machine"),
     "\"500 us\"",
     "the slice that its threads ask for, where the scheduler has slices of threads' own",
 );
@@ -35,7 +40,7 @@ pub const SLICE: Key = key(
 pub const ARRIVAL: Key = key(
     "arrival",
     Value::Span,
-    Default::Is("0 ns"),
+    KeyDefault::Is("0 ns"),
     "\"10 ms\"",
     "when it comes, counted from the beginning of the run",
 );
@@ -43,7 +48,7 @@ pub const ARRIVAL: Key = key(
 pub const EVERY: Key = key(
     "every",
     Value::Compute,
-    Default::Is("all at once"),
+    KeyDefault::Is("all at once"),
     "{ distribution = \"exponential\", mean = \"5 ms\" }",
     "how long after one of its copies the next one comes",
 );
@@ -53,7 +58,7 @@ pub const PARTIES: Key = required("threads", count(1, MOST_THREADS), "11", "how 
 pub const COMPUTE: Key = key(
     "compute",
     Value::Compute,
-    Default::Is("required without `granularity`"),
+    KeyDefault::Is("required without `granularity`"),
     "{ mean = \"5.32 us\", sd = \"0.532 us\" }",
     "the time between two barriers",
 );
@@ -61,18 +66,23 @@ pub const COMPUTE: Key = key(
 pub const GRANULARITY: Key = key(
     "granularity",
     Value::OneOf(&GRANULARITIES),
-    Default::Is("required without `compute`"),
+    KeyDefault::Is("required without `compute`"),
     "\"fine\"",
     "the time between two barriers by its relation to CS: nine in ten are shorter than 1, 5 or 20 CS",
 );
 /// `rounds`
-pub const ROUNDS: Key =
-    key("rounds", count(1, MOST_ROUNDS), Default::Is("required without `work`"), "8000", "how often the threads meet");
+pub const ROUNDS: Key = key(
+    "rounds",
+    count(1, MOST_ROUNDS),
+    KeyDefault::Is("required without `work`"),
+    "8000",
+    "how often the threads meet",
+);
 /// `work` of a `barrier` or a `lock` job
 pub const IN_PLACE_OF_ROUNDS: Key = key(
     "work",
     Value::Time,
-    Default::Is("none"),
+    KeyDefault::Is("none"),
     "\"2 s\"",
     "in place of `rounds`: the CPU time that each thread is to compute, at the mean of what is drawn",
 );
@@ -90,17 +100,17 @@ pub const CRITICAL: Key =
 pub const TURNS: Key = key(
     "rounds",
     count(1, MOST_ROUNDS),
-    Default::Is("required without `work`"),
+    KeyDefault::Is("required without `work`"),
     "10000",
     "how often each of them takes the lock",
 );
 /// `threads` of a `cpu` job
-pub const THREADS: Key = key("threads", count(1, MOST_THREADS), Default::Is("1"), "85", "how many threads compute");
+pub const THREADS: Key = key("threads", count(1, MOST_THREADS), KeyDefault::Is("1"), "85", "how many threads compute");
 /// `work` of a `cpu` job
 pub const WORK: Key = key(
     "work",
     Value::Work,
-    Default::Is("endless: until the other jobs have ended"),
+    KeyDefault::Is("endless: until the other jobs have ended"),
     "\"200 ms\"",
     "how much each thread computes; drawn for each",
 );
@@ -110,7 +120,7 @@ pub const ARGV: Key = required("argv", Value::Words, "[\"xz\", \"-k\", \"big.tar
 pub const SPREAD: Key = key(
     "threads",
     count(1, MOST_THREADS),
-    Default::Is("1"),
+    KeyDefault::Is("1"),
     "2",
     "on how many threads the simulator spreads the program's CPU time",
 );
@@ -118,7 +128,7 @@ pub const SPREAD: Key = key(
 pub const CPU_TIME: Key = key(
     "work",
     Value::Time,
-    Default::Is("measured"),
+    KeyDefault::Is("measured"),
     "\"1.5 s\"",
     "the program's CPU time, which the simulator puts in its place",
 );
@@ -144,7 +154,7 @@ pub const PASSES: Key =
 pub const STRUCTURE: Key = key(
     "structure",
     Value::OneOf(&STRUCTURES),
-    Default::Is("workers"),
+    KeyDefault::Is("workers"),
     "\"threads\"",
     "whether computing stages are carried by as many workers as CPUs, or have threads as the others",
 );
@@ -152,16 +162,21 @@ pub const STRUCTURE: Key = key(
 pub const THREAD: Key = key(
     "thread",
     Value::Threads,
-    Default::Is("none"),
+    KeyDefault::Is("none"),
     "[[\"read*2\", \"write*2\"]]",
     "stages that share a thread: so many rounds of one, then as many of the next",
 );
 /// `priority`
-pub const PRIORITY: Key =
-    key("priority", Value::Priority, Default::Is("default"), "\"nice-up-io\"", "which stages are favoured, and when");
+pub const PRIORITY: Key = key(
+    "priority",
+    Value::Priority,
+    KeyDefault::Is("default"),
+    "\"nice-up-io\"",
+    "which stages are favoured, and when",
+);
 /// `waiting` of a `pipeline` job
 pub const QUEUEING: Key =
-    key("waiting", Value::Waiting, Default::Is("adaptive"), "\"always-block\"", "how threads wait for buffers");
+    key("waiting", Value::Waiting, KeyDefault::Is("adaptive"), "\"always-block\"", "how threads wait for buffers");
 
 /// `groups`
 pub const GROUPS: Key = required(
@@ -172,12 +187,12 @@ pub const GROUPS: Key = required(
 );
 /// `workers`
 pub const WORKERS: Key =
-    key("workers", count(1, MOST_CPUS as u64), Default::Is("1"), "2", "how many kernel threads run them");
+    key("workers", count(1, MOST_CPUS as u64), KeyDefault::Is("1"), "2", "how many kernel threads run them");
 /// `locks`
 pub const LOCKS: Key = key(
     "locks",
     count(1, MOST_THREADS),
-    Default::Is("1"),
+    KeyDefault::Is("1"),
     "2",
     "how many locks there are: the fiber of number i in the job takes the one of number i modulo this",
 );
@@ -185,7 +200,7 @@ pub const LOCKS: Key = key(
 pub const PREEMPTIBLE: Key = key(
     "preemptible",
     Value::Flag,
-    Default::Is("false"),
+    KeyDefault::Is("false"),
     "true",
     "whether a fiber whose running time is over lets others run wherever it is, and not only at a point",
 );
@@ -193,7 +208,7 @@ pub const PREEMPTIBLE: Key = key(
 pub const CREATE_COST: Key = key(
     "create_cost",
     Value::Span,
-    Default::Is("45 ns"),
+    KeyDefault::Is("45 ns"),
     "\"1 us\"",
     "what the simulator charges for making a fiber, for beginning, ending and joining it",
 );
@@ -201,7 +216,7 @@ pub const CREATE_COST: Key = key(
 pub const SWITCH_COST: Key = key(
     "switch_cost",
     Value::Span,
-    Default::Is("14 ns"),
+    KeyDefault::Is("14 ns"),
     "\"250 ns\"",
     "what it charges for going on with a fiber that has run before",
 );
@@ -209,7 +224,7 @@ pub const SWITCH_COST: Key = key(
 pub const LOCK_COST: Key = key(
     "lock_cost",
     Value::Span,
-    Default::Is("2 ns"),
+    KeyDefault::Is("2 ns"),
     "\"20 ns\"",
     "what it charges for taking a lock and giving it back",
 );
@@ -231,10 +246,10 @@ pub const FIBERS: &[Key] =
     &[GROUPS, WORKERS, LEVELS, RUNNING_TIME, BOOST, LOCKS, PREEMPTIBLE, CREATE_COST, SWITCH_COST, LOCK_COST];
 /// The keys of each kind, besides the common ones.
 pub const OF_KINDS: [(&str, &[Key]); 6] = [
-    (Kind::NAMES[0], BARRIER),
-    (Kind::NAMES[1], LOCK),
-    (Kind::NAMES[2], CPU),
-    (Kind::NAMES[3], COMMAND),
-    (Kind::NAMES[4], PIPELINE),
-    (Kind::NAMES[5], FIBERS),
+    (JobKind::NAMES[0], BARRIER),
+    (JobKind::NAMES[1], LOCK),
+    (JobKind::NAMES[2], CPU),
+    (JobKind::NAMES[3], COMMAND),
+    (JobKind::NAMES[4], PIPELINE),
+    (JobKind::NAMES[5], FIBERS),
 ];

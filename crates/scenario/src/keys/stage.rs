@@ -1,6 +1,6 @@
 //! A table of `stages`.
 
-use super::{Default, Key, MOST_THREADS, STAGE_KINDS, Value, count, key, required};
+use super::{Key, KeyDefault, MOST_THREADS, STAGE_KINDS, Value, count, key, required};
 
 /// `name`
 pub const NAME: Key = required("name", Value::Name, "\"read\"", "its name; no two stages of a job have the same");
@@ -11,7 +11,7 @@ pub const KIND: Key =
 pub const COMPUTE: Key = key(
     "compute",
     Value::Compute,
-    Default::Is("none; required for `compute`"),
+    KeyDefault::Is("none; required for `compute`"),
     "\"20 us\"",
     "the time that it computes with each buffer",
 );
@@ -19,14 +19,16 @@ pub const COMPUTE: Key = key(
 pub const DEVICE: Key = key(
     "device",
     Value::Compute,
-    Default::Is("required but for `compute`, which has none"),
+    KeyDefault::Is("required but for `compute`, which has none"),
     "{ mean = \"1 ms\", sd = \"0.2 ms\" }",
     "the time that the device then takes, or for `communicate` a message on its way",
 );
 /// `fork`
-pub const FORK: Key = key("fork", count(1, MOST_THREADS), Default::Is("1"), "4", "how many copies of it work at once");
+pub const FORK: Key =
+    key("fork", count(1, MOST_THREADS), KeyDefault::Is("1"), "4", "how many copies of it work at once");
 /// `nice`
-pub const NICE: Key = key("nice", Value::Nice, Default::Is("0"), "5", "its nice value; with 0 it has that of the job");
+pub const NICE: Key =
+    key("nice", Value::Nice, KeyDefault::Is("0"), "5", "its nice value; with 0 it has that of the job");
 
 /// All of them.
 pub const ALL: &[Key] = &[NAME, KIND, COMPUTE, DEVICE, FORK, NICE];

@@ -3,14 +3,14 @@
 use policy::Span;
 use toml::de::DeValue;
 
-use super::table::{Report, Table};
+use super::table::{ReadReport, Table};
 use super::value::{self, Node};
 use crate::diagnostics::Diagnostic;
 use crate::distribution::{Distribution, Empirical};
 use crate::keys::{Key, compute};
 
 /// A distribution as the `key` has it.
-pub(super) fn distribution(key: &Key, node: &Node<'_>, report: &mut Report) -> Option<Distribution> {
+pub(super) fn distribution(key: &Key, node: &Node<'_>, report: &mut ReadReport) -> Option<Distribution> {
     let Some(entries) = node.get_ref().as_table() else {
         let span = value::span(key, node).map_err(|diagnostic| report.add(*diagnostic)).ok()?;
         return Some(span.into());
@@ -37,7 +37,7 @@ pub(super) fn distribution(key: &Key, node: &Node<'_>, report: &mut Report) -> O
 }
 
 /// A span that this distribution cannot do without.
-fn needed(table: &Table<'_, '_>, key: &Key, report: &mut Report) -> Option<Span> {
+fn needed(table: &Table<'_, '_>, key: &Key, report: &mut ReadReport) -> Option<Span> {
     if table.get(key, report).is_none() {
         let message = format!("{} has no `{}`", table.what, key.name);
         report.missing(Diagnostic::new(table.header.clone(), message).help(value::example(key)));
@@ -45,9 +45,9 @@ fn needed(table: &Table<'_, '_>, key: &Key, report: &mut Report) -> Option<Span>
     table.read(key, report, value::span)
 }
 
-fn by_mean(table: &Table<'_, '_>, name: &str, report: &mut Report) -> Option<Distribution> {
+fn by_mean(table: &Table<'_, '_>, name: &str, report: &mut ReadReport) -> Option<Distribution> {
     let mean = needed(table, &compute::MEAN, report);
-    let place = |report: &mut Report, key| table.get(key, report).map_or(table.header.clone(), toml::Spanned::span);
+    let place = |report: &mut ReadReport, key| table.get(key, report).map_or(table.header.clone(), toml::Spanned::span);
     if name == Distribution::NAMES[2] {
         return Some(Distribution::Exponential { mean: mean? });
     }
@@ -73,7 +73,7 @@ fn by_mean(table: &Table<'_, '_>, name: &str, report: &mut Report) -> Option<Dis
     Some(Distribution::Normal { mean, sd })
 }
 
-fn uniform(table: &Table<'_, '_>, report: &mut Report) -> Option<Distribution> {
+fn uniform(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<Distribution> {
     let (from, to) = (needed(table, &compute::FROM, report), needed(table, &compute::TO, report));
     let (from, to) = (from?, to?);
     if from > to {
@@ -85,7 +85,7 @@ fn uniform(table: &Table<'_, '_>, report: &mut Report) -> Option<Distribution> {
     Some(Distribution::Uniform { from, to })
 }
 
-fn empirical(table: &Table<'_, '_>, report: &mut Report) -> Option<Empirical> {
+fn empirical(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<Empirical> {
     let mark = report.mark();
     let Some(node) = table.get(&compute::VALUES, report) else {
         let message = format!("{} has no `{}`", table.what, compute::VALUES.name);
@@ -121,7 +121,7 @@ fn list<'i, T>(
     key: &Key,
     node: &Node<'i>,
     read: fn(&Key, &Node<'i>) -> Result<T, Box<Diagnostic>>,
-    report: &mut Report,
+    report: &mut ReadReport,
 ) -> Vec<T> {
     let DeValue::Array(array) = node.get_ref() else {
         report.add(*value::mismatch(key, node));

@@ -5,13 +5,13 @@ use policy::feedback::FeedbackRules;
 
 use super::distribution::distribution;
 use super::parts::parts;
-use super::table::{Report, Table};
+use super::table::{ReadReport, Table};
 use super::value;
 use crate::diagnostics::Diagnostic;
-use crate::fibers::{Costs, Fibers, Group};
+use crate::fibers::{FiberCosts, FiberGroup, Fibers};
 use crate::keys::{self, group, job};
 
-pub(super) fn fibers(table: &Table<'_, '_>, report: &mut Report) -> Option<Fibers> {
+pub(super) fn fibers(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<Fibers> {
     let mark = report.mark();
     let node = table.get(&job::GROUPS, report);
     let groups = node.and_then(|node| parts(&job::GROUPS, "group", &group::NAME, TWICE, node, report, one));
@@ -25,8 +25,8 @@ pub(super) fn fibers(table: &Table<'_, '_>, report: &mut Report) -> Option<Fiber
     let locks = table.read(&job::LOCKS, report, value::count).unwrap_or(1);
     let preemptible = table.read(&job::PREEMPTIBLE, report, value::flag).unwrap_or(false);
     let mut cost = |key, default: Span| table.read(key, report, value::span).unwrap_or(default);
-    let usual = Costs::default();
-    let costs = Costs {
+    let usual = FiberCosts::default();
+    let costs = FiberCosts {
         create: cost(&job::CREATE_COST, usual.create),
         switch: cost(&job::SWITCH_COST, usual.switch),
         lock: cost(&job::LOCK_COST, usual.lock),
@@ -51,7 +51,7 @@ pub(super) fn fibers(table: &Table<'_, '_>, report: &mut Report) -> Option<Fiber
 
 const TWICE: &str = "give each group its own name, or one of them more `fibers`";
 
-fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut Report) -> Option<Group> {
+fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut ReadReport) -> Option<FiberGroup> {
     table.check_keys(&[group::ALL], report, |_| None);
     let mark = report.mark();
     let fibers = table.read(&group::FIBERS, report, value::count);
@@ -61,6 +61,6 @@ fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut Report) -> Opti
     let checkpoint = table.read(&group::CHECKPOINT, report, value::span);
     let join_every = table.read(&group::JOIN_EVERY, report, value::count);
     let (name, fibers, compute) = (name?, fibers?, compute?);
-    let group = Group { name, fibers, bursts, compute, critical, checkpoint, think, join_every };
+    let group = FiberGroup { name, fibers, bursts, compute, critical, checkpoint, think, join_every };
     (report.mark() == mark).then_some(group)
 }

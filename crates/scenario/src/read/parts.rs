@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use toml::de::DeValue;
 
-use super::table::{Report, Table};
+use super::table::{ReadReport, Table};
 use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, quoted};
 use crate::keys::Key;
@@ -18,8 +18,8 @@ pub(super) fn parts<T>(
     name: &Key,
     twice: &str,
     node: &Node<'_>,
-    report: &mut Report,
-    mut one: impl FnMut(&Table<'_, '_>, Option<String>, &mut Report) -> Option<T>,
+    report: &mut ReadReport,
+    mut one: impl FnMut(&Table<'_, '_>, Option<String>, &mut ReadReport) -> Option<T>,
 ) -> Option<Vec<T>> {
     let DeValue::Array(array) = node.get_ref() else {
         report.add(*value::mismatch(key, node));

@@ -9,19 +9,18 @@ use toml::de::DeValue;
 
 use super::distribution::distribution;
 use super::parts::parts;
-use super::setting::named;
-use super::table::{Report, Table};
+use super::table::{ReadReport, Table};
 use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, quoted};
 use crate::keys::{self, job, stage};
-use crate::pipeline::{Pipeline, Stage, Structure, Turn};
+use crate::pipeline::{Pipeline, Stage, StageTurn, Structure};
 
-pub(super) fn pipeline(table: &Table<'_, '_>, report: &mut Report) -> Option<Pipeline> {
+pub(super) fn pipeline(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<Pipeline> {
     let stages = table.get(&job::STAGES, report);
     let stages = stages.and_then(|node| parts(&job::STAGES, "stage", &stage::NAME, TWICE, node, report, one));
     let buffers = table.read(&job::BUFFERS, report, value::count);
     let rounds = table.read(&job::PASSES, report, value::count);
-    let structure = named(table, &job::STRUCTURE, report, &Structure::ALL, Structure::name).unwrap_or_default();
+    let structure = table.read_named(&job::STRUCTURE, report, &Structure::ALL, Structure::name).unwrap_or_default();
     let priority = table.read(&job::PRIORITY, report, value::priority).unwrap_or(PriorityRule::Default);
     let waiting = table.read(&job::QUEUEING, report, value::waiting).unwrap_or(WaitingRule::Adaptive);
     let threads = table.get(&job::THREAD, report);
@@ -29,7 +28,7 @@ pub(super) fn pipeline(table: &Table<'_, '_>, report: &mut Report) -> Option<Pip
     let shared = threads.map_or(Some(Vec::new()), |node| shared(node, &stages, buffers, report));
     let (shared, buffers, rounds) = (shared?, buffers?, rounds?);
     let pipeline = Pipeline { stages, buffers, rounds, structure, shared, priority, waiting };
-    if let Some(node) = threads.filter(|_| pipeline.gets_stuck()) {
+    if let Some(node) = threads.filter(|_| pipeline.can_deadlock()) {
         let diagnostic = Diagnostic::new(node.span(), "these threads would come to wait for each other");
         report.add(diagnostic.help("give them more buffers, or turns of the same length"));
         return None;
@@ -39,9 +38,9 @@ pub(super) fn pipeline(table: &Table<'_, '_>, report: &mut Report) -> Option<Pip
 
 const TWICE: &str = "give each stage its own name, or `fork` one of them";
 
-fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut Report) -> Option<Stage> {
+fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut ReadReport) -> Option<Stage> {
     table.check_keys(&[stage::ALL], report, |_| None);
-    let kind = named(table, &stage::KIND, report, &StageKind::ALL, StageKind::name);
+    let kind = table.read_named(&stage::KIND, report, &StageKind::ALL, StageKind::name);
     let fork = table.read(&stage::FORK, report, value::count).unwrap_or(1);
     let nice = table.read(&stage::NICE, report, value::nice).unwrap_or(0);
     let mark = report.mark();
@@ -66,7 +65,12 @@ fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut Report) -> Opti
 }
 
 /// The threads that stages share.
-fn shared(node: &Node<'_>, stages: &[Stage], buffers: Option<u32>, report: &mut Report) -> Option<Vec<Vec<Turn>>> {
+fn shared(
+    node: &Node<'_>,
+    stages: &[Stage],
+    buffers: Option<u32>,
+    report: &mut ReadReport,
+) -> Option<Vec<Vec<StageTurn>>> {
     let mark = report.mark();
     let mut threads = Vec::new();
     let mut seen: HashMap<usize, Range<usize>> = HashMap::new();
@@ -86,7 +90,7 @@ fn shared(node: &Node<'_>, stages: &[Stage], buffers: Option<u32>, report: &mut 
             let diagnostic = Diagnostic::new(node.span(), "a thread without a stage has nothing to do");
             report.add(diagnostic.help("leave it out"));
         }
-        let mut thread: Vec<Turn> = Vec::new();
+        let mut thread: Vec<StageTurn> = Vec::new();
         for node in turns.iter() {
             let turn = match turn(node, stages, buffers) {
                 Ok(turn) => turn,
@@ -114,7 +118,7 @@ fn shared(node: &Node<'_>, stages: &[Stage], buffers: Option<u32>, report: &mut 
 }
 
 /// `STAGE` or `STAGE*N`.
-fn turn(node: &Node<'_>, stages: &[Stage], buffers: Option<u32>) -> Result<Turn, Box<Diagnostic>> {
+fn turn(node: &Node<'_>, stages: &[Stage], buffers: Option<u32>) -> Result<StageTurn, Box<Diagnostic>> {
     let wrong = |message: String, help: String| Err(Box::new(Diagnostic::new(node.span(), message).help(help)));
     let text = value::any_text(&job::THREAD, node)?;
     let (name, times) = match text.split_once('*') {
@@ -138,5 +142,5 @@ fn turn(node: &Node<'_>, stages: &[Stage], buffers: Option<u32>) -> Result<Turn,
         let help = "a thread carries out one copy: leave `fork` out, or the stage off this thread";
         return wrong(format!("stage `{name}` is forked and cannot share a thread"), help.to_owned());
     }
-    Ok(Turn { stage: number, times })
+    Ok(StageTurn { stage: number, times })
 }

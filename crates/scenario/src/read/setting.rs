@@ -10,18 +10,18 @@ use toml::de::{DeTable, DeValue};
 use super::distribution::distribution;
 use super::fibers::fibers;
 use super::pipeline::pipeline;
-use super::table::{Report, Table};
+use super::table::{ReadReport, Table};
 use super::value::{self, Node};
 use crate::arrival::Arrival;
 use crate::diagnostics::{Diagnostic, quoted};
 use crate::distribution::Distribution;
 use crate::keys::{self, Key, experiment, file, group, job, machine, stage};
 use crate::model::{
-    Accounting, Attributes, Compute, Granularity, Job, Kind, Machine, MachineKeys, Scheduler, Setting, Tie,
+    Accounting, Attributes, Compute, Granularity, Job, JobKind, Machine, MachineKeys, Scheduler, Setting, Tie,
 };
 
 /// Reads the setting of one arm: of the file with the arm's values in it. `None` where something was reported.
-pub(super) fn setting(root: &Table<'_, '_>, report: &mut Report) -> Option<Setting> {
+pub(super) fn setting(root: &Table<'_, '_>, report: &mut ReadReport) -> Option<Setting> {
     let mark = report.mark();
     let machine = root
         .get(&file::MACHINE, report)
@@ -42,7 +42,7 @@ pub(super) fn setting(root: &Table<'_, '_>, report: &mut Report) -> Option<Setti
     (report.mark() == mark).then_some(Setting { machine, jobs, keep_running })
 }
 
-fn machine_keys(table: &Table<'_, '_>, report: &mut Report) -> MachineKeys {
+fn machine_keys(table: &Table<'_, '_>, report: &mut ReadReport) -> MachineKeys {
     table.check_keys(machine::ALL, report, |_| None);
     let like_host = table.read(&machine::LIKE, report, value::one_of).is_some();
     let mut span = |key| table.read(key, report, value::span);
@@ -65,17 +65,17 @@ fn machine_keys(table: &Table<'_, '_>, report: &mut Report) -> MachineKeys {
         boost: table.read(&machine::BOOST, report, value::period),
         spin_margin: table.read(&machine::SPIN_MARGIN, report, value::margin),
         device_depth: table.read(&machine::DEVICE_DEPTH, report, value::count),
-        scheduler: named(table, &machine::SCHEDULER, report, &Scheduler::ALL, Scheduler::name),
-        tie: named(table, &machine::TIE, report, &Tie::ALL, Tie::name),
+        scheduler: table.read_named(&machine::SCHEDULER, report, &Scheduler::ALL, Scheduler::name),
+        tie: table.read_named(&machine::TIE, report, &Tie::ALL, Tie::name),
         allocation: table.read(&machine::ALLOCATION, report, value::count),
         penalty: table.read(&machine::PENALTY, report, value::count),
         bonus: table.read(&machine::BONUS, report, value::count),
         threshold: table.read(&machine::THRESHOLD, report, value::count),
-        accounting: named(table, &machine::ACCOUNTING, report, &Accounting::ALL, Accounting::name),
+        accounting: table.read_named(&machine::ACCOUNTING, report, &Accounting::ALL, Accounting::name),
         groups: table.read(&machine::GROUPS, report, value::flag),
         charge_switch: table.read(&machine::CHARGE_SWITCH, report, value::flag),
         tail: table.read(&machine::TAIL, report, value::flag),
-        wakeup: named(table, &machine::WAKEUP, report, &Scheme::ALL, Scheme::name),
+        wakeup: table.read_named(&machine::WAKEUP, report, &Scheme::ALL, Scheme::name),
         timeslice: table.read(&machine::TIMESLICE, report, value::count),
     };
     let says_how_many = [machine::LIKE, machine::CPUS].iter().any(|key| table.get(key, report).is_some());
@@ -86,22 +86,10 @@ fn machine_keys(table: &Table<'_, '_>, report: &mut Report) -> MachineKeys {
     keys
 }
 
-/// A value that is written by its name.
-pub(super) fn named<T: Copy>(
-    table: &Table<'_, '_>,
-    key: &Key,
-    report: &mut Report,
-    all: &[T],
-    name: fn(T) -> &'static str,
-) -> Option<T> {
-    let written = table.read(key, report, value::one_of)?;
-    all.iter().copied().find(|value| name(*value) == written)
-}
-
 /// A job and the place of its header.
 type Placed = (Job, Range<usize>);
 
-fn jobs(root: &Table<'_, '_>, cpus: Option<u32>, report: &mut Report) -> Vec<Placed> {
+fn jobs(root: &Table<'_, '_>, cpus: Option<u32>, report: &mut ReadReport) -> Vec<Placed> {
     let Some(node) = root.get(&file::JOB, report) else { return Vec::new() };
     let DeValue::Array(array) = node.get_ref() else {
         report.add(*value::mismatch(&file::JOB, node));
@@ -147,7 +135,7 @@ fn jobs(root: &Table<'_, '_>, cpus: Option<u32>, report: &mut Report) -> Vec<Pla
 }
 
 /// How the kernel is asked to schedule a job's threads, on a machine with so many CPUs as far as that is known.
-fn attributes(table: &Table<'_, '_>, cpus: Option<u32>, report: &mut Report) -> Attributes {
+fn attributes(table: &Table<'_, '_>, cpus: Option<u32>, report: &mut ReadReport) -> Attributes {
     let nice = table.read(&job::NICE, report, value::nice).unwrap_or(0);
     let set = table.read(&job::CPUS, report, value::cpus);
     if let (Some(set), Some(cpus), Some(node)) = (&set, cpus, table.get(&job::CPUS, report))
@@ -162,7 +150,7 @@ fn attributes(table: &Table<'_, '_>, cpus: Option<u32>, report: &mut Report) -> 
     Attributes { nice, cpus: set, slice: table.read(&job::SLICE, report, value::span) }
 }
 
-fn kind(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
+fn kind(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
     let Some(name) = table.read(&job::KIND, report, value::one_of) else {
         // Without a kind every key of every kind may be right.
         let any = [job::COMMON, job::BARRIER, job::LOCK, job::CPU, job::COMMAND, job::PIPELINE, job::FIBERS];
@@ -179,27 +167,27 @@ fn kind(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
         let elsewhere = format!("it belongs to jobs of kind {jobs}; this one is of kind `{name}`");
         (!owners.is_empty()).then(|| value::with_nearest(written, &names, &elsewhere))
     });
-    if name == Kind::NAMES[0] {
+    if name == JobKind::NAMES[0] {
         barrier(table, report)
-    } else if name == Kind::NAMES[1] {
+    } else if name == JobKind::NAMES[1] {
         lock(table, report)
-    } else if name == Kind::NAMES[2] {
+    } else if name == JobKind::NAMES[2] {
         let threads = table.read(&job::THREADS, report, value::count).unwrap_or(1);
         let work = table.get(&job::WORK, report).and_then(|node| distribution(&job::WORK, node, report));
-        Some(Kind::Cpu { threads, work })
-    } else if name == Kind::NAMES[4] {
-        pipeline(table, report).map(Kind::Pipeline)
-    } else if name == Kind::NAMES[5] {
-        fibers(table, report).map(Kind::Fibers)
+        Some(JobKind::Cpu { threads, work })
+    } else if name == JobKind::NAMES[4] {
+        pipeline(table, report).map(JobKind::Pipeline)
+    } else if name == JobKind::NAMES[5] {
+        fibers(table, report).map(JobKind::Fibers)
     } else {
         let argv = table.read(&job::ARGV, report, value::words);
         let threads = table.read(&job::SPREAD, report, value::count).unwrap_or(1);
         let work = table.read(&job::CPU_TIME, report, value::span);
-        argv.map(|argv| Kind::Command { argv, threads, work })
+        argv.map(|argv| JobKind::Command { argv, threads, work })
     }
 }
 
-fn barrier(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
+fn barrier(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
     let threads = table.read(&job::PARTIES, report, value::count);
     let waiting = table.read(&job::WAITING, report, value::waiting);
     let written = (table.get(&job::COMPUTE, report), table.get(&job::GRANULARITY, report));
@@ -228,12 +216,12 @@ fn barrier(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
         None => Some(1.0),
     };
     let rounds = rounds(table, &job::ROUNDS, mean, report);
-    Some(Kind::Barrier { threads: threads?, compute: compute?, rounds: rounds?, waiting: waiting? })
+    Some(JobKind::Barrier { threads: threads?, compute: compute?, rounds: rounds?, waiting: waiting? })
 }
 
 /// How many rounds there are, where a thread computes for so many nanoseconds on the average in each: as many as are written, or as many
 /// as make up the `work` that is written in their place.
-fn rounds(table: &Table<'_, '_>, key: &Key, mean: Option<f64>, report: &mut Report) -> Option<u64> {
+fn rounds(table: &Table<'_, '_>, key: &Key, mean: Option<f64>, report: &mut ReadReport) -> Option<u64> {
     let work = &job::IN_PLACE_OF_ROUNDS;
     match (table.get(key, report), table.get(work, report)) {
         (Some(_), None) => table.read(key, report, value::count),
@@ -269,18 +257,24 @@ fn rounds(table: &Table<'_, '_>, key: &Key, mean: Option<f64>, report: &mut Repo
     }
 }
 
-fn lock(table: &Table<'_, '_>, report: &mut Report) -> Option<Kind> {
+fn lock(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
     let threads = table.read(&job::CONTENDERS, report, value::count);
     let waiting = table.read(&job::WAITING, report, value::waiting);
     let mut time = |key| table.get(key, report).and_then(|node| distribution(key, node, report));
     let (compute, critical) = (time(&job::OUTSIDE), time(&job::CRITICAL));
     let mean = |times: &Option<Distribution>| times.as_ref().map_or(1.0, Distribution::mean);
     let rounds = rounds(table, &job::TURNS, Some(mean(&compute) + mean(&critical)), report);
-    Some(Kind::Lock { threads: threads?, compute: compute?, critical: critical?, rounds: rounds?, waiting: waiting? })
+    Some(JobKind::Lock {
+        threads: threads?,
+        compute: compute?,
+        critical: critical?,
+        rounds: rounds?,
+        waiting: waiting?,
+    })
 }
 
 /// Checks what no single job can be blamed for: that the run ends, and that its sums fit their types and the memory.
-fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut Report) {
+fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut ReadReport) {
     if let Some((_, first)) = jobs.first()
         && jobs.iter().all(|(job, _)| job.copies == 0 || job.kind.is_endless())
     {
@@ -301,14 +295,14 @@ fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut Report) {
             return;
         }
         work += match &job.kind {
-            Kind::Barrier { rounds, compute, .. } => of_job as f64 * *rounds as f64 * compute.mean(cs),
-            Kind::Lock { rounds, compute, critical, .. } => {
+            JobKind::Barrier { rounds, compute, .. } => of_job as f64 * *rounds as f64 * compute.mean(cs),
+            JobKind::Lock { rounds, compute, critical, .. } => {
                 of_job as f64 * *rounds as f64 * (compute.mean() + critical.mean())
             }
-            Kind::Cpu { work, .. } => of_job as f64 * work.as_ref().map_or(0.0, Distribution::mean),
-            Kind::Command { work, .. } => f64::from(job.copies) * work.unwrap_or(Span::ZERO).as_nanos() as f64,
-            Kind::Pipeline(pipeline) => f64::from(job.copies) * pipeline.rounds as f64 * pipeline.mean_of_a_round(),
-            Kind::Fibers(fibers) => f64::from(job.copies) * fibers.mean(),
+            JobKind::Cpu { work, .. } => of_job as f64 * work.as_ref().map_or(0.0, Distribution::mean),
+            JobKind::Command { work, .. } => f64::from(job.copies) * work.unwrap_or(Span::ZERO).as_nanos() as f64,
+            JobKind::Pipeline(pipeline) => f64::from(job.copies) * pipeline.rounds as f64 * pipeline.mean_of_a_round(),
+            JobKind::Fibers(fibers) => f64::from(job.copies) * fibers.mean(),
         };
         if work > keys::MOST_WORK.as_nanos() as f64 {
             let message = "the jobs up to here compute for more than 100 years together";

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::setting::{NamedJob, named_jobs};
-use super::table::Report;
+use super::table::ReadReport;
 use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
 use crate::keys::{self, Key, compute, experiment, file, group, job, machine, stage};
@@ -18,7 +18,7 @@ use crate::keys::{self, Key, compute, experiment, file, group, job, machine, sta
 /// What is swept, and its values: a path, or several that vary together.
 #[derive(Clone, Debug)]
 pub(super) struct Factor<'i> {
-    /// The path as it is written; of several, all of them with [`keys::TOGETHER`] between them.
+    /// The path as it is written; of several, all of them with [`keys::PATH_SEPARATOR`] between them.
     pub(super) path: String,
     /// Where it is written.
     span: Range<usize>,
@@ -49,7 +49,7 @@ enum Step {
 }
 
 /// Reads the swept paths; reports what is wrong with them. What is wrong is left out.
-pub(super) fn factors<'i>(root: &DeTable<'i>, report: &mut Report) -> Vec<Factor<'i>> {
+pub(super) fn factors<'i>(root: &DeTable<'i>, report: &mut ReadReport) -> Vec<Factor<'i>> {
     let Some(node) = sweep(root) else { return Vec::new() };
     let Some(table) = node.get_ref().as_table() else {
         report.add(*value::mismatch(&experiment::SWEEP, node));
@@ -88,7 +88,7 @@ pub(super) fn written_paths(root: &DeTable<'_>) -> Vec<String> {
 
 /// Paths that vary together in the one form in which they are known: whoever writes them may leave out or add blanks.
 pub(super) fn one_form(written: &str) -> String {
-    written.split(keys::TOGETHER.trim()).map(str::trim).collect::<Vec<_>>().join(keys::TOGETHER)
+    written.split(keys::PATH_SEPARATOR.trim()).map(str::trim).collect::<Vec<_>>().join(keys::PATH_SEPARATOR)
 }
 
 fn sweep<'t, 'i>(root: &'t DeTable<'i>) -> Option<&'t Node<'i>> {
@@ -116,7 +116,7 @@ fn factor<'i>(
         return wrong(path.span(), format!("{} is only the beginning of a path", quoted(written)), help);
     }
     let mut places: Vec<(String, Place)> = Vec::new();
-    for single in written.split(keys::TOGETHER.trim()).map(str::trim) {
+    for single in written.split(keys::PATH_SEPARATOR.trim()).map(str::trim) {
         let Some(place) = place(single, jobs) else {
             let paths = all_paths(jobs);
             let help = did_you_mean(single, paths.iter().map(String::as_str)).unwrap_or_else(|| {
@@ -251,14 +251,14 @@ impl<'i> Factor<'i> {
     ///
     /// Where the file has something else than a table on the way, nothing is written; that is reported where it is the
     /// sweep's fault.
-    pub(super) fn substitute(&self, number: usize, root: &mut DeTable<'i>, report: &mut Report) {
+    pub(super) fn substitute(&self, number: usize, root: &mut DeTable<'i>, report: &mut ReadReport) {
         let Some((parts, _)) = self.values.get(number) else { return };
         for ((path, place), part) in self.places.iter().zip(parts) {
             self.write(path, place, part, root, report);
         }
     }
 
-    fn write(&self, path: &str, place: &Place, value: &Node<'i>, root: &mut DeTable<'i>, report: &mut Report) {
+    fn write(&self, path: &str, place: &Place, value: &Node<'i>, root: &mut DeTable<'i>, report: &mut ReadReport) {
         let Some((&Step::Key(last), between)) = place.steps.split_last() else { return };
         let section = root
             .entry(Spanned::new(self.span.clone(), Cow::Borrowed(place.section.name)))

@@ -7,11 +7,11 @@ use toml::de::DeTable;
 
 use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
-use crate::keys::{Default, Key};
+use crate::keys::{Key, KeyDefault};
 
 /// What reading a file has found so far.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct ReadReport {
     /// What is wrong, each thing once.
     pub(super) found: Vec<Diagnostic>,
     /// Part of the file could not be read, so that what seems to be missing may in truth be there: nothing more is
@@ -24,9 +24,9 @@ pub(super) struct Report {
     known: HashSet<Diagnostic>,
 }
 
-impl Report {
-    pub(super) fn new(end: usize) -> Report {
-        Report { found: Vec::new(), partial: false, end, reports: 0, known: HashSet::new() }
+impl ReadReport {
+    pub(super) fn new(end: usize) -> ReadReport {
+        ReadReport { found: Vec::new(), partial: false, end, reports: 0, known: HashSet::new() }
     }
 
     /// Reports one thing, unless it is known already: the arms of a sweep share most of the file.
@@ -72,7 +72,7 @@ impl<'t, 'i> Table<'t, 'i> {
         what: impl Into<String>,
         key: &Key,
         node: &'t Node<'i>,
-        report: &mut Report,
+        report: &mut ReadReport,
     ) -> Option<Table<'t, 'i>> {
         match node.get_ref().as_table() {
             Some(entries) => Some(Table::new(what, node.span(), entries)),
@@ -84,7 +84,12 @@ impl<'t, 'i> Table<'t, 'i> {
     }
 
     /// Reports every key that is not in `known`; `elsewhere` may say where such a key belongs.
-    pub(super) fn check_keys(&self, known: &[&[Key]], report: &mut Report, elsewhere: impl Fn(&str) -> Option<String>) {
+    pub(super) fn check_keys(
+        &self,
+        known: &[&[Key]],
+        report: &mut ReadReport,
+        elsewhere: impl Fn(&str) -> Option<String>,
+    ) {
         let names: Vec<&str> = known.iter().flat_map(|keys| keys.iter()).map(|key| key.name).collect();
         for (written, _) in self.entries {
             let name: &str = written.get_ref();
@@ -100,9 +105,9 @@ impl<'t, 'i> Table<'t, 'i> {
     }
 
     /// The value of a key; reports a required one that is missing.
-    pub(super) fn get(&self, key: &Key, report: &mut Report) -> Option<&'t Node<'i>> {
+    pub(super) fn get(&self, key: &Key, report: &mut ReadReport) -> Option<&'t Node<'i>> {
         let node = self.entries.get(key.name);
-        if node.is_none() && key.default == Default::Required {
+        if node.is_none() && key.default == KeyDefault::Required {
             let diagnostic = Diagnostic::new(self.header.clone(), format!("{} has no `{}`", self.what, key.name));
             report.missing(diagnostic.help(value::example(key)));
         }
@@ -113,9 +118,21 @@ impl<'t, 'i> Table<'t, 'i> {
     pub(super) fn read<T>(
         &self,
         key: &Key,
-        report: &mut Report,
+        report: &mut ReadReport,
         reader: impl FnOnce(&Key, &Node<'i>) -> Result<T, Box<Diagnostic>>,
     ) -> Option<T> {
         reader(key, self.get(key, report)?).map_err(|diagnostic| report.add(*diagnostic)).ok()
+    }
+
+    /// The value of a key that names one of `all`.
+    pub(super) fn read_named<T: Copy>(
+        &self,
+        key: &Key,
+        report: &mut ReadReport,
+        all: &[T],
+        name: fn(T) -> &'static str,
+    ) -> Option<T> {
+        let written = self.read(key, report, value::one_of)?;
+        all.iter().copied().find(|value| name(*value) == written)
     }
 }

@@ -3,8 +3,8 @@ use policy::waiting::{Bound, WaitingRule};
 
 use super::*;
 use crate::distribution::{Distribution, Empirical};
-use crate::model::{Cfs, Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler};
-use crate::pipeline::Turn;
+use crate::model::{Cfs, Compute, Granularity, Job, JobKind, Linux24, Machine, MachineKeys, Scheduler};
+use crate::pipeline::StageTurn;
 
 const CREW: &str = r#"
 [machine]
@@ -103,29 +103,33 @@ fn a_file_is_read_as_it_stands() {
     let job = |name: &str, copies, kind| Job::new(name, copies, kind);
     let argv = ["xz", "-k", "big.tar"].map(String::from).to_vec();
     let jobs = [
-        job("crew", 1, Kind::Barrier { threads: 11, compute: exact(5320, 532), rounds: 8000, waiting: rule("2cs+") }),
+        job(
+            "crew",
+            1,
+            JobKind::Barrier { threads: 11, compute: exact(5320, 532), rounds: 8000, waiting: rule("2cs+") },
+        ),
         job(
             "mates",
             2,
-            Kind::Barrier {
+            JobKind::Barrier {
                 threads: 3,
                 compute: Compute::Granularity(Granularity::Medium),
                 rounds: 1,
                 waiting: rule("44 us"),
             },
         ),
-        job("crowd", 1, Kind::Cpu { threads: 85, work: None }),
-        job("zip", 1, Kind::Command { argv, threads: 1, work: Some(Span::from_millis(1500)) }),
+        job("crowd", 1, JobKind::Cpu { threads: 85, work: None }),
+        job("zip", 1, JobKind::Command { argv, threads: 1, work: Some(Span::from_millis(1500)) }),
     ];
     assert_eq!(setting.jobs, jobs);
 }
 
 #[test]
 fn what_is_not_written_has_the_documented_defaults() {
-    use crate::keys::Default;
+    use crate::keys::KeyDefault;
     let default = |key: &keys::Key| match key.default {
-        Default::Is(text) => text.to_owned(),
-        Default::Required => "required".to_owned(),
+        KeyDefault::Is(text) => text.to_owned(),
+        KeyDefault::Required => "required".to_owned(),
     };
     let scenario = good(CREW);
     assert_eq!(default(&experiment::REPEAT), scenario.experiment.repeat.to_string());
@@ -183,7 +187,7 @@ fn what_is_not_written_has_the_documented_defaults() {
     let stages = "stages = [{ name = 'a', kind = 'io', device = '1 ms' }]";
     let pipeline =
         good(&format!("machine.cpus = 1\n[[job]]\nname = 'a'\nkind = 'pipeline'\n{stages}\nrounds = 1\nbuffers = 1"));
-    let Kind::Pipeline(pipeline) = &pipeline.arms[0].setting.jobs[0].kind else { panic!("another kind") };
+    let JobKind::Pipeline(pipeline) = &pipeline.arms[0].setting.jobs[0].kind else { panic!("another kind") };
     assert_eq!(default(&keys::job::STRUCTURE), pipeline.structure.name());
     assert_eq!(default(&keys::job::PRIORITY), pipeline.priority.to_string());
     assert_eq!(default(&keys::job::QUEUEING), pipeline.waiting.to_string());
@@ -224,10 +228,10 @@ device = "1 ms"
 #[test]
 fn stages_may_be_tables_of_their_own() {
     let scenario = good(PIPELINE);
-    let Kind::Pipeline(pipeline) = &scenario.arms[0].setting.jobs[0].kind else { panic!("another kind") };
+    let JobKind::Pipeline(pipeline) = &scenario.arms[0].setting.jobs[0].kind else { panic!("another kind") };
     let names: Vec<&str> = pipeline.stages.iter().map(|stage| stage.name.as_str()).collect();
     assert_eq!(names, ["read", "work", "write"]);
-    assert_eq!(pipeline.shared, [[Turn { stage: 0, times: 2 }, Turn { stage: 2, times: 2 }]]);
+    assert_eq!(pipeline.shared, [[StageTurn { stage: 0, times: 2 }, StageTurn { stage: 2, times: 2 }]]);
     assert_eq!((pipeline.stages[1].nice, pipeline.stages[1].device.clone()), (-5, None));
     assert_eq!(
         pipeline.stages[0].device,
@@ -240,7 +244,7 @@ fn a_stage_is_swept_by_its_name() {
     let sweep = "[experiment.sweep]\n'job.sort.stages.work.fork' = [1, 4]\n'job.sort.stages.read.device.mean' = ['1 ms', '2 ms']";
     let scenario = good(&format!("{PIPELINE}{sweep}"));
     let of = |arm: &crate::model::Arm| match &arm.setting.jobs[0].kind {
-        Kind::Pipeline(pipeline) => (pipeline.stages[1].fork, pipeline.stages[0].device.as_ref().unwrap().mean()),
+        JobKind::Pipeline(pipeline) => (pipeline.stages[1].fork, pipeline.stages[0].device.as_ref().unwrap().mean()),
         _ => panic!("another kind"),
     };
     let found: Vec<_> = scenario.arms.iter().map(of).collect();
@@ -291,7 +295,7 @@ fn arms_are_all_combinations_in_the_order_of_the_file_and_the_last_factor_turns_
         .arms
         .iter()
         .map(|arm| match &arm.setting.jobs[0].kind {
-            Kind::Barrier { threads, waiting, .. } => format!("{waiting} {threads}"),
+            JobKind::Barrier { threads, waiting, .. } => format!("{waiting} {threads}"),
             kind => panic!("{kind:?}"),
         })
         .collect();
@@ -306,7 +310,7 @@ fn a_time_is_a_span_or_a_table_of_a_distribution() {
     let compute = |table: &str| {
         let scenario = good(&CREW.replace("\"5 us\"", table));
         match &scenario.arms[0].setting.jobs[0].kind {
-            Kind::Barrier { compute: Compute::Drawn(distribution), .. } => distribution.clone(),
+            JobKind::Barrier { compute: Compute::Drawn(distribution), .. } => distribution.clone(),
             other => panic!("{other:?}"),
         }
     };
@@ -336,7 +340,7 @@ fn a_time_is_a_span_or_a_table_of_a_distribution() {
 #[test]
 fn work_in_place_of_rounds_makes_as_many_rounds_as_it_takes_at_the_mean() {
     let rounds = |text: &str| match good(text).arms[0].setting.jobs[0].kind {
-        Kind::Barrier { rounds, .. } | Kind::Lock { rounds, .. } => rounds,
+        JobKind::Barrier { rounds, .. } | JobKind::Lock { rounds, .. } => rounds,
         ref other => panic!("{other:?}"),
     };
     let by = |work: &str| CREW.replace("rounds = 10", &format!("work = '{work}'"));
@@ -354,7 +358,7 @@ fn paths_that_vary_together_are_one_factor_however_they_are_spaced() {
     let sweep = "[experiment]\nx = 'job.crew.rounds'\ncompare = 'job.crew.threads ,job.crew.rounds'\nsweep = { 'job.crew.threads,  job.crew.rounds' = [[1, 20], [3, 40]], 'machine.cpus' = [1, 2] }";
     let scenario = good(&format!("{CREW}{sweep}"));
     let of = |arm: &Arm| match arm.setting.jobs[0].kind {
-        Kind::Barrier { threads, rounds, .. } => (threads, rounds, arm.setting.machine.cpus),
+        JobKind::Barrier { threads, rounds, .. } => (threads, rounds, arm.setting.machine.cpus),
         _ => panic!("another kind"),
     };
     let arms: Vec<_> = scenario.arms.iter().map(of).collect();
@@ -388,7 +392,7 @@ fn a_key_may_come_from_the_sweep_alone() {
     let [one, two] = scenario.arms.as_slice() else { panic!("{:?}", scenario.arms) };
     assert_eq!((one.setting.machine.cpus, two.setting.machine.cpus), (Some(1), Some(2)));
     assert!(one.setting.keep_running);
-    let Kind::Barrier { threads, compute, .. } = one.setting.jobs[0].kind.clone() else { panic!() };
+    let JobKind::Barrier { threads, compute, .. } = one.setting.jobs[0].kind.clone() else { panic!() };
     assert_eq!(
         (threads, compute),
         (5, Compute::Drawn(Distribution::Normal { mean: Span::from_micros(7), sd: Span::ZERO }))

@@ -13,55 +13,55 @@ use crate::keys::{self, Key, Value};
 pub(super) type Node<'i> = Spanned<DeValue<'i>>;
 
 /// Why a value is not what its key asks for.
-type Wrong = Box<Diagnostic>;
+type BoxedDiagnostic = Box<Diagnostic>;
 
 /// A text in one line.
-pub(super) fn text(key: &Key, node: &Node<'_>) -> Result<String, Wrong> {
+pub(super) fn text(key: &Key, node: &Node<'_>) -> Result<String, BoxedDiagnostic> {
     let text = any_text(key, node)?;
     if text.chars().any(char::is_control) {
-        return wrong(node, format!("`{}` has a control character in it", key.name), "write it on one line");
+        return reject(node, format!("`{}` has a control character in it", key.name), "write it on one line");
     }
     Ok(text.to_owned())
 }
 
 /// The name of a job or a stage.
-pub(super) fn name(key: &Key, node: &Node<'_>) -> Result<String, Wrong> {
+pub(super) fn name(key: &Key, node: &Node<'_>) -> Result<String, BoxedDiagnostic> {
     let name = any_text(key, node)?;
     let unfit = name.chars().find(|&c| !(c.is_alphanumeric() || c == '-' || c == '_'));
     let help = format!("a name is {}", key.value);
     match unfit {
-        _ if name.is_empty() => wrong(node, "a name cannot be empty", help),
-        Some('.') => wrong(
+        _ if name.is_empty() => reject(node, "a name cannot be empty", help),
+        Some('.') => reject(
             node,
             "a name has no dots",
             format!("{help}; dots number the copies of jobs and part the keys of swept paths"),
         ),
-        Some(_) => wrong(node, format!("{} cannot be a name", quoted(name)), help),
-        None if name.chars().count() > keys::LONGEST_NAME => wrong(node, "this name is too long", help),
+        Some(_) => reject(node, format!("{} cannot be a name", quoted(name)), help),
+        None if name.chars().count() > keys::LONGEST_NAME => reject(node, "this name is too long", help),
         None => Ok(name.to_owned()),
     }
 }
 
 /// A program and its arguments.
-pub(super) fn words(key: &Key, node: &Node<'_>) -> Result<Vec<String>, Wrong> {
+pub(super) fn words(key: &Key, node: &Node<'_>) -> Result<Vec<String>, BoxedDiagnostic> {
     let DeValue::Array(array) = node.get_ref() else { return Err(mismatch(key, node)) };
     let words = array.iter().map(|word| any_text(key, word).map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
     if words.first().is_none_or(String::is_empty) {
-        return wrong(node, format!("`{}` names no program", key.name), example(key));
+        return reject(node, format!("`{}` names no program", key.name), example(key));
     }
     match array.iter().zip(&words).find(|(_, word)| word.contains('\0')) {
-        Some((node, _)) => wrong(node, "no argument of a program can hold a NUL", "leave it out"),
+        Some((node, _)) => reject(node, "no argument of a program can hold a NUL", "leave it out"),
         None => Ok(words),
     }
 }
 
 /// `true` or `false`.
-pub(super) fn flag(key: &Key, node: &Node<'_>) -> Result<bool, Wrong> {
+pub(super) fn flag(key: &Key, node: &Node<'_>) -> Result<bool, BoxedDiagnostic> {
     node.get_ref().as_bool().ok_or_else(|| mismatch(key, node))
 }
 
 /// A whole number within the key's range.
-pub(super) fn count<N: TryFrom<u64>>(key: &Key, node: &Node<'_>) -> Result<N, Wrong> {
+pub(super) fn count<N: TryFrom<u64>>(key: &Key, node: &Node<'_>) -> Result<N, BoxedDiagnostic> {
     let DeValue::Integer(integer) = node.get_ref() else { return Err(mismatch(key, node)) };
     let (least, most) = match key.value {
         Value::Count { least, most } => (least, most),
@@ -80,7 +80,7 @@ pub(super) fn count<N: TryFrom<u64>>(key: &Key, node: &Node<'_>) -> Result<N, Wr
 }
 
 /// A span of time; where the key asks for it, above zero.
-pub(super) fn span(key: &Key, node: &Node<'_>) -> Result<Span, Wrong> {
+pub(super) fn span(key: &Key, node: &Node<'_>) -> Result<Span, BoxedDiagnostic> {
     let text = match node.get_ref() {
         DeValue::String(text) => text,
         DeValue::Integer(number) => return Err(missing_unit(key, node, number.as_str(), NO_CS)),
@@ -91,7 +91,7 @@ pub(super) fn span(key: &Key, node: &Node<'_>) -> Result<Span, Wrong> {
 }
 
 /// A number that is not below zero.
-pub(super) fn weight(key: &Key, node: &Node<'_>) -> Result<f64, Wrong> {
+pub(super) fn weight(key: &Key, node: &Node<'_>) -> Result<f64, BoxedDiagnostic> {
     let (number, written) = match node.get_ref() {
         DeValue::Integer(number) => {
             (u64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64), number.as_str())
@@ -101,12 +101,12 @@ pub(super) fn weight(key: &Key, node: &Node<'_>) -> Result<f64, Wrong> {
     };
     match number {
         Some(number) if number >= 0.0 && number.is_finite() => Ok(number),
-        _ => wrong(node, format!("{} is not a weight", shortened(written)), "a weight is a number, zero or above"),
+        _ => reject(node, format!("{} is not a weight", shortened(written)), "a weight is a number, zero or above"),
     }
 }
 
 /// A span of time above zero, or never.
-pub(super) fn period(key: &Key, node: &Node<'_>) -> Result<Boost, Wrong> {
+pub(super) fn period(key: &Key, node: &Node<'_>) -> Result<Boost, BoxedDiagnostic> {
     if node.get_ref().as_str() == Some("never") {
         return Ok(Boost::Never);
     }
@@ -114,18 +114,18 @@ pub(super) fn period(key: &Key, node: &Node<'_>) -> Result<Boost, Wrong> {
 }
 
 /// A span of time or a multiple of CS, without a margin of its own.
-pub(super) fn margin(key: &Key, node: &Node<'_>) -> Result<Bound, Wrong> {
+pub(super) fn margin(key: &Key, node: &Node<'_>) -> Result<Bound, BoxedDiagnostic> {
     match bound_or_rule::<Bound>(key, node)? {
         Ok(Bound::OfCs { plus: true, .. }) => {
-            wrong(node, "the margin cannot contain itself", "write a span or a multiple of CS without `+`")
+            reject(node, "the margin cannot contain itself", "write a span or a multiple of CS without `+`")
         }
         Ok(bound) => limited(key, node, bound),
-        Err(text) => wrong(node, format!("{} is not a span or a multiple of CS", quoted(&text)), example(key)),
+        Err(text) => reject(node, format!("{} is not a span or a multiple of CS", quoted(&text)), example(key)),
     }
 }
 
 /// A waiting rule.
-pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<WaitingRule, Wrong> {
+pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<WaitingRule, BoxedDiagnostic> {
     match bound_or_rule::<WaitingRule>(key, node)? {
         Ok(WaitingRule::TwoPhase(bound)) => limited(key, node, bound).map(WaitingRule::TwoPhase),
         Ok(rule) => Ok(rule),
@@ -137,23 +137,23 @@ pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<WaitingRule, Wrong> 
             let families: Vec<&str> = families.iter().map(String::as_str).collect();
             let (names_listed, like) = (listed(&names, "and"), listed(&families, "and"));
             let all = format!("the rules are {names_listed}, and those like {like}");
-            wrong(node, format!("{} is not a waiting rule", quoted(&text)), with_nearest(&text, &names, &all))
+            reject(node, format!("{} is not a waiting rule", quoted(&text)), with_nearest(&text, &names, &all))
         }
     }
 }
 
 /// A rule of priority.
-pub(super) fn priority(key: &Key, node: &Node<'_>) -> Result<priority::PriorityRule, Wrong> {
+pub(super) fn priority(key: &Key, node: &Node<'_>) -> Result<priority::PriorityRule, BoxedDiagnostic> {
     let text = any_text(key, node)?;
     text.parse().or_else(|_| {
         let names: Vec<&str> = policy::table::PRIORITY.iter().map(|entry| entry.form).collect();
         let all = format!("the rules are {}", listed(&names, "and"));
-        wrong(node, format!("{} is not a rule of priority", quoted(text)), with_nearest(text, &names, &all))
+        reject(node, format!("{} is not a rule of priority", quoted(text)), with_nearest(text, &names, &all))
     })
 }
 
 /// A nice value.
-pub(super) fn nice(key: &Key, node: &Node<'_>) -> Result<i8, Wrong> {
+pub(super) fn nice(key: &Key, node: &Node<'_>) -> Result<i8, BoxedDiagnostic> {
     let DeValue::Integer(integer) = node.get_ref() else { return Err(mismatch(key, node)) };
     let nice = i8::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|nice| (-20..=19).contains(nice));
     nice.ok_or_else(|| {
@@ -163,14 +163,14 @@ pub(super) fn nice(key: &Key, node: &Node<'_>) -> Result<i8, Wrong> {
 }
 
 /// Numbers of CPUs.
-pub(super) fn cpus(key: &Key, node: &Node<'_>) -> Result<CpuSet, Wrong> {
+pub(super) fn cpus(key: &Key, node: &Node<'_>) -> Result<CpuSet, BoxedDiagnostic> {
     let text = any_text(key, node)?;
     let set: CpuSet = match text.parse() {
         Ok(set) => set,
-        Err(why) => return wrong(node, format!("{} names no CPUs: {why}", quoted(text)), example(key)),
+        Err(why) => return reject(node, format!("{} names no CPUs: {why}", quoted(text)), example(key)),
     };
     match set.iter().last() {
-        Some(CpuId(last)) if last >= keys::MOST_CPUS => wrong(
+        Some(CpuId(last)) if last >= keys::MOST_CPUS => reject(
             node,
             format!("there is no CPU {last}"),
             format!("CPUs are numbered from 0 to {}", keys::MOST_CPUS - 1),
@@ -180,7 +180,7 @@ pub(super) fn cpus(key: &Key, node: &Node<'_>) -> Result<CpuSet, Wrong> {
 }
 
 /// One of the names that the key allows.
-pub(super) fn one_of(key: &Key, node: &Node<'_>) -> Result<&'static str, Wrong> {
+pub(super) fn one_of(key: &Key, node: &Node<'_>) -> Result<&'static str, BoxedDiagnostic> {
     let Value::OneOf(names) = key.value else { return Err(mismatch(key, node)) };
     let text = any_text(key, node)?;
     names.iter().find(|&&name| name == text).copied().ok_or_else(|| {
@@ -191,12 +191,12 @@ pub(super) fn one_of(key: &Key, node: &Node<'_>) -> Result<&'static str, Wrong> 
 }
 
 /// A text of any kind.
-pub(super) fn any_text<'n>(key: &Key, node: &'n Node<'_>) -> Result<&'n str, Wrong> {
+pub(super) fn any_text<'n>(key: &Key, node: &'n Node<'_>) -> Result<&'n str, BoxedDiagnostic> {
     node.get_ref().as_str().ok_or_else(|| mismatch(key, node))
 }
 
 /// The value is of another type than its key asks for.
-pub(super) fn mismatch(key: &Key, node: &Node<'_>) -> Wrong {
+pub(super) fn mismatch(key: &Key, node: &Node<'_>) -> BoxedDiagnostic {
     let found = match node.get_ref() {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a whole number",
@@ -237,7 +237,7 @@ pub(super) fn with_nearest(written: &str, candidates: &[&str], all: &str) -> Str
     }
 }
 
-fn wrong<T>(node: &Node<'_>, message: impl Into<String>, help: impl Into<String>) -> Result<T, Wrong> {
+fn reject<T>(node: &Node<'_>, message: impl Into<String>, help: impl Into<String>) -> Result<T, BoxedDiagnostic> {
     Err(Box::new(Diagnostic::new(node.span(), message).help(help)))
 }
 
@@ -245,7 +245,7 @@ fn wrong<T>(node: &Node<'_>, message: impl Into<String>, help: impl Into<String>
 fn bound_or_rule<T: std::str::FromStr<Err = ParseRuleError>>(
     key: &Key,
     node: &Node<'_>,
-) -> Result<Result<T, String>, Wrong> {
+) -> Result<Result<T, String>, BoxedDiagnostic> {
     let text = match node.get_ref() {
         DeValue::String(text) => text,
         DeValue::Integer(number) => return Err(missing_unit(key, node, number.as_str(), CS)),
@@ -260,23 +260,23 @@ fn bound_or_rule<T: std::str::FromStr<Err = ParseRuleError>>(
     }
 }
 
-fn limited(key: &Key, node: &Node<'_>, bound: Bound) -> Result<Bound, Wrong> {
+fn limited(key: &Key, node: &Node<'_>, bound: Bound) -> Result<Bound, BoxedDiagnostic> {
     match bound {
         Bound::Fixed(span) => in_range(key, node, span).map(Bound::Fixed),
         Bound::OfCs { thousandths, .. } if thousandths > keys::LARGEST_MULTIPLE => {
             let most = keys::LARGEST_MULTIPLE / 1000;
-            wrong(node, "this multiple of CS is absurdly large", format!("it can be at most {most}"))
+            reject(node, "this multiple of CS is absurdly large", format!("it can be at most {most}"))
         }
         Bound::OfCs { .. } => Ok(bound),
     }
 }
 
-fn in_range(key: &Key, node: &Node<'_>, span: Span) -> Result<Span, Wrong> {
+fn in_range(key: &Key, node: &Node<'_>, span: Span) -> Result<Span, BoxedDiagnostic> {
     if span > keys::LONGEST_SPAN {
         return Err(no_span(key, node, ParseSpanError::TooLong, NO_CS));
     }
     if span.is_zero() && matches!(key.value, Value::Time | Value::Work | Value::Period) {
-        return wrong(node, format!("`{}` cannot be zero", key.name), example(key));
+        return reject(node, format!("`{}` cannot be zero", key.name), example(key));
     }
     Ok(span)
 }
@@ -286,7 +286,7 @@ type Multiples = (&'static str, &'static str);
 const CS: Multiples = (" or \"5 cs\"", ", and cs for multiples of CS");
 const NO_CS: Multiples = ("", "");
 
-fn no_span(key: &Key, node: &Node<'_>, why: ParseSpanError, multiples: Multiples) -> Wrong {
+fn no_span(key: &Key, node: &Node<'_>, why: ParseSpanError, multiples: Multiples) -> BoxedDiagnostic {
     let name = key.name;
     let (message, help) = match why {
         ParseSpanError::MissingUnit(number) => return missing_unit(key, node, &number, multiples),
@@ -311,7 +311,7 @@ fn no_span(key: &Key, node: &Node<'_>, why: ParseSpanError, multiples: Multiples
     Box::new(Diagnostic::new(node.span(), message).help(help))
 }
 
-fn missing_unit(key: &Key, node: &Node<'_>, number: &str, multiples: Multiples) -> Wrong {
+fn missing_unit(key: &Key, node: &Node<'_>, number: &str, multiples: Multiples) -> BoxedDiagnostic {
     if number.starts_with('-') {
         return no_span(key, node, ParseSpanError::Negative, multiples);
     }

@@ -1,7 +1,7 @@
 //! docs/scenario.md says what the code does: its examples are read, and its tables are those in the code.
 
 use policy::table::{PRIORITY, PolicyEntry, WAITING, WAKEUP};
-use rowlock_scenario::keys::{self, Default, Key, TABLES};
+use rowlock_scenario::keys::{self, Key, KeyDefault, TABLES};
 use rowlock_scenario::read;
 
 const DOCUMENT: &str = include_str!("../../../../docs/scenario.md");
@@ -19,8 +19,8 @@ fn of_keys(keys: &[Key]) -> String {
         ["key", "value", "default", "example", "meaning"],
         keys.iter().map(|key| {
             let default = match key.default {
-                Default::Required => "required",
-                Default::Is(text) => text,
+                KeyDefault::Required => "required",
+                KeyDefault::Is(text) => text,
             };
             let code = |text| format!("`{text}`");
             [code(key.name), key.value.to_string(), default.to_owned(), code(key.example), key.meaning.to_owned()]

@@ -8,11 +8,11 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use rowlock_scenario::fibers::{Costs, Group};
-use rowlock_scenario::pipeline::{Stage, Structure, Turn};
+use rowlock_scenario::fibers::{FiberCosts, FiberGroup};
+use rowlock_scenario::pipeline::{Stage, StageTurn, Structure};
 use rowlock_scenario::{
-    Accounting, Arm, Arrival, Attributes, Compute, Distribution, Empirical, Experiment, Fibers, Granularity, Job, Kind,
-    MachineKeys, Pipeline, Scenario, Scheduler, Setting, Tie, read,
+    Accounting, Arm, Arrival, Attributes, Compute, Distribution, Empirical, Experiment, Fibers, Granularity, Job,
+    JobKind, MachineKeys, Pipeline, Scenario, Scheduler, Setting, Tie, read,
 };
 
 fn span() -> impl Strategy<Value = Span> {
@@ -104,12 +104,12 @@ fn distribution() -> impl Strategy<Value = Distribution> {
     ]
 }
 
-fn barrier() -> impl Strategy<Value = Kind> {
+fn barrier() -> impl Strategy<Value = JobKind> {
     let compute = prop_oneof![
         distribution().prop_map(Compute::Drawn),
         select(Granularity::ALL.to_vec()).prop_map(Compute::Granularity)
     ];
-    (1..200_u32, compute, 1..500_u64, rule()).prop_map(|(threads, compute, rounds, waiting)| Kind::Barrier {
+    (1..200_u32, compute, 1..500_u64, rule()).prop_map(|(threads, compute, rounds, waiting)| JobKind::Barrier {
         threads,
         compute,
         rounds,
@@ -117,9 +117,9 @@ fn barrier() -> impl Strategy<Value = Kind> {
     })
 }
 
-fn lock() -> impl Strategy<Value = Kind> {
+fn lock() -> impl Strategy<Value = JobKind> {
     (1..200_u32, distribution(), distribution(), 1..500_u64, rule()).prop_map(
-        |(threads, compute, critical, rounds, waiting)| Kind::Lock { threads, compute, critical, rounds, waiting },
+        |(threads, compute, critical, rounds, waiting)| JobKind::Lock { threads, compute, critical, rounds, waiting },
     )
 }
 
@@ -134,7 +134,7 @@ fn stage() -> impl Strategy<Value = Stage> {
     )
 }
 
-fn pipeline() -> impl Strategy<Value = Kind> {
+fn pipeline() -> impl Strategy<Value = JobKind> {
     let rules = policy::table::PRIORITY.iter().map(|entry| entry.example).collect::<Vec<_>>();
     let rest = (1..100_u32, 1..500_u64, select(Structure::ALL.to_vec()), select(rules), rule());
     // Which thread each stage is on, if on a shared one, and how often in a row.
@@ -146,24 +146,24 @@ fn pipeline() -> impl Strategy<Value = Kind> {
                 stage.name = format!("stage{number}");
                 if let Some(thread) = thread {
                     stage.fork = 1;
-                    let times = shared[thread].first().map_or(times.min(buffers), |turn: &Turn| turn.times);
-                    shared[thread].push(Turn { stage: number, times });
+                    let times = shared[thread].first().map_or(times.min(buffers), |turn: &StageTurn| turn.times);
+                    shared[thread].push(StageTurn { stage: number, times });
                 }
             }
             shared.retain(|turns| !turns.is_empty());
             let mut pipeline = Pipeline { stages, buffers, rounds, structure, shared, priority, waiting };
-            while pipeline.gets_stuck() {
+            while pipeline.can_deadlock() {
                 pipeline.shared.pop();
             }
-            Kind::Pipeline(pipeline)
+            JobKind::Pipeline(pipeline)
         },
     )
 }
 
-fn group() -> impl Strategy<Value = Group> {
+fn group() -> impl Strategy<Value = FiberGroup> {
     let lengths = (distribution(), option::of(distribution()), option::of(distribution()));
     let counts = (1..300_u32, 1..300_u32, option::of(1..90_u32), option::of(span()));
-    (lengths, counts).prop_map(|((compute, critical, think), (fibers, bursts, join_every, checkpoint))| Group {
+    (lengths, counts).prop_map(|((compute, critical, think), (fibers, bursts, join_every, checkpoint))| FiberGroup {
         name: String::new(),
         fibers,
         bursts,
@@ -175,7 +175,7 @@ fn group() -> impl Strategy<Value = Group> {
     })
 }
 
-fn fibers() -> impl Strategy<Value = Kind> {
+fn fibers() -> impl Strategy<Value = JobKind> {
     let boost = prop_oneof![Just(Boost::Never), span().prop_map(Boost::Every)];
     let rules = (1..1025_u32, span(), boost).prop_map(|(levels, running_time, boost)| FeedbackRules {
         levels,
@@ -185,23 +185,23 @@ fn fibers() -> impl Strategy<Value = Kind> {
     let cost = || 0..2_000_u64;
     let costs = (cost(), cost(), cost()).prop_map(|costs| {
         let [create, switch, lock] = <[u64; 3]>::from(costs).map(Span::from_nanos);
-        Costs { create, switch, lock }
+        FiberCosts { create, switch, lock }
     });
     let counts = (1..9_u32, 1..99_u32, any::<bool>());
     (vec(group(), 1..4), counts, rules, costs).prop_map(|(mut groups, (workers, locks, preemptible), rules, costs)| {
         groups.iter_mut().enumerate().for_each(|(number, group)| group.name = format!("group{number}"));
         let locks = if groups.iter().any(|group| group.critical.is_some()) { locks } else { 1 };
-        Kind::Fibers(Fibers { groups, workers, rules, locks, preemptible, costs })
+        JobKind::Fibers(Fibers { groups, workers, rules, locks, preemptible, costs })
     })
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
-    let cpu = (1..200_u32, option::of(distribution())).prop_map(|(threads, work)| Kind::Cpu { threads, work });
+fn kind() -> impl Strategy<Value = JobKind> {
+    let cpu = (1..200_u32, option::of(distribution())).prop_map(|(threads, work)| JobKind::Cpu { threads, work });
     let word = "[^\0]{0,12}";
     let command = ("[a-z\"'\\\\ ]{1,8}", vec(word, 0..4), 1..9_u32, option::of(span()));
     let command = command.prop_map(|(program, mut argv, threads, work)| {
         argv.insert(0, program);
-        Kind::Command { argv, threads, work }
+        JobKind::Command { argv, threads, work }
     });
     prop_oneof![barrier(), lock(), cpu, command, pipeline(), fibers()]
 }
@@ -244,7 +244,7 @@ fn swept(scenario: Scenario, rules: &[WaitingRule], cpus: &[u32]) -> Scenario {
                 let mut setting = scenario.arms[0].setting.clone();
                 setting.machine.cpus = Some(*count);
                 setting.keep_running = keep_running;
-                if let Kind::Barrier { waiting, .. } = &mut setting.jobs[0].kind {
+                if let JobKind::Barrier { waiting, .. } = &mut setting.jobs[0].kind {
                     *waiting = *rule;
                 }
                 let factors = vec![

@@ -4,7 +4,7 @@
 
 use policy::feedback::{Boost, FeedbackRules};
 use policy::{Instant, Span, priority};
-use scenario::{Kind, Machine, Setting};
+use scenario::{JobKind, Machine, Setting};
 
 use super::account::Use;
 use crate::kernels::nice;
@@ -90,7 +90,7 @@ impl Headway {
 fn heaviest_to_lightest(setting: &Setting) -> u64 {
     let mut nices: Vec<i8> = setting.jobs.iter().map(|job| job.attributes.nice).collect();
     for job in &setting.jobs {
-        let Kind::Pipeline(line) = &job.kind else { continue };
+        let JobKind::Pipeline(line) = &job.kind else { continue };
         let favour = if line.priority == priority::PriorityRule::Default { 0 } else { NICE_STEP };
         let of_stages = line.stages.iter().map(|stage| stage.nice).chain([job.attributes.nice]);
         nices.extend(of_stages.flat_map(|nice| [nice.saturating_sub(favour), nice.saturating_add(favour)]));

@@ -4,7 +4,7 @@ use policy::waiting::{Costs, Missing, Team, Waiter};
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
-use scenario::{Kind, Machine, Setting};
+use scenario::{JobKind, Machine, Setting};
 
 use super::account::Account;
 use super::threads::{Activity, ENDLESS, Member, Place, Thread, Waited};
@@ -108,15 +108,15 @@ impl Workload {
         for ((name, job), arrives) in setting.jobs_with_copies().zip(arrivals) {
             let (task, waiter) = resolve(&job.kind, costs);
             let pipeline = match &job.kind {
-                Kind::Pipeline(pipeline) => {
-                    let carriers = pipeline.carriers(machine.cpus);
+                JobKind::Pipeline(pipeline) => {
+                    let roles = pipeline.thread_roles(machine.cpus);
                     let nice = job.attributes.nice;
-                    Some(Pipeline::new(pipeline, &carriers, &name, seed, nice, machine.step, setting.keep_running))
+                    Some(Pipeline::new(pipeline, &roles, &name, seed, nice, machine.step, setting.keep_running))
                 }
                 _ => None,
             };
             let fibers = match &job.kind {
-                Kind::Fibers(fibers) => Some(Fibers::new(fibers, &name, seed, machine.step)),
+                JobKind::Fibers(fibers) => Some(Fibers::new(fibers, &name, seed, machine.step)),
                 _ => None,
             };
             let first = workload.threads.len();
@@ -374,20 +374,20 @@ impl Workload {
 }
 
 /// A job's kind on a machine with these costs, and the waiter that each of its threads starts with.
-fn resolve(kind: &Kind, costs: Costs) -> (Task, Waiter) {
+fn resolve(kind: &JobKind, costs: Costs) -> (Task, Waiter) {
     let nobody_waits = policy::waiting::WaitingRule::AlwaysBlock.waiter(costs);
     match kind {
-        Kind::Barrier { compute, rounds, waiting, .. } => {
+        JobKind::Barrier { compute, rounds, waiting, .. } => {
             (Task::Barrier { compute: compute.on(costs.cs), rounds: *rounds }, waiting.waiter(costs))
         }
-        Kind::Lock { compute, critical, rounds, waiting, .. } => {
+        JobKind::Lock { compute, critical, rounds, waiting, .. } => {
             let (compute, critical) = (compute.law(), critical.law());
             (Task::Lock { compute, critical, rounds: *rounds }, waiting.waiter(costs))
         }
-        Kind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(scenario::Distribution::law) }, nobody_waits),
-        Kind::Pipeline(pipeline) => (Task::Pipeline { rounds: pipeline.rounds }, pipeline.waiting.waiter(costs)),
-        Kind::Fibers(_) => (Task::Fibers, nobody_waits),
-        Kind::Command { work, threads, .. } => {
+        JobKind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(scenario::Distribution::law) }, nobody_waits),
+        JobKind::Pipeline(pipeline) => (Task::Pipeline { rounds: pipeline.rounds }, pipeline.waiting.waiter(costs)),
+        JobKind::Fibers(_) => (Task::Fibers, nobody_waits),
+        JobKind::Command { work, threads, .. } => {
             let share = work.map(|work| Span::from_nanos(work.as_nanos() / u64::from(*threads)));
             (Task::Cpu { work: share.map(Law::exactly) }, nobody_waits)
         }

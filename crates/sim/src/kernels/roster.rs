@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use policy::ThreadId;
-use scenario::{Attributes, Kind, Setting};
+use scenario::{Attributes, JobKind, Setting};
 
 /// The threads of a run, job by job: copies of jobs are jobs of their own, and threads are numbered through.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +30,8 @@ impl Roster {
         let mut roster = Roster::default();
         for (_, job) in setting.jobs_with_copies() {
             let shares_memory = match job.kind {
-                Kind::Barrier { .. } | Kind::Lock { .. } | Kind::Pipeline(_) | Kind::Fibers(_) => true,
-                Kind::Cpu { .. } | Kind::Command { .. } => false,
+                JobKind::Barrier { .. } | JobKind::Lock { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_) => true,
+                JobKind::Cpu { .. } | JobKind::Command { .. } => false,
             };
             roster.enter(job.kind.threads(cpus), job.attributes.clone(), shares_memory);
         }

@@ -13,7 +13,7 @@
 //!   a running time more, once.)
 //! * **Locks** are given back to nobody: the first of the highest level that waits is woken, and may find that another fiber was faster, but only once.
 //!   Whoever has a lock is lent the level of the first that waits for it.
-//! * **Costs** are charged when a fiber is made, goes on after others, or takes a lock; all else is for nothing.
+//! * **FiberCosts** are charged when a fiber is made, goes on after others, or takes a lock; all else is for nothing.
 
 mod lock;
 mod worker;
@@ -21,7 +21,7 @@ mod worker;
 use policy::feedback::{Boost, FeedbackRules, Level};
 use policy::{Instant, Span, ThreadId};
 use scenario::draw::Stream;
-use scenario::fibers::{Burst, Costs, Program};
+use scenario::fibers::{Burst, FiberCosts, FiberProgram};
 use scenario::result::{FibersOutcome, GroupOutcome};
 
 use self::lock::Lock;
@@ -97,8 +97,8 @@ struct Fiber {
 /// A job's fibers; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Fibers {
-    programs: Vec<Program>,
-    costs: Costs,
+    programs: Vec<FiberProgram>,
+    costs: FiberCosts,
     preemptible: bool,
     seed: u64,
     step: Span,
@@ -119,19 +119,19 @@ impl Fibers {
     /// The fibers of a job of this name; times are rounded down to the step.
     pub(crate) fn new(job: &scenario::Fibers, name: &str, seed: u64, step: Span) -> Fibers {
         let floor = |span: Span| span.floor_to(step);
-        let scenario::fibers::Costs { create, switch, lock } = job.costs;
+        let scenario::fibers::FiberCosts { create, switch, lock } = job.costs;
         let boost = match job.rules.boost {
             Boost::Every(period) => Boost::Every(floor(period).max(step)),
             Boost::Never => Boost::Never,
         };
         let rules = FeedbackRules { running_time: floor(job.rules.running_time).max(step), boost, ..job.rules };
-        let program = |group: &scenario::fibers::Group| {
+        let program = |group: &scenario::fibers::FiberGroup| {
             let checkpoint = group.checkpoint.map(|every| floor(every).max(step));
-            Program { checkpoint, ..group.program(name) }
+            FiberProgram { checkpoint, ..group.program(name) }
         };
         let mut fibers = Fibers {
             programs: job.groups.iter().map(program).collect(),
-            costs: Costs { create: floor(create), switch: floor(switch), lock: floor(lock) },
+            costs: FiberCosts { create: floor(create), switch: floor(switch), lock: floor(lock) },
             preemptible: job.preemptible,
             seed,
             step,
@@ -466,7 +466,7 @@ impl Fibers {
     /// What they came to.
     pub(crate) fn outcome(&self) -> FibersOutcome {
         let groups = self.programs.iter().zip(&self.responses);
-        let group = |(program, responses): (&Program, &Vec<Span>)| {
+        let group = |(program, responses): (&FiberProgram, &Vec<Span>)| {
             GroupOutcome::new(program.group.clone(), &mut responses.clone())
         };
         FibersOutcome {

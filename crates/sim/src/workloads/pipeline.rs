@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use policy::priority::{self, PriorityController, StageObservation, StagePriority};
 use policy::{Instant, Span, ThreadId};
 use scenario::draw::{Law, Stream};
-use scenario::pipeline::{Carrier, Turn};
+use scenario::pipeline::{StageTurn, ThreadRole};
 use scenario::result::StageOutcome;
 
 /// What a favour is worth as a nice value.
@@ -35,7 +35,7 @@ pub(crate) struct Pipeline {
     stages: Vec<Stage>,
     groups: Vec<Group>,
     /// Its threads by their numbers in the job.
-    carriers: Vec<CarrierState>,
+    roles: Vec<CarrierState>,
     watches_queues: bool,
     controller: Option<PriorityController>,
     /// What the controller saw last.
@@ -108,7 +108,7 @@ struct CarrierState {
 #[derive(Clone, Debug)]
 enum Way {
     /// In turn; the current turn, and how often it may still go on.
-    Turns { turns: Vec<Turn>, at: usize, left: u32, copy: usize },
+    Turns { turns: Vec<StageTurn>, at: usize, left: u32, copy: usize },
     /// What is nearest to the end.
     Nearest,
 }
@@ -131,10 +131,10 @@ pub(crate) enum Request {
 }
 
 impl Pipeline {
-    /// The pipeline of the job called `name`, whose threads are numbered as `carriers`.
+    /// The pipeline of the job called `name`, whose threads are numbered as `roles`.
     pub(crate) fn new(
         pipeline: &scenario::Pipeline,
-        carriers: &[Carrier],
+        roles: &[ThreadRole],
         name: &str,
         seed: u64,
         nice: i8,
@@ -172,36 +172,36 @@ impl Pipeline {
             is_endless,
             stages: pipeline.stages.iter().map(stage).collect(),
             groups: Vec::new(),
-            carriers: Vec::new(),
+            roles: Vec::new(),
             watches_queues: pipeline.priority.uses_queues(),
             controller: pipeline.priority.controller(),
             seen: vec![Sums::default(); pipeline.stages.len()],
             waits: 0,
             counted: Instant::ZERO,
         };
-        carriers.iter().for_each(|carrier| this.add(carrier));
+        roles.iter().for_each(|role| this.add(role));
         this
     }
 
-    fn add(&mut self, carrier: &Carrier) {
-        let stages = match carrier {
-            Carrier::Thread(turns) => turns.iter().map(|turn| turn.stage).collect(),
-            Carrier::Worker(stages) => stages.clone(),
+    fn add(&mut self, role: &ThreadRole) {
+        let stages = match role {
+            ThreadRole::Stages(turns) => turns.iter().map(|turn| turn.stage).collect(),
+            ThreadRole::Worker(stages) => stages.clone(),
         };
         let group = self.groups.iter().position(|group| group.stages == stages).unwrap_or_else(|| {
             stages.iter().for_each(|&stage| self.stages[stage].group = self.groups.len());
-            let is_of_workers = matches!(carrier, Carrier::Worker(_));
+            let is_of_workers = matches!(role, ThreadRole::Worker(_));
             self.groups.push(Group { stages, is_of_workers, ..Group::default() });
             self.groups.len() - 1
         });
-        let copy = self.carriers.iter().filter(|other| other.group == group).count();
-        let way = match carrier {
-            Carrier::Thread(turns) => {
+        let copy = self.roles.iter().filter(|other| other.group == group).count();
+        let way = match role {
+            ThreadRole::Stages(turns) => {
                 Way::Turns { turns: turns.clone(), at: 0, left: turns.first().map_or(0, |turn| turn.times), copy }
             }
-            Carrier::Worker(_) => Way::Nearest,
+            ThreadRole::Worker(_) => Way::Nearest,
         };
-        self.carriers.push(CarrierState { group, way, carries: None });
+        self.roles.push(CarrierState { group, way, carries: None });
     }
 
     /// How many buffers wait before a stage.
@@ -221,7 +221,7 @@ impl Pipeline {
 
     /// What a thread would take now.
     fn choice(&self, number: usize) -> Option<usize> {
-        let CarrierState { group, way, .. } = &self.carriers[number];
+        let CarrierState { group, way, .. } = &self.roles[number];
         match way {
             Way::Nearest => self.groups[*group].stages.iter().rev().copied().find(|&stage| self.open(stage) > 0),
             Way::Turns { turns, at, left, .. } => {
@@ -239,7 +239,7 @@ impl Pipeline {
 
     /// Whether nothing will come any more for a thread that has nothing in its hands.
     pub(crate) fn is_through(&self, number: usize) -> bool {
-        let CarrierState { group, carries, .. } = &self.carriers[number];
+        let CarrierState { group, carries, .. } = &self.roles[number];
         carries.is_none() && self.is_over(*group)
     }
 
@@ -252,7 +252,7 @@ impl Pipeline {
     pub(crate) fn take(&mut self, now: Instant, number: usize) -> Option<Span> {
         let stage = self.choice(number)?;
         self.count(now);
-        let copy = match &mut self.carriers[number].way {
+        let copy = match &mut self.roles[number].way {
             Way::Nearest => self.stages[stage].copies.iter().position(|copy| !copy.is_busy)?,
             Way::Turns { turns, at, left, copy } => {
                 if *left == 0 || turns[*at].stage != stage {
@@ -275,14 +275,14 @@ impl Pipeline {
             let copy = &mut self.stages[stage].copies[copy];
             copy.favour = copy.rule.accepted(left).unwrap_or(copy.favour);
         }
-        self.carriers[number].carries = Some(Carried { stage, copy, round, compute, device });
+        self.roles[number].carries = Some(Carried { stage, copy, round, compute, device });
         Some(compute)
     }
 
     /// A thread has computed; what it asks for next, if anything.
     pub(crate) fn computed(&mut self, now: Instant, number: usize) -> Option<Request> {
         self.count(now);
-        let Carried { stage, compute, device, .. } = self.carriers[number].carries?;
+        let Carried { stage, compute, device, .. } = self.roles[number].carries?;
         let stage = &mut self.stages[stage];
         stage.sums.computed += compute;
         let time = device?;
@@ -297,14 +297,14 @@ impl Pipeline {
     /// What a thread asked for is done.
     pub(crate) fn came_back(&mut self, now: Instant, number: usize) {
         self.count(now);
-        if let Some(Carried { stage, .. }) = self.carriers[number].carries {
+        if let Some(Carried { stage, .. }) = self.roles[number].carries {
             self.stages[stage].away -= 1;
         }
     }
 
     /// A thread is done with the round in its hands, if there is one. Returns how many rounds went through the last stage by that.
     pub(crate) fn convey(&mut self, now: Instant, number: usize) -> Option<u64> {
-        let Carried { stage, copy, round, .. } = self.carriers[number].carries.take()?;
+        let Carried { stage, copy, round, .. } = self.roles[number].carries.take()?;
         self.count(now);
         let of = &mut self.stages[stage];
         of.copies[copy].is_busy = false;
@@ -332,8 +332,8 @@ impl Pipeline {
     /// All rounds are over: there are as many again, and every thread begins with its first turn.
     fn begin_anew(&mut self) {
         self.rounds += self.rounds_of_a_run;
-        for carrier in &mut self.carriers {
-            if let Way::Turns { turns, at, left, .. } = &mut carrier.way {
+        for role in &mut self.roles {
+            if let Way::Turns { turns, at, left, .. } = &mut role.way {
                 (*at, *left) = (0, turns.first().map_or(0, |turn| turn.times));
             }
         }
@@ -363,7 +363,7 @@ impl Pipeline {
 impl Pipeline {
     /// A thread begins to wait; returns how many waits there were before.
     pub(crate) fn begin_wait(&mut self, number: usize, thread: ThreadId) -> u32 {
-        let group = self.carriers[number].group;
+        let group = self.roles[number].group;
         self.groups[group].awake.push(thread);
         let before = self.waits;
         self.waits = before.wrapping_add(1);
@@ -372,14 +372,14 @@ impl Pipeline {
 
     /// A thread that waits goes to sleep.
     pub(crate) fn sleep(&mut self, number: usize, thread: ThreadId) {
-        let group = &mut self.groups[self.carriers[number].group];
+        let group = &mut self.groups[self.roles[number].group];
         group.awake.retain(|awake| *awake != thread);
         group.asleep.push(thread);
     }
 
     /// A thread waits no longer.
     pub(crate) fn stop_waiting(&mut self, number: usize, thread: ThreadId) {
-        let group = &mut self.groups[self.carriers[number].group];
+        let group = &mut self.groups[self.roles[number].group];
         group.awake.retain(|awake| *awake != thread);
     }
 
@@ -394,10 +394,10 @@ impl Pipeline {
 
     /// How many of a group could take a buffer.
     fn wanted(&self, group: usize) -> u64 {
-        let is_of_it = |carrier: &CarrierState| {
-            carrier.group == group && matches!(&carrier.way, Way::Turns { turns, .. } if turns.len() > 1)
+        let is_of_it = |role: &CarrierState| {
+            role.group == group && matches!(&role.way, Way::Turns { turns, .. } if turns.len() > 1)
         };
-        match self.carriers.iter().position(is_of_it) {
+        match self.roles.iter().position(is_of_it) {
             Some(shared) => u64::from(self.could_take(shared)),
             None => self.groups[group].stages.iter().map(|&stage| self.open(stage)).sum(),
         }
@@ -453,7 +453,7 @@ impl Pipeline {
 
     /// The nice value that a thread ought to have.
     pub(crate) fn nice(&self, number: usize) -> i8 {
-        let CarrierState { group, way, .. } = &self.carriers[number];
+        let CarrierState { group, way, .. } = &self.roles[number];
         let copy = match way {
             Way::Turns { copy, .. } => *copy,
             // The copies of what workers carry are all the same.
@@ -478,8 +478,8 @@ impl Pipeline {
     ) {
         self.count(now);
         let mut sums: Vec<Sums> = self.stages.iter().map(|stage| stage.sums).collect();
-        for (number, carrier) in self.carriers.iter().enumerate() {
-            if let Some(Carried { stage, compute, .. }) = carrier.carries {
+        for (number, role) in self.roles.iter().enumerate() {
+            if let Some(Carried { stage, compute, .. }) = role.carries {
                 sums[stage].computed += computing(number, compute);
             }
         }

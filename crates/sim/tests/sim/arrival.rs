@@ -5,7 +5,7 @@ use policy::priority::{self, StageKind};
 use policy::waiting::WaitingRule;
 use rowlock_sim::run;
 use scenario::pipeline::{Stage, Structure};
-use scenario::{Arrival, Distribution, Job, Kind, Machine, Pipeline, Scheduler};
+use scenario::{Arrival, Distribution, Job, JobKind, Machine, Pipeline, Scheduler};
 
 use crate::timeline::{barrier, cpu, setting};
 
@@ -61,7 +61,7 @@ fn copies_come_one_after_the_other_and_each_counts_from_its_own_arrival() {
 fn those_who_have_not_arrived_are_no_load() {
     // A rule that blocks from one thread a CPU on never spins beside a crowd, and does while the crowd is not there.
     let crew = || barrier("crew", 2, us(10), 20, "load-aware 2");
-    let crowd = |at| from(at, Job::new("crowd", 1, Kind::Cpu { threads: 4, work: Some(us(50).into()) }));
+    let crowd = |at| from(at, Job::new("crowd", 1, JobKind::Cpu { threads: 4, work: Some(us(50).into()) }));
     let spins = |at| {
         let outcome = run(&machine(Scheduler::Rr, 2), &setting(vec![crew(), crowd(at)]), 1).unwrap();
         outcome.jobs[0].ssr_percent
@@ -74,7 +74,7 @@ fn those_who_have_not_arrived_are_no_load() {
 
 #[test]
 fn an_endless_crowd_may_turn_for_long_before_the_first_job_arrives() {
-    let crowd = Job::new("crowd", 1, Kind::Cpu { threads: 9, work: None });
+    let crowd = Job::new("crowd", 1, JobKind::Cpu { threads: 9, work: None });
     let jobs = vec![crowd, from(2_000_000, cpu("late", Some(us(10))))];
     let outcome = run(&machine(Scheduler::Rr, 1), &setting(jobs), 1).unwrap();
     assert!(outcome.jobs[1].completion_ns.unwrap() < us(2_000), "{outcome:?}");
@@ -99,7 +99,7 @@ fn a_late_pipeline_counts_the_time_of_its_stages_from_its_arrival() {
         priority: priority::PriorityRule::LimitingResource,
         waiting: WaitingRule::AlwaysBlock,
     };
-    let line = Job::new("line", 1, Kind::Pipeline(pipeline));
+    let line = Job::new("line", 1, JobKind::Pipeline(pipeline));
     for scheduler in Scheduler::ALL {
         let at = |at| run(&machine(scheduler, 1), &setting(vec![from(at, line.clone())]), 1).unwrap().jobs;
         assert_eq!(at(0), at(500), "{scheduler:?}");

@@ -3,7 +3,7 @@
 use policy::{CpuId, Span};
 use rowlock_sim::run;
 use scenario::Scheduler::Eevdf;
-use scenario::{Attributes, Job, Kind, Machine};
+use scenario::{Attributes, Job, JobKind, Machine};
 
 use crate::timeline::{assert_timeline, barrier, cpu, machine, setting, timeline};
 
@@ -320,7 +320,7 @@ fn threads_that_are_bound_to_one_cpu_leave_the_other_idle() {
 #[test]
 fn jobs_that_are_groups_share_the_machine_by_their_number() {
     // One thread beside three: a quarter of the CPU without groups, half of it with them.
-    let jobs = || vec![cpu("one", Some(ms(300))), Job::new("three", 1, Kind::Cpu { threads: 3, work: None })];
+    let jobs = || vec![cpu("one", Some(ms(300))), Job::new("three", 1, JobKind::Cpu { threads: 3, work: None })];
     let completion = |groups| {
         let machine = Machine { groups, ..machine(1, Eevdf) };
         run(&machine, &setting(jobs()), 1).unwrap().jobs[0].completion_ns.unwrap().as_secs_f64() / 0.3
@@ -332,7 +332,7 @@ fn jobs_that_are_groups_share_the_machine_by_their_number() {
 #[test]
 fn a_group_has_no_more_of_the_machine_for_being_on_more_cpus() {
     // Two groups on two CPUs, of one thread and of seven, all bound to both: the one can have no more than a CPU, and gets all of it.
-    let jobs = vec![cpu("one", Some(ms(1_000))), Job::new("seven", 1, Kind::Cpu { threads: 7, work: None })];
+    let jobs = vec![cpu("one", Some(ms(1_000))), Job::new("seven", 1, JobKind::Cpu { threads: 7, work: None })];
     let machine = Machine { groups: true, ..machine(2, Eevdf) };
     let completion = run(&machine, &setting(jobs), 1).unwrap().jobs[0].completion_ns.unwrap();
     assert!(completion < ms(1_250), "{completion}");

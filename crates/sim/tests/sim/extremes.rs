@@ -3,7 +3,7 @@
 
 use policy::Span;
 use rowlock_sim::run;
-use scenario::{Job, Kind, Machine, MachineKeys, Scheduler};
+use scenario::{Job, JobKind, Machine, MachineKeys, Scheduler};
 
 use crate::timeline::{barrier, cpu, setting, time_sharing};
 
@@ -45,7 +45,7 @@ fn threads_whose_events_all_fall_together_meet_all_the_same() {
 #[cfg_attr(debug_assertions, ignore = "a debug build checks ten thousand threads after every event")]
 fn ten_thousand_threads_meet_and_a_crowd_of_as_many_computes() {
     for scheduler in Scheduler::ALL {
-        let crowd = Kind::Cpu { threads: 10_000, work: Some(Span::from_millis(1).into()) };
+        let crowd = JobKind::Cpu { threads: 10_000, work: Some(Span::from_millis(1).into()) };
         let jobs = vec![barrier("crew", 10_000, Span::from_micros(50), 20, "2cs+"), Job::new("crowd", 1, crowd)];
         let outcome = run(&machine(scheduler, 32), &setting(jobs), 1).unwrap();
         assert_eq!(outcome.jobs[0].rounds, Some(20), "{}", scheduler.name());

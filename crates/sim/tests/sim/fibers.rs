@@ -6,9 +6,9 @@ use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use proptest::prelude::*;
 use rowlock_sim::run;
-use scenario::fibers::{Costs, Group};
+use scenario::fibers::{FiberCosts, FiberGroup};
 use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome};
-use scenario::{Distribution, Fibers, Job, Kind, Machine, Scheduler};
+use scenario::{Distribution, Fibers, Job, JobKind, Machine, Scheduler};
 
 use crate::timeline::{assert_timeline, cpu, setting, timeline};
 
@@ -21,8 +21,8 @@ fn exactly(n: u64) -> Distribution {
 }
 
 /// Fibers that compute once, for so many microseconds.
-fn group(name: &str, fibers: u32, compute: u64) -> Group {
-    Group {
+fn group(name: &str, fibers: u32, compute: u64) -> FiberGroup {
+    FiberGroup {
         name: name.into(),
         fibers,
         bursts: 1,
@@ -35,14 +35,14 @@ fn group(name: &str, fibers: u32, compute: u64) -> Group {
 }
 
 /// One worker and a running time of 10 us; nothing costs anything.
-fn fibers(groups: Vec<Group>) -> Fibers {
+fn fibers(groups: Vec<FiberGroup>) -> Fibers {
     let rules = FeedbackRules { levels: 10, running_time: us(10), boost: Boost::Never };
-    let costs = Costs { create: Span::ZERO, switch: Span::ZERO, lock: Span::ZERO };
+    let costs = FiberCosts { create: Span::ZERO, switch: Span::ZERO, lock: Span::ZERO };
     Fibers { groups, workers: 1, rules, locks: 1, preemptible: false, costs }
 }
 
 fn job(fibers: Fibers) -> Job {
-    Job::new("crew", 1, Kind::Fibers(fibers))
+    Job::new("crew", 1, JobKind::Fibers(fibers))
 }
 
 /// Round robin without costs.
@@ -72,7 +72,7 @@ fn fibers_that_look_at_nothing_run_one_after_the_other() {
 
 #[test]
 fn a_fiber_that_has_used_up_its_running_time_is_passed_at_its_next_checkpoint() {
-    let long = Group { checkpoint: Some(us(4)), ..group("long", 1, 30) };
+    let long = FiberGroup { checkpoint: Some(us(4)), ..group("long", 1, 30) };
     let few = FeedbackRules { levels: 2, ..fibers(Vec::new()).rules };
     let (job, of) = outcome(&free(1), Fibers { rules: few, ..fibers(vec![long, group("short", 1, 5)]) });
     // It has had its 10 us at 12, and the other one runs up to 17.
@@ -95,7 +95,7 @@ fn a_preemptible_fiber_without_checkpoints_lets_others_run_when_its_running_time
 
 #[test]
 fn a_preemptible_fiber_gives_way_to_who_has_slept_and_is_of_a_higher_level() {
-    let sleeper = Group { bursts: 2, think: Some(exactly(50)), ..group("sleeper", 1, 5) };
+    let sleeper = FiberGroup { bursts: 2, think: Some(exactly(50)), ..group("sleeper", 1, 5) };
     let of = fibers(vec![sleeper, group("long", 1, 100)]);
     let (job, of) = outcome(&free(1), Fibers { preemptible: true, ..of });
     // From 5 on only the long one is there; it is interrupted at 55 for the other's 5 us.
@@ -104,8 +104,8 @@ fn a_preemptible_fiber_gives_way_to_who_has_slept_and_is_of_a_higher_level() {
 
 #[test]
 fn a_boost_lets_the_one_that_has_gone_down_go_on() {
-    let long = || Group { checkpoint: Some(us(10)), ..group("long", 1, 40) };
-    let many = || Group { bursts: 4, checkpoint: Some(us(10)), ..group("short", 1, 10) };
+    let long = || FiberGroup { checkpoint: Some(us(10)), ..group("long", 1, 40) };
+    let many = || FiberGroup { bursts: 4, checkpoint: Some(us(10)), ..group("short", 1, 10) };
     let with = |boost| {
         let rules = FeedbackRules { levels: 2, boost, ..fibers(Vec::new()).rules };
         worst(&outcome(&free(1), Fibers { rules, ..fibers(vec![long(), many()]) }).1)
@@ -118,8 +118,8 @@ fn a_boost_lets_the_one_that_has_gone_down_go_on() {
 
 #[test]
 fn what_the_library_does_takes_its_costs() {
-    let costs = Costs { create: Span::from_nanos(45), switch: Span::from_nanos(14), lock: Span::from_nanos(2) };
-    let two = Group { bursts: 2, critical: Some(exactly(1)), ..group("two", 2, 1) };
+    let costs = FiberCosts { create: Span::from_nanos(45), switch: Span::from_nanos(14), lock: Span::from_nanos(2) };
+    let two = FiberGroup { bursts: 2, critical: Some(exactly(1)), ..group("two", 2, 1) };
     let (job, of) = outcome(&free(1), Fibers { costs, ..fibers(vec![two]) });
     // 90: both are made. 2092: a has had its burst, and b begins. 4094: b has. 4108: a goes on, after a switch. 6110: it has had its second burst, and the
     // first fiber, whom that wakes, stands behind b. 6124: b goes on; 8126: it ends, 8140: the first fiber goes on, and joins b.
@@ -131,7 +131,7 @@ fn what_the_library_does_takes_its_costs() {
 #[test]
 fn a_lock_that_is_given_back_goes_to_who_has_waited_for_it() {
     // a has the lock from 1 on, and is down at 11. b and c want it at 12 and 13. a gives it back at 23 for b, which goes down with it at 33.
-    let lockers = Group { critical: Some(exactly(20)), checkpoint: Some(us(10)), ..group("lockers", 3, 1) };
+    let lockers = FiberGroup { critical: Some(exactly(20)), checkpoint: Some(us(10)), ..group("lockers", 3, 1) };
     let (job, of) = outcome(&free(1), fibers(vec![lockers]));
     assert_eq!(job.completion_ns, Some(us(63)));
     assert_eq!(of.groups[0].response_p50_ns, Some(us(43)));
@@ -140,7 +140,7 @@ fn a_lock_that_is_given_back_goes_to_who_has_waited_for_it() {
 
 #[test]
 fn each_so_manieth_fiber_waits_for_the_one_before_it() {
-    let sleeper = Group { bursts: 2, think: Some(exactly(50)), join_every: Some(2), ..group("all", 2, 10) };
+    let sleeper = FiberGroup { bursts: 2, think: Some(exactly(50)), join_every: Some(2), ..group("all", 2, 10) };
     let (text, outcome) =
         timeline(&Machine { context_switch: us(6), ..free(1) }, &setting(vec![job(fibers(vec![sleeper]))]), "w", "w");
     // The worker has nobody from 26 on. The first of the two has slept enough at 66, the other at 76: it finds that when the first ends, at 82.
@@ -170,7 +170,7 @@ fn a_second_worker_takes_what_has_not_begun() {
 #[test]
 fn fibers_stand_still_while_their_worker_has_no_cpu_and_are_charged_for_it() {
     let machine = Machine { quantum: us(20), ..free(1) };
-    let long = Group { checkpoint: Some(us(5)), ..group("long", 1, 40) };
+    let long = FiberGroup { checkpoint: Some(us(5)), ..group("long", 1, 40) };
     let of = fibers(vec![long, group("short", 1, 4)]);
     let alone = outcome(&machine, of.clone()).1;
     let beside = run(&machine, &setting(vec![job(of), cpu("crowd", None)]), 1).unwrap();
@@ -183,7 +183,7 @@ fn fibers_stand_still_while_their_worker_has_no_cpu_and_are_charged_for_it() {
 #[test]
 fn a_job_that_goes_on_counts_once() {
     let short = fibers(vec![group("all", 3, 10)]);
-    let other = Job::new("other", 1, Kind::Cpu { threads: 1, work: Some(exactly(500)) });
+    let other = Job::new("other", 1, JobKind::Cpu { threads: 1, work: Some(exactly(500)) });
     let mut both = setting(vec![job(short), other]);
     both.keep_running = true;
     let outcome = run(&free(2), &both, 1).unwrap();
@@ -499,7 +499,7 @@ fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
     (Span::from_nanos(world.now), outcome)
 }
 
-fn any_group() -> impl Strategy<Value = Group> {
+fn any_group() -> impl Strategy<Value = FiberGroup> {
     let length = || {
         (0..30_000_u64, 0..=500_u64).prop_map(|(mean, part)| {
             let mean = Span::from_nanos(mean);
@@ -510,7 +510,7 @@ fn any_group() -> impl Strategy<Value = Group> {
     let lengths = (length(), proptest::option::of(length()), proptest::option::of(length()));
     let checkpoint = proptest::option::of((1_000..9_000_u64).prop_map(Span::from_nanos));
     (counts, lengths, checkpoint).prop_map(|((fibers, bursts, join_every), (compute, critical, think), checkpoint)| {
-        Group { name: "g".into(), fibers, bursts, compute, critical, checkpoint, think, join_every }
+        FiberGroup { name: "g".into(), fibers, bursts, compute, critical, checkpoint, think, join_every }
     })
 }
 
@@ -523,7 +523,7 @@ fn any_fibers() -> impl Strategy<Value = Fibers> {
         boost,
     });
     let cost = || (0..500_u64).prop_map(Span::from_nanos);
-    let costs = (cost(), cost(), cost()).prop_map(|(create, switch, lock)| Costs { create, switch, lock });
+    let costs = (cost(), cost(), cost()).prop_map(|(create, switch, lock)| FiberCosts { create, switch, lock });
     (proptest::collection::vec(any_group(), 1..4), rules, 1..4_u32, costs).prop_map(|(groups, rules, locks, costs)| {
         Fibers { groups, workers: 1, rules, locks, preemptible: false, costs }
     })

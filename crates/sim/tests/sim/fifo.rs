@@ -2,7 +2,7 @@
 
 use policy::Span;
 use rowlock_sim::{Error, run};
-use scenario::{Attributes, Job, Kind, Machine, Scheduler, Setting};
+use scenario::{Attributes, Job, JobKind, Machine, Scheduler, Setting};
 
 use crate::timeline::{assert_timeline, barrier, cpu, setting, timeline};
 
@@ -116,7 +116,7 @@ fn a_job_that_keeps_running_keeps_its_cpu_which_is_an_error_too() {
 
 #[test]
 fn a_thread_that_keeps_running_before_another_of_its_job_has_run_is_an_error_too() {
-    let jobs = vec![Job::new("a", 1, Kind::Cpu { threads: 2, work: Some(us(100).into()) })];
+    let jobs = vec![Job::new("a", 1, JobKind::Cpu { threads: 2, work: Some(us(100).into()) })];
     let why = run(&machine(1), &Setting { keep_running: true, ..setting(jobs) }, 1).unwrap_err();
     assert!(matches!(why, Error::NoHeadway { .. }), "{why}");
 }

@@ -9,7 +9,9 @@ use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use rowlock_sim::observer::{CpuState, Observer, ThreadPhase};
 use rowlock_sim::run_observed;
 use rowlock_sim::scheduler::ReadyReason;
-use scenario::{Accounting, Compute, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie};
+use scenario::{
+    Accounting, Compute, Granularity, Job, JobKind, Linux24, Machine, MachineKeys, Scheduler, Setting, Tie,
+};
 
 use crate::timeline::{barrier, setting, short};
 
@@ -63,12 +65,12 @@ impl Observer for Fingerprint {
 
 fn crew(threads: u32, granularity: Granularity, rounds: u64, waiting: &str) -> Job {
     let compute = Compute::Granularity(granularity);
-    let kind = Kind::Barrier { threads, compute, rounds, waiting: waiting.parse().unwrap() };
+    let kind = JobKind::Barrier { threads, compute, rounds, waiting: waiting.parse().unwrap() };
     Job::new(format!("crew-{}", granularity.name()), 1, kind)
 }
 
 fn crowd(threads: u32, work: Option<Span>) -> Job {
-    Job::new("crowd", 1, Kind::Cpu { threads, work: work.map(Into::into) })
+    Job::new("crowd", 1, JobKind::Cpu { threads, work: work.map(Into::into) })
 }
 
 /// Settings that between them have everything: alone and crowded, fine and coarse, copies, ends and no ends. The crowd has one, and

@@ -2,7 +2,7 @@
 
 use policy::Span;
 use rowlock_sim::run;
-use scenario::{Compute, Distribution, Granularity, Job, Kind, Machine, Scheduler};
+use scenario::{Compute, Distribution, Granularity, Job, JobKind, Machine, Scheduler};
 
 use crate::timeline::{barrier, cpu, setting, short, time_sharing};
 
@@ -13,13 +13,13 @@ fn work_beside(scheduler: Scheduler) -> Option<Span> {
 
 /// One line a job, and one for the machine.
 fn outcome(scheduler: Scheduler, waiting: &str, seed: u64) -> String {
-    let crew = Kind::Barrier {
+    let crew = JobKind::Barrier {
         threads: 5,
         compute: Compute::Granularity(Granularity::Fine),
         rounds: 2_000,
         waiting: waiting.parse().unwrap(),
     };
-    let crowd = Kind::Cpu { threads: 6, work: work_beside(scheduler).map(Distribution::from) };
+    let crowd = JobKind::Cpu { threads: 6, work: work_beside(scheduler).map(Distribution::from) };
     let jobs = vec![
         Job::new("crew", 2, crew),
         barrier("pair", 2, Span::from_micros(40), 500, waiting),
@@ -52,7 +52,7 @@ fn outcomes_of_locks_are_those_of_the_golden_file() {
         ["always-block", "cs", "always-spin", "owner-running", "variable-competitive"].map(|waiting| {
             let (compute, critical) = (lengths(20, 5), lengths(6, 2));
             let waiting = waiting.parse().unwrap();
-            let kind = Kind::Lock { threads: 5, compute, critical, rounds: 500, waiting };
+            let kind = JobKind::Lock { threads: 5, compute, critical, rounds: 500, waiting };
             let jobs = vec![Job::new("bank", 1, kind), cpu("x", work_beside(scheduler))];
             let machine = Machine { scheduler, tick: Span::from_micros(400), ..Machine::with_cpus(4) };
             match run(&short(machine), &setting(jobs), 1) {
@@ -74,7 +74,7 @@ fn outcomes_of_pipelines_are_those_of_the_golden_file() {
         time_sharing().into_iter().map(|scheduler| {
             let machine = Machine { scheduler, device_depth: 2, ..Machine::with_cpus(2) };
             let mut setting = arm.setting.clone();
-            if let Kind::Pipeline(pipeline) = &mut setting.jobs[0].kind {
+            if let JobKind::Pipeline(pipeline) = &mut setting.jobs[0].kind {
                 pipeline.rounds = 40;
             }
             let outcome = run(&machine, &setting, 1).unwrap();

@@ -9,7 +9,7 @@ use proptest::sample::select;
 use rowlock_sim::{Error, run};
 use scenario::draw::Stream;
 use scenario::{
-    Accounting, Compute, Distribution, Job, Kind, Linux24, Machine, MachineKeys, Pipeline, Scheduler, Setting, Tie,
+    Accounting, Compute, Distribution, Job, JobKind, Linux24, Machine, MachineKeys, Pipeline, Scheduler, Setting, Tie,
 };
 
 use crate::pipeline::{any_pipeline, can_starve, has_nice_values};
@@ -25,7 +25,7 @@ fn rr(cpus: u32) -> Machine {
 
 #[test]
 fn cpu_bound_threads_under_round_robin_use_a_quantum_of_every_quantum_and_switch() {
-    let jobs = vec![Job::new("bound", 1, Kind::Cpu { threads: 64, work: Some(us(10_000).into()) })];
+    let jobs = vec![Job::new("bound", 1, JobKind::Cpu { threads: 64, work: Some(us(10_000).into()) })];
     let outcome = run(&rr(32), &setting(jobs), 1).unwrap();
     let work = outcome.machine.work_percent.unwrap();
     assert!((work - 100.0 * 100.0 / 106.0).abs() < 0.2, "{work}");
@@ -84,10 +84,10 @@ fn a_switch_is_charged_once_though_another_job_ends_meanwhile() {
 
 #[test]
 fn a_command_is_a_cpu_job_of_its_cpu_time() {
-    let command = |work| Kind::Command { argv: vec!["true".into()], threads: 2, work };
+    let command = |work| JobKind::Command { argv: vec!["true".into()], threads: 2, work };
     let run_as = |kind| run(&rr(2), &setting(vec![Job::new("zip", 1, kind)]), 1);
     let as_command = run_as(command(Some(us(500)))).unwrap();
-    let as_cpu = run_as(Kind::Cpu { threads: 2, work: Some(us(250).into()) }).unwrap();
+    let as_cpu = run_as(JobKind::Cpu { threads: 2, work: Some(us(250).into()) }).unwrap();
     assert_eq!(as_command, as_cpu);
     let refused = run_as(command(None)).unwrap_err();
     assert!(refused.to_string().contains("`zip`"), "{refused}");
@@ -127,9 +127,9 @@ fn a_machine_on_which_nobody_gets_to_run_is_said_to_make_no_headway() {
         ..Machine::with_cpus(3)
     };
     let compute = Compute::Drawn(Distribution::Normal { mean: us(13), sd: us(3) });
-    let kind = Kind::Barrier { threads: 4, compute, rounds: 16, waiting: "cs".parse().unwrap() };
+    let kind = JobKind::Barrier { threads: 4, compute, rounds: 16, waiting: "cs".parse().unwrap() };
     let crew = Job::new("job0", 1, kind);
-    let kind = Kind::Command { argv: vec!["true".into()], threads: 2, work: Some(us(2_867)) };
+    let kind = JobKind::Command { argv: vec!["true".into()], threads: 2, work: Some(us(2_867)) };
     let other = Job::new("job1", 1, kind);
     let setting = Setting { keep_running: true, ..setting(vec![crew, other]) };
     let error = run(&machine, &setting, 319).unwrap_err();
@@ -156,18 +156,18 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
         .prop_map(|(mean, sd)| Compute::Drawn(Distribution::Normal { mean: us(mean), sd: us(sd) }));
     let kind = (0_usize..4, 1_u32..7, compute, 1_u64..30, 0..WAITING.len(), prop::option::of(0_u64..3_000)).prop_map(
         |(kind, threads, compute, rounds, policy, work)| match kind {
-            0 => Kind::Cpu { threads, work: work.map(|n| Distribution::Uniform { from: us(n / 2), to: us(n) }) },
-            1 => Kind::Command { argv: vec!["true".into()], threads, work: Some(us(work.unwrap_or(0))) },
+            0 => JobKind::Cpu { threads, work: work.map(|n| Distribution::Uniform { from: us(n / 2), to: us(n) }) },
+            1 => JobKind::Command { argv: vec!["true".into()], threads, work: Some(us(work.unwrap_or(0))) },
             2 => {
                 let (compute, critical) = (lengths(10), lengths(threads.into()));
-                Kind::Lock { threads, compute, critical, rounds, waiting: WAITING[policy].example }
+                JobKind::Lock { threads, compute, critical, rounds, waiting: WAITING[policy].example }
             }
-            _ => Kind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example },
+            _ => JobKind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example },
         },
     );
     let kind = (kind, any_pipeline()).prop_map(|(kind, pipeline)| match kind {
         // Instead of the locks of many threads.
-        Kind::Lock { threads: 5.., .. } => Kind::Pipeline(pipeline),
+        JobKind::Lock { threads: 5.., .. } => JobKind::Pipeline(pipeline),
         kind => kind,
     });
     let job = (1_u32..3, kind).prop_map(|(copies, kind)| Job::new("", copies, kind));
@@ -195,30 +195,30 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
         // Whoever has a CPU keeps it: see `fifo`.
         let hogs = !machine.scheduler.shares_time();
         // Threads without end may keep nicer ones from running for ever: see `linux_2_4`.
-        let is_nice = |job: &Job| matches!(&job.kind, Kind::Pipeline(line) if has_nice_values(line));
+        let is_nice = |job: &Job| matches!(&job.kind, JobKind::Pipeline(line) if has_nice_values(line));
         let must_end = hogs || (machine.scheduler == Scheduler::Linux24 && jobs.iter().any(is_nice));
         let keep_running = keep_running && !cheats && !must_end;
         for job in &mut jobs {
-            if let Kind::Cpu { work, .. } = &mut job.kind
+            if let JobKind::Cpu { work, .. } = &mut job.kind
                 && must_end
             {
                 work.get_or_insert(us(3_000).into());
             }
-            if let Kind::Barrier { waiting: waiting @ WaitingRule::AlwaysSpin, .. }
-            | Kind::Lock { waiting: waiting @ WaitingRule::AlwaysSpin, .. }
-            | Kind::Pipeline(Pipeline { waiting: waiting @ WaitingRule::AlwaysSpin, .. }) = &mut job.kind
+            if let JobKind::Barrier { waiting: waiting @ WaitingRule::AlwaysSpin, .. }
+            | JobKind::Lock { waiting: waiting @ WaitingRule::AlwaysSpin, .. }
+            | JobKind::Pipeline(Pipeline { waiting: waiting @ WaitingRule::AlwaysSpin, .. }) = &mut job.kind
                 && hogs
             {
                 *waiting = WaitingRule::Adaptive;
             }
-            if let Kind::Pipeline(line) = &mut job.kind
+            if let JobKind::Pipeline(line) = &mut job.kind
                 && can_starve(&machine, line)
             {
                 line.waiting = WaitingRule::AlwaysBlock;
             }
-            if let Kind::Barrier { waiting: waiting @ WaitingRule::AlwaysYield, .. }
-            | Kind::Lock { waiting: waiting @ WaitingRule::AlwaysYield, .. }
-            | Kind::Pipeline(Pipeline { waiting: waiting @ WaitingRule::AlwaysYield, .. }) = &mut job.kind
+            if let JobKind::Barrier { waiting: waiting @ WaitingRule::AlwaysYield, .. }
+            | JobKind::Lock { waiting: waiting @ WaitingRule::AlwaysYield, .. }
+            | JobKind::Pipeline(Pipeline { waiting: waiting @ WaitingRule::AlwaysYield, .. }) = &mut job.kind
                 && cheats
             {
                 *waiting = WaitingRule::AlwaysBlock;
@@ -248,9 +248,9 @@ proptest! {
             prop_assert_eq!(came.completion_ns.is_none(), job.kind.is_endless());
             prop_assert!(came.spin_ns.unwrap() + came.delivered_work_ns.unwrap() <= came.cpu_ns.unwrap());
             match job.kind {
-                Kind::Barrier { rounds, .. } => prop_assert_eq!(came.rounds, Some(rounds)),
-                Kind::Lock { rounds, threads, .. } => prop_assert_eq!(came.rounds, Some(rounds * u64::from(threads))),
-                Kind::Pipeline(ref pipeline) => {
+                JobKind::Barrier { rounds, .. } => prop_assert_eq!(came.rounds, Some(rounds)),
+                JobKind::Lock { rounds, threads, .. } => prop_assert_eq!(came.rounds, Some(rounds * u64::from(threads))),
+                JobKind::Pipeline(ref pipeline) => {
                     prop_assert_eq!(came.rounds, Some(pipeline.rounds));
                     for (stage, came) in pipeline.stages.iter().zip(&outcome_of_stages(came)) {
                         let (busy, computed, device, starved) = *came;
@@ -259,7 +259,7 @@ proptest! {
                         prop_assert_eq!(busy + starved, completion.scaled(1000 * u64::from(stage.fork)));
                     }
                 }
-                Kind::Cpu { work: Some(ref work), threads } if !setting.keep_running => {
+                JobKind::Cpu { work: Some(ref work), threads } if !setting.keep_running => {
                     let draw = |number| work.law().draw(&mut Stream::named(seed, &came.job, number), machine.step);
                     prop_assert_eq!(came.delivered_work_ns.unwrap(), (0..threads).map(draw).sum::<Span>());
                 }

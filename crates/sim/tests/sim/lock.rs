@@ -9,7 +9,7 @@ use proptest::sample::select;
 use rowlock_sim::observer::{CpuState, Observer};
 use rowlock_sim::{run_observed, run_recorded};
 use scenario::draw::Stream;
-use scenario::{Distribution, Job, Kind, Machine, Scheduler, Setting};
+use scenario::{Distribution, Job, JobKind, Machine, Scheduler, Setting};
 
 use crate::timeline::{assert_timeline, cpu, setting, short, time_sharing, timeline};
 
@@ -24,7 +24,7 @@ fn exactly(n: u64) -> Distribution {
 /// Threads that compute for 10 us without the lock and for 5 with it.
 fn bank(threads: u32, rounds: u64, waiting: &str) -> Job {
     let (compute, critical, waiting) = (exactly(10), exactly(5), waiting.parse().unwrap());
-    Job::new("bank", 1, Kind::Lock { threads, compute, critical, rounds, waiting })
+    Job::new("bank", 1, JobKind::Lock { threads, compute, critical, rounds, waiting })
 }
 
 fn rr(cpus: u32) -> Machine {
@@ -85,7 +85,7 @@ fn sleepers_are_passed_over_while_somebody_spins() {
     // a, b and a again have the lock from 5 to 20. c sleeps from 11 on; at 15, when b gives back, a spins again, and at 20 nobody
     // does. From then on nobody spins for longer than 5 us.
     let (compute, critical) = (exactly(5), exactly(5));
-    let kind = Kind::Lock { threads: 3, compute, critical, rounds: 3, waiting: "6 us".parse().unwrap() };
+    let kind = JobKind::Lock { threads: 3, compute, critical, rounds: 3, waiting: "6 us".parse().unwrap() };
     let job = Job::new("bank", 1, kind);
     let free = Machine { context_switch: Span::ZERO, ..rr(3) };
     let (text, outcome) = timeline(&free, &setting(vec![job]), "abc", "abc");
@@ -139,8 +139,8 @@ impl Observer for Exclusion {
 }
 
 /// What the threads of a lock job draw, in sum.
-fn drawn(kind: &Kind, seed: u64, step: Span) -> Span {
-    let &Kind::Lock { threads, ref compute, ref critical, rounds, .. } = kind else { return Span::ZERO };
+fn drawn(kind: &JobKind, seed: u64, step: Span) -> Span {
+    let &JobKind::Lock { threads, ref compute, ref critical, rounds, .. } = kind else { return Span::ZERO };
     let of_thread = |number| -> Span {
         let mut stream = Stream::named(seed, "bank", number);
         let round = |_| compute.law().draw(&mut stream, step) + critical.law().draw(&mut stream, step);
@@ -150,11 +150,11 @@ fn drawn(kind: &Kind, seed: u64, step: Span) -> Span {
 }
 
 /// Rules that never give up their CPU to whom they wait for may take a timeslice for each turn.
-fn any_bank() -> impl Strategy<Value = (Machine, Kind, u32)> {
+fn any_bank() -> impl Strategy<Value = (Machine, JobKind, u32)> {
     let lengths =
         || (0_u64..40, 0_u64..10).prop_map(|(mean, sd)| Distribution::Normal { mean: us(mean), sd: us(sd.min(mean)) });
     let kind = (1_u32..7, lengths(), lengths(), 1_u64..40, 0..WAITING.len());
-    let kind = kind.prop_map(|(threads, compute, critical, rounds, rule)| Kind::Lock {
+    let kind = kind.prop_map(|(threads, compute, critical, rounds, rule)| JobKind::Lock {
         threads,
         compute,
         critical,
@@ -186,7 +186,7 @@ proptest! {
         jobs.extend((0..crowd).map(|number| cpu(&format!("x{number}"), None)));
         let mut observer = Exclusion::default();
         let outcome = run_observed(&machine, &setting(jobs), seed, &mut observer).unwrap();
-        let Kind::Lock { threads, rounds, .. } = kind else { panic!("no lock") };
+        let JobKind::Lock { threads, rounds, .. } = kind else { panic!("no lock") };
         let turns = u64::from(threads) * rounds;
         prop_assert_eq!((observer.turns, observer.owner), (turns, None));
         prop_assert_eq!(outcome.jobs[0].rounds, Some(turns));
@@ -202,7 +202,7 @@ fn hasty(cpus: u32, scheduler: Scheduler) -> Machine {
 fn recorded(machine: &Machine, waiting: &str) -> Vec<RecordedStep> {
     let (compute, critical) =
         (Distribution::Normal { mean: us(10), sd: us(4) }, Distribution::Normal { mean: us(5), sd: us(2) });
-    let kind = Kind::Lock { threads: 5, compute, critical, rounds: 100, waiting: waiting.parse().unwrap() };
+    let kind = JobKind::Lock { threads: 5, compute, critical, rounds: 100, waiting: waiting.parse().unwrap() };
     let setting = setting(vec![Job::new("bank", 1, kind), cpu("x", None)]);
     let (outcome, records) = run_recorded(machine, &setting, 1).unwrap();
     assert_eq!(outcome.jobs[0].rounds, Some(500), "{waiting}");

@@ -5,7 +5,7 @@ use policy::priority::{self, StageKind};
 use policy::waiting::WaitingRule;
 use rowlock_sim::run;
 use scenario::pipeline::{Stage, Structure};
-use scenario::{Attributes, Distribution, Job, Kind, Linux24, Machine, Pipeline, Scheduler, Setting};
+use scenario::{Attributes, Distribution, Job, JobKind, Linux24, Machine, Pipeline, Scheduler, Setting};
 
 use crate::timeline::{cpu, setting, short};
 
@@ -26,7 +26,7 @@ fn bound(name: &str, nice: i8, rounds: u64) -> Job {
         priority: priority::PriorityRule::Default,
         waiting: WaitingRule::AlwaysBlock,
     };
-    Job::new(name, 1, Kind::Pipeline(pipeline))
+    Job::new(name, 1, JobKind::Pipeline(pipeline))
 }
 
 fn machine(scheduler: Scheduler) -> Machine {
@@ -90,7 +90,7 @@ fn beside_a_hog(rule: priority::PriorityRule, structure: Structure) -> Span {
     let waiting = WaitingRule::AlwaysBlock;
     let line = Pipeline { stages, buffers: 4, rounds: 500, structure, shared: Vec::new(), priority: rule, waiting };
     let jobs =
-        vec![Job::new("line", 1, Kind::Pipeline(line)), Job::new("hog", 1, Kind::Cpu { threads: 1, work: None })];
+        vec![Job::new("line", 1, JobKind::Pipeline(line)), Job::new("hog", 1, JobKind::Cpu { threads: 1, work: None })];
     run(&machine(Scheduler::Eevdf), &setting(jobs), 1).unwrap().jobs[0].completion_ns.unwrap()
 }
 
@@ -124,7 +124,7 @@ fn a_thread_that_waits_long_for_its_turn_because_it_is_nice_ends_all_the_same() 
         linux_2_4: Linux24 { allocation: 1, ..Linux24::default() },
         ..machine(Scheduler::Cfs)
     });
-    let others = Job::new("others", 2, Kind::Cpu { threads: 1, work: Some(Span::from_nanos(1).into()) });
+    let others = Job::new("others", 2, JobKind::Cpu { threads: 1, work: Some(Span::from_nanos(1).into()) });
     let nice = Job { attributes: Attributes { nice: 19, ..Attributes::default() }, ..cpu("nice", Some(us(20))) };
     let setting = Setting { keep_running: true, ..setting(vec![others, nice]) };
     let outcome = run(&machine, &setting, 1).unwrap();

@@ -9,9 +9,9 @@ use proptest::sample::select;
 use rowlock_sim::observer::{CpuState, Observer, ThreadPhase};
 use rowlock_sim::run;
 use scenario::draw::Stream;
-use scenario::pipeline::{Stage, Structure, Turn};
+use scenario::pipeline::{Stage, StageTurn, Structure};
 use scenario::result::{JobOutcome, Outcome};
-use scenario::{Distribution, Job, Kind, Machine, Pipeline, Scheduler};
+use scenario::{Distribution, Job, JobKind, Machine, Pipeline, Scheduler};
 
 use crate::timeline::{assert_timeline, cpu, setting, short, timeline};
 
@@ -42,7 +42,7 @@ fn pipeline(buffers: u32, rounds: u64, stages: Vec<Stage>) -> Pipeline {
 }
 
 fn job(pipeline: Pipeline) -> Job {
-    Job::new("line", 1, Kind::Pipeline(pipeline))
+    Job::new("line", 1, JobKind::Pipeline(pipeline))
 }
 
 /// Round robin without costs, but for what is said.
@@ -147,7 +147,7 @@ fn whichever_copy_ends_first_the_next_stage_has_the_rounds_in_their_order() {
 #[test]
 fn stages_on_one_thread_take_turns() {
     let stages = vec![io("read", 10), io("write", 10)];
-    let turns = |times| vec![vec![Turn { stage: 0, times }, Turn { stage: 1, times }]];
+    let turns = |times| vec![vec![StageTurn { stage: 0, times }, StageTurn { stage: 1, times }]];
     let deep = Machine { device_depth: 4, ..free(1) };
     // One thread has one request at a time, however deep the device.
     for times in [1, 2] {
@@ -187,7 +187,7 @@ fn begun_us(line: Pipeline) -> Vec<u64> {
 fn a_thread_takes_several_rounds_of_a_stage_before_the_next_has_its_turn() {
     // What takes 10 reads, what takes 1 writes.
     let line = |times| {
-        let turns = vec![vec![Turn { stage: 0, times }, Turn { stage: 1, times }]];
+        let turns = vec![vec![StageTurn { stage: 0, times }, StageTurn { stage: 1, times }]];
         Pipeline { shared: turns, ..pipeline(4, 4, vec![io("read", 10), io("write", 1)]) }
     };
     assert_eq!(begun_us(line(1)), [0, 10, 11, 21, 22, 32, 33, 43]);
@@ -195,7 +195,7 @@ fn a_thread_takes_several_rounds_of_a_stage_before_the_next_has_its_turn() {
     assert_eq!(begun_us(line(3)), [0, 10, 20, 30, 31, 32, 33, 43], "a stage that is through has no turn any more");
     // It waits for the stage whose turn it is, though the other has a buffer: the one in between takes 100.
     let between = |times| {
-        let turns = vec![vec![Turn { stage: 0, times }, Turn { stage: 2, times }]];
+        let turns = vec![vec![StageTurn { stage: 0, times }, StageTurn { stage: 2, times }]];
         let away = stage("send", StageKind::Communicate, 0, 100);
         Pipeline { shared: turns, ..pipeline(4, 2, vec![io("read", 10), away, io("write", 1)]) }
     };
@@ -237,7 +237,7 @@ fn a_pipeline_that_keeps_running_begins_anew_with_the_same_rounds_and_turns_when
     // A thread reads twice before it writes. Of three rounds the last is read and written alone, and
     // only then come the next three. Six rounds in one run would be read in pairs. Reads take
     // different times, which are the same in every run.
-    let turns = vec![vec![Turn { stage: 0, times: 2 }, Turn { stage: 1, times: 2 }]];
+    let turns = vec![vec![StageTurn { stage: 0, times: 2 }, StageTurn { stage: 1, times: 2 }]];
     let drawn = Some(Distribution::Exponential { mean: us(10) });
     let read = Stage { device: drawn, ..io("read", 1) };
     let line = Pipeline { shared: turns, ..pipeline(2, 3, vec![read, io("write", 1)]) };
@@ -279,14 +279,14 @@ pub(crate) fn any_pipeline() -> impl Strategy<Value = Pipeline> {
                 stage.name = format!("stage{number}");
                 if let Some(thread) = thread {
                     stage.fork = 1;
-                    let times = shared[thread].first().map_or(times.min(buffers), |turn: &Turn| turn.times);
-                    shared[thread].push(Turn { stage: number, times });
+                    let times = shared[thread].first().map_or(times.min(buffers), |turn: &StageTurn| turn.times);
+                    shared[thread].push(StageTurn { stage: number, times });
                 }
             }
             shared.retain(|turns| !turns.is_empty());
             let (priority, waiting) = (PRIORITY[priority].example, WAITING[waiting].example);
             let mut line = Pipeline { stages, buffers, rounds, structure, shared, priority, waiting };
-            while line.gets_stuck() {
+            while line.can_deadlock() {
                 line.shared.pop();
             }
             line
@@ -330,7 +330,7 @@ fn threads_that_only_spin_may_keep_a_nicer_one_from_running_for_ever_under_linux
         stage("pack", StageKind::Compute, drawn(5_000, 1_550), None, 1, 11),
         stage("sum", StageKind::Compute, drawn(5_000, 2_245), None, 3, 0),
     ];
-    let turn = |stage| Turn { stage, times: 1 };
+    let turn = |stage| StageTurn { stage, times: 1 };
     let shared = vec![vec![turn(0), turn(1), turn(3)]];
     let line = Pipeline {
         shared,

@@ -7,7 +7,7 @@ use policy::{CpuId, Instant, Span, ThreadId};
 use rowlock_sim::observer::{CpuState, Observer};
 use rowlock_sim::scheduler::ReadyReason;
 use rowlock_sim::{run_observed, run_recorded};
-use scenario::{Compute, Distribution, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Compute, Distribution, Job, JobKind, Machine, MachineKeys, Scheduler, Setting};
 
 use crate::timeline::{cpu, time_sharing};
 
@@ -16,7 +16,7 @@ fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
     for entry in WAITING {
         for scheduler in time_sharing() {
             let (mean, sd) = (Span::from_micros(20), Span::from_micros(2));
-            let kind = Kind::Barrier {
+            let kind = JobKind::Barrier {
                 threads: 5,
                 compute: Compute::Drawn(Distribution::Normal { mean, sd }),
                 rounds: 200,
@@ -42,13 +42,13 @@ fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
 
 /// The record of a job of three threads on two CPUs beside endless threads, and the work that it did.
 fn run_beside(endless: u32, rule: &str) -> (Vec<RecordedStep>, Option<Span>) {
-    let kind = Kind::Barrier {
+    let kind = JobKind::Barrier {
         threads: 3,
         compute: Compute::Drawn(Distribution::Normal { mean: Span::from_micros(20), sd: Span::from_micros(5) }),
         rounds: 100,
         waiting: rule.parse().unwrap(),
     };
-    let crowd = Job::new("crowd", 1, Kind::Cpu { threads: endless, work: None });
+    let crowd = Job::new("crowd", 1, JobKind::Cpu { threads: endless, work: None });
     let jobs = vec![Job::new("crew", 1, kind), crowd];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
     let (outcome, records) = run_recorded(&Machine::with_cpus(2), &setting, 1).unwrap();
@@ -84,7 +84,7 @@ fn what_a_rule_draws_changes_nobodys_work() {
 fn crowd(scheduler: Scheduler) -> (Setting, Machine) {
     let (mean, sd) = (Span::from_nanos(500), Span::from_nanos(50));
     let compute = Compute::Drawn(Distribution::Normal { mean, sd });
-    let kind = Kind::Barrier { threads: 4, compute, rounds: 20_000, waiting: WaitingRule::Adaptive };
+    let kind = JobKind::Barrier { threads: 4, compute, rounds: 20_000, waiting: WaitingRule::Adaptive };
     let jobs = vec![Job::new("crew", 1, kind), cpu("x", None), cpu("y", None)];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
     (setting, Machine { scheduler, context_switch: Span::from_micros(2), ..Machine::with_cpus(2) })

@@ -3,7 +3,7 @@
 
 use policy::Span;
 use rowlock_sim::run;
-use scenario::{Compute, Granularity, Job, Kind, Machine, Scheduler};
+use scenario::{Compute, Granularity, Job, JobKind, Machine, Scheduler};
 
 use crate::timeline::setting;
 
@@ -12,7 +12,7 @@ fn alone(scheduler: Scheduler, granularity: Granularity, waiting: &str) -> (f64,
     const ROUNDS: u64 = 2_000;
     let machine = Machine { scheduler, step: Span::from_micros(1), ..Machine::with_cpus(32) };
     let compute = Compute::Granularity(granularity);
-    let kind = Kind::Barrier { threads: 11, compute, rounds: ROUNDS, waiting: waiting.parse().unwrap() };
+    let kind = JobKind::Barrier { threads: 11, compute, rounds: ROUNDS, waiting: waiting.parse().unwrap() };
     let outcome = run(&machine, &setting(vec![Job::new("crew", 1, kind)]), 1).unwrap();
     let completion = outcome.jobs[0].completion_ns.unwrap().as_secs_f64();
     (completion * 1e6 / ROUNDS as f64, outcome.jobs[0].ssr_percent)

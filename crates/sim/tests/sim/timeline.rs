@@ -6,7 +6,7 @@ use rowlock_sim::observer::{CpuState, LeaveReason, Observer};
 use rowlock_sim::run_observed;
 use scenario::draw::Stream;
 use scenario::result::Outcome;
-use scenario::{Cfs, Compute, Distribution, Job, Kind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Cfs, Compute, Distribution, Job, JobKind, Machine, MachineKeys, Scheduler, Setting};
 
 /// A machine whose switches are free, so that virtual times are round.
 pub(crate) fn machine(cpus: u32, scheduler: Scheduler) -> Machine {
@@ -30,14 +30,14 @@ pub(crate) fn time_sharing() -> Vec<Scheduler> {
 
 /// A job of one CPU-bound thread; without `work` endless.
 pub(crate) fn cpu(name: &str, work: Option<Span>) -> Job {
-    Job::new(name, 1, Kind::Cpu { threads: 1, work: work.map(Distribution::from) })
+    Job::new(name, 1, JobKind::Cpu { threads: 1, work: work.map(Distribution::from) })
 }
 
 /// A barrier job whose threads all compute for exactly `compute`.
 pub(crate) fn barrier(name: &str, threads: u32, compute: Span, rounds: u64, waiting: &str) -> Job {
     let compute = Compute::Drawn(Distribution::Normal { mean: compute, sd: Span::ZERO });
     let waiting = waiting.parse().unwrap();
-    Job::new(name, 1, Kind::Barrier { threads, compute, rounds, waiting })
+    Job::new(name, 1, JobKind::Barrier { threads, compute, rounds, waiting })
 }
 
 pub(crate) fn setting(jobs: Vec<Job>) -> Setting {

@@ -12,7 +12,7 @@ use measure::precision::Extent;
 use measure::timestamp::Timestamp;
 use measure::world::{Executed, Failure, Worlds};
 use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome, MachineOutcome, Outcome, StageOutcome, World};
-use scenario::{Kind, Scenario, Setting, Span};
+use scenario::{JobKind, Scenario, Setting, Span};
 
 pub(crate) const BOTH: &[World] = &[World::Sim, World::Host];
 
@@ -133,13 +133,13 @@ impl Worlds for Mock<'_> {
     }
 }
 
-fn words(kind: &Kind) -> String {
+fn words(kind: &JobKind) -> String {
     match kind {
-        Kind::Barrier { waiting, .. } | Kind::Lock { waiting, .. } => waiting.to_string(),
-        Kind::Cpu { threads, .. } => threads.to_string(),
-        Kind::Command { work, .. } => work.map_or("unknown".to_owned(), |work| work.to_string()),
-        Kind::Pipeline(pipeline) => pipeline.priority.to_string(),
-        Kind::Fibers(fibers) => fibers.rules.levels.to_string(),
+        JobKind::Barrier { waiting, .. } | JobKind::Lock { waiting, .. } => waiting.to_string(),
+        JobKind::Cpu { threads, .. } => threads.to_string(),
+        JobKind::Command { work, .. } => work.map_or("unknown".to_owned(), |work| work.to_string()),
+        JobKind::Pipeline(pipeline) => pipeline.priority.to_string(),
+        JobKind::Fibers(fibers) => fibers.rules.levels.to_string(),
     }
 }
 
@@ -149,7 +149,7 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
     // A little noise that is the same in both worlds, and some that is only the host's.
     let noise = (seed % 7) * 300 + if world == World::Host { seed % 3 * 900 + 4_000 } else { 0 };
     let job = |(job, kind): (String, &scenario::Job)| match &kind.kind {
-        Kind::Barrier { rounds, waiting, .. } | Kind::Lock { rounds, waiting, .. } => {
+        JobKind::Barrier { rounds, waiting, .. } | JobKind::Lock { rounds, waiting, .. } => {
             let (share, ssr) = match waiting.to_string().as_str() {
                 "always-block" => (300, None),
                 "always-spin" => (100 + 150 * crowd, Some(100.0)),
@@ -169,7 +169,7 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
                 ..JobOutcome::default()
             }
         }
-        Kind::Pipeline(pipeline) => {
+        JobKind::Pipeline(pipeline) => {
             let stage = |stage: &scenario::pipeline::Stage| StageOutcome {
                 stage: stage.name.clone(),
                 refused: vec!["nice=-5: no".into()],
@@ -177,8 +177,8 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
             };
             JobOutcome { job, stages: pipeline.stages.iter().map(stage).collect(), ..JobOutcome::default() }
         }
-        Kind::Fibers(fibers) => {
-            let of = |group: &scenario::fibers::Group| {
+        JobKind::Fibers(fibers) => {
+            let of = |group: &scenario::fibers::FiberGroup| {
                 let micros = if world == World::Host { 20 } else { 10 } * u64::from(fibers.rules.levels);
                 let mut responses: Vec<Span> = (1..=100).map(|n| Span::from_micros(n * micros + seed % 3)).collect();
                 GroupOutcome::new(group.name.clone(), &mut responses)
@@ -187,7 +187,7 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
             let fibers = FibersOutcome { switches: Some(3), demotions: Some(seed), groups };
             JobOutcome { job, fibers: Some(fibers), ..JobOutcome::default() }
         }
-        Kind::Cpu { .. } | Kind::Command { .. } => JobOutcome {
+        JobKind::Cpu { .. } | JobKind::Command { .. } => JobOutcome {
             job,
             cpu_ns: Some(Span::from_micros(crowd * 200_000 + noise)),
             delivered_work_ns: Some(Span::from_micros(crowd * 200_000)),

@@ -19,7 +19,7 @@ use rowlock_papers::barrier::expected::{ArmGroup, Expected, Measure};
 use rowlock_papers::barrier::judgement::{BandResult, Judgement};
 use rowlock_papers::barrier::{PAPERS, Paper, text};
 use scenario::result::World;
-use scenario::{Kind, Scenario};
+use scenario::{JobKind, Scenario};
 
 const SIM: &[World] = &[World::Sim];
 const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
@@ -87,7 +87,7 @@ fn reduced(paper: &Paper) -> Scenario {
         scenario.arms.retain(|arm| arm.setting.machine.cpus == Some(32) && arm.setting.threads(32) <= 96);
     }
     for job in scenario.arms.iter_mut().flat_map(|arm| &mut arm.setting.jobs) {
-        if let Kind::Barrier { rounds, .. } = &mut job.kind {
+        if let JobKind::Barrier { rounds, .. } = &mut job.kind {
             *rounds = if kept.is_empty() { 2 } else { 20 };
         }
     }

@@ -11,7 +11,7 @@ use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use proptest::prelude::*;
 use scenario::pipeline::{Stage, Structure};
 use scenario::result::Outcome;
-use scenario::{Arrival, Cfs, Compute, Distribution, Job, Kind, Machine, MachineKeys, Pipeline, Scheduler, Setting};
+use scenario::{Arrival, Cfs, Compute, Distribution, Job, JobKind, Machine, MachineKeys, Pipeline, Scheduler, Setting};
 use sim::observer::{CpuState, Observer, ThreadPhase};
 use sim::scheduler::ReadyReason;
 use testing::perfetto::{self, Trace};
@@ -111,16 +111,16 @@ fn line(buffers: u32, time: Span, rounds: u64, waiting: WaitingRule) -> Pipeline
 fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
     let kind = (0_usize..4, 1_u32..6, 0_u64..60, 1_u64..8, 0..WAITING.len(), prop::option::of(0_u64..600));
     let kind = kind.prop_map(|(kind, threads, mean, rounds, policy, work)| match kind {
-        0 => Kind::Cpu { threads, work: work.map(|n| us(n).into()) },
+        0 => JobKind::Cpu { threads, work: work.map(|n| us(n).into()) },
         1 => {
             let (compute, critical) = (us(mean), us(mean / 2));
             let [compute, critical] = [compute, critical].map(|mean| Distribution::Normal { mean, sd: Span::ZERO });
-            Kind::Lock { threads, compute, critical, rounds, waiting: WAITING[policy].example }
+            JobKind::Lock { threads, compute, critical, rounds, waiting: WAITING[policy].example }
         }
-        2 => Kind::Pipeline(line(threads, us(mean), rounds, WAITING[policy].example)),
+        2 => JobKind::Pipeline(line(threads, us(mean), rounds, WAITING[policy].example)),
         _ => {
             let compute = Compute::Drawn(Distribution::Normal { mean: us(mean), sd: us(mean / 4) });
-            Kind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example }
+            JobKind::Barrier { threads, compute, rounds, waiting: WAITING[policy].example }
         }
     });
     let job = (1_u32..3, 0_u64..3, kind).prop_map(|(copies, at, kind)| {
@@ -199,7 +199,7 @@ proptest! {
 
 #[test]
 fn threads_that_block_are_woken_by_the_last_of_them() {
-    let kind = Kind::Barrier {
+    let kind = JobKind::Barrier {
         threads: 3,
         compute: Compute::Drawn(Distribution::Normal { mean: us(50), sd: us(5) }),
         rounds: 4,
@@ -225,7 +225,7 @@ fn threads_that_block_are_woken_by_the_last_of_them() {
 
 #[test]
 fn switches_that_take_no_time_are_not_shown() {
-    let jobs = vec![Job::new("x", 3, Kind::Cpu { threads: 1, work: Some(us(500).into()) })];
+    let jobs = vec![Job::new("x", 3, JobKind::Cpu { threads: 1, work: Some(us(500).into()) })];
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
     let free = Machine { context_switch: Span::ZERO, scheduler: Scheduler::Rr, ..Machine::with_cpus(1) };
     let (_, trace, _) = traced(&free, &setting, 1);

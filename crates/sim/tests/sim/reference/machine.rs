@@ -5,7 +5,7 @@ use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use rowlock_sim::observer::{CpuState, LeaveReason, ThreadPhase};
 use rowlock_sim::scheduler::ReadyReason;
 use scenario::draw::Stream;
-use scenario::{Distribution, Kind, Machine, Setting, Tie};
+use scenario::{Distribution, Machine, Setting, Tie};
 
 use crate::reference::events::{Event, Events};
 use crate::reference::kernel::Kernel;
@@ -54,18 +54,18 @@ impl<K: Kernel> Reference<K> {
         }
         for (name, job) in setting.jobs_with_copies() {
             let (kind, waiting) = match &job.kind {
-                Kind::Barrier { compute, rounds, waiting, .. } => {
+                scenario::JobKind::Barrier { compute, rounds, waiting, .. } => {
                     let compute = compute.on(floored.context_switch);
                     (JobKind::Barrier { compute, rounds: *rounds }, *waiting)
                 }
-                Kind::Cpu { work, .. } => (
+                scenario::JobKind::Cpu { work, .. } => (
                     JobKind::Cpu { work: work.as_ref().map(Distribution::law) },
                     policy::waiting::WaitingRule::AlwaysBlock,
                 ),
-                Kind::Lock { .. } => panic!("the reference has no locks"),
-                Kind::Command { .. } => panic!("the reference runs no commands"),
-                Kind::Pipeline(_) => panic!("the reference has no pipelines"),
-                Kind::Fibers(_) => panic!("fibers have a reference of their own"),
+                scenario::JobKind::Lock { .. } => panic!("the reference has no locks"),
+                scenario::JobKind::Command { .. } => panic!("the reference runs no commands"),
+                scenario::JobKind::Pipeline(_) => panic!("the reference has no pipelines"),
+                scenario::JobKind::Fibers(_) => panic!("fibers have a reference of their own"),
             };
             for number in 0..job.kind.threads(machine.cpus) {
                 world.threads.push(ThreadState {

@@ -6,8 +6,8 @@ use policy::waiting::{Bound, WaitingRule};
 use policy::wakeup::Scheme;
 use proptest::prelude::*;
 use scenario::{
-    Attributes, Cfs, Compute, Distribution, Granularity, Job, Kind, Linux24, Machine, MachineKeys, Scheduler, Setting,
-    Tie,
+    Attributes, Cfs, Compute, Distribution, Granularity, Job, JobKind, Linux24, Machine, MachineKeys, Scheduler,
+    Setting, Tie,
 };
 
 use crate::reference::compare::difference;
@@ -21,8 +21,8 @@ fn with_ends(mut setting: Setting) -> Setting {
     setting.keep_running = false;
     for job in &mut setting.jobs {
         match &mut job.kind {
-            Kind::Cpu { work, .. } => *work = work.take().or(Some(Span::from_micros(300).into())),
-            Kind::Barrier { waiting: waiting @ WaitingRule::AlwaysSpin, .. } => {
+            JobKind::Cpu { work, .. } => *work = work.take().or(Some(Span::from_micros(300).into())),
+            JobKind::Barrier { waiting: waiting @ WaitingRule::AlwaysSpin, .. } => {
                 *waiting = WaitingRule::TwoPhase(Bound::Fixed(Span::from_micros(90)));
             }
             _ => {}
@@ -122,13 +122,13 @@ fn machine_of_the_paper(scheduler: Scheduler, wakeup: Scheme) -> Machine {
 
 /// A job of eleven threads, and enough threads beside it for three on each CPU.
 fn agree_at_the_size_of_the_paper(machine: &Machine, granularity: Granularity, waiting: &str, seed: u64) {
-    let crew = Kind::Barrier {
+    let crew = JobKind::Barrier {
         threads: 11,
         compute: Compute::Granularity(granularity),
         rounds: 200,
         waiting: waiting.parse().unwrap(),
     };
-    let crowd = Kind::Cpu { threads: 85, work: None };
+    let crowd = JobKind::Cpu { threads: 85, work: None };
     let jobs = [("crew", crew), ("crowd", crowd)].map(|(name, kind)| Job::new(name, 1, kind));
     let setting = Setting { machine: MachineKeys::default(), jobs: jobs.into(), keep_running: false };
     if let Err(text) = difference(machine, &setting, seed) {
@@ -190,10 +190,10 @@ fn a_bound_job_that_is_starved_by_epochs_without_end_is_starved_in_both() {
         linux_2_4,
         ..Machine::with_cpus(3)
     };
-    let endless = Job::new("job0", 2, Kind::Cpu { threads: 1, work: None });
+    let endless = Job::new("job0", 2, JobKind::Cpu { threads: 1, work: None });
     let work = Some(Distribution::Exponential { mean: us(276) });
     let attributes = Attributes { nice: 15, cpus: "1".parse().ok(), ..Attributes::default() };
-    let bound = Job { attributes, ..Job::new("job1", 3, Kind::Cpu { threads: 6, work }) };
+    let bound = Job { attributes, ..Job::new("job1", 3, JobKind::Cpu { threads: 6, work }) };
     let setting = Setting { machine: MachineKeys::default(), jobs: vec![endless, bound], keep_running: false };
     if let Err(text) = difference(&machine, &setting, 146_208) {
         panic!("{text}");
@@ -219,7 +219,7 @@ fn a_counter_that_ran_out_in_the_switch_is_not_hidden_by_a_new_epoch() {
     };
     let job = |name: &str, copies, threads, mean, sd, rounds, waiting: &str| {
         let compute = Compute::Drawn(Distribution::Normal { mean: Span::from_nanos(mean), sd: Span::from_nanos(sd) });
-        let kind = Kind::Barrier { threads, compute, rounds, waiting: waiting.parse().unwrap() };
+        let kind = JobKind::Barrier { threads, compute, rounds, waiting: waiting.parse().unwrap() };
         Job::new(name, copies, kind)
     };
     let jobs = vec![

@@ -5,7 +5,7 @@ use policy::wakeup::Scheme;
 use policy::{CpuId, Span};
 use proptest::prelude::*;
 use scenario::{
-    Accounting, Attributes, Cfs, Compute, Distribution, Granularity, Job, Kind, Linux24, Machine, MachineKeys,
+    Accounting, Attributes, Cfs, Compute, Distribution, Granularity, Job, JobKind, Linux24, Machine, MachineKeys,
     Scheduler, Setting, Tie,
 };
 
@@ -39,11 +39,11 @@ fn any_compute() -> impl Strategy<Value = Compute> {
 
 fn any_job() -> impl Strategy<Value = Job> {
     let barrier = (1_u32..6, any_compute(), 1_u64..25, any_rule())
-        .prop_map(|(threads, compute, rounds, waiting)| Kind::Barrier { threads, compute, rounds, waiting });
+        .prop_map(|(threads, compute, rounds, waiting)| JobKind::Barrier { threads, compute, rounds, waiting });
     let cpu = (1_u32..8, prop::option::of(1_u64..600)).prop_map(|(threads, work)| {
         // Threads of even numbers of them draw their work.
         let drawn = |n: u64| if threads % 2 == 0 { Distribution::Exponential { mean: us(n) } } else { us(n).into() };
-        Kind::Cpu { threads, work: work.map(drawn) }
+        JobKind::Cpu { threads, work: work.map(drawn) }
     });
     (1_u32..4, prop_oneof![3 => barrier, 1 => cpu]).prop_map(|(copies, kind)| Job::new("", copies, kind))
 }
@@ -53,7 +53,7 @@ pub(crate) fn any_setting() -> impl Strategy<Value = Setting> {
     let jobs = prop::collection::vec(any_job(), 1..5);
     (jobs, prop::bool::ANY).prop_map(|(mut jobs, keep_running)| {
         if jobs.iter().all(|job| job.kind.is_endless()) {
-            jobs[0].kind = Kind::Cpu { threads: 2, work: Some(us(50).into()) };
+            jobs[0].kind = JobKind::Cpu { threads: 2, work: Some(us(50).into()) };
         }
         jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
         Setting { machine: MachineKeys::default(), jobs, keep_running }
@@ -172,13 +172,13 @@ fn scaled(times: &Distribution, thousandths: u64) -> Distribution {
 pub(crate) fn a_thousand_times_as_long(mut setting: Setting) -> Setting {
     for job in &mut setting.jobs {
         match &mut job.kind {
-            Kind::Barrier { compute, rounds, .. } => {
+            JobKind::Barrier { compute, rounds, .. } => {
                 if let Compute::Drawn(times) = compute {
                     *times = scaled(times, 1_000_000);
                 }
                 *rounds = rounds.div_ceil(3);
             }
-            Kind::Cpu { work, .. } => *work = work.as_ref().map(|work| scaled(work, 500_000)),
+            JobKind::Cpu { work, .. } => *work = work.as_ref().map(|work| scaled(work, 500_000)),
             _ => {}
         }
     }
