@@ -1,8 +1,11 @@
-//! Papers: figures that others have published, each as a scenario with what is expected of it. Running one says how near
-//! the simulator comes to the paper.
+//! Figures of the paper on barriers: each as a scenario with the values that it is expected to
+//! reach.
 //!
-//! Beside the scenario `papers/NAME.toml` stands `papers/NAME.bands.toml` with the [`expected`] bands. A band need not hold
-//! the paper's value: where a paper leaves a choice open, every faithful simulation may come out a little differently.
+//! A run shows how close the simulator is to the paper.
+//!
+//! The scenario `papers/NAME.toml` has a file `papers/NAME.bands.toml` with the [`expected`] bands.
+//! A band need not contain the paper's value: if a paper leaves a choice open, every faithful
+//! simulation may differ a little from it.
 
 mod arms;
 pub mod changes;
@@ -21,11 +24,11 @@ use self::expected::Expected;
 /// A figure or a section of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paper {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
     /// Its scenario file.
     pub scenario: &'static str,
-    /// What is expected of it, as TOML.
+    /// Its bands, as TOML.
     pub expected: &'static str,
 }
 
@@ -39,7 +42,7 @@ macro_rules! paper {
     };
 }
 
-/// All of them, in the order in which they are listed to people.
+/// All papers, in the order of the list.
 pub const PAPERS: &[Paper] = &[
     paper!("barrier/fig1"),
     paper!("barrier/fig2"),
@@ -61,7 +64,7 @@ impl Paper {
         PAPERS.iter().find(|paper| paper.name == name)
     }
 
-    /// The name as part of a file's name.
+    /// The name as part of a file name.
     pub fn stem(&self) -> String {
         self.name.replace('/', "-")
     }
@@ -70,16 +73,16 @@ impl Paper {
     ///
     /// # Errors
     ///
-    /// Its file is no scenario: a defect of rowlock.
+    /// The file is not a scenario: a defect of rowlock.
     pub fn scenario(&self) -> Result<Scenario, Diagnostics> {
         scenario::read(&format!("{}.toml", self.name), self.scenario.as_bytes())
     }
 
-    /// What is expected of it.
+    /// Its bands.
     ///
     /// # Errors
     ///
-    /// Its file does not say that: a defect of rowlock.
+    /// The file is invalid: a defect of rowlock.
     pub fn expected(&self) -> Result<Expected, toml::de::Error> {
         toml::from_str(self.expected)
     }

@@ -1,4 +1,4 @@
-//! Some arms and what was measured in them: what of it becomes one number.
+//! Measurements of several arms, and their combination to one number.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use super::evidence::{Evidence, Load, Quantity};
 use super::expected::{ArmGroup, Combine, LastAbove, LoadUnit};
 use stats::{self, Estimate};
 
-/// A measure by seed.
+/// Values of a measure by seed.
 pub(super) type BySeed = BTreeMap<u32, f64>;
 
-/// A measure in some arms, by arm and seed. Arms without it are left out.
+/// Values of a measure in some arms, by arm and seed. Arms without values are omitted.
 #[derive(Clone, Debug)]
 pub(super) struct Arms(Vec<(Load, BySeed)>);
 
 impl Arms {
-    /// The arms of a group, and what was measured of its jobs.
+    /// The arms of a group, with the measure of its jobs.
     pub(super) fn of(evidence: &Evidence<'_>, group: &ArmGroup, quantity: Quantity<'_>) -> Arms {
         let jobs = if group.job.is_empty() { quantity.jobs } else { &group.job };
         Arms::collect(evidence, evidence.arms(group), Quantity { jobs, ..quantity })
@@ -33,7 +33,7 @@ impl Arms {
         self.0.iter().map(|(_, values)| mean(values)).collect()
     }
 
-    /// The arms combined, seed by seed.
+    /// Combines the arms, separately for each seed.
     pub(super) fn by_seed(&self, combine: Combine) -> BySeed {
         let means = self.means();
         let by_mean = |one: &usize, other: &usize| means[*one].total_cmp(&means[*other]);
@@ -49,7 +49,7 @@ impl Arms {
         }
     }
 
-    /// The arms by their load, which ascends. Those of the same load are averaged.
+    /// The arms in ascending order of load. Arms of the same load are averaged.
     pub(super) fn by_load(&self, counted: LoadUnit) -> Vec<(f64, BySeed)> {
         let mut loads: Vec<f64> = self.0.iter().map(|(load, _)| load.counted(counted)).collect();
         loads.sort_by(f64::total_cmp);
@@ -61,8 +61,11 @@ impl Arms {
         loads.into_iter().map(averaged).collect()
     }
 
-    /// See [`LastAbove`]. The level is reached by the means over the seeds, so that no lucky seed decides between which loads; a
-    /// seed counts by as much as it alone is away from the level there.
+    /// See [`LastAbove`].
+    ///
+    /// The means over the seeds determine the load at which the level is reached, so that no single
+    /// seed decides between which loads that is. The value of a seed is as far from there as that
+    /// seed is from the level.
     fn last_above(&self, LastAbove { level, counted }: LastAbove) -> BySeed {
         let points = self.by_load(counted);
         let Some(last) = points.iter().rposition(|(_, values)| mean(values) > level) else { return BySeed::new() };
@@ -82,13 +85,13 @@ impl Arms {
         estimate(&self.by_seed(Combine::Mean))
     }
 
-    /// How far the arms are from their mean, on average. One arm has none.
+    /// The mean distance of the arms from their mean. `None` if there is only one arm.
     pub(super) fn deviation(&self) -> Option<f64> {
         average_absolute_deviation(&self.means())
     }
 }
 
-/// How far numbers are from their mean, on average. A single one is nowhere.
+/// The mean distance of numbers from their mean. `None` if there is only one number.
 pub(super) fn average_absolute_deviation(numbers: &[f64]) -> Option<f64> {
     if numbers.len() < 2 {
         return None;
@@ -98,7 +101,7 @@ pub(super) fn average_absolute_deviation(numbers: &[f64]) -> Option<f64> {
     Some(stats::six_digits(deviation))
 }
 
-/// The mean of what there is of each seed.
+/// The mean of the available values of each seed.
 pub(super) fn mean_by_seed<'a>(all: impl Iterator<Item = &'a BySeed>) -> BySeed {
     let mut values: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (seed, value) in all.flatten() {
@@ -107,7 +110,7 @@ pub(super) fn mean_by_seed<'a>(all: impl Iterator<Item = &'a BySeed>) -> BySeed 
     values.into_iter().map(|(seed, values)| (seed, values.iter().sum::<f64>() / values.len() as f64)).collect()
 }
 
-/// The difference in every seed that both have.
+/// The difference for each seed that both have.
 pub(super) fn difference(one: &BySeed, other: &BySeed) -> BySeed {
     one.iter().filter_map(|(seed, value)| Some((*seed, value - other.get(seed)?))).collect()
 }
@@ -117,7 +120,7 @@ pub(super) fn estimate(values: &BySeed) -> Option<Estimate> {
     stats::mean(&values.values().copied().collect::<Vec<_>>())
 }
 
-/// The mean over the seeds, of which there is at least one.
+/// The mean over the seeds. There must be at least one.
 pub(super) fn mean(values: &BySeed) -> f64 {
     values.values().sum::<f64>() / values.len() as f64
 }
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_taken_over_the_arms_seed_by_seed() {
+    fn the_mean_of_several_arms_is_taken_separately_for_each_seed() {
         let arms = arms(&[&[1.0, 3.0], &[5.0, 9.0], &[]]);
         assert_eq!(arms.by_seed(Combine::Mean), BTreeMap::from([(0, 3.0), (1, 6.0)]));
         assert_eq!(arms.mean().map(|estimate| (estimate.mean, estimate.samples)), Some((4.5, 2)));
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_extreme_arm_is_chosen_by_its_mean_and_not_by_a_lucky_seed() {
+    fn the_extreme_arm_is_chosen_by_its_mean_and_not_by_a_single_seed() {
         let arms = arms(&[&[0.0, 9.0], &[4.0, 4.0], &[1.0, 6.0]]);
         assert_eq!(arms.by_seed(Combine::Min), BTreeMap::from([(0, 1.0), (1, 6.0)]));
         assert_eq!(arms.by_seed(Combine::Max), BTreeMap::from([(0, 0.0), (1, 9.0)]));
@@ -167,26 +170,28 @@ mod tests {
     }
 
     #[test]
-    fn the_last_load_above_a_level_lies_where_a_straight_line_falls_to_it() {
-        // It falls below 50 at 20 threads, recovers, and falls from 60 at 30 to 20 at 40: to 50 in a quarter of the way.
+    fn the_last_load_above_a_level_is_interpolated_linearly() {
+        // The curve falls below 50 at 20 threads, recovers, and falls from 60 at 30 to 20 at 40. It
+        // reaches 50 after a quarter of that way.
         let curve = arms(&[&[90.0], &[40.0], &[60.0], &[20.0], &[30.0]]);
         assert_eq!(curve.by_seed(last_above(50.0, LoadUnit::Threads)), by_seed(&[32.5]));
         assert_eq!(curve.by_seed(last_above(50.0, LoadUnit::ExtraThreads)), by_seed(&[28.5]));
         assert_eq!(curve.by_seed(last_above(50.0, LoadUnit::ThreadsPerCpu)), by_seed(&[8.125]));
-        // What is just at the level is not above it.
+        // A value at the level is not above it.
         assert_eq!(curve.by_seed(last_above(60.0, LoadUnit::Threads)), by_seed(&[16.0]));
     }
 
     #[test]
-    fn a_level_that_is_never_left_or_never_reached_is_no_crossing() {
+    fn a_level_that_is_never_left_or_never_reached_has_no_crossing() {
         let curve = arms(&[&[90.0, 80.0], &[70.0, 60.0]]);
         assert_eq!(curve.by_seed(last_above(50.0, LoadUnit::Threads)), by_seed(&[20.0, 20.0]));
         assert!(curve.by_seed(last_above(95.0, LoadUnit::Threads)).is_empty());
     }
 
     #[test]
-    fn the_means_over_the_seeds_say_where_the_level_is_reached_and_every_seed_how_sure_that_is() {
-        // Means: 70 and 30, so 50 is halfway. There the seeds are at 60 and 40, and a thread is worth four points.
+    fn the_mean_crosses_at_the_level_and_each_seed_deviates_by_its_distance_from_it() {
+        // Means: 70 and 30, so 50 is halfway. There the seeds are at 60 and 40, and one thread is
+        // worth four points.
         let found = arms(&[&[80.0, 60.0], &[40.0, 20.0]]).by_seed(last_above(50.0, LoadUnit::Threads));
         assert_eq!(found, by_seed(&[17.5, 12.5]));
         assert_eq!(mean(&found), 15.0);

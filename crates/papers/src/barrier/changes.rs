@@ -1,5 +1,5 @@
-//! A figure of a paper under another scheduler or waiting rule than the paper's. Its bands say nothing of that, and are not
-//! judged.
+//! A figure of a paper with another scheduler or waiting rule than the paper's. Its bands do not
+//! apply and are not judged.
 
 use policy::waiting::WaitingRule;
 use scenario::keys::PATH_SEPARATOR;
@@ -8,24 +8,24 @@ use scenario::{Arm, JobKind, Scenario, Scheduler};
 use super::expected::Expected;
 use measure::factor;
 
-/// What takes the place of what the paper has.
+/// The settings that replace the paper's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// The kernel's scheduler, in every arm.
     pub scheduler: Option<Scheduler>,
-    /// The waiting rule of every job that waits, but for the arms that others are compared with.
+    /// The waiting rule of every job that waits, except in the arms that others are compared with.
     pub waiting: Option<WaitingRule>,
 }
 
 impl Changes {
-    /// What is changed, as it is written on the command line.
+    /// The changes as command-line options.
     pub fn words(&self) -> Vec<String> {
         let scheduler = self.scheduler.map(|scheduler| format!("--scheduler {}", scheduler.name()));
         let waiting = self.waiting.map(|rule| format!("--waiting {rule}"));
         scheduler.into_iter().chain(waiting).collect()
     }
 
-    /// Makes the changes. Arms that would be the same but for what is changed become one.
+    /// Applies the changes. Arms that differed only in what is changed become one.
     pub fn apply(&self, scenario: &mut Scenario, expected: &Expected) {
         let references: Vec<_> =
             expected.band.iter().map(|band| &band.against).chain([&expected.figure.against]).collect();
@@ -100,15 +100,15 @@ mod tests {
     }
 
     #[test]
-    fn another_rule_takes_the_place_of_all_but_the_one_that_it_is_compared_with() {
+    fn another_rule_replaces_all_rules_except_that_of_the_reference_arms() {
         let adaptive = Changes { waiting: Some("adaptive".parse().unwrap()), ..Changes::default() };
         let fig7 = changed("barrier/fig7", adaptive);
-        // Two granularities and sixteen loads, with the rule and with its rival.
+        // Two granularities and sixteen loads, with the rule and with the reference.
         assert_eq!(
             (fig7.arms.len(), rules(&fig7)),
             (2 * 16 * 2, vec!["adaptive".to_owned(), "always-block".to_owned()])
         );
-        // Nobody is compared with in figure 5, and with another wakeup scheme in section 4.3.
+        // Figure 5 has no reference, and in section 4.3 the reference has another wakeup scheme.
         assert_eq!(rules(&changed("barrier/fig5", adaptive)), ["adaptive"]);
         assert_eq!(changed("barrier/wakeup", adaptive).arms.len(), 2 * 12 * 3);
         for arm in &fig7.arms {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_varies_together_with_the_rule_stays_as_it_is() {
+    fn paths_that_vary_together_with_the_rule_keep_their_values() {
         let text = r#"
             machine = { cpus = 2 }
             job = [{ name = "crew", kind = "barrier", compute = "9 us", rounds = 2, waiting = "cs" }]
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn another_scheduler_is_that_of_every_arm_of_every_paper() {
+    fn another_scheduler_replaces_that_of_every_arm_of_every_paper() {
         for paper in PAPERS {
             let changes = Changes { scheduler: Some(Scheduler::Rr), waiting: None };
             let scenario = changed(paper.name, changes);

@@ -1,4 +1,4 @@
-//! The runs of a paper's scenario, and what is measured of each.
+//! The runs of a paper's scenario, and what is measured in each.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,23 +23,23 @@ pub struct Evidence<'a> {
     patterns: BTreeMap<(usize, u32), Patterns>,
 }
 
-/// What is measured in a run.
+/// A measure of some jobs in a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity<'a> {
     /// The jobs.
     pub jobs: &'a [String],
-    /// What of them.
+    /// The measure.
     pub measure: Measure,
-    /// The rival that it takes.
+    /// The factors of the reference, for measures that need one.
     pub against: &'a BTreeMap<String, toml::Value>,
 }
 
 /// The load of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// How many threads there are in all.
+    /// The total number of threads.
     pub threads: u64,
-    /// How many CPUs the machine has.
+    /// The number of CPUs of the machine.
     pub cpus: u32,
 }
 
@@ -56,7 +56,7 @@ impl Load {
 }
 
 impl<'a> Evidence<'a> {
-    /// Sorts the runs of a scenario.
+    /// Groups the runs of a scenario.
     pub fn new(scenario: &'a Scenario, runs: &'a [Run]) -> Evidence<'a> {
         let factors: Vec<Factors> = scenario.arms.iter().map(factor::of).collect();
         let number: BTreeMap<String, usize> =
@@ -70,12 +70,15 @@ impl<'a> Evidence<'a> {
         Evidence { scenario, factors, runs: by_arm, patterns: BTreeMap::new() }
     }
 
-    /// Simulates all runs once more, on so many threads, to look for the patterns of the threads of the first of these jobs. It stops soon
-    /// after `cancel` has become true; the runs that were not looked through then have none of the measures that need it.
+    /// Simulates all runs again, on `workers` threads, and looks for the patterns of the first of
+    /// these jobs.
+    ///
+    /// Stops soon after `cancel` becomes true. The remaining runs then lack the measures that need
+    /// patterns.
     ///
     /// # Errors
     ///
-    /// As [`sim::run`].
+    /// Those of [`sim::run`].
     pub fn with_patterns(
         self,
         jobs: &[String],
@@ -98,12 +101,12 @@ impl<'a> Evidence<'a> {
         Ok(Evidence { patterns: patterns?, ..self })
     }
 
-    /// All runs that were looked through for patterns, and what was found.
+    /// All runs that were searched for patterns, with the patterns found.
     pub fn patterns(&self) -> impl Iterator<Item = (usize, u32, &Patterns)> {
         self.patterns.iter().map(|(&(arm, repeat), found)| (arm, repeat, found))
     }
 
-    /// What was found in one run.
+    /// The patterns of one run.
     pub fn patterns_of(&self, arm: usize, repeat: u32) -> Option<&Patterns> {
         self.patterns.get(&(arm, repeat))
     }
@@ -164,7 +167,8 @@ impl<'a> Evidence<'a> {
         Load { threads: threads(arm), cpus: machine(&arm.setting).cpus }
     }
 
-    /// The arm whose factors are the same but for these, with what varies together with one of these.
+    /// The arm that has these factors and otherwise equals `arm`. Paths that vary together with one
+    /// of them may differ too.
     pub fn reference_arm(&self, arm: usize, against: &BTreeMap<String, toml::Value>) -> Option<usize> {
         let is_free = |factor: &str| against.keys().any(|path| factor::is_in(factor, path));
         let is_reference = |other: &usize| {
@@ -186,7 +190,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Whether nothing follows a job's name but the number of a copy.
+/// Whether this is the rest of a copy's name after the job's name.
 fn is_end_of_a_name(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('.')
 }
@@ -209,7 +213,7 @@ fn key(factors: &Factors) -> String {
     report::words::factors(factors)
 }
 
-/// How many threads there are in all.
+/// The total number of threads.
 pub fn threads(arm: &Arm) -> u64 {
     arm.setting.threads(machine(&arm.setting).cpus)
 }

@@ -1,4 +1,4 @@
-//! What is expected of a paper's scenario, as its file of bands says.
+//! The expected results of a paper's scenario, as read from its file of bands.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,35 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
-    /// What the paper shows there, in a sentence or two.
+    /// A description of the content, in a sentence or two.
     pub shows: String,
-    /// Where in the paper that is.
+    /// The place in the paper.
     pub source: String,
-    /// About how long the scenario takes on two CPUs.
+    /// The approximate duration on two CPUs.
     pub takes: String,
-    /// What is shown of every arm.
+    /// The values that are shown for every arm.
     pub figure: Figure,
-    /// What is asked of the whole.
+    /// The bands.
     pub band: Vec<Band>,
 }
 
-/// What is shown of every arm.
+/// The values that are shown for every arm.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// The jobs that everything is measured of, unless a group has its own; one, or a list. All their copies are averaged.
+    /// The measured jobs, unless a group has its own: one, or a list. All their copies are
+    /// averaged.
     #[serde(deserialize_with = "one_or_several")]
     pub job: Vec<String>,
-    /// What is measured.
+    /// The measure.
     pub measure: Measure,
-    /// The rival, where it takes one.
+    /// The factors of the reference, for measures that need one.
     #[serde(default)]
     pub against: BTreeMap<String, toml::Value>,
-    /// What the axis from left to right counts.
+    /// The unit of load on the x axis.
     #[serde(default)]
     pub counted: LoadUnit,
-    /// The lines, where they are not simply the values that the scenario compares.
+    /// The lines, if they are not simply the values that the scenario compares.
     #[serde(default)]
     pub line: Vec<Line>,
 }
@@ -44,17 +45,17 @@ pub struct Figure {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// What is written at its end.
+    /// The label at its end.
     pub name: String,
-    /// The drawing that it belongs to, where the figure has several.
+    /// The panel that it belongs to, if the figure has several.
     #[serde(default)]
     pub panel: String,
-    /// The arms that it goes through; those of the same load are averaged.
+    /// The arms on the line. Arms of the same load are averaged.
     #[serde(default)]
     pub of: ArmGroup,
 }
 
-/// What is written once or in a list.
+/// Reads one value or a list.
 fn one_or_several<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -68,21 +69,21 @@ fn one_or_several<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: 
     })
 }
 
-/// What the load of an arm is counted in.
+/// The unit of the load of an arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadUnit {
     /// Threads in all.
     #[default]
     Threads,
-    /// Threads for each CPU.
+    /// Threads per CPU.
     ThreadsPerCpu,
-    /// Threads beyond one for each CPU.
+    /// Threads beyond one per CPU.
     ExtraThreads,
 }
 
 impl LoadUnit {
-    /// In words.
+    /// The name of the unit.
     pub fn name(self) -> &'static str {
         match self {
             LoadUnit::Threads => "threads",
@@ -92,27 +93,29 @@ impl LoadUnit {
     }
 }
 
-/// What is measured of the job in one run.
+/// A measure of a job in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// The share of its spins that succeed, in percent.
+    /// The share of successful spins, in percent.
     Ssr,
-    /// The completion time of the rival over its own. The rival is the run of the same repetition whose factors are the
-    /// same but for those in `against`, and what varies together with one of these goes along.
+    /// The completion time of the reference over that of this arm. The reference is the run of the
+    /// same repetition that has the factors in `against` and otherwise the same. Paths that vary
+    /// together with one of these may differ too.
     SpeedUp,
-    /// 100 if the run has a transition point ([`measure::states::transition`]), else 0: on average
-    /// the share of runs that have one.
+    /// 100 if the run has a transition point ([`measure::states::transition`]), otherwise 0. The
+    /// mean is the share of runs that have one.
     Transition,
     /// SSR before the transition point, in runs that have one.
     SsrBefore,
     /// SSR from the transition point on.
     SsrAfter,
-    /// 100 if the threads of the job alternate ([`measure::states::alternation`]), else 0.
+    /// 100 if the threads of the job alternate ([`measure::states::alternation`]), otherwise 0.
     Alternation,
-    /// How many rounds alternate, in percent, in runs where the threads do, from where they begin to.
+    /// The share of alternating rounds in percent, from the beginning of the alternation, in runs
+    /// that have one.
     AlternatingRounds,
-    /// How many of the threads change sides from one of these rounds to the next, in percent.
+    /// The share of threads that change sides from one of these rounds to the next, in percent.
     CleanGroups,
 }
 
@@ -127,12 +130,12 @@ impl Measure {
         matches!(self, Measure::Alternation | Measure::AlternatingRounds | Measure::CleanGroups)
     }
 
-    /// Whether it takes a look at every round of a run.
+    /// Whether it needs every round of a run.
     pub fn is_of_patterns(self) -> bool {
         self.is_of_transitions() || self.is_of_alternation()
     }
 
-    /// What it is called, with its unit.
+    /// Its name with its unit.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Ssr => "SSR %",
@@ -146,28 +149,28 @@ impl Measure {
         }
     }
 
-    /// How many decimals say something.
+    /// The number of meaningful decimals.
     pub fn decimals(self) -> usize {
         if self == Measure::SpeedUp { 2 } else { 1 }
     }
 }
 
-/// A number that is made of the runs, and the band that it is expected in.
+/// A number computed from the runs, and the band in which it is expected.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Band {
-    /// What the number is, in a few words.
+    /// A short description of the number.
     pub what: String,
-    /// What is measured in each run.
+    /// The measure.
     pub measure: Measure,
-    /// The rival, where the measure takes one.
+    /// The factors of the reference, for measures that need one.
     #[serde(default)]
     pub against: BTreeMap<String, toml::Value>,
-    /// The arms that it is made of: all unless something is said. Of a list of groups each is combined by itself, and the number
-    /// is the mean of what they come to.
+    /// The arms: all by default. With a list of groups, each group is combined separately, and the
+    /// number is the mean of the results.
     #[serde(default = "all", deserialize_with = "one_or_several")]
     pub of: Vec<ArmGroup>,
-    /// The same of these arms, or groups of arms, is taken away from it.
+    /// Arms, or groups of arms, whose number is subtracted.
     #[serde(default, deserialize_with = "one_or_several")]
     pub minus: Vec<ArmGroup>,
     /// How the arms are combined.
@@ -175,13 +178,13 @@ pub struct Band {
     pub combine: Combine,
     /// The paper's own value, in words.
     pub paper: Option<String>,
-    /// The band's lower end, which belongs to it.
+    /// The lower end of the band, which is part of it.
     pub at_least: Option<f64>,
-    /// The band's lower end, which does not belong to it.
+    /// The lower end of the band, which is not part of it.
     pub above: Option<f64>,
-    /// The band's upper end, which belongs to it.
+    /// The upper end of the band, which is part of it.
     pub at_most: Option<f64>,
-    /// What the paper says, and where.
+    /// The statement of the paper and its place.
     pub source: String,
 }
 
@@ -191,7 +194,8 @@ fn all() -> Vec<ArmGroup> {
 }
 
 impl Band {
-    /// Whether it has an end. Without one the number is only told: the source says nothing to hold it against.
+    /// Whether the band has an end. Without one the number is only shown, because the source has no
+    /// value to compare.
     pub fn is_judged(&self) -> bool {
         self.at_least.or(self.above).or(self.at_most).is_some()
     }
@@ -208,33 +212,34 @@ impl Band {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Combine {
-    /// Their arithmetic mean.
+    /// The arithmetic mean.
     #[default]
     Mean,
-    /// The one with the lowest mean over the repetitions.
+    /// The arm with the lowest mean over the repetitions.
     Min,
-    /// The one with the highest.
+    /// The arm with the highest mean.
     Max,
-    /// The one with the highest less the one with the lowest.
+    /// The difference between the arms with the highest and the lowest mean.
     Spread,
     /// The last load at which the measure is above a level.
     LastAbove(LastAbove),
 }
 
-/// The last load at which the measure, averaged over the repetitions, is above a level. It lies between that load and the
-/// next, where a straight line between the two falls to the level; where the measure is above it at the highest load there
-/// is, that load is told. Where it never is, there is none.
+/// The last load at which the measure, averaged over the repetitions, is above a level.
+///
+/// The result is interpolated linearly between that load and the next. It is the highest load if
+/// the measure is above the level there, and absent if the measure never is.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LastAbove {
     /// The level.
     pub level: f64,
-    /// What the load is counted in.
+    /// The unit of the load.
     pub counted: LoadUnit,
 }
 
 impl Combine {
-    /// What the number is a load in; nothing if it is in what was measured.
+    /// The unit if the number is a load. `None` if it is in the unit of the measure.
     pub fn counted(self) -> Option<LoadUnit> {
         match self {
             Combine::LastAbove(last) => Some(last.counted),
@@ -243,37 +248,37 @@ impl Combine {
     }
 }
 
-/// Some of the arms: those that all of this is true of.
+/// The arms that meet all of these conditions.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArmGroup {
-    /// The jobs that are looked at there; those of the figure where none are named.
+    /// The measured jobs. Those of the figure if empty.
     #[serde(default, deserialize_with = "one_or_several")]
     pub job: Vec<String>,
-    /// Swept paths, and the values that they may have. Of paths that vary together each can be named alone.
+    /// Swept paths and their allowed values. Paths that vary together can be named separately.
     #[serde(default)]
     pub select: BTreeMap<String, Vec<toml::Value>>,
-    /// How many threads there may be in all.
+    /// The allowed total numbers of threads.
     #[serde(default)]
     pub threads: ThreadFilter,
 }
 
-/// How many threads there may be in all.
+/// A condition on the total number of threads.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadFilter {
-    /// No more than so many.
+    /// At most this number.
     pub at_most: Option<u64>,
-    /// More than so many.
+    /// More than this number.
     pub above: Option<u64>,
-    /// A multiple of this.
+    /// A multiple of this number.
     pub multiple_of: Option<u64>,
-    /// Not a multiple of this.
+    /// Not a multiple of this number.
     pub no_multiple_of: Option<u64>,
 }
 
 impl ThreadFilter {
-    /// Whether so many there may be.
+    /// Whether a number of threads meets all conditions.
     pub fn matches(&self, threads: u64) -> bool {
         self.at_most.is_none_or(|most| threads <= most)
             && self.above.is_none_or(|most| threads > most)
@@ -287,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_a_band_belong_to_it_unless_it_says_above() {
+    fn the_ends_of_a_band_are_part_of_it_unless_it_says_above() {
         let band = |ends: &str| -> Band {
             toml::from_str(&format!("what = \"\"\nmeasure = \"ssr\"\nsource = \"\"\n{ends}")).unwrap()
         };
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_allowed_by_number_and_by_multiple() {
+    fn threads_are_selected_by_number_and_by_multiple() {
         let allowed = |threads: &str| -> Vec<u64> {
             let threads: ThreadFilter = toml::from_str(threads).unwrap();
             (0..8).filter(|&number| threads.matches(number)).collect()

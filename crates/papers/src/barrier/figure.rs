@@ -1,4 +1,4 @@
-//! The figure as the paper draws it: lines over a load.
+//! The figure as the paper draws it: lines over the load.
 
 use serde::Serialize;
 
@@ -15,20 +15,20 @@ use stats::Estimate;
 /// A figure with its lines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drawing {
-    /// What is drawn, in words.
+    /// A description of the drawing.
     pub what: String,
-    /// What is measured in each run.
+    /// The measure.
     pub measure: Measure,
-    /// What the axis from left to right counts.
+    /// The unit of load on the x axis.
     pub counted: LoadUnit,
-    /// The parts of it, in the order of the file.
+    /// The panels, in the order of the file.
     pub panels: Vec<Panel>,
 }
 
 /// Lines that are drawn together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Panel {
-    /// What it is called; empty where there is only one.
+    /// The name. Empty if there is only one panel.
     pub name: String,
     /// The lines, in the order of the file.
     pub lines: Vec<DrawnLine>,
@@ -37,7 +37,7 @@ pub struct Panel {
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DrawnLine {
-    /// What is written at its end.
+    /// The label at its end.
     pub name: String,
     /// Its points, by ascending load.
     pub points: Vec<Point>,
@@ -53,7 +53,7 @@ pub struct Point {
 }
 
 impl Drawing {
-    /// The drawing of a figure that says what its lines are; nothing for another.
+    /// The drawing of a figure. `None` if the file does not define its lines.
     pub(super) fn new(evidence: &Evidence<'_>, figure: &Figure) -> Option<Drawing> {
         let quantity = Quantity { jobs: &figure.job, measure: figure.measure, against: &figure.against };
         let mut panels: Vec<Panel> = Vec::new();
@@ -74,7 +74,7 @@ impl Drawing {
         self.panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points)
     }
 
-    /// Every panel as SVG, all on the same axes.
+    /// Every panel as SVG, all with the same axes.
     pub(crate) fn charts(&self) -> Vec<String> {
         let loads = ascending(self.points());
         let x = Axis::of_numbers(&loads.iter().map(|load| (*load, self.load_in_words(*load))).collect::<Vec<_>>());
@@ -104,14 +104,14 @@ impl Drawing {
         self.panels.iter().enumerate().map(chart).collect()
     }
 
-    /// A load to the digits that are worth it.
+    /// A load with its meaningful decimals.
     pub(super) fn load_in_words(&self, load: f64) -> String {
         let decimals = if self.counted == LoadUnit::ThreadsPerCpu { 2 } else { 0 };
         format!("{load:.decimals$}")
     }
 }
 
-/// The loads of these points, each once.
+/// The distinct loads of these points, ascending.
 pub(super) fn ascending<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<f64> {
     let mut loads: Vec<f64> = points.map(|point| point.load).collect();
     loads.sort_by(f64::total_cmp);
@@ -134,7 +134,8 @@ fn what(figure: &Figure) -> String {
     }
 }
 
-/// Whom the figure compares with. Paths that vary together may all have the same value, which then is enough.
+/// The reference of the figure. If paths that vary together all have the same value, only that
+/// value.
 fn reference(figure: &Figure) -> String {
     let mut values = figure.against.values();
     match values.next() {

@@ -1,4 +1,4 @@
-//! The judgement of a paper: what every band came to, and whether it holds.
+//! The judgement of a paper: the result of every band, and whether all bands hold.
 
 use serde::Serialize;
 
@@ -13,31 +13,31 @@ use measure::states::{Alternation, Transition};
 use measure::summary::Factors;
 use stats::Estimate;
 
-/// Bands are for means over at least so many seeds.
+/// The fewest seeds for which the bands are meant.
 pub const FEWEST_SEEDS: u32 = 3;
 
-/// What was found of a paper.
+/// The results of a paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judgement<'a> {
     /// The paper's name.
     pub paper: &'a str,
-    /// What it shows.
+    /// The content of the figure or section.
     pub shows: &'a str,
-    /// Where.
+    /// The place in the paper.
     pub source: &'a str,
-    /// What the runs have in place of what the paper has; bands are not judged then.
+    /// The settings that replace the paper's. The bands are then not judged.
     pub changed: Vec<String>,
-    /// Whether all bands hold, where they are judged.
+    /// Whether all bands hold. `None` if they are not judged.
     pub holds: Option<bool>,
-    /// The figure as the paper draws it, where its file says what the lines are.
+    /// The figure as the paper draws it, if its file defines the lines.
     pub figure: Option<Drawing>,
     /// The bands, in the order of the file.
     pub bands: Vec<BandResult>,
-    /// The transition points, where the paper is about them.
+    /// The transition points, if the paper is about them.
     pub transitions: Vec<RunTransition>,
-    /// Where threads alternate, where the paper is about that.
+    /// The alternations, if the paper is about them.
     pub alternations: Vec<RunAlternation>,
-    /// The runs and what the laboratory says of them.
+    /// The runs and their summaries.
     #[serde(serialize_with = "report::json::versioned")]
     pub report: &'a Report,
 }
@@ -49,50 +49,50 @@ pub struct RunTransition {
     pub factors: Factors,
     /// The number of its repetition, from zero.
     pub repeat: u32,
-    /// Its transition point; nothing where it has none.
+    /// Its transition point, if it has one.
     pub transition: Option<Transition>,
 }
 
-/// Where the threads of one run alternate.
+/// The alternation of the threads of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunAlternation {
     /// The arm of the run.
     pub factors: Factors,
     /// The number of its repetition, from zero.
     pub repeat: u32,
-    /// Where they alternate; nothing where they do not.
+    /// Its alternation, if it has one.
     pub alternation: Option<Alternation>,
 }
 
-/// What a band came to.
+/// The result of a band.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BandResult {
-    /// What it is about.
+    /// A description of the number.
     pub what: String,
-    /// What was measured.
+    /// The measure.
     pub measure: Measure,
-    /// What the number is a load in, where it is one and not what was measured.
+    /// The unit if the number is a load.
     pub counted: Option<LoadUnit>,
     /// The paper's own value, in words.
     pub paper: Option<String>,
-    /// Ours: the mean over the seeds. Nothing where no run has it.
+    /// The simulated value: the mean over the seeds. `None` if no run has it.
     pub ours: Option<Estimate>,
-    /// How far the arms that it is the mean of, or the groups of arms, are from it, on average.
+    /// The mean distance of the arms, or groups of arms, from their mean.
     pub average_absolute_deviation: Option<f64>,
-    /// The band's lower end, which belongs to it.
+    /// The lower end of the band, which is part of it.
     pub at_least: Option<f64>,
-    /// The band's lower end, which does not belong to it.
+    /// The lower end of the band, which is not part of it.
     pub above: Option<f64>,
-    /// The band's upper end, which belongs to it.
+    /// The upper end of the band, which is part of it.
     pub at_most: Option<f64>,
-    /// Whether ours is in the band; nothing where it has no ends or nothing is judged.
+    /// Whether the simulated value is in the band. `None` if the band has no ends or is not judged.
     pub inside: Option<bool>,
-    /// What the paper says, and where.
+    /// The statement of the paper and its place.
     pub source: String,
 }
 
 impl<'a> Judgement<'a> {
-    /// Judges all bands of a paper by the runs in a report, unless these were made with changes.
+    /// Judges all bands of a paper by the runs in a report, unless the runs were made with changes.
     pub fn new(
         paper: &Paper,
         expected: &'a Expected,
@@ -129,12 +129,12 @@ impl<'a> Judgement<'a> {
         }
     }
 
-    /// How many bands are missed.
+    /// The number of bands that are missed.
     pub fn missed(&self) -> usize {
         self.bands.iter().filter(|band| band.inside == Some(false)).count()
     }
 
-    /// How many are judged.
+    /// The number of bands that are judged.
     pub fn judged(&self) -> usize {
         self.bands.iter().filter(|band| band.inside.is_some()).count()
     }
@@ -176,7 +176,7 @@ fn judge(evidence: &Evidence<'_>, band: &Band, jobs: &[String], is_judged: bool)
 }
 
 impl BandResult {
-    /// Ours in words, with half the width of its interval.
+    /// The simulated value with half the width of its interval.
     pub fn in_words(&self) -> Option<String> {
         let decimals = match self.counted {
             Some(LoadUnit::ThreadsPerCpu) => 2,

@@ -1,4 +1,4 @@
-//! What a paper says, and what came out here.
+//! The HTML page of a paper: its claims and the results here.
 
 use crate::barrier::judgement::{BandResult, Judgement};
 use crate::barrier::text;
@@ -9,7 +9,7 @@ use report::html::page::{Section, sentence};
 use report::html::table::{self, Column};
 use report::html::{figure, grid};
 
-/// The page: the claims of the paper and the figures here, then the report of the experiment.
+/// The page: the claims of the paper, the figures here, then the report of the experiment.
 pub fn render(judgement: &Judgement<'_>, manifest: &Manifest, histories: &[History]) -> String {
     render_with(Some(section(judgement)), judgement.report, manifest, histories)
 }

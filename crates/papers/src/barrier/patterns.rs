@@ -1,4 +1,4 @@
-//! The patterns that the threads of a job fall into in one run.
+//! The patterns of a job's threads in one run: transition points and alternation.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,20 +12,20 @@ use measure::states::rounds::RoundRecorder;
 use measure::states::{Alternation, Transition, alternation, transition};
 use measure::world::{Failure, Worlds};
 
-/// What was found in one run.
+/// The patterns of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Patterns {
-    /// From where on the threads run together.
+    /// The transition point from which the threads run together.
     pub transition: Option<Transition>,
-    /// Where they alternate.
+    /// The alternation of the threads.
     pub alternation: Option<Alternation>,
 }
 
-/// Simulates a setting once more and looks for the patterns of its first job of this name.
+/// Simulates a setting again and finds the patterns of its first job of this name.
 ///
 /// # Errors
 ///
-/// As [`sim::run`].
+/// Those of [`sim::run`].
 pub fn find(machine: &Machine, setting: &Setting, seed: u64, job: &str) -> Result<Patterns, sim::Error> {
     let Some(mut meetings) = RoundRecorder::of(setting, machine.cpus, job) else { return Ok(Patterns::default()) };
     sim::run_observed(machine, setting, seed, &mut meetings)?;
@@ -34,17 +34,18 @@ pub fn find(machine: &Machine, setting: &Setting, seed: u64, job: &str) -> Resul
 }
 
 impl Patterns {
-    /// Whether there is the one that a measure is about.
+    /// Whether the run has the pattern that a measure is about.
     fn has_pattern_of(&self, measure: Measure) -> bool {
         if measure.is_of_transitions() { self.transition.is_some() } else { self.alternation.is_some() }
     }
 }
 
-/// Where the run of an arm that is shown has not the pattern that the measure is about and another repetition has, that one is shown: the run is simulated once more.
+/// Replaces shown runs without the pattern that the measure is about by a repetition of the same
+/// arm that has it, which is simulated again.
 ///
 /// # Errors
 ///
-/// As [`Worlds::run`].
+/// Those of [`Worlds::run`].
 pub fn show(
     histories: &mut [History],
     evidence: &Evidence<'_>,

@@ -1,4 +1,4 @@
-//! The judgement as text for people: the figure as tables, then the bands.
+//! The judgement as text: the figure as tables, then the bands.
 
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
         None if expected.figure.measure.is_of_alternation() => alternations(judgement),
         None => compared(evidence, &expected.figure),
     });
-    // Where something else was run, not all that the bands are about was.
+    // With changed settings, some arms of the bands may not exist.
     let is_shown = |band: &&BandResult| judgement.holds.is_some() || band.ours.is_some();
     let shown: Vec<&BandResult> = judgement.bands.iter().filter(is_shown).collect();
     if !shown.is_empty() {
@@ -70,7 +70,7 @@ fn method(report: &Report) -> String {
     }
 }
 
-/// A list of all papers.
+/// The list of all papers.
 pub fn list(papers: &[(&Paper, Expected, u64)]) -> String {
     let mut text = String::new();
     for (paper, expected, runs) in papers {
@@ -81,8 +81,8 @@ pub fn list(papers: &[(&Paper, Expected, u64)]) -> String {
     text
 }
 
-/// The measure of every arm: a row for each value on the axis, a column for each value that is compared, and a table for
-/// each combination of the other factors.
+/// The measure of every arm. A row for each value on the axis, a column for each compared value,
+/// and a table for each combination of the other factors.
 fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
     let experiment = &evidence.scenario().experiment;
     let (x, compare) = (experiment.x.as_ref(), experiment.compare.as_ref());
@@ -93,7 +93,7 @@ fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
         words::factors(factors.map(|(path, value)| (path, value)))
     };
     let all = 0..evidence.scenario().arms.len();
-    // Whoever is everybody's rival has nothing to show.
+    // An arm that is its own reference has nothing to show.
     let shown =
         all.filter(|&arm| evidence.reference_arm(arm, &figure.against) != Some(arm) || figure.against.is_empty());
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
@@ -114,7 +114,8 @@ fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
     text
 }
 
-/// The lines of a figure: a table for each panel, with a row for each load and a column for each line.
+/// The lines of a figure: a table for each panel, with a row for each load and a column for each
+/// line.
 fn drawn(drawing: &Drawing) -> String {
     let mut text = format!("\n{}\n", words::wrap(&drawing.what, WIDTH));
     for Panel { name, lines } in &drawing.panels {
@@ -152,7 +153,7 @@ fn table(
 ) -> Table {
     let value = |arm: usize, path: Option<&String>| value(evidence.factors(arm), path);
     let (mut rows, mut columns): (Vec<(u64, String)>, Vec<String>) = (Vec::new(), Vec::new());
-    // How many threads there are stands in a column of its own.
+    // The number of threads has its own column.
     let across = |arm: usize| x.filter(|x| *x != X_THREADS).and_then(|x| evidence.axis_value(arm, x));
     let across = |arm: usize| across(arm).map_or(String::new(), |value| words::value(&value));
     let row = |arm: usize| (evidence::threads(&evidence.scenario().arms[arm]), across(arm));
