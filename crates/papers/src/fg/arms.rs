@@ -1,22 +1,23 @@
-//! What is run: a program, in a structure, with what the thesis measured of its like.
+//! The measured programs and structures, with the measurements of the thesis.
 
 use serde::{Deserialize, Serialize};
 
-/// How columnsort computes, and so what limits it.
+/// How columnsort computes, which decides what limits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
-    /// By comparing and moving whole records: the processors are the limit.
+    /// Compares and moves whole records. The processors are the limit.
     ComputeBound,
-    /// As fast as can be: the disk is. It sorts twice as much, as in the thesis.
+    /// Computes as little as possible. The disk is the limit. Sorts twice as much, as in the
+    /// thesis.
     IoBound,
 }
 
 impl Variant {
-    /// Both.
+    /// Both variants.
     pub const ALL: [Variant; 2] = [Variant::ComputeBound, Variant::IoBound];
 
-    /// As `rowlock sort --variant` has it.
+    /// The name, as in `rowlock sort --variant`.
     pub const fn name(self) -> &'static str {
         match self {
             Variant::ComputeBound => "compute-bound",
@@ -24,7 +25,7 @@ impl Variant {
         }
     }
 
-    /// How many times the size that was asked for it sorts.
+    /// The factor by which the requested size is multiplied.
     pub const fn times(self) -> u64 {
         match self {
             Variant::ComputeBound => 1,
@@ -33,9 +34,10 @@ impl Variant {
     }
 }
 
-/// How much of two processors the thesis' program used that the disk limited, in percent of one: what ours is throttled to.
+/// The processor use of the thesis' disk-limited program, in percent of one of two processors. Ours
+/// is throttled to it.
 pub const IO_BOUND_USE: f64 = 143.6;
-/// How many processors that machine had.
+/// The number of processors of the thesis' machine.
 pub const PAPERS_CPUS: f64 = 2.0;
 
 /// A program in a structure.
@@ -43,26 +45,26 @@ pub const PAPERS_CPUS: f64 = 2.0;
 pub struct Arm {
     /// The program.
     pub variant: Variant,
-    /// What the row is called.
+    /// The name of the row.
     pub name: &'static str,
-    /// What `ROWLOCK_PIPELINE` says.
+    /// The value of `ROWLOCK_PIPELINE`.
     pub structure: &'static str,
-    /// What the thesis says of it.
+    /// The measurement of the thesis.
     pub paper: Option<PaperRow>,
 }
 
-/// A row of the thesis' tables. Times are in seconds; what it does not say is nothing.
+/// A row of the thesis' tables. Times are in seconds. `None` if the thesis does not give the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PaperRow {
-    /// How many runs.
+    /// The number of runs.
     pub observations: u32,
-    /// Processor time outside of the kernel.
+    /// User time.
     pub user_s: Option<f64>,
-    /// Processor time in the kernel.
+    /// System time.
     pub system_s: Option<f64>,
     /// The mean clock time.
     pub clock_s: f64,
-    /// Its standard error.
+    /// The standard error of the clock time.
     pub standard_error_s: Option<f64>,
     /// Processor time in percent of clock time.
     pub used_percent: Option<f64>,
@@ -85,7 +87,7 @@ const fn arm(variant: Variant, name: &'static str, structure: &'static str, pape
 
 use Variant::{ComputeBound, IoBound};
 
-/// Tables 3 and 4, and two rules beyond them. The thesis' stages had a thread each.
+/// Tables 3 and 4, and two more rules. Each of the thesis' stages had its own thread.
 pub const RULES: [Arm; 14] = [
     arm(ComputeBound, "default", "threads=each priority=default", timed(251, 23.50, 1.05, 12.61, 194.6)),
     arm(ComputeBound, "nice-down-io", "threads=each priority=nice-down-io", timed(227, 23.05, 1.05, 12.41, 194.1)),
@@ -119,7 +121,8 @@ const fn kernel(observations: u32, clock_s: f64, standard_error: f64) -> Option<
     })
 }
 
-/// What can be said of table 2 on one host: one thread for each stage, as NPTL and LinuxThreads both had it, against many stages on few threads.
+/// The part of table 2 that one host can measure: one thread per stage, as with NPTL and
+/// LinuxThreads, against many stages on few threads.
 pub const THREADS: [Arm; 4] = [
     arm(ComputeBound, "threads", "threads=each", None),
     arm(ComputeBound, "workers", "threads=blocking", None),
@@ -127,13 +130,13 @@ pub const THREADS: [Arm; 4] = [
     arm(IoBound, "workers", "threads=blocking", None),
 ];
 
-/// Table 2 itself: the variant, and the row of the old kernel and that of the new one.
+/// Table 2: the variant, the row of the old kernel and that of the new one.
 pub const KERNELS: [(Variant, Option<PaperRow>, Option<PaperRow>); 2] = [
     (ComputeBound, kernel(125, 13.38, 0.040), kernel(251, 12.61, 0.039)),
     (IoBound, kernel(41, 43.52, 0.58), kernel(43, 42.09, 0.26)),
 ];
 
-/// Stages that do I/O so many steps after or before the others, by both kinds of priority.
+/// I/O stages with different distances of priority from the others, for both kinds of priority.
 pub const MAGNITUDES: [Arm; 7] = [
     arm(ComputeBound, "default", "threads=each", None),
     arm(ComputeBound, "nice 1", "threads=each nice=read:1 nice=write:1", None),
@@ -150,14 +153,14 @@ mod tests {
     use pipeline::structure::Structure;
 
     #[test]
-    fn every_structure_is_one() {
+    fn every_structure_is_valid() {
         for arm in RULES.iter().chain(&THREADS).chain(&MAGNITUDES) {
             assert!(arm.structure.parse::<Structure>().is_ok(), "{}", arm.structure);
         }
     }
 
     #[test]
-    fn the_thesis_agrees_with_itself_but_for_rounding() {
+    fn the_numbers_of_the_thesis_agree_with_each_other() {
         for paper in RULES.iter().filter_map(|arm| arm.paper) {
             let used = (paper.user_s.unwrap() + paper.system_s.unwrap()) / paper.clock_s * 100.0;
             assert!((used - paper.used_percent.unwrap()).abs() < 0.6, "{paper:?}");

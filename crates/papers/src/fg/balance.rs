@@ -1,4 +1,4 @@
-//! Table 5: clock time as a sum of processor time and of how much of the processors was used.
+//! Table 5: regression of clock time on processor time and processor use.
 
 use serde::Serialize;
 
@@ -6,16 +6,17 @@ use super::arms::Variant;
 use super::runs::Observation;
 use stats::regression::{self, Coefficient};
 
-/// The regression of one variant's runs, all rules together.
+/// The regression of one variant's runs, with all rules together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClockRegression {
     /// The program.
     pub variant: Variant,
-    /// How many runs.
+    /// The number of runs.
     pub observations: usize,
-    /// The constant term, and what a second of user time, a second of system time and a percent of use add, in seconds.
+    /// The constant term, and the seconds that a second of user time, a second of system time and a
+    /// percent of use add.
     pub terms: Vec<Term>,
-    /// The share of the variation that is explained; nothing where there is no fit.
+    /// The share of the variation that is explained. `None` without a fit.
     pub r_squared: Option<f64>,
     /// Why there is no fit.
     pub why_not: Option<String>,
@@ -24,26 +25,26 @@ pub struct ClockRegression {
 /// A coefficient.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Term {
-    /// What it is of.
+    /// The name of its regressor.
     pub of: &'static str,
-    /// Its value.
+    /// The value.
     pub value: f64,
-    /// Its standard error.
+    /// The standard error.
     pub standard_error: f64,
     /// The value in standard errors.
     pub t: f64,
-    /// How likely a t at least this far from zero would be if it were zero.
+    /// The probability of a t at least this far from zero if the coefficient were zero.
     pub p: f64,
-    /// The thesis' value and its t. It does not tell its constant term.
+    /// The thesis' value and its t. The thesis does not give its constant term.
     pub paper: Option<PaperTerm>,
 }
 
-/// A coefficient as the thesis has it.
+/// A coefficient of the thesis.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PaperTerm {
-    /// Its value.
+    /// The value.
     pub value: f64,
-    /// Its t, as printed: without its sign.
+    /// Its t, printed without its sign.
     pub t: f64,
 }
 
@@ -60,7 +61,7 @@ const fn paper(variant: Variant) -> [PaperTerm; 3] {
     }
 }
 
-/// The regressions of those variants that there are runs of.
+/// The regressions of the variants that have runs.
 pub fn clock_regressions(runs: &[Observation]) -> Vec<ClockRegression> {
     Variant::ALL.into_iter().filter_map(|variant| balance(variant, runs)).collect()
 }
@@ -107,8 +108,8 @@ mod tests {
     use crate::fg::arms::RULES;
 
     #[test]
-    fn coefficients_that_were_put_in_come_out() {
-        // Clock times that are made of the rest: 3 + 0.5 user + 0.7 system - 0.02 used.
+    fn the_regression_finds_the_coefficients_of_exact_data() {
+        // Clock times computed as 3 + 0.5 user + 0.7 system - 0.02 used.
         let parts = [
             (20.0, 1.0, 180.0),
             (21.0, 1.3, 190.0),

@@ -1,8 +1,11 @@
-//! The same runs in the simulator: what its stages cost in the runs by no rule becomes a scenario, and that is run by every rule.
+//! Predictions: the stage costs of the runs with default priorities become a scenario, which is
+//! simulated under every rule.
 //!
-//! A run of columnsort is several pipelines, one after the other, and each becomes a scenario. A stage computes for the processor time that it had in
-//! each round, and then takes the device for what is left of its time in calls. That contains what requests waited for each other, so the simulated
-//! device serves as many requests at once as there are stages that do I/O. What the program does outside of its pipelines is added as measured.
+//! A run of columnsort is several pipelines in sequence, and each becomes a scenario. In each
+//! round, a stage computes for its mean processor time, and then uses the device for the rest of
+//! the time in its calls. That rest includes the time that requests waited for each other, so the
+//! simulated device serves as many requests at once as there are I/O stages. The time outside of
+//! the pipelines is added as measured.
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -17,37 +20,37 @@ use super::simulated::{ScenarioFile, clock, read};
 use measure::world::{Failure, Worlds};
 use stats;
 
-/// How often a scenario is simulated: the order in which threads begin is drawn.
+/// How often a scenario is simulated. The order in which threads begin is random.
 const SEEDS: u64 = 3;
 
-/// A rule's prediction beside the measurement.
+/// A rule's prediction and measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     /// The program.
     pub variant: Variant,
     /// The rule.
     pub arm: String,
-    /// What the simulator says, in seconds.
+    /// The predicted time, in seconds.
     pub predicted_s: f64,
-    /// What was measured: the mean, in seconds.
+    /// The mean of the measured time, in seconds.
     pub measured_s: f64,
-    /// How much longer the prediction is, in percent of what was measured.
+    /// How much longer the prediction is, in percent of the measurement.
     pub gap_percent: f64,
-    /// How many times as long as by no rule the simulator says that it takes.
+    /// The predicted time over that with default priorities.
     pub predicted_times_as_long: f64,
-    /// And how many times as long it took.
+    /// The measured time over that with default priorities.
     pub measured_times_as_long: f64,
 }
 
 /// Why there is no prediction.
 #[derive(Debug, thiserror::Error)]
 pub enum PredictionError {
-    /// The program is nothing that a scenario can say.
+    /// The program cannot be expressed as a scenario.
     #[error("no prediction of the {} program: {why}", variant.name())]
     Unsupported {
         /// The program.
         variant: Variant,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A simulation failed.
@@ -55,16 +58,16 @@ pub enum PredictionError {
     Failure(#[from] Failure),
 }
 
-/// What the runs of one program by no rule reported: for each run, a report of each of its pipelines.
+/// The reports of one program's runs with default priorities: for each run, a report per pipeline.
 #[derive(Clone, Debug)]
 pub struct PipelineReports {
     /// The program.
     pub variant: Variant,
-    /// The runs' reports.
+    /// The reports of each run.
     pub runs: Vec<Vec<RunReport>>,
 }
 
-/// Predicts what was measured, and returns the scenarios too.
+/// Predicts the measured times. Also returns the scenarios.
 ///
 /// # Errors
 /// [`PredictionError`].
@@ -87,7 +90,7 @@ pub fn predict(
     let names: Vec<&str> = rules.iter().map(|(rule, _)| rule.name()).collect();
     let written = scenarios(reported, &names)?;
 
-    // What is left of the clock when the pipelines are through.
+    // The clock time outside of the pipelines.
     let all: Vec<f64> =
         reported.runs.iter().map(|run| run.iter().map(|report| report.clock().as_secs_f64()).sum()).collect();
     let in_pipelines = stats::mean(&all).map_or(0.0, |estimate| estimate.mean);
@@ -134,7 +137,7 @@ fn scenarios(reported: &PipelineReports, rules: &[&str]) -> Result<Vec<ScenarioF
     (0..first.len()).map(pass).collect()
 }
 
-/// One pipeline, with the means of what its stages cost in all runs.
+/// One pipeline, with the mean costs of its stages over all runs.
 fn scenario(variant: Variant, pass: usize, runs: &[&RunReport], rules: &[&str]) -> Result<String, String> {
     let first = runs.first().ok_or("it has reported nothing")?;
     let [pipeline] = first.pipelines.as_slice() else {
@@ -224,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Ten rounds of a pipeline whose disk takes 1 ms each time for reading and for writing.
+    /// Ten rounds of a pipeline whose disk takes 1 ms for each read and for each write.
     fn report() -> RunReport {
         RunReport {
             program: "columnsort".to_owned(),
@@ -246,7 +249,7 @@ mod tests {
         }
     }
 
-    /// The simulator on a machine of two CPUs, whatever machine this is.
+    /// The simulator with a machine of two CPUs.
     struct Two(TwoWorlds);
 
     impl Worlds for Two {
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prediction_is_made_of_what_the_stages_cost_and_of_what_lies_outside() {
+    fn a_prediction_adds_the_stage_costs_and_the_time_outside_of_the_pipelines() {
         let reported = PipelineReports { variant: Variant::ComputeBound, runs: vec![vec![report(), report()]; 2] };
         let runs: Vec<Observation> = RULES[..3].iter().map(|arm| Observation::new(arm, 0, 1.0, 0.0, 0.05)).collect();
         let worlds = Two(TwoWorlds::new(None, NonZeroUsize::MIN));
@@ -286,7 +289,8 @@ mod tests {
         );
         let rules: Vec<&str> = rows.iter().map(|row| row.arm.as_str()).collect();
         assert_eq!(rules, ["default", "nice-down-io", "nice-up-io"]);
-        // Two passes of ten rounds, of which two CPUs can do one in 1 ms, with their beginnings and ends; and 10 ms outside.
+        // Two passes of ten rounds, and two CPUs complete a round in 1 ms, plus beginnings and
+        // ends. The time outside is 10 ms.
         for row in &rows {
             assert!((0.030..0.050).contains(&row.predicted_s), "{row:?}");
             assert!((row.gap_percent - (row.predicted_s / 0.05 - 1.0) * 100.0).abs() < 1e-9, "{row:?}");
@@ -295,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_scenario_cannot_say_is_said() {
+    fn a_program_that_no_scenario_can_express_has_no_prediction() {
         let mut merged = report();
         merged.stages[1].place = "junction".to_owned();
         let why = scenario(Variant::IoBound, 0, &[&merged], &["default"]).unwrap_err();

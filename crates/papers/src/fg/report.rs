@@ -1,4 +1,4 @@
-//! All that came out of one of the experiments.
+//! The results of an experiment.
 
 use serde::Serialize;
 
@@ -10,35 +10,35 @@ use super::rows::Row;
 use super::shares::Share;
 use super::simulated::SimulatedRow;
 
-/// What came out. What an experiment is not about is empty.
+/// The results. Parts that the experiment does not measure are empty.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The experiment.
     pub paper: &'static str,
-    /// Where in the thesis that is.
+    /// The place in the thesis.
     pub source: &'static str,
-    /// What the thesis says there.
+    /// The thesis' statement.
     pub shows: &'static str,
-    /// Whether all was run that was asked for.
+    /// Whether all requested runs were made.
     pub complete: bool,
-    /// What was run on this machine; nothing where nothing was sorted.
+    /// The settings of the runs on this machine. `None` if nothing was sorted.
     pub settings: Option<Settings>,
     /// The table.
     pub rows: Vec<Row>,
     /// The regressions of table 5.
     pub balances: Vec<ClockRegression>,
-    /// What the simulator says of the measured runs.
+    /// The simulator's predictions of the measured runs.
     pub predictions: Vec<Prediction>,
-    /// What the simulator says of other kernels, and of other priorities.
+    /// The simulated times with other kernels and other priorities.
     pub simulated: Vec<SimulatedRow>,
-    /// What is left for whoever comes last.
+    /// The CPU shares of a low-priority stage.
     pub shares: Vec<Share>,
-    /// What one should know before one believes the rest.
+    /// What a reader should know about the results.
     pub notes: Vec<String>,
 }
 
 impl Report {
-    /// One in which nothing came out yet.
+    /// A report without results.
     pub fn new(experiment: &Experiment) -> Report {
         Report {
             paper: experiment.name,
@@ -55,7 +55,7 @@ impl Report {
         }
     }
 
-    /// Notes something, once.
+    /// Adds a note, unless it exists already.
     pub fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.notes.contains(&note) {

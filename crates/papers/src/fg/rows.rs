@@ -1,7 +1,7 @@
-//! The tables: means of each arm, and whether it differs from what it is compared with.
+//! The tables: the mean of each arm, and whether it differs from the baseline.
 //!
-//! Tests are of the logarithms of clock times, as everywhere in this crate: so p and the interval of the ratio say the same. All tests of a
-//! table are corrected together.
+//! Tests are of the logarithms of clock times, so that p and the interval of the ratio agree. All
+//! tests of a table are corrected together.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use stats::many::holm;
 use stats::student::{TTest, welch};
 use stats::{self, Estimate};
 
-/// How far apart two means may be that are called equivalent, as a share.
+/// The margin within which two means are equivalent, as a share.
 pub const MARGIN: f64 = 0.05;
 
 /// A row of a table. Times are means, in seconds.
@@ -22,65 +22,68 @@ pub struct Row {
     pub variant: Variant,
     /// The arm.
     pub arm: String,
-    /// What `ROWLOCK_PIPELINE` said.
+    /// The value of `ROWLOCK_PIPELINE`.
     pub structure: String,
-    /// What the thesis says of it.
+    /// The measurement of the thesis.
     pub paper: Option<PaperRow>,
-    /// How many runs.
+    /// The number of runs.
     pub observations: usize,
-    /// Processor time outside of the kernel.
+    /// User time.
     pub user_s: f64,
-    /// Processor time in the kernel.
+    /// System time.
     pub system_s: f64,
     /// Clock time, with its 95 % interval.
     pub clock_s: Estimate,
-    /// The standard error of its mean; one run has none.
+    /// The standard error of the mean. `None` with one run.
     pub standard_error_s: Option<f64>,
     /// Processor time in percent of clock time.
     pub used_percent: f64,
-    /// It against what it is compared with; nothing for that itself, and where there are not two runs of both.
+    /// The comparison with the baseline. `None` for the baseline itself, and if either has fewer
+    /// than two runs.
     pub against: Option<Comparison>,
 }
 
-/// One arm against another.
+/// The comparison of an arm with another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The other.
+    /// The other arm.
     pub arm: String,
-    /// How many times as long it takes: the ratio of the geometric means, with its 95 % interval.
+    /// The ratio of the geometric means, with its 95 % interval.
     pub times_as_long: Estimate,
-    /// How likely a difference at least this large would be if there were none: Welch's test, two-sided.
+    /// The probability of a difference at least this large if there were none: Welch's test,
+    /// two-sided.
     pub p: f64,
     /// The same, corrected for all comparisons of the table (Holm).
     pub corrected_p: f64,
-    /// How likely so small a difference would be if the true one were 5 % or more: two one-sided tests.
+    /// The probability of a difference this small if the true one were 5 % or more: two one-sided
+    /// tests.
     pub equivalence_p: f64,
-    /// The same, corrected likewise.
+    /// The same, corrected in the same way.
     pub corrected_equivalence_p: f64,
-    /// What follows.
+    /// The conclusion.
     pub verdict: Verdict,
 }
 
-/// What two arms are to each other.
+/// The conclusion of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It takes less time.
     Faster,
-    /// It takes more.
+    /// It takes more time.
     Slower,
-    /// It takes less, but certainly not 5 % less.
+    /// It takes less time, but significantly less than 5 % less.
     FasterWithinMargin,
-    /// It takes more, but certainly not 5 % more.
+    /// It takes more time, but significantly less than 5 % more.
     SlowerWithinMargin,
-    /// No difference was found, and certainly there is none of 5 %.
+    /// No significant difference, and significantly less than 5 %.
     Equivalent,
-    /// Neither was a difference found nor can one be excluded: it takes more runs.
+    /// Neither a difference nor equivalence is significant: more runs are needed.
     NotDecided,
 }
 
 impl Verdict {
-    /// From the ratio and the corrected p values of a difference and of equivalence.
+    /// The verdict from the ratio and the corrected p-values of the difference and of equivalence.
     pub fn of(times_as_long: f64, p: f64, equivalence_p: f64) -> Verdict {
         match (p < LEVEL, equivalence_p < LEVEL, times_as_long < 1.0) {
             (true, false, true) => Verdict::Faster,
@@ -92,7 +95,7 @@ impl Verdict {
         }
     }
 
-    /// In words.
+    /// The verdict in words.
     pub const fn words(self) -> &'static str {
         match self {
             Verdict::Faster => "faster",
@@ -105,8 +108,8 @@ impl Verdict {
     }
 }
 
-/// The rows of these arms, in their order; arms without runs have none. What each is compared with is the arm of the same variant of the name
-/// `baseline`.
+/// The rows of these arms, in their order. Arms without runs are omitted. Each arm is compared with
+/// the arm `baseline` of the same variant.
 pub fn rows(arms: &[&Arm], runs: &[Observation], baseline: &str) -> Vec<Row> {
     let logarithms = |arm: &Arm| clocks(arm, runs).into_iter().map(f64::ln).collect::<Vec<f64>>();
     let test = |arm: &Arm| -> Option<TTest> {
@@ -166,7 +169,7 @@ mod tests {
     use super::*;
     use crate::fg::Experiment;
 
-    /// Runs of an arm that take this long.
+    /// Runs of an arm with these clock times.
     fn runs(name: &str, clocks: &[f64]) -> Vec<Observation> {
         let arms = Experiment::named("fg/table3").unwrap().arms();
         let arm = arms.into_iter().find(|arm| arm.variant == Variant::ComputeBound && arm.name == name).unwrap();
@@ -182,11 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn means_errors_and_ratios_are_as_computed_by_hand() {
+    fn means_errors_and_ratios_are_those_computed_by_hand() {
         let mut all = runs("default", &[10.0, 10.2, 9.8, 10.1, 9.9]);
         all.extend(runs("nice-up-io", &[9.0, 9.18, 8.82, 9.09, 8.91]));
         let table = table(&all);
-        // Squared deviations sum to 0.10: a variance of 0.025, and 0.0707 for the mean of five.
+        // The squared deviations add up to 0.10. The variance is 0.025, and the standard error of
+        // the mean of five is 0.0707.
         assert_eq!((table.len(), table[0].observations, table[0].against.clone()), (2, 5, None));
         assert!(
             (table[0].clock_s.mean - 10.0).abs() < 1e-12
@@ -194,7 +198,7 @@ mod tests {
         );
         assert!((table[0].user_s - 15.0).abs() < 1e-12 && (table[0].used_percent - 175.0).abs() < 1e-9);
         let against = table[1].against.as_ref().unwrap();
-        // Each is nine tenths of its fellow, and so are the geometric means.
+        // Each clock time is 0.9 of its counterpart, and so are the geometric means.
         assert!((against.times_as_long.mean - 0.9).abs() < 1e-12 && against.times_as_long.interval.unwrap().1 < 0.95);
         assert_eq!(
             (against.verdict, against.p, against.arm.as_str()),
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn every_verdict_is_found() {
+    fn every_verdict_occurs() {
         let default: &[f64] = &[10.0, 10.2, 9.8, 10.1, 9.9];
         let verdict = |clocks: &[f64]| {
             let mut all = runs("default", default);
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_is_a_row_without_a_test_and_no_run_is_no_row() {
+    fn one_run_makes_a_row_without_a_test_and_no_run_makes_no_row() {
         let mut all = runs("default", &[10.0]);
         all.extend(runs("nice-up-io", &[9.0]));
         let table = table(&all);

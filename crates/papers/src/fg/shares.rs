@@ -1,4 +1,4 @@
-//! What is left for a stage that comes after others: its share of a CPU, beside threads of higher priority that never rest.
+//! The CPU share of a low-priority stage beside threads that compute all the time.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,33 +10,33 @@ use super::simulated::{Kernel, ScenarioFile, WITH_PRIORITIES, completion, for_ke
 use measure::world::{Failure, Worlds};
 use stats::{self, Estimate};
 
-/// The share of a stage of some nice value.
+/// The CPU share of a stage with some nice value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Share {
-    /// Where it was run.
+    /// The world of the run.
     pub world: World,
-    /// The scheduler; nothing on the host, whose kernel is what it is.
+    /// The scheduler. `None` on the host, which has only its own.
     pub scheduler: Option<String>,
-    /// The stage's nice value; the others have 0.
+    /// The nice value of the stage. The others have 0.
     pub nice: i64,
-    /// Its processor time in percent of the time that it took.
+    /// Its processor time in percent of its completion time.
     pub percent: Estimate,
 }
 
 const TEMPLATE: &str = include_str!("../../papers/fg/starvation.toml");
-/// Where the number of threads that never rest stands.
+/// The text that is replaced by the number of computing threads.
 const BUSY_THREADS: &str = "threads = 4";
 
-/// The scenario on a kernel, with two threads that never rest for each CPU.
+/// The scenario for a kernel, with two computing threads per CPU.
 pub fn scenario(kernel: Kernel, cpus: usize) -> ScenarioFile {
     let text = for_kernel(TEMPLATE, kernel).replace(BUSY_THREADS, &format!("threads = {}", 2 * cpus));
     ScenarioFile { file: format!("starvation-{}.toml", kernel.scheduler), text }
 }
 
-/// Runs it: on the host, and on all simulated kernels.
+/// Runs the scenario on the host and on all simulated kernels.
 ///
 /// # Errors
-/// [`Failure`]: a run failed, or all was cancelled.
+/// [`Failure`]: a run failed or was cancelled.
 pub fn shares(
     repeat: Option<u32>,
     seed: u64,
@@ -80,7 +80,7 @@ mod tests {
     use std::num::NonZeroUsize;
 
     #[test]
-    fn on_simulated_kernels_whoever_comes_last_gets_less_and_is_not_starved() {
+    fn on_simulated_kernels_a_high_nice_value_lowers_the_share_without_starvation() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         for kernel in WITH_PRIORITIES {
             let ScenarioFile { file, text } = scenario(kernel, 1);

@@ -1,4 +1,4 @@
-//! What the simulated machine says: of kernels (table 2), and of larger and smaller differences of priority.
+//! Simulated results: different kernels (table 2), and larger and smaller differences of priority.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,7 +10,8 @@ use super::arms::{KERNELS, PaperRow, Variant};
 use measure::world::{Failure, Worlds};
 use stats::{self, Estimate};
 
-/// A simulated kernel, with what a scenario says of it beyond its name: the keys of `[machine]` that make it the kernel of the thesis' days.
+/// A simulated kernel: its scheduler, and the keys of `[machine]` that make it the kernel of the
+/// thesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// The name of the scheduler.
@@ -19,31 +20,31 @@ pub struct Kernel {
     keys: &'static str,
 }
 
-/// The kernels, the oldest first, which the others are compared with. Linux 2.4 on a PC had 100 ticks in a second, and let a
-/// thread of nice value 0 run for six of them.
+/// The kernels, the oldest first; the others are compared with it. Linux 2.4 on a PC had 100 ticks
+/// per second, and a timeslice of six ticks at nice value 0.
 pub const KERNELS_SIMULATED: [Kernel; 4] =
     [OLDEST, Kernel { scheduler: "linux-o1", keys: "" }, Kernel { scheduler: "cfs", keys: "" }, NEWEST];
 
-/// Those on which priorities are looked at. (`linux-o1` lets a thread whose nice value rises keep the timeslice that it has, which
-/// is as long as the whole of a small experiment.)
+/// The kernels for which priorities are compared. With `linux-o1` a thread whose nice value rises
+/// keeps its timeslice, which is as long as a whole small experiment.
 pub const WITH_PRIORITIES: [Kernel; 2] = [OLDEST, NEWEST];
 
 const OLDEST: Kernel = Kernel { scheduler: "linux-2.4", keys: "tick = \"10 ms\"\nallocation = 6\n" };
 const NEWEST: Kernel = Kernel { scheduler: "eevdf", keys: "" };
 
-/// The line of the scenarios that is replaced, and what the kernels' own keys come after.
+/// The line of the scenarios that is replaced. The kernel's own keys follow it.
 const SCHEDULER: &str = "scheduler = \"eevdf\"\n";
-/// What the nice values of stages that do I/O are in the scenarios.
+/// The nice value of I/O stages in the scenarios, which is replaced.
 const NICE: &str = "nice = 0";
-/// The nice values that are compared, the first with the others.
+/// The nice values. The first is compared with each of the others.
 const MAGNITUDES: [u32; 5] = [1, 5, 10, 19, 0];
 
-/// A scenario that was run, to be kept with what came out.
+/// A scenario that was run, to be kept with the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioFile {
-    /// A name for its file.
+    /// The name of the file.
     pub file: String,
-    /// What it says.
+    /// Its content.
     pub text: String,
 }
 
@@ -54,13 +55,14 @@ pub struct SimulatedRow {
     pub variant: Variant,
     /// The scheduler.
     pub scheduler: String,
-    /// The nice value of the stages that do I/O.
+    /// The nice value of the I/O stages.
     pub nice: u32,
-    /// How long it takes, in seconds.
+    /// The clock time, in seconds.
     pub clock_s: Estimate,
-    /// How many times as long as what it is compared with: the oldest kernel, or the smallest difference of priority. Nothing for that itself.
+    /// The time over that of the oldest kernel or of the smallest difference of priority. `None`
+    /// for that one itself.
     pub times_as_long: Option<Estimate>,
-    /// The thesis' row, where it has one.
+    /// The thesis' row, if it has one.
     pub paper: Option<PaperRow>,
     /// The thesis' ratio.
     pub papers_times_as_long: Option<f64>,
@@ -77,7 +79,7 @@ pub fn scenario(variant: Variant, kernel: Kernel, nice: u32) -> ScenarioFile {
     ScenarioFile { file: format!("{}-{}{nice}.toml", variant.name(), kernel.scheduler), text }
 }
 
-/// The scenario on this kernel.
+/// Adapts a scenario to a kernel.
 pub(super) fn for_kernel(template: &str, kernel: Kernel) -> String {
     template.replace(SCHEDULER, &format!("scheduler = \"{}\"\n{}", kernel.scheduler, kernel.keys))
 }
@@ -85,7 +87,7 @@ pub(super) fn for_kernel(template: &str, kernel: Kernel) -> String {
 /// Table 2: both variants on all kernels.
 ///
 /// # Errors
-/// [`Failure`]: a simulation failed, or all was cancelled.
+/// [`Failure`]: a simulation failed or was cancelled.
 pub fn kernels(
     repeat: Option<u32>,
     seed: u64,
@@ -110,7 +112,7 @@ pub fn kernels(
             oldest.get_or_insert(clocks);
             written.push(of_it);
         }
-        // The thesis compares two kernels; of ours, the newest stands beside its newer one.
+        // The thesis compares two kernels. Its newer one is shown beside our newest.
         if let (Some(newest), Some(old), Some(new)) = (rows.last_mut(), old, new) {
             newest.paper = Some(new);
             newest.papers_times_as_long = Some(new.clock_s / old.clock_s);
@@ -122,7 +124,7 @@ pub fn kernels(
 /// Larger and smaller differences of priority.
 ///
 /// # Errors
-/// As [`kernels`].
+/// Those of [`kernels`].
 pub fn magnitudes(
     repeat: Option<u32>,
     seed: u64,
@@ -165,7 +167,7 @@ fn simulated_row(
     })
 }
 
-/// How long the first job of a scenario takes in each of its repetitions, in seconds.
+/// The completion times of a scenario's first job, one for each repetition, in seconds.
 fn clocks(
     written: &ScenarioFile,
     repeat: Option<u32>,
@@ -180,20 +182,20 @@ fn clocks(
     (0..repeat).map(|round| clock(setting, seed.wrapping_add(u64::from(round)), worlds, cancel)).collect()
 }
 
-/// How long the first job takes in the simulator, in seconds.
+/// Simulates the first job and returns its completion time, in seconds.
 pub(super) fn clock(setting: &Setting, seed: u64, worlds: &impl Worlds, cancel: &AtomicBool) -> Result<f64, Failure> {
     completion(&worlds.run(World::Sim, setting, seed, cancel)?.outcome)
 }
 
-/// How long the first job took, in seconds.
+/// The completion time of the first job, in seconds.
 pub(super) fn completion(outcome: &Outcome) -> Result<f64, Failure> {
     let completion = outcome.jobs.first().and_then(|job| job.completion_ns);
     completion.map(policy::Span::as_secs_f64).ok_or_else(|| Failure::Failed("a job has not ended".into()))
 }
 
-/// A scenario of ours.
+/// Parses a built-in scenario.
 pub(super) fn read(name: &str, text: &str) -> Result<Scenario, Failure> {
-    // That it cannot be read would be a defect of rowlock.
+    // A parse error would be a defect of rowlock.
     scenario::read(name, text.as_bytes()).map_err(|why| Failure::Failed(why.to_string().into()))
 }
 
@@ -204,7 +206,7 @@ mod tests {
     use std::num::NonZeroUsize;
 
     #[test]
-    fn every_scenario_is_one_and_says_what_it_is_asked_for() {
+    fn every_scenario_is_valid_and_has_the_requested_kernel_and_nice_value() {
         for variant in Variant::ALL {
             for kernel in KERNELS_SIMULATED {
                 for nice in MAGNITUDES {
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_programs_use_the_processors_as_the_thesis_says() {
+    fn the_programs_use_the_processors_as_in_the_thesis() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         for (variant, clock_s, used) in [(Variant::ComputeBound, 12.61, 194.6), (Variant::IoBound, 24.26, 143.6)] {
             let ScenarioFile { file, text } = scenario(variant, KERNELS_SIMULATED[0], 0);

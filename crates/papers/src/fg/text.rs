@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as text.
 
 use std::fmt::Write;
 
@@ -62,7 +62,7 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// A list of all experiments.
+/// The list of all experiments.
 pub fn list() -> String {
     let entry = |Experiment { name, source, shows, takes, .. }: &Experiment| {
         format!("{name}  {source}\n  {}\n  on this machine; about {takes} on two CPUs\n", words::wrap(shows, WIDTH - 2))
@@ -226,7 +226,7 @@ fn shares(rows: &[Share]) -> String {
     indented(&table)
 }
 
-/// What the figures say, in sentences.
+/// The conclusions, in sentences.
 fn answers(report: &Report) -> Vec<String> {
     let mut answers = Vec::new();
     for variant in Variant::ALL {
@@ -329,12 +329,12 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_told() {
+    fn a_report_as_text() {
         insta::assert_snapshot!(render(&report()));
     }
 
     #[test]
-    fn what_has_one_run_each_says_what_is_missing() {
+    fn a_report_with_one_run_of_each_says_what_is_missing() {
         let experiment = Experiment::named("fg/table3").unwrap();
         let runs = [Observation::new(&RULES[0], 0, 1.0, 1.0, 2.0)];
         let mut report = Report::new(experiment);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_them_all() {
+    fn the_list_has_all_experiments() {
         let list = list();
         assert!(EXPERIMENTS.iter().all(|experiment| list.contains(&format!("{}  Roysden", experiment.name))), "{list}");
     }

@@ -1,29 +1,29 @@
-//! What is compared: threads of the kernel, and fibers under the study's configurations.
+//! The arms: kernel threads, and fibers with the configurations of the study.
 
 use policy::Span;
 use policy::feedback::FeedbackRules;
 use serde::{Deserialize, Serialize};
 
-/// Whose threads.
+/// The kind of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum System {
-    /// The kernel's, on all CPUs.
+    /// Kernel threads on all CPUs.
     Pthreads,
-    /// The kernel's, on one CPU, "without any parallelism".
+    /// Kernel threads on one CPU, "without any parallelism".
     PthreadsOnOneCpu,
-    /// Rowlock's, on one kernel thread.
+    /// Fibers on one kernel thread.
     Fibers,
-    /// The same, preemptible.
+    /// Preemptible fibers on one kernel thread.
     PreemptibleFibers,
 }
 
 /// Levels and running time of a feedback queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Configuration {
-    /// Priority levels.
+    /// The number of priority levels.
     pub levels: u32,
-    /// Running time, in microseconds: the study gives no unit, and this is our reading.
+    /// The running time in microseconds. The study gives no unit; this is our interpretation.
     pub running_time_us: u32,
 }
 
@@ -44,25 +44,27 @@ pub const CONFIGURATIONS: [Configuration; 9] = [
     of(100, 150),
 ];
 
-/// Those with the smaller values for both, each at most one step from the smallest. The study does not say which it means.
+/// The configurations with smaller values of both, at most one step from the smallest. The study
+/// does not say which it means.
 pub const SMALL: [Configuration; 3] = [of(10, 50), of(10, 100), of(50, 50)];
 
-/// Those with the larger values for both, each at most one step from the largest.
+/// The configurations with larger values of both, at most one step from the largest.
 pub const LARGE: [Configuration; 3] = [of(50, 150), of(100, 100), of(100, 150)];
 
 /// "The best performing configurations" of the study.
 pub const BEST: [Configuration; 3] = [of(50, 50), of(50, 150), of(100, 150)];
 
 impl Configuration {
-    /// That of a runtime for which nobody chooses another.
+    /// The default configuration of a runtime.
     pub const DEFAULT: Configuration = of(10, 100);
 
-    /// As the study writes it: levels, then running time.
+    /// The name in the study's notation: levels, then running time.
     pub fn name(&self) -> String {
         format!("{}/{}", self.levels, self.running_time_us)
     }
 
-    /// The rules of such a queue. The period of its boost, of which the study knows nothing, is the default.
+    /// The rules of such a queue. The study does not mention the period of the boost, which is the
+    /// default.
     pub fn rules(&self) -> FeedbackRules {
         FeedbackRules {
             levels: self.levels,
@@ -72,17 +74,17 @@ impl Configuration {
     }
 }
 
-/// What programs are run with.
+/// The threads with which programs are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Arm {
-    /// Whose threads.
+    /// The kind of threads.
     pub system: System,
-    /// Of fibers.
+    /// The configuration of fibers.
     pub configuration: Option<Configuration>,
 }
 
 impl Arm {
-    /// What it is called in tables.
+    /// The name in tables.
     pub fn name(&self) -> String {
         match (self.system, self.configuration) {
             (System::Pthreads, _) => "pthreads".to_owned(),
@@ -99,7 +101,7 @@ impl Arm {
         matches!(self.system, System::Pthreads | System::PthreadsOnOneCpu)
     }
 
-    /// Whether all is to be on one CPU.
+    /// Whether all threads are on one CPU.
     pub fn is_on_one_cpu(&self) -> bool {
         self.system != System::Pthreads
     }
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_and_large_settings_are_of_the_table_and_as_far_from_its_middle() {
+    fn small_and_large_configurations_are_equally_far_from_the_middle_of_the_table() {
         let rank = |values: [u32; 3], value: u32| values.iter().position(|of| *of == value).unwrap();
         let steps = |of: &Configuration| rank([10, 50, 100], of.levels) + rank([50, 100, 150], of.running_time_us);
         let with = |test: &dyn Fn(usize) -> bool| {
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_chooses_is_the_default_of_the_feedback_queue() {
+    fn the_default_configuration_is_that_of_the_feedback_queue() {
         assert_eq!(Configuration::DEFAULT.rules(), FeedbackRules::default());
     }
 }

@@ -1,8 +1,10 @@
-//! What the study claims of its configurations, held against runs.
+//! The study's claims about its configurations, compared with runs.
 //!
-//! A claim is put to runs of all nine configurations, round by round: what slows a round slows all of it. "Smaller values" and larger ones are those at
-//! most one step from the smallest and from the largest ([`SMALL`], [`LARGE`]); the three between say nothing for either. Two things are *the same* if the 95 %
-//! interval of their ratio lies within 5 %; that is looked at first, so that a difference that is certain and that nobody would see in a bar chart makes no claim true.
+//! A claim is tested with runs of all nine configurations, by round, because a disturbance slows a
+//! whole round. "Smaller values" and larger ones are the configurations at most one step from the
+//! smallest and from the largest ([`SMALL`], [`LARGE`]). The three between count for neither. Two
+//! times are *the same* if the 95 % interval of their ratio lies within 5 %. That is tested first,
+//! so that a significant difference that is invisible in a bar chart makes no claim true.
 
 use serde::Serialize;
 
@@ -18,23 +20,24 @@ use stats::{self, Estimate};
 /// Two times are the same if their ratio is within this.
 const SAME: f64 = 1.05;
 
-/// "About 300%": four times as long, or in other words, which some mean by the same, three times. Something near either will do.
+/// "About 300%": four times as long, or three times in the usage of some authors. The bounds allow
+/// for both.
 const ABOUT_300_PERCENT: (f64, f64) = (2.5, 5.0);
 
-/// What a claim comes to.
+/// Whether a claim holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimAnswer {
-    /// It holds here.
+    /// It holds.
     Yes,
-    /// It does not.
+    /// It does not hold.
     No,
-    /// The runs do not tell.
+    /// The runs do not decide.
     Undecided,
 }
 
 impl ClaimAnswer {
-    /// As people say it.
+    /// The answer in a word.
     pub const fn word(self) -> &'static str {
         match self {
             ClaimAnswer::Yes => "yes",
@@ -44,20 +47,21 @@ impl ClaimAnswer {
     }
 }
 
-/// A claim and what became of it.
+/// A claim and its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimVerdict {
     /// The claim.
     pub claim: &'static str,
-    /// Of which runs.
+    /// The temperature of the runs.
     pub at: Temperature,
     /// Whether it holds.
     pub answer: ClaimAnswer,
-    /// Why, with the figures.
+    /// The reason, with figures.
     pub evidence: String,
 }
 
-/// All claims, of first runs and of the others. Nothing where not all configurations were run.
+/// The verdicts on all claims, for first runs and for later ones. Empty unless all configurations
+/// were run.
 pub fn verdicts(runs: &[Observation], threads: &[u32]) -> Vec<ClaimVerdict> {
     let of = |at| {
         let times = Times::new(runs, threads, at);
@@ -74,12 +78,13 @@ struct ClaimResult {
     evidence: String,
 }
 
-/// By number of threads, the logarithms of the times of each round, in the order of [`CONFIGURATIONS`].
+/// For each number of threads, the logarithms of the times of each round, in the order of
+/// [`CONFIGURATIONS`].
 struct Times(Vec<(u32, Vec<Vec<f64>>)>);
 
 impl Times {
     fn new(runs: &[Observation], threads: &[u32], at: Temperature) -> Times {
-        // All are of the same one.
+        // All runs have the same system.
         let system = runs.first().map_or(System::Fibers, |run| run.cell.arm.system);
         let arms = CONFIGURATIONS.map(|configuration| Arm { system, configuration: Some(configuration) });
         let of = |&threads: &u32| {
@@ -90,13 +95,13 @@ impl Times {
         Times(threads.iter().map(of).filter(|(_, rounds)| !rounds.is_empty()).collect())
     }
 
-    /// Those with fewer threads than [`MANY`], or the others.
+    /// The times with at least [`MANY`] threads, or those with fewer.
     fn with(&self, many: bool) -> Vec<&(u32, Vec<Vec<f64>>)> {
         self.0.iter().filter(|(threads, _)| (*threads >= MANY) == many).collect()
     }
 }
 
-/// In each round, what one small setting takes over what a large one takes, as a logarithm.
+/// For each round, the logarithm of the mean ratio of small to large configurations.
 fn small_over_large(rounds: &[Vec<f64>]) -> Vec<f64> {
     let mean = |round: &[f64], of: &[Configuration]| {
         let place = |configuration| CONFIGURATIONS.iter().position(|of| of == configuration);
@@ -105,7 +110,8 @@ fn small_over_large(rounds: &[Vec<f64>]) -> Vec<f64> {
     rounds.iter().map(|round| mean(round, &SMALL) - mean(round, &LARGE)).collect()
 }
 
-/// Small over large, averaged over several numbers of threads, and what it is for each of them, in words.
+/// The ratio of small to large configurations, averaged over several numbers of threads, and in
+/// words for each of them.
 fn contrast(groups: &[&(u32, Vec<Vec<f64>>)]) -> Option<(Estimate, String)> {
     let each: Vec<(u32, Vec<f64>)> =
         groups.iter().map(|(threads, rounds)| (*threads, small_over_large(rounds))).collect();
@@ -165,20 +171,23 @@ fn small_at_many(times: &Times) -> ClaimResult {
     ClaimResult { claim, answer, evidence: evidence + but }
 }
 
-/// The configurations from the fastest to the slowest, in groups between which there are gaps.
+/// The configurations from the fastest to the slowest, in groups with gaps between them.
 ///
-/// A gap is where two neighbours are told apart by the paired t-test of their logarithms, with p corrected for all pairs that could have become neighbours (Holm), and
-/// differ by more than 5 %. That there are fewer gaps than three groups need is certain only where every other pair of neighbours is the same within 5 %.
+/// Two neighbours have a gap if they differ significantly and by more than 5 %: by the paired
+/// t-test of their logarithms, corrected for all pairs that could have been neighbours (Holm). That
+/// there are fewer than three groups is certain only if all other pairs of neighbours are the same
+/// within 5 %.
 struct Groups {
     groups: Vec<Vec<Configuration>>,
-    /// Whether there is a gap or none between any two neighbours, for certain.
+    /// Whether it is certain for all neighbours that there is a gap or that there is none.
     is_certain: bool,
-    /// What the slowest takes over the fastest.
+    /// The time of the slowest over that of the fastest.
     spread: f64,
 }
 
 impl Groups {
-    /// Of the times with many threads: each round counts with the mean of their logarithms over the numbers of threads. Nothing of fewer than two rounds.
+    /// Groups the times with many threads. Each round counts with the mean of their logarithms over
+    /// the numbers of threads. `None` with fewer than two rounds.
     fn new(groups: &[&(u32, Vec<Vec<f64>>)]) -> Option<Groups> {
         let rounds = groups.iter().map(|(_, rounds)| rounds.len()).min()?;
         let mean = |round: usize, of: usize| {

@@ -1,50 +1,53 @@
-//! What a program needs of a thread library, so that the same program runs with threads of the kernel and with fibers.
+//! The interface between the programs and a thread library: kernel threads or fibers.
 
 use std::time::{Duration, Instant};
 
 /// A thread library.
 ///
-/// What its threads share lives as long as the process, which measures one thing and ends: nothing is counted by reference.
+/// Shared data lives as long as the process, which measures one arm and ends. No references are
+/// counted.
 pub trait Library: 'static {
-    /// The right to wait for a thread's end.
+    /// A handle to join a thread.
     type Handle: Send + 'static;
-    /// What guards a value.
+    /// A lock around a value.
     type Lock<T: Send + 'static>: Send + Sync + 'static;
 
-    /// A new thread.
+    /// Spawns a thread.
     ///
     /// # Errors
-    /// When there can be no more; in words.
+    /// In words, if there can be no more threads.
     fn spawn(function: impl FnOnce() + Send + 'static) -> Result<Self::Handle, String>;
 
-    /// Waits for a thread's end.
+    /// Joins a thread.
     ///
     /// # Errors
-    /// When it panicked; in words.
+    /// In words, if it panicked.
     fn join(thread: Self::Handle) -> Result<(), String>;
 
-    /// A value that one thread at a time may use.
+    /// A lock around `value`.
     fn lock<T: Send + 'static>(value: T) -> Self::Lock<T>;
 
-    /// Uses it, when nobody else does.
+    /// Acquires the lock and calls `then` with the value.
     fn with<T: Send + 'static, R>(lock: &Self::Lock<T>, then: impl FnOnce(&mut T) -> R) -> R;
 
-    /// Lets others run.
+    /// Yields the CPU.
     fn yield_now();
 
-    /// Where long computations let others run if they have used up their time; nothing to threads that the kernel preempts.
+    /// A point in a long computation at which a fiber yields if its running time is used up. Does
+    /// nothing for kernel threads, which are preempted.
     fn checkpoint();
 
-    /// Rests until then.
+    /// Sleeps until `time`.
     fn sleep_until(time: Instant);
 }
 
-/// The kernel's threads, through the standard library: stacks of 8 MiB, as `pthread_create` makes them unless told otherwise. The locks are the standard
-/// library's, on a futex, of which the fast path is as that of `pthread_mutex_t`.
+/// Kernel threads of the standard library, with stacks of 8 MiB, the default of `pthread_create`.
+/// The locks are the standard library's, which use a futex; their fast path is like that of
+/// `pthread_mutex_t`.
 #[derive(Clone, Copy, Debug)]
 pub struct Pthreads;
 
-/// The usual limit of a stack, and so what the C library gives a thread.
+/// The usual stack limit, which is the size that the C library chooses.
 const STACK: usize = 8 << 20;
 
 impl Library for Pthreads {

@@ -1,25 +1,25 @@
-//! What a process is told to measure, and what it answers. Both are a line of JSON.
+//! The order to a measuring process and its answer. Both are a line of JSON.
 
 use serde::{Deserialize, Serialize};
 
 use super::arms::Arm;
 
-/// A program that is run with threads of every kind.
+/// A program that runs with every kind of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
-    /// The study's.
+    /// The study's program.
     Study,
     /// Threads that yield all the time.
     Yields,
-    /// Threads that want the same few locks.
+    /// Threads that contend for a few locks.
     Locks,
-    /// Threads that rest and answer, beside some that compute.
+    /// Threads that sleep and respond, beside others that compute.
     Mixed,
 }
 
 impl Program {
-    /// What it is called.
+    /// The name of the program.
     pub const fn name(self) -> &'static str {
         match self {
             Program::Study => "study",
@@ -29,7 +29,7 @@ impl Program {
         }
     }
 
-    /// What it does, in words.
+    /// A description of the program.
     pub const fn does(self) -> &'static str {
         match self {
             Program::Study => {
@@ -50,56 +50,58 @@ impl Program {
     }
 }
 
-/// What is to be measured.
+/// A measurement to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// Which program.
+    /// The program.
     pub program: Program,
-    /// With which threads.
+    /// The threads.
     pub arm: Arm,
-    /// How many, in the study's program.
+    /// The number of threads in the study's program.
     pub threads: u32,
-    /// How many runs come after the first one, in the same process.
+    /// The number of runs after the first one, in the same process.
     pub warm: u32,
-    /// How many rounds of the loop that stands for work take a microsecond.
+    /// The number of iterations of the work loop in a microsecond.
     pub rounds_per_us: f64,
 }
 
-/// How long responses took, in microseconds.
+/// Response times, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Responses {
-    /// Half took no longer.
+    /// The median.
     pub p50: f64,
-    /// All but 5 % took no longer.
+    /// The 95th percentile.
     pub p95: f64,
-    /// All but 1 % took no longer.
+    /// The 99th percentile.
     pub p99: f64,
     /// The longest.
     pub worst: f64,
 }
 
 impl Responses {
-    /// Those of some times in nanoseconds; nothing without any.
+    /// The percentiles of times in nanoseconds. `None` if there are no times.
     pub fn of(mut nanoseconds: Vec<u64>) -> Option<Responses> {
         nanoseconds.sort_unstable();
         let last = nanoseconds.len().checked_sub(1)?;
-        // The smallest time that so many in a hundred do not exceed.
+        // The smallest time that this percentage of the times does not exceed.
         let at =
             |percent: usize| nanoseconds[(nanoseconds.len() * percent).div_ceil(100).saturating_sub(1)] as f64 / 1e3;
         Some(Responses { p50: at(50), p95: at(95), p99: at(99), worst: nanoseconds[last] as f64 / 1e3 })
     }
 }
 
-/// What was measured.
+/// The results of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// How long the first run took, in microseconds: from before there was a runtime, where there is one, to the last join.
+    /// The duration of the first run in microseconds, from before the runtime starts (if there is
+    /// one) to the last join.
     pub cold_us: f64,
-    /// How long each further run took.
+    /// The duration of each further run.
     pub warm_us: Vec<f64>,
-    /// How often a fiber has used up its running time, in all runs.
+    /// How often a fiber used up its running time, in all runs.
     pub demotions: Option<u64>,
-    /// Of programs that respond: of all runs but the first, if there are others.
+    /// Response times of all runs except the first, if there are others. `None` if the program does
+    /// not respond.
     pub responses: Option<Responses>,
 }
 
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_a_time_that_was_measured_and_that_so_many_do_not_exceed() {
+    fn a_percentile_is_the_smallest_measured_time_that_the_percentage_does_not_exceed() {
         let responses = Responses::of((1..=200).rev().map(|us| us * 1000).collect()).unwrap();
         assert_eq!(responses, Responses { p50: 100.0, p95: 190.0, p99: 198.0, worst: 200.0 });
         assert_eq!(Responses::of(vec![7000]).unwrap().p50, 7.0);

@@ -1,4 +1,5 @@
-//! The page of the study of user-level threads: the claims, the charts as the study draws them, and all figures.
+//! The HTML page of the study of user-level threads: the claims, the study's charts, and all
+//! figures.
 
 use crate::threads::order::Program;
 use crate::threads::report::Report;
@@ -40,12 +41,12 @@ fn verdict(report: &Report) -> Section {
     Section { id: "verdict", title: "Against the study", body }
 }
 
-/// The arms of the report's rows, each once and in their order.
+/// The distinct arms of the report's rows, in their order.
 fn arms<'a>(all: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     distinct(all.map(String::as_str), |arm| (*arm).to_owned())
 }
 
-/// Nine arms are more than there are colours: the last ones have outlines.
+/// There are more arms than colours. The last arms have hollow marks.
 fn style(arm: usize) -> Style {
     Style { series: arm % SERIES, hollow: arm >= SERIES }
 }
@@ -106,7 +107,7 @@ fn over_threads(report: &Report, at: Temperature) -> String {
     figure(&caption, &lines::Chart { words, x: &x, x_label: "threads", y: &y, reference: None, lines }.render())
 }
 
-/// A chart of bars for each number of threads, as the study draws its configurations.
+/// A bar chart for each number of threads, as in the study.
 fn for_each_number(report: &Report, at: Temperature) -> Vec<String> {
     let names = arms(report.rows.iter().map(|row| &row.arm));
     let threads = distinct(report.rows.iter().map(|row| row.threads), |threads| *threads);
@@ -121,7 +122,7 @@ fn for_each_number(report: &Report, at: Temperature) -> Vec<String> {
     threads.into_iter().map(chart).collect()
 }
 
-/// A chart of bars for each percentile.
+/// A bar chart for each percentile.
 fn answers(report: &Report, program: Program) -> Vec<String> {
     let rows: Vec<&ResponseRow> = report.responses.iter().filter(|row| row.program == program).collect();
     let chart = |name: &str, figure: fn(&ResponseRow) -> Median| {

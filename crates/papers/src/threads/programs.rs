@@ -1,6 +1,7 @@
-//! The programs, each written once for all thread libraries.
+//! The programs. Each is generic over the thread library.
 //!
-//! What a program's threads share is leaked: they may outlive any stack, and the process ends with the measurement.
+//! The data that a program's threads share is leaked: it may outlive any stack, and the process
+//! ends with the measurement.
 
 pub mod locks;
 pub mod mixed;
@@ -13,12 +14,12 @@ use super::library::Library;
 use super::order::{Order, Program};
 use super::work::compute;
 
-/// Something that can be run again and again.
+/// A program that can be run repeatedly.
 pub trait RepeatableProgram {
-    /// Runs it once, and adds to the response times, in nanoseconds.
+    /// Runs it once, and adds the response times in nanoseconds.
     ///
     /// # Errors
-    /// In words: there can be no more threads, or what they did together is wrong.
+    /// In words: there can be no more threads, or the result of the run is wrong.
     fn run(&mut self, responses: &mut Vec<u64>) -> Result<(), String>;
 }
 
@@ -33,20 +34,20 @@ pub fn prepare<L: Library>(order: &Order) -> Box<dyn RepeatableProgram> {
     }
 }
 
-/// How long work takes.
+/// A unit of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     rounds_per_us: f64,
 }
 
 impl Work {
-    /// Computes for so many microseconds of undisturbed work.
+    /// Computes for this many microseconds, if undisturbed.
     fn run(self, us: f64) {
         compute((us * self.rounds_per_us) as u64);
     }
 }
 
-/// What lives as long as the process.
+/// Leaks a value, which then lives as long as the process.
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
@@ -55,7 +56,7 @@ fn nanos_since(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Makes threads by their numbers, and joins them all; each adds its response times to the others'.
+/// Spawns numbered threads and joins them. Each adds its response times to `samples`.
 fn run_threads<L: Library>(
     threads: u32,
     samples: &'static L::Lock<Vec<u64>>,

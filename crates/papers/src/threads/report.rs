@@ -1,4 +1,4 @@
-//! All that came out of one of the experiments.
+//! The results of an experiment.
 
 use serde::Serialize;
 
@@ -9,37 +9,38 @@ use super::runs::Observation;
 use super::simulated::SimulatedRow;
 use super::table::{self, ResponseRow, SpeedupRow, TimeRow};
 
-/// What was run, on what.
+/// The settings of the runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Settings {
     /// The version of rowlock.
     pub rowlock_version: String,
     /// The machine.
     pub machine: host::Machine,
-    /// How many threads the study's program had, in turn.
+    /// The numbers of threads of the study's program.
     pub threads: Vec<u32>,
     /// Whether fibers were preemptible.
     pub preemptible: bool,
-    /// How often each was run.
+    /// The number of repetitions.
     pub repeat: u32,
     /// The seed of the order of the runs.
     pub seed: u64,
-    /// How many rounds of the loop that stands for work take a microsecond; nothing where no program has work.
+    /// The number of iterations of the work loop in a microsecond. `None` if no program has such
+    /// work.
     pub rounds_per_us: Option<f64>,
 }
 
-/// What came out. What an experiment is not about is empty.
+/// The results. Parts that the experiment does not measure are empty.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The experiment.
     pub paper: &'static str,
-    /// Where in the study that is.
+    /// The place in the study.
     pub source: &'static str,
-    /// What the study says there.
+    /// The study's statement.
     pub shows: &'static str,
-    /// Whether all was run that was asked for.
+    /// Whether all requested runs were made.
     pub complete: bool,
-    /// What was run, on what.
+    /// The settings of the runs.
     pub settings: Settings,
     /// The study's program.
     pub rows: Vec<TimeRow>,
@@ -47,16 +48,16 @@ pub struct Report {
     pub factors: Vec<SpeedupRow>,
     /// The other programs.
     pub responses: Vec<ResponseRow>,
-    /// The same in the simulator, which knows no first runs.
+    /// The simulated programs. The simulator has no first runs.
     pub simulated: Vec<SimulatedRow>,
     /// The study's claims.
     pub verdicts: Vec<ClaimVerdict>,
-    /// What one should know before one believes the rest.
+    /// What a reader should know about the results.
     pub notes: Vec<String>,
 }
 
 impl Report {
-    /// What some runs come to; nothing is simulated yet.
+    /// The results of some runs, without simulations.
     pub fn new(
         experiment: &Experiment,
         settings: Settings,

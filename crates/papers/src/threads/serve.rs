@@ -1,4 +1,4 @@
-//! The process that measures.
+//! The measuring process.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::programs::prepare;
 /// Carries out an order, on the CPUs that this process may use.
 ///
 /// # Errors
-/// In words: there can be no more threads, or what they did together is wrong.
+/// In words: there can be no more threads, or the result of a run is wrong.
 pub fn serve(order: &Order) -> Result<Answer, String> {
     let started = Instant::now();
     match order.arm.system {
@@ -58,7 +58,7 @@ mod tests {
     use crate::threads::order::Program;
 
     #[test]
-    fn every_program_does_what_it_should_with_threads_of_every_kind() {
+    fn every_program_works_with_every_kind_of_threads() {
         for program in [Program::Study, Program::Yields, Program::Locks, Program::Mixed] {
             let default = Some(Configuration::DEFAULT);
             for (system, configuration) in

@@ -1,4 +1,5 @@
-//! The same in the simulator: each program as a scenario of one job of fibers, under the same configurations.
+//! The programs in the simulator: each as a scenario of one job of fibers, with the same
+//! configurations.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,37 +11,37 @@ use super::arms::{Arm, Configuration};
 use super::order::{Program, Responses};
 use measure::world::{Failure, Worlds};
 
-/// A scenario that was run, to be kept with what came out.
+/// A scenario that was run, to be kept with the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioFile {
-    /// A name for its file.
+    /// The name of the file.
     pub file: String,
-    /// What it says.
+    /// Its content.
     pub text: String,
 }
 
-/// A program in the simulator.
+/// A simulated program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SimulatedRow {
-    /// Which program.
+    /// The program.
     pub program: Program,
-    /// How many threads the study's program has; 0 for others.
+    /// The number of threads of the study's program. 0 for other programs.
     pub threads: u32,
     /// The name of the arm.
     pub arm: String,
-    /// How long all of it takes, in microseconds.
+    /// The total time, in microseconds.
     pub total_us: f64,
-    /// How often a fiber used up its running time and went down by a level.
+    /// How often a fiber used up its running time and lost a level.
     pub demotions: Option<u64>,
-    /// The response times of programs that respond, in microseconds.
+    /// The response times in microseconds, if the program responds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub responses: Option<Responses>,
 }
 
-/// Every program of an experiment under each of its configurations, of preemptible fibers if so.
+/// Simulates every program of an experiment with each of its configurations.
 ///
 /// # Errors
-/// [`Failure`]: a simulation failed, or all was cancelled.
+/// [`Failure`]: a simulation failed or was cancelled.
 pub fn simulate(
     experiment: &Experiment,
     threads: &[u32],
@@ -55,7 +56,7 @@ pub fn simulate(
     for &program in experiment.programs() {
         let numbers = if program == Program::Study { threads } else { &[0] };
         let of_it = scenario(program, numbers, &configurations, preemptible);
-        // That it cannot be read would be a defect of rowlock.
+        // A parse error would be a defect of rowlock.
         let read = scenario::read(&of_it.file, of_it.text.as_bytes());
         let settings = read.map_err(|why| Failure::Failed(why.to_string().into()))?.arms;
         let cells = numbers.iter().flat_map(|threads| arms.iter().map(move |arm| (*threads, *arm)));
@@ -68,7 +69,8 @@ pub fn simulate(
     Ok((rows, written))
 }
 
-/// The scenario of a program, with a sweep over the numbers of threads, where it has one, and over the configurations.
+/// The scenario of a program, with a sweep over the configurations and, for the study's program,
+/// over the numbers of threads.
 fn scenario(program: Program, threads: &[u32], configurations: &[Configuration], preemptible: bool) -> ScenarioFile {
     let template = match program {
         Program::Study => include_str!("../../papers/threads/study.toml"),
@@ -124,7 +126,7 @@ mod tests {
     use std::num::NonZeroUsize;
 
     #[test]
-    fn every_experiment_is_simulated_in_all_its_parts() {
+    fn every_experiment_is_simulated_completely() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         for experiment in EXPERIMENTS {
             let threads = if experiment.threads().is_empty() { vec![] } else { vec![50, 100] };
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_simulator_says_that_levels_are_nothing_to_the_studys_program_and_something_to_others() {
+    fn levels_matter_to_other_programs_but_not_to_the_studys() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         let rows = |name: &str, threads: &[u32]| {
             simulate(Experiment::named(name).unwrap(), threads, false, &worlds, &AtomicBool::new(false)).unwrap().0
@@ -148,7 +150,8 @@ mod tests {
         let study = rows("threads/configs", &[1000, 2000]);
         let (few, many) = study.split_at(CONFIGURATIONS.len());
         assert!(few.iter().all(|row| row.demotions == Some(0) && row.total_us == few[0].total_us), "{few:?}");
-        // It takes the first fiber more than 50 us to make so many others, and so it is demoted, whatever the levels.
+        // The first fiber takes more than 50 us to spawn so many others and is demoted, with any
+        // number of levels.
         for (number, row) in many.iter().enumerate() {
             assert_eq!((row.demotions, row.total_us), (many[number % 3].demotions, many[number % 3].total_us));
             assert_eq!(row.demotions > Some(0), CONFIGURATIONS[number].running_time_us == 50, "{row:?}");
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn preemptible_fibers_are_simulated_as_such_and_answer_sooner_beside_others_that_compute() {
+    fn preemptible_fibers_respond_sooner_beside_others_that_compute() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         let p50 = |preemptible| {
             let experiment = Experiment::named("threads/workloads").unwrap();
@@ -168,7 +171,8 @@ mod tests {
             assert!(written.iter().all(|of| of.text.contains("preemptible = true") == preemptible));
             assert!(rows.iter().all(|row| row.arm.starts_with(if preemptible { "preemptible " } else { "fibers " })));
             let mixed = rows.into_iter().filter(|row| row.program == Program::Mixed);
-            // Half of them are interrupted by nothing: a fiber that computes gives way to them at once, and not at its next checkpoint.
+            // Nothing else differs: a computing fiber yields immediately instead of at its next
+            // checkpoint.
             mixed.map(|row| row.responses.unwrap().p50).sum::<f64>()
         };
         assert!(p50(true) < p50(false));

@@ -1,4 +1,4 @@
-//! What runs come to: medians, and how many times as fast one system is as another.
+//! The tables: medians of the runs, and how many times as fast one system is as another.
 
 use serde::Serialize;
 
@@ -7,25 +7,25 @@ use super::order::{Program, Responses};
 use super::runs::{Cell, Observation, Temperature, by_round};
 use stats::median::Median;
 
-/// The study's program with so many threads, in one of the arms.
+/// The study's program with a number of threads, in one of the arms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimeRow {
-    /// How many threads.
+    /// The number of threads.
     pub threads: u32,
     /// The name of the arm.
     pub arm: String,
-    /// How long its first run in a process takes, in microseconds.
+    /// The duration of its first run in a process, in microseconds.
     pub cold_us: Median,
-    /// How long its other runs take: each process counts with the median of its.
+    /// The duration of its other runs. Each process counts with the median of its runs.
     pub warm_us: Option<Median>,
-    /// What the study measured; of POSIX threads.
+    /// The study's measurement, for POSIX threads.
     pub study_us: Option<f64>,
-    /// How often a fiber has used up its running time, in all runs of all processes.
+    /// How often a fiber used up its running time, in all runs of all processes.
     pub demotions: Option<u64>,
 }
 
 impl TimeRow {
-    /// How long a run takes at a temperature, in microseconds.
+    /// The duration of a run at a temperature, in microseconds.
     pub fn us(&self, at: Temperature) -> Option<Median> {
         match at {
             Temperature::Cold => Some(self.cold_us),
@@ -37,40 +37,41 @@ impl TimeRow {
 /// How many times as fast one arm is as another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SpeedupRow {
-    /// How many threads.
+    /// The number of threads.
     pub threads: u32,
-    /// Which runs.
+    /// The temperature of the runs.
     pub at: Temperature,
-    /// The faster one, we hope.
+    /// The arm.
     pub arm: String,
-    /// Whom it is compared with.
+    /// The other arm.
     pub against: String,
-    /// The time of the other over its own, round by round; their median, so that what disturbs a round now and then says nothing.
+    /// The median over the rounds of the other's time over this arm's. A median is insensitive to
+    /// rounds that were disturbed.
     pub times_as_fast: Median,
 }
 
 /// Response times of a program in one of the arms: medians over the runs, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResponseRow {
-    /// Which program.
+    /// The program.
     pub program: Program,
     /// The name of the arm.
     pub arm: String,
-    /// How long all of it takes.
+    /// The total time.
     pub total_us: Median,
-    /// The percentile of each run.
+    /// The median response of each run.
     pub p50_us: Median,
-    /// The same.
+    /// The 95th percentile of each run.
     pub p95_us: Median,
-    /// The same.
+    /// The 99th percentile of each run.
     pub p99_us: Median,
-    /// The longest of each run.
+    /// The longest response of each run.
     pub worst_us: Median,
-    /// How often a fiber has used up its running time, in all runs of all processes.
+    /// How often a fiber used up its running time, in all runs of all processes.
     pub demotions: Option<u64>,
 }
 
-/// The rows of the study's program, by threads and then in the order of the arms.
+/// The rows of the study's program, by numbers of threads and then in the order of the arms.
 pub fn rows(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<TimeRow> {
     let cells = threads.iter().flat_map(|threads| arms.iter().map(move |arm| (*threads, *arm)));
     let row = |(threads, arm)| {
@@ -88,7 +89,7 @@ pub fn rows(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<TimeRow>
     cells.filter_map(row).collect()
 }
 
-/// How many times as fast the last of the arms is as each of the others, by threads.
+/// How many times as fast the last arm is as each of the others, by numbers of threads.
 pub fn factors(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<SpeedupRow> {
     let Some((&ours, others)) = arms.split_last() else { return Vec::new() };
     let pairs = threads.iter().flat_map(|threads| {
@@ -130,7 +131,7 @@ fn of(runs: &[Observation], cell: Cell) -> Vec<&Observation> {
     runs.iter().filter(|run| run.cell == cell).collect()
 }
 
-/// All of them; nothing where nobody has counted.
+/// The sum. `None` if a run has no count.
 fn demotions(runs: &[&Observation]) -> Option<u64> {
     runs.iter().map(|run| run.answer.demotions).sum()
 }
@@ -142,7 +143,7 @@ mod tests {
     use crate::threads::runs::tests::run;
 
     #[test]
-    fn factors_are_of_pairs_of_one_round_and_medians_of_all_runs() {
+    fn speedups_are_medians_of_ratios_within_rounds() {
         let arms = Experiment::named("threads/table2").unwrap().arms(false);
         let [posix, _, fibers] = arms[..] else { panic!("{arms:?}") };
         let times = [(0, 400.0, 4.0), (1, 900.0, 3.0)];
@@ -150,7 +151,7 @@ mod tests {
         for (round, theirs, ours) in times {
             runs.extend([run(posix, 50, round, theirs), run(fibers, 50, round, ours)]);
         }
-        // A round that is not whole yet.
+        // An incomplete round.
         runs.push(run(posix, 50, 2, 500.0));
         let rows = rows(&runs, &[50, 100], &arms);
         assert_eq!(rows.len(), 2);

@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as text.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// A list of all experiments.
+/// The list of all experiments.
 pub fn list() -> String {
     let entry = |Experiment { name, source, shows, takes, .. }: &Experiment| {
         format!("{name}  {source}\n  {}\n  on this machine; about {takes} on two CPUs\n", words::wrap(shows, WIDTH - 2))
@@ -56,7 +56,7 @@ pub fn list() -> String {
     EXPERIMENTS.iter().map(entry).collect()
 }
 
-/// What was run, on what, in words.
+/// The settings and the machine, in words.
 pub(crate) fn method(report: &Report) -> String {
     let Settings { machine, repeat, preemptible, .. } = &report.settings;
     format!(
@@ -70,7 +70,7 @@ pub(crate) fn method(report: &Report) -> String {
     )
 }
 
-/// What is in a table of times.
+/// The heading of a table of times.
 pub(crate) fn heading(at: Temperature) -> &'static str {
     match at {
         Temperature::Cold => "cold: the first run of a process, its runtime's start included; medians [95 %]",
@@ -78,7 +78,7 @@ pub(crate) fn heading(at: Temperature) -> &'static str {
     }
 }
 
-/// The verdicts and what else there is to say, a sentence each.
+/// The verdicts and further remarks, in sentences.
 pub(crate) fn sentences(report: &Report) -> Vec<String> {
     let verdict = |ClaimVerdict { claim, at, answer, evidence }: &ClaimVerdict| {
         format!("{claim} ({}): {}. {}.", at.name(), answer.word().to_uppercase(), capital(evidence))
@@ -88,11 +88,11 @@ pub(crate) fn sentences(report: &Report) -> Vec<String> {
     report.verdicts.iter().map(verdict).chain(demoted.map(|demotions| why(report, demotions))).collect()
 }
 
-/// Of fibers that have used up their running time so often, in all runs.
+/// The number of demotions, and what follows if it is small.
 fn why(report: &Report, demotions: u64) -> String {
     let of = |row: &TimeRow| {
         let runs = row.cold_us.samples as u64 * u64::from(1 + warm(Program::Study, row.threads));
-        // The first one, which makes the others, is a fiber, too.
+        // The first fiber, which spawns the others, counts too.
         runs * (u64::from(row.threads) + 1)
     };
     let fibers: u64 = report.rows.iter().map(of).sum();
@@ -118,7 +118,7 @@ pub(crate) fn time(us: &Median) -> String {
     format!("{} {name}{interval}", number(us.median))
 }
 
-/// What is in a table of factors.
+/// The heading of a table of factors.
 pub(crate) const FACTORS: &str = "How many times as fast fibers are: medians of the rounds' ratios [95 %]";
 
 /// The times of the study's program.
@@ -139,17 +139,18 @@ pub(crate) fn times(report: &Report, at: Temperature) -> Option<Table> {
     })
 }
 
-/// What an arm is called in the simulator.
+/// The name of an arm in the simulator.
 fn simulated(arm: &str) -> String {
     format!("simulated {}", arm.trim_start_matches("fibers "))
 }
 
-/// What does not scatter.
+/// A value without scatter.
 pub(crate) fn exact(us: f64) -> Median {
     Median { median: us, interval: None, samples: 1 }
 }
 
-/// Threads from above, arms from the left, and what the study found where it did.
+/// A row for each number of threads and a column for each arm. Cold tables have a column of the
+/// study's measurements.
 fn few_arms(threads: &[u32], arms: &[String], at: Temperature, median: impl Fn(u32, &str) -> Option<Median>) -> Table {
     let theirs = (at == Temperature::Cold).then_some("the study's pthreads");
     let header = ["threads"].into_iter().chain(theirs).map(str::to_owned).chain(arms.iter().cloned()).collect();
@@ -162,7 +163,7 @@ fn few_arms(threads: &[u32], arms: &[String], at: Temperature, median: impl Fn(u
     table
 }
 
-/// Arms from above, threads from the left, intervals as shares.
+/// A row for each arm and a column for each number of threads. Intervals are percentages.
 fn many_arms(threads: &[u32], arms: &[String], median: impl Fn(u32, &str) -> Option<Median>) -> Table {
     let header = ["levels/us".to_owned()].into_iter().chain(threads.iter().map(|threads| format!("{threads} threads")));
     let mut table = Table::with_header(header.collect(), 1);
@@ -173,14 +174,14 @@ fn many_arms(threads: &[u32], arms: &[String], median: impl Fn(u32, &str) -> Opt
     table
 }
 
-/// A time with half of its interval as a share: `73.1 ms ±4 %`.
+/// A time with half the width of its interval as a percentage: `73.1 ms ±4 %`.
 fn brief(us: &Median) -> String {
     let alone = time(&Median { interval: None, ..*us });
     let share = us.interval.map(|(low, high)| (high - low) / 2.0 / us.median * 100.0);
     alone + &share.map_or(String::new(), |share| format!(" ±{share:.0} %"))
 }
 
-/// Threads from above, rivals from the left.
+/// A row for each number of threads and a column for each of the other arms.
 pub(crate) fn factors(report: &Report, at: Temperature) -> Option<Table> {
     let factors: Vec<&SpeedupRow> = report.factors.iter().filter(|factor| factor.at == at).collect();
     factors.first()?;
@@ -197,12 +198,12 @@ pub(crate) fn factors(report: &Report, at: Temperature) -> Option<Table> {
     Some(table)
 }
 
-/// The programs that were run beside the study's.
+/// The programs other than the study's.
 pub(crate) fn programs(report: &Report) -> Vec<Program> {
     distinct(report.responses.iter().map(|row| row.program))
 }
 
-/// The response times of a program, an arm a row.
+/// The response times of a program, a row for each arm.
 pub(crate) fn responses(report: &Report, program: Program) -> Table {
     let mut table = Table::new(["", "all of it", "response: p50", "p95", "p99", "worst", "demotions"], 1);
     for row in report.responses.iter().filter(|row| row.program == program) {
@@ -213,7 +214,7 @@ pub(crate) fn responses(report: &Report, program: Program) -> Table {
     table
 }
 
-/// The same in the simulator.
+/// The simulated response times of a program.
 fn predictions(report: &Report, program: Program) -> Table {
     let mut table = Table::new(["simulated", "all of it", "response: p50", "p95", "p99", "worst", "demotions"], 1);
     for row in report.simulated.iter().filter(|row| row.program == program) {

@@ -1,19 +1,21 @@
-//! Work: a loop that is counted in rounds, so that being preempted does not count as work.
+//! Work: a loop with a fixed number of iterations, so that preemption does not count as work.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Computes for so many rounds.
+/// Computes for this number of iterations.
 #[inline(never)]
 pub fn compute(rounds: u64) {
     let mut state = black_box(rounds);
     for _ in 0..rounds {
-        // One multiplication after the other: a few cycles each, whatever the compiler makes of loops.
+        // Each multiplication depends on the one before, so that an iteration takes a few cycles
+        // however the compiler optimises loops.
         state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
     }
 }
 
-/// How many rounds take a microsecond on this machine: as many as in the best of some tries, since whatever disturbs makes it slower.
+/// The number of iterations in a microsecond on this machine: the largest of several measurements,
+/// since disturbances only make it smaller.
 pub fn rounds_per_us() -> f64 {
     const ROUNDS: u64 = 20_000;
     const TRIES: u32 = 200;

@@ -1,14 +1,15 @@
 use super::*;
 use crate::threads::runs::tests::run;
 
-/// Runs in which a configuration takes so long with so many threads, give or take some noise of which each round has another.
+/// Runs in which the duration depends on configuration and number of threads, with noise that
+/// differs between rounds.
 fn made(rounds: u32, noise: f64, us: impl Fn(Configuration, u32) -> f64) -> Vec<Observation> {
     let mut runs = Vec::new();
     for round in 0..rounds {
         for threads in THREADS {
             for (number, configuration) in (0_u32..).zip(CONFIGURATIONS) {
                 let arm = Arm { system: System::Fibers, configuration: Some(configuration) };
-                // As even as noise can be, and of no pattern that configurations share.
+                // Evenly distributed noise without a pattern that configurations share.
                 let luck = f64::from((round * 5 + threads + number * 7 + round * number) % 11) / 5.0 - 1.0;
                 runs.push(run(arm, threads, round, us(configuration, threads) * (1.0 + noise * luck)));
             }
@@ -36,7 +37,7 @@ fn evidence(runs: &[Observation]) -> Vec<String> {
 use ClaimAnswer::{No, Undecided, Yes};
 
 #[test]
-fn a_machine_on_which_it_is_as_the_study_says_makes_all_its_claims_true() {
+fn the_claims_hold_on_a_machine_that_behaves_as_the_study_says() {
     let as_it_says = |configuration: Configuration, threads: u32| {
         let group = match configuration {
             of if BEST.contains(&of) => 1.0,
@@ -46,7 +47,8 @@ fn a_machine_on_which_it_is_as_the_study_says_makes_all_its_claims_true() {
         let is_small = configuration.levels * configuration.running_time_us <= 2500;
         if threads < MANY { if is_small { 80.0 } else { 100.0 } } else { 1000.0 * group }
     };
-    // 50/50 is of the small ones and of the best: the cube root of 6 * 6 * 1 over that of 1 * 3 * 1 is 2.3.
+    // 50/50 is one of the small configurations and one of the best. The cube root of 6 * 6 * 1 over
+    // that of 1 * 3 * 1 is 2.3.
     assert_eq!(answers(&made(12, 0.01, as_it_says)), [Yes, No, Yes]);
     let slower = |configuration: Configuration, threads: u32| {
         as_it_says(configuration, threads) * if threads >= MANY && configuration.levels == 10 { 2.0 } else { 1.0 }
@@ -55,7 +57,7 @@ fn a_machine_on_which_it_is_as_the_study_says_makes_all_its_claims_true() {
 }
 
 #[test]
-fn where_configurations_make_no_difference_that_is_what_is_said() {
+fn claims_fail_if_configurations_make_no_difference() {
     let runs = made(20, 0.03, |_, threads| f64::from(threads));
     assert_eq!(answers(&runs), [No, No, No]);
     let evidence = evidence(&runs);
@@ -64,9 +66,9 @@ fn where_configurations_make_no_difference_that_is_what_is_said() {
 }
 
 #[test]
-fn where_noise_is_larger_than_what_is_claimed_nothing_is_said() {
+fn claims_are_undecided_if_the_noise_is_larger_than_the_claimed_difference() {
     assert_eq!(answers(&made(3, 0.9, |_, threads| f64::from(threads))), [Undecided, Undecided, Undecided]);
-    // One round has no noise that is known.
+    // With one round the noise is unknown.
     assert_eq!(answers(&made(1, 0.0, |_, threads| f64::from(threads))), [Undecided, Undecided, Undecided]);
 }
 
@@ -85,7 +87,7 @@ fn the_contrary_of_a_claim_makes_it_false() {
 }
 
 #[test]
-fn three_groups_whose_best_are_others_are_not_those_of_the_study() {
+fn three_groups_with_another_best_one_are_not_those_of_the_study() {
     let by_levels = |configuration: Configuration, _| f64::from(configuration.levels);
     let runs = made(12, 0.01, by_levels);
     assert_eq!(answers(&runs)[2], No);
@@ -95,13 +97,13 @@ fn three_groups_whose_best_are_others_are_not_those_of_the_study() {
 }
 
 #[test]
-fn a_difference_that_is_certain_and_that_nobody_would_see_makes_no_claim_true() {
+fn a_significant_but_invisible_difference_makes_no_claim_true() {
     let a_little = |configuration: Configuration, _| if SMALL.contains(&configuration) { 0.98 } else { 1.0 };
     assert_eq!(answers(&made(20, 0.001, a_little)), [No, No, No]);
 }
 
 #[test]
-fn claims_about_what_was_not_run_are_undecided() {
+fn claims_about_runs_that_were_not_made_are_undecided() {
     let few: Vec<Observation> = made(12, 0.01, |_, _| 1.0).into_iter().filter(|run| run.cell.threads < MANY).collect();
     let verdicts = verdicts(&few, &THREADS);
     let answers: Vec<ClaimAnswer> = verdicts.iter().map(|verdict| verdict.answer).collect();

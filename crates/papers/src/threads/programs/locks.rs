@@ -1,4 +1,4 @@
-//! Threads that want the same few locks, and can lose the CPU with one in hand.
+//! Threads that contend for a few locks, and may lose the CPU while they hold one.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub struct Locks<L: Library> {
 }
 
 impl<L: Library> Locks<L> {
-    /// With work of so long.
+    /// The program with this unit of work.
     pub fn new(work: Work) -> Locks<L> {
         let locks = leak([(); 4].map(|()| L::lock(0)));
         Locks { work, locks, samples: leak(L::lock(Vec::new())), runs: 0 }

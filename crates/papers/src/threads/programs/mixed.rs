@@ -1,4 +1,4 @@
-//! Threads that rest, and answer when something is due, beside some that compute.
+//! Threads that sleep and respond when their time is due, beside others that compute.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ const ANSWERS: u32 = 50;
 const REST: Duration = Duration::from_millis(1);
 /// In microseconds.
 const ANSWER: f64 = 20.0;
-/// What those who compute do between two checkpoints, and how often: 12 ms each.
+/// The work of a computing thread between two checkpoints, and the number of such pieces: 12 ms per
+/// thread.
 const PIECE: f64 = 5.0;
 const PIECES: u32 = 2400;
 
@@ -22,7 +23,7 @@ pub struct Mixed<L: Library> {
 }
 
 impl<L: Library> Mixed<L> {
-    /// With work of so long.
+    /// The program with this unit of work.
     pub fn new(work: Work) -> Mixed<L> {
         Mixed { work, samples: leak(L::lock(Vec::new())) }
     }

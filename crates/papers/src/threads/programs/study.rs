@@ -1,32 +1,34 @@
 //! The study's test program.
 //!
-//! "This test function will spawn N number of threads. Half of these threads will attempt to claim a lock to edit global memory while the other half do
-//! likewise using another lock and different memory. These threads unlock and exit when they are complete. A few threads join on others in this process.
-//! Lastly, the main thread joins all N threads." How large the memory is and how many are a few the study does not say: 16 words, and every 16th.
+//! "This test function will spawn N number of threads. Half of these threads will attempt to claim
+//! a lock to edit global memory while the other half do likewise using another lock and different
+//! memory. These threads unlock and exit when they are complete. A few threads join on others in
+//! this process. Lastly, the main thread joins all N threads." The study does not say how large the
+//! memory is and how many threads are a few. Here these are 16 words, and every 16th thread.
 
 use std::hint::black_box;
 
 use super::{RepeatableProgram, leak};
 use crate::threads::library::Library;
 
-/// How many words each half edits.
+/// The number of words that each half edits.
 const WORDS: usize = 16;
 
-/// Every so many-th thread joins the one before it.
+/// Every 16th thread joins the one before it.
 const JOINS: u32 = 16;
 
 type Memory<L> = <L as Library>::Lock<[u64; WORDS]>;
 
-/// The program, with so many threads.
+/// The program.
 pub struct Study<L: Library> {
     threads: u32,
     halves: &'static [Memory<L>; 2],
-    /// How often it has run.
+    /// The number of completed runs.
     runs: u64,
 }
 
 impl<L: Library> Study<L> {
-    /// One of so many threads.
+    /// The program with this number of threads.
     pub fn new(threads: u32) -> Study<L> {
         Study { threads, halves: leak([L::lock([0; WORDS]), L::lock([0; WORDS])]), runs: 0 }
     }
@@ -42,7 +44,7 @@ impl<L: Library> Study<L> {
                     black_box(words);
                 });
                 if let Some(before) = before {
-                    // Whose panic would be seen by the sums.
+                    // A panic would make the sums wrong.
                     let _ = L::join(before);
                 }
             };
@@ -66,7 +68,7 @@ impl<L: Library> RepeatableProgram for Study<L> {
     }
 }
 
-/// The sum of every other number below `threads`, from the first on.
+/// The sum of every other number below `threads`, beginning with `first`.
 fn sum(first: u32, threads: u32) -> u64 {
     let count = u64::from(threads.saturating_sub(first).div_ceil(2));
     u64::from(first) * count + count * count.saturating_sub(1)
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_of_the_numbers() {
+    fn sums_are_those_of_explicit_addition() {
         for threads in 0..40 {
             for first in 0..2 {
                 assert_eq!(sum(first, threads), (first..threads).step_by(2).map(u64::from).sum::<u64>());

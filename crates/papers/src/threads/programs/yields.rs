@@ -1,5 +1,7 @@
-//! Threads that yield all the time: half of them compute briefly in between, half for four times as long, so that they use up their running time sooner. The
-//! responses are those of the former.
+//! Threads that yield all the time.
+//!
+//! Half of them compute briefly between two yields, half for four times as long, so that these use
+//! up their running time sooner. The responses are those of the former.
 
 use std::time::Instant;
 
@@ -19,7 +21,7 @@ pub struct Yields<L: Library> {
 }
 
 impl<L: Library> Yields<L> {
-    /// With work of so long.
+    /// The program with this unit of work.
     pub fn new(work: Work) -> Yields<L> {
         Yields { work, samples: leak(L::lock(Vec::new())) }
     }
