@@ -1,4 +1,4 @@
-//! Runs that are cancelled: soon, for a reason that is told, and none but those that were meant.
+//! Cancellation: it is prompt, is reported as the cause, and affects only the intended runs.
 
 use std::sync::Barrier;
 use std::sync::atomic::AtomicU64;
@@ -15,7 +15,7 @@ fn endless(canceller: &Canceller) -> Result<RunReport, Error> {
 }
 
 #[test]
-fn a_run_that_begins_cancelled_says_so_however_many_were_cancelled_before_it() {
+fn a_run_that_starts_cancelled_reports_it_even_after_many_others() {
     let canceller = Canceller::new();
     let outcome = Pipeline::new("first")
         .io("read", |_, _| {
@@ -31,7 +31,7 @@ fn a_run_that_begins_cancelled_says_so_however_many_were_cancelled_before_it() {
 }
 
 #[test]
-fn a_run_that_failed_leaves_its_canceller_to_the_next() {
+fn a_canceller_survives_a_failed_run() {
     let canceller = Canceller::new();
     let failing = Pipeline::new("failing").io("read", |_, _| Err("no more".into())).run_until(&canceller);
     assert!(failing.is_err());
@@ -48,7 +48,7 @@ fn a_run_that_failed_leaves_its_canceller_to_the_next() {
 }
 
 #[test]
-fn one_canceller_ends_all_runs_that_have_it_and_a_failure_ends_its_own_only() {
+fn a_canceller_ends_all_its_runs_but_a_failure_ends_only_one() {
     let (canceller, both, failed) = (Canceller::new(), Barrier::new(2), Barrier::new(2));
     let (failing, other) = std::thread::scope(|scope| {
         let failing = scope.spawn(|| {
@@ -80,7 +80,7 @@ fn one_canceller_ends_all_runs_that_have_it_and_a_failure_ends_its_own_only() {
 
 #[test]
 fn after_a_cancellation_no_stage_gets_another_buffer() {
-    // Short calls are made several at a time, and fused stages one after the other.
+    // Short calls are batched, and fused stages run in sequence.
     for structure in ["", "fuse=generate+sort", "threads=each", "threads=each fuse=generate+sort"] {
         let (canceller, late) = (Canceller::new(), AtomicU64::new(0));
         let outcome = Pipeline::new("soon")
@@ -94,7 +94,7 @@ fn after_a_cancellation_no_stage_gets_another_buffer() {
                 Ok(Flow::Convey)
             })
             .compute("sort", |round, _| {
-                // Another thread may be between its look and its call.
+                // Another thread may be between its check and its call.
                 late.fetch_add(u64::from(round.is_ending() && structure.contains('+')), SeqCst);
                 Ok(Flow::Convey)
             })

@@ -1,4 +1,4 @@
-//! What a report counts, held against what stages know of themselves.
+//! Compares the counters of reports with what the stages observe.
 
 use rowlock_pipeline::{Flow, Pipeline, Program, StageKind};
 
@@ -12,7 +12,7 @@ fn each_buffer_that_is_taken_is_counted_at_its_depth() {
             .compute("generate", |_, _| Ok(Flow::Convey))
             .compute("sort", |_, _| Ok(Flow::Convey))
             .forkable("pack", StageKind::Compute, |_, _| Ok(Flow::Convey));
-        // What is fused can be forked where all its parts can.
+        // Fused stages can be forked only if all of them can.
         let report = report.fork(1).run().or_else(|error| match structure.contains("fuse") {
             true => Pipeline::new("fused")
                 .rounds(5000)
@@ -32,7 +32,7 @@ fn each_buffer_that_is_taken_is_counted_at_its_depth() {
 }
 
 #[test]
-fn what_is_fused_waits_once_and_not_while_one_of_its_parts_works() {
+fn fused_stages_wait_together_and_not_while_one_of_them_works() {
     let work = || {
         let begin = std::time::Instant::now();
         while begin.elapsed() < std::time::Duration::from_micros(100) {}
@@ -52,7 +52,7 @@ fn what_is_fused_waits_once_and_not_while_one_of_its_parts_works() {
 }
 
 #[test]
-fn a_wish_for_a_junction_is_told_of() {
+fn a_request_for_a_junction_is_reported() {
     let report = Program::<()>::new("wished")
         .pipeline(
             Pipeline::new("in")

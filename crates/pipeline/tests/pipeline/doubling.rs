@@ -1,8 +1,8 @@
-//! Stages that do their work once more, to show what that costs.
+//! Stages that repeat their work, to show its cost.
 
 use rowlock_pipeline::{Buffer, Flow, Pipeline, Result, Round, RunReport, Stage, StageKind};
 
-/// Counts down, and knows how to do so once more to no effect.
+/// Counts down, and can repeat a call without effect.
 struct Source {
     left: u64,
     again: u64,
@@ -32,7 +32,7 @@ fn run(structure: &str) -> (RunReport, u64) {
 }
 
 #[test]
-fn stages_of_the_kind_that_know_how_do_their_work_once_more_and_the_report_counts_it() {
+fn stages_of_the_kind_repeat_their_work_if_they_can_and_the_report_counts_it() {
     let (report, again) = run("double=io");
     let stages: Vec<(u64, u64)> = report.stages.iter().map(|stage| (stage.calls, stage.repeated)).collect();
     assert_eq!((again, stages), (5, vec![(5, 5), (5, 0)]));

@@ -1,5 +1,5 @@
-//! However a run ends, at whatever stage, in whatever structure: nothing is left behind. One test only, since it counts the threads and files of the
-//! whole process.
+//! However a run ends, at any stage and in any structure, it leaves nothing behind. A single test,
+//! since it counts the threads and files of the whole process.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use rowlock_pipeline::{
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
     Nothing,
-    /// At this round, or in `init` or `cleanup`.
+    /// In this round, or in `init` or `cleanup`.
     Error(When),
     Panic(When),
     Cancel(u64),
@@ -32,7 +32,7 @@ enum When {
     Cleanup,
 }
 
-/// How many stages there are that were begun and not cleaned up, and how many that were not dropped.
+/// The number of stages that have begun and are not cleaned up, and of stages that are not dropped.
 #[derive(Default)]
 struct Balance {
     begun: AtomicI64,
@@ -154,9 +154,9 @@ fn files() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Waits until these are the only threads: one that was joined is still listed for a moment.
+/// Waits until these are the only threads. A joined thread is still listed for a moment.
 ///
-/// A thread that stays makes the test hang, which the limit for tests reports.
+/// A thread that remains makes the test hang, which the time limit of tests reports.
 fn wait_until_only(before: &BTreeSet<String>) {
     while !tasks().is_subset(before) {
         std::thread::yield_now();
@@ -172,9 +172,9 @@ fn failed(outcome: std::result::Result<RunReport, Error>, what: &str) -> Box<Fai
 
 #[test]
 fn however_a_run_ends_nothing_is_left_behind() {
-    // Threads, open files and the panic hook are those of the process.
+    // Threads, open files and the panic hook belong to the process.
     testing::isolated(|| {
-        // The panics that are made here are no news.
+        // The panics of this test are intended.
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if !panic.payload_as_str().is_some_and(|message| message.starts_with("alas")) {
@@ -232,7 +232,7 @@ fn check(
         assert!(reached.insert((at, number)), "{what}: stage {at} got {number} twice");
     }
     let happens = match event {
-        // A round that never comes; the last one, which may be empty, is number `rounds`.
+        // The round is never reached. The last one, which may be empty, is number `rounds`.
         Event::Error(When::Round(at)) | Event::Panic(When::Round(at)) => at <= rounds,
         Event::Cancel(at) => at < rounds + u64::from(position > 0),
         Event::Error(_) | Event::Panic(_) => true,
@@ -247,10 +247,10 @@ fn check(
         };
         for at in position..NAMES.len() {
             let mine: Vec<u64> = reached.iter().filter(|&&(stage, _)| stage == at).map(|&(_, number)| number).collect();
-            // The copies of where it ends may have begun what lies beyond.
+            // Copies of the stage that ends the stream may have processed buffers beyond the end.
             let is_there = at == position || at == 2 && position == 1 && structure.starts_with("fuse=sort+pack");
             let beyond = if is_there { mine.len() as u64 } else { last + 1 };
-            // Behind copies without order the end may come before what it would have come after, or after what it would have come before.
+            // Behind unordered copies, the end may overtake other buffers and be overtaken.
             if at == 3 && position >= 2 && structure.contains("unordered") {
                 assert!(mine.contains(&last), "{what}: {mine:?}");
                 continue;
@@ -259,7 +259,7 @@ fn check(
             assert_eq!(mine.len() as u64, beyond, "{what}: stage {at}");
         }
         assert_eq!(report.failure, None);
-        // Each stage after the one that ended it was told of the last one, once.
+        // Each stage after the one that ended the stream gets exactly one last buffer.
         let first_after = if structure.starts_with("fuse=sort+pack") && position == 1 { 3 } else { position + 1 };
         for at in first_after..NAMES.len() {
             let told: Vec<u64> = calls.iter().filter(|call| call.0 == at && call.2).map(|call| call.1).collect();

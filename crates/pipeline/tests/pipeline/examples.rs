@@ -1,4 +1,5 @@
-//! The examples do what they say: run as a person would, on files of all awkward sizes, and told to write where they cannot.
+//! Runs the examples as a user would, on files of edge-case sizes and with targets that cannot be
+//! written.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -17,13 +18,12 @@ use walkdir::WalkDir;
 const HUP: i32 = 1;
 const TERM: i32 = 15;
 
-/// The compressor's block.
+/// The compressor's block size.
 const BLOCK: usize = 128 * 1024;
 
-/// Where the examples are. Cargo builds them for `cargo test` but not for
-/// `cargo test --test examples`, and old ones would be found: then they are built here. Not always,
-/// as Cargo would build all that they need once more for a single package, whose dependencies have
-/// other features.
+/// The folder of the examples. Cargo builds them for `cargo test` but not for `cargo test --test
+/// examples`. If they are missing or old, they are built here. Not always, because Cargo would
+/// rebuild all dependencies for a single package, with other features.
 static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).unwrap();
@@ -42,8 +42,7 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
 
 const NAMES: [&str; 3] = ["checksum", "compress", "word-count"];
 
-/// Whether an example was built after the last change of what it is built from, which Cargo notes
-/// beside it.
+/// Whether an example is newer than all its sources, which Cargo lists beside it.
 fn is_new(example: &Path) -> Option<bool> {
     let modified = |path: &Path| path.metadata().ok()?.modified().ok();
     let built = modified(example)?;
@@ -56,7 +55,7 @@ fn example(name: &str) -> Command {
     testing::command(EXAMPLES.join(name))
 }
 
-/// What a command prints that has nothing to complain of.
+/// The standard output of a command that succeeds without messages.
 #[track_caller]
 fn printed(command: &mut Command) -> String {
     let output = run(command).succeeds();
@@ -64,7 +63,7 @@ fn printed(command: &mut Command) -> String {
     output.expect(is_quiet, "nothing on standard error").stdout
 }
 
-/// Words of a few letters, the same ones for a seed; some bytes of them belong to no ASCII.
+/// Pseudorandom words of a few letters, with some bytes that are not ASCII.
 fn text(length: usize, mut seed: u64) -> Vec<u8> {
     let mut letter = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -73,7 +72,7 @@ fn text(length: usize, mut seed: u64) -> Vec<u8> {
     (0..length).map(|_| letter()).collect()
 }
 
-/// Bytes of which none helps to guess the next.
+/// Incompressible bytes.
 fn noise(length: usize) -> Vec<u8> {
     (0_u64..).flat_map(|number| -> [u8; 32] { Sha256::digest(number.to_le_bytes()).into() }).take(length).collect()
 }
@@ -95,7 +94,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What a stream of gzip holds, which must be one and nothing else.
+/// The content of a gzip file with exactly one stream.
 fn unpacked(compressed: &[u8]) -> Vec<u8> {
     let mut decoder = GzDecoder::new(compressed);
     let mut content = Vec::new();
@@ -105,7 +104,7 @@ fn unpacked(compressed: &[u8]) -> Vec<u8> {
 }
 
 #[track_caller]
-fn comes_back(content: &[u8], arguments: &[&str], structure: &str) -> usize {
+fn check_round_trip(content: &[u8], arguments: &[&str], structure: &str) -> usize {
     let folder = folder_with(&[("input", content)]);
     let mut command = example("compress");
     command.args(arguments).arg("--stdout").arg(folder.path().join("input")).env("ROWLOCK_PIPELINE", structure);
@@ -115,35 +114,35 @@ fn comes_back(content: &[u8], arguments: &[&str], structure: &str) -> usize {
 }
 
 #[test]
-fn what_is_compressed_comes_back_at_every_size() {
+fn compression_is_lossless_at_every_size() {
     let all = text(40 * BLOCK + 12_345, 1);
     for size in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, all.len()] {
-        comes_back(&all[..size], &[], "");
+        check_round_trip(&all[..size], &[], "");
     }
 }
 
 #[test]
-fn what_is_compressed_comes_back_at_every_level_and_from_noise() {
+fn compression_is_lossless_at_every_level_even_for_noise() {
     for level in 0..=9 {
         let level = format!("--level={level}");
-        comes_back(&text(2 * BLOCK + 1, 2), &[&level], "");
-        comes_back(&noise(2 * BLOCK + 1), &[&level], "");
+        check_round_trip(&text(2 * BLOCK + 1, 2), &[&level], "");
+        check_round_trip(&noise(2 * BLOCK + 1), &[&level], "");
     }
 }
 
 #[test]
-fn what_is_compressed_comes_back_in_every_structure() {
+fn compression_is_lossless_in_every_structure() {
     let content = text(3 * BLOCK + 1, 3);
-    // With blocks that are shorter than what deflate refers to, the dictionary comes from several.
+    // With blocks shorter than deflate's window, the dictionary spans several blocks.
     for structure in
         ["threads=each", "buffers=2 block=4KiB", "workers=1", "fork=compress*5", "fuse=read+compress", "block=1MiB"]
     {
-        comes_back(&content, &[], structure);
+        check_round_trip(&content, &[], structure);
     }
 }
 
 #[test]
-fn what_is_written_does_not_depend_on_who_compressed_what() {
+fn the_output_does_not_depend_on_the_structure() {
     let folder = folder_with(&[("input", &text(24 * BLOCK, 11))]);
     let output = |structure: &str| {
         let mut command = example("compress");
@@ -158,22 +157,23 @@ fn what_is_written_does_not_depend_on_who_compressed_what() {
 
 #[test]
 fn a_block_refers_to_the_one_before() {
-    // Of noise that is repeated, all but the first time can be said in a few bytes, if one may refer to that.
+    // Repeated noise compresses well only if a block can refer to the one before.
     let once = noise(16 * 1024);
     let content = once.repeat(16);
-    let size = comes_back(&content, &[], "block=16KiB");
+    let size = check_round_trip(&content, &[], "block=16KiB");
     assert!(size < 2 * once.len(), "{} bytes became {size}", content.len());
 }
 
 #[test]
-fn what_is_read_and_written_twice_comes_out_once() {
+fn doubled_io_does_not_change_the_output() {
     let content = text(3 * BLOCK + 1, 8);
     let folder = folder_with(&[("text", &content)]);
     let path = |name: &str| folder.path().join(name);
     let mut command = example("compress");
     printed(command.arg("-9").arg(path("text")).env("ROWLOCK_PIPELINE", "double=io block=16KiB"));
     assert!(unpacked(&fs::read(path("text.gz")).unwrap()) == content);
-    // Somebody else's file is not written twice, for whatever is appended stays.
+    // A file that the program did not create is not written twice, because appended data would
+    // stay.
     let appended = File::options().append(true).create(true).open(path("appended")).unwrap();
     let mut command = example("compress");
     command.arg("--stdout").arg(path("text")).env("ROWLOCK_PIPELINE", "double=io");
@@ -187,7 +187,7 @@ fn standard_input_is_compressed_to_standard_output() {
     let mut child = Child::start_talking(&mut example("compress"));
     let mut input = child.process().stdin.take().unwrap();
     let sent = content.clone();
-    // In small pieces, which do not fill a block.
+    // In small pieces that do not fill a block.
     let writer = std::thread::spawn(move || sent.chunks(1000).try_for_each(|chunk| input.write_all(chunk)));
     let output = child.wait().succeeds();
     writer.join().unwrap().unwrap();
@@ -195,7 +195,7 @@ fn standard_input_is_compressed_to_standard_output() {
 }
 
 #[test]
-fn however_long_the_input_is_all_but_its_buffers_is_written_before_its_end() {
+fn a_long_input_is_written_before_its_end_except_for_the_buffers() {
     const LENGTH: usize = 64 * BLOCK;
     const BUFFERS: usize = 4;
     let mut command = example("compress");
@@ -218,7 +218,7 @@ fn however_long_the_input_is_all_but_its_buffers_is_written_before_its_end() {
 }
 
 #[test]
-fn files_are_compressed_beside_themselves_and_stay() {
+fn files_are_kept_and_compressed_beside_themselves() {
     let (one, other) = (text(10, 5), text(BLOCK * 2, 6));
     let folder = folder_with(&[("one", &one), ("other.txt", &other)]);
     let path = |name: &str| folder.path().join(name);
@@ -241,7 +241,7 @@ fn a_missing_file_is_named_and_the_others_are_compressed() {
 }
 
 #[test]
-fn a_file_that_is_there_is_replaced_only_if_wanted() {
+fn an_existing_file_is_replaced_only_with_force() {
     let folder = folder_with(&[("text", b"new"), ("text.gz", b"old")]);
     let path = |name: &str| folder.path().join(name);
     run(example("compress").arg(path("text"))).exits(1).complains("--force");
@@ -252,7 +252,7 @@ fn a_file_that_is_there_is_replaced_only_if_wanted() {
 }
 
 #[test]
-fn a_file_is_not_replaced_by_what_it_is_compressed_to() {
+fn the_output_never_replaces_the_input() {
     let folder = folder_with(&[("text", b"precious")]);
     std::os::unix::fs::symlink("text", folder.path().join("link")).unwrap();
     for target in ["text", "link"] {
@@ -273,13 +273,13 @@ fn a_full_target_is_an_error() {
     for output in [to_output, to_file] {
         output.exits(1).complains("cannot write: No space left on device");
     }
-    assert!(Path::new("/dev/full").exists(), "a device is no file to be replaced");
+    assert!(Path::new("/dev/full").exists(), "a device must not be replaced");
 }
 
 #[test]
-fn a_target_that_cannot_be_written_to_its_end_is_not_left_behind() {
+fn an_incomplete_target_is_removed() {
     let folder = folder_with(&[("noise", &noise(8 * BLOCK))]);
-    // No file may be larger than 64 KiB, and who tries is told so instead of being ended.
+    // Files are limited to 64 KiB, and the signal is ignored, so the write fails.
     let script = r#"trap "" XFSZ; ulimit -f 128; exec "$@""#;
     let program = example("compress").get_program().to_owned();
     let mut command = testing::command("sh");
@@ -289,12 +289,12 @@ fn a_target_that_cannot_be_written_to_its_end_is_not_left_behind() {
 }
 
 #[test]
-fn a_target_is_not_left_behind_by_who_is_told_to_end() {
+fn an_unfinished_target_is_removed_on_termination() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = example("compress");
     command.arg("--output").arg(folder.path().join("output.gz")).stdin(Stdio::piped());
     let mut child = Child::start(&mut command);
-    // It waits for its input, for as long as we keep the pipe.
+    // It waits for its input while the pipe is open.
     let input = child.process().stdin.take().unwrap();
     while names(folder.path()).is_empty() {
         assert!(child.process().try_wait().unwrap().is_none(), "it has ended");
@@ -307,13 +307,13 @@ fn a_target_is_not_left_behind_by_who_is_told_to_end() {
 }
 
 #[test]
-fn who_was_started_to_ignore_hangups_is_not_ended_by_one() {
+fn an_ignored_hangup_does_not_end_the_program() {
     let program = example("compress").get_program().to_owned();
     let mut command = testing::command("sh");
     command.args(["-c", r#"trap "" HUP; exec "$@""#, "sh"]).arg(program);
     let mut child = Child::start_talking(&mut command);
     child.process().stdin.as_mut().unwrap().write_all(&noise(BLOCK + 1)).unwrap();
-    // Its first block has come, so it listens to what it wants to listen to.
+    // The first block has arrived, so the signal handlers are installed.
     let mut compressed = vec![0; 1];
     child.process().stdout.as_mut().unwrap().read_exact(&mut compressed).unwrap();
     child.send(HUP);
@@ -321,8 +321,8 @@ fn who_was_started_to_ignore_hangups_is_not_ended_by_one() {
     assert_eq!(unpacked(&compressed), noise(BLOCK + 1));
 }
 
-/// The words of a text, byte by byte.
-fn naively_counted(text: &[u8]) -> usize {
+/// Counts the words of a text byte by byte.
+fn count_naively(text: &[u8]) -> usize {
     text.split(|byte| b" \t\n\x0b\x0c\r".contains(byte)).filter(|word| !word.is_empty()).count()
 }
 
@@ -332,7 +332,7 @@ fn some_files() -> Vec<(String, Vec<u8>)> {
         (format!("{}/{number}", ["a", "a/b", "c"][number % 3]), text(size, number as u64 + 10))
     };
     let mut files: Vec<_> = sizes.into_iter().enumerate().map(file).collect();
-    // A word that is longer than a block, and nothing but space.
+    // A word longer than a block, and a file of spaces only.
     files.push(("long".to_owned(), vec![b'x'; 20_000]));
     files.push(("space".to_owned(), vec![b' '; 20_000]));
     files
@@ -343,10 +343,10 @@ fn folder_of(files: &[(String, Vec<u8>)]) -> TempDir {
 }
 
 #[test]
-fn words_are_counted_as_one_by_one() {
+fn words_are_counted_correctly_in_every_structure() {
     let files = some_files();
     let folder = folder_of(&files);
-    let expected: usize = files.iter().map(|(_, content)| naively_counted(content)).sum();
+    let expected: usize = files.iter().map(|(_, content)| count_naively(content)).sum();
     for structure in ["", "block=4KiB buffers=3", "threads=each", "fork=count*3:unordered block=4KiB", "workers=1"] {
         let printed = printed(example("word-count").arg(folder.path()).env("ROWLOCK_PIPELINE", structure));
         assert_eq!(printed, format!("{expected}\n"), "{structure}");
@@ -354,7 +354,7 @@ fn words_are_counted_as_one_by_one() {
 }
 
 #[test]
-fn words_of_each_file_are_told_apart() {
+fn words_are_counted_for_each_file() {
     let files = some_files();
     let folder = folder_of(&files);
     let mut command = example("word-count");
@@ -364,7 +364,7 @@ fn words_of_each_file_are_told_apart() {
     assert!(lines.pop().unwrap().ends_with(" total"));
     lines.sort_unstable();
     let line = |(name, content): &(String, Vec<u8>)| {
-        format!("{} {}", naively_counted(content), folder.path().join(name).display())
+        format!("{} {}", count_naively(content), folder.path().join(name).display())
     };
     let mut expected: Vec<String> = files.iter().map(line).collect();
     expected.sort_unstable();
@@ -372,7 +372,7 @@ fn words_of_each_file_are_told_apart() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_named_and_the_rest_is_counted() {
+fn a_missing_file_is_named_and_the_rest_is_counted() {
     let folder = folder_with(&[("there", b"three small words")]);
     let paths = [folder.path().join("missing"), folder.path().join("there")];
     let output = run(example("word-count").args(paths)).exits(1).complains("missing");
@@ -380,7 +380,7 @@ fn what_cannot_be_counted_is_named_and_the_rest_is_counted() {
 }
 
 #[test]
-fn a_link_to_a_folder_is_followed_where_it_is_named() {
+fn a_named_link_to_a_folder_is_followed() {
     let folder = folder_with(&[("real/text", b"three small words")]);
     let link = folder.path().join("link");
     std::os::unix::fs::symlink("real", &link).unwrap();
@@ -388,14 +388,14 @@ fn a_link_to_a_folder_is_followed_where_it_is_named() {
     assert_eq!(printed(example("checksum").arg(&link)).lines().count(), 1);
 }
 
-/// The lines for these files of a folder, in this order.
+/// The expected lines for these files of a folder, in this order.
 fn lines(folder: &Path, files: &[(String, Vec<u8>)]) -> String {
     let hex = |content: &[u8]| Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     files.iter().map(|(name, content)| format!("{}  {}\n", hex(content), folder.join(name).display())).collect()
 }
 
 #[test]
-fn checksums_are_right_and_in_the_order_of_the_files() {
+fn checksums_are_correct_and_in_the_order_of_the_files() {
     let mut files = some_files();
     // Large ones first, so that small ones overtake them.
     files.sort_by_key(|(_, content)| std::cmp::Reverse(content.len()));
@@ -417,7 +417,7 @@ fn a_folder_is_walked_in_the_order_of_its_names() {
 }
 
 #[test]
-fn what_has_no_checksum_is_named_and_the_others_have_theirs() {
+fn a_missing_file_is_named_and_the_others_get_checksums() {
     let files = some_files();
     let folder = folder_of(&files);
     let mut paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.path().join(name)).collect();
@@ -427,7 +427,7 @@ fn what_has_no_checksum_is_named_and_the_others_have_theirs() {
 }
 
 #[test]
-fn a_name_that_breaks_lines_is_escaped() {
+fn a_name_with_a_line_break_is_escaped() {
     let folder = folder_with(&[("two\nlines\\", b"")]);
     let printed = printed(example("checksum").arg(folder.path()));
     assert!(printed.starts_with('\\') && printed.ends_with("/two\\nlines\\\\\n"), "{printed}");
@@ -444,7 +444,7 @@ fn a_full_output_is_an_error() {
 }
 
 #[test]
-fn variables_that_are_empty_say_nothing() {
+fn empty_variables_have_no_effect() {
     let folder = folder_with(&[("text", b"three small words")]);
     let mut command = example("word-count");
     command.envs(["", "_REPORT", "_TRACE"].map(|of| (format!("ROWLOCK_PIPELINE{of}"), "")));
@@ -452,20 +452,20 @@ fn variables_that_are_empty_say_nothing() {
 }
 
 #[test]
-fn who_is_not_listened_to_goes_on() {
+fn programs_continue_if_standard_error_cannot_be_written() {
     let folder = folder_with(&[("text", b"three small words")]);
     for name in ["word-count", "checksum", "compress"] {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let mut command = example(name);
         command.args([folder.path().join("missing"), folder.path().join("text")]).stdout(Stdio::null()).stderr(full);
-        // The helper would read standard error.
+        // The test helper would read standard error.
         assert_eq!(command.status().unwrap().code(), Some(1), "{name}");
     }
     assert_eq!(names(folder.path()), ["text", "text.gz"]);
 }
 
 #[test]
-fn all_say_what_limited_them() {
+fn all_examples_print_a_verdict() {
     let folder = folder_with(&[("one", &text(BLOCK, 9))]);
     for (name, arguments) in [("compress", &["--stdout", "one"][..]), ("word-count", &["."]), ("checksum", &["."])] {
         let output = run(example(name).current_dir(folder.path()).arg("--verdict").args(arguments));
@@ -474,15 +474,15 @@ fn all_say_what_limited_them() {
     }
 }
 
-/// The output of a tool of the system.
+/// The output of a system tool.
 fn tool(command: &str, folder: &Path) -> String {
     run(testing::command("sh").args(["-c", command]).current_dir(folder).env("LC_ALL", "C")).succeeds().stdout
 }
 
 #[test]
 #[ignore = "needs pigz and gunzip"]
-fn gunzip_unpacks_what_was_compressed_and_pigz_makes_it_hardly_smaller() {
-    // What people write: our own source.
+fn gunzip_accepts_the_output_and_pigz_compresses_hardly_better() {
+    // Text written by people: our own source.
     let source = WalkDir::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).sort_by_file_name();
     let files = source.into_iter().map(|entry| entry.unwrap().into_path());
     let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "rs"));
@@ -502,8 +502,8 @@ fn gunzip_unpacks_what_was_compressed_and_pigz_makes_it_hardly_smaller() {
 
 #[test]
 #[ignore = "needs find and wc"]
-fn words_are_counted_as_wc_counts_them() {
-    // Nothing but what is printed everywhere: of the rest wc has had several opinions.
+fn word_count_agrees_with_wc() {
+    // Only printable text, because versions of wc differ on other bytes.
     let mut files = some_files();
     files.iter_mut().for_each(|(_, content)| content.retain(u8::is_ascii));
     let folder = folder_of(&files);

@@ -1,4 +1,5 @@
-//! What a program's own types may do wrong: panic when they are made or dropped; and threads that cannot be had. A run ends all the same.
+//! Runs end even if a program's types panic when they are created or dropped, and if threads cannot
+//! be started.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Command;
@@ -7,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use rowlock_pipeline::{Buffer, Cause, Error, Flow, Pipeline, Program, Result, Round, Stage, StageKind};
 
-/// A tag that panics as it is dropped, once it is armed.
+/// A tag that panics when it is dropped after it was armed.
 #[derive(Default)]
 struct Fragile {
     is_armed: bool,
@@ -22,7 +23,7 @@ impl Drop for Fragile {
 }
 
 #[test]
-fn a_tag_of_an_auxiliary_buffer_that_panics_as_it_is_dropped_fails_the_run_and_does_not_hang_it() {
+fn a_panic_while_an_auxiliary_buffer_is_dropped_fails_the_run() {
     for structure in ["", "threads=each"] {
         let outcome = Pipeline::<Fragile>::tagged("fragile")
             .buffers(2, 0)
@@ -42,7 +43,7 @@ fn a_tag_of_an_auxiliary_buffer_that_panics_as_it_is_dropped_fails_the_run_and_d
     }
 }
 
-/// Counts how many of it there are, and how many are begun.
+/// Counts its instances, and those that have begun.
 struct Counted<'a>(&'a AtomicI64);
 
 impl<'a> Counted<'a> {
@@ -75,7 +76,7 @@ impl Stage<()> for Counted<'_> {
 }
 
 #[test]
-fn a_panic_while_stages_are_made_is_the_callers_and_leaves_nothing() {
+fn a_panic_while_stages_are_created_reaches_the_caller_and_leaks_nothing() {
     let alive = AtomicI64::new(0);
     let run = || {
         let mut made = 0;
@@ -94,7 +95,7 @@ fn a_panic_while_stages_are_made_is_the_callers_and_leaves_nothing() {
 }
 
 #[test]
-fn a_junction_that_says_the_run_is_ending_when_it_is_not_has_failed() {
+fn a_junction_that_wrongly_returns_ending_has_failed() {
     let outcome = Program::<()>::new("liar")
         .pipeline(Pipeline::new("in").rounds(3).io("read", |_, _| Ok(Flow::Convey)).join_at("joint"))
         .junction("joint", |_| Err(rowlock_pipeline::PortError::Ending.into()))
@@ -103,8 +104,8 @@ fn a_junction_that_says_the_run_is_ending_when_it_is_not_has_failed() {
     assert_eq!(failure.stage.as_deref(), Some("joint"));
 }
 
-/// Threads whose stacks do not fit into the room that this process has: the first ones begin, and
-/// then none can.
+/// The stacks do not fit into the address space of this process: the first threads start, and the
+/// others cannot.
 #[test]
 fn a_thread_that_cannot_be_started_ends_the_run() {
     let large_stacks = |mut command: Command| testing::passes(command.env("RUST_MIN_STACK", (1_u64 << 28).to_string()));
@@ -114,7 +115,7 @@ fn a_thread_that_cannot_be_started_ends_the_run() {
         for index in 0..8 {
             pipeline = pipeline.stage(&format!("stage{index}"), StageKind::Io, Counted::new(&alive));
         }
-        // A stack is a quarter of a GiB here.
+        // A stack has a quarter of a GiB here.
         let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
         let used = pages.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 4096;
         let limit = Some(used + (1 << 30));

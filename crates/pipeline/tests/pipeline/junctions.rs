@@ -1,10 +1,10 @@
-//! Pipelines that meet in a junction.
+//! Pipelines that join at a junction.
 
 use std::sync::Mutex;
 
 use rowlock_pipeline::{Canceller, Cause, Error, Flow, Pipeline, PortError, Program, RunReport};
 
-/// Two streams of so many buffers, merged by their tags; what the writer gets.
+/// Merges two streams of this many buffers by their tags. Returns the tags that the writer gets.
 fn merge(left: u64, right: u64, structure: &str) -> (Result<RunReport, Error>, Vec<u64>) {
     let merged = Mutex::new(Vec::new());
     let outcome = {
@@ -71,7 +71,7 @@ fn two_streams_are_merged_in_any_structure() {
     }
 }
 
-/// A program in which one pipeline ends in a junction and another begins there.
+/// A program in which one pipeline ends at a junction and another begins there.
 fn through(
     junction: impl FnOnce(&mut rowlock_pipeline::Ports<'_, '_, u64>) -> rowlock_pipeline::Result<()> + Send,
     canceller: &Canceller,
@@ -142,13 +142,13 @@ fn a_junction_that_returns_early_ends_its_pipelines_there() {
         &Canceller::new(),
     );
     let report = report.unwrap();
-    // Three, and the last one, which is empty.
+    // Three buffers and the last one, which is empty.
     assert_eq!(report.pipelines[1].rounds, 4);
     assert!(report.pipelines.iter().all(|pipeline| pipeline.buffers_back == 2));
 }
 
 #[test]
-fn a_junction_that_conveys_the_end_conveys_no_bytes_with_it() {
+fn a_junction_that_ends_a_stream_conveys_an_empty_buffer() {
     let written = Mutex::new(Vec::new());
     let source = Pipeline::new("in").buffers(1, 8).rounds(1).io("read", |_, _| Ok(Flow::Convey)).join_at("joint");
     let sink = Pipeline::new("out").buffers(2, 8).join_at("joint").io("write", |_, buffer| {
@@ -169,7 +169,7 @@ fn a_junction_that_conveys_the_end_conveys_no_bytes_with_it() {
 }
 
 #[test]
-fn ports_say_what_is_wrong() {
+fn ports_report_misuse() {
     through(
         |ports| {
             assert_eq!(ports.accept("inn"), Err(PortError::Unknown("inn".to_owned())));
@@ -186,7 +186,7 @@ fn ports_say_what_is_wrong() {
 }
 
 #[test]
-fn pipelines_and_junctions_that_miss_each_other_are_refused() {
+fn pipelines_without_their_junction_and_junctions_without_pipelines_are_refused() {
     let alone = Pipeline::new("in").io("read", |_, _| Ok(Flow::Convey)).join_at("joint");
     let error = alone.run().unwrap_err().to_string();
     assert!(error.contains("pipeline 'in' joins at 'joint', but there is no such junction"), "{error}");
@@ -198,8 +198,8 @@ fn pipelines_and_junctions_that_miss_each_other_are_refused() {
 }
 
 #[test]
-fn junctions_that_wait_for_each_other_are_named() {
-    // Each begins one pipeline, and first wants a buffer of that which the other begins.
+fn deadlocked_junctions_are_named() {
+    // Each begins one pipeline, and first waits for a buffer of the other's pipeline.
     let there = Pipeline::<u64>::tagged("there").join_at("one").join_at("other");
     let back = Pipeline::<u64>::tagged("back").join_at("other").join_at("one");
     let waits = |pipeline: &'static str| {
@@ -220,7 +220,7 @@ fn junctions_that_wait_for_each_other_are_named() {
 }
 
 #[test]
-fn what_a_junction_does_is_its_work_and_what_it_waits_for_is_not() {
+fn the_busy_time_of_a_junction_excludes_its_waits() {
     let worked = std::sync::atomic::AtomicU64::new(0);
     let mut report = Program::<()>::new("busy")
         .pipeline(Pipeline::new("in").buffers(2, 0).rounds(10).io("read", |_, _| Ok(Flow::Convey)).join_at("joint"))
@@ -241,9 +241,9 @@ fn what_a_junction_does_is_its_work_and_what_it_waits_for_is_not() {
     let junction: Vec<_> = report.stages.iter().filter(|stage| stage.name == "joint").collect();
     let busy: u64 = junction.iter().map(|stage| stage.busy_ns).sum();
     let waited: u64 = junction.iter().map(|stage| stage.starved_ns + stage.blocked_ns).sum();
-    // Numbers of one clock about the same calls: however long they take, one holds the other.
+    // The times are from one clock and about the same calls, so one contains the other.
     assert!(busy >= worked.into_inner() && busy + waited <= report.clock_ns, "{report:?}");
-    // What the machine did meanwhile to the others, who have nothing to do, does not count.
+    // Delays of the other stages, which have no work, must not count.
     report.stages.iter_mut().filter(|stage| stage.name != "joint").for_each(|stage| stage.busy_ns = 0);
     let text = report.verdict().to_string();
     assert!(text.contains("at least") && text.contains("by stage 'joint' ("), "{text}");

@@ -1,5 +1,5 @@
 //! The integration tests of `pipeline`, in one program.
-#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod cancelling;
 mod counts;

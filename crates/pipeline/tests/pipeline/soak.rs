@@ -1,5 +1,5 @@
-//! Random pipelines in random structures that end in random ways: no buffer, stage or order is
-//! lost.
+//! Random pipelines in random structures that end in random ways lose no buffer, no stage and no
+//! order.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicI64;
@@ -10,7 +10,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_pipeline::{Buffer, Canceller, Cause, Error, Flow, Pipeline, Result, Round, RunReport, Stage, StageKind};
 
-/// What happens at one stage at one round.
+/// What happens at one stage in one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
     Nothing,
@@ -21,7 +21,7 @@ enum Event {
     Cancel,
 }
 
-/// All that is drawn for a run.
+/// All random choices for a run.
 #[derive(Debug)]
 struct Drawn {
     kinds: Vec<StageKind>,
@@ -31,7 +31,7 @@ struct Drawn {
     event: Event,
     at: usize,
     round: u64,
-    /// How long a call takes at the most: nothing, some microseconds, or a sleep.
+    /// The limit for the duration of a call: zero, some microseconds, or a sleep.
     effort: u64,
 }
 
@@ -95,7 +95,7 @@ fn drawn(seed: u64) -> Drawn {
     }
 }
 
-/// What the stages of a run have in common.
+/// The state that the stages of a run share.
 struct Shared<'a> {
     drawn: &'a Drawn,
     canceller: Canceller,
@@ -103,7 +103,7 @@ struct Shared<'a> {
     alive: AtomicI64,
     in_flight: AtomicI64,
     most: AtomicI64,
-    /// What came to the last stage.
+    /// What arrived at the last stage.
     arrived: Mutex<Vec<(u64, bool)>>,
 }
 
@@ -138,7 +138,7 @@ impl Stage<(u64, usize)> for Probe<'_> {
             shared.most.fetch_max(shared.in_flight.fetch_add(1, SeqCst) + 1, SeqCst);
             buffer.tag = (number, 0);
         }
-        assert_eq!(buffer.tag, (number, index), "out of its way");
+        assert_eq!(buffer.tag, (number, index), "the stages in order");
         buffer.tag.1 += 1;
         let effort = (number * 7 + index as u64 * 13) % (shared.drawn.effort + 1);
         if effort > 50 {
@@ -220,10 +220,10 @@ fn soak(seed: u64) {
             }
             let is_unordered = report.stages.iter().any(|stage| stage.copies > 1 && !stage.is_ordered);
             if last < drawn.rounds && is_unordered {
-                // What the last one had overtaken when it ended the stream came to nothing.
+                // Buffers that the last one had overtaken when it ended the stream were discarded.
                 assert!(numbers.contains(&(last - 1)) && numbers.windows(2).all(|pair| pair[0] < pair[1]), "{what}");
             } else {
-                // Copies of the stage that ends it may have been at work beyond the end.
+                // Copies of the stage that ended the stream may have worked beyond the end.
                 numbers.retain(|&number| number < last);
                 assert_eq!(numbers, (0..last).collect::<Vec<u64>>(), "{what}");
             }

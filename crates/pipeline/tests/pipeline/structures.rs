@@ -1,4 +1,5 @@
-//! In whatever structure a pipeline is run: all buffers pass all stages, in order unless that was given up, and never more than there are.
+//! In every structure, all buffers pass all stages, in order unless the structure gives it up, and
+//! there are never more buffers than configured.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 use rowlock_pipeline::structure::{Fork, StageTurn, Threads};
 use rowlock_pipeline::{Cause, Error, Flow, Pipeline, StageKind, Structure};
 
-/// A pipeline as drawn: of each stage its kind and whether it can be forked.
+/// A random pipeline: the kind of each stage, and whether it can be forked.
 #[derive(Clone, Debug)]
 struct Drawn {
     stages: Vec<(StageKind, bool)>,
@@ -33,7 +34,8 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         |(stages, rounds, buffers, workers, each)| {
             let count = stages.len();
             let forks = prop::collection::vec((1_usize..4, any::<bool>(), any::<bool>()), count);
-            // Where the stages are cut into groups, and what becomes of each group: nothing, fused, or one thread with so many turns.
+            // Where the stages are cut into groups, and how each group runs: separately, fused, or
+            // on one thread with this many buffers a turn.
             let groups = prop::collection::vec((any::<bool>(), 0..3_u8, 1_usize..4), count);
             (Just(stages), forks, groups).prop_map(move |(stages, forks, groups)| {
                 let mut structure = Structure {
@@ -81,9 +83,9 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
                 most.fetch_max(in_flight.fetch_add(1, SeqCst) + 1, SeqCst);
                 buffer.tag = (round.number(), 0);
             }
-            assert_eq!(buffer.tag, (round.number(), index), "out of its way");
+            assert_eq!(buffer.tag, (round.number(), index), "the stages in order");
             if (round.number() as usize + index) % 5 == 3 {
-                // Other copies overtake this one, if anything lets them.
+                // Lets other copies overtake this one.
                 std::thread::sleep(Duration::from_micros(20));
             }
             buffer.tag.1 += 1;
@@ -104,7 +106,7 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
     }
     let report = match pipeline.run() {
         Ok(report) => report,
-        // What cannot be built is said, and what gets stuck is stages that take turns.
+        // Invalid structures are refused. Only stages that take turns can deadlock.
         Err(Error::Structure(_)) => return Ok(()),
         Err(Error::Failed(failure)) if matches!(failure.cause, Cause::Stuck(_)) => {
             prop_assert!(structure.thread.iter().any(|turns| turns.len() > 1), "{failure}");
@@ -120,7 +122,7 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
     prop_assert_eq!(report.pipelines[0].rounds, *rounds);
     prop_assert_eq!(arrived.len() as u64, *rounds);
     let last = arrived.last().map(|&(_, is_last)| is_last);
-    // The last stage itself may run in copies that overtake each other while they note it.
+    // The last stage may run in copies, which overtake each other while they record their buffers.
     let is_forked = report.stages.last().is_some_and(|stage| stage.copies > 1);
     prop_assert!(is_forked || last != Some(false));
     if report.stages.iter().any(|stage| stage.copies > 1 && !stage.is_ordered) || is_forked {
@@ -153,7 +155,7 @@ fn read_copy_write(structure: &str, buffers: usize) -> Result<rowlock_pipeline::
 }
 
 #[test]
-fn stages_that_take_turns_get_so_many_buffers_each_time() {
+fn stages_that_take_turns_get_the_requested_number_of_buffers() {
     let order = Mutex::new(Vec::new());
     let structure: Structure = "thread=read*2,write*2".parse().unwrap();
     let stage = |what: &'static str| {
@@ -169,7 +171,7 @@ fn stages_that_take_turns_get_so_many_buffers_each_time() {
 }
 
 #[test]
-fn stages_that_wait_for_each_other_for_ever_are_named() {
+fn deadlocked_stages_are_named() {
     let error = read_copy_write("thread=read*4,write*4 thread=copy*3,pack*3", 4).unwrap_err();
     let text = error.to_string();
     assert!(
@@ -182,7 +184,7 @@ fn stages_that_wait_for_each_other_for_ever_are_named() {
 }
 
 #[test]
-fn what_cannot_be_built_is_said_before_anything_begins() {
+fn invalid_structures_are_refused_before_any_stage_starts() {
     let says = |structure: &str, text: &str| {
         let error = read_copy_write(structure, 4).unwrap_err().to_string();
         assert!(error.contains(text), "{structure}: {error}");
@@ -211,7 +213,7 @@ fn a_thousand_pipelines_run_in_one_process_some_of_them_at_once() {
 }
 
 #[test]
-fn a_pipeline_of_no_rounds_ends_and_one_without_stages_or_buffers_is_refused() {
+fn a_pipeline_without_rounds_ends_and_one_without_stages_or_buffers_is_refused() {
     let none = || Pipeline::new("none").rounds(0);
     assert_eq!(none().io("read", |_, _| Ok(Flow::Convey)).run().unwrap().stages[0].calls, 0);
     assert_eq!(none().compute("add", |_, _| Ok(Flow::Convey)).run().unwrap().stages[0].calls, 0);
@@ -224,7 +226,7 @@ fn a_pipeline_of_no_rounds_ends_and_one_without_stages_or_buffers_is_refused() {
 }
 
 #[test]
-fn the_work_that_shows_what_limits_a_run_is_done_twice() {
+fn doubled_stages_repeat_their_work() {
     use rowlock_pipeline::{Buffer, Result, Round, Stage};
     struct Reader<'a>(&'a AtomicUsize);
     impl Stage<()> for Reader<'_> {
@@ -252,7 +254,7 @@ fn the_work_that_shows_what_limits_a_run_is_done_twice() {
 #[test]
 fn a_stage_sees_the_depths_of_its_queues() {
     let seen = Mutex::new(Vec::new());
-    // On one thread, so that nobody is between: four are read, and then four written.
+    // On one thread, so that the order is fixed: four are read, and then four are written.
     let structure: Structure = "thread=read*4,write*4".parse().unwrap();
     Pipeline::new("depths")
         .buffers(4, 8)

@@ -1,5 +1,4 @@
-//! What a run tells by the files that the environment asks for. The test runs in a process that has
-//! them.
+//! The files that environment variables ask for. The test runs in a process with these variables.
 
 use std::process::Command;
 
@@ -17,7 +16,7 @@ fn zip_and_ask() {
 }
 
 #[test]
-fn of_several_runs_at_once_the_trace_holds_one_and_the_report_all() {
+fn with_several_runs_the_trace_holds_one_and_the_report_all() {
     let folder = tempfile::tempdir().unwrap();
     let [trace, report] = ["trace.json", "report.json"].map(|name| folder.path().join(name));
     let start = |mut command: Command| {
@@ -25,7 +24,7 @@ fn of_several_runs_at_once_the_trace_holds_one_and_the_report_all() {
         let read: Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
         let events = read["traceEvents"].as_array().unwrap();
         assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 4000);
-        // What is run as one is one row, which is called after its stages in their order.
+        // Fused stages have one row, named after all of them in order.
         let rows = events.iter().filter(|event| event["name"] == "thread_name");
         assert_eq!(rows.map(|row| row["args"]["name"].as_str().unwrap()).collect::<Vec<_>>(), ["zip+ask"]);
         assert_eq!(std::fs::read_to_string(report).unwrap().lines().count(), 8);

@@ -1,11 +1,11 @@
-//! Whose turn it is: on threads of several stages, in streams of nothing, and where a worker is needed after all.
+//! Turns on threads of several stages, empty streams, and junctions that return early.
 
 use std::sync::Mutex;
 
 use rowlock_pipeline::{Flow, Pipeline, PortError, Ports, Program, Result, StageKind};
 
 #[test]
-fn a_stream_of_no_rounds_ends_whatever_its_first_stage_is() {
+fn an_empty_stream_ends_for_every_kind_of_first_stage() {
     for structure in ["", "workers=1", "threads=each", "fork=pack*3:unordered"] {
         let report = Pipeline::new("none")
             .rounds(0)
@@ -19,7 +19,7 @@ fn a_stream_of_no_rounds_ends_whatever_its_first_stage_is() {
 }
 
 #[test]
-fn stages_that_take_turns_do_so_however_short_their_calls_are() {
+fn stages_alternate_even_if_their_calls_are_short() {
     let order = Mutex::new(String::new());
     let note = |what: char| {
         order.lock().unwrap().push(what);
@@ -37,8 +37,9 @@ fn stages_that_take_turns_do_so_however_short_their_calls_are() {
 }
 
 #[test]
-fn a_junction_that_returns_passes_on_what_it_holds_before_it_waits_for_more() {
-    // What the first junction waits for when it returns comes from the second, which waits for what the first still holds.
+fn a_junction_that_returns_first_passes_on_what_it_holds() {
+    // When the first junction returns, it waits for a buffer from the second one, which waits for
+    // the buffer that the first one still holds.
     let first = |ports: &mut Ports<'_, '_, ()>| -> Result<()> {
         ports.accept("there")?;
         Ok(())
