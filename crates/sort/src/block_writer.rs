@@ -1,4 +1,4 @@
-//! Gathers sorted records into blocks, and passes these on to be written.
+//! Collects sorted records into blocks and sends them to the stage `write`.
 
 use std::ops::Range;
 
@@ -13,23 +13,23 @@ use crate::order::Order;
 use crate::progress::Progress;
 use crate::temporary_file::TemporaryFile;
 
-/// The pipeline of blocks to be written.
+/// The pipeline of blocks for the stage `write`.
 pub(crate) const OUTPUT: &str = "output";
 
-/// What travels with the bytes of a buffer.
+/// The tag of a buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    /// Which records are in it.
+    /// The records in the buffer.
     pub(crate) chunk: Chunk,
-    /// The mean length of a record by which its memory is divided up; 0 before it is.
+    /// The average record length by which the memory is divided; 0 before that.
     pub(crate) mean: usize,
-    /// Where its bytes go.
+    /// The position of the bytes in the output or the temporary file.
     pub(crate) place: u64,
-    /// Whether they go to the temporary file.
+    /// Whether the bytes go to the temporary file.
     pub(crate) is_spilled: bool,
 }
 
-/// Where sorted records may go.
+/// The destinations of sorted records.
 #[derive(Clone, Copy)]
 pub(crate) struct Destinations<'s> {
     pub(crate) output: &'s Output,
@@ -38,7 +38,7 @@ pub(crate) struct Destinations<'s> {
 }
 
 impl Destinations<'_> {
-    /// Writes a buffer to where its tag says: the work of the stage `write`.
+    /// Writes a buffer to the destination in its tag: the work of the stage `write`.
     pub(crate) fn write(&self, buffer: &mut Buffer<Load>) -> Result<(), SortError> {
         let (place, length) = (buffer.tag.place, buffer.len());
         if buffer.tag.is_spilled {
@@ -54,7 +54,7 @@ impl Destinations<'_> {
     }
 }
 
-/// Gathers records, either one after the other into the output, or as blocks of whole records into a run.
+/// Collects records, either contiguously into the output, or as blocks of whole records into a run.
 pub(crate) struct BlockWriter<'s> {
     order: &'s Order,
     to: Destinations<'s>,
@@ -62,17 +62,17 @@ pub(crate) struct BlockWriter<'s> {
     block: Buffer<Load>,
     /// The last record in the block.
     last: Range<usize>,
-    /// How many bytes have been sent to the output.
+    /// The number of bytes sent to the output.
     sent: u64,
-    /// How many records were gathered.
+    /// The number of records collected.
     records: u64,
     run: Run,
-    /// Records that are larger may not be spilled.
+    /// The size limit for records in the temporary file.
     largest_record: usize,
 }
 
 impl<'s> BlockWriter<'s> {
-    /// Gathers into blocks of so many bytes, which are those of the pipeline [`OUTPUT`].
+    /// Creates a writer. `block` is the buffer size of the pipeline [`OUTPUT`].
     pub(crate) fn new(
         order: &'s Order,
         to: Destinations<'s>,
@@ -88,7 +88,7 @@ impl<'s> BlockWriter<'s> {
         Ok(BlockWriter { order, to, is_spilled, block, last, sent: 0, records: 0, run, largest_record })
     }
 
-    /// The next record, with its line feed.
+    /// Appends a record with its line feed.
     #[inline]
     pub(crate) fn push(&mut self, record: &[u8], ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         let (from, to) = (self.block.len(), self.block.len() + record.len());
@@ -102,7 +102,7 @@ impl<'s> BlockWriter<'s> {
         Ok(())
     }
 
-    /// A record that does not fit into what is left of the block.
+    /// Appends a record that does not fit into the rest of the block.
     #[cold]
     fn push_large(&mut self, record: &[u8], ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         if self.is_spilled {
@@ -128,7 +128,8 @@ impl<'s> BlockWriter<'s> {
         Ok(())
     }
 
-    /// A record that is larger than a block is one by itself. This is so rare that it need not overlap with anything.
+    /// Writes a record that is larger than a block as a block of its own. This is rare, so it need
+    /// not overlap with other work.
     fn spill_alone(&mut self, record: &[u8]) -> pipeline::Result<()> {
         if record.len() > self.largest_record {
             let most = self.largest_record as u64;
@@ -143,7 +144,7 @@ impl<'s> BlockWriter<'s> {
         Ok(self.to.write(&mut alone)?)
     }
 
-    /// Passes on what is in the block, and takes an empty one for it.
+    /// Sends the current block and continues with an empty one.
     fn send_block(&mut self, flow: Flow, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         if self.block.is_empty() && flow == Flow::Convey {
             return Ok(());
@@ -165,13 +166,14 @@ impl<'s> BlockWriter<'s> {
         Ok(())
     }
 
-    /// The run that was gathered ends here.
+    /// Ends the current run.
     pub(crate) fn end_run(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<Run> {
         self.send_block(Flow::Convey, ports)?;
         Ok(std::mem::take(&mut self.run))
     }
 
-    /// All has been gathered. Returns the run that was not ended yet, and how many records and bytes were sent to the output.
+    /// Sends the last block. Returns the run that was not ended, and the numbers of records and
+    /// bytes sent to the output.
     pub(crate) fn finish(mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<(Run, (u64, u64))> {
         self.send_block(Flow::Last, ports)?;
         let written = if self.is_spilled { (0, 0) } else { (self.records, self.sent) };

@@ -1,104 +1,111 @@
-//! How a budget of memory is divided up. Everything that grows with the budget is counted: buffers, entries, what is remembered of lines.
+//! The division of the memory budget. It counts everything that grows with the budget: buffers,
+//! entries and the positions of lines.
 //!
-//! Forming runs: three loads of records, one being filled, one sorted, one written, or one that everything fits into, with 16 bytes beside each record, and 4 more beside each
-//! line; and pieces of the input and the output. Merging: a block of each run, and the rest for blocks read ahead, but for some to be written.
+//! Forming runs takes three loads of records, of which one is filled, one sorted and one written,
+//! or one load if everything fits into it. Each record takes 16 bytes more, and each line 4 more.
+//! Pieces of the input and the output are added. Merging takes a block of each run and some blocks
+//! for the output; the rest is for blocks read ahead.
 
 use crate::error::SortError;
 use crate::file::ALIGNMENT;
 use crate::order::Format;
 
-/// The least that can be sorted with.
+/// The smallest memory budget, in bytes.
 pub const LEAST: u64 = 256 << 10;
 
-/// What is kept beside a record as it is sorted.
+/// The bytes of an entry, which each record needs for sorting.
 const ENTRY: usize = size_of::<u128>();
 
-/// What is kept beside a line as well: where it begins.
+/// The bytes of a line's position.
 const LINE: usize = size_of::<u32>();
 
-/// A number of 32 bits says which record it is, and where a line begins.
+/// The largest index of a record and the largest position of a line, which have 32 bits.
 const MOST: usize = u32::MAX as usize - 1;
 
-/// How many loads there are, unless all fits into one.
+/// The number of loads unless everything fits into one.
 const LOADS: usize = 3;
 
-/// Where lines are not shorter than this on average, so many bytes of them are kept in the memory that is kept free for them and what is beside them.
+/// The average line length that is assumed to decide whether all lines fit into one load.
 const SHORT_LINE: usize = 10;
 
-/// How many pieces are being read, and how many written.
+/// The number of pieces that are read and written at a time.
 pub(crate) const PIECES: usize = 6;
 
-/// What is read, or written, at once is not larger than this.
+/// The largest number of bytes read or written at once.
 const LARGEST_PIECE: usize = 1 << 20;
 
-/// Blocks are not larger than this, but for single records that are.
+/// The largest block, unless a single record is larger.
 const LARGEST_BLOCK: usize = 2 << 20;
 
-/// How many times the memory what comes from a pipe is taken to be.
+/// The assumed length of a stream, as a multiple of the memory.
 const UNKNOWN: u64 = 64;
 
-/// A budget of memory.
+/// A memory budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Of which this module speaks: without what the process takes anyhow.
+    /// The memory that is divided, without a reserve for the process itself.
     bytes: usize,
 }
 
-/// How memory is divided as runs are formed.
+/// The division of memory while runs are formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forming {
-    /// The bytes of a piece that is read.
+    /// The size of a piece that is read.
     pub(crate) piece: usize,
-    /// The bytes of a block that is written.
+    /// The size of a block that is written.
     pub(crate) block: usize,
-    /// How many loads there are at a time.
+    /// The number of loads in memory.
     pub(crate) loads: usize,
-    /// The bytes of a load: of its records, and all that is beside them.
+    /// The size of a load: its records and all data about them.
     pub(crate) load: usize,
 }
 
-/// How memory is divided in a merge.
+/// The division of memory during a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Merging {
-    /// The bytes of a block that is read.
+    /// The size of a block that is read.
     pub(crate) block: usize,
-    /// How many are read ahead.
+    /// The number of blocks read ahead.
     pub(crate) ahead: usize,
-    /// The bytes of a piece that is written.
+    /// The size of a piece that is written.
     pub(crate) piece: usize,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Creates a budget of this many bytes.
     ///
     /// # Errors
-    /// If that is less than [`LEAST`].
+    /// Returns an error if `given` is less than [`LEAST`].
     pub fn new(given: u64) -> Result<Budget, SortError> {
         if given < LEAST {
             return Err(SortError::Memory { given, needed: LEAST });
         }
         let bytes = usize::try_from(given).unwrap_or(usize::MAX);
-        // The program, its threads' stacks, and the kernel's own for what is being read and written.
+        // A reserve for the program, its threads' stacks, and the kernel's memory for reads and
+        // writes.
         Ok(Budget { bytes: bytes - (bytes / 16).min(8 << 20) })
     }
 
-    /// The largest record that can be merged: a block of each of two runs, one read ahead of each, and some being written.
+    /// The largest record that can be merged: one block of each of two runs, one block read ahead
+    /// of each, and some blocks to write.
     pub(crate) fn largest_record(self) -> usize {
         self.bytes / 16
     }
 
-    /// How runs of such records, of so many bytes in all where that is known, are formed.
+    /// Plans how to form runs of records of this format. `length` is the size of the input if it is
+    /// known.
     pub(crate) fn forming(self, format: Format, length: Option<u64>) -> Forming {
         let piece = self.piece();
-        // Of about this many runs there will be two blocks each in memory as they are merged.
-        // What nobody knows the length of is taken to be this many times the memory: were it much more, it would take another pass.
+        // About this many runs will be merged, with two blocks of each in memory. A stream is
+        // assumed to be `UNKNOWN` times as long as the memory; one that is much longer takes
+        // another pass.
         let length_of_runs = length.unwrap_or((self.bytes as u64).saturating_mul(UNKNOWN));
         let runs = length_of_runs / (self.bytes / 4) as u64 + 1;
         let block = usize::try_from(self.bytes as u64 / 4 / runs).unwrap_or(usize::MAX);
         let smallest = aligned(self.bytes / 1024).clamp(ALIGNMENT, 64 << 10);
         let block = aligned(block).clamp(smallest, LARGEST_BLOCK.min(piece * 2));
         let room = self.bytes - PIECES * (piece + block);
-        // What fits into memory whole need not be divided up and merged.
+        // Input that fits into memory needs no division and no merge.
         let whole = length.is_some_and(|length| {
             let (bytes, _) = records(room, format, SHORT_LINE);
             length <= bytes as u64
@@ -107,18 +114,19 @@ impl Budget {
         Forming { piece, block, loads, load: room / loads }
     }
 
-    /// The bytes of a piece that is read or written.
+    /// The size of a piece that is read or written.
     pub(crate) fn piece(self) -> usize {
         aligned(self.bytes / 64).clamp(ALIGNMENT, LARGEST_PIECE)
     }
 
-    /// How many runs can be merged at once whose largest block has so many bytes; at least two.
+    /// The number of runs that can be merged at once if their largest block has this size; at least
+    /// two.
     pub(crate) fn fan_in(self, largest_block: usize) -> usize {
         let block = aligned_up(largest_block);
         ((self.bytes - self.output_of_merge()) / block / 2).max(2)
     }
 
-    /// How so many runs are merged.
+    /// Plans a merge of this many runs.
     pub(crate) fn merging(self, runs: usize, largest_block: usize) -> Merging {
         let block = aligned_up(largest_block);
         let room = (self.bytes - self.output_of_merge()) / block;
@@ -131,18 +139,20 @@ impl Budget {
 }
 
 impl Forming {
-    /// How many bytes of records a load has, and how many records, where they have so many bytes on average.
+    /// The size of a load's records in bytes, and their number, if records have this average
+    /// length.
     pub(crate) fn records(&self, format: Format, mean: usize) -> (usize, usize) {
         records(self.load, format, mean)
     }
 
-    /// The bytes of a line that has a load for itself.
+    /// The maximum length of a line that has a load for itself.
     pub(crate) fn longest_line(&self) -> usize {
         (self.load - ENTRY - LINE).min(MOST)
     }
 }
 
-/// How many bytes of records, and how many of them, fit into so much memory, with what is beside them.
+/// The size in bytes and the number of records that fit into this much memory together with the
+/// data about them.
 fn records(memory: usize, format: Format, mean: usize) -> (usize, usize) {
     let (size, beside) = match format {
         Format::Fixed(size) => (size, ENTRY),
@@ -155,12 +165,12 @@ fn records(memory: usize, format: Format, mean: usize) -> (usize, usize) {
     }
 }
 
-/// The largest multiple of the alignment that is not larger.
+/// The largest multiple of the alignment that is at most `bytes`.
 fn aligned(bytes: usize) -> usize {
     bytes / ALIGNMENT * ALIGNMENT
 }
 
-/// The least multiple of the alignment that is not less, at least one.
+/// The smallest multiple of the alignment that is at least `bytes`, and not 0.
 pub(crate) fn aligned_up(bytes: usize) -> usize {
     bytes.div_ceil(ALIGNMENT).max(1) * ALIGNMENT
 }
@@ -173,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_more_is_given_away_than_there_is(
+        fn plans_stay_within_the_budget(
             given in LEAST..1 << 36,
             length in prop::option::of(0..1u64 << 50),
             size in 1..1usize << 20,
@@ -199,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_into_memory_is_one_load() {
+    fn input_that_fits_into_memory_is_one_load() {
         let budget = Budget::new(512 << 20).unwrap();
         for (format, fits) in [(Format::Fixed(100), 400 << 20), (Format::Lines, 150 << 20)] {
             assert_eq!(budget.forming(format, Some(fits)).loads, 1);
@@ -209,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_gibibyte_makes_thirty_runs_of_four_gigabytes_and_merges_them_at_once() {
+    fn half_a_gibibyte_forms_thirty_runs_of_four_gigabytes_and_merges_them_at_once() {
         let budget = Budget::new(512 << 20).unwrap();
         let forming = budget.forming(Format::Fixed(100), Some(4_294_967_300));
         let (bytes, _) = forming.records(Format::Fixed(100), 100);

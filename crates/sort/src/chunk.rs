@@ -1,20 +1,22 @@
-//! A chunk: as many records as are sorted in memory at once.
+//! A chunk: the records that are sorted in memory at once.
 
 use crate::order::Format;
 
-/// Where the records of a chunk are, and in which order they come. The bytes are elsewhere.
+/// The positions of the records of a chunk, and their order. The bytes are stored elsewhere.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
-    /// Where each line begins, and where the last one ends; empty for records of one size.
+    /// The start of each line and the end of the last one; empty for records of fixed size.
     starts: Vec<u32>,
-    /// How many records there are.
+    /// The number of records.
     count: usize,
-    /// The sorted records: their prefixes, and in the [free bits](crate::order::FREE_BITS) which each is.
+    /// The sorted records: their prefixes, with the record's index in the [free
+    /// bits](crate::order::FREE_BITS).
     pub entries: Vec<u128>,
 }
 
 impl Chunk {
-    /// Finds the records in the bytes, all of which are whole, and forgets what was there before. There may be no more than 2^32 bytes.
+    /// Finds the records in the bytes and forgets previous ones. All records must be complete, and
+    /// there may be at most 2^32 bytes.
     pub fn find(&mut self, bytes: &[u8], format: Format) {
         self.starts.clear();
         self.entries.clear();
@@ -28,7 +30,7 @@ impl Chunk {
         }
     }
 
-    /// Makes room for so many records at once, so that no more is taken later.
+    /// Reserves memory for this many records, so that none is allocated later.
     pub fn reserve(&mut self, records: usize, format: Format) {
         self.entries.reserve_exact(records.saturating_sub(self.entries.len()));
         if format == Format::Lines {
@@ -36,17 +38,17 @@ impl Chunk {
         }
     }
 
-    /// How many records there are.
+    /// The number of records.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether the chunk has no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// One record with its line feed, if it has one.
+    /// Returns a record with its line feed, if it has one.
     #[inline]
     pub fn record<'b>(&self, bytes: &'b [u8], format: Format, index: u32) -> &'b [u8] {
         let index = index as usize;
@@ -57,7 +59,7 @@ impl Chunk {
     }
 }
 
-/// A record without its line feed, as keys are taken from it.
+/// Returns a record without its line feed, as keys expect it.
 #[inline]
 pub fn text(record: &[u8], format: Format) -> &[u8] {
     match format {

@@ -1,35 +1,46 @@
-//! Columnsort, out of core.
+//! Out-of-core columnsort.
 //!
-//! Leighton (Tight Bounds on the Complexity of Parallel Sorting, IEEE Transactions on Computers C-34, 1985) sorts a matrix of `r` rows and `s` columns into column-major order in
-//! eight steps, where `s` divides `r`, and `r >= 2 (s - 1)^2`. The odd steps sort each column by itself; the even ones move records in ways that do not
-//! depend on what they are: 2 transposes the matrix, in that it is read by columns and written by rows; 4 does the reverse; 6 shifts everything
-//! down by half a column; 8 shifts it back. So all that is read and written, and when, is known before the first record is: columnsort is
-//! *oblivious*.
+//! Leighton (Tight Bounds on the Complexity of Parallel Sorting, IEEE Transactions on Computers
+//! C-34, 1985) sorts a matrix of `r` rows and `s` columns into column-major order in eight steps,
+//! if `s` divides `r` and `r >= 2 (s - 1)^2`. The odd steps sort each column. The even steps move
+//! records independently of their contents: step 2 transposes the matrix by reading columns and
+//! writing rows; step 4 does the reverse; step 6 shifts all records down by half a column; step 8
+//! shifts them back. All reads and writes and their order are known before the first record is
+//! read: columnsort is *oblivious*.
 //!
-//! A column is what fits into memory. Done out of core (Chaudry, Cormen and Wisniewski, Efficient Out-of-Core Sorting on Multiprocessors, SPAA 2001), steps are taken together so
-//! that each pass reads and writes all records once:
+//! A column fits into memory. Out of core (Chaudhry, Cormen and Wisniewski, Efficient Out-of-Core
+//! Sorting on Multiprocessors, SPAA 2001), steps are combined so that each pass reads and writes
+//! all records once:
 //!
-//! 1. steps 1 and 2: a column is sorted, and its records are dealt to all columns in turn;
-//! 2. steps 3 and 4: a column is sorted, and the first of its records go to the first column, the next to the second, and so on;
-//! 3. steps 5 to 8: a column is sorted, and its upper half merged with the lower half of the one before, which makes the output: that is what shifting, sorting and
-//!    shifting back come to.
+//! 1. Steps 1 and 2: sort a column and deal its records to all columns in turn.
+//! 2. Steps 3 and 4: sort a column and send its first records to the first column, the next ones to
+//!    the second, and so on.
+//! 3. Steps 5 to 8: sort a column and merge its upper half with the lower half of the previous one.
+//!    The result is the output, equivalent to shifting, sorting and shifting back.
 //!
-//! Each pass is one pipeline with the five stages of Roysden (Scheduling Pipelined, Multi-Threaded Programs in Linux, Dartmouth TR2004-500, 2004,
-//! section 4): `read`, `sort`, `communicate`, `permute`, `write`. Its buffers are columns. Where columns fit into memory, but the records are one column, there is only the
-//! last pass.
+//! Each pass is one pipeline with the five stages of Roysden (Scheduling Pipelined, Multi-Threaded
+//! Programs in Linux, Dartmouth TR2004-500, 2004, section 4): `read`, `sort`, `communicate`,
+//! `permute`, `write`. Its buffers are columns. If all records fit into one column, only the last
+//! pass runs.
 //!
-//! **Stable.** From the first pass on, a record carries its index in the input. It is looked at in the last pass only. In the first a column's records lie in the order of the
-//! input anyhow; in the second it consists of pieces from all columns in their order, each sorted so that equal ones are in order. Only then pieces come that
-//! overlap.
+//! **Stable.** From the first pass on, a record carries its index in the input. Only the last pass
+//! compares indices. In the first pass the records of a column are in the order of the input. In
+//! the second pass a column consists of pieces from all columns in their order, each sorted stably.
+//! Only in the last pass do pieces overlap.
 //!
-//! **Padding.** The matrix has more places than there are records ([`Shape`]). What is in the others comes last, whatever the keys are: it is told by its index, which is beyond all
+//! **Padding.** The matrix has more places than there are records ([`Shape`]). The padding in the
+//! other places comes last for any keys. It is recognized by its index, which is greater than all
 //! others, and never by a key.
 //!
-//! **Memory.** [`Shape::memory`] says what a shape takes, all counted: six columns that travel, two that the last pass holds, for each of them the entries that it is sorted by (16 bytes a
-//! record), and two times these for sorting. So of 512 MiB, a column of records of 100 bytes has 55 MiB.
+//! **Memory.** [`Shape::memory`] computes all memory of a shape: six columns in flight, two columns
+//! that the last pass holds, the entries of each of these columns (16 bytes a record), and the
+//! entries of two more columns for sorting. With 512 MiB, a column of records of 100 bytes has 55
+//! MiB.
 //!
-//! **Two variants.** The I/O-bound one sorts entries, numbers that hold the beginning of a key and where its record is, makes use of it that from the second pass on columns consist of
-//! sorted pieces, and moves each record once a pass. The compute-bound one sorts by merging whole records, by comparison, from single ones on. What comes out is the same.
+//! **Two variants.** The I/O-bound variant sorts entries, which hold the prefix of a key and the
+//! position of its record. From the second pass on it uses that columns consist of sorted pieces.
+//! It moves each record once a pass. The compute-bound variant sorts whole records by merge sort,
+//! starting from single records. Both have the same output.
 
 pub mod exchange;
 pub mod shape;
@@ -56,7 +67,7 @@ use self::shape::{AUXILIARY, BUFFERS, SORTERS, Shape};
 use self::sorting::Sorting;
 use self::transfer::{Read, Source, Target, TransferObserver, Write};
 
-/// How often all bytes are read or written.
+/// The number of times that all bytes are read or written.
 pub(crate) const TRANSFERS: u64 = 6;
 
 /// Sorts the input into the output.
@@ -64,7 +75,7 @@ pub(crate) fn sort(job: &Job<'_>, variant: Variant, input: &Input) -> Result<Sor
     Columnsort { job, variant, observer: None }.run(input)
 }
 
-/// A sort that is being done.
+/// A running columnsort.
 #[derive(Clone, Copy)]
 struct Columnsort<'s> {
     job: &'s Job<'s>,
@@ -79,7 +90,7 @@ struct Pass<'s> {
     shape: Shape,
     rounds: u64,
     source: Source<'s>,
-    /// How records lie when they are read, and when they have been sorted.
+    /// The layouts of a column when it is read and when it has been sorted.
     forms: [ColumnLayout<'s>; 2],
     are_pieces_sorted: bool,
     target: Target<'s>,
@@ -89,7 +100,7 @@ struct Pass<'s> {
 impl Columnsort<'_> {
     fn run(&self, input: &Input) -> Result<Sorted, SortError> {
         let Format::Fixed(size) = self.job.order.format() else {
-            let problem = "columnsort sorts records of one size, and lines are of many: merging sorts them";
+            let problem = "columnsort sorts only records of one size, not lines; merging sorts both";
             return Err(SortError::Unsupported(problem.to_owned()));
         };
         let mut reports = Vec::new();
@@ -119,7 +130,7 @@ impl Columnsort<'_> {
             return self.last_pass(shape, source, of_input, None, reports);
         }
         let ordered = ColumnLayout::of_columns(self.job.order, &shape, true);
-        // Records that are moved as they are sorted need their indices before.
+        // If sorting moves records, they need their indices before it.
         let sorted = if self.variant == Variant::ComputeBound { ordered } else { of_input };
         let bytes = shape.columns() * shape.columns() * shape.span();
         let dealt = self.job.to.temporary.another()?;
@@ -137,7 +148,7 @@ impl Columnsort<'_> {
         reports.push(
             self.pass(first, Permute { permutation: Permutation::Transpose, shape, form: sorted, then: ordered })?,
         );
-        // It needs no more room: what has been read gives its own back as this one grows.
+        // Needs no additional room: the first file shrinks as this one grows.
         let split = self.job.to.temporary.another()?;
         let second = Pass {
             name: "columnsort-2",
@@ -156,7 +167,7 @@ impl Columnsort<'_> {
         self.last_pass(shape, Source::Columns(&split), mixed, Some(&split), reports)
     }
 
-    /// Steps 5 to 8; where there is one column, they sort by themselves.
+    /// Runs steps 5 to 8. A single column is only sorted.
     fn last_pass(
         &self,
         shape: Shape,
@@ -169,7 +180,7 @@ impl Columnsort<'_> {
         let pass = Pass {
             name: "columnsort-3",
             shape,
-            // The last column's lower half comes in a round by itself.
+            // One more round for the lower half of the last column.
             rounds: shape.columns() + 1,
             source,
             forms: [form, form],
@@ -182,13 +193,13 @@ impl Columnsort<'_> {
         Ok(written)
     }
 
-    /// Runs the five stages.
+    /// Runs a pass with its five stages.
     fn pass(&self, pass: Pass<'_>, permute: impl Stage<Column>) -> Result<RunReport, SortError> {
         let Pass { name, shape, rounds, source, forms: [form, then], are_pieces_sorted, target, done } = pass;
         let (variant, observer) = (self.variant, self.observer);
         let job = self.job;
         let read = Read { job, source, shape, observer };
-        // What is read first is counted.
+        // The first pass that reads the records counts them.
         let counts = (!matches!(source, Source::Columns(_))).then_some(job.counts);
         let sort = Sorting { variant, form, then, rows: shape.rows(), are_pieces_sorted, counts };
         let write = Write { job, target, done, shape, observer };
@@ -202,7 +213,7 @@ impl Columnsort<'_> {
             .communicate("communicate", communicate(SingleRank))
             .stage("permute", StageKind::Compute, permute)
             .auxiliary(if matches!(target, Target::Output(_)) { AUXILIARY } else { 1 });
-        // What is no file takes one part after the other.
+        // A pipe must be written in order.
         let pipeline = match target {
             Target::Output(output) if !output.is_file() => pipeline.stage("write", StageKind::Io, write),
             _ => pipeline.forkable_stage("write", StageKind::Io, move || write),
@@ -210,8 +221,8 @@ impl Columnsort<'_> {
         run_program(Program::new(name).pipeline(pipeline), self.job.canceller)
     }
 
-    /// Copies what cannot be read from anywhere, and whose length is not known, to a temporary file. It has the same stages as any pass, so that
-    /// whatever structure is asked for fits it too.
+    /// Copies a stream to a temporary file, to get its length and random access. The pipeline has
+    /// the same stages as any pass, so that any structure that the user requests fits it as well.
     fn copy(&self, input: &Input) -> Result<(u64, Spill, RunReport), SortError> {
         let copy = self.job.to.temporary.another()?;
         let block = (self.job.memory / (2 * BUFFERS as u64)).clamp(ALIGNMENT as u64, 4 << 20) as usize;
@@ -244,7 +255,7 @@ impl Columnsort<'_> {
     }
 }
 
-/// The stage that exchanges what ranks have for each other.
+/// The stage `communicate`, which exchanges records between ranks.
 fn communicate(
     mut exchange: impl Exchange,
 ) -> impl FnMut(&mut pipeline::Round<'_, Column>, &mut Buffer<Column>) -> pipeline::Result<Flow> + Send {
@@ -272,7 +283,7 @@ mod tests {
     use super::transfer::Transfer;
     use super::*;
 
-    /// What was written, to be looked at.
+    /// A writer whose bytes can be read back.
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -289,15 +300,15 @@ mod tests {
 
     const SIZE: usize = 6;
 
-    /// Records whose first two bytes are the key, by a simple rule, and the others their number.
+    /// Creates records: the first two bytes are the key, the other four the record's number.
     fn records(count: u32, key: impl Fn(u32) -> u32) -> Vec<u8> {
         let record = |number: u32| [&key(number).to_be_bytes()[2..], &number.to_be_bytes()].concat();
         (0..count).flat_map(record).collect()
     }
 
-    /// Sorts these in a matrix of this shape, and returns what came out, and what was read and written, stage by stage and pass by pass.
+    /// Sorts records in a matrix of this shape. Returns the output, and the reads and writes.
     fn sort(records: &[u8], (rows, columns): (u64, u64), variant: Variant) -> (Vec<u8>, [Vec<Transfer>; 2]) {
-        // In memory where that can be: to have its files removed takes a disk longer than all else.
+        // In memory if possible, since removing files from a disk takes longer than the rest.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let order = Order::new(Format::Fixed(SIZE), vec![Key { length: Some(2), ..Key::WHOLE }]).unwrap();
         let transfers = Mutex::new([Vec::new(), Vec::new()]);
@@ -323,11 +334,11 @@ mod tests {
         (sorted, transfers.into_inner().unwrap())
     }
 
-    /// Rows and columns as tight as the rules allow, and looser.
+    /// The tightest shapes that the rules allow, and looser ones.
     const SHAPES: [(u64, u64); 5] = [(2, 1), (4, 2), (12, 3), (20, 4), (104, 8)];
 
     #[test]
-    fn shapes_as_tight_as_can_be_sort_and_stably() {
+    fn the_tightest_shapes_sort_stably() {
         for shape @ (rows, columns) in SHAPES {
             let all = (rows * columns) as u32;
             let keys: [fn(u32) -> u32; 5] = [
@@ -337,7 +348,7 @@ mod tests {
                 |number| 65535 - number,
                 |_| 65535,
             ];
-            // Each piece is a write by itself, so the largest matrix takes its time.
+            // Each piece is a write of its own, so the largest matrix is slow.
             let most = if columns < 8 { usize::MAX } else { 2 };
             let cases = (0..keys.len()).map(|which| (all - 1, which)).chain([(0, 0), (1, 0), (all, 0)]);
             for (count, which) in cases.take(most) {
@@ -353,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_and_written_does_not_depend_on_the_records() {
+    fn reads_and_writes_do_not_depend_on_the_records() {
         for (rows, columns) in [(20, 4), (104, 8)] {
             for variant in [Variant::IoBound, Variant::ComputeBound] {
                 let count = (rows * columns) as u32 - 5;
@@ -361,7 +372,8 @@ mod tests {
                 let (_, random) = sort(&scattered, (rows, columns), variant);
                 let (_, equal) = sort(&records(count, |_| 65535), (rows, columns), variant);
                 assert_eq!(random, equal);
-                // Each column is read in each of three passes; in two of them as many pieces are written for each.
+                // Each of three passes reads each column once; two passes write one piece for each
+                // pair of columns.
                 assert_eq!(random[0].len() as u64, 3 * columns);
                 assert!(random[1].len() as u64 > 2 * columns * columns);
             }

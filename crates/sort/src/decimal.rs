@@ -1,22 +1,23 @@
-//! Decimal numbers in text, of any length, compared exactly: by sign, by magnitude, by digits.
+//! Decimal numbers in text, of any length, compared exactly.
 
 use std::cmp::Ordering;
 
 use crate::normal_form::PrefixWriter;
 
-/// A decimal number: ±0.d₁d₂.. · 10^exponent, where neither the first digit nor the last is 0.
+/// A decimal number: ±0.d₁d₂.. · 10^exponent; neither the first nor the last digit is 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decimal<'t> {
-    /// -1, 0 or 1; there are no digits if it is 0.
+    /// -1, 0 or 1; if it is 0, there are no digits.
     sign: i8,
     exponent: i64,
-    /// The digits in ASCII: these, then those.
+    /// The digits in ASCII, first these, then those in `fraction`.
     whole: &'t [u8],
     fraction: &'t [u8],
 }
 
 impl<'t> Decimal<'t> {
-    /// Reads the number that the text begins with: blanks, a sign, digits, a point and digits, each of which may be missing. What is no number is 0.
+    /// Parses the number at the beginning of the text: blanks, a sign, digits, a decimal point and
+    /// digits, all of them optional. Text without a number is 0.
     pub(crate) fn parse(text: &'t [u8]) -> Decimal<'t> {
         let (_, text) = split(text, |byte| byte == b' ' || byte == b'\t');
         let (sign, text) = match text {
@@ -52,7 +53,7 @@ impl<'t> Decimal<'t> {
         self.whole.iter().chain(self.fraction).copied()
     }
 
-    /// Which of two numbers is less.
+    /// Compares two numbers.
     pub(crate) fn compare(&self, other: &Decimal<'_>) -> Ordering {
         let magnitude = || self.exponent.cmp(&other.exponent).then_with(|| self.digits().cmp(other.digits()));
         self.sign.cmp(&other.sign).then_with(|| match self.sign {
@@ -61,8 +62,10 @@ impl<'t> Decimal<'t> {
         })
     }
 
-    /// Writes bytes in the order of the numbers, none of which begin with another number's: one for sign and exponent, eight more for an exponent that is large, one for
-    /// each two digits, and a 0 at the end; all inverted if the number is negative. 0 is one byte.
+    /// Writes the normal form, whose bytes compare as the numbers do. No form is a prefix of
+    /// another one. It consists of one byte for sign and exponent, eight more for a large exponent,
+    /// one for every two digits, and a terminator 0; all are inverted if the number is negative. 0
+    /// is one byte.
     pub(crate) fn normalise(&self, room: &mut PrefixWriter<'_>, flip: u8) {
         let flip = match self.sign {
             0 => return room.put(&[ZERO], flip),
@@ -73,7 +76,7 @@ impl<'t> Decimal<'t> {
             room.put(&[(i64::from(ONE) + self.exponent) as u8], flip);
         } else {
             room.put(&[if self.exponent < 0 { TINY } else { HUGE }], flip);
-            // As a number without a sign: the order of the bytes is then that of the numbers.
+            // The exponent as an unsigned integer of the same order.
             room.put(&(self.exponent.cast_unsigned() ^ (1 << 63)).to_be_bytes(), flip);
         }
         let mut digits = self.digits();
@@ -88,20 +91,22 @@ impl<'t> Decimal<'t> {
     }
 }
 
-/// Zero, and what is written of positive numbers before their digits; negative ones have the same inverted. TINY < ONE - SMALL and ONE + SMALL < HUGE.
+/// Zero, and the first byte of positive numbers; negative numbers have it inverted. TINY < ONE -
+/// SMALL and ONE + SMALL < HUGE.
 const ZERO: u8 = 0x80;
 const TINY: u8 = 0x81;
 const ONE: u8 = 0xC0;
 const HUGE: u8 = 0xFF;
 const SMALL: i64 = 60;
 
-/// The most bytes that [`Decimal::normalise`] writes of a text of so many bytes, the last 0 left out: that one is needed only where something follows.
+/// The maximum number of bytes that [`Decimal::normalise`] writes for a text of this length,
+/// without the terminator, which is needed only if another key follows.
 pub(crate) const fn normal_width(length: usize) -> usize {
     let head = if length as u64 > SMALL as u64 { 9 } else { 1 };
     head + length.div_ceil(2)
 }
 
-/// What the text begins with as long as the bytes are such, and the rest.
+/// Splits the text after its longest prefix of matching bytes.
 fn split(text: &[u8], is_such: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     text.split_at(text.iter().position(|&byte| !is_such(byte)).unwrap_or(text.len()))
 }
@@ -117,7 +122,8 @@ mod tests {
 
     use super::*;
 
-    /// The order of two numbers by school arithmetic: both written with as many digits before the point and after it as the longer one has.
+    /// Compares two numbers digit by digit, after padding both to the same number of digits before
+    /// and after the decimal point.
     fn reference(left: &[u8], right: &[u8]) -> Ordering {
         fn read(text: &[u8]) -> (bool, String, String) {
             let text = String::from_utf8_lossy(text).into_owned();
@@ -160,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_what_a_person_reads() {
+    fn numbers_are_parsed_as_people_read_them() {
         for equal in [
             &["0", "-0", "+0", "", "-", "+", ".", "-.", "abc", "00", "0.000", "- 5", "-.0x", " \t0", "e5", "\u{a0}5"][..],
             &["1", "1e5", "+1", "01", "1.", "1.0", "1.000", " \t 1", "1-2", "1,000", "1.0.5", "1 2", "000001.x"],
@@ -176,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_differ_come_in_their_order() {
+    fn different_numbers_compare_by_value() {
         let huge = |digit: &str, zeros| format!("{digit}{}", "0".repeat(zeros));
         let tiny = |zeros, digit: &str| format!(".{}{digit}", "0".repeat(zeros));
         let ascending = [
@@ -236,12 +242,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_compare_as_at_school(left in text(), right in text()) {
+        fn numbers_compare_as_in_the_digit_by_digit_reference(left in text(), right in text()) {
             prop_assert_eq!(compare(&left, &right), reference(&left, &right));
         }
 
         #[test]
-        fn bytes_of_numbers_compare_as_the_numbers_and_none_begin_others(left in text(), right in text()) {
+        fn normal_forms_compare_as_the_numbers_and_are_prefix_free(left in text(), right in text()) {
             let ordering = reference(&left, &right);
             let (left, right) = (normal(&left), normal(&right));
             prop_assert_eq!(left.cmp(&right), ordering);
@@ -251,8 +257,8 @@ mod tests {
         }
 
         #[test]
-        fn bytes_of_numbers_are_as_few_as_is_said(text in text()) {
-            // One more is the 0 at the end.
+        fn normal_forms_stay_within_their_maximum_width(text in text()) {
+            // One more for the terminator.
             prop_assert!(normal(&text).len() <= normal_width(text.len()) + 1);
         }
     }

@@ -1,9 +1,12 @@
-//! The sort in memory: of numbers that hold the beginning of each record's key and which record it is.
+//! The in-memory sort: sorts entries, each with the prefix of a record's key and the record's
+//! index.
 //!
-//! Such numbers are sorted without a look at the records, which are all over memory. Only those whose beginnings are equal are looked at again: if there are few of
-//! them they are compared, if there are many they get the bytes after those that all of them share as their new beginnings, and are sorted by these.
+//! Sorting entries does not access the records, which are scattered in memory. Only records with
+//! equal prefixes are read again. A few of them are compared directly. Of many, the sort skips the
+//! bytes that all of them share, makes the next bytes the new prefixes, and sorts by these.
 //!
-//! Nothing here takes memory beyond the entries, 16 bytes for each record, or more than n log n steps, whatever the records are.
+//! For any input, the sort uses no memory beyond the entries, 16 bytes for each record, and takes
+//! at most O(n log n) steps.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +15,7 @@ use crate::key::Key;
 use crate::number::load;
 use crate::order::{FREE_BITS, Order};
 
-/// Puts the records of a chunk in order, equal ones as they came: fills its `entries`.
+/// Sorts the records of a chunk stably and fills its `entries`.
 pub fn sort(order: &Order, bytes: &[u8], chunk: &mut Chunk) {
     let format = order.format();
     let mut entries = std::mem::take(&mut chunk.entries);
@@ -35,7 +38,7 @@ pub fn sort(order: &Order, bytes: &[u8], chunk: &mut Chunk) {
     chunk.entries = entries;
 }
 
-/// The bits of an entry that are a record's, and how many bytes these are.
+/// The bits of an entry that hold the prefix, and their number of bytes.
 const PREFIX: u128 = u128::MAX << FREE_BITS;
 const BYTES: usize = (u128::BITS - FREE_BITS) as usize / 8;
 
@@ -43,13 +46,14 @@ fn have_equal_prefixes(left: &u128, right: &u128) -> bool {
     left & PREFIX == right & PREFIX
 }
 
-/// Up to so many entries are compared at once.
+/// Ties of up to this many entries are resolved by comparison.
 const FEW: usize = 16;
 
-/// After so many new beginnings what is still equal is compared: it takes records made for the purpose to get there, and they shall not use up the stack.
+/// After this many new prefixes, remaining ties are resolved by comparison. This bounds the stack
+/// for input made to reach such a depth.
 const DEEPEST: u32 = 64;
 
-/// What settles the order of records whose beginnings are equal.
+/// Resolves the order of records with equal prefixes.
 struct Ties<'c> {
     order: &'c Order,
     bytes: &'c [u8],
@@ -57,7 +61,7 @@ struct Ties<'c> {
 }
 
 impl<'c> Ties<'c> {
-    /// Puts entries in order, of which all agree in so many bytes of their keys. Their prefixes may be others after it.
+    /// Sorts entries whose keys agree in the first `shared` bytes. May change their prefixes.
     fn resolve(&self, entries: &mut [u128], shared: usize, depth: u32) {
         let key = self.order.only_bytes().filter(|_| entries.len() > FEW && depth < DEEPEST);
         let Some(key) = key else {
@@ -73,7 +77,7 @@ impl<'c> Ties<'c> {
         let is_split =
             entries.first().zip(entries.last()).is_some_and(|(first, last)| !have_equal_prefixes(first, last));
         if !is_split {
-            // They are equal, or differ by how many bytes 0 they end with.
+            // The keys are equal or differ only in the number of 0 bytes at their end.
             return self.compare(entries);
         }
         for equal in entries.chunk_by_mut(have_equal_prefixes).filter(|equal| equal.len() > 1) {
@@ -81,7 +85,7 @@ impl<'c> Ties<'c> {
         }
     }
 
-    /// How many bytes all these keys share from this one on.
+    /// The length of the longest common prefix of all keys from offset `from` on.
     fn common_length(&self, key: &Key, entries: &[u128], from: usize) -> usize {
         let Some((&first, others)) = entries.split_first() else { return 0 };
         let first = self.rest(key, first, from);
@@ -106,15 +110,15 @@ impl<'c> Ties<'c> {
         text(self.chunk.record(self.bytes, format, entry as u32), format)
     }
 
-    /// A record's key from this byte on, which may be nothing.
+    /// The rest of a record's key from offset `from` on; may be empty.
     fn rest(&self, key: &Key, entry: u128, from: usize) -> &'c [u8] {
         key.of(self.record(entry)).get(from..).unwrap_or_default()
     }
 }
 
-/// With how many equal bytes both begin.
+/// The length of the longest common prefix.
 fn common_prefix(left: &[u8], right: &[u8]) -> usize {
-    // Pieces are compared by one call, and many of them are equal.
+    // One call compares a whole piece; many pieces are equal.
     const PIECE: usize = 32;
     let pieces = left.chunks_exact(PIECE).zip(right.chunks_exact(PIECE));
     let equal = PIECE * pieces.take_while(|(left, right)| left == right).count();

@@ -1,77 +1,77 @@
-//! What can keep a sort from its end. The target is then as it was before.
+//! The errors of a sort. After an error the target is unchanged.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::order::OrderError;
 
-/// Why nothing was sorted.
+/// The reason why a sort failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SortError {
-    /// Something could not be read.
+    /// A read failed.
     #[error("cannot read {what}: {why}")]
     Read {
-        /// What.
+        /// The name of the file or stream.
         what: String,
-        /// Why.
+        /// The reason.
         why: io::Error,
     },
-    /// Something could not be written.
+    /// A write failed.
     #[error("cannot write {what}: {why}")]
     Write {
-        /// What.
+        /// The name of the file or stream.
         what: String,
-        /// Why.
+        /// The reason.
         why: io::Error,
     },
-    /// No temporary file could be made.
+    /// A temporary file could not be created.
     #[error("cannot make a temporary file in {}: {why}; --tmp names another folder", folder.display())]
     Temporary {
-        /// Where.
+        /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The reason.
         why: io::Error,
     },
     /// The input ends within a record.
     #[error("{what} ends within a record: its last {left} bytes are less than a record of {size}")]
     Truncated {
-        /// What was read.
+        /// The name of the input.
         what: String,
-        /// How many bytes are left.
+        /// The number of bytes left over.
         left: u64,
-        /// How many a record has.
+        /// The size of a record.
         size: usize,
     },
-    /// A record is larger than the memory allows.
+    /// A record is too large for the memory budget.
     #[error(
-        "a record of {what} has {length} bytes or more, and {most} are what one may have with the memory that is given: give more"
+        "a record of {what} has {length} bytes or more, but with this much memory it may have at most {most}: give more"
     )]
     TooLong {
-        /// What was read.
+        /// The name of the input.
         what: String,
-        /// How many bytes it has, as far as was seen.
+        /// The length of the record as far as it was read.
         length: u64,
-        /// How many bytes one may have.
+        /// The maximum length.
         most: u64,
     },
-    /// The memory is too little for anything.
+    /// The memory budget is too small.
     #[error("{given} bytes of memory are too few: {needed} are needed here")]
     Memory {
-        /// How many bytes were given.
+        /// The budget in bytes.
         given: u64,
-        /// How many are needed.
+        /// The minimum in bytes.
         needed: u64,
     },
-    /// The keys are no order of such records.
+    /// The keys do not define an order of such records.
     #[error(transparent)]
     Order(#[from] OrderError),
-    /// What was written is not what was read, in order.
+    /// Verification found a difference between output and input.
     #[error("verification failed: {0}; the target is left as it was")]
     Wrong(String),
-    /// What is asked for is not to be had.
+    /// The request is not supported.
     #[error("{0}")]
     Unsupported(String),
-    /// Somebody has cancelled it.
+    /// The sort was cancelled.
     #[error("cancelled")]
     Cancelled,
     /// A pipeline could not be run.

@@ -1,7 +1,7 @@
-//! Files: what is sorted, where it goes, and what does not fit into memory in between.
+//! Input, output and temporary files.
 //!
-//! Files are read and written past the page cache, so that the memory which a sort is given is all that it uses. What is not
-//! finished has no name, so that nothing remains of it however the process ends.
+//! Files bypass the page cache, so that a sort uses no more memory than its budget. An unfinished
+//! file has no name, so that nothing of it remains however the process ends.
 
 mod folder;
 pub mod input;
@@ -12,23 +12,25 @@ pub mod spill;
 mod uncached;
 mod unnamed;
 
-/// Files are read and written in multiples of this many bytes, from multiples on, into memory that begins with a page; only their ends may be shorter.
+/// Files are read and written in multiples of this many bytes, at multiples of it, into
+/// page-aligned memory. Only the end of a file may be shorter.
 pub const ALIGNMENT: usize = 4096;
 
-/// How bytes get from and to where they are.
+/// How a file is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoMode {
-    /// By direct I/O: the disk reads and writes the program's memory.
+    /// Direct I/O: the disk transfers data to and from the program's memory.
     Direct,
-    /// Through the page cache, of which a few MiB at a time are used: the file system has no direct I/O.
+    /// Through the page cache, of which a few MiB at a time are used, because the file system has
+    /// no direct I/O.
     Cached,
-    /// The file system keeps its files in memory, beyond what the sort is given.
+    /// The file system keeps its files in memory, in addition to the budget of the sort.
     Memory,
-    /// One after the other, as pipes and terminals want it.
+    /// Sequentially, as pipes and terminals require.
     Stream,
 }
 
-/// As it is said to people.
+/// Writes the description for users.
 impl std::fmt::Display for IoMode {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {

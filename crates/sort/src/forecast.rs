@@ -1,24 +1,27 @@
-//! In which order a merge will need the blocks of its runs, known before it begins.
+//! Predicts the order in which a merge will need the blocks of its runs.
 //!
-//! A block is needed when the last record of the one before it in its run has been merged. Merging puts records in order, so blocks are needed in
-//! the order of those last records; equal ones in the order of their runs.
+//! A block is needed when the last record of the previous block of its run has been merged. Merging
+//! takes records in order, so blocks are needed in the order of those last records; equal ones in
+//! the order of their runs.
 //!
-//! Source: Knuth (1973), The Art of Computer Programming, volume 3, section 5.4.6, "forecasting". Deviation: what is kept of the last records is cut off
-//! after [`KEPT`] bytes, so of blocks whose last records agree so far a wrong one may be said to come first. The merge then reads the right one by itself.
+//! Source: Knuth (1973), The Art of Computer Programming, volume 3, section 5.4.6, "forecasting".
+//! Deviation: only the first [`KEPT`] bytes of the last records are kept. If last records agree
+//! that far, the prediction may be wrong. The merge then reads the right block directly.
 
 use crate::order::Order;
 
-/// So much is kept of a block's last record.
+/// The number of bytes kept of a block's last record.
 const KEPT: usize = 256;
 
 /// A part of a run that is read at once: some whole records.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    /// Where in the temporary file.
+    /// The position in the temporary file.
     pub(crate) place: u64,
-    /// How many bytes; in the file it takes a multiple of the [alignment](crate::file::ALIGNMENT).
+    /// The length in bytes; in the file it is rounded up to the
+    /// [alignment](crate::file::ALIGNMENT).
     pub(crate) length: usize,
-    /// The beginning of what its last record is compared by.
+    /// The beginning of the normal form of the last record.
     last: Box<[u8]>,
 }
 
@@ -29,7 +32,7 @@ pub(crate) struct Run {
 }
 
 impl Block {
-    /// So many bytes at this place, of which this record, without a line feed, is the last.
+    /// Creates a block. `last` is its last record without the line feed.
     pub(crate) fn new(place: u64, length: usize, last: &[u8], order: &Order) -> Block {
         let mut kept = Vec::new();
         order.append_normal_form(last, KEPT, &mut kept);
@@ -38,17 +41,18 @@ impl Block {
 }
 
 impl Run {
-    /// How many bytes its largest block has.
+    /// The size of the largest block in bytes.
     pub(crate) fn largest_block(&self) -> usize {
         self.blocks.iter().map(|block| block.length).max().unwrap_or(0)
     }
 }
 
-/// All blocks of these runs in the order in which they will be needed, each as the number of its run and its own in that.
+/// All blocks of these runs in the order in which they will be needed, each as the index of its run
+/// and its number in that run.
 pub(crate) fn forecast(runs: &[Run]) -> Vec<(usize, usize)> {
     let mut blocks: Vec<(Option<&[u8]>, usize, usize)> = Vec::new();
     for (number, run) in runs.iter().enumerate() {
-        // The first ones are needed first of all, which nothing stands for.
+        // The first block of each run is needed first; `None` sorts before all keys.
         let last = std::iter::once(None).chain(run.blocks.iter().map(|block| Some(&*block.last)));
         blocks.extend(last.zip(0..run.blocks.len()).map(|(last, block)| (last, number, block)));
     }

@@ -1,4 +1,4 @@
-//! What all phases of a sort have in common.
+//! State and functions that all phases of a sort share.
 
 use pipeline::{Buffer, Canceller, Cause, Error, Program, RunReport};
 
@@ -7,31 +7,31 @@ use crate::error::SortError;
 use crate::order::Order;
 use crate::record_counts::RecordCounts;
 
-/// A sort that is being done.
+/// A running sort.
 pub(crate) struct Job<'s> {
     pub(crate) order: &'s Order,
     pub(crate) to: Destinations<'s>,
     pub(crate) counts: &'s RecordCounts,
-    /// Whether only the first of equal records is kept.
+    /// Whether to keep only the first of equal records.
     pub(crate) is_unique: bool,
-    /// The memory that was given.
+    /// The memory budget in bytes.
     pub(crate) memory: u64,
     pub(crate) canceller: &'s Canceller,
 }
 
-/// Makes sure that a buffer has the size that was asked for. Whoever runs the program can ask the pipelines for another one, but how many buffers it takes to
-/// read everything, and where what is in them belongs, follows from it.
+/// Checks that a buffer has the requested size. The user can request another size from the
+/// pipelines, but the number of buffers and the position of their contents depend on the size.
 pub(crate) fn check_size<T>(buffer: &Buffer<T>, asked: usize) -> Result<(), SortError> {
     if buffer.capacity() == asked {
         return Ok(());
     }
     let given = buffer.capacity();
     Err(SortError::Unsupported(format!(
-        "a sort cannot have buffers of {given} bytes where it asks for {asked}: their size follows from its memory; leave `block` out of ROWLOCK_PIPELINE"
+        "a sort cannot use buffers of {given} bytes instead of {asked}: it derives their size from its memory; leave `block` out of ROWLOCK_PIPELINE"
     )))
 }
 
-/// Runs pipelines to their end.
+/// Runs pipelines until they finish.
 pub(crate) fn run_program<'p, T: Default + Send + 'p>(
     program: Program<'p, T>,
     canceller: &Canceller,
@@ -46,7 +46,7 @@ pub(crate) fn run_program<'p, T: Default + Send + 'p>(
             _ => SortError::Pipeline(failure.to_string()),
         },
         Error::Memory { why, .. } => {
-            SortError::Unsupported(format!("as much memory as was given cannot be had: {why}; give less"))
+            SortError::Unsupported(format!("cannot allocate that much memory: {why}; give less"))
         }
         error => SortError::Pipeline(error.to_string()),
     })

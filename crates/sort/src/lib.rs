@@ -1,13 +1,16 @@
-//! Sorts what is larger than memory.
+//! Sorts data that is larger than memory.
 //!
-//! Records of one size, or lines, are read from a file or a pipe, sorted within a budget of memory, and written to a file or a pipe. A
-//! [`Sort`] says by what [`Order`] and how; an [`Input`] and an [`Output`] are where from and where to.
+//! A sort reads records of a fixed size, or lines, from a file or a pipe, sorts them within a
+//! memory budget, and writes them to a file or a pipe. A [`Sort`] holds the [`Order`] and the
+//! options; an [`Input`] is the source and an [`Output`] the destination.
 //!
-//! Both algorithms are pipelines on the crate `rowlock-pipeline`, whose stages can be scheduled:
+//! Both algorithms run as pipelines of the crate `rowlock-pipeline`, whose stages can be scheduled:
 //!
-//! * **merge**: runs of what fits into memory are formed and spilled, then merged all at once, so that data is read and written twice in
-//!   all. What fits into memory is never spilled.
-//! * **columnsort**: three passes over a matrix whose every step is known before the first record is read.
+//! * **merge**: sorts runs that fit into memory, writes them to temporary files and merges them all
+//!   at once, so that data is read and written twice. Input that fits into memory needs no
+//!   temporary file.
+//! * **columnsort**: makes three passes over a matrix; every step is known before the first record
+//!   is read.
 
 #![forbid(unsafe_code)]
 

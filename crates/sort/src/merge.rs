@@ -1,9 +1,12 @@
-//! Merging runs: their blocks are read in the order in which they will be needed, while records are put in order and others are written.
+//! Merges runs: reads blocks in the predicted order, merges their records, and writes the result,
+//! all at the same time.
 //!
-//! Two pipelines meet in the junction `merge`: blocks come from `read`, and pieces go to `write`. Of each run one block is in the junction's hands, and
-//! when its last record has gone, the next block to come is the one that is needed, since they are read as [forecast](crate::forecast). Where the
-//! forecast was cut short and another one comes, it is held until its run needs it, and the junction reads what it needs by itself until then; what comes
-//! later than it was needed is not read, or passed by.
+//! Two pipelines meet in the junction `merge`: blocks come from `read`, and pieces go to `write`.
+//! The junction holds one block of each run. When its last record has been merged, the next block
+//! to arrive is normally the one needed, since blocks are read as [forecast](crate::forecast). A
+//! truncated key can make the forecast wrong. Then the junction holds the block that arrived until
+//! its run needs it, and reads the needed blocks directly. A block that is predicted after it was
+//! needed is skipped.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -24,22 +27,22 @@ use crate::tournament::{OVER, Tournament};
 /// The pipeline of blocks of runs.
 const RUNS: &str = "runs";
 
-/// How many blocks are read at once.
+/// The number of blocks that are read at once.
 const READERS: usize = 4;
 
-/// What came of merging.
+/// The result of merging.
 pub(crate) struct Merged {
-    /// How often data was read and written again.
+    /// The number of times the data was read and written again.
     pub(crate) passes: u32,
-    /// How many records and bytes went to the output.
+    /// The numbers of records and bytes that went to the output.
     pub(crate) written: (u64, u64),
     pub(crate) reports: Vec<RunReport>,
 }
 
-/// Merges all runs into the output; at once, unless there are so many that their blocks do not fit into memory.
+/// Merges all runs into the output, at once unless their blocks do not fit into memory.
 pub(crate) fn merge(job: &Job<'_>, mut runs: Vec<Run>, budget: Budget) -> Result<Merged, SortError> {
     let (mut passes, mut reports) = (1, Vec::new());
-    // Where in the runs it has come in the present pass.
+    // The position among the runs in the current pass.
     let mut at = 0;
     loop {
         let largest = runs.iter().map(Run::largest_block).max().unwrap_or(0);
@@ -60,12 +63,13 @@ pub(crate) fn merge(job: &Job<'_>, mut runs: Vec<Run>, budget: Budget) -> Result
     }
 }
 
-/// How many neighbours to merge first, where there are more runs than can be merged at once: no more than it takes.
+/// The number of adjacent runs to merge first if there are too many to merge at once: as few as
+/// suffice.
 fn group(runs: usize, fan_in: usize) -> usize {
     fan_in.min(runs - fan_in + 1)
 }
 
-/// Merges these runs into the output, or into another run.
+/// Merges these runs into the output or into another run.
 fn merge_group(
     job: &Job<'_>,
     runs: &[Run],
@@ -90,7 +94,7 @@ fn merge_group(
                 return Ok(Flow::Convey);
             }
             match read_block(job, &runs[run], block, buffer) {
-                // It was, and has been given back, while it was being read.
+                // The junction read the block directly and freed it during this read.
                 Err(_) if was_read_directly() => Ok(Flow::Convey),
                 read => Ok(read?),
             }
@@ -131,11 +135,11 @@ fn read_block(job: &Job<'_>, run: &Run, block: usize, buffer: &mut Buffer<Load>)
 /// The first records of a run that have not been merged.
 struct Head {
     buffer: Buffer<Load>,
-    /// Where the first of them is.
+    /// The start of the first record.
     at: usize,
-    /// Where it ends.
+    /// The end of the first record.
     end: usize,
-    /// How many blocks have been taken.
+    /// The number of blocks used so far.
     blocks: usize,
 }
 
@@ -146,7 +150,7 @@ impl Head {
         &self.buffer.filled()[self.at..self.end]
     }
 
-    /// Goes on to the record that begins where this one ends, unless the block ends there.
+    /// Advances to the next record. Returns `false` at the end of the block.
     #[inline]
     fn advance(&mut self, format: Format) -> bool {
         self.at = self.end;
@@ -162,15 +166,16 @@ impl Head {
     }
 }
 
-/// The junction.
+/// The state of the junction `merge`.
 struct Merge<'m> {
     job: &'m Job<'m>,
     runs: &'m [Run],
     blocks: &'m [(usize, usize)],
-    /// Up to which of its blocks each run need not be read ahead any more, since the junction has read them by itself. They may have been given back.
+    /// For each run, the number of its first blocks that need not be read ahead, because the
+    /// junction has read them directly. They may have been freed.
     read_directly: &'m [AtomicUsize],
     heads: Vec<Head>,
-    /// The block that came although another one was needed, as the number of its run and its own in that.
+    /// The block that arrived before it was needed: its run, and its number in the run.
     held: Option<(usize, usize)>,
 }
 
@@ -189,7 +194,7 @@ impl Merge<'_> {
             keys.push(self.next_block(run, ports)?);
         }
         let mut tournament = Tournament::new(&keys, |left, right| is_before(order, &self.heads, left, right));
-        // What was merged last, where equal ones are dropped.
+        // The last record merged, to detect duplicates.
         let mut last: Option<(u128, Vec<u8>)> = None;
         while let (key, run) = tournament.winner()
             && key != OVER
@@ -212,7 +217,7 @@ impl Merge<'_> {
             };
             tournament.replace_winner(key, |left, right| is_before(order, &self.heads, left, right));
         }
-        // What came later than it was needed.
+        // Blocks that arrived after they were needed.
         if self.held.take().is_some() {
             ports.convey(RUNS, Flow::Convey)?;
         }
@@ -222,7 +227,7 @@ impl Merge<'_> {
         writer.finish(ports)
     }
 
-    /// Goes on to the next block of a run, and returns the key of its first record.
+    /// Advances to the next block of a run, and returns the key of its first record.
     fn next_block(&mut self, run: usize, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<u128> {
         let wanted = (run, self.heads[run].blocks);
         if let Some(before) = wanted.1.checked_sub(1) {
@@ -239,7 +244,7 @@ impl Merge<'_> {
         Ok(key_of(self.job.order, &self.heads[run], run))
     }
 
-    /// Gets this block into its run's head.
+    /// Fetches this block into the head of its run.
     fn fetch(&mut self, wanted: (usize, usize), ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         while self.held.is_none() {
             let Some(accepted) = ports.accept(RUNS)? else { break };
@@ -263,13 +268,14 @@ impl Merge<'_> {
     }
 }
 
-/// The key of a run's first record: its prefix, and which run it is, since of equal records that of the first run comes first.
+/// The key of a run's first record: its prefix and the run's index. Of equal records, that of the
+/// first run comes first.
 #[inline]
 fn key_of(order: &Order, head: &Head, run: usize) -> u128 {
     order.prefix(text(head.record(), order.format())) | run as u128
 }
 
-/// Which of two runs' first records comes first.
+/// Compares the first records of two runs.
 #[inline]
 fn is_before(order: &Order, heads: &[Head], left: u128, right: u128) -> bool {
     if left >> FREE_BITS != right >> FREE_BITS || order.is_decided_by_prefix() {
@@ -283,7 +289,7 @@ fn is_before(order: &Order, heads: &[Head], left: u128, right: u128) -> bool {
     order.compare(first, second).then(earlier).is_lt()
 }
 
-/// Whether a record is equal to the one that was merged last.
+/// Whether a record equals the one merged last.
 fn is_duplicate(order: &Order, last: &Option<(u128, Vec<u8>)>, key: u128, record: &[u8]) -> bool {
     last.as_ref().is_some_and(|(kept, bytes)| {
         let format = order.format();
@@ -300,11 +306,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn groups_lead_to_what_can_be_merged_at_once_with_least_work(runs in 3usize..3000, fan_in in 2usize..100) {
+        fn groups_minimize_the_work_before_the_final_merge(runs in 3usize..3000, fan_in in 2usize..100) {
             prop_assume!(runs > fan_in);
             let group = group(runs, fan_in);
             prop_assert!((2..=fan_in).contains(&group));
-            // One pass over part of the runs is enough wherever that can be.
+            // One pass over part of the runs suffices if that is possible at all.
             prop_assert!(group == fan_in || runs - group + 1 == fan_in);
         }
     }

@@ -1,13 +1,15 @@
-//! Keys in normal form: bytes that compare as the keys do.
+//! The normal form of keys: bytes that compare as the keys do.
 //!
-//! The normal form of a record is that of its keys, one after the other. That keeps the order only where no key's form begins with that of another key in its place:
-//! so forms of different length have an end that is seen. A key that sorts descending has its form inverted, end included.
+//! The normal form of a record is the concatenation of the normal forms of its keys. This preserves
+//! the order only if no form of a key is a prefix of another form of the same key, so forms of
+//! variable length have a terminator. The form of a descending key is inverted, including the
+//! terminator.
 
 use crate::decimal::Decimal;
 use crate::key::{Key, KeyKind};
 use crate::number::ordinal;
 
-/// Memory for the beginning of something whose rest is cut off.
+/// Writes a prefix of a normal form into memory of a fixed size.
 pub(crate) struct PrefixWriter<'o> {
     out: &'o mut [u8],
     used: usize,
@@ -15,13 +17,13 @@ pub(crate) struct PrefixWriter<'o> {
 }
 
 impl<'o> PrefixWriter<'o> {
-    /// As much as has room here.
+    /// Creates a writer into this memory.
     #[inline]
     pub(crate) fn new(out: &'o mut [u8]) -> PrefixWriter<'o> {
         PrefixWriter { out, used: 0, is_whole: true }
     }
 
-    /// Appends the bytes, with the bits of `flip` inverted in each, or as many of them as there is room for.
+    /// Appends as many of the bytes as fit, each combined with `flip` by exclusive or.
     #[inline]
     pub(crate) fn put(&mut self, bytes: &[u8], flip: u8) {
         let room = &mut self.out[self.used..];
@@ -34,35 +36,37 @@ impl<'o> PrefixWriter<'o> {
         self.is_whole &= taken == bytes.len();
     }
 
-    /// Whether something has been cut off.
+    /// Whether bytes have been cut off.
     #[inline]
     pub(crate) fn is_truncated(&self) -> bool {
         !self.is_whole
     }
 
-    /// How many bytes there are, and whether they are all.
+    /// Returns the number of bytes written, and whether none were cut off.
     #[inline]
     pub(crate) fn finish(self) -> (usize, bool) {
         (self.used, self.is_whole)
     }
 }
 
-/// How the normal form of a key is made.
+/// The encoding of a key in its normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum KeyEncoding {
-    /// The bytes as they are: all have the same length, or nothing follows and the shorter one comes first.
+    /// The bytes themselves: all keys have the same length, or this is the last key and the shorter
+    /// one comes first.
     Plain,
-    /// Zeroes up to a length, and the true length in a last byte: two that are equal before it differ by zeroes at the end.
+    /// Zeros up to a fixed length, then a byte with the actual length. It distinguishes keys that
+    /// differ only in zeros at the end.
     Padded(u8),
-    /// A byte 0 at the end; 1, 1 stands for 0 and 1, 2 for 1.
+    /// The bytes and a terminator 0. In the bytes, 1, 1 encodes 0 and 1, 2 encodes 1.
     Ended,
-    /// As [`ordinal`] does.
+    /// An integer as computed by [`ordinal`].
     Number,
-    /// As [`Decimal::normalise`] does.
+    /// The digits as written by [`Decimal::normalise`].
     Decimal,
 }
 
-/// A key of a line may have so many bytes if its form is to be padded.
+/// The longest key of a line, in bytes, that is encoded with padding.
 pub(crate) const PADDED: usize = 11;
 
 impl KeyEncoding {

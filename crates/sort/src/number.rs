@@ -1,9 +1,10 @@
-//! Numbers as computers keep them, turned into numbers without a sign in the same order.
+//! Maps binary numbers to unsigned integers of the same order.
 
 use crate::key::{Endian, KeyKind};
 
-/// A number whose order among those of the same length and kind is that of what the bytes say, with the first of its bytes on top: the last ones are 0 where there are
-/// fewer than 16. Of more than 16 only the first 16 count.
+/// Maps the bytes of a number to an integer that preserves the order among numbers of the same
+/// length and kind. The first byte is the most significant one. Fewer than 16 bytes are padded with
+/// 0; bytes after the 16th are ignored.
 #[inline]
 pub(crate) fn ordinal(bytes: &[u8], kind: KeyKind) -> u128 {
     const SIGN: u128 = 1 << 127;
@@ -14,20 +15,20 @@ pub(crate) fn ordinal(bytes: &[u8], kind: KeyKind) -> u128 {
         Endian::Big => load(bytes),
         Endian::Little => {
             let swapped = load(bytes).swap_bytes();
-            // What was below the last byte is now above it.
+            // Moves the padding from the most to the least significant bytes.
             swapped.checked_shl(8 * (16 - bytes.len().min(16)) as u32).unwrap_or(0)
         }
     };
     match kind {
         KeyKind::Signed(_) => bits ^ SIGN,
-        // The greater the rest of a negative one, the less it is.
+        // Of negative numbers, the one with the greater magnitude is less.
         KeyKind::Float(_) if bits & SIGN != 0 => !bits,
         KeyKind::Float(_) => bits | SIGN,
         _ => bits,
     }
 }
 
-/// The first 16 bytes, the first on top, and 0 for those that are not there.
+/// Loads the first 16 bytes in big-endian order, padded with 0.
 #[inline]
 pub(crate) fn load(bytes: &[u8]) -> u128 {
     match bytes.first_chunk() {
@@ -54,7 +55,7 @@ mod tests {
         ordinal
     }
 
-    /// Any bits, or those of a number that is special, of 8 bytes and in the lower half of 4.
+    /// Arbitrary or special bits: an `f64`, and an `f32` in its lower half.
     fn float() -> impl Strategy<Value = u64> {
         let special = [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, f64::MIN_POSITIVE];
         let special = special.map(|float| float.to_bits() | u64::from((float as f32).to_bits()));
@@ -63,7 +64,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_numbers_keep_their_order(left: i128, right: i128, width in 1..=16usize) {
+        fn integers_keep_their_order(left: i128, right: i128, width in 1..=16usize) {
             let shift = 8 * (16 - width) as u32;
             let (left, right) = (left >> shift, right >> shift);
             for endian in [Endian::Little, Endian::Big] {

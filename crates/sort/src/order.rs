@@ -1,4 +1,4 @@
-//! The order of records: their format, and the keys that they are compared by, the first counting most.
+//! The order of records: their format and their sort keys.
 
 use std::cmp::Ordering;
 
@@ -7,19 +7,20 @@ use crate::key::{Endian, Key, KeyKind};
 use crate::normal_form::{KeyEncoding, PADDED, PrefixWriter};
 use crate::number::{load, ordinal};
 
-/// What separates records.
+/// The format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Each has so many bytes, at least one.
+    /// Each record has this many bytes, at least one.
     Fixed(usize),
-    /// Each ends with a line feed, which is not part of any key. The last one gets one if it has none.
+    /// Each record ends with a line feed, which is not part of any key. If the last line has none,
+    /// the sort adds it.
     Lines,
 }
 
-/// Bits of a [`prefix`](Order::prefix) that say nothing of the record, and are 0.
+/// The number of low bits of a [`prefix`](Order::prefix) that are 0 and free for other uses.
 pub const FREE_BITS: u32 = 32;
 
-/// How many bytes of the normal form a prefix has.
+/// The number of bytes of the normal form in a prefix.
 const PREFIX: usize = (u128::BITS - FREE_BITS) as usize / 8;
 
 /// An order of records.
@@ -27,16 +28,16 @@ const PREFIX: usize = (u128::BITS - FREE_BITS) as usize / 8;
 pub struct Order {
     format: Format,
     keys: Vec<Key>,
-    /// How the normal form of each key is made.
+    /// The encoding of each key in the normal form.
     encodings: Vec<KeyEncoding>,
     prefix_source: PrefixSource,
     is_decided_by_prefix: bool,
 }
 
-/// How a prefix is taken: from a place in the record, where its bytes are there in their order, or from the normal form.
+/// The source of a prefix: contiguous bytes of the record, or its normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum PrefixSource {
-    /// These bits of what is there, and some of them inverted.
+    /// The bits in `keep` of the bytes at `offset`, combined with `flip` by exclusive or.
     Bytes {
         offset: usize,
         keep: u128,
@@ -45,46 +46,46 @@ enum PrefixSource {
     NormalForm,
 }
 
-/// Why keys make no order of records.
+/// The reason why keys do not define an order of records.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
-    /// Records of no bytes.
-    #[error("records of 0 bytes cannot be told from each other; each has at least one")]
+    /// Records of 0 bytes.
+    #[error("records of 0 bytes cannot be distinguished; each must have at least one")]
     NoBytes,
-    /// A key that no record has.
-    #[error("the key {key} is not within the records, which have {size} bytes, the first of them byte 0")]
+    /// A key beyond the end of the record.
+    #[error("the key {key} is not within the records, which have {size} bytes, counted from 0")]
     Beyond {
-        /// Which.
+        /// The key.
         key: Key,
-        /// How many bytes a record has.
+        /// The length of a record in bytes.
         size: usize,
     },
-    /// A key of no bytes.
-    #[error("the key {key} has no bytes to compare; its length is at least 1, or left out")]
+    /// A key of 0 bytes.
+    #[error("the key {key} has no bytes to compare; its length must be at least 1, or be left out")]
     NoLength {
-        /// Which.
+        /// The key.
         key: Key,
     },
-    /// A number of a length that there is not.
+    /// A number of an unsupported length.
     #[error("the key {key} has {length} bytes, but {} numbers have {}", key.kind, valid_lengths(key.kind))]
     Width {
-        /// Which.
+        /// The key.
         key: Key,
-        /// How many bytes it has.
+        /// Its length in bytes.
         length: usize,
     },
-    /// A number in a line that is no text.
+    /// A binary number in a line.
     #[error(
-        "the key {key} cannot be one of lines: any byte of a {} number may be a line feed, which ends a line; take decimal, or records of one size",
+        "the key {key} cannot be used with lines: any byte of a {} number may be a line feed, which ends a line; use decimal, or records of one size",
         key.kind
     )]
     NoText {
-        /// Which.
+        /// The key.
         key: Key,
     },
 }
 
-/// How many bytes numbers have.
+/// The valid lengths of a number, in bytes.
 fn valid_lengths(kind: KeyKind) -> &'static str {
     match kind {
         KeyKind::Float(_) => "4 or 8",
@@ -93,11 +94,13 @@ fn valid_lengths(kind: KeyKind) -> &'static str {
 }
 
 impl Order {
-    /// The order by these keys; by the whole record as bytes where there are none.
+    /// Creates an order from these keys, the most significant one first. Without keys, records
+    /// compare as bytes.
     ///
     /// # Errors
-    /// Where records of that format have no such key: one that is not within a record of fixed size (lines may well end before a key), one of no bytes, a number of a length that
-    /// there is not, a binary number in a line.
+    /// Returns an error if records of this format cannot have such a key: it is not within a record
+    /// of fixed size, it has no bytes, it is a number of an unsupported length, or it is a binary
+    /// number in a line. A key beyond the end of a line is not an error.
     pub fn new(format: Format, keys: Vec<Key>) -> Result<Order, OrderError> {
         if format == Format::Fixed(0) {
             return Err(OrderError::NoBytes);
@@ -117,18 +120,19 @@ impl Order {
         Ok(Order { format, keys, encodings, prefix_source, is_decided_by_prefix })
     }
 
-    /// What separates the records.
+    /// The format of the records.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The keys, the first counting most. There is at least one, and in records of fixed size each has its length.
+    /// The keys, the most significant one first. There is at least one. In records of fixed size,
+    /// each key has a length.
     pub fn keys(&self) -> &[Key] {
         &self.keys
     }
 
-    /// The beginning of what a record is compared by, as a number whose last [`FREE_BITS`] bits are 0: of two records whose prefixes differ, that with the lesser
-    /// one comes first.
+    /// The beginning of the normal form of a record, as a number whose last [`FREE_BITS`] bits are
+    /// 0. If two prefixes differ, the record with the smaller one comes first.
     #[inline]
     pub fn prefix(&self, record: &[u8]) -> u128 {
         match self.prefix_source {
@@ -141,21 +145,22 @@ impl Order {
         }
     }
 
-    /// Whether records with equal prefixes are equal.
+    /// Whether records with equal prefixes always have equal keys.
     #[inline]
     pub fn is_decided_by_prefix(&self) -> bool {
         self.is_decided_by_prefix
     }
 
-    /// Whether all records with this prefix are equal. It may be so where [`Order::is_decided_by_prefix`] does not say it of all prefixes.
+    /// Whether all records with this prefix have equal keys. This may hold for a prefix even if
+    /// [`Order::is_decided_by_prefix`] does not hold.
     #[inline]
     pub(crate) fn is_decided(&self, prefix: u128) -> bool {
-        // No digits of a decimal number stand for 0, so that its end is within the prefix.
+        // No digit pair of a decimal number is encoded as 0, so a byte 0 is its terminator.
         let has_end = self.encodings == [KeyEncoding::Decimal] && (prefix >> FREE_BITS) as u8 == 0;
         self.is_decided_by_prefix || has_end
     }
 
-    /// The key, if there is only one and it is of bytes.
+    /// The only key, if there is exactly one and it consists of bytes.
     pub(crate) fn only_bytes(&self) -> Option<&Key> {
         match &*self.keys {
             [key] if key.kind == KeyKind::Bytes => Some(key),
@@ -163,7 +168,7 @@ impl Order {
         }
     }
 
-    /// Which of two records comes first by their keys, without their line feeds.
+    /// Compares two records by their keys. The records must not include their line feeds.
     pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
         for key in &self.keys {
             let (left, right) = (key.of(left), key.of(right));
@@ -179,11 +184,12 @@ impl Order {
         Ordering::Equal
     }
 
-    /// Appends the beginning of a record's normal form, without its line feed: at most so many bytes, which compare as bytes as the records do by
-    /// [`Order::compare`], and are equal where that is not decided yet. Returns whether that is all of it; of two records that both are whole, equal bytes mean
-    /// equal records.
+    /// Appends at most `most` bytes of the normal form of a record without its line feed. Normal
+    /// forms compare as bytes in the same order as records by [`Order::compare`]; truncated ones
+    /// may be equal although the records differ. Returns whether the form is complete. If two
+    /// complete forms are equal, so are the records.
     ///
-    /// A normal form can be longer than the record: up to twice, and some bytes for each key.
+    /// A normal form has at most twice the length of the record, and some bytes for each key.
     pub fn append_normal_form(&self, record: &[u8], most: usize, out: &mut Vec<u8>) -> bool {
         let longest: usize = self.keys.iter().map(|key| 2 * key.of(record).len() + 16).sum();
         let start = out.len();
@@ -205,7 +211,7 @@ impl Order {
     }
 }
 
-/// The key with its length filled in, if all records have the same.
+/// Validates a key and sets its length if all records have the same size.
 fn checked(format: Format, mut key: Key) -> Result<Key, OrderError> {
     if key.length == Some(0) {
         return Err(OrderError::NoLength { key });
@@ -231,7 +237,7 @@ fn checked(format: Format, mut key: Key) -> Result<Key, OrderError> {
     Ok(key)
 }
 
-/// How the normal form of a key is made.
+/// Chooses the encoding of a key in the normal form.
 fn encoding(format: Format, key: &Key, is_last: bool) -> KeyEncoding {
     match key.kind {
         KeyKind::Decimal => KeyEncoding::Decimal,
@@ -245,11 +251,11 @@ fn encoding(format: Format, key: &Key, is_last: bool) -> KeyEncoding {
     }
 }
 
-/// After how many bytes of its normal form a key is decided for certain; what follows it comes after so many at the latest.
+/// The number of bytes of the normal form that are guaranteed to decide a key; `None` if unbounded.
 fn width(format: Format, key: &Key, encoding: KeyEncoding, is_last: bool) -> Option<usize> {
     let length = key.length?;
     match encoding {
-        // The prefix does not tell the end of a line from a byte 0.
+        // A prefix cannot distinguish the end of a line from a byte 0.
         KeyEncoding::Plain if format == Format::Lines => None,
         KeyEncoding::Plain | KeyEncoding::Number => Some(length),
         KeyEncoding::Padded(width) => Some(usize::from(width) + 1),
@@ -258,7 +264,8 @@ fn width(format: Format, key: &Key, encoding: KeyEncoding, is_last: bool) -> Opt
     }
 }
 
-/// Where the prefix is, if the record has its bytes in their order.
+/// Chooses the source of prefixes: the record itself if it contains the bytes of the normal form in
+/// order.
 fn prefix_source(format: Format, keys: &[Key], encodings: &[KeyEncoding]) -> PrefixSource {
     let offset = keys[0].offset;
     let (mut length, mut flip) = (0, 0);
@@ -266,7 +273,7 @@ fn prefix_source(format: Format, keys: &[Key], encodings: &[KeyEncoding]) -> Pre
         let is_there = match (encoding, key.kind) {
             (KeyEncoding::Plain, _)
             | (KeyEncoding::Number, KeyKind::Unsigned(Endian::Big) | KeyKind::Signed(Endian::Big)) => true,
-            // Without its end, which makes a difference only to what follows.
+            // Without the terminator, which matters only for a key that follows.
             (KeyEncoding::Ended, _) => at + 1 == keys.len(),
             _ => false,
         };
@@ -276,7 +283,7 @@ fn prefix_source(format: Format, keys: &[Key], encodings: &[KeyEncoding]) -> Pre
         if matches!(key.kind, KeyKind::Signed(_)) {
             flip ^= bits(length * 8, 1);
         }
-        // Only a line's last key has no length of its own.
+        // Only the last key of a line has no length.
         let width = key.length.unwrap_or(PREFIX).min(PREFIX);
         if key.descending {
             flip ^= bits(length * 8, width * 8);
@@ -291,19 +298,19 @@ fn prefix_source(format: Format, keys: &[Key], encodings: &[KeyEncoding]) -> Pre
     PrefixSource::Bytes { offset, keep, flip: flip & keep }
 }
 
-/// A number with so many bits set, from this one on, counted from the top.
+/// A number with `count` bits set, starting `from` bits below the top.
 fn bits(from: usize, count: usize) -> u128 {
     let below = |bit: usize| u128::MAX.checked_shr(bit as u32).unwrap_or(0);
     below(from) & !below(from.saturating_add(count))
 }
 
-/// What is there from this place on, as [`load`] has it.
+/// Loads 16 bytes from this offset on, as [`load`] does.
 #[inline]
 fn bytes_at(record: &[u8], offset: usize) -> u128 {
     let rest = record.get(offset..).unwrap_or_default();
     match (rest.first_chunk(), record.last_chunk()) {
         (Some(&bytes), _) => u128::from_be_bytes(bytes),
-        // Near the end, two loads and a shift are faster than copying.
+        // Near the end, two loads and a shift are faster than a copy.
         (None, Some(&last)) => u128::from_be_bytes(last).checked_shl(8 * (16 - rest.len()) as u32).unwrap_or(0),
         (None, None) => load(rest),
     }

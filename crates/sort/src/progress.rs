@@ -1,17 +1,19 @@
-//! How far a sort is, for people.
+//! A progress bar on the terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A line on the standard error output, if that is a terminal and somebody wants it.
+/// A progress bar on standard error; hidden if that is not a terminal or the user did not ask for
+/// it.
 pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// Of a sort of so many bytes, which are each counted once as they are read and once as they are written to the output.
+    /// Shows a bar for a sort of `length` bytes. Each byte counts `times` times: once for each time
+    /// that it is read from the input or written to the output.
     pub(crate) fn begin(is_wanted: bool, length: Option<u64>, times: u64) -> Progress {
         if !is_wanted || !std::io::stderr().is_terminal() {
             return Progress { bar: ProgressBar::hidden() };
@@ -32,23 +34,23 @@ impl Progress {
         Progress { bar }
     }
 
-    /// What is done now, in a word.
+    /// Sets the name of the current phase.
     pub(crate) fn set_phase(&self, what: &'static str) {
         self.bar.set_message(what);
     }
 
-    /// So many bytes were read.
+    /// Adds bytes that were read.
     pub(crate) fn add_read(&self, bytes: usize) {
         self.bar.inc(bytes as u64);
     }
 
-    /// So many bytes were written to the output.
+    /// Adds bytes that were written to the output.
     pub(crate) fn add_written(&self, bytes: usize) {
         self.bar.inc(bytes as u64);
     }
 }
 
-/// The line goes away.
+/// Removes the bar.
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();

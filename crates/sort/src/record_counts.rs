@@ -1,4 +1,4 @@
-//! What was read and dropped, counted as it goes by.
+//! Counts the records that a sort reads and drops.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,10 +8,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::chunk::Chunk;
 use crate::order::Format;
 
-/// How many records and bytes there are, and a checksum of the records that does not depend on their order.
+/// Counts of records and bytes, and a checksum of the records that does not depend on their order.
 #[derive(Debug, Default)]
 pub(crate) struct RecordCounts {
-    /// Whether there is a checksum.
+    /// Whether to compute the checksum.
     has_checksum: bool,
     records: AtomicU64,
     bytes: AtomicU64,
@@ -20,12 +20,12 @@ pub(crate) struct RecordCounts {
 }
 
 impl RecordCounts {
-    /// Nothing counted yet.
+    /// Creates counts of 0.
     pub(crate) fn new(has_checksum: bool) -> RecordCounts {
         RecordCounts { has_checksum, ..RecordCounts::default() }
     }
 
-    /// The records of a chunk were read.
+    /// Counts the records of a chunk as read.
     pub(crate) fn add_read(&self, chunk: &Chunk, bytes: &[u8], format: Format) {
         self.records.fetch_add(chunk.len() as u64, Relaxed);
         self.bytes.fetch_add(bytes.len() as u64, Relaxed);
@@ -35,7 +35,7 @@ impl RecordCounts {
         }
     }
 
-    /// A record was dropped, since there is an equal one.
+    /// Counts a record that was dropped as a duplicate.
     pub(crate) fn add_dropped(&self, record: &[u8]) {
         self.dropped.fetch_add(1, Relaxed);
         if self.has_checksum {
@@ -43,23 +43,23 @@ impl RecordCounts {
         }
     }
 
-    /// How many records were read.
+    /// The number of records read.
     pub(crate) fn records(&self) -> u64 {
         self.records.load(Relaxed)
     }
 
-    /// How many bytes were read, a missing line feed at the end counted.
+    /// The number of bytes read, including a line feed that was missing at the end.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// How many records there should be now, and their checksum.
+    /// The number of records expected in the output, and their checksum.
     pub(crate) fn expected(&self) -> (u64, u64) {
         (self.records() - self.dropped.load(Relaxed), self.sum.load(Relaxed))
     }
 }
 
-/// The checksum of one record, to be added to that of others.
+/// The checksum of one record; the checksums of all records are added.
 pub(crate) fn checksum(record: &[u8]) -> u64 {
     xxh3_64(record)
 }

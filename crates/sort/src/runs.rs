@@ -1,8 +1,10 @@
-//! Forming runs: as many records as fit into memory are read, sorted, and written to the temporary file, while the next are read.
+//! Forms runs: reads as many records as fit into memory, sorts them and writes them to the
+//! temporary file, while the next ones are read.
 //!
-//! Three pipelines meet. Pieces of the input go from `read` to the junction `cut`, where they are put together to loads of whole records; these go through
-//! `sort` to the junction `gather`, where their records are put into blocks in order; and those go to `write`. If there is one load only, it
-//! goes to the output at once.
+//! Three pipelines meet. Pieces of the input go from `read` to the junction `cut`, which combines
+//! them into loads of whole records. These go through `sort` to the junction `gather`, which
+//! collects their records into blocks in order. The blocks go to `write`. A single load goes
+//! directly to the output.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,24 +21,24 @@ use crate::job::{Job, check_size, run_program};
 use crate::order::{FREE_BITS, Format};
 use crate::split::{INPUT, LOADS, Splitter};
 
-/// How many pieces are read at once.
+/// The number of pieces that are read at once.
 const READERS: usize = 4;
 
-/// How many are written at once.
+/// The number of blocks that are written at once.
 pub(crate) const WRITERS: usize = 3;
 
-/// What was formed.
+/// The result of forming runs.
 pub(crate) struct Formed {
-    /// The runs, in the order of the input; none where all went to the output.
+    /// The runs, in the order of the input; empty if all records went to the output.
     pub(crate) runs: Vec<Run>,
-    /// How many loads there were.
+    /// The number of loads.
     pub(crate) loads: u64,
-    /// How many records and bytes went to the output.
+    /// The numbers of records and bytes that went to the output.
     pub(crate) written: (u64, u64),
     pub(crate) report: RunReport,
 }
 
-/// Reads the input, and leaves it in sorted runs, or sorted in the output.
+/// Reads the input and writes sorted runs, or the sorted output if everything fits into one load.
 pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Formed, SortError> {
     let format = job.order.format();
     if let Format::Fixed(size) = format
@@ -48,7 +50,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Forme
     let forming = budget.forming(format, input.length());
     let load = match format {
         Format::Fixed(size) => forming.records(format, size).0,
-        // Of what is not used there are no pages.
+        // Pages that are not used take no memory.
         Format::Lines => forming.load,
     };
     let (readers, writers) =
@@ -106,7 +108,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Forme
     Ok(Formed { runs, loads, written, report })
 }
 
-/// Puts a load in order.
+/// Sorts a load.
 fn sort(job: &Job<'_>, buffer: &mut Buffer<Load>) {
     let (order, format) = (job.order, job.order.format());
     let mut chunk = std::mem::take(&mut buffer.tag.chunk);
@@ -120,7 +122,7 @@ fn sort(job: &Job<'_>, buffer: &mut Buffer<Load>) {
     buffer.tag.chunk = chunk;
 }
 
-/// Leaves the first of equal records.
+/// Keeps the first of equal records.
 fn keep_first(job: &Job<'_>, bytes: &[u8], chunk: &mut Chunk) {
     let (order, format) = (job.order, job.order.format());
     let mut entries = std::mem::take(&mut chunk.entries);
@@ -136,7 +138,8 @@ fn keep_first(job: &Job<'_>, bytes: &[u8], chunk: &mut Chunk) {
     chunk.entries = entries;
 }
 
-/// The junction: passes loads on as blocks. Returns the runs, how many loads there were, and how many records and bytes went to the output.
+/// The junction `gather`: sends loads on as blocks. Returns the runs, the number of loads, and the
+/// numbers of records and bytes that went to the output.
 fn collect(
     job: &Job<'_>,
     ports: &mut Ports<'_, '_, Load>,
@@ -147,7 +150,7 @@ fn collect(
     let mut load: Buffer<Load> = Buffer::new(0)?;
     let (mut writer, mut runs, mut loads) = (None, Vec::new(), 0);
     while let Some(accepted) = ports.accept(LOADS)? {
-        // All in one load: it is what was wanted.
+        // A single load is written directly to the output.
         let is_spilled = !(accepted.number == 0 && accepted.is_last);
         let writer = match &mut writer {
             Some(writer) => writer,
@@ -172,7 +175,7 @@ fn collect(
     Ok((runs, loads, written))
 }
 
-/// Exchanges the load that is held with another one.
+/// Exchanges the load at hand with another one.
 fn exchange_load(ports: &mut Ports<'_, '_, Load>, load: &mut Buffer<Load>) -> pipeline::Result<()> {
     let held = ports.buffer(LOADS)?;
     held.swap(load);

@@ -1,4 +1,4 @@
-//! A sort: what is asked for, and what came of it.
+//! Configures and runs a sort.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ use crate::runs::{Formed, form};
 use crate::temporary_file::TemporaryFile;
 use crate::verify::verify;
 
-/// A sort that can be run.
+/// A configured sort.
 ///
 /// ```
 /// use std::io::Cursor;
@@ -46,25 +46,27 @@ pub struct Sort {
     pub(crate) shows_progress: bool,
 }
 
-/// What came of a sort.
+/// The result of a sort.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How many records were read.
+    /// The number of records read.
     pub records: u64,
-    /// How many bytes were read.
+    /// The number of bytes read.
     pub bytes: u64,
-    /// How many records were written: less where only one of several equal ones was wanted.
+    /// The number of records written. It is smaller than `records` if duplicates were dropped.
     pub written: u64,
-    /// How many runs, or columns, there were; 1 where all fitted into memory.
+    /// The number of runs or columns; 1 if all records fitted into memory.
     pub runs: u64,
-    /// How often the data was read and written again after the runs were formed; for columnsort, how many passes there were.
+    /// For merging, the number of times the data was read and written again after the runs were
+    /// formed; for columnsort, the number of passes.
     pub passes: u32,
-    /// What each of the pipelines did, in their order.
+    /// The reports of the pipelines, in the order in which they ran.
     pub reports: Vec<RunReport>,
 }
 
 impl Sort {
-    /// A sort of records in this order, by merging, with a quarter of a GiB of memory and temporary files where the system keeps them.
+    /// Creates a merge sort in this order, with 256 MiB of memory and the system's folder for
+    /// temporary files.
     pub fn new(order: Order) -> Sort {
         Sort {
             order,
@@ -77,64 +79,65 @@ impl Sort {
         }
     }
 
-    /// So many bytes of memory at the most, the kernel's copies of files counted.
+    /// Limits the memory to this many bytes, including the page cache.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// The folder for temporary files.
+    /// Sets the folder for temporary files.
     pub fn temporary(mut self, folder: impl Into<PathBuf>) -> Self {
         self.temporary = folder.into();
         self
     }
 
-    /// How to sort.
+    /// Sets the algorithm.
     pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
         self
     }
 
-    /// Keeps only the first of records that are equal by their keys.
+    /// Keeps only the first of several records with equal keys.
     pub fn unique(mut self) -> Self {
         self.is_unique = true;
         self
     }
 
-    /// Reads what was written once more before it gets its name, and compares it with what was read: its order, and a checksum of all records.
+    /// Reads the output back before it gets its name. Checks its order, and compares a checksum of
+    /// all records with that of the input.
     pub fn verify(mut self) -> Self {
         self.verifies = true;
         self
     }
 
-    /// Shows how far it is on the terminal, if the standard error output is one.
+    /// Shows progress on standard error if it is a terminal.
     pub fn progress(mut self) -> Self {
         self.shows_progress = true;
         self
     }
 
-    /// Sorts, and waits for that.
+    /// Sorts and blocks until the output is complete.
     ///
     /// # Errors
-    /// [`SortError`]; the target is as it was then, and there are no temporary files.
+    /// Returns a [`SortError`]. The target is then unchanged, and no temporary files remain.
     pub fn run(&self, input: Input, output: Output) -> Result<Outcome, SortError> {
         self.run_until(input, output, &Canceller::new())
     }
 
-    /// As [`Sort::run`], to be ended early by this.
+    /// Like [`Sort::run`], but can be cancelled.
     ///
     /// # Errors
-    /// As [`Sort::run`], and that it was cancelled.
+    /// Returns the errors of [`Sort::run`] and [`SortError::Cancelled`].
     pub fn run_until(&self, input: Input, output: Output, canceller: &Canceller) -> Result<Outcome, SortError> {
         if self.verifies && !output.is_file() {
             return Err(SortError::Unsupported(format!(
-                "{}: what goes there cannot be read again to verify it",
+                "{}: cannot be verified, because it cannot be read back",
                 output.name()
             )));
         }
-        // Verifying is not to be found impossible when all has been sorted.
+        // Reports too little memory for verification before the sort, not after it.
         let budget = if self.verifies { Some(Budget::new(self.memory)?) } else { None };
-        // Only one of equal records may need much less room.
+        // Without duplicates, the output may need much less room.
         if let (Some(length), false) = (input.length(), self.is_unique) {
             output.expect(length)?;
         }
@@ -152,10 +155,10 @@ impl Sort {
             Algorithm::Merge => merge_sort(&job, &input)?,
             Algorithm::Columnsort(variant) => columnsort::sort(&job, variant, &input)?,
         };
-        // Costs nothing, and no fault in what comes before can lose records without being noticed.
+        // A cheap check that no defect in the sort has lost records.
         let (expected, _) = counts.expected();
         if written.0 != expected {
-            return Err(SortError::Wrong(format!("{} records were written, and should be {expected}", written.0)));
+            return Err(SortError::Wrong(format!("{} records were written instead of {expected}", written.0)));
         }
         if let Some(budget) = budget {
             reports.push(verify(&job, written, budget)?);

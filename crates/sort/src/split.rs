@@ -1,4 +1,4 @@
-//! Cuts what is read into loads of whole records.
+//! Splits the input into loads of whole records.
 
 use pipeline::{Buffer, Flow, Ports};
 
@@ -13,21 +13,21 @@ pub(crate) const INPUT: &str = "input";
 /// The pipeline of loads.
 pub(crate) const LOADS: &str = "loads";
 
-/// Puts pieces together to loads.
+/// The junction `cut`: combines pieces of the input into loads.
 pub(crate) struct Splitter<'s> {
     format: Format,
     forming: Forming,
-    /// What the input is called.
+    /// The name of the input.
     name: &'s str,
-    /// What is left of the load before: the beginning of a record.
+    /// The beginning of a record that the previous load could not complete.
     carry: Vec<u8>,
-    /// How many bytes a record has on average, as far as was seen.
+    /// The average record length so far, in bytes.
     mean: Option<usize>,
-    /// How many bytes and records make the present load.
+    /// The maximum size of the current load, in bytes and in records.
     most: (usize, usize),
-    /// Lines in the present load.
+    /// The number of lines in the current load.
     lines: usize,
-    /// How far the piece that is held has been taken, and whether it is the last.
+    /// The number of bytes consumed of the current piece, and whether it is the last piece.
     piece: Option<(usize, bool)>,
     is_over: bool,
 }
@@ -47,7 +47,7 @@ impl<'s> Splitter<'s> {
         }
     }
 
-    /// Cuts until the input is over.
+    /// Fills loads until the input ends.
     pub(crate) fn run(mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         while !self.is_over {
             if ports.accept(LOADS)?.is_none() {
@@ -61,7 +61,7 @@ impl<'s> Splitter<'s> {
         Ok(())
     }
 
-    /// Fills the load as far as it goes.
+    /// Fills the current load.
     fn fill(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         if self.mean.is_none() && self.accept_piece(ports)? {
             let first = ports.buffer(INPUT)?.filled();
@@ -71,7 +71,7 @@ impl<'s> Splitter<'s> {
         self.most = self.partition(load)?;
         load.space()[..self.carry.len()].copy_from_slice(&self.carry);
         load.set_len(self.carry.len());
-        // There is no line feed in what was left.
+        // A carried partial line has no line feed.
         self.lines = 0;
         while self.accept_piece(ports)? {
             let Some((at, is_last)) = self.piece else { break };
@@ -95,8 +95,9 @@ impl<'s> Splitter<'s> {
         Ok(())
     }
 
-    /// Divides a load's memory between records and what is beside them: anew, where records have become much longer or shorter than they were. What it has touched
-    /// before is given back then, or both parts would stay as large as they ever were.
+    /// Divides a load's memory between records and their entries. Divides it again if the average
+    /// record length has changed much. In that case it replaces the memory, because otherwise both
+    /// parts would keep all pages that they ever touched.
     fn partition(&self, load: &mut Buffer<Load>) -> pipeline::Result<(usize, usize)> {
         let mean = self.mean.unwrap_or(1).max(1);
         let kept = load.tag.mean;
@@ -109,11 +110,12 @@ impl<'s> Splitter<'s> {
         }
         let most = self.forming.records(self.format, load.tag.mean);
         load.tag.chunk.reserve(most.1, self.format);
-        // What was left of the load before has to fit, and something more.
+        // The load must hold at least the carried bytes and one more.
         Ok((most.0.max(self.carry.len() + 1).min(load.capacity()), most.1))
     }
 
-    /// Leaves all memory of a load to a line that did not fit beside what is kept for many short ones. Returns whether there was more for it than it had.
+    /// Gives all memory of a load to one line that does not fit beside the entries for many short
+    /// ones. Returns `false` if the line had all of it already.
     fn use_whole_load_for_line(&mut self, load: &mut Buffer<Load>) -> bool {
         let most = self.forming.longest_line().min(load.capacity());
         if self.format != Format::Lines || self.lines > 0 || self.most.0 >= most {
@@ -125,10 +127,10 @@ impl<'s> Splitter<'s> {
         true
     }
 
-    /// How much of this a load with so many bytes still takes.
+    /// Returns how many bytes of `rest` fit into a load that has `length` bytes.
     fn fitting_length(&mut self, rest: &[u8], length: usize) -> usize {
         let (most_bytes, most_records) = self.most;
-        // For the line feed that the last line may lack.
+        // Room for the line feed that the last line may lack.
         let spare = usize::from(self.format == Format::Lines);
         let taken = rest.len().min(most_bytes.saturating_sub(length + spare));
         if self.format != Format::Lines {
@@ -144,7 +146,7 @@ impl<'s> Splitter<'s> {
         left.checked_sub(1).map_or(0, |last| memchr::memchr_iter(b'\n', rest).nth(last).map_or(taken, |end| end + 1))
     }
 
-    /// Sees to it that a piece is held, if there is one more. Returns whether there is.
+    /// Accepts the next piece unless one is at hand. Returns whether there is one.
     fn accept_piece(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<bool> {
         if self.piece.is_none() && !self.is_over {
             match ports.accept(INPUT)? {
@@ -155,7 +157,7 @@ impl<'s> Splitter<'s> {
         Ok(!self.is_over)
     }
 
-    /// Whether the input is over, which an empty last piece may be the first to tell.
+    /// Detects the end of the input if the last piece is empty.
     fn accept_end(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         if self.accept_piece(ports)?
             && matches!(self.piece, Some((0, true)))
@@ -168,7 +170,7 @@ impl<'s> Splitter<'s> {
         Ok(())
     }
 
-    /// Takes back what is no whole record.
+    /// Truncates the load to whole records and carries the rest over to the next load.
     fn carry_partial_record(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         let load = ports.buffer(LOADS)?;
         let length = load.len();

@@ -1,4 +1,4 @@
-//! The temporary file of a sort, made when it is needed, and where in it there is room.
+//! The temporary file of a sort: created on demand, with an allocator for its space.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use crate::budget::aligned_up;
 use crate::error::SortError;
 use crate::file::spill::Spill;
 
-/// A temporary file that may not be there yet.
+/// A temporary file that may not exist yet.
 pub(crate) struct TemporaryFile<'s> {
     folder: &'s Path,
     spill: OnceLock<Spill>,
@@ -17,20 +17,21 @@ pub(crate) struct TemporaryFile<'s> {
 }
 
 impl<'s> TemporaryFile<'s> {
-    /// None yet; it would be in this folder.
+    /// Prepares a file in this folder without creating it.
     pub(crate) fn new(folder: &'s Path) -> TemporaryFile<'s> {
         TemporaryFile { folder, spill: OnceLock::new(), next: AtomicU64::new(0) }
     }
 
-    /// Room for so many bytes, rounded up to the alignment: where it is.
+    /// Allocates this many bytes, rounded up to the alignment. Returns their position.
     pub(crate) fn allocate(&self, bytes: usize) -> u64 {
         self.next.fetch_add(aligned_up(bytes) as u64, Relaxed)
     }
 
-    /// Makes the file, if it is not there.
+    /// Creates the file unless it exists.
     pub(crate) fn create(&self) -> Result<(), SortError> {
         if self.spill.get().is_none() {
-            // One junction after the other comes here; were there two at once, one's file would go as it came.
+            // Junctions call this one at a time. If two did at once, the second file would be
+            // dropped.
             let _ = self.spill.set(Spill::create(self.folder)?);
         }
         Ok(())
@@ -41,12 +42,12 @@ impl<'s> TemporaryFile<'s> {
         self.spill.get().ok_or_else(|| SortError::Unsupported("there is no temporary file".to_owned()))
     }
 
-    /// Another file in the same folder.
+    /// Creates another file in the same folder.
     pub(crate) fn another(&self) -> Result<Spill, SortError> {
         Spill::create(self.folder)
     }
 
-    /// What it is called in messages.
+    /// The name of the file in messages.
     pub(crate) fn name(&self) -> String {
         format!("the temporary file in {}", self.folder.display())
     }

@@ -1,27 +1,30 @@
-//! A tree of losers: which of many sorted runs has the least record.
+//! A tournament tree: finds the run with the least head among many sorted runs.
 //!
-//! Source: Knuth (1973), The Art of Computer Programming, volume 3, section 5.4.1. Each inner node keeps who lost there; when the winner's
-//! run has gone on to its next record, that record plays only those on its way up.
+//! Source: Knuth (1973), The Art of Computer Programming, volume 3, section 5.4.1. It is a tree of
+//! losers: each inner node holds the loser of its match. When the winner's run advances to its next
+//! record, that record is compared only with the nodes on its path to the root.
 
-/// A run's number.
+/// The index of a run.
 pub(crate) type RunIndex = usize;
 
-/// Who is first among runs with keys of their own.
+/// A tournament among the heads of runs.
 pub(crate) struct Tournament {
-    /// At 0 the winner, at the others who lost there: a key and whose it is.
+    /// Node 0 is the winner, the others are the losers of their matches: a key and its run.
     nodes: Vec<(u128, RunIndex)>,
     runs: usize,
 }
 
-/// The key of one who has no more: after all others. No record has it, since its free bits are those of no run.
+/// The key of an exhausted run, greater than all others. No record has it, since no run has an
+/// index with all bits set.
 pub(crate) const OVER: u128 = u128::MAX;
 
 impl Tournament {
-    /// A tournament of runs with these keys. `is_before` says of two keys that are not [`OVER`] which comes first, and never that neither does.
+    /// Creates a tournament of runs with these keys. `is_before(left, right)` gets keys other than
+    /// [`OVER`] and must define a strict total order.
     pub(crate) fn new(keys: &[u128], mut is_before: impl FnMut(u128, u128) -> bool) -> Tournament {
         let runs = keys.len().max(1);
         let mut nodes = vec![(OVER, 0); runs];
-        // The winners of the subtrees: below the leaves, which are behind the inner nodes.
+        // The winners of the subtrees; the leaves follow the inner nodes.
         let mut winners = vec![(OVER, 0); 2 * runs];
         for (run, &key) in keys.iter().enumerate() {
             winners[runs + run] = (key, run);
@@ -35,13 +38,13 @@ impl Tournament {
         Tournament { nodes, runs }
     }
 
-    /// The one who is first, with the key.
+    /// The least key and its run.
     #[inline]
     pub(crate) fn winner(&self) -> (u128, RunIndex) {
         self.nodes[0]
     }
 
-    /// The winner goes on with this key.
+    /// Replaces the key of the winner and finds the next winner.
     #[inline]
     pub(crate) fn replace_winner(&mut self, key: u128, mut is_before: impl FnMut(u128, u128) -> bool) {
         let mut best = (key, self.nodes[0].1);
@@ -58,7 +61,7 @@ impl Tournament {
     }
 }
 
-/// Whether the left one is first.
+/// Whether the left key comes first.
 #[inline]
 fn first(left: u128, right: u128, is_before: &mut impl FnMut(u128, u128) -> bool) -> bool {
     match (left, right) {
@@ -76,13 +79,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_merges_as_a_sort_does(mut runs in prop::collection::vec(prop::collection::vec(0..50u128, 0..20), 1..9)) {
+        fn merging_equals_sorting(mut runs in prop::collection::vec(prop::collection::vec(0..50u128, 0..20), 1..9)) {
             runs.iter_mut().for_each(|run| run.sort_unstable());
             let mut all: Vec<u128> = runs.iter().flatten().copied().collect();
             all.sort_unstable();
             let before = |left: u128, right: u128| left < right;
             let mut at = vec![0; runs.len()];
-            // A key says also whose it is, so that none are equal.
+            // The run is part of the key, so all keys differ.
             let key = |at: &[usize], run: usize| runs[run].get(at[run]).map_or(OVER, |value| value << 32 | run as u128);
             let keys: Vec<u128> = (0..runs.len()).map(|run| key(&at, run)).collect();
             let mut tournament = Tournament::new(&keys, before);

@@ -1,4 +1,4 @@
-//! Verification: the output is read once more and held against what was read.
+//! Verification: reads the output back and compares it with the counts of the input.
 
 use pipeline::{Buffer, Flow, Pipeline, Program, RunReport, StageKind};
 
@@ -10,10 +10,10 @@ use crate::job::{Job, check_size, run_program};
 use crate::order::{Format, Order};
 use crate::record_counts::checksum;
 
-/// How many pieces are read at once.
+/// The number of pieces that are read at once.
 const READERS: usize = 3;
 
-/// Reads the output, of which so many records and bytes were written.
+/// Verifies an output of this many records and bytes.
 pub(crate) fn verify(job: &Job<'_>, written: (u64, u64), budget: Budget) -> Result<RunReport, SortError> {
     let piece = budget.piece();
     let output = job.to.output;
@@ -26,7 +26,7 @@ pub(crate) fn verify(job: &Job<'_>, written: (u64, u64), budget: Budget) -> Resu
             let place = round.number() * buffer.capacity() as u64;
             let read = output.read_at(place, buffer.space());
             let read = read.map_err(|why| SortError::Read { what: output.name().to_owned(), why })?;
-            // What was written last may have been filled up.
+            // The last block may have been padded.
             let read = read.min(usize::try_from(written.1.saturating_sub(place)).unwrap_or(read));
             buffer.set_len(read);
             job.to.progress.add_read(read);
@@ -44,12 +44,12 @@ pub(crate) fn verify(job: &Job<'_>, written: (u64, u64), budget: Budget) -> Resu
     run_program(Program::new("sort-verify").pipeline(pipeline), job.canceller)
 }
 
-/// What was seen so far.
+/// The state of the check.
 struct Check<'o> {
     order: &'o Order,
-    /// Whether equal records are wrong.
+    /// Whether equal records are an error.
     is_unique: bool,
-    /// A record that has not come whole yet.
+    /// The beginning of a record whose end has not been read yet.
     carry: Vec<u8>,
     last: Option<Vec<u8>>,
     records: u64,
@@ -61,7 +61,7 @@ impl<'o> Check<'o> {
         Check { order, is_unique, carry: Vec::new(), last: None, records: 0, sum: 0 }
     }
 
-    /// The next bytes.
+    /// Checks the next bytes of the output.
     fn add(&mut self, mut bytes: &[u8]) -> Result<(), SortError> {
         loop {
             let end = match self.order.format() {
@@ -91,7 +91,7 @@ impl<'o> Check<'o> {
         if self.records > 1 {
             let ordering = self.order.compare(text(last, format), text(record, format));
             if ordering.is_gt() || self.is_unique && ordering.is_eq() {
-                return Err(SortError::Wrong(format!("record {} comes too late", self.records)));
+                return Err(SortError::Wrong(format!("record {} is out of order", self.records)));
             }
         }
         last.clear();
@@ -99,16 +99,16 @@ impl<'o> Check<'o> {
         Ok(())
     }
 
-    /// There is no more, and should be so many records with this checksum.
+    /// Compares the totals with the expected number of records and checksum.
     fn finish(&self, (records, sum): (u64, u64)) -> Result<(), SortError> {
         if !self.carry.is_empty() {
             return Err(SortError::Wrong("it ends within a record".to_owned()));
         }
         if self.records != records {
-            return Err(SortError::Wrong(format!("it has {} records, and should have {records}", self.records)));
+            return Err(SortError::Wrong(format!("it has {} records instead of {records}", self.records)));
         }
         if self.sum != sum {
-            return Err(SortError::Wrong("its records are not those that were read".to_owned()));
+            return Err(SortError::Wrong("its records are not those of the input".to_owned()));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
-//! Records to sort, and whether they were: `cargo run --release -p rowlock-sort --example records -- generate 42949673 unsorted`, sort, then `.. check sorted`.
+//! Generates records to sort, and checks sorted ones: `cargo run --release -p rowlock-sort
+//! --example records -- generate 42949673 unsorted`, sort, then `.. check sorted`.
 //!
-//! What `check` prints of the sorted records and of the unsorted ones is the same where nothing is lost.
+//! Count and sum printed by `check` are the same for sorted and unsorted records if none were lost.
 #![allow(clippy::print_stdout, reason = "it is what it is for")]
 
 mod records;
@@ -13,7 +14,7 @@ use clap::{Parser, Subcommand};
 
 use crate::records::{Check, Kind};
 
-/// Makes records to sort, and checks sorted ones.
+/// Generates records to sort, and checks sorted ones.
 #[derive(Debug, Parser)]
 #[command(name = "records")]
 struct Options {
@@ -23,25 +24,26 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Writes as many records as asked for into a file, the same ones for the same seed
+    /// Writes this many records into a file; the same seed makes the same records
     Generate {
-        /// How many
+        /// The number of records
         count: u64,
-        /// Where to; what is there is overwritten
+        /// The file; it is overwritten
         file: PathBuf,
-        /// `records` of 100 bytes with a key in the first 10, a number behind it, and a line feed at the end, or `lines` of a short decimal number or a
-        /// made-up word
+        /// `records` of 100 bytes with a key in the first 10, a number after it, and a line feed at
+        /// the end, or `lines` with a short decimal number or a made-up word
         #[arg(long, default_value_t = Kind::Fixed)]
         kind: Kind,
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Says how many records there are, a sum over them that does not depend on their order, and how many come before one that should be before them
+    /// Prints the number of records, a sum over them that does not depend on their order, and the
+    /// number of records out of order
     Check {
-        /// What to read
+        /// The file to read
         file: PathBuf,
-        /// `records` of 100 bytes with a key in the first 10, a number behind it, and a line feed at the end, or `lines` of a short decimal number or a
-        /// made-up word
+        /// `records` of 100 bytes with a key in the first 10, a number after it, and a line feed at
+        /// the end, or `lines` with a short decimal number or a made-up word
         #[arg(long, default_value_t = Kind::Fixed)]
         kind: Kind,
     },

@@ -1,4 +1,4 @@
-//! Records that a seed determines, and a check of sorted ones.
+//! Records determined by a seed, and a check of sorted ones.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};
@@ -7,26 +7,27 @@ use std::str::FromStr;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// How many bytes a record has, of the kind that has a size.
+/// The size of a record of fixed size.
 pub(crate) const SIZE: usize = 100;
 
-/// How many bytes its key has, which it begins with.
+/// The size of its key, which comes first.
 pub(crate) const KEY: usize = 10;
 
-/// How many digits its number has, which follows.
+/// The number of digits of its number, which follows the key.
 const DIGITS: usize = 12;
 
-/// What a record looks like.
+/// A kind of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// 100 bytes that can be shown: a key of 10, a blank, the record's number in 12 digits, what fills it up, and a line feed. Keys are uniform: each of their bytes
-    /// is one of 64, from `0` to `o`.
+    /// 100 printable bytes: a key of 10, a blank, the record's number in 12 digits, filler, and a
+    /// line feed. Keys are uniform: each byte is one of 64, from `0` to `o`.
     Fixed,
-    /// A line: a decimal number below 1,000,000,000 or a made-up word of 3 to 10 letters, one as often as the other.
+    /// A line: with equal probability, a decimal number below 1,000,000,000 or a made-up word of 3
+    /// to 10 letters.
     Lines,
 }
 
-/// Both kinds, by their names.
+/// The kinds and their names.
 const NAMED: [(&str, Kind); 2] = [("records", Kind::Fixed), ("lines", Kind::Lines)];
 
 impl fmt::Display for Kind {
@@ -45,7 +46,7 @@ impl FromStr for Kind {
 }
 
 impl Kind {
-    /// Writes so many records.
+    /// Writes this many records.
     pub(crate) fn generate(self, count: u64, seed: u64, into: &mut impl Write) -> io::Result<()> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         match self {
@@ -88,7 +89,7 @@ impl Kind {
         Ok(())
     }
 
-    /// The next record with its line feed; an empty one at the end.
+    /// Reads the next record with its line feed; an empty one at the end.
     fn read(self, from: &mut impl BufRead, record: &mut Vec<u8>) -> io::Result<()> {
         record.clear();
         match self {
@@ -101,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// What a record is compared by.
+    /// The sort key of a record.
     fn key(self, record: &[u8]) -> &[u8] {
         match self {
             Kind::Fixed => &record[..KEY],
@@ -110,26 +111,26 @@ impl Kind {
     }
 }
 
-/// Ten of 64 bytes that can be shown, in the order of the bits.
+/// Ten printable bytes out of 64, in the order of the bits.
 fn letters(bits: u64) -> [u8; KEY] {
     std::array::from_fn(|place| b'0' + (bits >> (54 - 6 * place) & 63) as u8)
 }
 
-/// What records came to.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// How many there are.
+    /// The number of records.
     pub(crate) count: u64,
-    /// The sum of their checksums, which is the same in any order.
+    /// The sum of their checksums, which does not depend on their order.
     pub(crate) sum: u64,
-    /// How many come after one with a greater key.
+    /// The number of records after one with a greater key.
     pub(crate) disordered: u64,
-    /// How many come after one with the same key and a greater number.
+    /// The number of records after one with the same key and a greater number.
     pub(crate) unstable: u64,
 }
 
 impl Check {
-    /// Reads records to the end.
+    /// Reads all records.
     pub(crate) fn read(kind: Kind, mut from: impl BufRead) -> io::Result<Check> {
         let mut check = Check::default();
         let (mut last, mut record) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! A column in memory: where its records are, how they are compared, and in which order they come.
+//! A column in memory: the positions, comparison and order of its records.
 
 use std::cmp::Ordering;
 
@@ -9,21 +9,23 @@ use super::shape::Shape;
 /// The prefix of padding, which comes after all records.
 const BEYOND: u128 = u128::MAX << FREE_BITS;
 
-/// What travels with a buffer.
+/// The tag of a buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Column {
-    /// Where the first record begins.
+    /// The position of the first record.
     pub(crate) start: usize,
-    /// How many records there are, padding not counted where it is only thought of.
+    /// The number of records, including padding only if it is stored.
     pub(crate) count: usize,
-    /// The order of the records: their prefixes, and where in the buffer each begins. Empty where they are in order themselves.
+    /// The order of the records: their prefixes, and their positions in the buffer. Empty if the
+    /// records themselves are in order.
     pub(crate) entries: Vec<u128>,
-    /// Where in the output the buffer's bytes go.
+    /// The position of the buffer's bytes in the output.
     pub(crate) place: u64,
 }
 
 impl Column {
-    /// Where the record begins that is the `nth` in order, from 0 on. Records that are in order themselves have so many bytes.
+    /// Returns the position of the `nth` record in order, from 0 on. `size` is the size of a
+    /// record.
     #[inline]
     pub(crate) fn nth(&self, nth: usize, size: usize) -> usize {
         match self.entries.get(nth) {
@@ -33,30 +35,32 @@ impl Column {
     }
 }
 
-/// How the records of a column lie in a buffer, and what they are compared by.
+/// The layout of a column in a buffer, and the comparison of its records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColumnLayout<'s> {
     order: &'s Order,
-    /// How many bytes of a record are its index, which comes before it, the byte first that counts most. Padding has ones only.
+    /// The size of the index before each record, in bytes. Indices are big-endian; that of padding
+    /// has all bits set.
     pub(crate) index: usize,
-    /// How many bytes a record has with its index.
+    /// The size of a record with its index.
     pub(crate) size: usize,
-    /// How many records a piece has.
+    /// The number of records in a piece.
     piece: usize,
-    /// How many bytes there are from one piece to the next.
+    /// The distance between the beginnings of two pieces, in bytes.
     span: usize,
-    /// Whether records lie within a column as they did in the input, as far as they are equal: then their places are as good as indices.
+    /// Whether equal records lie in the order of the input, so that their positions can replace
+    /// indices.
     is_in_order_of_input: bool,
 }
 
 impl<'s> ColumnLayout<'s> {
-    /// As in the input: without indices, and all in one piece.
+    /// The layout in the input: one piece without indices.
     pub(crate) fn of_input(order: &'s Order, shape: &Shape) -> ColumnLayout<'s> {
         let (size, piece) = (shape.record(), shape.rows() as usize);
         ColumnLayout { order, index: 0, size, piece, span: 0, is_in_order_of_input: true }
     }
 
-    /// As in temporary files.
+    /// The layout in temporary files.
     pub(crate) fn of_columns(order: &'s Order, shape: &Shape, is_in_order_of_input: bool) -> ColumnLayout<'s> {
         let (index, size) = (shape.index(), shape.carried());
         ColumnLayout {
@@ -69,7 +73,7 @@ impl<'s> ColumnLayout<'s> {
         }
     }
 
-    /// The record that begins here, with its index.
+    /// The record at this position, with its index.
     #[inline]
     pub(crate) fn record<'b>(&self, bytes: &'b [u8], at: usize) -> &'b [u8] {
         &bytes[at..at + self.size]
@@ -83,17 +87,17 @@ impl<'s> ColumnLayout<'s> {
         after.copy_from_slice(record);
     }
 
-    /// Of each piece, where it begins and how many records it has.
+    /// The start and the number of records of each piece.
     fn pieces(&self, column: &Column) -> impl Iterator<Item = (usize, usize)> + use<> {
         let (piece, span, start, count) = (self.piece, self.span, column.start, column.count);
         (0..count.div_ceil(piece)).map(move |number| (start + number * span, piece.min(count - number * piece)))
     }
 
-    /// Makes an entry for each record, in the order in which they lie.
+    /// Makes an entry for each record, in the order of their positions.
     pub(crate) fn fill_entries(&self, bytes: &[u8], column: &mut Column) {
         let mut entries = std::mem::take(&mut column.entries);
         entries.clear();
-        // What was not asked for before is asked for once and for all.
+        // Allocates exactly once.
         entries.reserve_exact(column.count);
         for (start, count) in self.pieces(column) {
             entries.extend((0..count).map(|number| {
@@ -106,10 +110,10 @@ impl<'s> ColumnLayout<'s> {
         column.entries = entries;
     }
 
-    /// Puts entries in order that are in the order of their prefixes, and of their places where these are equal.
+    /// Resolves ties in entries that are sorted by their prefixes and positions.
     pub(crate) fn resolve_ties(&self, bytes: &[u8], entries: &mut [u128]) {
         if self.is_in_order_of_input && self.order.is_decided_by_prefix() {
-            // Padding comes after records of the same prefix by its place.
+            // Padding follows records of the same prefix because of its position.
             return;
         }
         for equal in entries.chunk_by_mut(|left, right| left >> FREE_BITS == right >> FREE_BITS) {
@@ -121,7 +125,7 @@ impl<'s> ColumnLayout<'s> {
         }
     }
 
-    /// Puts the pieces next to each other, from the first byte on.
+    /// Moves the pieces next to each other, starting at the first byte.
     pub(crate) fn close_gaps(&self, bytes: &mut [u8], column: &mut Column) {
         if column.count > self.piece {
             let mut to = 0;
@@ -134,7 +138,8 @@ impl<'s> ColumnLayout<'s> {
         }
     }
 
-    /// Which of two records comes first, both with their indices. Equal ones can only be of the same place, or they are in the order of the input.
+    /// Compares two records with their indices. Equal records either lie in the order of the input
+    /// already, or have different indices.
     pub(crate) fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
         let ((left_index, left), (right_index, right)) = (left.split_at(self.index), right.split_at(self.index));
         let by_padding = is_padding(left_index).cmp(&is_padding(right_index));
@@ -143,7 +148,7 @@ impl<'s> ColumnLayout<'s> {
         by_padding.then_with(by_keys).then_with(by_index)
     }
 
-    /// Which record comes first, the one of one column or the one of another, where these are the `nth` in order there.
+    /// Compares the `nth` record of one column with the `nth` record of another.
     #[inline]
     pub(crate) fn compare_nth(&self, left: (&[u8], &Column, usize), right: (&[u8], &Column, usize)) -> Ordering {
         let prefix =
@@ -156,7 +161,7 @@ impl<'s> ColumnLayout<'s> {
     }
 }
 
-/// Whether this is the index of padding. Where records carry none, there is no padding among them.
+/// Whether this is the index of padding. Records without indices are never padding.
 #[inline]
 fn is_padding(index: &[u8]) -> bool {
     index.first() == Some(&u8::MAX) && index.iter().all(|&byte| byte == u8::MAX)

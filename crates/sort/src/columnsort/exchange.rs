@@ -1,29 +1,32 @@
-//! What ranks say to each other: the stage between sorting a column and permuting it.
+//! The communication between ranks: the stage between sorting and permuting a column.
 //!
-//! With several ranks the columns are dealt to them one by one, round by round: of `P` ranks, rank `p` has in round `t` the column `t P + p`, in files of its own.
-//! Half of each pass needs no words: a rank reads, sorts and writes by itself. What a rank has sorted goes to all columns, though, and so to all ranks: in
-//! each round everybody sends everybody an equal part, the pieces for the columns that the other one has. That is one *all-to-all* a round. In the last pass a
-//! rank needs the lower half of the column before, which the rank before has, and sends the lower half of its own to the next.
+//! With several ranks, columns are dealt to ranks round by round: of `P` ranks, rank `p` has column
+//! `t P + p` in round `t`, in its own files. Reading, sorting and writing need no communication.
+//! But the records of a sorted column go to all columns and therefore to all ranks: in each round
+//! every rank sends every other rank an equal part, the pieces for that rank's columns. That is one
+//! *all-to-all* exchange a round. In the last pass a rank receives the lower half of the previous
+//! column from the previous rank, and sends the lower half of its own to the next rank.
 
 use std::io;
 
-/// How the ranks of a sort exchange what they have.
+/// Exchanges records between the ranks of a sort.
 pub trait Exchange: Send {
-    /// How many ranks there are, at least one.
+    /// The number of ranks, at least one.
     fn ranks(&self) -> usize;
 
-    /// Which of them this is, from 0 on.
+    /// The index of this rank, from 0 on.
     fn rank(&self) -> usize;
 
-    /// All to all, in place: the column is cut into as many equal parts as there are ranks; part `q` is what this rank has for rank `q`, and becomes
-    /// what rank `q` has for this one. Waits for the others, who call it in the same round.
+    /// Performs an all-to-all exchange in place. The column is divided into as many equal parts as
+    /// there are ranks. Part `q` holds data for rank `q`, and is replaced with the data from rank
+    /// `q`. Blocks until the other ranks call it in the same round.
     ///
     /// # Errors
-    /// Where the others cannot be reached.
+    /// Returns an error if other ranks cannot be reached.
     fn exchange(&mut self, round: u64, column: &mut [u8]) -> io::Result<()>;
 }
 
-/// One rank by itself: what it has is for itself, and stays where it is.
+/// A single rank, which keeps its data in place.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SingleRank;
 

@@ -1,4 +1,4 @@
-//! The stages that put the records of a sorted column where they are to be written.
+//! The stages that move the records of a sorted column to their destinations.
 
 use std::cmp::Ordering;
 
@@ -10,32 +10,33 @@ use crate::job::Job;
 use super::column::{Column, ColumnLayout};
 use super::shape::Shape;
 
-/// To which columns the records of a column go.
+/// How the records of a column are distributed to columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permutation {
-    /// One to each in turn: the matrix, read by columns, is written by rows.
+    /// One record to each column in turn: reads the matrix by columns and writes it by rows.
     Transpose,
-    /// The first of them to the first column, the next to the next: it is read by rows, and written by columns.
+    /// The first records to the first column, the next ones to the next: reads the matrix by rows
+    /// and writes it by columns.
     Untranspose,
 }
 
-/// Puts the records of a column into pieces, one for each column.
+/// Permutes the records of a column into pieces, one for each column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permute<'s> {
     pub(crate) permutation: Permutation,
     pub(crate) shape: Shape,
-    /// How records lie when they come. If they have no indices, they get them here.
+    /// The layout of the incoming column. If it has no indices, the permutation adds them.
     pub(crate) form: ColumnLayout<'s>,
-    /// How they lie when they go.
+    /// The layout of the outgoing column.
     pub(crate) then: ColumnLayout<'s>,
 }
 
-/// So many records are dealt to a column before any go to the next. Pieces lie some pages apart from each other, and what is written to each is in
-/// the same few sets of the processor's cache; so it had better be whole lines.
+/// The number of records written to a piece before the next piece. Pieces are some pages apart and
+/// share a few sets of the processor's cache, so whole cache lines should be written.
 const TOGETHER: usize = 16;
 
 impl Permute<'_> {
-    /// Calls this for each record with its number in order, and where it goes.
+    /// Calls `put` for each record with its rank in the order and its destination.
     fn place(&self, mut put: impl FnMut(usize, usize)) {
         let (columns, piece) = (self.shape.columns() as usize, self.shape.piece() as usize);
         let (span, size) = (self.shape.span() as usize, self.then.size);
@@ -88,34 +89,35 @@ impl Stage<Column> for Permute<'_> {
     }
 }
 
-/// What has come out of a sort.
+/// The size of the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
-    /// How many records.
+    /// The number of records.
     pub(crate) records: u64,
-    /// How many bytes they are.
+    /// The number of bytes.
     pub(crate) bytes: u64,
 }
 
-/// Merges the lower half of each column with the upper half of the next: the end of the sort. What comes out is the output, from one aligned
-/// place to another, but for its end.
+/// Merges the lower half of each column with the upper half of the next, the last step of the sort.
+/// Produces the output in parts that begin and end at aligned positions, except for its end.
 pub(crate) struct Shift<'s> {
     shape: Shape,
     form: ColumnLayout<'s>,
-    /// Where only the first of equal records is wanted, the sort that wants it.
+    /// The job if only the first of equal records is kept.
     unique: Option<&'s Job<'s>>,
-    /// How many records have been merged.
+    /// The number of records merged.
     merged: u64,
-    /// The record before, where equal ones are not wanted.
+    /// The previous record, to detect duplicates.
     before: Option<Vec<u8>>,
-    /// What comes after the last aligned place.
+    /// The bytes after the last aligned position.
     rest: Vec<u8>,
-    /// What has been passed on.
+    /// The size of the output so far.
     written: &'s mut Written,
 }
 
 impl<'s> Shift<'s> {
-    /// Merges columns of this form, and says what it has passed on. Where there is a sort that wants records to be `unique`, of equal ones only the first is kept.
+    /// Creates the stage for columns of this layout. It counts its output in `written`. If there is
+    /// a `unique` job, it keeps only the first of equal records.
     pub(crate) fn new(
         shape: Shape,
         form: ColumnLayout<'s>,
@@ -139,7 +141,8 @@ impl Stage<Column> for Shift<'_> {
         let passed = if is_last { length } else { length - length % ALIGNMENT };
         self.rest.clear();
         self.rest.extend_from_slice(&out.space()[passed..length]);
-        // What came is kept, what was kept is filled the next time, and what was filled goes.
+        // The incoming buffer is kept, the kept one is filled next time, and the filled one is sent
+        // on.
         buffer.swap(out);
         kept.swap(out);
         kept.tag = column;
@@ -151,8 +154,9 @@ impl Stage<Column> for Shift<'_> {
 }
 
 impl Shift<'_> {
-    /// Merges what one column has from its `half` on with what another has up to that, until there are no more records, but only padding. Returns how many
-    /// bytes came out, with what was left of the last time.
+    /// Merges the records of one column from `half` on with those of another up to `end`, until
+    /// only padding is left. Returns the length of the output, including what was left over from
+    /// the previous round.
     fn merge(
         &mut self,
         (left_bytes, left, half): (&[u8], &Column, usize),
@@ -189,7 +193,8 @@ impl Shift<'_> {
         to
     }
 
-    /// Whether a record is equal to the one before and so not wanted.
+    /// Whether a record equals the previous one. Counts it as dropped in that case, and remembers
+    /// it otherwise.
     fn skip_duplicate(&mut self, record: &[u8]) -> bool {
         let Some(job) = self.unique else { return false };
         let is_equal = |before: &Vec<u8>| job.order.compare(before, record) == Ordering::Equal;

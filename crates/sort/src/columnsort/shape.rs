@@ -1,26 +1,29 @@
-//! The shape of the matrix: how many rows and columns, decided before the first record is read, from how many there are, how large they are,
-//! and how much memory there is.
+//! The shape of the matrix: its rows and columns, chosen before the first record is read.
 
 use crate::algorithm::Variant;
 use crate::error::SortError;
 use crate::file::ALIGNMENT;
 
-/// Columns in flight: one is read, two are sorted, one is permuted, one is written, and one waits.
+/// The columns in flight: one is read, two are sorted, one is permuted, one is written, and one
+/// waits.
 pub(crate) const BUFFERS: usize = 6;
 
-/// Columns that are sorted at once.
+/// The number of columns that are sorted at once.
 pub(crate) const SORTERS: usize = 2;
 
-/// Columns that the last pass holds beside those in flight: the one before, and the one that is filled. The others need one of them.
+/// The additional columns of the last pass: the previous one and the one that is filled. Other
+/// passes need one additional column.
 pub(crate) const AUXILIARY: usize = 2;
 
-/// A matrix for so many records.
+/// The matrix for a number of records.
 ///
-/// It has `rows` times `columns` places, of which the last are padding. Rows are a multiple of the columns and an even number, and of more than
-/// one column there are at least `2 (columns - 1)^2` rows, without which columnsort does not sort.
+/// It has `rows` times `columns` places, the last of which are padding. The number of rows is even
+/// and a multiple of the columns. With several columns there are at least `2 (columns - 1)^2` rows,
+/// which columnsort requires.
 ///
-/// In temporary files a column consists of as many *pieces* as there are columns, one from each column of the pass before. A piece begins at a
-/// multiple of [`ALIGNMENT`], so that it can be written by itself; what is between the end of its records and the next such place is not used.
+/// In temporary files a column consists of as many *pieces* as there are columns, one from each
+/// column of the previous pass. A piece begins at a multiple of [`ALIGNMENT`], so that it can be
+/// written independently. The space between its last record and the next multiple is unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     count: u64,
@@ -30,10 +33,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The matrix of the fewest columns that this much memory has room for, since the fewer there are, the larger are the pieces that are written.
+    /// Chooses the matrix with the fewest columns that fits into memory: with fewer columns, pieces
+    /// are larger.
     ///
     /// # Errors
-    /// [`SortError::Memory`] where there is none, with how much it takes; [`SortError::Unsupported`] where no memory would do.
+    /// Returns [`SortError::Memory`] with the minimum if no matrix fits into the memory, and
+    /// [`SortError::Unsupported`] if no amount of memory suffices.
     pub fn choose(count: u64, record: usize, memory: u64, variant: Variant) -> Result<Shape, SortError> {
         let mut needed = None;
         for columns in 1.. {
@@ -47,7 +52,7 @@ impl Shape {
                 }
                 needed = Some(needed.map_or(takes, |needed| takes.min(needed)));
             }
-            // With more columns than this there would have to be more rows as well.
+            // More columns than this would also require more rows.
             if least > enough {
                 break;
             }
@@ -55,17 +60,17 @@ impl Shape {
         Err(match needed {
             Some(needed) => SortError::Memory { given: memory, needed },
             None => SortError::Unsupported(format!(
-                "columnsort cannot sort {count} records of {record} bytes with any memory; merging can"
+                "columnsort cannot sort {count} records of {record} bytes with any amount of memory; merging can"
             )),
         })
     }
 
-    /// The matrix of these rows and columns; nothing where it could not be sorted, has no room for all records, or its columns are larger than an
-    /// entry can tell.
+    /// Creates a matrix of this shape. Returns `None` if it could not be sorted, has no room for
+    /// all records, or has columns too large for the positions in entries.
     pub fn new(count: u64, record: usize, rows: u64, columns: u64) -> Option<Shape> {
         let is_sorted = rows >= least_rows(columns)? && rows.is_multiple_of(columns) && rows.is_multiple_of(2);
         let has_room = rows.checked_mul(columns)? >= count;
-        // What is carried beside a record is at most 8 bytes, and a piece is followed by less than a page.
+        // An index has at most 8 bytes, and a piece is followed by less than a page.
         let bytes = rows.checked_mul(record as u64 + 8)?.checked_add((columns + 3).checked_mul(ALIGNMENT as u64)?)?;
         (is_sorted && has_room && record > 0 && bytes <= u64::from(u32::MAX)).then_some(Shape {
             count,
@@ -75,28 +80,28 @@ impl Shape {
         })
     }
 
-    /// How many records there are, padding not counted.
+    /// The number of records, without padding.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many bytes a record has.
+    /// The size of a record.
     pub fn record(&self) -> usize {
         self.record
     }
 
-    /// How many records a column has.
+    /// The number of records in a column.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     pub fn columns(&self) -> u64 {
         self.columns
     }
 
-    /// How many bytes of its index a record carries in temporary files: as few as hold a number that is none of them, which padding has. Where
-    /// there is one column, there are no temporary files.
+    /// The size of a record's index in temporary files: as few bytes as hold all indices and that
+    /// of padding. 0 if there is one column, which needs no temporary files.
     pub fn index(&self) -> usize {
         match self.columns {
             1 => 0,
@@ -104,40 +109,40 @@ impl Shape {
         }
     }
 
-    /// How many bytes a record has in temporary files.
+    /// The size of a record in temporary files.
     pub fn carried(&self) -> usize {
         self.index() + self.record
     }
 
-    /// How many records a piece has.
+    /// The number of records in a piece.
     pub fn piece(&self) -> u64 {
         self.rows / self.columns
     }
 
-    /// How many bytes there are from one piece to the next.
+    /// The distance between the beginnings of two pieces, in bytes.
     pub fn span(&self) -> u64 {
         (self.piece() * self.carried() as u64).next_multiple_of(ALIGNMENT as u64)
     }
 
-    /// How many bytes a buffer has: a column as it is in the input, which may begin and end anywhere between two aligned places, or as it is in
-    /// temporary files.
+    /// The size of a buffer: a column as it is in the input, which need not begin or end at an
+    /// aligned position, or as it is in temporary files.
     pub fn buffer(&self) -> usize {
         let in_input = (self.rows * self.record as u64).next_multiple_of(ALIGNMENT as u64) + 2 * ALIGNMENT as u64;
         in_input.max(self.columns * self.span()) as usize
     }
 
-    /// How many buffers travel.
+    /// The number of buffers in flight.
     pub fn buffers(&self) -> usize {
         BUFFERS.min(usize::try_from(self.columns).map_or(BUFFERS, |columns| columns + 1))
     }
 
-    /// What a byte counts for in the progress of a sort: if there is one pass only, as much as in all three.
+    /// The weight of a byte in the progress bar: a single pass counts as much as three passes.
     pub(crate) fn weight(&self) -> usize {
         if self.columns == 1 { 3 } else { 1 }
     }
 
-    /// How many bytes of memory it takes, all counted: buffers, those that a stage has for itself, and of each column that is in memory the
-    /// entries by which it is sorted, with what sorting them takes beside; and something for the program itself.
+    /// The total memory in bytes: the buffers, including the auxiliary ones, the entries of each
+    /// column in memory, temporary memory for sorting, and a reserve for the program.
     pub fn memory(&self, variant: Variant) -> u64 {
         let (buffers, rows, buffer) = (self.buffers() as u64, self.rows, self.buffer() as u64);
         let entries = rows * size_of::<u128>() as u64;
@@ -149,7 +154,7 @@ impl Shape {
     }
 }
 
-/// How many rows it takes to sort so many columns.
+/// The minimum number of rows for this many columns.
 fn least_rows(columns: u64) -> Option<u64> {
     (columns - 1).checked_pow(2)?.checked_mul(2)
 }
@@ -166,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_shape_sorts_has_room_for_all_and_keeps_to_the_memory(
+        fn a_shape_is_valid_holds_all_records_and_fits_into_memory(
             count in prop_oneof![0u64..5000, 0u64..10_000_000_000],
             record in prop_oneof![1usize..300, 1usize..100_000],
             memory in prop_oneof![0u64..10_000_000, 0u64..10_000_000_000],
@@ -197,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_one_column() {
+    fn records_that_fit_into_memory_are_one_column() {
         let shape = Shape::choose(1000, 100, 1 << 20, Variant::IoBound).unwrap();
         assert_eq!((shape.columns(), shape.rows(), shape.index()), (1, 1000, 0));
     }
 
     #[test]
-    fn an_index_leaves_a_number_for_padding() {
+    fn an_index_has_a_spare_value_for_padding() {
         for (count, bytes) in [(0, 1), (254, 1), (255, 1), (256, 2), (65535, 2), (65536, 3)] {
             assert_eq!(Shape::new(count, 10, 1 << 16, 4).unwrap().index(), bytes, "{count}");
         }

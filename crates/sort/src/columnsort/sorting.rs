@@ -11,19 +11,19 @@ use crate::record_counts::RecordCounts;
 
 use super::column::{Column, ColumnLayout};
 
-/// Sorts columns, several at once. By comparison that takes another buffer for each.
+/// Sorts columns, several at once. The compute-bound variant needs an auxiliary buffer for each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sorting<'s> {
     pub(crate) variant: Variant,
-    /// How records lie when they come.
+    /// The layout of the incoming column.
     pub(crate) form: ColumnLayout<'s>,
-    /// How they lie when they go: by comparison records are moved, and so need to have their indices before.
+    /// The layout of the outgoing column. If sorting moves records, it needs their indices already.
     pub(crate) then: ColumnLayout<'s>,
-    /// How many records a column has room for.
+    /// The number of rows in the matrix.
     pub(crate) rows: u64,
     /// Whether the pieces of a column are sorted.
     pub(crate) are_pieces_sorted: bool,
-    /// Where records are counted, if they have not been.
+    /// The counts, if this pass is the first to read the records.
     pub(crate) counts: Option<&'s RecordCounts>,
 }
 
@@ -51,11 +51,11 @@ impl Stage<Column> for Sorting<'_> {
 }
 
 impl Sorting<'_> {
-    /// Sorts numbers that hold the beginning of each key and where its record is.
+    /// Sorts entries, which hold the prefix of a key and the position of its record.
     fn by_entries(&self, buffer: &mut Buffer<Column>, column: &mut Column) {
         self.form.fill_entries(buffer.space(), column);
         if self.are_pieces_sorted {
-            // What finds sorted runs and merges them.
+            // A stable sort detects sorted runs and merges them.
             column.entries.sort();
         } else {
             column.entries.sort_unstable();
@@ -63,7 +63,7 @@ impl Sorting<'_> {
         self.form.resolve_ties(buffer.space(), &mut column.entries);
     }
 
-    /// Sorts whole records by merging, one by one at first.
+    /// Sorts whole records by merge sort, starting from single records.
     fn by_comparison(
         &self,
         number: u64,
@@ -98,7 +98,7 @@ impl Sorting<'_> {
     }
 }
 
-/// Merges sorted records; of equal ones those on the left come first.
+/// Merges sorted records stably.
 fn merge<'r>(form: ColumnLayout<'_>, mut left: &'r [u8], mut right: &'r [u8], to: &mut [u8]) {
     for to in to.chunks_exact_mut(form.size) {
         let is_left = right.is_empty()

@@ -1,4 +1,4 @@
-//! The stages that read and write columns. Which bytes, follows from the number of the round alone.
+//! The stages that read and write columns. Only the number of the round determines the bytes.
 
 use pipeline::{Buffer, Flow, Round, Stage};
 
@@ -12,32 +12,32 @@ use crate::job::{Job, check_size};
 use super::column::Column;
 use super::shape::Shape;
 
-/// Bytes that are read or written.
+/// A read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transfer {
-    /// By which stage.
+    /// The stage.
     pub(crate) stage: &'static str,
-    /// From which place on.
+    /// The position of the first byte.
     pub(crate) place: u64,
-    /// How many.
+    /// The number of bytes.
     pub(crate) length: usize,
 }
 
-/// What is told of each access, if somebody wants to know.
+/// A callback for each transfer.
 pub(crate) type TransferObserver<'s> = Option<&'s (dyn Fn(Transfer) + Sync)>;
 
-/// Where a pass reads from.
+/// The source of a pass.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'s> {
     /// The input.
     Input(&'s Input),
-    /// What the input was copied to.
+    /// A copy of the input.
     Copy(&'s Spill),
-    /// Columns as the pass before has written them.
+    /// The columns written by the previous pass.
     Columns(&'s Spill),
 }
 
-/// The stage that reads a column a round; beyond the last one, none.
+/// The stage that reads one column a round, and nothing after the last one.
 #[derive(Clone, Copy)]
 pub(crate) struct Read<'s> {
     pub(crate) job: &'s Job<'s>,
@@ -47,7 +47,7 @@ pub(crate) struct Read<'s> {
 }
 
 impl Read<'_> {
-    /// Where a column begins, how many bytes are read for it, and how it lies in them.
+    /// The position, length and layout of a column.
     fn column(&self, number: u64) -> (u64, usize, Column) {
         let (rows, columns, record) = (self.shape.rows(), self.shape.columns(), self.shape.record());
         if number >= columns {
@@ -78,7 +78,7 @@ impl Read<'_> {
             Source::Input(input) => {
                 let failed = |why| SortError::Read { what: input.name().to_owned(), why };
                 match input.read_at(place, into).map_err(failed)? {
-                    read if read < needed => Err(failed(std::io::Error::other("it has become shorter than it was"))),
+                    read if read < needed => Err(failed(std::io::Error::other("it has become shorter"))),
                     _ => Ok(()),
                 }
             }
@@ -97,7 +97,7 @@ impl Stage<Column> for Read<'_> {
         let needed = column.start + column.count * self.shape.record();
         self.read(place, buffer.filled_mut(), needed)?;
         self.job.to.progress.add_read(length * self.shape.weight());
-        // The entries are made anew, in the memory that they have.
+        // Reuses the memory of the entries.
         let entries = std::mem::take(&mut buffer.tag.entries);
         buffer.tag = Column { entries, ..column };
         Ok(Flow::Convey)
@@ -110,21 +110,21 @@ impl Stage<Column> for Read<'_> {
     }
 }
 
-/// Where a pass writes to.
+/// The destination of a pass.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'s> {
-    /// Each piece to the column that it is for.
+    /// The destination column of each piece.
     Pieces(&'s Spill),
     /// The output.
     Output(&'s Output),
 }
 
-/// The stage that writes what was permuted.
+/// The stage that writes permuted columns.
 #[derive(Clone, Copy)]
 pub(crate) struct Write<'s> {
     pub(crate) job: &'s Job<'s>,
     pub(crate) target: Target<'s>,
-    /// The columns of the pass before, which need no room any more when they are written anew.
+    /// The columns of the previous pass, whose space is freed once they have been read.
     pub(crate) done: Option<&'s Spill>,
     pub(crate) shape: Shape,
     pub(crate) observer: TransferObserver<'s>,
@@ -170,7 +170,7 @@ impl Stage<Column> for Write<'_> {
     }
 
     fn again(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<bool> {
-        // What went into a pipe is there twice if it is written twice.
+        // A pipe would get the data twice.
         if matches!(self.target, Target::Output(output) if !output.is_file()) {
             return Ok(false);
         }

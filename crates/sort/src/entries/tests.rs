@@ -5,7 +5,7 @@ use super::*;
 use crate::order::Format;
 use crate::order::tests::order_and_records;
 
-/// The records in a chunk, sorted as `sort` does.
+/// Sorts a chunk of these records with `sort`. Returns the records and their entries.
 fn sorted(order: &Order, records: &[Vec<u8>]) -> (Vec<Vec<u8>>, Vec<u128>) {
     let format = order.format();
     let mut bytes = Vec::new();
@@ -30,7 +30,7 @@ fn assert_sorted(order: &Order, records: &[Vec<u8>]) {
     let indices: Vec<_> = entries.iter().map(|&entry| entry as u32).collect();
     assert_eq!(indices, expected, "{order:?} {records:?}");
     for (record, entry) in found.iter().zip(&entries) {
-        assert_eq!(order.prefix(record), entry & PREFIX, "the prefix is there again");
+        assert_eq!(order.prefix(record), entry & PREFIX, "the prefix is restored");
     }
 }
 
@@ -38,7 +38,7 @@ fn lines(key: &str) -> Order {
     Order::new(Format::Lines, vec![key.parse().unwrap()]).unwrap()
 }
 
-/// Lines that share much: some of these words, one after the other.
+/// Lines that share much: concatenations of a few words.
 fn words() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let word = prop::sample::select(vec![
         "a",
@@ -56,12 +56,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn records_are_sorted_as_by_a_stable_sort((order, records) in order_and_records(60)) {
+    fn records_are_sorted_stably((order, records) in order_and_records(60)) {
         assert_sorted(&order, &records);
     }
 
     #[test]
-    fn lines_that_share_much_are_sorted_as_by_a_stable_sort(
+    fn lines_with_long_common_prefixes_are_sorted_stably(
         lines in words(), beginning in "[xy]{0,30}", offset in 0..20usize, length in 12..60usize, is_bounded: bool, descending: bool,
     ) {
         let key = Key { offset, length: is_bounded.then_some(length), descending, ..Key::WHOLE };
@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn what_two_begin_with_in_common_is_counted(left in "[ab]{0,20}", right in "[ab]{0,20}", both in "[ab]{0,100}") {
+    fn the_common_prefix_is_measured(left in "[ab]{0,20}", right in "[ab]{0,20}", both in "[ab]{0,100}") {
         let [left, right] = [format!("{both}{left}"), format!("{both}{right}")];
         let expected = left.bytes().zip(right.bytes()).take_while(|(left, right)| left == right).count();
         prop_assert_eq!(common_prefix(left.as_bytes(), right.as_bytes()), expected);
@@ -79,14 +79,14 @@ proptest! {
 }
 
 #[test]
-fn no_records_and_one_are_sorted() {
+fn zero_records_and_one_are_sorted() {
     assert_sorted(&lines("0"), &[]);
     assert_sorted(&lines("0"), &[Vec::new()]);
 }
 
 #[test]
-fn lines_that_begin_with_each_other_take_neither_the_stack_nor_for_ever() {
-    // Each new beginning leaves all but twelve of them equal.
+fn lines_that_are_prefixes_of_each_other_use_bounded_stack_and_time() {
+    // Each new prefix leaves all but twelve of them equal.
     let records: Vec<_> = (0..1000).rev().map(|length| vec![b'a'; length]).collect();
     for key in ["0", "0:descending"] {
         assert_sorted(&lines(key), &records);
@@ -94,7 +94,7 @@ fn lines_that_begin_with_each_other_take_neither_the_stack_nor_for_ever() {
 }
 
 #[test]
-fn equal_records_and_those_that_differ_by_zeroes_at_the_end_are_sorted() {
+fn equal_records_and_records_that_differ_in_trailing_zeros_are_sorted() {
     let records: Vec<_> =
         (0..200).map(|number| [b"something shared".to_vec(), vec![0; number % 40 / 2]].concat()).collect();
     for key in ["0", "0:descending", "0:20", "4:30:descending"] {

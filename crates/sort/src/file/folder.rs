@@ -1,4 +1,4 @@
-//! A folder in which files are made. It is held open, so that it stays the same one when its path comes to mean another.
+//! A folder for files. It stays open, so that it remains the same folder if its path changes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,10 +10,11 @@ use rustix::process::geteuid;
 
 use super::uncached::is_full;
 
-/// What `statfs` says of btrfs, ZFS, bcachefs and F2FS, which may keep more than they have room for.
+/// The `statfs` types of btrfs, ZFS, bcachefs and F2FS, which compress and may hold more than their
+/// free space.
 const COMPRESSING: [u32; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_2010];
 
-/// A folder.
+/// An open folder.
 pub(super) struct Folder {
     path: PathBuf,
     folder: OwnedFd,
@@ -25,7 +26,7 @@ impl Folder {
         match openat(CWD, path, flags, Mode::empty()) {
             Ok(folder) => Ok(Folder { path: path.to_owned(), folder }),
             Err(Errno::NOENT) => Err(io::Error::new(io::ErrorKind::NotFound, "there is no such folder")),
-            Err(Errno::NOTDIR) => Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no folder")),
+            Err(Errno::NOTDIR) => Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")),
             Err(why) => Err(why.into()),
         }
     }
@@ -34,17 +35,17 @@ impl Folder {
         &self.path
     }
 
-    /// How many bytes there is room for, where that can be said.
+    /// The free space in bytes; `None` if unknown.
     fn room(&self) -> Option<u64> {
         let kind = fstatfs(&self.folder).ok()?.f_type as u32;
         let about = fstatvfs(&self.folder).ok()?;
-        // Some file systems know of no limit, and say that they have nothing.
+        // Some file systems have no limit and report a size of 0.
         let is_known = about.f_blocks > 0 && !COMPRESSING.contains(&kind);
         let blocks = if geteuid().is_root() { about.f_bfree } else { about.f_bavail };
         is_known.then(|| blocks.saturating_mul(about.f_frsize))
     }
 
-    /// Makes sure that there is room for so much, as far as can be said.
+    /// Returns an error if there is certainly not enough space for this many bytes.
     pub(super) fn check_room(&self, needed: u64) -> io::Result<()> {
         match self.room() {
             Some(room) if room < needed => Err(io::Error::new(
@@ -55,7 +56,7 @@ impl Folder {
         }
     }
 
-    /// Adds to a failure for lack of room how far it went, and how far it should have gone.
+    /// Adds the progress so far and the expected size to an error about a full file system.
     pub(super) fn explain(&self, why: io::Error, written: u64, expected: u64) -> io::Error {
         if !is_full(&why) {
             return why;
@@ -64,10 +65,10 @@ impl Folder {
         io::Error::new(why.kind(), format!("its file system is full: {why}; {}{of} were written", Size(written)))
     }
 
-    /// Waits until its names are on the disk.
+    /// Flushes the folder's entries to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         match fsync(&self.folder) {
-            // Not every file system can do that to a folder.
+            // Some file systems do not support this for folders.
             Ok(()) | Err(Errno::INVAL | Errno::BADF) => Ok(()),
             Err(why) => Err(why.into()),
         }
@@ -80,7 +81,7 @@ impl AsFd for Folder {
     }
 }
 
-/// A number of bytes, as it is said to people.
+/// A number of bytes, formatted for users.
 struct Size(u64);
 
 impl std::fmt::Display for Size {
@@ -98,16 +99,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_said_in_the_unit_that_fits() {
+    fn sizes_are_formatted_in_a_suitable_unit() {
         let said: Vec<String> =
             [0, 1023, 1024, 5 << 20, (3 << 30) + (1 << 29)].map(|size| Size(size).to_string()).into();
         assert_eq!(said, ["0 bytes", "1023 bytes", "1.0 KiB", "5.0 MiB", "3.5 GiB"]);
     }
 
     #[test]
-    fn a_folder_that_is_not_there_or_is_none_is_said_to_be() {
+    fn a_missing_folder_and_a_file_are_rejected() {
         let why = |path: &str| Folder::open(Path::new(path)).err().unwrap().to_string();
         assert_eq!(why("/nowhere/at all"), "there is no such folder");
-        assert_eq!(why("/dev/null"), "it is no folder");
+        assert_eq!(why("/dev/null"), "it is not a folder");
     }
 }

@@ -1,4 +1,4 @@
-//! What is sorted: a file, or what comes from a pipe.
+//! The input of a sort: a file or a stream.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,7 +10,8 @@ use super::uncached::Uncached;
 use super::{ALIGNMENT, IoMode};
 use crate::error::SortError;
 
-/// What is sorted. It is read by several threads at once if it is a file or a block device, and from its beginning to its end if it is not.
+/// The input of a sort. Files and block devices are read by several threads at once, everything
+/// else sequentially.
 pub struct Input {
     name: String,
     source: Source,
@@ -21,17 +22,17 @@ enum Source {
     Stream(Mutex<Stream>),
 }
 
-/// A reader, and how many bytes have come from it.
+/// A reader and its position.
 struct Stream {
     reader: Box<dyn Read + Send>,
     place: u64,
 }
 
-/// What a file looked like when it was opened.
+/// The state of a file when it was opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Version {
     length: u64,
-    /// When its content was changed, which is not to be had of a device.
+    /// The time of the last modification; `None` for a device.
     changed: Option<(i64, i64)>,
 }
 
@@ -42,10 +43,11 @@ impl Version {
 }
 
 impl Input {
-    /// A file, or whatever of this name can be read. Opening a named pipe waits for somebody to write to it.
+    /// Opens a file or anything else with this name that can be read. Opening a named pipe blocks
+    /// until a writer opens it.
     ///
     /// # Errors
-    /// Where it cannot; of a folder.
+    /// Returns an error if it cannot be opened or is a folder.
     pub fn open(path: &Path) -> Result<Input, SortError> {
         let name = path.display().to_string();
         match File::open(path).and_then(Source::file) {
@@ -54,15 +56,17 @@ impl Input {
         }
     }
 
-    /// The standard input, which is read as a file if it is one from its beginning on.
+    /// Opens the standard input. It is read as a file if it is one and its position is at the
+    /// beginning.
     ///
     /// # Errors
-    /// Where it is closed or cannot be read.
+    /// Returns an error if it is closed or cannot be read.
     pub fn standard() -> Result<Input, SortError> {
         let name = "the standard input".to_owned();
         let shared = rustix::stdio::stdin().try_clone_to_owned().map(File::from);
         let source = shared.and_then(|mut shared| {
-            // How it is read must not be changed for those with whom it is shared, so it is opened once more.
+            // Opens the file again, because its mode must not change for other processes that share
+            // it.
             match shared.stream_position() {
                 Ok(0) if shared.metadata()?.is_file() => File::open("/proc/self/fd/0").and_then(Source::file),
                 _ => Source::stream_of(shared),
@@ -71,17 +75,17 @@ impl Input {
         source.map(|source| Input { name: name.clone(), source }).map_err(|why| SortError::Read { what: name, why })
     }
 
-    /// What any reader gives; the name is for messages.
+    /// Reads from any reader. The name is for messages.
     pub fn stream(name: impl Into<String>, reader: impl Read + Send + 'static) -> Input {
         Input { name: name.into(), source: Source::stream(reader) }
     }
 
-    /// What it is called.
+    /// The name for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many bytes it has, where that is known before it is read.
+    /// The length in bytes if it is known in advance.
     pub fn length(&self) -> Option<u64> {
         match self.source {
             Source::File { version, .. } => Some(version.length),
@@ -89,7 +93,7 @@ impl Input {
         }
     }
 
-    /// Whether it can be read from anywhere, by several threads at once.
+    /// Whether several threads can read it at any position.
     pub fn is_file(&self) -> bool {
         matches!(self.source, Source::File { .. })
     }
@@ -102,11 +106,12 @@ impl Input {
         }
     }
 
-    /// Fills the memory with what is there from this place on, and returns how many bytes that was: less than asked for only at the end. Place, length and memory are
-    /// [aligned](super::ALIGNMENT), or it takes longer. What is no file must be asked for one part after the other.
+    /// Fills the memory with the bytes from this position on. Returns their number, which is less
+    /// than requested only at the end. Access is slower unless position, length and memory are
+    /// [aligned](super::ALIGNMENT). A stream must be read in order.
     ///
     /// # Errors
-    /// What the system says; of a file, also that it is not what it was when it was opened.
+    /// Returns an error from the system, or an error if a file has changed since it was opened.
     pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
         match &self.source {
             Source::File { file, version } => read_file(file, *version, place, into),
@@ -126,7 +131,7 @@ impl Source {
             let length = (&file).seek(SeekFrom::End(0))?;
             return Ok(Source::File { file: Uncached::new(file), version: Version { length, changed: None } });
         }
-        // Some file systems that show what the kernel knows, such as /proc, call files empty that are not.
+        // Virtual file systems such as /proc report a length of 0 for files with content.
         if !kind.is_file() || about.len() == 0 && file.read_at(&mut [0], 0)? > 0 {
             return Source::stream_of(file);
         }
@@ -145,14 +150,14 @@ impl Source {
     }
 }
 
-/// Reads a part of a file, which must be the version that was opened, before and afterwards.
+/// Reads a part of a file, and checks that the file has not changed since it was opened.
 fn read_file(file: &Uncached, version: Version, place: u64, into: &mut [u8]) -> io::Result<usize> {
     let left = usize::try_from(version.length.saturating_sub(place)).unwrap_or(usize::MAX);
     let wanted = left.min(into.len());
     if wanted == 0 {
         return Ok(0);
     }
-    // Direct I/O reads no less than this of the file's end.
+    // Direct I/O requires an aligned length even at the end of the file.
     let asked = wanted.next_multiple_of(ALIGNMENT).min(into.len());
     let read = file.read_at(place, &mut into[..asked])?.min(wanted);
     if read < wanted {
@@ -172,7 +177,7 @@ impl Stream {
         if place != self.place {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("it can only be read in order: byte {place} was asked for after {}", self.place),
+                format!("it can only be read in order: byte {place} was requested after {}", self.place),
             ));
         }
         let mut done = 0;

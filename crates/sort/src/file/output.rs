@@ -1,4 +1,4 @@
-//! Where the sorted records go. A file appears only when it is whole and flushed.
+//! The output of a sort. A file appears only when it is complete and flushed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use super::IoMode;
 use super::replacement::Replacement;
 use crate::error::SortError;
 
-/// Where the sorted records go. What is not finished leaves no trace.
+/// The output of a sort. An unfinished file leaves no trace.
 pub struct Output {
     name: String,
     target: Target,
@@ -20,21 +20,22 @@ enum Target {
     Stream(Mutex<Stream>),
 }
 
-/// A writer, and how many bytes have gone to it.
+/// A writer and its position.
 struct Stream {
     writer: Box<dyn Write + Send>,
     place: u64,
 }
 
 impl Output {
-    /// A file of this name, which replaces what is there when it is finished, and not before. What is replaced lends it owner and permissions, as far
-    /// as is allowed; a symbolic link stays, and what it points to is replaced. What is there and no file is written to as it is. Leftovers
-    /// of killed processes are removed from the folder.
+    /// Creates a file that replaces the target when it is finished, and not before. The new file
+    /// gets owner and permissions of the old one as far as the process may set them. If the target
+    /// is a symbolic link, the file that it points to is replaced. A target that is not a regular
+    /// file is written to directly. Leftovers of killed processes are removed from the folder.
     ///
-    /// It may be what is sorted: that stays readable for those who have it open.
+    /// The target may be the input: a reader that has it open can still read it.
     ///
     /// # Errors
-    /// Where none can be made, or it could not be given this name.
+    /// Returns an error if no file can be created, or if it could not replace the target.
     pub fn create(path: &Path) -> Result<Output, SortError> {
         if ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|standard| path == Path::new(standard)) {
             return Output::standard();
@@ -52,10 +53,10 @@ impl Output {
         }
     }
 
-    /// The standard output.
+    /// Opens the standard output.
     ///
     /// # Errors
-    /// Where it is closed.
+    /// Returns an error if it is closed.
     pub fn standard() -> Result<Output, SortError> {
         let name = "the standard output".to_owned();
         match rustix::stdio::stdout().try_clone_to_owned() {
@@ -64,17 +65,17 @@ impl Output {
         }
     }
 
-    /// What takes all that is written; the name is for messages.
+    /// Writes to any writer. The name is for messages.
     pub fn stream(name: impl Into<String>, writer: impl Write + Send + 'static) -> Output {
         Output { name: name.into(), target: Target::stream(writer) }
     }
 
-    /// What it is called.
+    /// The name for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it can be written to anywhere, by several threads at once.
+    /// Whether several threads can write it at any position.
     pub fn is_file(&self) -> bool {
         matches!(self.target, Target::File(_))
     }
@@ -87,11 +88,11 @@ impl Output {
         }
     }
 
-    /// Says how many bytes will be written, before they are, so that a disk without room for them is found out at once. What
-    /// is no file takes what it gets.
+    /// Announces the number of bytes to be written, to detect a full disk early. Has no effect on
+    /// streams.
     ///
     /// # Errors
-    /// Where there is no room.
+    /// Returns an error if there is not enough space.
     pub fn expect(&self, length: u64) -> Result<(), SortError> {
         match &self.target {
             Target::File(file) => file.expect(length).map_err(|why| self.failed(why)),
@@ -99,11 +100,12 @@ impl Output {
         }
     }
 
-    /// Writes all of it to this place. Place, length and memory are [aligned](super::ALIGNMENT), but for the length of the last part. What is no file
-    /// must be given one part after the other.
+    /// Writes all bytes at this position. Position, length and memory must be
+    /// [aligned](super::ALIGNMENT), except for the length of the last part. A stream must be
+    /// written in order.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns an error from the system.
     pub fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         match &self.target {
             Target::File(file) => file.write_at(place, bytes),
@@ -111,11 +113,11 @@ impl Output {
         }
     }
 
-    /// Reads back what was written, as [`Input::read_at`](super::input::Input::read_at) does; for files. After the last part there may be zeroes up
-    /// to the next multiple of the alignment.
+    /// Reads written bytes back from a file, like [`Input::read_at`](super::input::Input::read_at).
+    /// The last part may be followed by zeros up to the next multiple of the alignment.
     ///
     /// # Errors
-    /// What the system says; that it is no file.
+    /// Returns an error from the system, or if the output is not a file.
     pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
         match &self.target {
             Target::File(file) => file.read_at(place, into),
@@ -123,10 +125,11 @@ impl Output {
         }
     }
 
-    /// Says that all is written, so many bytes: it is flushed, and a file gets its name.
+    /// Completes an output of this length: flushes it and gives a file its name.
     ///
     /// # Errors
-    /// Where it cannot be flushed or have its name. The target is as it was then; only that the new name itself is on the disk may be what failed.
+    /// Returns an error if it cannot be flushed or renamed. The target is unchanged then, unless
+    /// only flushing the folder failed.
     pub fn finish(self, length: u64) -> Result<(), SortError> {
         let Output { name, target } = self;
         let finished = match target {
@@ -152,7 +155,7 @@ impl Stream {
         if place != self.place {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("it can only be written in order: byte {place} was to come after {}", self.place),
+                format!("it can only be written in order: byte {place} was written after {}", self.place),
             ));
         }
         self.writer.write_all(bytes)?;
@@ -162,7 +165,7 @@ impl Stream {
 
     fn finish(mut self, length: u64) -> io::Result<()> {
         if length != self.place {
-            let said = format!("{} bytes were written, and {length} should have been", self.place);
+            let said = format!("{} bytes were written instead of {length}", self.place);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
         }
         self.writer.flush()

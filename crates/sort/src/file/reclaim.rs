@@ -1,5 +1,7 @@
-//! Giving files back to their file system, which can take long: where the disk is told of what it may forget (`discard`), as long as writing them took.
-//! It is done in a thread of its own. Who finds the disk full in the meantime can wait for what is on its way.
+//! Frees the space of temporary files in a background thread.
+//!
+//! Freeing takes long if the disk is told of it (`discard`): as long as writing the files. A thread
+//! that finds the disk full can wait for files that are being freed.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use super::uncached::Uncached;
 
-/// What this process is giving back, in all its sorts.
+/// The files that all sorts of this process free.
 static RECLAIM: Reclaim = Reclaim { state: Mutex::new(State { pending: 0, done: 0 }), changed: Condvar::new() };
 
 struct Reclaim {
@@ -16,9 +18,9 @@ struct Reclaim {
 }
 
 struct State {
-    /// How many files are being given back.
+    /// The number of files being freed.
     pending: usize,
-    /// How many have been.
+    /// The number of files freed.
     done: u64,
 }
 
@@ -26,12 +28,13 @@ fn state() -> MutexGuard<'static, State> {
     RECLAIM.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many files this process has given back.
+/// The number of files that this process has freed.
 pub(super) fn reclaimed_count() -> u64 {
     state().done
 }
 
-/// Whether more files have been given back than that; waits for the next if one is on its way.
+/// Whether more than `done` files have been freed. If not, waits for the next file if one is being
+/// freed.
 pub(super) fn wait_for_more_than(done: u64) -> bool {
     let mut state = state();
     while state.done == done && state.pending > 0 {
@@ -40,14 +43,14 @@ pub(super) fn wait_for_more_than(done: u64) -> bool {
     state.done > done
 }
 
-/// A thread that gives files back.
+/// A thread that frees files.
 pub(super) struct FileReclaimer {
     files: Sender<PendingFile>,
     thread: JoinHandle<()>,
 }
 
 impl FileReclaimer {
-    /// Nothing where there can be no more threads.
+    /// Starts the thread. Returns `None` if no thread can be created.
     pub(super) fn start() -> Option<FileReclaimer> {
         let (files, returning) = channel::<PendingFile>();
         let work = move || returning.into_iter().for_each(drop);
@@ -55,21 +58,21 @@ impl FileReclaimer {
         Some(FileReclaimer { files, thread })
     }
 
-    /// Gives this file back, later.
+    /// Frees this file in the background.
     pub(super) fn reclaim(&self, file: Arc<Uncached>) {
-        // What cannot be sent is dropped here.
+        // If the thread is gone, the file is dropped here.
         let _ = self.files.send(PendingFile::new(file));
     }
 
-    /// Waits until all have been given back.
+    /// Waits until all files have been freed.
     pub(super) fn finish(self) {
         drop(self.files);
-        // It does nothing that can panic.
+        // The thread runs no code that can panic.
         let _ = self.thread.join();
     }
 }
 
-/// A file that is on its way.
+/// A file that is being freed.
 struct PendingFile {
     file: Option<Arc<Uncached>>,
 }

@@ -1,4 +1,4 @@
-//! A file that takes the place of another one, or of none, when it is finished.
+//! A file that replaces its target, if there is one, when it is finished.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata, Permissions};
@@ -15,24 +15,24 @@ use super::folder::Folder;
 use super::uncached::Uncached;
 use super::unnamed::{self, Unnamed};
 
-/// Symbolic links that lead to symbolic links are followed so often, as the kernel does.
+/// The limit for chains of symbolic links, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// The bits of a file's mode that are permissions.
+/// The permission bits of a file's mode.
 const PERMISSIONS: u32 = 0o7777;
-/// Those that make a program run as its owner or group.
+/// The set-user-ID and set-group-ID bits.
 const SET_ID_BITS: u32 = 0o6000;
 
-/// A file that is not finished yet, and what it will replace.
+/// An unfinished file and the target that it will replace.
 pub(super) struct Replacement {
     folder: Arc<Folder>,
     file: Uncached,
     unnamed: Unnamed,
-    /// What it will be called in its folder.
+    /// The name in its folder.
     name: OsString,
     replaced: Option<Metadata>,
     written: AtomicU64,
-    /// How much will be written; 0 if that was not said.
+    /// The expected size; 0 if unknown.
     expected: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl Replacement {
         let in_folder = |why: io::Error| io::Error::new(why.kind(), format!("folder {}: {why}", parent.display()));
         let folder = Arc::new(Folder::open(parent).map_err(in_folder)?);
         let replaced = check_replaced(&target)?;
-        // Nobody may read it who cannot read what it replaces; otherwise as any new file.
+        // A replaced file may be private; otherwise the process's umask applies.
         let mode = if replaced.is_some() { 0o600 } else { 0o666 };
         unnamed::remove_leftovers(&folder);
         let (file, unnamed) = unnamed::create(&folder, Mode::from_raw_mode(mode)).map_err(in_folder)?;
@@ -89,7 +89,10 @@ impl Replacement {
         let name = &self.name;
         self.unnamed.give_name(file, name).map_err(|why| {
             let folder = self.folder.path().display();
-            io::Error::new(why.kind(), format!("it is whole, but cannot be given its name in folder {folder}: {why}"))
+            io::Error::new(
+                why.kind(),
+                format!("it is complete, but cannot be given its name in folder {folder}: {why}"),
+            )
         })?;
         self.folder.sync()
     }
@@ -99,20 +102,20 @@ impl Replacement {
     }
 }
 
-/// Where a path leads in the end, which need not be there.
+/// Follows symbolic links to the final path, which need not exist.
 fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
         match fs::read_link(&path) {
             Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
-            // It is none, or there is nothing.
+            // Not a symbolic link, or nothing there.
             Err(_) => return Ok(path),
         }
     }
-    Err(io::Error::other("it is a symbolic link that leads to no end"))
+    Err(io::Error::other("there are too many levels of symbolic links"))
 }
 
-/// What is there now, if anything, and whether it may be replaced: what can be known of that is better known before the sort than after it.
+/// Checks before the sort whether an existing target may be replaced. Returns its metadata.
 fn check_replaced(target: &Path) -> io::Result<Option<Metadata>> {
     let about = match fs::symlink_metadata(target) {
         Ok(about) => about,
@@ -125,7 +128,7 @@ fn check_replaced(target: &Path) -> io::Result<Option<Metadata>> {
     accessat(CWD, target, Access::WRITE_OK, AtFlags::EACCESS)?;
     let mount = statx(CWD, target, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());
     if mount.is_ok_and(|about| about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it is mounted there, so it cannot be replaced"));
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it is a mount point, so it cannot be replaced"));
     }
     Ok(Some(about))
 }
@@ -134,13 +137,13 @@ fn folder_error() -> io::Error {
     io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")
 }
 
-/// Gives a file what another one has, as far as this process may.
+/// Copies owner and permissions to a file as far as this process may.
 fn keep_owner_and_permissions(file: &fs::File, of: &Metadata) -> io::Result<()> {
     let now = file.metadata()?;
     let keeps_owner = now.uid() == of.uid() || fchown(file, Some(of.uid()), None).is_ok();
     let keeps_group = now.gid() == of.gid() || fchown(file, None, Some(of.gid())).is_ok();
-    // Another owner or group must not have lent what is not theirs.
+    // Set-ID bits must not apply to another owner or group.
     let lost = if keeps_owner && keeps_group { 0 } else { SET_ID_BITS };
-    // Last, since a new owner takes some permissions away.
+    // Must be last, since a change of owner clears some permissions.
     file.set_permissions(Permissions::from_mode(of.mode() & PERMISSIONS & !lost))
 }

@@ -1,7 +1,9 @@
-//! What does not fit into memory: temporary files that have no name, so that they are gone with the process, however that ends.
+//! Temporary storage for data that does not fit into memory: files without a name, which vanish
+//! with the process.
 //!
-//! It looks like one file, and is a row of them: what is not needed any more is given back a file at a time, while the rest is being
-//! read. A hole could be punched into one file instead, but not on every file system, and nobody can read that file meanwhile.
+//! They look like one file but are a sequence of segments, so that space can be freed one segment
+//! at a time while others are being read. Punching holes into one file would not work on every file
+//! system, and would block readers of that file.
 
 use std::io;
 use std::path::Path;
@@ -16,20 +18,21 @@ use super::uncached::Uncached;
 use super::{ALIGNMENT, IoMode, unnamed};
 use crate::error::SortError;
 
-/// How many bytes the first files have.
+/// The size of the first segments in bytes.
 const SMALLEST: u64 = 64 << 20;
-/// After so many files, larger ones come, since a process can only have some hundreds open.
+/// The number of segments of equal size. Later ones are larger, since a process can open only some
+/// hundreds of files.
 const ALIKE: u64 = 32;
-/// By how much they are larger.
+/// The factor by which they are larger.
 const GROWTH: u64 = 4;
 
-/// Temporary files, seen as one.
+/// A sequence of temporary files that looks like one file.
 pub struct Spill {
     folder: Arc<Folder>,
     io_mode: IoMode,
     segments: RwLock<Vec<Segment>>,
     written: AtomicU64,
-    /// How much will be written; 0 if that was not said.
+    /// The expected size; 0 if unknown.
     expected: AtomicU64,
     reclaimer: Mutex<Option<FileReclaimer>>,
 }
@@ -37,16 +40,16 @@ pub struct Spill {
 /// One of the files.
 #[derive(Default)]
 struct Segment {
-    /// Nothing where nothing was written yet, or all has been given back.
+    /// `None` before the first write and after the whole segment was freed.
     file: Option<Arc<Uncached>>,
     freed: u64,
 }
 
 impl Spill {
-    /// An empty one in this folder, from which leftovers of killed processes are removed.
+    /// Creates empty storage in this folder. Removes leftovers of killed processes from the folder.
     ///
     /// # Errors
-    /// Where none can be made.
+    /// Returns an error if no file can be created.
     pub fn create(folder: &Path) -> Result<Spill, SortError> {
         let failed = |why| SortError::Temporary { folder: folder.to_owned(), why };
         let opened = Arc::new(Folder::open(folder).map_err(failed)?);
@@ -62,7 +65,7 @@ impl Spill {
         })
     }
 
-    /// Where it is.
+    /// The folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -72,23 +75,24 @@ impl Spill {
         self.io_mode
     }
 
-    /// Says how many bytes will be written, before they are, so that a disk without room for them is found out at once.
+    /// Announces the number of bytes to be written, to detect a full disk early.
     ///
     /// # Errors
-    /// Where there is no room.
+    /// Returns an error if there is not enough space.
     pub fn expect(&self, length: u64) -> Result<(), SortError> {
         self.expected.store(length, Ordering::Relaxed);
         let folder = self.folder.path();
         self.folder.check_room(length).map_err(|why| SortError::Temporary { folder: folder.to_owned(), why })
     }
 
-    /// Writes all of it to this place, for the first time. Place, length and memory are [aligned](super::ALIGNMENT).
+    /// Writes all bytes at this position for the first time. Position, length and memory must be
+    /// [aligned](super::ALIGNMENT).
     ///
     /// # Errors
-    /// What the system says; a full disk with its folder and how far it went.
+    /// Returns an error from the system; for a full disk, with the folder and the progress so far.
     pub fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         if !place.is_multiple_of(ALIGNMENT as u64) || !bytes.len().is_multiple_of(ALIGNMENT) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "what is spilled must be aligned"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "writes to a temporary file must be aligned"));
         }
         for part in Parts::new(place, bytes.len() as u64) {
             let file = self.file_to_write(part.segment)?;
@@ -99,10 +103,11 @@ impl Spill {
         Ok(())
     }
 
-    /// Fills the memory with what was written there. Place, length and memory are [aligned](super::ALIGNMENT), or it takes longer.
+    /// Fills the memory with the bytes written at this position. Access is slower unless position,
+    /// length and memory are [aligned](super::ALIGNMENT).
     ///
     /// # Errors
-    /// What the system says; that less was written, or it was given back.
+    /// Returns an error from the system, or if the bytes were not written or have been freed.
     pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<()> {
         let missing = || io::Error::new(io::ErrorKind::UnexpectedEof, format!("nothing was written at byte {place}"));
         for part in Parts::new(place, into.len() as u64) {
@@ -114,8 +119,9 @@ impl Spill {
         Ok(())
     }
 
-    /// Says that so many bytes from this place on are not needed any more: the file system gets their room again, later. Place and length are
-    /// [aligned](super::ALIGNMENT). Each byte that was written is freed once at the most, and not written again.
+    /// Marks bytes as no longer needed, so that their space is freed later. Position and length
+    /// must be [aligned](super::ALIGNMENT). Each written byte may be freed once, and not written
+    /// again.
     pub fn free(&self, place: u64, length: u64) {
         for part in Parts::new(place, length) {
             let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +142,7 @@ impl Spill {
         self.segments.read().unwrap_or_else(PoisonError::into_inner).get(segment)?.file.clone()
     }
 
-    /// The file of this segment, which is made if it is not there yet.
+    /// Returns the file of this segment; creates it if necessary.
     fn file_to_write(&self, segment: usize) -> io::Result<Arc<Uncached>> {
         if let Some(file) = self.file(segment) {
             return Ok(file);
@@ -148,12 +154,14 @@ impl Spill {
         let Segment { file, freed } = &mut segments[segment];
         match file {
             Some(file) => Ok(Arc::clone(file)),
-            None if *freed > 0 => Err(io::Error::new(io::ErrorKind::InvalidInput, "what was freed is written again")),
+            None if *freed > 0 => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "freed space cannot be written again"))
+            }
             None => Ok(Arc::clone(file.insert(Arc::new(create_file(&self.folder).map_err(|why| self.explain(why))?)))),
         }
     }
 
-    /// Has a file given back. Where there can be no thread for that, it is done here.
+    /// Frees a file in the background, or directly if there can be no thread.
     fn reclaim(&self, file: Arc<Uncached>) {
         let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
         if reclaimer.is_none() {
@@ -169,7 +177,7 @@ impl Spill {
     }
 }
 
-/// Waits until everything has been given back.
+/// Waits until all space has been freed.
 impl Drop for Spill {
     fn drop(&mut self) {
         let reclaimer = self.reclaimer.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -180,19 +188,19 @@ impl Drop for Spill {
     }
 }
 
-/// A file without a name, for good.
+/// Creates a file that will never have a name.
 fn create_file(folder: &Arc<Folder>) -> io::Result<Uncached> {
     let (file, unnamed) = unnamed::create(folder, Mode::RUSR | Mode::WUSR)?;
     unnamed.without_name();
     Ok(Uncached::new(file))
 }
 
-/// How large a segment is, from its number.
+/// The size of the segment with this index.
 fn size(segment: usize) -> u64 {
     SMALLEST.saturating_mul(GROWTH.saturating_pow((segment as u64 / ALIKE) as u32))
 }
 
-/// In which segment a byte is, and where in it.
+/// The segment of a byte, and the position in it.
 fn locate(place: u64) -> (usize, u64) {
     let (mut first, mut rest) = (0, place);
     while rest >= ALIKE.saturating_mul(size(first)) {
@@ -202,17 +210,17 @@ fn locate(place: u64) -> (usize, u64) {
     (first + (rest / size(first)) as usize, rest % size(first))
 }
 
-/// A part of what is read or written that lies in one segment.
+/// The part of a read or write that lies in one segment.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
     segment: usize,
     place: u64,
-    /// Where in the memory.
+    /// The offset in the memory.
     offset: usize,
     length: usize,
 }
 
-/// The parts of what is read or written.
+/// An iterator over the parts of a read or write.
 struct Parts {
     place: u64,
     offset: u64,
@@ -247,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_has_a_segment_and_they_follow_each_other() {
+    fn every_byte_has_a_segment_and_segments_are_contiguous() {
         let mut place = 0;
         for segment in 0..400 {
             assert_eq!(locate(place), (segment, 0));
@@ -257,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_across_segments_is_taken_in_parts() {
+    fn accesses_across_segments_are_split() {
         let parts: Vec<Part> = Parts::new(SMALLEST - 4096, SMALLEST + 8192).collect();
         let part = |segment, place, offset, length| Part { segment, place, offset, length };
         let (unit, small) = (4096, SMALLEST as usize);
@@ -265,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tebibyte_takes_few_files() {
+    fn a_tebibyte_needs_few_files() {
         assert_eq!(locate(1 << 40).0, 165);
     }
 }

@@ -1,5 +1,7 @@
-//! A file that is read and written past the page cache, by several threads at once: by direct I/O where its file system has it. Elsewhere what goes
-//! through the cache is sent on and dropped from it a few MiB later, so that it does not count much against the memory that a sort is given.
+//! A file that several threads read and write without filling the page cache.
+//!
+//! It uses direct I/O if the file system supports it. Otherwise data in the page cache is written
+//! back and dropped a few MiB later, so that it uses little of the sort's memory.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,24 +18,25 @@ use sys::write_back;
 
 use super::{ALIGNMENT, IoMode, reclaim};
 
-/// How much may be on its way through the page cache to the disk.
+/// The maximum number of bytes in the page cache on their way to the disk.
 const MOST_IN_FLIGHT: u64 = 4 << 20;
-/// The largest piece that is copied for memory or places that direct I/O cannot do.
+/// The largest piece that is copied if memory or position is not aligned.
 const LARGEST_COPY: usize = 1 << 20;
-/// What `statfs` says of file systems in memory.
+/// The `statfs` types of file systems in memory.
 const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// A file and how to get at it.
+/// A file and its I/O mode.
 pub(super) struct Uncached {
     file: File,
     is_in_memory: bool,
     is_direct: AtomicBool,
-    /// What was written to the page cache and may not be on the disk yet, oldest first: places and lengths.
+    /// Writes in the page cache that may not be on the disk yet, oldest first: positions and
+    /// lengths.
     in_flight: Mutex<VecDeque<(u64, u64)>>,
 }
 
 impl Uncached {
-    /// The file must be this one's alone: how it is read and written is changed for all who share it.
+    /// Takes a file that is not shared, because its mode changes for all who share it.
     pub(super) fn new(file: File) -> Uncached {
         let is_in_memory = fstatfs(&file).is_ok_and(|about| IN_MEMORY.contains(&(about.f_type as u32)));
         let is_direct = !is_in_memory && may_support_direct_io(&file) && set_direct(&file, true).is_ok();
@@ -57,8 +60,8 @@ impl Uncached {
         }
     }
 
-    /// Fills the memory from this place on, up to the file's end, and returns how many bytes that was. Direct I/O reads into this very memory
-    /// where it, place and length are aligned.
+    /// Fills the memory from this position on, up to the end of the file. Returns the number of
+    /// bytes. If memory, position and length are aligned, direct I/O needs no copy.
     pub(super) fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
         while done < into.len() {
@@ -74,8 +77,8 @@ impl Uncached {
         Ok(done)
     }
 
-    /// Writes all of it to this place, which must be aligned. Where the length is not, the file may become longer than that, by zeroes up to
-    /// the next multiple.
+    /// Writes all bytes at this position, which must be aligned. If the length is not aligned,
+    /// zeros may follow up to the next multiple.
     pub(super) fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         if !place.is_multiple_of(ALIGNMENT as u64) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("place {place} is not aligned")));
@@ -94,7 +97,7 @@ impl Uncached {
         self.start_write_back(place, bytes.len() as u64)
     }
 
-    /// Waits until everything is on the disk, the file's length as well.
+    /// Flushes the file and its length to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_all()?;
         self.drop_from_cache(0, 0);
@@ -105,7 +108,7 @@ impl Uncached {
         self.is_direct.load(Ordering::Acquire)
     }
 
-    /// One read, of one byte at least if there is one.
+    /// Reads at least one byte unless the file ends.
     fn read_some(&self, is_direct: bool, place: u64, into: &mut [u8]) -> io::Result<usize> {
         let unit = ALIGNMENT as u64;
         if !is_direct {
@@ -126,7 +129,7 @@ impl Uncached {
         Ok(given.len())
     }
 
-    /// One write. What is no multiple of the alignment is filled up with zeroes.
+    /// Writes some of the bytes. Pads an unaligned end with zeros.
     fn write_some(&self, is_direct: bool, place: u64, bytes: &[u8]) -> io::Result<usize> {
         if !is_direct {
             return self.file.write_at(bytes, place);
@@ -141,7 +144,7 @@ impl Uncached {
         Ok(self.file.write_at(&pages, place)?.min(copied.len()))
     }
 
-    /// Goes on through the page cache where the file system refuses direct I/O only when it is tried.
+    /// Switches to the page cache if the file system rejects direct I/O at the first attempt.
     fn fall_back_to_cache(&self, was_direct: bool, why: io::Error) -> io::Result<()> {
         if !was_direct || why.raw_os_error() != Some(Errno::INVAL.raw_os_error()) {
             return Err(why);
@@ -152,19 +155,22 @@ impl Uncached {
         Ok(())
     }
 
-    /// The kernel shall read what it is asked for and nothing ahead, which it would count against us. It is advice: nothing depends on it.
+    /// Advises the kernel not to read ahead, since those pages would count against the sort's
+    /// memory.
     fn advise_random_access(&self) {
         let _ = fadvise(&self.file, 0, None, Advice::Random);
     }
 
-    /// Drops what is on the disk from the page cache; a length of 0 means all that follows. It is advice as well.
+    /// Advises the kernel to drop written pages from the page cache. A length of 0 means up to the
+    /// end.
     fn drop_from_cache(&self, place: u64, length: u64) {
         if self.io_mode() == IoMode::Cached {
             let _ = fadvise(&self.file, place, length.try_into().ok(), Advice::DontNeed);
         }
     }
 
-    /// Has this part written to the disk, waits for the oldest if there is much on its way, and drops that from the page cache.
+    /// Starts to write this part to the disk. If too much is in flight, waits for the oldest parts
+    /// and drops them from the page cache.
     fn start_write_back(&self, place: u64, length: u64) -> io::Result<()> {
         if self.io_mode() != IoMode::Cached {
             return Ok(());
@@ -178,7 +184,8 @@ impl Uncached {
         Ok(())
     }
 
-    /// The oldest part that is to be waited for, which whoever asks then does without holding up the others.
+    /// Removes the oldest part if too much is in flight. The caller waits for it without blocking
+    /// other threads.
     fn oldest_to_complete(&self) -> Option<(u64, u64)> {
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         let all: u64 = in_flight.iter().map(|(_, length)| length).sum();
@@ -186,13 +193,13 @@ impl Uncached {
     }
 }
 
-/// What the kernel says of direct I/O, where it says anything: that it is possible, and needs no more than our alignment.
+/// Whether the kernel may support direct I/O with our alignment.
 fn may_support_direct_io(file: &File) -> bool {
     match statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
         Ok(about) if about.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
             (1..=ALIGNMENT as u32).contains(&about.stx_dio_offset_align) && about.stx_dio_mem_align <= ALIGNMENT as u32
         }
-        // Linux before 6.1, and many file systems: it is found out by trying.
+        // Linux before 6.1 and many file systems do not tell, so the caller must try.
         _ => true,
     }
 }
@@ -203,7 +210,7 @@ fn set_direct(file: &File, on: bool) -> rustix::io::Result<()> {
     fcntl_setfl(file, flags)
 }
 
-/// Whether it is for lack of room.
+/// Whether the error is due to a lack of space.
 pub(super) fn is_full(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -216,7 +223,7 @@ fn is_aligned(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// A file of these bytes, with direct I/O if it can be had, and without.
+    /// The same file twice, with direct I/O if possible and without.
     fn both_ways(bytes: &[u8]) -> [Uncached; 2] {
         let make = || {
             let file = tempfile::tempfile().unwrap();
@@ -234,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn any_part_is_read_into_any_memory_up_to_the_end() {
+    fn any_part_can_be_read_into_any_memory() {
         let whole = bytes(3 * ALIGNMENT + 100);
         let mut pages = Pages::new(6 * ALIGNMENT).unwrap();
         for file in both_ways(&whole) {
@@ -250,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_from_any_memory_is_there_with_no_more_than_zeroes_after_it() {
+    fn writes_from_any_memory_are_followed_only_by_zeros() {
         let mut pages = Pages::new(6 * ALIGNMENT).unwrap();
         pages.copy_from_slice(&bytes(6 * ALIGNMENT));
         for (from, length) in [(0, 0), (0, 1), (0, 4096), (0, 5000), (1, 4096), (1, 20_000), (512, 8192)] {
@@ -267,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_are_not_aligned_are_not_written_to() {
+    fn writes_at_unaligned_positions_are_rejected() {
         for file in both_ways(&[7; 10]) {
             assert_eq!(file.write_at(512, &[1]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
             assert_eq!(file.file().metadata().unwrap().len(), 10);
@@ -275,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_refuses_direct_io_late_is_read_through_the_cache() {
+    fn late_rejection_of_direct_io_falls_back_to_the_page_cache() {
         let [direct, _] = both_ways(&[7; 10]);
         let invalid = || io::Error::from(Errno::INVAL);
         assert!(direct.fall_back_to_cache(true, io::Error::from(Errno::IO)).is_err());
@@ -286,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_in_the_page_cache_is_bounded() {
+    fn writes_in_flight_are_bounded() {
         let [_, cached] = both_ways(&[]);
         let piece = vec![5; 1 << 20];
         for number in 0..8 {

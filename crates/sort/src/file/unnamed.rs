@@ -1,12 +1,15 @@
-//! Files that are gone with the process, however that ends.
+//! Files that vanish with the process, however it ends.
 //!
-//! Most file systems can make a file that has no name (`O_TMPFILE`): the kernel removes it when nobody has it open any more. It gets a name when it
-//! is whole. Where there is no such thing, and for an instant while a finished file replaces another, there is a name that tells what
-//! it is, and the file is locked (`flock`). A lock ends with its process, so a file of such a name that is not locked was left by a process that was
-//! killed, and whoever makes the next temporary file in the folder removes it.
+//! Most file systems can create a file without a name (`O_TMPFILE`), which the kernel removes when
+//! the last process closes it. The file gets a name when it is complete. File systems without this
+//! feature need a temporary name, and so does every file for a moment while it replaces another. A
+//! file with a temporary name is locked (`flock`). The lock ends with its process, so an unlocked
+//! file with such a name is a leftover of a killed process. The next sort that creates a temporary
+//! file in the folder removes it.
 //!
-//! The one who makes a file with a name and the one who cleans up may meet between the making and the locking. Both want the lock, and whoever
-//! has it looks again: the cleaner whether the name is still that file's, the maker whether the file still has its name; if not, it makes another.
+//! A creator and a remover can race between creation and locking. Both take the lock and then check
+//! again: the remover, whether the name still belongs to the file; the creator, whether its file
+//! still has a name. If not, it creates another one.
 
 use std::fs::File;
 use std::io;
@@ -24,35 +27,35 @@ use super::folder::Folder;
 /// A defect that the kill tests must find.
 const LEAVES_FILES: bool = cfg!(rowlock_canary = "a-killed-sort-leaves-files");
 
-/// What the names of temporary files begin with.
+/// The prefix of temporary names.
 pub(super) const PREFIX: &str = ".rowlock-sort-";
 
-/// A file of which nothing remains when it is dropped before it was given its name.
+/// A file that is removed when dropped, unless it was given its name.
 pub(super) struct Unnamed {
     folder: Arc<Folder>,
-    /// What it is called until then, if anything.
+    /// The temporary name, if there is one.
     name: Option<String>,
 }
 
-/// Makes an empty file with these permissions, less what the process masks out.
+/// Creates an empty file with these permissions, restricted by the umask.
 pub(super) fn create(folder: &Arc<Folder>, mode: Mode) -> io::Result<(File, Unnamed)> {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     match openat(folder, ".", flags, mode) {
         _ if LEAVES_FILES => create_named(folder, mode),
         Ok(file) if statat(CWD, by_number(&file), AtFlags::empty()).is_ok() => {
-            // It is locked before it has a name for the first time. No other process can have it open, so this waits for nobody; and where there
-            // are no locks, nothing is ever taken for a leftover.
+            // Locked before it has a name. No other process has it open, so this does not block.
+            // Without support for locks, no file is ever taken for a leftover.
             let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
             Ok((File::from(file), Unnamed { folder: Arc::clone(folder), name: None }))
         }
-        // There is no /proc, so it could not be given a name.
+        // Without /proc it could not be given a name.
         Ok(_) => create_named(folder, mode),
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => create_named(folder, mode),
         Err(why) => Err(why.into()),
     }
 }
 
-/// As [`create`], where files without names cannot be had.
+/// Like [`create`], for file systems that cannot create files without a name.
 fn create_named(folder: &Arc<Folder>, mode: Mode) -> io::Result<(File, Unnamed)> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     loop {
@@ -70,16 +73,17 @@ fn create_named(folder: &Arc<Folder>, mode: Mode) -> io::Result<(File, Unnamed)>
 }
 
 impl Unnamed {
-    /// Takes its name away at once, as far as there is one: it cannot be given another any more.
+    /// Removes the temporary name. The file can never be given a name.
     pub(super) fn without_name(mut self) {
         self.remove();
     }
 
-    /// Gives the file, which is this one's, its final name. What had that name loses it in the same instant.
+    /// Gives the file its final name. Atomically replaces an existing file of that name. `file`
+    /// must belong to `self`.
     pub(super) fn give_name(mut self, file: &File, name: &std::ffi::OsStr) -> io::Result<()> {
         let folder = &*self.folder;
         if self.name.is_none() {
-            // Where nothing is replaced it needs no other name in between.
+            // If nothing is replaced, no temporary name is needed.
             match linkat(CWD, by_number(file), folder, name, AtFlags::SYMLINK_FOLLOW) {
                 Ok(()) => return Ok(()),
                 Err(Errno::EXIST) => {}
@@ -104,7 +108,7 @@ impl Unnamed {
 
     fn remove(&mut self) {
         if let Some(name) = self.name.take() {
-            // That it is gone already is as well; for the rest, the next one cleans up.
+            // Ignores errors: the name may be gone already, or the next sort cleans up.
             let _ = unlinkat(&*self.folder, name.as_str(), AtFlags::empty());
         }
     }
@@ -116,7 +120,8 @@ impl Drop for Unnamed {
     }
 }
 
-/// Removes what killed processes have left in this folder. What cannot be removed stays: it may be somebody else's.
+/// Removes files that killed processes left in this folder. Ignores files that it cannot remove,
+/// since they may belong to another user.
 pub(super) fn remove_leftovers(folder: &Folder) {
     let Ok(entries) = Dir::read_from(folder) else { return };
     if LEAVES_FILES {
@@ -144,14 +149,14 @@ fn remove_leftover(folder: &Folder, name: &std::ffi::CStr) -> rustix::io::Result
     Ok(())
 }
 
-/// A name that no other file of this process has, nor, most likely, of another.
+/// A temporary name that is unique in this process and very likely among all processes.
 fn some_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let moment = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
     format!("{PREFIX}{}-{}-{moment:x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The file by the number under which this process has it open.
+/// The path of an open file by its descriptor.
 fn by_number(file: impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_before_it_has_its_name_leaves_nothing() {
+    fn a_file_dropped_without_its_name_leaves_nothing() {
         let place = tempfile::tempdir().unwrap();
         let folder = folder(place.path());
         for make in [create, create_named] {
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gets_its_name_whether_or_not_it_had_another_and_replaces_what_had_it() {
+    fn a_file_gets_its_name_and_replaces_an_existing_file() {
         for make in [create, create_named] {
             let place = tempfile::tempdir().unwrap();
             let folder = folder(place.path());
@@ -199,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_have_its_name_leaves_nothing_and_the_target_as_it_was() {
+    fn a_failed_rename_leaves_nothing_and_keeps_the_target() {
         for make in [create, create_named] {
             let place = tempfile::tempdir().unwrap();
             std::fs::create_dir(place.path().join("target")).unwrap();
@@ -210,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_are_removed_and_what_is_in_use_or_no_file_is_not() {
+    fn leftovers_are_removed_but_files_in_use_and_folders_are_kept() {
         let place = tempfile::tempdir().unwrap();
         let folder = folder(place.path());
         let (left, unnamed) = create_named(&folder, Mode::RUSR | Mode::WUSR).unwrap();
@@ -228,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cleans_up_takes_nothing_from_those_who_make_files_meanwhile() {
+    fn removing_leftovers_does_not_disturb_concurrent_creation() {
         let place = tempfile::tempdir().unwrap();
         let folder = folder(place.path());
         std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Keys as they are written: `OFFSET[:LENGTH][:KIND][:descending]`.
+//! The textual form of keys: `OFFSET[:LENGTH][:KIND][:descending]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use pipeline::structure::did_you_mean;
 
 use super::{Endian, Key, KeyKind};
 
-/// All kinds, by the names that they are written with.
+/// The names of all kinds.
 const KINDS: [(&str, KeyKind); 8] = [
     ("bytes", KeyKind::Bytes),
     ("unsigned-le", KeyKind::Unsigned(Endian::Little)),
@@ -19,12 +19,12 @@ const KINDS: [(&str, KeyKind); 8] = [
     ("decimal", KeyKind::Decimal),
 ];
 
-/// The directions, and whether the greatest comes first.
+/// The directions, and whether the greatest key comes first.
 const DIRECTIONS: [(&str, bool); 2] = [("ascending", false), ("descending", true)];
 
-/// Why a text is no key.
+/// The error for text that is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{written}` is no key: {problem}")]
+#[error("`{written}` is not a key: {problem}")]
 pub struct KeyError {
     written: String,
     problem: String,
@@ -42,7 +42,7 @@ fn read(written: &str) -> Result<Key, String> {
     let mut parts = written.split(':').peekable();
     let offset = parts.next().unwrap_or_default();
     if !is_number(offset) {
-        return Err("it begins with the byte where the key begins, as in 0:10 or 4:8:unsigned-le:descending".to_owned());
+        return Err("it must begin with the offset of the key, as in 0:10 or 4:8:unsigned-le:descending".to_owned());
     }
     let offset = number(offset)?;
     let length = match parts.next_if(|part| is_number(part)) {
@@ -59,7 +59,7 @@ fn read(written: &str) -> Result<Key, String> {
             return Err(unknown(part));
         };
         if is_repeated {
-            return Err(format!("`{part}` is one too many; there is one kind and one direction"));
+            return Err(format!("`{part}` is one too many; a key has one kind and one direction"));
         }
     }
     Ok(Key { offset, length, kind: kind.unwrap_or(KeyKind::Bytes), descending: descending.unwrap_or(false) })
@@ -70,25 +70,25 @@ fn is_number(part: &str) -> bool {
 }
 
 fn number(digits: &str) -> Result<usize, String> {
-    digits.parse().map_err(|_| format!("{digits} is more than any record has bytes"))
+    digits.parse().map_err(|_| format!("{digits} is more bytes than any record has"))
 }
 
 fn named<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
 }
 
-/// What is wrong with a part that is neither a kind nor a direction.
+/// Describes a part that is neither a kind nor a direction.
 fn unknown(part: &str) -> String {
     let names = || KINDS.iter().map(|(name, _)| *name).chain(DIRECTIONS.iter().map(|(name, _)| *name));
     if is_number(part) {
-        return format!("{part} is a number where none belongs; the length comes right after the offset");
+        return format!("{part} is an unexpected number; the length comes right after the offset");
     }
     if part.is_empty() {
-        return "nothing stands between two colons, or after the last; leave out the colon as well".to_owned();
+        return "there is nothing between two colons or after the last one; leave out the colon as well".to_owned();
     }
     if matches!(part, "unsigned" | "signed" | "float") {
         return format!(
-            "`{part}` does not say which byte comes first; write {part}-le where it is the one that counts least, {part}-be where it is the one that counts most"
+            "`{part}` needs a byte order; write {part}-le if the least significant byte comes first, {part}-be if the most significant byte does"
         );
     }
     let near = did_you_mean(part, names()).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_the_end_of_the_record_bytes_and_ascending() {
+    fn omitted_parts_have_defaults() {
         for (written, meant) in [
             ("12", key(12, None, KeyKind::Bytes, false)),
             ("0:10", key(0, Some(10), KeyKind::Bytes, false)),
@@ -145,36 +145,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_with_what_is_wrong_and_what_was_meant() {
+    fn invalid_keys_are_rejected_with_the_problem_and_a_suggestion() {
         for (written, problem) in [
-            ("", "it begins with the byte where the key begins, as in 0:10"),
-            ("-1", "it begins with the byte where the key begins"),
-            ("+1", "it begins with the byte where the key begins"),
-            ("bytes", "it begins with the byte where the key begins"),
-            ("99999999999999999999", "99999999999999999999 is more than any record has bytes"),
-            ("0:99999999999999999999", "99999999999999999999 is more than any record has bytes"),
-            ("0:8:unsigned", "`unsigned` does not say which byte comes first; write unsigned-le where"),
+            ("", "it must begin with the offset of the key, as in 0:10"),
+            ("-1", "it must begin with the offset of the key"),
+            ("+1", "it must begin with the offset of the key"),
+            ("bytes", "it must begin with the offset of the key"),
+            ("99999999999999999999", "99999999999999999999 is more bytes than any record has"),
+            ("0:99999999999999999999", "99999999999999999999 is more bytes than any record has"),
+            ("0:8:unsigned", "`unsigned` needs a byte order; write unsigned-le if"),
             (
                 "0:8:unsinged-le",
                 "`unsinged-le` is neither a kind nor a direction (did you mean `unsigned-le`?); there are bytes, ",
             ),
             ("0:8:desending", "(did you mean `descending`?)"),
             ("0:8:text", "`text` is neither a kind nor a direction; there are bytes, unsigned-le, "),
-            ("0:", "nothing stands between two colons, or after the last"),
-            ("0::decimal", "nothing stands between two colons"),
-            ("0:decimal:4", "4 is a number where none belongs; the length comes right after the offset"),
+            ("0:", "there is nothing between two colons or after the last"),
+            ("0::decimal", "there is nothing between two colons"),
+            ("0:decimal:4", "4 is an unexpected number; the length comes right after the offset"),
             ("0:4:bytes:decimal", "`decimal` is one too many"),
             ("0:4:descending:ascending", "`ascending` is one too many"),
         ] {
             let error = written.parse::<Key>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("`{written}` is no key: ")), "{error}");
+            assert!(error.starts_with(&format!("`{written}` is not a key: ")), "{error}");
             assert!(error.contains(problem), "{written}: {error}");
         }
     }
 
     proptest! {
         #[test]
-        fn a_key_is_read_as_it_is_written(
+        fn a_key_survives_formatting_and_parsing(
             offset in 0..1000usize, length in proptest::option::of(0..1000usize), kind in 0..KINDS.len(), descending: bool,
         ) {
             let key = key(offset, length, KINDS[kind].1, descending);
@@ -182,7 +182,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_reading_panic(written in "[0-9:a-z-]{0,20}") {
+        fn parsing_never_panics(written in "[0-9:a-z-]{0,20}") {
             let _ = written.parse::<Key>();
         }
     }

@@ -34,9 +34,9 @@ fn normal(order: &Order, record: &[u8], most: usize) -> (Vec<u8>, bool) {
 }
 
 #[test]
-fn keys_that_make_no_order_are_refused_in_words() {
+fn invalid_keys_are_rejected_with_a_message() {
     for (format, key, problem) in [
-        (Format::Fixed(0), "0:1", "records of 0 bytes cannot be told from each other"),
+        (Format::Fixed(0), "0:1", "records of 0 bytes cannot be distinguished"),
         (Format::Fixed(8), "0:9", "the key 0:9 is not within the records, which have 8 bytes"),
         (Format::Fixed(8), "8", "the key 8 is not within the records"),
         (Format::Fixed(8), "9:1", "the key 9:1 is not within the records"),
@@ -47,8 +47,8 @@ fn keys_that_make_no_order_are_refused_in_words() {
         (Format::Fixed(20), "0:17:unsigned-le", "has 17 bytes, but unsigned-le numbers have 1 to 16"),
         (Format::Fixed(20), "1:signed-be", "has 19 bytes, but signed-be numbers have 1 to 16"),
         (Format::Fixed(20), "1:5:float-be", "has 5 bytes, but float-be numbers have 4 or 8"),
-        (Format::Lines, "1:4:float-be", "cannot be one of lines: any byte of a float-be number may be a line feed"),
-        (Format::Lines, "1:4:unsigned-le:descending", "the key 1:4:unsigned-le:descending cannot be one of lines"),
+        (Format::Lines, "1:4:float-be", "cannot be used with lines: any byte of a float-be number may be a line feed"),
+        (Format::Lines, "1:4:unsigned-le:descending", "the key 1:4:unsigned-le:descending cannot be used with lines"),
     ] {
         let error = order(format, &[key]).unwrap_err().to_string();
         assert!(error.contains(problem), "{key}: {error}");
@@ -68,13 +68,13 @@ fn keys_that_make_no_order_are_refused_in_words() {
 }
 
 #[test]
-fn no_keys_are_the_whole_record() {
+fn without_keys_the_whole_record_is_the_key() {
     assert_eq!(lines(&[]).keys(), [Key::WHOLE]);
     assert_eq!(fixed(7, &[]).keys(), [Key { length: Some(7), ..Key::WHOLE }]);
 }
 
 #[test]
-fn a_prefix_decides_where_no_record_can_have_more() {
+fn a_prefix_decides_if_no_key_can_be_longer() {
     for (order, is_decided) in [
         (fixed(100, &["0:10"]), true),
         (fixed(100, &["0:12"]), true),
@@ -102,7 +102,7 @@ fn a_prefix_decides_where_no_record_can_have_more() {
 }
 
 #[test]
-fn a_prefix_with_the_end_of_a_decimal_number_decides() {
+fn a_prefix_that_contains_the_end_of_a_decimal_number_decides() {
     for (key, number, is_decided) in [
         ("0:decimal", "0", true),
         ("0:decimal", "-12.5", true),
@@ -115,14 +115,14 @@ fn a_prefix_with_the_end_of_a_decimal_number_decides() {
         let order = lines(&[key]);
         assert_eq!(order.is_decided(order.prefix(number.as_bytes())), is_decided, "{key} {number}");
     }
-    // Of those with the same prefix some go on.
+    // Longer numbers can have the same prefix.
     let order = lines(&["0:decimal"]);
     let [short, long] = ["-1.2345678901234567890123", "-1.23456789012345678901234"];
     assert_eq!(order.prefix(short.as_bytes()), order.prefix(long.as_bytes()));
 }
 
 #[test]
-fn the_keys_that_follow_fill_up_a_prefix() {
+fn further_keys_fill_up_a_prefix() {
     for (order, record, prefix) in [
         (fixed(10, &["0:2", "4:2"]), &b"abcdefghij"[..], &b"abef"[..]),
         (fixed(10, &["4:2", "0:4", "0:4", "0:4"]), b"abcdefghij", b"efabcdabcdab"),
@@ -145,7 +145,7 @@ fn the_keys_that_follow_fill_up_a_prefix() {
     }
 }
 
-/// Bytes that are often equal, often the least or the greatest, and often those of a number.
+/// Bytes that are often equal, often extreme, and often part of a number.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![
         4 => prop::sample::select(b"012. -".to_vec()),
@@ -175,7 +175,8 @@ fn key(format: Format) -> BoxedStrategy<Key> {
         .boxed()
 }
 
-/// An order, and records of it without their line feeds: changed copies of each other, so that they are often nearly equal.
+/// An order and records without line feeds. The records are changed copies of each other, so that
+/// they are often nearly equal.
 pub(crate) fn order_and_records(count: usize) -> impl Strategy<Value = (Order, Vec<Vec<u8>>)> {
     let format = prop_oneof![(1..40usize).prop_map(Format::Fixed), Just(Format::Lines)];
     format
@@ -191,7 +192,7 @@ pub(crate) fn order_and_records(count: usize) -> impl Strategy<Value = (Order, V
         .prop_map(|(format, wanted, (first, changes))| {
             let mut keys: Vec<Key> = Vec::new();
             for (mut key, is_next) in wanted {
-                // Keys side by side are more likely than chance has them.
+                // Makes adjacent keys more likely.
                 if let Some(Key { offset, length: Some(length), .. }) = keys.last().filter(|_| is_next) {
                     let moved = Key { offset: offset + length, ..key.clone() };
                     if Order::new(format, vec![moved.clone()]).is_ok() {
@@ -222,7 +223,7 @@ pub(crate) fn order_and_records(count: usize) -> impl Strategy<Value = (Order, V
         })
 }
 
-/// What a key says, by the values that its bytes mean.
+/// Compares records by the values of their keys.
 fn reference(order: &Order, left: &[u8], right: &[u8]) -> Ordering {
     fn number(bytes: &[u8], endian: Endian) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
@@ -266,13 +267,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn records_compare_by_what_their_bytes_mean((order, records) in order_and_records(1)) {
+    fn records_compare_by_the_values_of_their_keys((order, records) in order_and_records(1)) {
         let [left, right] = [&records[0], &records[records.len() - 1]];
         prop_assert_eq!(order.compare(left, right), reference(&order, left, right));
     }
 
     #[test]
-    fn a_prefix_never_contradicts_and_decides_where_it_says_so((order, records) in order_and_records(4)) {
+    fn a_prefix_never_contradicts_the_order_and_decides_if_it_claims_to((order, records) in order_and_records(4)) {
         for left in &records {
             prop_assert_eq!(order.prefix(left) << (u128::BITS - FREE_BITS), 0);
             for right in &records {
@@ -286,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn a_normal_form_compares_as_the_record_and_so_does_any_beginning_of_it(
+    fn normal_forms_and_their_prefixes_compare_as_the_records(
         (order, records) in order_and_records(4), most in 0..40usize,
     ) {
         for left in &records {
@@ -307,7 +308,7 @@ proptest! {
     }
 
     #[test]
-    fn comparing_is_a_total_order((order, records) in order_and_records(4)) {
+    fn the_comparison_is_a_total_order((order, records) in order_and_records(4)) {
         for a in &records {
             prop_assert_eq!(order.compare(a, a), Ordering::Equal);
             for b in &records {

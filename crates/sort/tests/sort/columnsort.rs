@@ -1,4 +1,5 @@
-//! Columnsort does what std's stable sort does, whatever the records are, and with little memory.
+//! Columnsort has the same output as the standard library's stable sort, for any records and with
+//! little memory.
 
 use std::fs;
 use std::io::{Cursor, Read};
@@ -12,13 +13,13 @@ use rowlock_sort::{Algorithm, Format, Input, Key, KeyKind, Order, Outcome, Outpu
 
 const VARIANTS: [Variant; 2] = [Variant::IoBound, Variant::ComputeBound];
 
-/// What is sorted, and how.
+/// The records to sort, and the options.
 struct Case {
     what: String,
     size: usize,
     keys: Vec<Key>,
     records: Vec<u8>,
-    /// So many percent of the memory that it takes at least.
+    /// The memory in percent of the minimum.
     memory: u64,
     is_unique: bool,
 }
@@ -35,7 +36,7 @@ impl Case {
         if self.is_unique { sort.unique() } else { sort }
     }
 
-    /// What should come out.
+    /// The expected output.
     fn expected(&self) -> Vec<u8> {
         let order = self.order();
         let mut records: Vec<&[u8]> = self.records.chunks_exact(self.size).collect();
@@ -72,7 +73,7 @@ fn through_files(sort: &Sort, records: &[u8]) -> (Outcome, Vec<u8>) {
     let outcome = outcome.unwrap();
     let sorted = fs::read(&to).unwrap();
     let left = fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(left, 2, "something was left behind");
+    assert_eq!(left, 2, "temporary files remain");
     (outcome, sorted)
 }
 
@@ -80,7 +81,8 @@ fn bytes_at(offset: usize, length: usize) -> Key {
     Key { offset, length: Some(length), ..Key::WHOLE }
 }
 
-/// Records of so many bytes, with bytes up to this one in the first places, which are the key; the rest is random.
+/// Creates `count` records of `size` bytes. The first `key` bytes are at most `most`; the rest is
+/// random.
 fn random(random: &mut Xoshiro256PlusPlus, count: usize, size: usize, key: usize, most: u8) -> Vec<u8> {
     let mut records = vec![0; count * size];
     random.fill_bytes(&mut records);
@@ -91,7 +93,7 @@ fn random(random: &mut Xoshiro256PlusPlus, count: usize, size: usize, key: usize
 }
 
 #[test]
-fn any_records_come_out_as_std_sorts_them() {
+fn any_records_are_sorted_as_by_the_standard_library() {
     testing::for_each_seed(1, |seed| {
         let mut source = Xoshiro256PlusPlus::seed_from_u64(seed);
         for number in 0..40 {
@@ -112,7 +114,7 @@ fn any_records_come_out_as_std_sorts_them() {
                 _ => {}
             }
             records = rows.concat();
-            // From what makes many columns to what makes one.
+            // From many columns to one.
             let memory = 100 << (source.next_u32() % 4);
             let is_unique = source.next_u32().is_multiple_of(4);
             let what =
@@ -141,8 +143,9 @@ fn many_columns_are_sorted_with_little_memory() {
 }
 
 #[test]
-fn padding_is_not_taken_for_the_greatest_records() {
-    // Whatever padding had for a key, these keys are as great; what tells records apart is behind the key.
+fn padding_is_not_mistaken_for_the_greatest_records() {
+    // These keys are as great as any key of padding; the bytes after the key distinguish the
+    // records.
     for count in [257, 1000, 1023, 5003] {
         let records: Vec<u8> =
             (0..count as u32).flat_map(|number| [[u8::MAX; 12].as_slice(), &number.to_be_bytes()].concat()).collect();
@@ -155,7 +158,7 @@ fn padding_is_not_taken_for_the_greatest_records() {
 }
 
 #[test]
-fn several_keys_and_descending_ones_are_sorted_by() {
+fn several_keys_and_descending_keys_are_supported() {
     let mut source = Xoshiro256PlusPlus::seed_from_u64(3);
     let records = random(&mut source, 4000, 24, 24, 3);
     let keys = vec![Key { descending: true, ..bytes_at(20, 2) }, Key { kind: KeyKind::Bytes, ..bytes_at(1, 3) }];
@@ -163,7 +166,7 @@ fn several_keys_and_descending_ones_are_sorted_by() {
 }
 
 #[test]
-fn records_larger_than_a_page_are_sorted_too() {
+fn records_larger_than_a_page_are_sorted() {
     let mut source = Xoshiro256PlusPlus::seed_from_u64(4);
     let records = random(&mut source, 60, 9001, 1, 9);
     let keys = vec![bytes_at(0, 1)];
@@ -171,7 +174,7 @@ fn records_larger_than_a_page_are_sorted_too() {
 }
 
 #[test]
-fn what_comes_through_a_pipe_and_goes_into_one_is_sorted() {
+fn pipes_can_be_input_and_output() {
     let mut source = Xoshiro256PlusPlus::seed_from_u64(5);
     let records = random(&mut source, 5000, 11, 2, 50);
     let keys = vec![bytes_at(0, 2)];
@@ -210,7 +213,7 @@ fn doubled_input_and_output_change_nothing() {
 }
 
 #[test]
-fn what_cannot_be_sorted_is_refused_before_anything_is_read() {
+fn impossible_sorts_are_rejected_before_reading() {
     let keys = vec![bytes_at(0, 2)];
     let case = Case { what: String::new(), size: 10, keys, records: vec![7; 100_003], memory: 99, is_unique: false };
     for variant in VARIANTS {
@@ -247,7 +250,7 @@ fn a_file_of_64_mib_is_sorted_with_little_memory() {
 }
 
 #[test]
-fn an_input_that_becomes_shorter_is_told() {
+fn an_input_that_shrinks_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let from = folder.path().join("records");
     fs::write(&from, vec![1; 500_000]).unwrap();

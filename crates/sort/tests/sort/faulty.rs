@@ -1,13 +1,14 @@
-//! Readers and writers that do what files and pipes may do at the worst of times.
+//! Readers and writers with the worst behaviour that files and pipes may have.
 
 use std::io::{self, Read, Write};
 
-/// A reader that gives its bytes in small portions, is interrupted by signals before each, and may fail instead of coming to an end.
+/// A reader that returns its bytes in small portions, is interrupted by a signal before each, and
+/// may end with an error.
 pub(crate) struct FaultyReader {
     pub(crate) bytes: Vec<u8>,
-    /// How many bytes it gives at the most at a time, by turns.
+    /// The maximum sizes of portions, used in turn.
     pub(crate) portions: Vec<usize>,
-    /// What comes after the bytes, if it is not the end.
+    /// The error after the last byte, if any.
     pub(crate) failure: Option<io::ErrorKind>,
     pub(crate) given: usize,
     pub(crate) calls: usize,
@@ -38,7 +39,7 @@ impl Read for FaultyReader {
     }
 }
 
-/// A writer that takes so many bytes, in small portions and with interruptions, and then fails.
+/// A writer that accepts `room` bytes, in small portions and with interruptions, and then fails.
 pub(crate) struct FaultyWriter {
     pub(crate) room: usize,
     pub(crate) failure: io::ErrorKind,

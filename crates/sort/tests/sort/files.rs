@@ -1,4 +1,4 @@
-//! What is sorted, where it goes and what is spilled: all that can happen to files.
+//! Input, output and temporary files, including errors.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -18,17 +18,17 @@ use rowlock_sort::{Format, Input, Order, Output, Sort, SortError};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::tempdir;
 
-/// Bytes that tell where they are.
+/// Bytes that depend on their position.
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at / 3 + at / 1009) as u8).collect()
 }
 
-/// What is in a folder.
+/// The names in a folder.
 fn names(folder: &Path) -> BTreeSet<String> {
     folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// A whole output of these bytes.
+/// Writes a complete output with this content.
 fn write(path: &Path, content: &[u8]) -> Result<(), SortError> {
     let output = Output::create(path)?;
     output.write_at(0, content).map_err(|why| SortError::Write { what: output.name().to_owned(), why })?;
@@ -44,7 +44,7 @@ fn message<T>(result: Result<T, impl Error>) -> String {
 }
 
 #[test]
-fn files_of_all_lengths_are_read_from_anywhere_by_several_threads() {
+fn several_threads_read_files_of_any_length_at_any_position() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("in");
     for length in [0, 1, 4095, 4096, 4097, 100_000, (1 << 20) + 5] {
@@ -95,7 +95,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_with_its_name() {
+fn a_file_that_cannot_be_read_is_reported_by_name() {
     let folder = tempdir().unwrap();
     let path = folder.path().display().to_string();
     assert_eq!(message(Input::open(folder.path())), format!("cannot read {path}: it is a folder"));
@@ -107,7 +107,7 @@ fn what_cannot_be_read_is_said_with_its_name() {
 }
 
 #[test]
-fn what_is_no_file_is_read_in_order_and_only_so() {
+fn streams_can_only_be_read_in_order() {
     let folder = tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     named_pipe(&pipe);
@@ -132,7 +132,7 @@ fn what_is_no_file_is_read_in_order_and_only_so() {
 }
 
 #[test]
-fn files_that_say_they_are_empty_and_are_not_are_read() {
+fn files_that_falsely_report_a_length_of_zero_are_read() {
     let input = Input::open(Path::new("/proc/self/status")).unwrap();
     let mut memory = vec![0; 4096];
     assert!(input.read_at(0, &mut memory).unwrap() > 0);
@@ -140,7 +140,7 @@ fn files_that_say_they_are_empty_and_are_not_are_read() {
 }
 
 #[test]
-fn short_and_interrupted_reads_are_put_together_and_failures_are_passed_on() {
+fn short_and_interrupted_reads_are_combined_and_errors_are_returned() {
     let content = bytes(10_000);
     let input =
         Input::stream("faulty", FaultyReader::new(content.clone(), &[1, 700, 3], Some(io::ErrorKind::TimedOut)));
@@ -151,7 +151,7 @@ fn short_and_interrupted_reads_are_put_together_and_failures_are_passed_on() {
 }
 
 #[test]
-fn a_sort_whose_input_fails_says_so_and_leaves_nothing() {
+fn a_sort_whose_input_fails_returns_the_error_and_leaves_nothing() {
     let folder = tempdir().unwrap();
     let target = folder.path().join("out");
     fs::write(&target, "before").unwrap();
@@ -166,7 +166,7 @@ fn a_sort_whose_input_fails_says_so_and_leaves_nothing() {
 }
 
 #[test]
-fn a_sort_whose_output_fails_says_so() {
+fn a_sort_whose_output_fails_returns_the_error() {
     for room in [0, 5, 5000] {
         let writer = FaultyWriter { room, failure: io::ErrorKind::BrokenPipe, calls: 0 };
         let sort = Sort::new(Order::new(Format::Lines, Vec::new()).unwrap());
@@ -177,7 +177,7 @@ fn a_sort_whose_output_fails_says_so() {
 }
 
 #[test]
-fn a_file_appears_when_it_is_finished_and_has_exactly_what_was_written() {
+fn a_file_appears_when_it_is_finished_with_exactly_the_bytes_written() {
     for length in [0, 1, 4095, 4096, 4097, 100_000, (1 << 20) + 5] {
         let folder = tempdir().unwrap();
         let target = folder.path().join("out");
@@ -185,7 +185,7 @@ fn a_file_appears_when_it_is_finished_and_has_exactly_what_was_written() {
         let output = Output::create(&target).unwrap();
         assert!(output.is_file());
         output.expect(length as u64).unwrap();
-        // The last part first: files can be written in any order.
+        // Starts with the last part, since files can be written in any order.
         let parts: Vec<_> = content.chunks(16_384).enumerate().collect();
         for (number, part) in parts.into_iter().rev() {
             output.write_at(number as u64 * 16_384, part).unwrap();
@@ -201,7 +201,7 @@ fn a_file_appears_when_it_is_finished_and_has_exactly_what_was_written() {
 }
 
 #[test]
-fn what_is_not_finished_leaves_the_target_as_it_was() {
+fn unfinished_output_does_not_change_the_target() {
     let folder = tempdir().unwrap();
     let target = folder.path().join("out");
     fs::write(&target, "before").unwrap();
@@ -223,7 +223,7 @@ fn what_is_not_finished_leaves_the_target_as_it_was() {
 }
 
 #[test]
-fn owner_and_permissions_of_what_is_replaced_are_kept_and_a_new_file_has_those_of_any() {
+fn owner_and_permissions_of_a_replaced_file_are_kept() {
     let folder = tempdir().unwrap();
     let target = folder.path().join("out");
     write(&target, b"new").unwrap();
@@ -234,7 +234,7 @@ fn owner_and_permissions_of_what_is_replaced_are_kept_and_a_new_file_has_those_o
         write(&target, b"again").unwrap();
         assert_eq!(target.metadata().unwrap().mode() & 0o7777, mode);
     }
-    // Only root may give files away.
+    // Only root may change a file's owner.
     if chown(&target, Some(NOBODY), Some(NOBODY)).is_ok() {
         fs::set_permissions(&target, PermissionsExt::from_mode(0o4750)).unwrap();
         write(&target, b"and again").unwrap();
@@ -244,7 +244,7 @@ fn owner_and_permissions_of_what_is_replaced_are_kept_and_a_new_file_has_those_o
 }
 
 #[test]
-fn a_symbolic_link_stays_and_what_it_points_to_is_replaced() {
+fn a_symbolic_link_stays_and_its_target_is_replaced() {
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("below")).unwrap();
@@ -260,11 +260,11 @@ fn a_symbolic_link_stays_and_what_it_points_to_is_replaced() {
     assert_eq!(fs::read_to_string(at("below/new")).unwrap(), "new");
 
     symlink("round", at("round")).unwrap();
-    assert!(message(write(&at("round"), b"")).ends_with("it is a symbolic link that leads to no end"));
+    assert!(message(write(&at("round"), b"")).ends_with("there are too many levels of symbolic links"));
 }
 
 #[test]
-fn what_is_read_may_be_what_is_replaced() {
+fn the_output_may_replace_the_input() {
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let sort = Sort::new(Order::new(Format::Lines, Vec::new()).unwrap());
@@ -281,7 +281,7 @@ fn what_is_read_may_be_what_is_replaced() {
 }
 
 #[test]
-fn a_target_that_cannot_be_is_an_error_that_says_why() {
+fn an_impossible_target_is_an_error_with_the_reason() {
     let folder = tempdir().unwrap();
     let path = folder.path().display().to_string();
     assert_eq!(message(Output::create(folder.path())), format!("cannot write {path}: it is a folder"));
@@ -297,7 +297,7 @@ fn a_target_that_cannot_be_is_an_error_that_says_why() {
 }
 
 #[test]
-fn what_may_not_be_written_is_an_error_before_anything_is_done() {
+fn missing_permission_is_an_error_before_the_sort() {
     testing::isolated_by(separate_process::as_nobody, || {
         let folder = separate_process::folder();
         let target = folder.join("out");
@@ -317,7 +317,7 @@ fn what_may_not_be_written_is_an_error_before_anything_is_done() {
 }
 
 #[test]
-fn devices_and_pipes_are_written_to_as_they_are() {
+fn devices_and_pipes_are_written_directly() {
     let null = Path::new("/dev/null");
     let output = Output::create(null).unwrap();
     assert_eq!((output.is_file(), output.io_mode()), (false, IoMode::Stream));
@@ -346,11 +346,11 @@ fn devices_and_pipes_are_written_to_as_they_are() {
 }
 
 #[test]
-fn what_is_spilled_is_there_until_it_is_freed() {
+fn temporary_data_is_available_until_it_is_freed() {
     let folder = tempdir().unwrap();
     let spill = Spill::create(folder.path()).unwrap();
     spill.expect(1 << 20).unwrap();
-    // The first files have 64 MiB; between what is written nothing takes room.
+    // The first segments have 64 MiB; the gaps between writes take no space.
     let edge = 64 << 20;
     let content = bytes(16_384);
     for place in [0, 40_960, edge - 8192, 2 * edge, 40 * edge - 4096] {
@@ -377,13 +377,13 @@ fn what_is_spilled_is_there_until_it_is_freed() {
 }
 
 #[test]
-fn a_folder_for_temporary_files_that_is_not_there_is_said_to_be_so() {
+fn a_missing_folder_for_temporary_files_is_reported() {
     let folder = tempdir().unwrap();
     let gone = folder.path().join("gone");
     fs::create_dir(&gone).unwrap();
     let spill = Spill::create(&gone).unwrap();
     fs::remove_dir(&gone).unwrap();
-    // What has no name needs no folder.
+    // A file without a name does not depend on the folder.
     spill.write_at(0, &bytes(4096)).unwrap();
     assert_eq!(
         message(Spill::create(&gone)),
@@ -395,13 +395,13 @@ fn a_folder_for_temporary_files_that_is_not_there_is_said_to_be_so() {
 }
 
 #[test]
-fn what_was_killed_leaves_nothing_for_longer_than_until_the_next_start() {
+fn the_next_start_removes_leftovers_of_a_killed_process() {
     let start = |test: Command| {
         let folder = tempdir().unwrap();
         fs::write(folder.path().join("out"), "before").unwrap();
         separate_process::kill_when_ready(test, folder.path());
-        // What a process leaves that is killed after it has linked its file, and before that has
-        // its name.
+        // The leftover of a process killed after it has linked its file and before it has renamed
+        // it.
         fs::write(folder.path().join(".rowlock-sort-1-0-0"), "whole").unwrap();
         Output::create(&folder.path().join("another")).unwrap();
         assert_eq!(names(folder.path()), BTreeSet::from(["out".to_owned()]));
@@ -424,7 +424,7 @@ fn what_was_killed_leaves_nothing_for_longer_than_until_the_next_start() {
 }
 
 #[test]
-fn a_full_disk_is_said_to_be_full_and_the_target_stays_as_it_was() {
+fn a_full_disk_is_reported_and_does_not_change_the_target() {
     testing::isolated_by(separate_process::on_a_small_disk("size=1m"), || {
         let folder = separate_process::folder();
         let target = folder.join("out");
@@ -459,7 +459,7 @@ fn a_full_disk_is_said_to_be_full_and_the_target_stays_as_it_was() {
         assert_eq!(fs::read_to_string(&target).unwrap(), "before");
         assert_eq!(names(&folder).len(), 1);
 
-        // And a whole sort, with its temporary files there, and with its target there.
+        // A whole sort, first with temporary files on the full disk, then with the target there.
         let elsewhere = tempdir().unwrap();
         let lines = || Input::stream("lines", io::Cursor::new(b"a line of text\n".repeat(300_000)));
         let sort = Sort::new(Order::new(Format::Lines, Vec::new()).unwrap()).memory(2 << 20);
@@ -481,7 +481,7 @@ fn a_full_disk_is_said_to_be_full_and_the_target_stays_as_it_was() {
 }
 
 #[test]
-fn room_that_was_freed_is_written_to_again() {
+fn freed_space_is_reused() {
     testing::isolated_by(separate_process::on_a_small_disk("size=80m"), || {
         let folder = separate_process::folder();
         let spill = Spill::create(&folder).unwrap();
@@ -490,8 +490,7 @@ fn room_that_was_freed_is_written_to_again() {
         for place in (0..64 << 20).step_by(4 << 20) {
             spill.write_at(place, &piece).unwrap();
         }
-        // There is room for as much only if freed memory comes back, and a thread that needs it
-        // waits for that.
+        // There is only enough space if freed space is reused, and the writer waits for it.
         spill.free(0, 64 << 20);
         for place in (0..64 << 20).step_by(4 << 20) {
             output.write_at(place, &piece).unwrap();
@@ -501,7 +500,7 @@ fn room_that_was_freed_is_written_to_again() {
 }
 
 #[test]
-fn a_disk_that_may_only_be_read_is_an_error_at_once() {
+fn a_read_only_disk_is_an_immediate_error() {
     testing::isolated_by(separate_process::on_a_small_disk("ro"), || {
         let folder = separate_process::folder();
         let why = message(Output::create(&folder.join("out")));
@@ -511,13 +510,13 @@ fn a_disk_that_may_only_be_read_is_an_error_at_once() {
 }
 
 #[test]
-fn what_is_mounted_cannot_be_replaced_and_that_is_said_at_once() {
+fn a_mount_point_as_target_is_an_immediate_error() {
     testing::isolated_by(separate_process::on_a_small_disk("size=1m"), || {
         let folder = separate_process::folder();
         let [target, other] = ["out", "other"].map(|name| folder.join(name));
         fs::write(&target, "before").unwrap();
         fs::write(&other, "other").unwrap();
         testing::run(testing::command("mount").arg("--bind").args([&other, &target])).succeeds();
-        assert!(message(Output::create(&target)).ends_with("it is mounted there, so it cannot be replaced"));
+        assert!(message(Output::create(&target)).ends_with("it is a mount point, so it cannot be replaced"));
     });
 }

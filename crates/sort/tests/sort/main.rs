@@ -1,5 +1,5 @@
-//! The integration tests of `sort`, in one program.
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! The integration tests of `rowlock-sort`.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod columnsort;
 mod faulty;

@@ -1,4 +1,4 @@
-//! The merge sort with so little memory that everything there is to it happens.
+//! Merge sorts with so little memory that every code path runs.
 
 use std::io::Cursor;
 use std::process::Command;
@@ -8,19 +8,20 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_sort::budget::LEAST;
 use rowlock_sort::{Algorithm, Format, Input, Key, KeyKind, Order, Outcome, Output, Sort, SortError, Variant};
 
-/// Sorts these bytes with the least memory, in this way.
+/// Sorts these bytes with the least memory and these options.
 fn sorted(order: Order, bytes: Vec<u8>, how: impl FnOnce(Sort) -> Sort) -> Result<(Vec<u8>, Outcome), SortError> {
-    // In memory where that can be: to have its files removed takes a disk longer than all else.
+    // In memory if possible, since removing files from a disk takes longer than the rest.
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let target = folder.path().join("sorted");
     let sort = how(Sort::new(order).memory(LEAST).temporary(folder.path()));
     let outcome = sort.run(Input::stream("a test", Cursor::new(bytes)), Output::create(&target)?)?;
     let sorted = std::fs::read(&target).unwrap();
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "temporary files remain");
     Ok((sorted, outcome))
 }
 
-/// Records of ten bytes: four that are few different ones, and six that say which it is.
+/// Records of twelve bytes: a key of four bytes with few values, and eight bytes that identify the
+/// record.
 fn records(count: u32, seed: u64) -> Vec<u8> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     (0..count)
@@ -45,7 +46,7 @@ fn many_runs_are_merged_at_once_and_equal_records_stay_in_order() {
 }
 
 #[test]
-fn what_cannot_be_merged_at_once_is_merged_in_several_passes() {
+fn too_many_runs_are_merged_in_several_passes() {
     let bytes = records(400_000, 2);
     let mut expected: Vec<[u8; 12]> = bytes.as_chunks().0.to_vec();
     expected.sort_by_key(|record| record[..4].to_vec());
@@ -66,7 +67,7 @@ fn of_equal_records_the_first_is_kept() {
 }
 
 #[test]
-fn lines_that_begin_alike_are_sorted_though_the_forecast_is_cut_short() {
+fn lines_with_a_long_common_prefix_are_sorted_despite_a_wrong_forecast() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
     let prefix = "x".repeat(300);
     let mut lines: Vec<String> = (0..3000).map(|_| format!("{prefix}{}\n", random.next_u32() % 500)).collect();
@@ -79,8 +80,8 @@ fn lines_that_begin_alike_are_sorted_though_the_forecast_is_cut_short() {
 
 #[test]
 #[ignore = "sorts 80 MB; ./check --full runs it"]
-fn blocks_that_were_read_out_of_turn_are_not_missed_when_their_room_has_been_given_back() {
-    // Temporary files are given back from 64 MiB on.
+fn blocks_that_were_read_directly_may_be_freed_before_their_turn() {
+    // Temporary files are freed in segments of 64 MiB.
     let mut random = Xoshiro256PlusPlus::seed_from_u64(8);
     let prefix = "x".repeat(300);
     let mut lines: Vec<String> = (0..260_000).map(|_| format!("{prefix}{:08x}\n", random.next_u32())).collect();
@@ -107,7 +108,7 @@ fn lines_of_any_length_are_sorted_and_too_long_ones_are_refused() {
 }
 
 #[test]
-fn short_lines_behind_a_very_long_one_make_no_more_runs_than_it_takes() {
+fn short_lines_after_a_very_long_one_form_few_runs() {
     let order = || Order::new(Format::Lines, Vec::new()).unwrap();
     let short: Vec<String> = (0..30_000).map(|number| format!("{number}\n")).collect();
     let runs = |first: &str| {
@@ -119,7 +120,7 @@ fn short_lines_behind_a_very_long_one_make_no_more_runs_than_it_takes() {
 }
 
 #[test]
-fn a_long_line_among_empty_ones_has_as_much_room_as_anywhere() {
+fn a_long_line_among_empty_ones_may_have_the_maximum_length() {
     let empty = "\n".repeat(8_000);
     let long = format!("{}\n", "x".repeat(15_000));
     let order = Order::new(Format::Lines, Vec::new()).unwrap();
@@ -130,7 +131,7 @@ fn a_long_line_among_empty_ones_has_as_much_room_as_anywhere() {
 }
 
 #[test]
-fn a_last_record_that_is_cut_off_is_an_error() {
+fn a_truncated_last_record_is_an_error() {
     let mut bytes = records(50_000, 5);
     bytes.pop();
     let error = sorted(by_the_first_four(), bytes, |sort| sort).unwrap_err();
@@ -138,7 +139,7 @@ fn a_last_record_that_is_cut_off_is_an_error() {
 }
 
 #[test]
-fn nothing_and_one_record_are_sorted() {
+fn empty_input_and_a_single_record_are_sorted() {
     for bytes in [Vec::new(), records(1, 6)] {
         let (sorted, outcome) = sorted(by_the_first_four(), bytes.clone(), Sort::verify).unwrap();
         assert_eq!((sorted.len(), outcome.records), (bytes.len(), bytes.len() as u64 / 12));
@@ -148,14 +149,14 @@ fn nothing_and_one_record_are_sorted() {
 }
 
 #[test]
-fn memory_that_cannot_be_had_is_said_to_be_too_much() {
+fn memory_that_cannot_be_allocated_is_an_error() {
     let order = Order::new(Format::Lines, Vec::new()).unwrap();
     let error = sorted(order, b"b\na\n".to_vec(), |sort| sort.memory(u64::MAX)).unwrap_err();
     assert!(error.to_string().ends_with("; give less"), "{error}");
 }
 
 #[test]
-fn buffers_of_another_size_are_refused_and_nothing_is_read_by_halves() {
+fn buffers_of_another_size_are_rejected() {
     let start = |mut command: Command| testing::passes(command.env("ROWLOCK_PIPELINE", "block=1000"));
     testing::isolated_by(start, || {
         let folder = tempfile::tempdir().unwrap();

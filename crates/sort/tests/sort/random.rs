@@ -1,6 +1,6 @@
-//! Random cases, each sorted with the least memory and held against the standard library's stable
-//! sort by keys that are read here once more, in the plainest way. A case is made from its number
-//! alone.
+//! Random cases, each sorted with the least memory. The expected output comes from the standard
+//! library's stable sort and an independent, simple parser of keys. The number of a case determines
+//! it completely.
 
 mod case;
 
@@ -13,19 +13,19 @@ use rowlock_sort::{Algorithm, Variant};
 use self::case::Case;
 use self::ways::{Way, Ways};
 
-/// What the cases of a test came to.
+/// Counts of cases by what they exercised.
 #[derive(Debug, Default)]
 struct Seen {
     cases: u32,
-    /// Cases that did not fit into memory,
+    /// Cases that did not fit into memory.
     spilled: u32,
-    /// and those of them that were merged more than once,
+    /// Cases that were merged more than once.
     passes: u32,
-    /// with records that do not fit into a block.
+    /// Cases with runs and records that do not fit into a block.
     large: u32,
 }
 
-/// Sorts the cases of so many seeds with the algorithm, and compares.
+/// Sorts the cases of this many seeds with the algorithm and compares the output.
 macro_rules! agree {
     ($count:expr, $algorithm:expr) => {{
         let ways = Ways::new();
@@ -49,7 +49,7 @@ impl Seen {
 #[test]
 fn random_cases_merge_as_the_standard_library_sorts() {
     let seen = agree!(250, |_| Algorithm::Merge);
-    // The seeds of the gate are fixed, so these cannot be missed by chance.
+    // The gate's seeds are fixed, so the result is deterministic.
     assert!(seen.cases < 250 || (seen.spilled > 10 && seen.passes > 0 && seen.large > 2), "{seen:?}");
 }
 

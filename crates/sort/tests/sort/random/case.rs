@@ -1,4 +1,4 @@
-//! A random case: records of some form, and the keys to sort them by.
+//! A random case: records and sort keys.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use rowlock_sort::{Endian, Format, Key, KeyKind};
 
 use super::expected::sort;
 
-/// Longer records need more memory than the least.
+/// Longer records need more than the least memory.
 const LONGEST_RECORD: u64 = 15_000;
 
-/// What is to be sorted, and how.
+/// The records to sort, and the options.
 pub(crate) struct Case {
     pub(crate) number: u64,
     pub(crate) format: Format,
     pub(crate) keys: Vec<Key>,
     pub(crate) is_unique: bool,
-    /// Lines have their line feeds; maybe but for the last.
+    /// Lines include their line feeds; the last one may lack it.
     pub(crate) records: Vec<Vec<u8>>,
 }
 
-/// Draws numbers.
+/// A random number generator.
 pub(crate) struct Draw(Xoshiro256PlusPlus);
 
 impl Draw {
@@ -29,12 +29,12 @@ impl Draw {
         Draw(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// From 0 on, less than that.
+    /// A number from 0 to `end` - 1.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0.next_u64() % end
     }
 
-    /// Mostly small, but of any magnitude up to this.
+    /// A number of any magnitude up to `most`, often a small one.
     fn magnitude(&mut self, most: u64) -> u64 {
         let bits = self.below(u64::from(64 - most.leading_zeros()) + 1);
         (self.0.next_u64() & ((1 << bits) - 1)).min(most)
@@ -46,10 +46,10 @@ impl Draw {
 }
 
 impl Case {
-    /// The case of this number, maybe of records of one size only.
+    /// Creates the case with this number, optionally with records of fixed size only.
     pub(crate) fn new(number: u64, is_fixed: bool) -> Case {
         let mut draw = Draw::new(number);
-        // One in twelve is too large for the memory.
+        // One in twelve does not fit into memory.
         let is_large = draw.one_in(12);
         let is_long = draw.one_in(if is_large { 2 } else { 10 });
         let most = if is_long { LONGEST_RECORD - 1 } else { 63 };
@@ -84,7 +84,7 @@ impl Case {
         Case { number, format, keys, is_unique: draw.one_in(4), records }
     }
 
-    /// How many bytes the longest record has.
+    /// The length of the longest record.
     pub(crate) fn longest(&self) -> usize {
         self.records.iter().map(Vec::len).max().unwrap_or(0)
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// A key that such records can have.
+/// A valid key for records of this format.
 fn key(draw: &mut Draw, format: Format) -> Key {
     let end = |draw: &mut Draw| if draw.one_in(2) { Endian::Little } else { Endian::Big };
     let descending = draw.one_in(3);
@@ -123,16 +123,16 @@ fn key(draw: &mut Draw, format: Format) -> Key {
     };
     let last = size - length;
     let offset = if draw.one_in(3) { last } else { draw.below(last as u64 + 1) as usize };
-    // What goes to the record's end need not say so.
+    // A key that ends with the record may omit its length.
     let is_said = offset < last || draw.one_in(2);
     Key { offset, length: is_said.then_some(length), kind, descending }
 }
 
-/// What the records of a case are made of.
+/// The style of a case's records.
 struct Style {
-    /// So many different bytes: few make many equal keys.
+    /// The number of different bytes: a small alphabet makes many equal keys.
     alphabet: u64,
-    /// Lines are not longer.
+    /// The maximum length of a line.
     longest_line: u64,
 }
 
@@ -166,7 +166,7 @@ impl Style {
         }
     }
 
-    /// Makes numbers out of some keys that would otherwise hardly be any.
+    /// Fills some keys with numbers that random bytes would hardly contain.
     fn fill(&self, draw: &mut Draw, kind: KeyKind, bytes: &mut [u8]) {
         match kind {
             KeyKind::Decimal => {

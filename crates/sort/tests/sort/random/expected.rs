@@ -1,4 +1,4 @@
-//! What the sorted records have to be: keys are read into values, and the standard library sorts by these.
+//! The expected output: parses keys into values and sorts by these with the standard library.
 
 use std::cmp::Ordering;
 
@@ -6,18 +6,19 @@ use rowlock_sort::{Endian, Format, Key, KeyKind};
 
 use super::case::Case;
 
-/// A key that was read.
+/// A parsed key.
 enum Value {
     Bytes(Vec<u8>),
     Unsigned(u128),
     Signed(i128),
     Single(f32),
     Double(f64),
-    /// Whether it is less than 0, the digits before the point without zeros before them, and those after it without zeros behind them.
+    /// Whether the number is negative, its digits before the decimal point without leading zeros,
+    /// and its digits after the point without trailing zeros.
     Decimal(bool, Vec<u8>, Vec<u8>),
 }
 
-/// What comes out of a case.
+/// The expected output of a case.
 pub(crate) fn expected(case: &Case) -> Vec<u8> {
     let mut records = case.records.clone();
     if let (Format::Lines, Some(last)) = (case.format, records.last_mut())
@@ -84,7 +85,7 @@ fn value(kind: KeyKind, bytes: &[u8]) -> Value {
         kind,
         KeyKind::Unsigned(Endian::Little) | KeyKind::Signed(Endian::Little) | KeyKind::Float(Endian::Little)
     );
-    // The first byte counts most.
+    // The most significant byte first.
     let mut number = bytes.to_vec();
     if is_little {
         number.reverse();

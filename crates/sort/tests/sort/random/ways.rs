@@ -1,4 +1,4 @@
-//! The ways into a sort and out of it: files and pipes, with and without verification.
+//! Input and output of the cases: files and pipes, with and without verification.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use rowlock_sort::{Algorithm, Input, Order, Outcome, Output, Sort, SortError};
 use super::case::{Case, Draw};
 use super::expected::expected;
 
-/// A way through the sort.
+/// The kinds of input and output of a case.
 pub(crate) struct Way {
     from_file: bool,
     to_file: bool,
@@ -18,7 +18,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// That of the case of this number.
+    /// The way of the case with this number.
     pub(crate) fn new(number: u64) -> Way {
         let seed = number ^ 0x5eed;
         let mut draw = Draw::new(seed);
@@ -27,7 +27,7 @@ impl Way {
     }
 }
 
-/// Folders to sort in.
+/// The folders of the test.
 pub(crate) struct Ways {
     files: tempfile::TempDir,
     temporary: tempfile::TempDir,
@@ -35,12 +35,12 @@ pub(crate) struct Ways {
 
 impl Ways {
     pub(crate) fn new() -> Ways {
-        // In memory where that can be: to have its files removed takes a disk longer than all else.
+        // In memory if possible, since removing files from a disk takes longer than the rest.
         let folder = || tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         Ways { files: folder(), temporary: folder() }
     }
 
-    /// Sorts the case, with the least memory or as little as is said to be needed, and compares what comes out.
+    /// Sorts the case with as little memory as possible, and compares the output.
     pub(crate) fn check(&self, case: &Case, way: &Way, algorithm: Algorithm) -> Outcome {
         let sorted = match self.sort(case, way, algorithm, LEAST) {
             Err(SortError::Memory { needed, .. }) => self.sort(case, way, algorithm, needed),
@@ -49,7 +49,7 @@ impl Ways {
         let (bytes, outcome) = sorted.unwrap_or_else(|why| panic!("{case}: {why}"));
         assert!(bytes == expected(case), "{case}");
         assert_eq!(outcome.records, case.records.len() as u64, "{case}");
-        assert_eq!(std::fs::read_dir(self.temporary.path()).unwrap().count(), 0, "{case}: what is left");
+        assert_eq!(std::fs::read_dir(self.temporary.path()).unwrap().count(), 0, "{case}: temporary files remain");
         outcome
     }
 
@@ -84,7 +84,7 @@ impl Ways {
     }
 }
 
-/// A reader that gives a few bytes at a time now and then.
+/// A reader that sometimes returns only a few bytes at a time.
 struct Trickle {
     bytes: io::Cursor<Vec<u8>>,
     draw: Draw,
@@ -98,7 +98,7 @@ impl Read for Trickle {
     }
 }
 
-/// A writer whose bytes can be had.
+/// A writer that collects its bytes.
 #[derive(Clone, Default)]
 struct Collected(Arc<Mutex<Vec<u8>>>);
 
