@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use ::exchange::{Error, Format, rt_app};
+use ::exchange::{ImportError, Format, rt_app};
 use anyhow::{Context, anyhow, ensure};
 use measure::two_worlds::{TwoWorlds, needs_host};
 use measure::world::Failure;
@@ -29,7 +29,7 @@ pub(crate) fn import(arguments: &Import) -> Result<(), Stop> {
         return Err(Stop::Input(error));
     };
     let imported = ::exchange::import(format, &name, &bytes).map_err(|error| match error {
-        Error::Refused(diagnostics) => Stop::Diagnosed(crate::check::render(&diagnostics)),
+        ImportError::Refused(diagnostics) => Stop::Diagnosed(crate::check::render(&diagnostics)),
         error => Stop::Input(error.into()),
     })?;
     deliver(&imported.toml, &arguments.file, arguments.out.as_deref())?;

@@ -84,7 +84,7 @@ pub struct Document {
 /// The first thing that is wrong.
 pub fn read(text: &str) -> Result<Document, Box<Diagnostic>> {
     let at = BYTE_ORDER_MARK.len_utf8() * usize::from(text.starts_with(BYTE_ORDER_MARK));
-    let mut parser = Parser { text, at, is_in_front: true, comment: None };
+    let mut parser = Parser { text, at, is_at_start: true, comment: None };
     let root = parser.value(0)?;
     parser.skip()?;
     match parser.peek() {
@@ -97,7 +97,7 @@ struct Parser<'t> {
     text: &'t str,
     at: usize,
     /// Whether nothing has come so far but opening braces.
-    is_in_front: bool,
+    is_at_start: bool,
     comment: Option<String>,
 }
 
@@ -118,10 +118,10 @@ impl Parser<'_> {
         next
     }
 
-    fn takes(&mut self, what: &str) -> bool {
-        let takes = self.rest().starts_with(what);
-        self.at += if takes { what.len() } else { 0 };
-        takes
+    fn consume(&mut self, what: &str) -> bool {
+        let is_next = self.rest().starts_with(what);
+        self.at += if is_next { what.len() } else { 0 };
+        is_next
     }
 
     /// Something is wrong with the next character.
@@ -136,24 +136,24 @@ impl Parser<'_> {
             let blank = self.rest().len() - self.rest().trim_start().len();
             self.at += blank;
             let begin = self.at;
-            if self.takes("//") {
+            if self.consume("//") {
                 let length = self.rest().find('\n').unwrap_or(self.rest().len());
-                self.comment_ends(length, 0);
-            } else if self.takes("/*") {
+                self.end_comment(length, 0);
+            } else if self.consume("/*") {
                 let Some(length) = self.rest().find("*/") else {
                     let diagnostic = Diagnostic::new(begin..begin + 2, "this comment does not end");
                     return Err(Box::new(diagnostic.help("close it by `*/`")));
                 };
-                self.comment_ends(length, 2);
+                self.end_comment(length, 2);
             } else {
                 return Ok(());
             }
         }
     }
 
-    fn comment_ends(&mut self, length: usize, closing: usize) {
+    fn end_comment(&mut self, length: usize, closing: usize) {
         let comment = self.rest().get(..length).unwrap_or_default().trim();
-        if self.is_in_front && self.comment.is_none() {
+        if self.is_at_start && self.comment.is_none() {
             // Lines of a long comment often begin with an asterisk.
             let lines = comment.lines().map(|line| line.trim().trim_start_matches("* "));
             self.comment = Some(lines.collect::<Vec<_>>().join(" ").trim().to_owned());
@@ -172,9 +172,9 @@ impl Parser<'_> {
             Some('[') => Value::List(self.list(depth)?),
             Some('"') => Value::Text(self.text()?),
             Some('-' | '0'..='9') => self.number()?,
-            _ if self.takes("true") => Value::Flag(true),
-            _ if self.takes("false") => Value::Flag(false),
-            _ if self.takes("null") => Value::Null,
+            _ if self.consume("true") => Value::Flag(true),
+            _ if self.consume("false") => Value::Flag(false),
+            _ if self.consume("null") => Value::Null,
             None => return Err(self.wrong("the text breaks off where a value should be", "is the file whole?")),
             Some(_) => {
                 return Err(self.wrong("this is no JSON value", "texts and keys are written between quotes: \"\""));
@@ -184,11 +184,11 @@ impl Parser<'_> {
     }
 
     /// After an item: whether there is another one. A comma may come before the closing bracket.
-    fn goes_on(&mut self, closing: &str, what: &str) -> Parsed<bool> {
+    fn next_item(&mut self, closing: &str, what: &str) -> Parsed<bool> {
         self.skip()?;
-        let comma = self.takes(",");
+        let comma = self.consume(",");
         self.skip()?;
-        if self.takes(closing) {
+        if self.consume(closing) {
             return Ok(false);
         }
         match (comma, self.peek()) {
@@ -202,7 +202,7 @@ impl Parser<'_> {
         let mut members = Vec::new();
         self.next();
         self.skip()?;
-        if self.takes("}") {
+        if self.consume("}") {
             return Ok(members);
         }
         loop {
@@ -214,11 +214,11 @@ impl Parser<'_> {
             let key = self.text()?;
             let place = begin..self.at;
             self.skip()?;
-            if !self.takes(":") {
+            if !self.consume(":") {
                 return Err(self.wrong("a key is followed by `:` and a value", "write `:` here"));
             }
             members.push(Member { key, place, node: self.value(depth + 1)? });
-            if !self.goes_on("}", "an object")? {
+            if !self.next_item("}", "an object")? {
                 return Ok(members);
             }
         }
@@ -228,12 +228,12 @@ impl Parser<'_> {
         let mut items = Vec::new();
         self.next();
         self.skip()?;
-        if self.takes("]") {
+        if self.consume("]") {
             return Ok(items);
         }
         loop {
             items.push(self.value(depth + 1)?);
-            if !self.goes_on("]", "a list")? {
+            if !self.next_item("]", "a list")? {
                 return Ok(items);
             }
         }
@@ -253,7 +253,7 @@ impl Parser<'_> {
     fn text(&mut self) -> Parsed<String> {
         let begin = self.at;
         let mut text = String::new();
-        self.is_in_front = false;
+        self.is_at_start = false;
         self.next();
         loop {
             match self.peek() {
@@ -297,7 +297,7 @@ impl Parser<'_> {
                     return char::from_u32(unit);
                 }
                 // The first half of a character beyond the basic plane; the other must follow.
-                let low = if self.takes("\\u") { self.four_digits()? } else { 0 };
+                let low = if self.consume("\\u") { self.four_digits()? } else { 0 };
                 (0xdc00..0xe000).contains(&low).then_some(())?;
                 char::from_u32(0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
             }

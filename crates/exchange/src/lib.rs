@@ -56,34 +56,34 @@ pub struct Imported {
 
 impl Imported {
     /// What a file like this says.
-    fn checked(toml: String, notes: Vec<String>) -> Result<Imported, Error> {
+    fn checked(toml: String, notes: Vec<String>) -> Result<Imported, ImportError> {
         match scenario::read("the scenario that this became", toml.as_bytes()) {
             Ok(scenario) => Ok(Imported { toml, scenario, notes }),
-            Err(diagnostics) => Err(Error::TooMuch(diagnostics)),
+            Err(diagnostics) => Err(ImportError::TooLarge(diagnostics)),
         }
     }
 }
 
 /// Why there is no scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ImportError {
     /// Something is wrong with the file, or cannot be said by a scenario.
     #[error("{0}")]
     Refused(Diagnostics),
     /// There is nothing in the file to make a scenario of.
     #[error("{0}")]
-    Nothing(String),
+    Empty(String),
     /// It goes beyond what a scenario may hold.
     #[error("a scenario cannot hold this:\n{0}")]
-    TooMuch(Diagnostics),
+    TooLarge(Diagnostics),
 }
 
 /// Reads a file of this format; `name` is what its diagnostics call it.
 ///
 /// # Errors
 ///
-/// [`Error`].
-pub fn import(format: Format, name: &str, bytes: &[u8]) -> Result<Imported, Error> {
+/// [`ImportError`].
+pub fn import(format: Format, name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
     match format {
         Format::RtApp => rt_app::read(name, bytes),
         Format::Sched => sched::read(name, bytes),

@@ -20,7 +20,7 @@ mod write;
 
 use scenario::{Diagnostic, Diagnostics, Scenario};
 
-use crate::{Error, Imported, json, quoted_toml};
+use crate::{ImportError, Imported, json, quoted_toml};
 
 pub use write::{Refusals, write};
 
@@ -28,18 +28,18 @@ pub use write::{Refusals, write};
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] with everything that is wrong with it, or that a scenario cannot say.
-pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, Error> {
+/// [`ImportError::Refused`] with everything that is wrong with it, or that a scenario cannot say.
+pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(why) => {
             let start = why.valid_up_to();
             let text = String::from_utf8_lossy(bytes);
             let found = Diagnostic::new(start..start + 1, "this is not UTF-8 text").help("is this a file for rt-app?");
-            return Err(Error::Refused(Diagnostics::new(name, &text, vec![found])));
+            return Err(ImportError::Refused(Diagnostics::new(name, &text, vec![found])));
         }
     };
-    let refused = |found| Error::Refused(Diagnostics::new(name, text, found));
+    let refused = |found| ImportError::Refused(Diagnostics::new(name, text, found));
     let document = json::read(text).map_err(|diagnostic| refused(vec![*diagnostic]))?;
     let mut found = Vec::new();
     let file = task::read(&document, &mut found);

@@ -27,22 +27,22 @@ pub mod line;
 mod scenario;
 
 use self::history::History;
-use self::line::Parsed;
-use crate::{Error, Imported};
+use self::line::ParsedLine;
+use crate::{ImportError, Imported};
 
 pub use self::scenario::MOST_VALUES;
 
 /// Whether a text looks like such a trace.
 pub fn is_likely(text: &str) -> bool {
-    text.lines().take(10_000).any(|line| matches!(line::parse(line), Parsed::Event(_)))
+    text.lines().take(10_000).any(|line| matches!(line::parse(line), ParsedLine::Event(_)))
 }
 
 /// Reads a trace; `name` is what the scenario's title calls it. Any bytes will do.
 ///
 /// # Errors
 ///
-/// [`Error::Nothing`] where there is no thread in it of which a scenario could be made.
-pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, Error> {
+/// [`ImportError::Empty`] where there is no thread in it of which a scenario could be made.
+pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
     let text = String::from_utf8_lossy(bytes);
     let mut history = History::default();
     let mut notes = Vec::new();
@@ -51,29 +51,29 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, Error> {
     let mut lost = 0_u64;
     for (number, line) in (1..).zip(text.lines()) {
         match line::parse(line) {
-            Parsed::Event(line) => history.takes_in(&line),
-            Parsed::Lost(events) => {
+            ParsedLine::Event(line) => history.add(&line),
+            ParsedLine::Lost(events) => {
                 lost = lost.saturating_add(events);
-                history.loses_track();
+                history.lose_track();
             }
-            Parsed::Cpus(number) => cpus = Some(number),
-            Parsed::Nothing => {}
-            Parsed::Broken => broken = Some(broken.map_or((1, number), |(count, first)| (count + 1, first))),
+            ParsedLine::Cpus(number) => cpus = Some(number),
+            ParsedLine::Blank => {}
+            ParsedLine::Broken => broken = Some(broken.map_or((1, number), |(count, first)| (count + 1, first))),
         }
     }
     history.finish();
     if let Some((count, first)) = broken {
-        let count = scenario::counted_as(count, "line");
+        let count = scenario::count_of(count, "line");
         notes.push(format!("left out: {count} without an event that can be read, the first of them line {first}"));
     }
     if lost > 0 {
-        let lost = scenario::counted_as(usize::try_from(lost).unwrap_or(usize::MAX), "event");
+        let lost = scenario::count_of(usize::try_from(lost).unwrap_or(usize::MAX), "event");
         notes.push(format!("the trace has lost {lost}: what was under way then does not count"));
     }
     let toml = scenario::write(name, &history, cpus, &mut notes).ok_or_else(|| {
         let found = if history.extent.is_none() { "no scheduling event" } else { "no thread that could be seen from one sleep to the next" };
         let why = if notes.is_empty() { String::new() } else { format!("\n  {}", notes.join("\n  ")) };
-        Error::Nothing(format!(
+        ImportError::Empty(format!(
             "there is {found} in {name}: is it the output of `perf script`, `trace-cmd report` or tracefs, with sched_switch and \
              sched_waking?{why}"
         ))

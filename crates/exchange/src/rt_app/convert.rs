@@ -18,7 +18,7 @@ use policy::Span;
 use scenario::Diagnostic;
 use scenario::diagnostics::quoted;
 
-use super::task::{Event, Loops, Task, What};
+use super::task::{Event, EventKind, Loops, Task};
 use crate::name::Names;
 
 /// A task's phases are written out to so many stages at the most.
@@ -26,11 +26,11 @@ const MOST_STAGES: u64 = 100;
 
 /// Appends the jobs. What cannot be said is added to `found`.
 pub(super) fn jobs(tasks: &[Task], out: &mut String, found: &mut Vec<Diagnostic>) {
-    let mut users: HashMap<&What, usize> = HashMap::new();
+    let mut users: HashMap<&EventKind, usize> = HashMap::new();
     for (number, task) in tasks.iter().enumerate() {
         for event in task.phases.iter().flat_map(|phase| &phase.events) {
-            let shared = matches!(event.what, What::Barrier(_) | What::Lock(_));
-            if shared && *users.entry(&event.what).or_insert(number) != number {
+            let shared = matches!(event.kind, EventKind::Barrier(_) | EventKind::Lock(_));
+            if shared && *users.entry(&event.kind).or_insert(number) != number {
                 let message = "another task has this, too: a scenario's threads meet, or take turns, within their job";
                 let help = "write one task with as many instances, or another name here";
                 found.push(Diagnostic::new(event.place.clone(), message).help(help));
@@ -50,16 +50,16 @@ fn refuse<T>(place: &Range<usize>, message: impl Into<String>, help: &str) -> Re
 
 fn job(task: &Task, out: &mut String) -> Refused<()> {
     let mut events = task.phases.iter().flat_map(|phase| &phase.events);
-    let is_sleep = |event: &Event| matches!(event.what, What::Sleep(_));
-    let is_barrier = |event: &Event| matches!(event.what, What::Barrier(_));
-    if events.clone().any(|event| matches!(event.what, What::Lock(_) | What::Unlock(_))) {
-        lock(task, out)
+    let is_sleep = |event: &Event| matches!(event.kind, EventKind::Sleep(_));
+    let is_barrier = |event: &Event| matches!(event.kind, EventKind::Barrier(_));
+    if events.clone().any(|event| matches!(event.kind, EventKind::Lock(_) | EventKind::Unlock(_))) {
+        lock_job(task, out)
     } else if events.clone().any(is_barrier) {
-        barrier(task, out)
+        barrier_job(task, out)
     } else if events.any(is_sleep) {
-        pauses(task, out)
+        pipeline_job(task, out)
     } else {
-        computes(task, out)
+        cpu_job(task, out)
     }
 }
 
@@ -107,20 +107,20 @@ fn only_phase(task: &Task) -> Refused<(&[Event], u64)> {
 }
 
 /// Runs up to the first other event: their sum, and the rest.
-fn runs(events: &[Event]) -> (Span, &[Event]) {
+fn sum_runs(events: &[Event]) -> (Span, &[Event]) {
     let mut sum = Span::ZERO;
     for (number, event) in events.iter().enumerate() {
-        let What::Run(span) = event.what else { return (sum, &events[number..]) };
+        let EventKind::Run(span) = event.kind else { return (sum, &events[number..]) };
         sum += span;
     }
     (sum, &[])
 }
 
-fn computes(task: &Task, out: &mut String) -> Refused<()> {
+fn cpu_job(task: &Task, out: &mut String) -> Refused<()> {
     let mut work = Some(Span::ZERO);
     let last = task.phases.len().saturating_sub(1);
     for (number, phase) in task.phases.iter().enumerate() {
-        let (sum, _) = runs(&phase.events);
+        let (sum, _) = sum_runs(&phase.events);
         if sum.is_zero() {
             return refuse(&task.place, "there is nothing to compute", "write a `run` of at least 1");
         }
@@ -142,11 +142,11 @@ fn computes(task: &Task, out: &mut String) -> Refused<()> {
     Ok(())
 }
 
-fn barrier(task: &Task, out: &mut String) -> Refused<()> {
+fn barrier_job(task: &Task, out: &mut String) -> Refused<()> {
     let (events, rounds) = only_phase(task)?;
-    let (compute, rest) = runs(events);
-    let [Event { what: What::Barrier(_), .. }] = rest else {
-        let place = rest.iter().find(|event| !matches!(event.what, What::Barrier(_))).or(rest.last());
+    let (compute, rest) = sum_runs(events);
+    let [Event { kind: EventKind::Barrier(_), .. }] = rest else {
+        let place = rest.iter().find(|event| !matches!(event.kind, EventKind::Barrier(_))).or(rest.last());
         let place = place.map_or(&task.place, |event| &event.place);
         let message = "a scenario's threads compute, then meet, again and again, and nothing else";
         return refuse(place, message, "write `run`, then one `barrier`");
@@ -167,25 +167,25 @@ fn barrier(task: &Task, out: &mut String) -> Refused<()> {
     Ok(())
 }
 
-fn lock(task: &Task, out: &mut String) -> Refused<()> {
+fn lock_job(task: &Task, out: &mut String) -> Refused<()> {
     let (events, rounds) = only_phase(task)?;
-    let (compute, rest) = runs(events);
-    let (taken, (critical, rest)) = match rest {
-        [first @ Event { what: What::Lock(_), .. }, rest @ ..] => (Some(first), runs(rest)),
+    let (compute, rest) = sum_runs(events);
+    let (acquired, (critical, rest)) = match rest {
+        [first @ Event { kind: EventKind::Lock(_), .. }, rest @ ..] => (Some(first), sum_runs(rest)),
         rest => (None, (Span::ZERO, rest)),
     };
-    let fits = match (taken.map(|event| &event.what), rest) {
-        (Some(What::Lock(taken)), [Event { what: What::Unlock(given), .. }]) => taken == given,
+    let fits = match (acquired.map(|event| &event.kind), rest) {
+        (Some(EventKind::Lock(acquired)), [Event { kind: EventKind::Unlock(released), .. }]) => acquired == released,
         _ => false,
     };
     if !fits {
-        let place = rest.iter().find(|event| !matches!(event.what, What::Unlock(_))).or(rest.last());
+        let place = rest.iter().find(|event| !matches!(event.kind, EventKind::Unlock(_))).or(rest.last());
         let place = place.map_or(&task.place, |event| &event.place);
         let message = "a scenario's threads compute, lock, compute and unlock, again and again, and nothing else";
         return refuse(place, message, "write `run`, `lock`, `run`, `unlock`, with one name");
     }
     if compute.is_zero() || critical.is_zero() {
-        let place = taken.map_or(&task.place, |event| &event.place);
+        let place = acquired.map_or(&task.place, |event| &event.place);
         let message = "a scenario's threads compute both without the lock and with it";
         return refuse(place, message, "write a `run` of at least 1 before the `lock` and after it");
     }
@@ -205,7 +205,7 @@ struct Stage {
     pause: Span,
 }
 
-fn pauses(task: &Task, out: &mut String) -> Refused<()> {
+fn pipeline_job(task: &Task, out: &mut String) -> Refused<()> {
     let (rounds, repeats) = match &task.phases[..] {
         [phase] => (times(&phase.loops, &task.loops)?, vec![1]),
         phases => {
@@ -224,9 +224,9 @@ fn pauses(task: &Task, out: &mut String) -> Refused<()> {
     let mut stages: Vec<Stage> = Vec::new();
     for (phase, times) in task.phases.iter().zip(repeats) {
         for event in (0..times).flat_map(|_| &phase.events) {
-            let (compute, pause) = match event.what {
-                What::Run(span) => (span, Span::ZERO),
-                What::Sleep(span) => (Span::ZERO, span),
+            let (compute, pause) = match event.kind {
+                EventKind::Run(span) => (span, Span::ZERO),
+                EventKind::Sleep(span) => (Span::ZERO, span),
                 _ => return refuse(&event.place, "this does not go together with `sleep`", "make two tasks of it"),
             };
             match stages.last_mut() {

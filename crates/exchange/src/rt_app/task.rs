@@ -51,14 +51,14 @@ pub(super) struct Loops {
 
 #[derive(Clone, Debug)]
 pub(super) struct Event {
-    pub(super) what: What,
+    pub(super) kind: EventKind,
     /// What follows `run` or `sleep` in its key, if anything.
     pub(super) key: String,
     pub(super) place: Range<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum What {
+pub(super) enum EventKind {
     Run(Span),
     Sleep(Span),
     Lock(String),
@@ -93,7 +93,7 @@ const PROPERTIES: [&str; 16] = [
 ];
 
 /// What rt-app's global object says of how it measures and writes logs, and nothing of the workload.
-const ASIDE: [&str; 10] = [
+const MEASUREMENT_SETTINGS: [&str; 10] = [
     "calibration",
     "lock_pages",
     "logdir",
@@ -250,10 +250,12 @@ impl Reader<'_> {
                     "a scenario's locks have no priority inheritance",
                     "write false",
                 ),
-                key if ASIDE.contains(&key) => self.note(format!("`{key}`: how rt-app measures and where it logs")),
+                key if MEASUREMENT_SETTINGS.contains(&key) => {
+                    self.note(format!("`{key}`: how rt-app measures and where it logs"))
+                }
                 _ => {
                     let known = ["duration", "default_policy", "pi_enabled"];
-                    self.unknown(member, &[&known[..], &ASIDE[..]].concat());
+                    self.unknown(member, &[&known[..], &MEASUREMENT_SETTINGS[..]].concat());
                 }
             }
         }
@@ -300,7 +302,7 @@ impl Reader<'_> {
                 "instance" => task.instances = self.whole(&member.node, 1, LARGEST)?.try_into().ok()?,
                 "delay" => task.delay = self.micros(&member.node)?,
                 "phases" => {}
-                "loop" => task.loops = self.loops(&member.node)?,
+                "loop" => task.loops = self.read_loops(&member.node)?,
                 _ if is_event(&member.key) && phases.is_some() => {
                     let message = "rt-app passes over events beside `phases`";
                     self.wrong(member.place.clone(), message, "put it into one of the phases");
@@ -327,7 +329,7 @@ impl Reader<'_> {
             self.distinct(members);
             for member in members {
                 match member.key.as_str() {
-                    "loop" => read.loops = self.loops(&member.node).unwrap_or(read.loops),
+                    "loop" => read.loops = self.read_loops(&member.node).unwrap_or(read.loops),
                     "instance" | "delay" | "phases" => {
                         self.wrong(member.place.clone(), "this belongs to a task and not to a phase", "move it up");
                     }
@@ -343,7 +345,7 @@ impl Reader<'_> {
         }
     }
 
-    fn loops(&mut self, node: &Node) -> Option<Loops> {
+    fn read_loops(&mut self, node: &Node) -> Option<Loops> {
         let times = match self.whole(node, -1, LARGEST)? {
             0 => {
                 self.wrong(node.span.clone(), "what is done 0 times is not done", "leave it out, or write 1");
@@ -392,20 +394,20 @@ impl Reader<'_> {
     }
 
     fn event(&mut self, member: &Member) -> Option<Event> {
-        let kind = EVENTS.into_iter().find(|event| member.key.starts_with(event))?;
-        let what = match kind {
-            "run" => What::Run(self.micros(&member.node)?),
-            "sleep" => What::Sleep(self.micros(&member.node)?),
-            "lock" => What::Lock(self.text(&member.node)?.to_owned()),
-            "unlock" => What::Unlock(self.text(&member.node)?.to_owned()),
-            "barrier" => What::Barrier(self.text(&member.node)?.to_owned()),
+        let prefix = EVENTS.into_iter().find(|event| member.key.starts_with(event))?;
+        let kind = match prefix {
+            "run" => EventKind::Run(self.micros(&member.node)?),
+            "sleep" => EventKind::Sleep(self.micros(&member.node)?),
+            "lock" => EventKind::Lock(self.text(&member.node)?.to_owned()),
+            "unlock" => EventKind::Unlock(self.text(&member.node)?.to_owned()),
+            "barrier" => EventKind::Barrier(self.text(&member.node)?.to_owned()),
             _ => {
-                let (message, help) = refusal(kind);
+                let (message, help) = refusal(prefix);
                 self.wrong(member.place.clone(), message, help);
                 return None;
             }
         };
-        Some(Event { what, key: member.key.clone(), place: member.place.clone() })
+        Some(Event { kind, key: member.key.clone(), place: member.place.clone() })
     }
 
     /// A name that a job can have and none has yet. Tasks of the same name get a number, as by rt-app's own workgen.

@@ -83,27 +83,27 @@ fn task(job: &Job) -> Result<String, String> {
                 Some(work) => vec![number("loop", 1), number("run", constant(work, "work")?)],
                 None => vec![number("loop", -1), number("run", 1_000_000)],
             };
-            (only(job, *threads)?, events)
+            (single_copy(job, *threads)?, events)
         }
         JobKind::Barrier { threads, compute, rounds, waiting } => {
-            blocks(*waiting)?;
+            check_waiting(*waiting)?;
             let Compute::Drawn(compute) = compute else {
                 return Err("its `granularity` is a distribution; write a span as `compute`".to_owned());
             };
             let compute = constant(compute, "compute")?;
-            let events = vec![times(*rounds)?, number("run", compute), text("barrier", &job.name)];
-            (only(job, *threads)?, events)
+            let events = vec![loop_count(*rounds)?, number("run", compute), text("barrier", &job.name)];
+            (single_copy(job, *threads)?, events)
         }
         JobKind::Lock { threads, compute, critical, rounds, waiting } => {
-            blocks(*waiting)?;
+            check_waiting(*waiting)?;
             let events = vec![
-                times(*rounds)?,
+                loop_count(*rounds)?,
                 number("run0", constant(compute, "compute")?),
                 text("lock", &job.name),
                 number("run1", constant(critical, "critical")?),
                 text("unlock", &job.name),
             ];
-            (only(job, *threads)?, events)
+            (single_copy(job, *threads)?, events)
         }
         JobKind::Pipeline(pipeline) => (job.copies, stages(pipeline)?),
         JobKind::Command { .. } => return Err("rt-app starts no programs".to_owned()),
@@ -142,14 +142,14 @@ fn attributes(job: &Job) -> Result<Vec<Member>, String> {
 }
 
 /// The threads of a job that has no copies.
-fn only(job: &Job, threads: u32) -> Result<u32, String> {
+fn single_copy(job: &Job, threads: u32) -> Result<u32, String> {
     match job.copies {
         1 => Ok(threads),
         _ => Err("its `copies` would be one job in rt-app, with all threads; write the jobs out".to_owned()),
     }
 }
 
-fn blocks(waiting: WaitingRule) -> Result<(), String> {
+fn check_waiting(waiting: WaitingRule) -> Result<(), String> {
     match waiting {
         WaitingRule::AlwaysBlock => Ok(()),
         rule => Err(format!("it waits by `{rule}`, and rt-app blocks at once; write `waiting = \"always-block\"`")),
@@ -180,7 +180,7 @@ fn stages(pipeline: &Pipeline) -> Result<Vec<Member>, String> {
                 .to_owned(),
         );
     }
-    let mut members = vec![times(*rounds)?];
+    let mut members = vec![loop_count(*rounds)?];
     for (position, Stage { name, kind, compute, device, .. }) in stages.iter().enumerate() {
         if *kind == StageKind::Io {
             return Err(format!("rt-app has no device for its stage `{name}`; a sleep is of kind `communicate`"));
@@ -210,7 +210,7 @@ fn text(key: &str, value: &str) -> Member {
     (key.to_owned(), format!("\"{value}\""))
 }
 
-fn times(rounds: u64) -> Result<Member, String> {
+fn loop_count(rounds: u64) -> Result<Member, String> {
     match i64::try_from(rounds) {
         Ok(rounds) if rounds <= LARGEST => Ok(number("loop", rounds)),
         _ => Err(format!("rt-app counts no further than {LARGEST} rounds")),

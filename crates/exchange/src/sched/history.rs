@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use policy::{Instant, Span};
 
-use super::line::{Event, Leaves, Line, Task};
+use super::line::{Event, Line, SwitchOut, Task};
 
 /// One thread. An id that is used again is another thread.
 #[derive(Clone, Debug)]
@@ -23,14 +23,14 @@ pub(super) struct Thread {
     /// All the time that it was seen running.
     pub(super) ran: Span,
     /// The part of it that is in no burst that counts.
-    pub(super) cut: Span,
+    pub(super) partial: Span,
     /// Whether it has ever left a CPU to sleep.
     pub(super) has_slept: bool,
     /// Whether it has done what only kernel threads do.
-    pub(super) is_of_kernel: bool,
+    pub(super) is_kernel_thread: bool,
     /// Pauses of which the end was not seen, but only that it ran again.
     pub(super) missing_wakes: u32,
-    doing: Doing,
+    state: ThreadState,
     /// The burst under way, where its beginning was seen.
     burst: Option<Span>,
     /// What has run of the burst under way.
@@ -38,7 +38,7 @@ pub(super) struct Thread {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum ThreadState {
     Unknown,
     Ready,
     Running(Instant),
@@ -57,103 +57,103 @@ impl Thread {
             bursts: Vec::new(),
             pauses: Vec::new(),
             ran: Span::ZERO,
-            cut: Span::ZERO,
+            partial: Span::ZERO,
             has_slept: false,
-            is_of_kernel: false,
+            is_kernel_thread: false,
             missing_wakes: 0,
-            doing: Doing::Unknown,
+            state: ThreadState::Unknown,
             burst: None,
             running: Span::ZERO,
         }
     }
 
-    fn becomes_ready(&mut self, at: Instant) {
-        match self.doing {
+    fn wake(&mut self, at: Instant) {
+        match self.state {
             // The second of `sched_waking` and `sched_wakeup`; or it was woken before it had gone to sleep.
-            Doing::Ready | Doing::Running(_) | Doing::Ended => return,
-            Doing::Asleep(since) => self.pauses.push(at.since(since)),
-            Doing::Unknown => {}
+            ThreadState::Ready | ThreadState::Running(_) | ThreadState::Ended => return,
+            ThreadState::Asleep(since) => self.pauses.push(at.since(since)),
+            ThreadState::Unknown => {}
         }
-        self.doing = Doing::Ready;
-        self.begins_burst(at);
+        self.state = ThreadState::Ready;
+        self.begin_burst(at);
     }
 
-    fn begins_burst(&mut self, at: Instant) {
+    fn begin_burst(&mut self, at: Instant) {
         self.begins.get_or_insert(at);
         self.burst = Some(Span::ZERO);
         self.running = Span::ZERO;
     }
 
-    fn comes(&mut self, at: Instant) {
-        match self.doing {
-            Doing::Ready => {}
-            Doing::Asleep(since) => {
+    fn switch_in(&mut self, at: Instant) {
+        match self.state {
+            ThreadState::Ready => {}
+            ThreadState::Asleep(since) => {
                 self.missing_wakes += 1;
                 self.pauses.push(at.since(since));
-                self.begins_burst(at);
+                self.begin_burst(at);
             }
-            Doing::Unknown | Doing::Running(_) | Doing::Ended => self.loses_track(),
+            ThreadState::Unknown | ThreadState::Running(_) | ThreadState::Ended => self.lose_track(),
         }
-        self.doing = Doing::Running(at);
+        self.state = ThreadState::Running(at);
     }
 
-    fn leaves(&mut self, at: Instant, how: Leaves) {
-        match self.doing {
-            Doing::Running(since) => {
+    fn switch_out(&mut self, at: Instant, how: SwitchOut) {
+        match self.state {
+            ThreadState::Running(since) => {
                 let slice = at.since(since);
                 self.ran += slice;
                 self.running += slice;
                 self.burst = self.burst.map(|burst| burst + slice);
             }
             // It came unseen.
-            _ => self.loses_track(),
+            _ => self.lose_track(),
         }
-        self.is_of_kernel |= how == Leaves::Idle;
-        self.doing = match how {
-            Leaves::Ready => Doing::Ready,
-            Leaves::Asleep | Leaves::Idle => {
+        self.is_kernel_thread |= how == SwitchOut::Idle;
+        self.state = match how {
+            SwitchOut::Ready => ThreadState::Ready,
+            SwitchOut::Asleep | SwitchOut::Idle => {
                 self.has_slept = true;
-                self.burst_ends();
-                Doing::Asleep(at)
+                self.end_burst();
+                ThreadState::Asleep(at)
             }
-            Leaves::Ended => {
+            SwitchOut::Ended => {
                 // What is left to do after the last sleep is often nothing at all.
                 if self.burst != Some(Span::ZERO) || self.bursts.is_empty() {
-                    self.burst_ends();
+                    self.end_burst();
                 }
-                Doing::Ended
+                ThreadState::Ended
             }
         };
     }
 
-    fn burst_ends(&mut self) {
+    fn end_burst(&mut self) {
         match self.burst.take() {
             Some(burst) => self.bursts.push(burst),
-            None => self.cut += self.running,
+            None => self.partial += self.running,
         }
         self.running = Span::ZERO;
     }
 
     /// Something was missed: what is under way does not count.
-    fn loses_track(&mut self) {
-        self.cut += self.running;
+    fn lose_track(&mut self) {
+        self.partial += self.running;
         self.running = Span::ZERO;
         if self.bursts.is_empty() {
             self.begins = None;
         }
         self.burst = None;
-        self.doing = Doing::Unknown;
+        self.state = ThreadState::Unknown;
     }
 
     /// The trace ends.
-    fn ends(&mut self, at: Instant) {
-        if let Doing::Running(since) = self.doing {
+    fn finish(&mut self, at: Instant) {
+        if let ThreadState::Running(since) = self.state {
             self.ran += at.since(since);
             self.running += at.since(since);
         }
         // A thread that has never slept is taken as it was seen, and nothing of it is cut.
         if self.has_slept && !self.running.is_zero() {
-            self.cut += self.running;
+            self.partial += self.running;
         }
     }
 }
@@ -174,57 +174,57 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn takes_in(&mut self, line: &Line<'_>) {
-        let &Line { at, cpu, by, .. } = line;
+    pub(super) fn add(&mut self, line: &Line<'_>) {
+        let &Line { at, cpu, current, .. } = line;
         let (start, end) = self.extent.unwrap_or((at, at));
         self.extent = Some((start.min(at), end.max(at)));
         self.last_cpu = self.last_cpu.max(cpu);
-        if let Some((thread, Some(process))) = by {
+        if let Some((thread, Some(process))) = current {
             self.processes.insert(thread, process);
         }
         match &line.event {
-            Event::Switch { from, leaves, to } => {
+            Event::Switch { from, how, to } => {
                 let (from, to) = (self.place(from), self.place(to));
                 let was = self.cpus.remove(&cpu);
                 if let Some(thread) = was.filter(|&was| Some(was) != from).and_then(|was| self.threads.get_mut(was)) {
-                    thread.loses_track();
+                    thread.lose_track();
                 }
                 if let Some(thread) = from.and_then(|from| self.threads.get_mut(from)) {
-                    thread.leaves(at, *leaves);
+                    thread.switch_out(at, *how);
                 }
                 if let Some(place) = to {
                     self.cpus.retain(|_, running| *running != place);
                     self.cpus.insert(cpu, place);
-                    self.threads[place].comes(at);
+                    self.threads[place].switch_in(at);
                 }
             }
-            Event::Wakes(task) => {
+            Event::Wakeup(task) => {
                 if let Some(place) = self.place(task) {
-                    self.threads[place].becomes_ready(at);
+                    self.threads[place].wake(at);
                 }
             }
             Event::New(task) => {
                 self.ids.remove(&task.id);
                 self.processes.remove(&task.id);
                 if let Some(place) = self.place(task) {
-                    self.threads[place].becomes_ready(at);
+                    self.threads[place].wake(at);
                 }
             }
-            Event::Exits(_) | Event::Other => {}
+            Event::Exit(_) | Event::Other => {}
         }
     }
 
     /// Events are missing: nothing is known of anybody.
-    pub(super) fn loses_track(&mut self) {
+    pub(super) fn lose_track(&mut self) {
         self.cpus.clear();
-        self.threads.iter_mut().filter(|thread| thread.doing != Doing::Ended).for_each(Thread::loses_track);
+        self.threads.iter_mut().filter(|thread| thread.state != ThreadState::Ended).for_each(Thread::lose_track);
     }
 
     /// The trace is over.
     pub(super) fn finish(&mut self) {
         let end = self.extent.map_or(Instant::ZERO, |(_, end)| end);
         for thread in &mut self.threads {
-            thread.ends(end);
+            thread.finish(end);
             thread.process = self.processes.get(&thread.id).copied();
         }
     }
@@ -235,7 +235,7 @@ impl History {
             return None;
         }
         let threads = &mut self.threads;
-        let has_ended = |place: &usize| threads.get(*place).is_some_and(|thread| thread.doing == Doing::Ended);
+        let has_ended = |place: &usize| threads.get(*place).is_some_and(|thread| thread.state == ThreadState::Ended);
         if self.ids.get(&task.id).is_some_and(has_ended) {
             self.ids.remove(&task.id);
         }

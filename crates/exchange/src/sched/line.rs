@@ -21,7 +21,7 @@ pub struct Line<'t> {
     /// On which CPU.
     pub cpu: u32,
     /// The thread that ran there, and its process where the line says so.
-    pub by: Option<(u32, Option<u32>)>,
+    pub current: Option<(u32, Option<u32>)>,
     /// What happened.
     pub event: Event<'t>,
 }
@@ -34,16 +34,16 @@ pub enum Event<'t> {
         /// Who left.
         from: Task<'t>,
         /// How.
-        leaves: Leaves,
+        how: SwitchOut,
         /// Who came.
         to: Task<'t>,
     },
     /// A thread was woken.
-    Wakes(Task<'t>),
+    Wakeup(Task<'t>),
     /// A thread was made.
     New(Task<'t>),
     /// A thread has ended, and will leave its CPU soon.
-    Exits(Task<'t>),
+    Exit(Task<'t>),
     /// Anything else.
     Other,
 }
@@ -61,7 +61,7 @@ pub struct Task<'t> {
 
 /// How a thread left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaves {
+pub enum SwitchOut {
     /// It could go on.
     Ready,
     /// It waits for something.
@@ -74,7 +74,7 @@ pub enum Leaves {
 
 /// What a line is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Parsed<'t> {
+pub enum ParsedLine<'t> {
     /// An event.
     Event(Line<'t>),
     /// Events are missing here.
@@ -82,25 +82,25 @@ pub enum Parsed<'t> {
     /// It tells how many CPUs there are.
     Cpus(u32),
     /// A comment, or blank.
-    Nothing,
+    Blank,
     /// It should be an event and is none: it may be cut.
     Broken,
 }
 
 /// Reads a line.
-pub fn parse(line: &str) -> Parsed<'_> {
+pub fn parse(line: &str) -> ParsedLine<'_> {
     let text = line.trim();
     if text.is_empty() {
-        return Parsed::Nothing;
+        return ParsedLine::Blank;
     }
     if let Some(comment) = text.strip_prefix('#') {
         let cpus = comment.rsplit_once("#P:").and_then(|(_, cpus)| cpus.trim().parse().ok());
-        return cpus.map_or(Parsed::Nothing, Parsed::Cpus);
+        return cpus.map_or(ParsedLine::Blank, ParsedLine::Cpus);
     }
-    if let Some(line) = brackets(text).find_map(|(open, close)| event(text, open, close)) {
+    if let Some(line) = bracket_pairs(text).find_map(|(open, close)| event(text, open, close)) {
         return line;
     }
-    lost(text).map_or(Parsed::Broken, Parsed::Lost)
+    lost(text).map_or(ParsedLine::Broken, ParsedLine::Lost)
 }
 
 /// `CPU:1 [LOST 12 EVENTS]`, `CPU 1: 12 EVENTS DROPPED`, `PERF_RECORD_LOST lost 12`.
@@ -114,12 +114,12 @@ fn lost(text: &str) -> Option<u64> {
 }
 
 /// Where a `[` stands, and the `]` after it.
-fn brackets(text: &str) -> impl Iterator<Item = (usize, usize)> {
+fn bracket_pairs(text: &str) -> impl Iterator<Item = (usize, usize)> {
     text.match_indices('[').filter_map(|(open, _)| Some((open, open + text.get(open..)?.find(']')?)))
 }
 
 /// The line, if this is its `[CPU]`.
-fn event(text: &str, open: usize, close: usize) -> Option<Parsed<'_>> {
+fn event(text: &str, open: usize, close: usize) -> Option<ParsedLine<'_>> {
     let cpu = text.get(open + 1..close)?.parse().ok()?;
     let (first, rest) = word(text.get(close + 1..)?)?;
     let (at, rest) = match time(first) {
@@ -135,13 +135,15 @@ fn event(text: &str, open: usize, close: usize) -> Option<Parsed<'_>> {
     let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
     let event = match name {
         "sched_switch" => switch(payload),
-        "sched_waking" | "sched_wakeup" => task(payload).map(Event::Wakes),
+        "sched_waking" | "sched_wakeup" => task(payload).map(Event::Wakeup),
         "sched_wakeup_new" => task(payload).map(Event::New),
-        "sched_process_exit" => task(payload).map(Event::Exits),
+        "sched_process_exit" => task(payload).map(Event::Exit),
         _ => Some(Event::Other),
     };
-    let line = |event| Parsed::Event(Line { at, cpu, by: by(text.get(..open).unwrap_or_default()), event });
-    Some(event.map_or(Parsed::Broken, line))
+    let line = |event| {
+        ParsedLine::Event(Line { at, cpu, current: current_thread(text.get(..open).unwrap_or_default()), event })
+    };
+    Some(event.map_or(ParsedLine::Broken, line))
 }
 
 /// The next word, and what comes after it.
@@ -163,7 +165,7 @@ fn time(word: &str) -> Option<Instant> {
 }
 
 /// Thread and process before the CPU: `name-TID`, `name-TID (TGID)`, `name TID`, `name TGID/TID`.
-fn by(head: &str) -> Option<(u32, Option<u32>)> {
+fn current_thread(head: &str) -> Option<(u32, Option<u32>)> {
     let head = head.trim_end();
     let (head, process) = match head.strip_suffix(')').and_then(|head| head.rsplit_once('(')) {
         Some((head, process)) => (head.trim_end(), process.trim().parse().ok()),
@@ -185,10 +187,10 @@ fn switch(payload: &str) -> Option<Event<'_>> {
         let (before, state) = left.rsplit_once(" prev_state=")?;
         let from = fields(before, ["prev_comm=", " prev_pid=", " prev_prio="])?;
         let to = fields(right, ["next_comm=", " next_pid=", " next_prio="])?;
-        return Some(Event::Switch { from, leaves: leaves(state)?, to });
+        return Some(Event::Switch { from, how: switch_out(state)?, to });
     }
     let (before, state) = left.trim_end().rsplit_once(' ')?;
-    Some(Event::Switch { from: short(before)?, leaves: leaves(state)?, to: short(right)? })
+    Some(Event::Switch { from: short(before)?, how: switch_out(state)?, to: short(right)? })
 }
 
 /// The thread that another event is about.
@@ -216,12 +218,12 @@ fn short(text: &str) -> Option<Task<'_>> {
 }
 
 /// `S`, `R+`, `X|Z`: letters of `TASK_STATE_TO_CHAR_STR`, a `+` for having been preempted.
-fn leaves(state: &str) -> Option<Leaves> {
+fn switch_out(state: &str) -> Option<SwitchOut> {
     match state.trim().chars().next()? {
-        'R' => Some(Leaves::Ready),
-        'X' | 'Z' | 'x' => Some(Leaves::Ended),
-        'I' => Some(Leaves::Idle),
-        'S' | 'D' | 'T' | 't' | 'P' | 'K' | 'W' | 'N' => Some(Leaves::Asleep),
+        'R' => Some(SwitchOut::Ready),
+        'X' | 'Z' | 'x' => Some(SwitchOut::Ended),
+        'I' => Some(SwitchOut::Idle),
+        'S' | 'D' | 'T' | 't' | 'P' | 'K' | 'W' | 'N' => Some(SwitchOut::Asleep),
         _ => None,
     }
 }

@@ -34,25 +34,25 @@ const KERNEL: [&str; 16] = [
 
 /// What a job is made of, besides lengths: threads of which it is the same are thrown together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Likeness {
+struct JobKey {
     name: String,
     arrival: Span,
     nice: i32,
-    shape: Shape,
+    shape: JobShape,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Shape {
+enum JobShape {
     /// So many threads that only compute.
-    Computes(usize),
+    Compute(usize),
     /// One that computes and pauses, so many times.
-    Pauses(usize),
+    Pause(usize),
 }
 
 /// A job in the making.
 #[derive(Debug)]
 struct Job {
-    like: Likeness,
+    key: JobKey,
     /// Tells its process from others.
     process: (bool, u32),
     /// One of its threads.
@@ -65,11 +65,11 @@ struct Job {
 /// The scenario as a file. None where there is nobody to be in it. What is left out goes to `notes`.
 pub(super) fn write(name: &str, history: &History, cpus: Option<u32>, notes: &mut Vec<String>) -> Option<String> {
     let (start, _) = history.extent?;
-    let threads = chosen(&history.threads, notes);
+    let threads = choose(&history.threads, notes);
     let mut jobs: Vec<Job> = threads.iter().filter_map(|thread| job(thread, start)).collect();
     // By age, as far as ids tell it; in a trace they turn up in any order.
     jobs.sort_by_key(|job| job.thread);
-    let jobs = together(jobs);
+    let jobs = merge_jobs(jobs);
     if jobs.is_empty() {
         return None;
     }
@@ -79,9 +79,9 @@ pub(super) fn write(name: &str, history: &History, cpus: Option<u32>, notes: &mu
     let mut taken = HashSet::new();
     let mut thinned = false;
     for job in &jobs {
-        let Job { like: Likeness { name, arrival, nice, shape }, thread, copies, bursts, pauses, .. } = job;
+        let Job { key: JobKey { name, arrival, nice, shape }, thread, copies, bursts, pauses, .. } = job;
         let own = if taken.insert(name.clone()) { name.clone() } else { format!("{name}-{thread}") };
-        let kind = if matches!(shape, Shape::Computes(_)) { "cpu" } else { "pipeline" };
+        let kind = if matches!(shape, JobShape::Compute(_)) { "cpu" } else { "pipeline" };
         // Writing into a String cannot fail.
         let _ = writeln!(out, "\n[[job]]\nname = \"{}\"\nkind = \"{kind}\"", names.take(&own));
         for (key, value) in [
@@ -95,8 +95,8 @@ pub(super) fn write(name: &str, history: &History, cpus: Option<u32>, notes: &mu
         }
         let mut lengths = |lengths: &[Span]| distribution(lengths, &mut thinned);
         let _ = match shape {
-            Shape::Computes(threads) => writeln!(out, "threads = {threads}\nwork = {}", lengths(bursts)),
-            Shape::Pauses(rounds) => {
+            JobShape::Compute(threads) => writeln!(out, "threads = {threads}\nwork = {}", lengths(bursts)),
+            JobShape::Pause(rounds) => {
                 let (compute, device) = (lengths(bursts), lengths(pauses));
                 let stage = format!("name = \"run\", kind = \"communicate\", compute = {compute}, device = {device}");
                 writeln!(out, "buffers = 1\nrounds = {rounds}\nstages = [{{ {stage} }}]")
@@ -110,14 +110,14 @@ pub(super) fn write(name: &str, history: &History, cpus: Option<u32>, notes: &mu
 }
 
 /// The threads that will be in the scenario; of the others, why not.
-fn chosen<'t>(threads: &'t [Thread], notes: &mut Vec<String>) -> Vec<&'t Thread> {
+fn choose<'t>(threads: &'t [Thread], notes: &mut Vec<String>) -> Vec<&'t Thread> {
     let (mut kernel, mut real_time, mut unseen, mut chosen) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for thread in threads {
-        if thread.is_of_kernel || KERNEL.iter().any(|name| thread.name.starts_with(name)) {
+        if thread.is_kernel_thread || KERNEL.iter().any(|name| thread.name.starts_with(name)) {
             kernel.push(thread);
         } else if thread.priority < 100 {
             real_time.push(thread);
-        } else if work(thread).is_none() {
+        } else if shape(thread).is_none() {
             unseen.push(thread);
         } else {
             chosen.push(thread);
@@ -130,24 +130,24 @@ fn chosen<'t>(threads: &'t [Thread], notes: &mut Vec<String>) -> Vec<&'t Thread>
     ] {
         if !left_out.is_empty() {
             let ran: Span = left_out.iter().map(|thread| thread.ran).sum();
-            let (count, names) = (counted_as(left_out.len(), what), names(&left_out));
+            let (count, names) = (count_of(left_out.len(), what), names(&left_out));
             notes.push(format!("left out: {count} {why}, with {ran} of running time: {names}"));
         }
     }
-    let cut: Span = chosen.iter().map(|thread| thread.cut).sum();
-    if !cut.is_zero() {
-        notes.push(format!("left out: {cut} of running time of which not both ends were seen"));
+    let partial: Span = chosen.iter().map(|thread| thread.partial).sum();
+    if !partial.is_zero() {
+        notes.push(format!("left out: {partial} of running time of which not both ends were seen"));
     }
     let missing: u32 = chosen.iter().map(|thread| thread.missing_wakes).sum();
     if missing > 0 {
-        let missing = counted_as(missing as usize, "missing wakeup");
+        let missing = count_of(missing as usize, "missing wakeup");
         notes.push(format!("{missing}: a pause without one is taken to end where the thread ran again"));
     }
     chosen
 }
 
 /// `1 thread`, `2 threads`.
-pub(super) fn counted_as(number: usize, what: &str) -> String {
+pub(super) fn count_of(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -164,23 +164,23 @@ fn names(threads: &[&Thread]) -> String {
 }
 
 /// What a thread did, if it was seen: all its work where it did not sleep, else its bursts.
-fn work(thread: &Thread) -> Option<Shape> {
+fn shape(thread: &Thread) -> Option<JobShape> {
     let never_slept = !thread.has_slept && !thread.ran.is_zero();
     match (thread.bursts.len(), thread.pauses.len()) {
-        (0 | 1, 0) if never_slept => Some(Shape::Computes(1)),
-        (1, 0) => Some(Shape::Computes(1)),
+        (0 | 1, 0) if never_slept => Some(JobShape::Compute(1)),
+        (1, 0) => Some(JobShape::Compute(1)),
         (0, _) | (_, 0) => None,
-        (bursts, _) => Some(Shape::Pauses(bursts)),
+        (bursts, _) => Some(JobShape::Pause(bursts)),
     }
 }
 
 fn job(thread: &Thread, start: Instant) -> Option<Job> {
-    let shape = work(thread)?;
+    let shape = shape(thread)?;
     let bursts = if thread.has_slept { thread.bursts.clone() } else { vec![thread.ran] };
     let arrival = thread.begins.map_or(Span::ZERO, |begins| begins.since(start));
-    let like = Likeness { name: base(&thread.name).to_owned(), arrival, nice: thread.priority - 120, shape };
+    let key = JobKey { name: base(&thread.name).to_owned(), arrival, nice: thread.priority - 120, shape };
     let process = thread.process.map_or((false, thread.id), |process| (true, process));
-    Some(Job { like, process, thread: thread.id, copies: 1, bursts, pauses: thread.pauses.clone() })
+    Some(Job { key, process, thread: thread.id, copies: 1, bursts, pauses: thread.pauses.clone() })
 }
 
 /// The name without the number of a copy, as in `crew.0`.
@@ -190,36 +190,36 @@ fn base(name: &str) -> &str {
 }
 
 /// Throws together what belongs together: first the threads of a process that only compute, then jobs that are alike.
-fn together(jobs: Vec<Job>) -> Vec<Job> {
-    let teams = gather(jobs, |job| match job.like.shape {
-        Shape::Computes(_) => Some((job.process, job.like.arrival, job.like.nice)),
-        Shape::Pauses(_) => None,
+fn merge_jobs(jobs: Vec<Job>) -> Vec<Job> {
+    let teams = merge_by_key(jobs, |job| match job.key.shape {
+        JobShape::Compute(_) => Some((job.process, job.key.arrival, job.key.nice)),
+        JobShape::Pause(_) => None,
     });
     let teams = teams.into_iter().map(|mut team| {
-        if matches!(team.like.shape, Shape::Computes(_)) {
-            team.like.shape = Shape::Computes(std::mem::replace(&mut team.copies, 1));
+        if matches!(team.key.shape, JobShape::Compute(_)) {
+            team.key.shape = JobShape::Compute(std::mem::replace(&mut team.copies, 1));
         }
         team
     });
-    gather(teams.collect(), |job| Some(job.like.clone()))
+    merge_by_key(teams.collect(), |job| Some(job.key.clone()))
 }
 
 /// Joins jobs with the same key, in the order in which the first of them come.
-fn gather<K: Eq + std::hash::Hash>(jobs: Vec<Job>, key: impl Fn(&Job) -> Option<K>) -> Vec<Job> {
+fn merge_by_key<K: Eq + std::hash::Hash>(jobs: Vec<Job>, key: impl Fn(&Job) -> Option<K>) -> Vec<Job> {
     let mut places = std::collections::HashMap::new();
-    let mut gathered: Vec<Job> = Vec::new();
+    let mut merged: Vec<Job> = Vec::new();
     for job in jobs {
-        let place = key(&job).map_or(gathered.len(), |key| *places.entry(key).or_insert(gathered.len()));
-        match gathered.get_mut(place) {
+        let place = key(&job).map_or(merged.len(), |key| *places.entry(key).or_insert(merged.len()));
+        match merged.get_mut(place) {
             Some(first) => {
                 first.copies += job.copies;
                 first.bursts.extend(job.bursts);
                 first.pauses.extend(job.pauses);
             }
-            None => gathered.push(job),
+            None => merged.push(job),
         }
     }
-    gathered
+    merged
 }
 
 /// The lengths as a value in TOML: one span where all are equal.

@@ -1,7 +1,7 @@
 //! Files for rt-app: what becomes of them, what is refused and where, and what comes back.
 
 use exchange::json::{self, Document, Member, Node, Value};
-use exchange::{Error, Format, rt_app};
+use exchange::{Format, ImportError, rt_app};
 use proptest::prelude::*;
 use scenario::{Distribution, JobKind, Scenario, Span};
 
@@ -14,7 +14,7 @@ fn read(text: &str) -> Scenario {
 /// Line, column and message of everything that is refused.
 fn refused(text: &str) -> Vec<(usize, usize, String)> {
     match rt_app::read("file.json", text.as_bytes()).unwrap_err() {
-        Error::Refused(all) => {
+        ImportError::Refused(all) => {
             all.iter().map(|one| (all.position(one).0, all.position(one).1, one.message.clone())).collect()
         }
         other => panic!("{other}"),

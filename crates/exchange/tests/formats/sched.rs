@@ -1,7 +1,7 @@
 //! Traces of the kernel's scheduling events: what becomes of them, and what is left out.
 
-use exchange::sched::line::{Event, Leaves, Line, Parsed, Task, parse};
-use exchange::{Error, Format, Imported, sched};
+use exchange::sched::line::{Event, Line, ParsedLine, SwitchOut, Task, parse};
+use exchange::{Format, ImportError, Imported, sched};
 use policy::Instant;
 use proptest::prelude::*;
 
@@ -45,7 +45,7 @@ fn jobs(text: &str) -> String {
 
 fn line(text: &str) -> Line<'_> {
     match parse(text) {
-        Parsed::Event(line) => line,
+        ParsedLine::Event(line) => line,
         other => panic!("{other:?}: {text}"),
     }
 }
@@ -56,8 +56,8 @@ fn all_tools_say_the_same_in_their_own_ways() {
     let expected = |process| Line {
         at: Instant::from_nanos(3_616_441_505_000),
         cpu: 1,
-        by: Some((29410, process)),
-        event: Event::Switch { from: task("a [0] b", 29410), leaves: Leaves::Asleep, to: task("x: y", 12) },
+        current: Some((29410, process)),
+        event: Event::Switch { from: task("a [0] b", 29410), how: SwitchOut::Asleep, to: task("x: y", 12) },
     };
     let payload =
         "prev_comm=a [0] b prev_pid=29410 prev_prio=120 prev_state=S ==> next_comm=x: y next_pid=12 next_prio=120";
@@ -78,21 +78,21 @@ fn all_tools_say_the_same_in_their_own_ways() {
         "a b:7 [120] success=1 CPU:001",
     ] {
         let text = format!("x-1 [000] 1.5: sched_wakeup: {payload}");
-        assert_eq!(line(&text).event, Event::Wakes(task("a b", 7)), "{text}");
+        assert_eq!(line(&text).event, Event::Wakeup(task("a b", 7)), "{text}");
     }
 }
 
 #[test]
 fn lines_that_are_no_events_are_told_apart() {
     for (text, expected) in [
-        ("", Parsed::Nothing),
-        ("# tracer: nop", Parsed::Nothing),
-        ("# entries-in-buffer/entries-written: 118/118   #P:2", Parsed::Cpus(2)),
-        ("CPU:1 [LOST 12 EVENTS]", Parsed::Lost(12)),
-        ("CPU 1: 12 EVENTS DROPPED", Parsed::Lost(12)),
-        ("PERF_RECORD_LOST lost 12", Parsed::Lost(12)),
-        ("cpus=2", Parsed::Broken),
-        ("   a-7 [000] 1.5: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_st", Parsed::Broken),
+        ("", ParsedLine::Blank),
+        ("# tracer: nop", ParsedLine::Blank),
+        ("# entries-in-buffer/entries-written: 118/118   #P:2", ParsedLine::Cpus(2)),
+        ("CPU:1 [LOST 12 EVENTS]", ParsedLine::Lost(12)),
+        ("CPU 1: 12 EVENTS DROPPED", ParsedLine::Lost(12)),
+        ("PERF_RECORD_LOST lost 12", ParsedLine::Lost(12)),
+        ("cpus=2", ParsedLine::Broken),
+        ("   a-7 [000] 1.5: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_st", ParsedLine::Broken),
     ] {
         assert_eq!(parse(text), expected, "{text}");
     }
@@ -211,7 +211,7 @@ fn a_thread_that_is_made_anew_is_another_though_nobody_saw_the_first_end() {
 #[test]
 fn a_name_that_looks_like_more_of_the_line_is_a_name() {
     let text = "x-1 [000] 1.5: sched_waking: comm=a pid=3 prio=9 pid=7 prio=120 target_cpu=000";
-    assert_eq!(line(text).event, Event::Wakes(Task { name: "a pid=3 prio=9", id: 7, priority: 120 }));
+    assert_eq!(line(text).event, Event::Wakeup(Task { name: "a pid=3 prio=9", id: 7, priority: 120 }));
 }
 
 #[test]
@@ -318,13 +318,13 @@ fn a_trace_with_most_wakeups_missing_still_tells_of_its_threads() {
 #[test]
 fn a_text_without_events_is_an_error_that_says_so() {
     for text in ["", "hello\nworld\n", "# tracer: nop\n"] {
-        let Error::Nothing(message) = sched::read("x.txt", text.as_bytes()).unwrap_err() else { panic!("{text}") };
+        let ImportError::Empty(message) = sched::read("x.txt", text.as_bytes()).unwrap_err() else { panic!("{text}") };
         assert!(
             message.starts_with("there is no scheduling event in x.txt: is it the output of `perf script`"),
             "{message}"
         );
     }
-    let Error::Nothing(message) = sched::read("x.txt", switch(0, 0, IDLE, "R", A).as_bytes()).unwrap_err() else {
+    let ImportError::Empty(message) = sched::read("x.txt", switch(0, 0, IDLE, "R", A).as_bytes()).unwrap_err() else {
         panic!()
     };
     assert!(message.contains("no thread that could be seen"), "{message}");
@@ -368,7 +368,7 @@ proptest! {
     #[test]
     fn whatever_happens_is_a_scenario_or_nothing(lines in prop::collection::vec(any_line(), 0..60)) {
         match sched::read("x", lines.concat().as_bytes()) {
-            Ok(_) | Err(Error::Nothing(_)) => {}
+            Ok(_) | Err(ImportError::Empty(_)) => {}
             Err(other) => prop_assert!(false, "{other}"),
         }
     }
