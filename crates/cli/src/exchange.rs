@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use ::exchange::{ImportError, Format, rt_app};
+use ::exchange::{Format, ImportError, rt_app};
 use anyhow::{Context, anyhow, ensure};
 use measure::two_worlds::{TwoWorlds, needs_host};
 use measure::world::Failure;
