@@ -1,18 +1,19 @@
-//! Builds the library that is preloaded, so that `rowlock` can carry it with it.
+//! Builds the preloaded library, which `rowlock` embeds.
 //!
-//! Stable Cargo cannot make one package's shared library another's input, so this runs a Cargo of its own, in a target folder of its
-//! own: the outer one holds the lock of its folder. The library is always optimised, whatever the build around it is, and knows
-//! nothing of that one's flags: a sanitizer or a lint's compiler has no business in other people's programs.
+//! Stable Cargo cannot make one package's shared library the input of another package. So this runs
+//! another Cargo with another target folder, because the outer Cargo holds the lock of its own. The
+//! library is always optimised, whatever the outer build, and does not use the flags of that build:
+//! sanitizers and lints do not belong into other people's programs.
 
 use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the library is made of, beside itself.
+/// The crates from which the library is built.
 const PARTS: [&str; 4] = ["counters", "policy", "sys", "wait"];
-/// What the build around this one says to its own compiler.
-const NOT_FOR_IT: [&str; 10] = [
+/// Settings of the outer build that do not apply to the library.
+const REMOVED_VARIABLES: [&str; 10] = [
     "CARGO_BUILD_RUSTFLAGS",
     "CARGO_BUILD_TARGET",
     "CARGO_ENCODED_RUSTFLAGS",
@@ -27,7 +28,7 @@ const NOT_FOR_IT: [&str; 10] = [
 
 fn main() {
     if let Err(why) = build() {
-        // The lines that Cargo shows for it.
+        // Cargo shows these lines for a failed build script.
         eprintln!("error: the library that rowlock preloads cannot be built: {why}");
         std::process::exit(1);
     }
@@ -41,13 +42,14 @@ fn build() -> Result<(), Box<dyn Error>> {
     sources.extend(PARTS.iter().flat_map(|part| ["src", "Cargo.toml"].map(|file| crates.join(part).join(file))));
     sources.extend(["Cargo.toml", "Cargo.lock"].map(|file| workspace.join(file)));
     println!("cargo::rerun-if-changed=build.rs");
-    // What is not there would make Cargo build it each time.
+    // Cargo would run this script each time if it depended on a missing file.
     for source in sources.iter().filter(|source| source.exists()) {
         println!("cargo::rerun-if-changed={}", source.display());
     }
 
     let (target, out) = (variable("TARGET")?, PathBuf::from(variable("OUT_DIR")?));
-    // Beside the profiles' folders, so that all of them have the same one: it is always the same library.
+    // Outside of the profiles' folders, so that all profiles share it: the library does not depend
+    // on the profile.
     let folder = out.ancestors().nth(4).unwrap_or(&out).join("preload");
     if variable("CARGO_CFG_TARGET_OS")? != "linux" || variable("CARGO_CFG_TARGET_ENV")? != "gnu" {
         return Err(format!("it is for Linux with glibc, and {target} is not that").into());
@@ -56,11 +58,11 @@ fn build() -> Result<(), Box<dyn Error>> {
     cargo.args(["build", "--release", "--locked", "--quiet", "--lib"]);
     cargo.arg("--manifest-path").arg(preload.join("Cargo.toml"));
     cargo.arg("--target-dir").arg(&folder).args(["--target", &target]);
-    for name in NOT_FOR_IT {
+    for name in REMOVED_VARIABLES {
         cargo.env_remove(name);
     }
-    let of_a_profile = |name: &str| name.starts_with("CARGO_PROFILE_") || name.ends_with("_RUSTFLAGS");
-    for name in env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(|name| of_a_profile(name)) {
+    let is_build_setting = |name: &str| name.starts_with("CARGO_PROFILE_") || name.ends_with("_RUSTFLAGS");
+    for name in env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(|name| is_build_setting(name)) {
         cargo.env_remove(name);
     }
     // Line tables would make it ten times as large.

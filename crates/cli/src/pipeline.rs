@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use exec::{Cut, ExecuteError, Execution, Invocation, Until};
+use exec::{Interruption, ExecuteError, Execution, Invocation, RunLimits};
 use indicatif::ProgressBar;
 use measure::explore::double::{self, Doubled, Doubling};
 use measure::explore::json::Subject;
@@ -179,7 +179,7 @@ impl<'a> Program<'a> {
 
     /// A run. The inner error says why the program failed.
     fn execute(&mut self, structure: &Structure, report: Option<&OsStr>) -> Result<Result<Execution, String>, Stop> {
-        let until = Until { cancel: self.signals.cancel(), limit: None };
+        let until = RunLimits { cancel: self.signals.cancel(), limit: None };
         let interrupted = || Stop::Interrupted(self.signals.number());
         if let Some(prepare) = &self.prepare {
             self.bar.set_message("preparing");
@@ -201,16 +201,16 @@ impl<'a> Program<'a> {
         } else {
             structure.to_string()
         });
-        let execution = self.invocation.execute(&mut command, Until { limit: self.limit, ..until }).map_err(not_run)?;
-        if execution != Err(Cut::Cancelled) {
+        let execution = self.invocation.execute(&mut command, RunLimits { limit: self.limit, ..until }).map_err(not_run)?;
+        if execution != Err(Interruption::Cancelled) {
             self.runs += 1;
             self.bar.set_position(self.runs);
         }
         match execution {
             Ok(execution) if execution.status.success() => Ok(Ok(execution)),
             Ok(execution) => Ok(Err(failure(&execution))),
-            Err(Cut::Cancelled) => Err(interrupted()),
-            Err(Cut::Overdue) => {
+            Err(Interruption::Cancelled) => Err(interrupted()),
+            Err(Interruption::TimedOut) => {
                 let limit = self.limit.unwrap_or_default().as_secs_f64();
                 Ok(Err(format!("it had not ended after {}", report::words::time(limit * 1e9))))
             }

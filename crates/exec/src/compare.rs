@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-use crate::execution::{ExecuteError, Execution, Until};
+use crate::execution::{ExecuteError, Execution, RunLimits};
 use crate::launch::Launch;
 use crate::load::Load;
 
@@ -47,8 +47,8 @@ impl Launch {
         for number in 0..=pairs {
             let plain_first = number % 2 == 0;
             let run = |is_plain: bool| {
-                let mut command = if is_plain { self.invocation.command() } else { self.helped(None) };
-                self.invocation.execute(&mut command, Until { cancel, limit: None })
+                let mut command = if is_plain { self.invocation.command() } else { self.preloading_command(None) };
+                self.invocation.execute(&mut command, RunLimits { cancel, limit: None })
             };
             let Ok(first) = run(plain_first)? else { return Ok(()) };
             let Ok(second) = run(!plain_first)? else { return Ok(()) };
@@ -66,7 +66,7 @@ mod tests {
     use policy::waiting::WaitingRule;
 
     use super::*;
-    use crate::execution::LAST_WORDS;
+    use crate::execution::STDERR_TAIL;
 
     fn shell(script: &str) -> Launch {
         Launch::for_test("sh", &["-c", script], WaitingRule::default())
@@ -120,6 +120,6 @@ mod tests {
     fn only_the_last_words_are_kept() {
         let pairs =
             compared("i=0; while [ $i -lt 1000 ]; do echo 123456789 >&2; i=$((i+1)); done", 1, &AtomicBool::new(false));
-        assert_eq!(pairs[0].plain.stderr.len() as u64, LAST_WORDS);
+        assert_eq!(pairs[0].plain.stderr.len() as u64, STDERR_TAIL);
     }
 }

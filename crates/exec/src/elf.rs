@@ -1,4 +1,4 @@
-//! What a program's file says of how it is loaded.
+//! Properties of a program's ELF file that decide how it is loaded.
 
 use std::fs::File;
 
@@ -11,7 +11,7 @@ use object::{Endianness, FileKind, ReadCache, ReadRef};
 
 use crate::obstacle::Obstacle;
 
-/// What a file is for.
+/// The target platform of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Target {
     class: FileClass,
@@ -19,20 +19,20 @@ struct Target {
     endian: Endianness,
 }
 
-/// What keeps this library out of the program with this file, as far as the file tells. What is no ELF file, or one that cannot be
-/// read, says nothing; the kernel will.
+/// The obstacle to preloading the library into this program, as far as its file tells. A file that
+/// is not ELF, or cannot be read, has none: the kernel will report the error.
 pub(crate) fn obstacle(file: &File, library: &[u8]) -> Option<Obstacle> {
     let data = ReadCache::new(file);
-    let looks = look(&data)?;
-    let target = look(library).map_or(looks.target, |library| library.target);
-    if looks.target != target {
-        return Some(Obstacle::OtherMachine(described(looks.target)));
+    let properties = examine(&data)?;
+    let target = examine(library).map_or(properties.target, |library| library.target);
+    if properties.target != target {
+        return Some(Obstacle::OtherMachine(description(properties.target)));
     }
-    if let Some(first) = looks.comes_first {
-        return Some(Obstacle::ComesFirst(first));
+    if let Some(first) = properties.must_be_first {
+        return Some(Obstacle::MustBeFirst(first));
     }
-    match looks.loader {
-        loader if looks.is_go => Some(Obstacle::Go { dynamic: loader.is_some() }),
+    match properties.loader {
+        loader if properties.is_go => Some(Obstacle::Go { dynamic: loader.is_some() }),
         None => Some(Obstacle::Static),
         Some(loader) if is_of_glibc(&loader) => None,
         Some(loader) => Some(Obstacle::OtherLibrary(loader)),
@@ -41,20 +41,20 @@ pub(crate) fn obstacle(file: &File, library: &[u8]) -> Option<Obstacle> {
 
 /// The loader that a program asks for.
 pub(crate) fn loader(file: &File) -> Option<String> {
-    look(&ReadCache::new(file))?.loader
+    examine(&ReadCache::new(file))?.loader
 }
 
-/// What a file looks like.
-struct Looks {
+/// The relevant properties of a file.
+struct FileProperties {
     target: Target,
     /// The loader that it asks for.
     loader: Option<String>,
     is_go: bool,
-    /// A library that it needs and that will not have another before it.
-    comes_first: Option<String>,
+    /// A library that it needs and that must be loaded first.
+    must_be_first: Option<String>,
 }
 
-fn look<'data>(data: impl ReadRef<'data>) -> Option<Looks> {
+fn examine<'data>(data: impl ReadRef<'data>) -> Option<FileProperties> {
     match FileKind::parse(data).ok()? {
         FileKind::Elf32 => read::<FileHeader32<Endianness>>(data).ok(),
         FileKind::Elf64 => read::<FileHeader64<Endianness>>(data).ok(),
@@ -62,7 +62,9 @@ fn look<'data>(data: impl ReadRef<'data>) -> Option<Looks> {
     }
 }
 
-fn read<'data, Header: FileHeader<Endian = Endianness>>(data: impl ReadRef<'data>) -> object::read::Result<Looks> {
+fn read<'data, Header: FileHeader<Endian = Endianness>>(
+    data: impl ReadRef<'data>,
+) -> object::read::Result<FileProperties> {
     let header = Header::parse(data)?;
     let endian = header.endian()?;
     let (mut loader, mut is_go) = (None, false);
@@ -73,20 +75,20 @@ fn read<'data, Header: FileHeader<Endian = Endianness>>(data: impl ReadRef<'data
             is_go |= note.name() == ELF_NOTE_GO && note.n_type(endian) == NT_GO_BUILD_ID;
         }
     }
-    // A linker other than Go's may have left the note out. A file without sections is as good as any.
+    // Linkers other than Go's may drop the note. A file without sections is acceptable.
     let sections = header.sections(endian, data).unwrap_or_default();
     is_go |= sections.section_by_name(endian, b".go.buildinfo").is_some();
-    let comes_first = needed(&sections, endian, data).into_iter().find(|library| comes_first(library));
+    let must_be_first = needed(&sections, endian, data).into_iter().find(|library| is_address_sanitizer(library));
     let loader = loader.map(|loader| String::from_utf8_lossy(loader).into_owned());
-    Ok(Looks {
+    Ok(FileProperties {
         target: Target { class: header.e_ident().class, machine: header.e_machine(endian), endian },
         loader,
         is_go,
-        comes_first,
+        must_be_first,
     })
 }
 
-/// The libraries that a program needs, as far as its sections tell.
+/// The libraries that a program needs, as far as its section headers tell.
 fn needed<'data, Header: FileHeader<Endian = Endianness>, Data: ReadRef<'data>>(
     sections: &SectionTable<'data, Header, Data>,
     endian: Endianness,
@@ -99,18 +101,19 @@ fn needed<'data, Header: FileHeader<Endian = Endianness>, Data: ReadRef<'data>>(
     names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
-/// Whether that is the address sanitizer, of gcc or clang: it ends a program in which another library was loaded before it.
-fn comes_first(library: &str) -> bool {
+/// Whether this is the address sanitizer of gcc or clang, which aborts if another library was
+/// loaded first.
+fn is_address_sanitizer(library: &str) -> bool {
     ["libasan.so", "libclang_rt.asan"].iter().any(|begin| library.starts_with(begin))
 }
 
-/// Whether that is the loader of the GNU C library, by the names that it has on all its machines, wherever it is installed.
+/// Whether this is the loader of the GNU C library, by its names on all platforms, in any folder.
 fn is_of_glibc(loader: &str) -> bool {
     let name = loader.rsplit('/').next().unwrap_or(loader);
     ["ld-linux", "ld64.so", "ld.so", "ld-2."].iter().any(|begin| name.starts_with(begin))
 }
 
-fn described(Target { class, machine, .. }: Target) -> String {
+fn description(Target { class, machine, .. }: Target) -> String {
     let machine = match machine {
         EM_386 => "i386".to_owned(),
         EM_X86_64 if class == ELFCLASS32 => "x32".to_owned(),
@@ -136,7 +139,7 @@ mod tests {
     use super::*;
     use crate::library::EMBEDDED;
 
-    /// The file of this test with something changed in it.
+    /// The obstacle in a changed copy of this test's program.
     fn obstacle_after(change: impl FnOnce(&mut Vec<u8>)) -> Option<Obstacle> {
         let mut bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         change(&mut bytes);
@@ -145,7 +148,7 @@ mod tests {
         obstacle(&file, EMBEDDED)
     }
 
-    /// Where the segment that names the loader is described.
+    /// The offset of the program header for the interpreter.
     fn interpreter(bytes: &[u8]) -> usize {
         let number = |at: usize, length: usize| {
             bytes[at..at + length].iter().rev().fold(0_usize, |number, &byte| number << 8 | usize::from(byte))
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_for_other_machines_and_libraries_are_told() {
+    fn programs_for_other_machines_and_libraries_are_recognised() {
         let machine = |number: u8| obstacle_after(|bytes| bytes[18] = number);
         assert_eq!(machine(243), Some(Obstacle::OtherMachine("riscv (64 bits)".into())));
         let musl = obstacle_after(|bytes| {
@@ -179,8 +182,8 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_the_address_sanitizer_is_told() {
-        // This program needs a library with a name as long.
+    fn a_program_with_the_address_sanitizer_is_recognised() {
+        // This program needs a library whose name has the same length.
         let with = |name: &'static [u8]| {
             move |bytes: &mut Vec<u8>| {
                 let old = b"\0libgcc_s.so.1\0";
@@ -188,16 +191,16 @@ mod tests {
                 bytes[at..at + name.len()].copy_from_slice(name);
             }
         };
-        assert_eq!(obstacle_after(with(b"libasan.so.8\0")), Some(Obstacle::ComesFirst("libasan.so.8".into())));
+        assert_eq!(obstacle_after(with(b"libasan.so.8\0")), Some(Obstacle::MustBeFirst("libasan.so.8".into())));
         assert_eq!(obstacle_after(with(b"libtsan.so.2\0")), None);
-        assert!(comes_first("libclang_rt.asan-x86_64.so"));
+        assert!(is_address_sanitizer("libclang_rt.asan-x86_64.so"));
     }
 
     #[test]
-    fn programs_of_fewer_bits_are_told() {
+    fn programs_of_another_word_size_are_recognised() {
         let mut header = b"\x7fELF\x01\x01\x01".to_vec();
         header.resize(52, 0);
-        // A program, for i386; of no segments and no sections.
+        // A program for i386 without segments and sections.
         header[16] = 2;
         header[18] = 3;
         header[40] = 52;
@@ -205,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_or_only_the_beginning_of_one_says_nothing() {
+    fn incomplete_and_other_files_have_no_obstacle() {
         assert_eq!(obstacle_after(Vec::clear), None);
         assert_eq!(obstacle_after(|bytes| bytes.truncate(80)), None);
         assert_eq!(obstacle_after(|bytes| bytes[..4].fill(b'x')), None);
     }
 
     #[test]
-    fn loaders_of_glibc_are_known_wherever_they_are() {
+    fn loaders_of_glibc_are_recognised_in_any_folder() {
         for loader in ["/lib64/ld-linux-x86-64.so.2", "/nix/store/x/lib/ld-linux-aarch64.so.1", "/lib64/ld64.so.2"] {
             assert!(is_of_glibc(loader), "{loader}");
         }

@@ -1,4 +1,5 @@
-//! What only the environment can set: how run-time systems wait where no library reaches.
+//! Settings of run-time systems that the library cannot replace, and that only the environment can
+//! change.
 
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU32;
@@ -8,71 +9,76 @@ use std::time::Instant;
 use policy::Span;
 use policy::waiting::{Bound, Costs, WaitingRule};
 
-/// For how long threads look on before they sleep.
+/// For how long a thread spins before it blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Looking {
-    For(Span),
-    ForEver,
+enum SpinBudget {
+    Limited(Span),
+    Unlimited,
 }
 
-/// The variables for run-time systems that go with a rule. What the user has set, which `is_set` tells, stays as it is.
+/// The variables that make run-time systems wait as a rule does. Variables that the user has set,
+/// as `is_set` tells, are left out.
 pub(crate) fn variables(rule: WaitingRule, costs: Costs, is_set: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
-    let looking = looking(rule, costs);
+    let spin_budget = spin_budget(rule, costs);
     let mut variables = Vec::new();
-    // Who chooses a way of waiting for OpenMP has chosen.
+    // `OMP_WAIT_POLICY` has precedence.
     if !is_set("OMP_WAIT_POLICY") {
-        variables.push(("GOMP_SPINCOUNT", turns(looking)));
-        variables.push(("KMP_BLOCKTIME", milliseconds(looking)));
+        variables.push(("GOMP_SPINCOUNT", spin_count(spin_budget)));
+        variables.push(("KMP_BLOCKTIME", blocktime(spin_budget)));
     }
     if rule != WaitingRule::AlwaysSpin {
-        // So that it calls what can be replaced: it would look again and again, without giving way to anybody.
+        // Open MPI polls without yielding otherwise. If it yields, it calls a function that the
+        // library can replace.
         variables.push(("OMPI_MCA_mpi_yield_when_idle", "1".to_owned()));
     }
     variables.retain(|(name, _)| !is_set(name));
     variables
 }
 
-fn looking(rule: WaitingRule, costs: Costs) -> Looking {
+fn spin_budget(rule: WaitingRule, costs: Costs) -> SpinBudget {
     match rule {
-        WaitingRule::AlwaysBlock => Looking::For(Span::ZERO),
-        WaitingRule::AlwaysSpin => Looking::ForEver,
-        WaitingRule::TwoPhase(bound) => Looking::For(bound.on(costs)),
-        // Who cannot be asked during the wait: below 1.5 CS teams with serial parts in between lost time when alone, above 2 CS
-        // when beside others.
-        _ => Looking::For(Bound::OfCs { thousandths: 1700, plus: false }.on(costs)),
+        WaitingRule::AlwaysBlock => SpinBudget::Limited(Span::ZERO),
+        WaitingRule::AlwaysSpin => SpinBudget::Unlimited,
+        WaitingRule::TwoPhase(bound) => SpinBudget::Limited(bound.on(costs)),
+        // A run-time system cannot ask the other rules during a wait. With less than 1.5 CS, teams
+        // with serial parts lost time when they ran alone; with more than 2 CS, when they ran
+        // beside other programs.
+        _ => SpinBudget::Limited(Bound::OfCs { thousandths: 1700, plus: false }.on(costs)),
     }
 }
 
-/// For gcc's run-time system, which counts the times that it looks.
-fn turns(looking: Looking) -> String {
-    match looking {
-        Looking::ForEver => "infinite".to_owned(),
-        Looking::For(span) => (span.as_nanos().saturating_mul(1_000) / turn_picos().max(1)).to_string(),
+/// The budget for gcc's run-time system, which counts spins.
+fn spin_count(spin_budget: SpinBudget) -> String {
+    match spin_budget {
+        SpinBudget::Unlimited => "infinite".to_owned(),
+        SpinBudget::Limited(span) => (span.as_nanos().saturating_mul(1_000) / pause_picos().max(1)).to_string(),
     }
 }
 
-/// For that of clang, which counts milliseconds, and sleeps where the library can see it.
-fn milliseconds(looking: Looking) -> String {
-    match looking {
-        Looking::ForEver => "infinite".to_owned(),
-        Looking::For(span) => (span.as_nanos() / 1_000_000).to_string(),
+/// The budget for clang's run-time system, which counts milliseconds. It blocks by a function that
+/// the library can replace.
+fn blocktime(spin_budget: SpinBudget) -> String {
+    match spin_budget {
+        SpinBudget::Unlimited => "infinite".to_owned(),
+        SpinBudget::Limited(span) => (span.as_nanos() / 1_000_000).to_string(),
     }
 }
 
-/// What it takes to look once, in picoseconds: processors differ tenfold in how long they pause.
-fn turn_picos() -> u64 {
-    const TURNS: u32 = 1_000;
+/// How long a spin takes, in picoseconds. The pause instruction takes ten times as long on some
+/// processors as on others.
+fn pause_picos() -> u64 {
+    const PAUSES: u32 = 1_000;
     let word = AtomicU32::new(0);
     let nanos = (0..5).map(|_| {
         let start = Instant::now();
-        for _ in 0..TURNS {
+        for _ in 0..PAUSES {
             std::hint::black_box(word.load(Acquire));
             spin_loop();
         }
         start.elapsed().as_nanos()
     });
-    // The shortest: in the others something else came in between.
-    nanos.min().and_then(|nanos| u64::try_from(nanos * 1_000 / u128::from(TURNS)).ok()).unwrap_or(u64::MAX)
+    // The shortest: other processes disturbed the longer ones.
+    nanos.min().and_then(|nanos| u64::try_from(nanos * 1_000 / u128::from(PAUSES)).ok()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -85,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_has_set_stays() {
+    fn variables_that_the_user_set_are_kept() {
         let all = ["GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMPI_MCA_mpi_yield_when_idle"];
         assert_eq!(names("adaptive", &[]), all);
         assert_eq!(names("adaptive", &all[..1]), all[1..]);
@@ -95,17 +101,20 @@ mod tests {
     }
 
     #[test]
-    fn run_time_systems_wait_as_the_rule_does() {
+    fn run_time_systems_get_the_spin_budget_of_the_rule() {
         let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10), ..Costs::default() };
-        let looks = |rule: &str| looking(rule.parse().unwrap(), costs);
-        assert_eq!(looks("always-block"), Looking::For(Span::ZERO));
-        assert_eq!(looks("always-spin"), Looking::ForEver);
-        assert_eq!(looks("cs"), Looking::For(Span::from_micros(20)));
-        assert_eq!(looks("adaptive"), Looking::For(Span::from_micros(34)));
-        assert_eq!((turns(Looking::ForEver), milliseconds(Looking::ForEver)), ("infinite".into(), "infinite".into()));
-        assert_eq!(turns(Looking::For(Span::ZERO)), "0");
-        assert_ne!(turns(Looking::For(Span::MAX)), "0");
-        assert_eq!(milliseconds(Looking::For(Span::from_millis(7))), "7");
-        assert!(turn_picos() > 0);
+        let budget_of = |rule: &str| spin_budget(rule.parse().unwrap(), costs);
+        assert_eq!(budget_of("always-block"), SpinBudget::Limited(Span::ZERO));
+        assert_eq!(budget_of("always-spin"), SpinBudget::Unlimited);
+        assert_eq!(budget_of("cs"), SpinBudget::Limited(Span::from_micros(20)));
+        assert_eq!(budget_of("adaptive"), SpinBudget::Limited(Span::from_micros(34)));
+        assert_eq!(
+            (spin_count(SpinBudget::Unlimited), blocktime(SpinBudget::Unlimited)),
+            ("infinite".into(), "infinite".into())
+        );
+        assert_eq!(spin_count(SpinBudget::Limited(Span::ZERO)), "0");
+        assert_ne!(spin_count(SpinBudget::Limited(Span::MAX)), "0");
+        assert_eq!(blocktime(SpinBudget::Limited(Span::from_millis(7))), "7");
+        assert!(pause_picos() > 0);
     }
 }

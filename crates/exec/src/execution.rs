@@ -1,4 +1,4 @@
-//! One run of a program, out of the way: nothing to read, what it prints kept aside, its end and its time known.
+//! One run of a program without input: its output is kept, and its end and its times are measured.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,49 +16,49 @@ use sys::process::{RequestsToEnd, descendants_usage, end_with_this_thread};
 
 use crate::invocation::{Invocation, StartError};
 
-/// How often it is looked whether to stop.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// How long a program is asked to end before it is made to.
+/// How often to check for cancellation and the time limit.
+const CANCEL_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// How much of the end of what a program says on standard error is kept.
-pub(crate) const LAST_WORDS: u64 = 2048;
+/// How many bytes of the end of standard error are kept.
+pub(crate) const STDERR_TAIL: u64 = 2048;
 
-/// What became of a program in one run.
+/// The result of one run of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Execution {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// From its start to its end.
+    /// The time from its start to its end.
     pub elapsed: Duration,
-    /// CPU time outside of the kernel of it and of its children that it has waited for. Where this process waits for other children meanwhile,
-    /// theirs is in it.
+    /// CPU time in user mode of the program and those of its children that it has waited for. If
+    /// this process waits for other children meanwhile, their time is included.
     pub user: Duration,
     /// CPU time in the kernel, likewise.
     pub system: Duration,
-    /// What it printed on standard output, as SHA-256.
+    /// The SHA-256 hash of its standard output.
     pub stdout_sha256: String,
-    /// How much that was.
+    /// The length of its standard output.
     pub stdout_bytes: u64,
-    /// The end of what it said on standard error.
+    /// The end of its standard error.
     pub stderr: String,
 }
 
-/// How long a program may run.
+/// Limits of a program's run.
 #[derive(Clone, Copy, Debug)]
-pub struct Until<'a> {
-    /// Until this becomes true.
+pub struct RunLimits<'a> {
+    /// Ends the program once this is true.
     pub cancel: &'a AtomicBool,
-    /// And no longer than this.
+    /// The longest time that the program may run.
     pub limit: Option<Duration>,
 }
 
-/// Why a program did not come to its end.
+/// Why a program was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// It was to stop.
+pub enum Interruption {
+    /// The run was cancelled.
     Cancelled,
-    /// It took too long.
-    Overdue,
+    /// It ran longer than the limit.
+    TimedOut,
 }
 
 /// Why a program could not be run.
@@ -67,10 +67,10 @@ pub enum ExecuteError {
     /// It could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// It has been stopped because it asked for the terminal.
+    /// It was stopped because it accessed the terminal.
     #[error(
-        "the program wants to speak with the terminal, which is not its own while it is compared: run a part of it that does not, or \
-         redirect what it asks"
+        "the program uses the terminal, which is not available to it while it is compared: run a part of it that does not, or \
+         redirect its input"
     )]
     Terminal,
     /// It could not be measured.
@@ -79,21 +79,26 @@ pub enum ExecuteError {
 }
 
 impl Invocation {
-    /// Runs the program to its end, as `command`, which was made of [`Invocation::command`]. Its standard input is empty, and it has a
-    /// process group of its own; its output is not shown. Blocks until its end; what is cut short is ended with all of its group.
+    /// Runs the program to its end with `command`, made by [`Invocation::command`]. The program has
+    /// an empty standard input and its own process group. Its output is not shown. Blocks until it
+    /// ends. If it is interrupted, its whole group is ended.
     ///
     /// # Errors
-    /// When it cannot be started or watched. That it fails is none.
-    pub fn execute(&self, command: &mut Command, until: Until<'_>) -> Result<Result<Execution, Cut>, ExecuteError> {
-        // Files rather than pipes, so that nobody has to run meanwhile to empty them.
+    /// If it cannot be started or observed. A program that fails is not an error.
+    pub fn execute(
+        &self,
+        command: &mut Command,
+        limits: RunLimits<'_>,
+    ) -> Result<Result<Execution, Interruption>, ExecuteError> {
+        // Files need no reader during the run, unlike pipes.
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?).process_group(0);
         end_with_this_thread(command, RequestsToEnd::Obey);
         let (started, before) = (Instant::now(), descendants_usage());
         let mut child = self.spawn(command)?;
-        let status = match outlast(&mut child, until)? {
+        let status = match wait_for_end(&mut child, limits)? {
             Ok(status) => status,
-            Err(cut) => return Ok(Err(cut)),
+            Err(interruption) => return Ok(Err(interruption)),
         };
         let elapsed = started.elapsed();
         let used = descendants_usage().since(before);
@@ -106,44 +111,47 @@ impl Invocation {
             system,
             stdout_sha256,
             stdout_bytes,
-            stderr: last_words(&mut stderr)?,
+            stderr: end_of_stderr(&mut stderr)?,
         }))
     }
 }
 
-/// Waits until the child ends; or ends its group, and nothing comes out.
-fn outlast(child: &mut Child, until: Until<'_>) -> Result<Result<ExitStatus, Cut>, ExecuteError> {
+/// Waits until the child ends, or ends its process group.
+fn wait_for_end(child: &mut Child, limits: RunLimits<'_>) -> Result<Result<ExitStatus, Interruption>, ExecuteError> {
     let group = Pid::from_child(child);
     let end = pidfd_open(group, PidfdFlags::empty()).map_err(io::Error::from)?;
     let started = Instant::now();
-    let cut = || match until.limit {
-        _ if until.cancel.load(Relaxed) => Some(Cut::Cancelled),
-        Some(limit) if started.elapsed() > limit => Some(Cut::Overdue),
+    let interruption = || match limits.limit {
+        _ if limits.cancel.load(Relaxed) => Some(Interruption::Cancelled),
+        Some(limit) if started.elapsed() > limit => Some(Interruption::TimedOut),
         _ => None,
     };
-    let mut asked: Option<(Instant, Cut)> = None;
+    let mut asked: Option<(Instant, Interruption)> = None;
     loop {
-        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&LOOK)) {
+        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&CANCEL_CHECK)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(why) => return Err(io::Error::from(why).into()),
         }
         if let Some(status) = child.try_wait()? {
-            let Some(cut) = asked.map(|(_, cut)| cut).or_else(|| cut().filter(|&cut| cut == Cut::Cancelled)) else {
+            let Some(reason) = asked
+                .map(|(_, reason)| reason)
+                .or_else(|| interruption().filter(|&reason| reason == Interruption::Cancelled))
+            else {
                 return Ok(Ok(status));
             };
-            // What is left of its group has had its chance.
+            // The rest of its group had the same grace period.
             let _ = kill_process_group(group, Signal::KILL);
-            return Ok(Err(cut));
+            return Ok(Err(reason));
         }
-        if asked.is_none() && wants_the_terminal(group)? {
+        if asked.is_none() && is_stopped_by_terminal(group)? {
             let _ = kill_process_group(group, Signal::KILL);
             child.wait()?;
             return Err(ExecuteError::Terminal);
         }
-        // Where there is nobody left to be told, the child is about to be found ended.
-        let _ = match (asked, cut()) {
-            (None, Some(cut)) => {
-                asked = Some((Instant::now(), cut));
+        // This fails only if the child has just ended.
+        let _ = match (asked, interruption()) {
+            (None, Some(reason)) => {
+                asked = Some((Instant::now(), reason));
                 kill_process_group(group, Signal::TERM)
             }
             (Some((asked, _)), _) if asked.elapsed() > GRACE => kill_process_group(group, Signal::KILL),
@@ -152,8 +160,8 @@ fn outlast(child: &mut Child, until: Until<'_>) -> Result<Result<ExitStatus, Cut
     }
 }
 
-/// Whether a child was stopped because it is in the background of its terminal, and did what only the foreground may.
-fn wants_the_terminal(child: Pid) -> io::Result<bool> {
+/// Whether a child was stopped because it accessed its terminal from the background.
+fn is_stopped_by_terminal(child: Pid) -> io::Result<bool> {
     let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let stopped_by = waitid(WaitId::Pid(child), options)?.and_then(|status| status.stopping_signal());
     Ok([Signal::TTIN, Signal::TTOU].iter().any(|signal| stopped_by == Some(signal.as_raw())))
@@ -176,11 +184,11 @@ fn hash(file: &mut File) -> io::Result<(String, u64)> {
     Ok((hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), length))
 }
 
-fn last_words(file: &mut File) -> io::Result<String> {
+fn end_of_stderr(file: &mut File) -> io::Result<String> {
     let length = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(STDERR_TAIL)))?;
     let mut bytes = Vec::new();
-    file.take(LAST_WORDS).read_to_end(&mut bytes)?;
+    file.take(STDERR_TAIL).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -188,22 +196,25 @@ fn last_words(file: &mut File) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn run(script: &str, until: Until<'_>) -> Result<Execution, Cut> {
+    fn run(script: &str, limits: RunLimits<'_>) -> Result<Execution, Interruption> {
         let invocation = Invocation::new("sh".as_ref(), &["-c".into(), script.into()]);
-        invocation.execute(&mut invocation.command(), until).unwrap()
+        invocation.execute(&mut invocation.command(), limits).unwrap()
     }
 
     #[test]
-    fn what_takes_too_long_is_ended_and_what_does_not_is_not() {
+    fn only_a_program_that_takes_too_long_is_ended() {
         let cancel = AtomicBool::new(false);
-        let until = |limit| Until { cancel: &cancel, limit: Some(limit) };
-        assert_eq!(run("exec sleep 600", until(Duration::ZERO)), Err(Cut::Overdue));
-        assert_eq!(run("exit 3", until(Duration::MAX)).unwrap().status.code(), Some(3));
+        let limits = |limit| RunLimits { cancel: &cancel, limit: Some(limit) };
+        assert_eq!(run("exec sleep 600", limits(Duration::ZERO)), Err(Interruption::TimedOut));
+        assert_eq!(run("exit 3", limits(Duration::MAX)).unwrap().status.code(), Some(3));
     }
 
     #[test]
-    fn who_is_told_to_stop_is_not_overdue() {
+    fn cancellation_precedes_the_time_limit() {
         let cancel = AtomicBool::new(true);
-        assert_eq!(run("exec sleep 600", Until { cancel: &cancel, limit: Some(Duration::ZERO) }), Err(Cut::Cancelled));
+        assert_eq!(
+            run("exec sleep 600", RunLimits { cancel: &cancel, limit: Some(Duration::ZERO) }),
+            Err(Interruption::Cancelled)
+        );
     }
 }

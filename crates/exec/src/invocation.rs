@@ -1,4 +1,4 @@
-//! A command with its arguments, and starting it as shells do.
+//! A command with its arguments, and starting it like a shell.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,7 +11,7 @@ use sys::process::execute_only;
 
 use crate::program;
 
-/// A program with its arguments, as it is.
+/// A program with its arguments.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     command: OsString,
@@ -22,11 +22,12 @@ pub struct Invocation {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot execute `{}`: {}", command.display(), reason(why, missing.as_deref()))]
 pub struct StartError {
-    /// What was to be started.
+    /// The command.
     pub command: OsString,
-    /// What it takes to start that, and is not there: the interpreter of a script, or the loader of a program.
+    /// What the command needs and is missing: the interpreter of a script, or the loader of a
+    /// program.
     pub missing: Option<PathBuf>,
-    /// What the system says.
+    /// The system's error.
     #[source]
     pub why: io::Error,
 }
@@ -37,52 +38,53 @@ impl StartError {
         StartError { command: command.to_owned(), missing, why }
     }
 
-    /// What shells exit with then: 127 if there is no such program, 126 if it is there.
+    /// The exit code of a shell in this case: 127 if there is no such program, otherwise 126.
     pub fn exit_code(&self) -> u8 {
         if self.why.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
     }
 }
 
-/// What is wrong, in words that help.
+/// The reason in plain words.
 fn reason(why: &io::Error, missing: Option<&Path>) -> String {
     match missing {
-        // It may end with a carriage return, which nobody would see.
+        // Debug format shows a carriage return at its end.
         Some(missing) => format!("it asks for {missing:?}, which is not there"),
-        None if is_no_program(why) => format!("it is no program for this machine, or a broken one: {why}"),
+        None if is_exec_format_error(why) => format!("it is not a program for this machine, or it is damaged: {why}"),
         None => why.to_string(),
     }
 }
 
-fn is_no_program(why: &io::Error) -> bool {
+fn is_exec_format_error(why: &io::Error) -> bool {
     why.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
 }
 
 impl Invocation {
-    /// This command, found as the system finds it, with these arguments.
+    /// A command, found like the system finds it, with arguments.
     pub fn new(command: &OsStr, arguments: &[OsString]) -> Invocation {
         Invocation { command: command.to_owned(), arguments: arguments.to_vec() }
     }
 
-    /// It as something to be started.
+    /// The command, ready to be configured and started.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.command);
         command.args(&self.arguments);
         command
     }
 
-    /// Executes `command`, which was made of this, in the place of this process. Returns only if that fails.
+    /// Executes `command`, made by [`Invocation::command`], in place of this process. Returns only
+    /// on failure.
     pub(crate) fn replace(&self, command: &mut Command) -> StartError {
-        let why = self.no_shell(command).err().unwrap_or_else(|| command.exec());
+        let why = self.prevent_shell(command).err().unwrap_or_else(|| command.exec());
         StartError::new(&self.command, why)
     }
 
-    /// Starts `command`, which was made of this, and everything is done to it.
+    /// Starts `command`, made by [`Invocation::command`].
     pub(crate) fn spawn(&self, command: &mut Command) -> Result<Child, StartError> {
-        self.no_shell(command).and_then(|()| command.spawn()).map_err(|why| StartError::new(&self.command, why))
+        self.prevent_shell(command).and_then(|()| command.spawn()).map_err(|why| StartError::new(&self.command, why))
     }
 
-    /// Keeps the standard library from asking a shell to read a program that the kernel cannot execute.
-    fn no_shell(&self, command: &mut Command) -> io::Result<()> {
+    /// Keeps the standard library from running a file by a shell if the kernel cannot execute it.
+    fn prevent_shell(&self, command: &mut Command) -> io::Result<()> {
         program::elf(&self.command).map_or(Ok(()), |file| execute_only(command, &file))
     }
 }

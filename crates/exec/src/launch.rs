@@ -1,4 +1,4 @@
-//! A program that is about to be started, and what it is told.
+//! A program to start with the preloaded library.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -14,10 +14,10 @@ use crate::library::{self, LibraryError};
 use crate::obstacle::Obstacle;
 use crate::program::{self, Program};
 
-/// What the loader is told to load before all else.
+/// The loader's list of libraries to preload.
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// A program with its arguments, and how it is to wait.
+/// A program with its arguments, and its waiting rule.
 #[derive(Clone, Debug)]
 pub struct Launch {
     pub(crate) invocation: Invocation,
@@ -28,11 +28,11 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Prepares to start a command, found as the system finds it, whose threads shall wait by this rule on a machine with these costs. Looks
-    /// at the program, and unpacks the library if need be.
+    /// Prepares to start a command, found like the system finds it, whose threads wait by this rule
+    /// on a machine with these costs. Inspects the program, and unpacks the library if necessary.
     ///
     /// # Errors
-    /// When there is no place for the library.
+    /// If there is no folder for the library.
     pub fn new(
         command: &OsStr,
         arguments: &[OsString],
@@ -48,39 +48,43 @@ impl Launch {
         })
     }
 
-    /// What keeps the library out of the program itself, whatever is with those that it starts; and the program's file, which is
-    /// another than the command where that is a script.
+    /// The obstacle that keeps the library out of the program itself, with the program's file. It
+    /// differs from the command if that is a script. Programs that it starts may have other
+    /// obstacles.
     pub fn obstacle(&self) -> Option<(&Path, &Obstacle)> {
         let Program { path, obstacle } = self.program.as_ref()?;
         Some((path, obstacle.as_ref()?))
     }
 
-    /// Executes the program in the place of this one. Returns only if that fails.
+    /// Executes the program in place of this process. Returns only on failure.
     pub fn replace(&self) -> StartError {
-        let mut command = self.helped(None);
+        let mut command = self.preloading_command(None);
         self.invocation.replace(&mut command)
     }
 
-    /// The command with all that helps it, and with a book of accounts if there is one.
-    pub(crate) fn helped(&self, book: Option<&Path>) -> Command {
+    /// The command with the environment that preloads and configures the library, and with the
+    /// statistics region if there is one.
+    pub(crate) fn preloading_command(&self, region: Option<&Path>) -> Command {
         let mut command = self.invocation.command();
-        let may_be_asked = self.obstacle().is_none_or(|(_, obstacle)| obstacle.may_be_asked());
-        let environment = Environment { rule: self.rule, costs: Some(self.costs), region: book.map(Path::to_owned) };
-        if !may_be_asked {
-            // What run-time systems are told goes with the library, which neither this program will have nor those that it starts.
+        let may_preload = self.obstacle().is_none_or(|(_, obstacle)| obstacle.may_preload());
+        let environment = Environment { rule: self.rule, costs: Some(self.costs), region: region.map(Path::to_owned) };
+        if !may_preload {
+            // The settings of run-time systems belong to the library, which neither this program
+            // nor its children will load.
             return command;
         }
-        // Without one of its own the program writes into that of whoever has started us, if there is one.
+        // Without a region of its own, the program writes to the region of its caller, if there is
+        // one.
         command.envs(environment.variables());
         command.envs(environment::variables(self.rule, self.costs, |name| env::var_os(name).is_some()));
-        command.env(PRELOAD, preloads(env::var_os(PRELOAD).as_deref(), &self.library));
+        command.env(PRELOAD, preload_list(env::var_os(PRELOAD).as_deref(), &self.library));
         command
     }
 }
 
 #[cfg(test)]
 impl Launch {
-    /// With the library as it was built, so that tests leave nothing in the user's cache.
+    /// A launch with the library from the build, so that tests do not write to the user's cache.
     pub(crate) fn for_test(command: &str, arguments: &[&str], rule: WaitingRule) -> Launch {
         Launch {
             invocation: Invocation::new(command.as_ref(), &arguments.iter().map(OsString::from).collect::<Vec<_>>()),
@@ -92,9 +96,9 @@ impl Launch {
     }
 }
 
-/// What is to be loaded: what the user wants first, and then this library.
-fn preloads(users: Option<&OsStr>, library: &Path) -> OsString {
-    let mut list = users.unwrap_or_default().to_owned();
+/// The list of libraries to preload: the user's, then this library.
+fn preload_list(user_list: Option<&OsStr>, library: &Path) -> OsString {
+    let mut list = user_list.unwrap_or_default().to_owned();
     let is_there = env::split_paths(&list).any(|path| path == library);
     if !is_there {
         if !list.is_empty() {
@@ -118,39 +122,39 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_told_by_its_environment() {
+    fn the_environment_configures_the_library() {
         let launch = launch("true");
-        let command = launch.helped(Some(Path::new("/book")));
+        let command = launch.preloading_command(Some(Path::new("/region")));
         assert_eq!(variable(&command, Environment::RULE), Some("always-block".into()));
-        assert_eq!(variable(&command, Environment::REGION), Some("/book".into()));
+        assert_eq!(variable(&command, Environment::REGION), Some("/region".into()));
         assert_eq!(variable(&command, Environment::COSTS), Some("0,0,0,0".into()));
         assert!(variable(&command, PRELOAD).unwrap().into_string().unwrap().ends_with(".so"));
-        assert_eq!(variable(&launch.helped(None), Environment::REGION), None);
+        assert_eq!(variable(&launch.preloading_command(None), Environment::REGION), None);
         assert_eq!(launch.invocation.command().get_envs().count(), 0);
         assert!(command.get_args().eq(["-x"]));
     }
 
     #[test]
-    fn a_program_that_cannot_load_the_library_is_not_asked_to() {
+    fn a_program_that_cannot_load_the_library_has_no_preload() {
         let with = |obstacle| Launch { program: Some(Program { path: "/x".into(), obstacle }), ..launch("true") };
-        let is_asked = |obstacle| variable(&with(obstacle).helped(None), PRELOAD).is_some();
-        assert!(is_asked(None) && is_asked(Some(Obstacle::Static)));
+        let preloads_library = |obstacle| variable(&with(obstacle).preloading_command(None), PRELOAD).is_some();
+        assert!(preloads_library(None) && preloads_library(Some(Obstacle::Static)));
         let musl = Some(Obstacle::OtherLibrary("musl".into()));
-        assert!(!is_asked(musl.clone()));
-        assert_eq!(with(musl).helped(None).get_envs().count(), 0);
+        assert!(!preloads_library(musl.clone()));
+        assert_eq!(with(musl).preloading_command(None).get_envs().count(), 0);
     }
 
     #[test]
-    fn what_the_user_loads_comes_first() {
+    fn the_user_s_libraries_are_loaded_first() {
         let ours = Path::new("/ours.so");
-        assert_eq!(preloads(None, ours), "/ours.so");
-        assert_eq!(preloads(Some("".as_ref()), ours), "/ours.so");
-        assert_eq!(preloads(Some("/a.so /b.so".as_ref()), ours), "/a.so /b.so:/ours.so");
-        assert_eq!(preloads(Some("/ours.so:/a.so".as_ref()), ours), "/ours.so:/a.so");
+        assert_eq!(preload_list(None, ours), "/ours.so");
+        assert_eq!(preload_list(Some("".as_ref()), ours), "/ours.so");
+        assert_eq!(preload_list(Some("/a.so /b.so".as_ref()), ours), "/a.so /b.so:/ours.so");
+        assert_eq!(preload_list(Some("/ours.so:/a.so".as_ref()), ours), "/ours.so:/a.so");
     }
 
     #[test]
-    fn what_cannot_be_executed_is_told_as_shells_do() {
+    fn failures_have_the_exit_codes_of_shells() {
         let failed = launch("rowlock-has-no-such-program").replace();
         assert_eq!(failed.exit_code(), 127);
         assert!(failed.to_string().starts_with("cannot execute `rowlock-has-no-such-program`: "), "{failed}");

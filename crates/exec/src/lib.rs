@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod book;
 mod compare;
 mod elf;
 mod environment;
@@ -12,11 +11,12 @@ pub mod library;
 mod load;
 mod obstacle;
 mod program;
+mod region;
 mod run;
 pub mod throttle;
 
 pub use compare::{CompareError, Pair};
-pub use execution::{Cut, ExecuteError, Execution, Until};
+pub use execution::{ExecuteError, Execution, Interruption, RunLimits};
 pub use invocation::{Invocation, StartError};
 pub use launch::Launch;
 pub use library::LibraryError;

@@ -1,4 +1,4 @@
-//! The library that is preloaded: where it is, or where it is unpacked to.
+//! The preloaded library: finds it, or unpacks it.
 
 use std::env;
 use std::ffi::OsStr;
@@ -12,45 +12,47 @@ use std::time::{Duration, SystemTime};
 use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
 
-/// The variable that names a library to be taken instead of ours.
+/// The variable that names another library to preload.
 pub const VARIABLE: &str = "ROWLOCK_PRELOAD";
 
-/// The library as it was built together with this program.
+/// The library that was built together with this program.
 pub(crate) static EMBEDDED: &[u8] = include_bytes!(env!("ROWLOCK_BUILT_PRELOAD"));
 
-/// What is unpacked begins its name with this, and a draft of it with that.
+/// Prefixes of the file names of unpacked libraries and of incomplete ones.
 const UNPACKED: &str = "librowlock_preload-";
 const DRAFT: &str = "draft-";
-/// How often a library that is used is marked so, and after how long without a mark that of another build is removed.
-const MARKED_EVERY: Duration = Duration::from_secs(24 * 3600);
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How often a used library is marked, and how long without a mark until another build removes it.
+const MARK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+const REMOVE_AFTER: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Why there is no library.
+/// Why there is no library to preload.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
-    /// The one that was asked for cannot be used.
+    /// The library in [`VARIABLE`] cannot be used.
     #[error("{VARIABLE} names {}, which cannot be preloaded: {why}", path.display())]
     Named {
-        /// What was asked for.
+        /// The named path.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
-    /// It can be unpacked nowhere.
+    /// There is no folder to unpack it.
     #[error(
-        "there is no place for the library that is to be preloaded: {}; let XDG_CACHE_HOME name a folder from which programs can be executed, \
-         and in whose path there is no blank, colon or dollar",
+        "there is no place for the library to preload: {}; let XDG_CACHE_HOME name a folder on a file system that allows execution, \
+         whose path contains no blank, colon or dollar",
         .0.join("; ")
     )]
     NoPlace(Vec<String>),
 }
 
-/// The path of the library, absolute and fit for `LD_PRELOAD`: that which [`VARIABLE`] names; that which was installed with this program, in
-/// `../lib/rowlock`; else the one that this program carries, unpacked in the user's cache or where there is room for it. The superuser's
-/// is where everybody can read it: its programs start others as other users.
+/// The path of the library, absolute and suitable for `LD_PRELOAD`. In this order: the one in
+/// [`VARIABLE`]; the one that was installed with this program, in `../lib/rowlock`; the embedded
+/// one, unpacked in the user's cache or in another folder. For root the folder is readable by all
+/// users, because root's programs start others as other users.
 ///
 /// # Errors
-/// When the one that is asked for cannot be used, and when there is nowhere to unpack ours.
+/// If the library in [`VARIABLE`] cannot be used, and if there is no folder to unpack the embedded
+/// one.
 pub fn find() -> Result<PathBuf, LibraryError> {
     if let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         return named(Path::new(&path));
@@ -66,43 +68,44 @@ fn named(path: &Path) -> Result<PathBuf, LibraryError> {
     let path = fs::canonicalize(path).map_err(|why| refused(why.to_string()))?;
     let file = File::open(&path).map_err(|why| refused(why.to_string()))?;
     if !is_fit(&path) {
-        return Err(refused("LD_PRELOAD takes no blanks, colons and dollars".to_owned()));
+        return Err(refused("paths in LD_PRELOAD cannot contain blanks, colons or dollars".to_owned()));
     }
     if !sys::executable::can_be_mapped(&file) {
-        return Err(refused("it is no file, or where nothing can be executed".to_owned()));
+        return Err(refused("it is not a file, or its file system does not allow execution".to_owned()));
     }
     Ok(path)
 }
 
-/// Where a distribution's package has it.
+/// The path in a distribution's package.
 fn installed() -> Option<PathBuf> {
     let program = fs::canonicalize(env::current_exe().ok()?).ok()?;
     Some(program.parent()?.parent()?.join("lib/rowlock/librowlock_preload.so"))
 }
 
-/// The loader takes blanks and colons for the end of a path, and dollars for the beginning of a name.
+/// In `LD_PRELOAD`, blanks and colons end a path, and a dollar begins a variable.
 fn is_fit(path: &Path) -> bool {
     path.is_absolute() && !path.as_os_str().as_bytes().iter().any(|byte| b" \t\n:$".contains(byte))
 }
 
-/// A folder for the library, which belongs to this user alone.
+/// A folder for the library, which belongs only to this user.
 #[derive(Clone, Debug)]
 struct Place {
-    /// What has to be there already: nobody's home is made for this.
+    /// A folder that must exist. For instance, a missing home is not created.
     within: PathBuf,
     folder: PathBuf,
-    /// Whether others may read what is in it. Nobody else can write to it.
+    /// Whether other users may read the folder. They can never write to it.
     is_public: bool,
 }
 
-/// Where the library may be unpacked, the best place first.
+/// The folders to try, the best first.
 fn places(is_root: bool) -> Vec<Place> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let place = |within: PathBuf, folder: PathBuf| Place { within, folder, is_public: is_root };
     let mut places = Vec::new();
-    // This one may be made, says who has specified it. The superuser may have it from another user, who could put something else there.
+    // The specification allows creating this folder. Root may have inherited the variable from
+    // another user, who could put another file there.
     let cache = absolute("XDG_CACHE_HOME").map(|cache| cache.join("rowlock/preload"));
-    let cache = cache.filter(|folder| !is_root || is_in_safe_hands(folder));
+    let cache = cache.filter(|folder| !is_root || is_safe_from_others(folder));
     places.extend(cache.map(|folder| place("/".into(), folder)));
     if is_root {
         places.push(place("/var/cache".into(), "/var/cache/rowlock".into()));
@@ -112,19 +115,19 @@ fn places(is_root: bool) -> Vec<Place> {
     let own = format!("rowlock-{}", geteuid().as_raw());
     let common = ["/var/tmp", "/tmp", "/dev/shm"].map(Path::new);
     places.extend(common.map(|folder| place(folder.to_owned(), folder.join(&own))));
-    // What others cannot reach is the last resort of who has to share. The order is kept otherwise.
-    places.sort_by_key(|place| place.is_public && !is_reached_by_all(&place.folder));
+    // A library of root that other users cannot reach is the last resort. The sort is stable.
+    places.sort_by_key(|place| place.is_public && !is_reachable_by_all(&place.folder));
     places
 }
 
-/// Whether every user can come to a folder, as far as the folders above it that exist tell.
-fn is_reached_by_all(folder: &Path) -> bool {
+/// Whether every user can reach a folder, as far as its existing ancestors tell.
+fn is_reachable_by_all(folder: &Path) -> bool {
     let above = folder.ancestors().skip(1);
     above.filter_map(|folder| fs::metadata(folder).ok()).all(|about| about.mode() & 0o001 != 0)
 }
 
-/// Whether only this user and the superuser can put another folder in the place of this one, as far as the folders above it exist.
-fn is_in_safe_hands(folder: &Path) -> bool {
+/// Whether only this user and root can replace this folder, as far as its existing ancestors tell.
+fn is_safe_from_others(folder: &Path) -> bool {
     const STICKY: u32 = 0o1000;
     let is_safe = |about: fs::Metadata| {
         let is_trusted = about.uid() == 0 || about.uid() == geteuid().as_raw();
@@ -133,7 +136,7 @@ fn is_in_safe_hands(folder: &Path) -> bool {
     folder.ancestors().skip(1).filter_map(|folder| fs::metadata(folder).ok()).all(is_safe)
 }
 
-/// Puts the library into the first of these places in which it can be, unless it is there already.
+/// Puts the library into the first folder that accepts it, unless it is there already.
 fn unpack(library: &[u8], places: &[Place]) -> Result<PathBuf, LibraryError> {
     let hash: String = Sha256::digest(library).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let name = format!("{UNPACKED}{hash}.so");
@@ -142,7 +145,7 @@ fn unpack(library: &[u8], places: &[Place]) -> Result<PathBuf, LibraryError> {
         match unpack_in(place, name.as_ref(), library) {
             Ok(path) => {
                 mark(&path);
-                remove_forgotten(&place.folder, &path);
+                remove_unused(&place.folder, &path);
                 return Ok(path);
             }
             Err(why) => refusals.push(format!("{}: {why}", place.folder.display())),
@@ -155,13 +158,13 @@ fn unpack_in(place: &Place, name: &OsStr, library: &[u8]) -> io::Result<PathBuf>
     let folder = &place.folder;
     let path = folder.join(name);
     if !is_fit(&path) {
-        return Err(io::Error::other("LD_PRELOAD takes no blanks, colons and dollars"));
+        return Err(io::Error::other("paths in LD_PRELOAD cannot contain blanks, colons or dollars"));
     }
-    make(place)?;
-    // A folder that is a link of somebody else's making, in `/tmp`, is none of ours.
+    create_folder(place)?;
+    // A link of another user, in `/tmp`, is not acceptable.
     let about = fs::symlink_metadata(folder)?;
     if !about.is_dir() || !is_ours_alone(&about) {
-        return Err(io::Error::other("it is no folder that this user alone can write to"));
+        return Err(io::Error::other("it is not a folder that only this user can write to"));
     }
     if place.is_public && about.mode() & 0o777 != 0o755 {
         fs::set_permissions(folder, Permissions::from_mode(0o755))?;
@@ -173,15 +176,15 @@ fn unpack_in(place: &Place, name: &OsStr, library: &[u8]) -> io::Result<PathBuf>
         draft.persist(&path).map_err(|failed| failed.error)?;
     }
     if !sys::executable::can_be_mapped(File::open(&path)?) {
-        // It would only lie about there.
+        // It is of no use there.
         let _ = fs::remove_file(&path);
-        return Err(io::Error::other("nothing can be executed there"));
+        return Err(io::Error::other("its file system does not allow execution"));
     }
     Ok(path)
 }
 
-/// Makes the folder of a place, and those between it and what has to be there.
-fn make(Place { within, folder, is_public }: &Place) -> io::Result<()> {
+/// Creates the folder of a place and its missing ancestors below `within`.
+fn create_folder(Place { within, folder, is_public }: &Place) -> io::Result<()> {
     if folder.exists() {
         return Ok(());
     }
@@ -192,7 +195,7 @@ fn make(Place { within, folder, is_public }: &Place) -> io::Result<()> {
     let mode = if *is_public { 0o755 } else { 0o700 };
     DirBuilder::new().recursive(true).mode(mode).create(folder)?;
     if *is_public {
-        // The mask for new files has taken something away, maybe.
+        // The umask may have removed permissions.
         missing.into_iter().try_for_each(|made| fs::set_permissions(made, Permissions::from_mode(mode)))?;
     }
     Ok(())
@@ -203,32 +206,33 @@ fn is_the_library(path: &Path, library: &[u8]) -> bool {
     fs::symlink_metadata(path).is_ok_and(is_ours) && fs::read(path).is_ok_and(|bytes| bytes == library)
 }
 
-/// Whether it belongs to this user and nobody else can write to it.
+/// Whether the file belongs to this user and no other user can write to it.
 fn is_ours_alone(about: &fs::Metadata) -> bool {
     about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0
 }
 
-/// Notes in the time of its last change that a library is in use. Where that does not work it may be unpacked once more some day.
+/// Marks a library as used, by its modification time. On failure it may be removed and unpacked
+/// again later.
 fn mark(library: &Path) {
-    if is_older(library, MARKED_EVERY) {
+    if is_older(library, MARK_INTERVAL) {
         let _ = File::open(library).and_then(|file| file.set_modified(SystemTime::now()));
     }
 }
 
-/// Removes the libraries of other builds, and drafts of killed processes, that nobody has marked for long. Programs that run have theirs
-/// still; those that they start would be without.
-fn remove_forgotten(folder: &Path, ours: &Path) {
+/// Removes libraries of other builds, and incomplete files of killed processes, that have not been
+/// marked for long. Running programs keep theirs; programs that they start would run without it.
+fn remove_unused(folder: &Path, ours: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         let is_of_ours = name.starts_with(UNPACKED) && name.ends_with(".so") || name.starts_with(DRAFT);
-        if is_of_ours && path != ours && is_older(&path, FORGOTTEN_AFTER) {
+        if is_of_ours && path != ours && is_older(&path, REMOVE_AFTER) {
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Whether a file was last changed longer ago than this; no if that cannot be known.
+/// Whether a file was last modified longer ago than this. False if that is unknown.
 fn is_older(path: &Path, age: Duration) -> bool {
     let changed = fs::symlink_metadata(path).and_then(|about| about.modified());
     changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|elapsed| elapsed > age))
@@ -238,10 +242,10 @@ fn is_older(path: &Path, age: Duration) -> bool {
 mod tests {
     use super::*;
 
-    /// Something that can be mapped.
+    /// A file that can be mapped.
     const LIBRARY: &[u8] = b"a library";
 
-    /// A place for one user, and what it is in.
+    /// A place of one user, and the temporary folder around it.
     fn place() -> (tempfile::TempDir, Place) {
         let within = tempfile::tempdir().unwrap();
         let place = own(within.path().join("cache/rowlock"));
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_embedded_is_a_shared_library() {
+    fn the_embedded_file_is_a_shared_library() {
         assert_eq!(EMBEDDED.get(..4), Some(&b"\x7fELF"[..]));
         assert_eq!(EMBEDDED.get(16..18), Some(&3_u16.to_ne_bytes()[..]));
     }
@@ -276,20 +280,20 @@ mod tests {
     }
 
     #[test]
-    fn everybody_can_read_the_superusers() {
+    fn all_users_can_read_the_library_of_root() {
         let (within, place) = place();
         let places = [Place { is_public: true, ..place }];
         let path = unpack(LIBRARY, &places).unwrap();
         let modes = || [&within.path().join("cache"), &places[0].folder, &path].map(|path| mode(path));
         assert_eq!(modes(), [0o755; 3]);
-        // As it was made when it was for one user.
+        // The mode of a private folder.
         fs::set_permissions(&places[0].folder, Permissions::from_mode(0o700)).unwrap();
         assert_eq!(unpack(LIBRARY, &places).unwrap(), path);
         assert_eq!(modes(), [0o755; 3]);
     }
 
     #[test]
-    fn the_superusers_places_are_no_homes_and_others_can_reach_them() {
+    fn the_folders_of_root_are_not_in_a_home_and_others_can_reach_them() {
         let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let in_home = |place: &Place| place.folder.starts_with(home.join(".cache/rowlock"));
         let of_root = places(true);
@@ -298,25 +302,25 @@ mod tests {
         );
         assert!(of_root.iter().any(|place| place.folder == Path::new("/var/cache/rowlock")));
         assert!(places(false).iter().all(|place| !place.is_public));
-        assert!(is_reached_by_all(Path::new("/usr/x/y")));
+        assert!(is_reachable_by_all(Path::new("/usr/x/y")));
         let (within, place) = place();
         fs::set_permissions(within.path(), Permissions::from_mode(0o755)).unwrap();
-        assert!(is_reached_by_all(&place.folder));
+        assert!(is_reachable_by_all(&place.folder));
         fs::set_permissions(within.path(), Permissions::from_mode(0o700)).unwrap();
-        assert!(!is_reached_by_all(&place.folder));
+        assert!(!is_reachable_by_all(&place.folder));
     }
 
     #[test]
-    fn a_folder_that_others_could_exchange_is_not_safe() {
+    fn a_folder_that_others_could_replace_is_not_safe() {
         let (within, place) = place();
         for (mode, is_safe) in [(0o755, true), (0o777, false), (0o775, false), (0o1777, true)] {
             fs::set_permissions(within.path(), Permissions::from_mode(mode)).unwrap();
-            assert_eq!(is_in_safe_hands(&place.folder), is_safe, "{mode:o}");
+            assert_eq!(is_safe_from_others(&place.folder), is_safe, "{mode:o}");
         }
     }
 
     #[test]
-    fn no_home_is_made() {
+    fn a_missing_home_is_not_created() {
         let (within, place) = place();
         let home = within.path().join("home");
         let places = [Place { within: home.clone(), folder: home.join(".cache/rowlock"), is_public: false }, place];
@@ -327,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_that_nobody_has_used_for_long_are_removed() {
+    fn libraries_that_were_unused_for_long_are_removed() {
         let (_within, place) = place();
         let places = [place];
         let folder = &places[0].folder;
@@ -336,7 +340,7 @@ mod tests {
         for file in [&draft, &foreign] {
             fs::write(file, "").unwrap();
         }
-        let since = |days: u32| SystemTime::now() - days * MARKED_EVERY;
+        let since = |days: u32| SystemTime::now() - days * MARK_INTERVAL;
         let set = |path: &Path, days| File::open(path).unwrap().set_modified(since(days)).unwrap();
         for path in [&ours, &old, &draft, &foreign] {
             set(path, 31);
@@ -344,18 +348,18 @@ mod tests {
         set(&newer, 29);
         assert_eq!(unpack(LIBRARY, &places).unwrap(), ours);
         assert_eq!([&ours, &old, &newer, &draft, &foreign].map(|path| path.exists()), [true, false, true, false, true]);
-        // What is used is marked so that it stays.
-        assert!(!is_older(&ours, MARKED_EVERY));
+        // The used one was marked.
+        assert!(!is_older(&ours, MARK_INTERVAL));
     }
 
     #[test]
-    fn what_is_there_is_not_trusted() {
+    fn existing_files_are_not_trusted() {
         let (_within, place) = place();
         let places = [place];
         let path = unpack(LIBRARY, &places).unwrap();
         fs::write(&path, "something else").unwrap();
         assert_eq!(fs::read(unpack(LIBRARY, &places).unwrap()).unwrap(), LIBRARY);
-        // The right bytes, but others could change them.
+        // The content is right, but other users could change it.
         fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
         assert_eq!(mode(&unpack(LIBRARY, &places).unwrap()), 0o755);
         let elsewhere = places[0].folder.join("elsewhere");
@@ -365,14 +369,15 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_will_not_do_is_passed_over_and_said() {
+    fn unsuitable_folders_are_skipped_and_reported() {
         let (within, place) = place();
-        let everybodys = within.path().join("everybodys");
-        fs::create_dir(&everybodys).unwrap();
-        fs::set_permissions(&everybodys, Permissions::from_mode(0o777)).unwrap();
+        let world_writable = within.path().join("world_writable");
+        fs::create_dir(&world_writable).unwrap();
+        fs::set_permissions(&world_writable, Permissions::from_mode(0o777)).unwrap();
         let link = within.path().join("link");
         std::os::unix::fs::symlink(&place.folder, &link).unwrap();
-        let bad = [everybodys, link, within.path().join("with blank"), "/proc".into(), "/dev/null/x".into()].map(own);
+        let bad =
+            [world_writable, link, within.path().join("with blank"), "/proc".into(), "/dev/null/x".into()].map(own);
         let all: Vec<Place> = bad.iter().chain([&place]).cloned().collect();
         assert_eq!(unpack(LIBRARY, &all).unwrap().parent(), Some(place.folder.as_path()));
         let Err(LibraryError::NoPlace(refusals)) = unpack(LIBRARY, &bad) else { panic!("there is a place") };
@@ -380,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_asked_for_must_be_one_that_can_be_loaded() {
+    fn a_named_library_must_be_loadable() {
         let (_within, place) = place();
         let path = unpack(LIBRARY, &[place]).unwrap();
         assert_eq!(named(&path).unwrap(), path.canonicalize().unwrap());

@@ -1,28 +1,28 @@
-//! Why a program cannot be helped.
+//! Reasons why the library cannot be preloaded into a program.
 
 use std::fmt;
 
-/// What keeps the library out of a program, or from what it waits at.
+/// A reason why the library cannot be loaded into a program, or cannot replace its waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// It is linked statically.
     Static,
-    /// It runs with other rights than those of who starts it, for this reason.
+    /// It has privileges beyond those of the user.
     Privileged(Privilege),
-    /// It is for another processor, or for another width of words: what its file says.
+    /// Its file is for another processor or word size, as described.
     OtherMachine(String),
-    /// It is for another C library: the loader that it asks for.
+    /// It asks for the loader of another C library, as named.
     OtherLibrary(String),
-    /// It needs this library, which ends a program in which another was loaded before it.
-    ComesFirst(String),
-    /// It is written in Go, and linked statically or not.
+    /// It needs this library, which aborts if another library is loaded first.
+    MustBeFirst(String),
+    /// It is written in Go.
     Go {
-        /// Whether it uses libraries.
+        /// Whether it is linked dynamically.
         dynamic: bool,
     },
 }
 
-/// What gives a program other rights.
+/// The source of a program's privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
     /// It runs as the owner of its file.
@@ -34,35 +34,35 @@ pub enum Privilege {
 }
 
 impl Obstacle {
-    /// What it is called in reports for programs.
+    /// Its name in JSON reports.
     pub const fn name(&self) -> &'static str {
         match self {
             Obstacle::Static => "static",
             Obstacle::Privileged(_) => "privileged",
             Obstacle::OtherMachine(_) => "other_machine",
             Obstacle::OtherLibrary(_) => "other_c_library",
-            Obstacle::ComesFirst(_) => "address_sanitizer",
+            Obstacle::MustBeFirst(_) => "address_sanitizer",
             Obstacle::Go { .. } => "go",
         }
     }
 
-    /// Whether the program is to be asked to load the library nevertheless: for those that it starts, as where it does not notice.
-    /// Otherwise its loader would complain, or give up.
-    pub(crate) const fn may_be_asked(&self) -> bool {
+    /// Whether to set `LD_PRELOAD` nevertheless, for programs that this one starts. In the other
+    /// cases its loader would print an error or abort.
+    pub(crate) const fn may_preload(&self) -> bool {
         match self {
             Obstacle::Static | Obstacle::Privileged(_) | Obstacle::Go { .. } => true,
-            Obstacle::OtherMachine(_) | Obstacle::OtherLibrary(_) | Obstacle::ComesFirst(_) => false,
+            Obstacle::OtherMachine(_) | Obstacle::OtherLibrary(_) | Obstacle::MustBeFirst(_) => false,
         }
     }
 }
 
-/// What is said of the program: the rest of a sentence that begins with its name.
+/// The rest of a sentence that begins with the program's name.
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::Static => f.write_str(
-                "is linked statically, so that no library can be loaded into it: link it dynamically (programs that it starts are helped \
-                 all the same)",
+                "is linked statically, so that no library can be loaded into it: link it dynamically (programs that it starts can still \
+                 be helped)",
             ),
             Obstacle::Privileged(privilege) => write!(
                 f,
@@ -76,17 +76,17 @@ impl fmt::Display for Obstacle {
                 f,
                 "asks for the loader {loader}, and rowlock's library is for that of the GNU C library: use a build of it for that one"
             ),
-            Obstacle::ComesFirst(library) => write!(
+            Obstacle::MustBeFirst(library) => write!(
                 f,
                 "needs {library}, the address sanitizer, which ends programs in which another library is loaded first: build it without \
                  -fsanitize=address, or with -static-libasan as well"
             ),
             Obstacle::Go { dynamic: false } => f.write_str(
-                "is a Go program, whose goroutines wait within Go's own run-time system, and no library can be loaded into it: nothing \
-                 from outside helps",
+                "is a Go program, whose goroutines wait within Go's own run-time system, and no library can be loaded into it: rowlock cannot \
+                 help",
             ),
             Obstacle::Go { dynamic: true } => f.write_str(
-                "is a Go program, whose goroutines wait within Go's own run-time system: only what it has of C can be helped",
+                "is a Go program, whose goroutines wait within Go's own run-time system: only its C parts can be helped",
             ),
         }
     }
@@ -111,18 +111,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_says_what_it_is_and_what_would_help() {
+    fn each_obstacle_has_a_description_and_a_remedy() {
         for (obstacle, begins, asked) in [
             (Obstacle::Static, "is linked statically", true),
             (Obstacle::Privileged(Privilege::Group), "is set-group-ID, and", true),
             (Obstacle::OtherMachine("i386".into()), "is for i386, and", false),
             (Obstacle::OtherLibrary("/lib/ld-musl-x86_64.so.1".into()), "asks for the loader /lib/ld-musl", false),
-            (Obstacle::ComesFirst("libasan.so.8".into()), "needs libasan.so.8", false),
+            (Obstacle::MustBeFirst("libasan.so.8".into()), "needs libasan.so.8", false),
             (Obstacle::Go { dynamic: false }, "is a Go program", true),
         ] {
             let text = obstacle.to_string();
             assert!(text.starts_with(begins) && text.contains(": "), "{text}");
-            assert_eq!(obstacle.may_be_asked(), asked);
+            assert_eq!(obstacle.may_preload(), asked);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The program behind a command: found as the system finds it, and looked at.
+//! The program behind a command: finds and inspects it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,25 +15,26 @@ use crate::elf;
 use crate::library::EMBEDDED;
 use crate::obstacle::{Obstacle, Privilege};
 
-/// What programs begin with.
+/// The magic number of ELF files.
 const ELF: &[u8] = b"\x7fELF";
-/// How many scripts may stand one behind the other. The kernel gives up after as many.
-const SCRIPTS: usize = 5;
+/// The maximum depth of scripts that are interpreters of scripts. It is the kernel's limit.
+const MAX_SCRIPTS: usize = 5;
 
-/// A program's file, at the end of any scripts that are run by one another.
+/// A program's file. For a script, it is the file of its interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
     /// The file that the kernel maps.
     pub(crate) path: PathBuf,
-    /// What keeps the library out of it.
+    /// The obstacle to preloading the library into it.
     pub(crate) obstacle: Option<Obstacle>,
 }
 
-/// Finds and looks at what a command starts. Nothing where that does not exist, or cannot be started: that is for the system to say.
+/// Finds and inspects the program that a command starts. `None` if it does not exist or cannot be
+/// started, in which case the system will report the error.
 pub(crate) fn inspect(command: &OsStr) -> Option<Program> {
     let path = env::var_os("PATH");
     let mut file = resolve(command, path.as_deref())?;
-    for _ in 0..SCRIPTS {
+    for _ in 0..MAX_SCRIPTS {
         match interpreter(&beginning(&file)) {
             Some(interpreter) => file = resolve(&interpreter, path.as_deref())?,
             None => break,
@@ -45,15 +46,16 @@ pub(crate) fn inspect(command: &OsStr) -> Option<Program> {
     Some(Program { obstacle: obstacle.or(privilege), path: file })
 }
 
-/// The file of a command that is a program itself, and no script.
+/// The file of a command that is an ELF program and not a script.
 pub(crate) fn elf(command: &OsStr) -> Option<PathBuf> {
     resolve(command, env::var_os("PATH").as_deref()).filter(|file| beginning(file).starts_with(ELF))
 }
 
-/// What it would take to start a command that is there, and is not: the interpreter of a script, or the loader of a program.
+/// A missing file that an existing command needs: the interpreter of a script, or the loader of a
+/// program.
 pub(crate) fn missing(command: &OsStr) -> Option<PathBuf> {
     let mut file = resolve(command, env::var_os("PATH").as_deref())?;
-    for _ in 0..SCRIPTS {
+    for _ in 0..MAX_SCRIPTS {
         let bytes = beginning(&file);
         let next = match first_line(&bytes) {
             Some(mut words) => PathBuf::from(OsString::from_vec(words.next()?.to_vec())),
@@ -67,19 +69,20 @@ pub(crate) fn missing(command: &OsStr) -> Option<PathBuf> {
     None
 }
 
-/// What `execvp` starts.
+/// The file that `execvp` starts.
 fn resolve(command: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
-    let starts = |file: &PathBuf| file.is_file() && access(file, Access::EXEC_OK).is_ok();
+    let is_executable = |file: &PathBuf| file.is_file() && access(file, Access::EXEC_OK).is_ok();
     if command.as_bytes().contains(&b'/') {
-        return Some(PathBuf::from(command)).filter(starts);
+        return Some(PathBuf::from(command)).filter(is_executable);
     }
     let folders = path.unwrap_or(OsStr::new("/bin:/usr/bin"));
-    // An empty entry is the folder that one is in.
+    // An empty entry is the current folder.
     let candidates = env::split_paths(folders).map(|folder| Path::new(".").join(folder).join(command));
-    if command.is_empty() { None } else { candidates.into_iter().find(starts) }
+    if command.is_empty() { None } else { candidates.into_iter().find(is_executable) }
 }
 
-/// The first bytes of a file, as many as the kernel looks at for a script's first line. A file that cannot be read has none.
+/// The first bytes of a file, as many as the kernel reads for a script's first line. Empty if the
+/// file cannot be read.
 fn beginning(file: &Path) -> Vec<u8> {
     let mut bytes = vec![0; 256];
     let length = File::open(file).and_then(|mut file| file.read(&mut bytes)).unwrap_or(0);
@@ -87,10 +90,11 @@ fn beginning(file: &Path) -> Vec<u8> {
     bytes
 }
 
-/// What executes a file that begins like this; nothing where the kernel does.
+/// The interpreter of a file that begins with these bytes. `None` if the kernel executes it
+/// directly.
 fn interpreter(bytes: &[u8]) -> Option<OsString> {
     let Some(mut words) = first_line(bytes) else {
-        // What is no program is given to a shell, by `execvp`.
+        // `execvp` runs other files by a shell.
         let is_program = bytes.starts_with(ELF) || bytes.is_empty();
         return (!is_program).then(|| "/bin/sh".into());
     };
@@ -98,18 +102,19 @@ fn interpreter(bytes: &[u8]) -> Option<OsString> {
     if first.rsplit(|&byte| byte == b'/').next() != Some(b"env") {
         return Some(OsString::from_vec(first.to_vec()));
     }
-    // `env` looks for the first word that is neither an option nor a variable.
+    // `env` runs the first word that is neither an option nor an assignment.
     let word = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
     Some(OsString::from_vec(word.unwrap_or(first).to_vec()))
 }
 
-/// The words of the line that says by what a script is executed; nothing where there is none.
+/// The words of the first line of a script. `None` if the file has no such line.
 fn first_line(bytes: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let line = bytes.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
     Some(line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty()))
 }
 
-/// What gives the program with this file other rights than the caller's, so that its loader takes nothing from the environment.
+/// The source of rights that the program with this file has beyond the caller's, so that its loader
+/// ignores the environment.
 fn privilege(file: &Path) -> Option<Privilege> {
     let about = fs::metadata(file).ok()?;
     let is_void = statvfs(file).is_ok_and(|mounted| mounted.f_flag.contains(StatVfsMountFlags::NOSUID));
@@ -117,37 +122,37 @@ fn privilege(file: &Path) -> Option<Privilege> {
         return None;
     }
     let has_capabilities = getxattr(file, "security.capability", &mut [0_u8; 64]).is_ok();
-    let rights = Rights { mode: about.mode(), user: about.uid(), group: about.gid(), has_capabilities };
-    rights.beyond(geteuid().as_raw(), getegid().as_raw())
+    let rights = FileRights { mode: about.mode(), user: about.uid(), group: about.gid(), has_capabilities };
+    rights.beyond_those_of(geteuid().as_raw(), getegid().as_raw())
 }
 
-/// What a file says of the rights of who executes it.
-struct Rights {
+/// The rights that a file gives to the process that executes it.
+struct FileRights {
     mode: u32,
     user: u32,
     group: u32,
     has_capabilities: bool,
 }
 
-impl Rights {
-    /// Those that this user and group do not have anyway.
-    fn beyond(&self, user: u32, group: u32) -> Option<Privilege> {
+impl FileRights {
+    /// The source of rights that this user and group do not have already.
+    fn beyond_those_of(&self, user: u32, group: u32) -> Option<Privilege> {
         const SET_USER: u32 = 0o4000;
         const SET_GROUP: u32 = 0o2000;
         const GROUP_EXECUTES: u32 = 0o010;
         if self.mode & SET_USER != 0 && self.user != user {
             return Some(Privilege::User);
         }
-        // Without the other bit it is a mark for locking, from old times.
+        // Without the group's execute bit, this bit used to mark mandatory locking.
         if self.mode & SET_GROUP != 0 && self.mode & GROUP_EXECUTES != 0 && self.group != group {
             return Some(Privilege::Group);
         }
-        // The superuser has all capabilities.
+        // Root has all capabilities.
         (self.has_capabilities && user != 0).then_some(Privilege::Capabilities)
     }
 }
 
-/// Whether this process has renounced all rights that files could give it.
+/// Whether files cannot give this process further rights.
 fn has_no_new_privileges() -> bool {
     fs::read_to_string("/proc/self/status").is_ok_and(|status| status.lines().any(|line| line == "NoNewPrivs:\t1"))
 }
@@ -158,14 +163,14 @@ mod tests {
 
     use super::*;
 
-    /// A file that can be executed.
+    /// Writes an executable file.
     fn write(path: &Path, content: impl AsRef<[u8]>) {
         fs::write(path, content).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     #[test]
-    fn commands_are_found_as_the_system_finds_them() {
+    fn commands_are_found_like_the_system_finds_them() {
         let place = tempfile::tempdir().unwrap();
         let [one, two] = ["one", "two"].map(|name| place.path().join(name));
         for folder in [&one, &two] {
@@ -184,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_executed_by_what_their_first_line_names() {
+    fn scripts_are_executed_by_the_interpreter_in_their_first_line() {
         let interpreter = |text: &str| interpreter(text.as_bytes()).map(|found| found.into_string().unwrap());
         for (text, found) in [
             ("#!/bin/sh\necho", Some("/bin/sh")),
@@ -202,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_as_good_as_what_executes_it() {
+    fn a_script_has_the_obstacle_of_its_interpreter() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         let inspect = |name: &str| inspect(path(name).as_os_str());
@@ -215,16 +220,16 @@ mod tests {
         }
         write(&path("orphan"), "#!/nowhere/sh\n");
         assert_eq!((inspect("orphan"), inspect("nothing")), (None, None));
-        // It ends, though nothing else would.
+        // A script that is its own interpreter does not lead to an infinite loop.
         write(&path("itself"), format!("#!{}\n", path("itself").display()));
         assert_eq!(inspect("itself").map(|program| program.obstacle), Some(None));
     }
 
     #[test]
-    fn what_a_command_lacks_is_found() {
+    fn missing_interpreters_and_loaders_are_found() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
-        for (name, content, lacks) in [
+        for (name, content, missing_file) in [
             ("fine", "#!/bin/sh\n", None),
             ("script", "#! /nowhere/sh -e\n", Some("/nowhere/sh".into())),
             ("outer", &format!("#!{}\n", path("script").display()), Some("/nowhere/sh".into())),
@@ -232,7 +237,11 @@ mod tests {
             ("no-script", "echo\n", None),
         ] {
             write(&path(name), content);
-            assert_eq!(missing(path(name).as_os_str()), lacks.map(|lacks: String| PathBuf::from(lacks)), "{name}");
+            assert_eq!(
+                missing(path(name).as_os_str()),
+                missing_file.map(|missing_file: String| PathBuf::from(missing_file)),
+                "{name}"
+            );
         }
         assert_eq!(missing("rowlock-has-no-such-program".as_ref()), None);
         let program = env::current_exe().unwrap();
@@ -241,17 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn rights_of_others_are_an_obstacle_and_ones_own_are_not() {
-        let file = |mode, has_capabilities| Rights { mode, user: 0, group: 5, has_capabilities };
-        for (rights, of_somebody, of_root) in [
+    fn only_rights_beyond_the_user_s_own_are_an_obstacle() {
+        let file = |mode, has_capabilities| FileRights { mode, user: 0, group: 5, has_capabilities };
+        for (rights, for_user, for_root) in [
             (file(0o755, false), None, None),
             (file(0o4755, false), Some(Privilege::User), None),
             (file(0o2755, false), Some(Privilege::Group), Some(Privilege::Group)),
             (file(0o2745, false), None, None),
             (file(0o755, true), Some(Privilege::Capabilities), None),
         ] {
-            assert_eq!((rights.beyond(1000, 1000), rights.beyond(0, 0)), (of_somebody, of_root));
-            assert_eq!(rights.beyond(0, 5), None);
+            assert_eq!((rights.beyond_those_of(1000, 1000), rights.beyond_those_of(0, 0)), (for_user, for_root));
+            assert_eq!(rights.beyond_those_of(0, 5), None);
         }
     }
 }

@@ -1,9 +1,10 @@
-//! A program that is watched: it runs as a child, everything that is meant for it reaches it, and its end is known.
+//! Runs a program as a child, forwards signals to it, and waits for its end.
 //!
-//! The child stays in the process group that this process is in, so the terminal speaks to both: what the kernel sends at somebody's
-//! Ctrl-C or Ctrl-Z reaches the child without us, and is not passed on. What another process sends is sent to one number, mostly ours,
-//! and is. (Who sends it to the whole group, as `timeout` does, sends it to the child twice.) When the child stops, whoever has stopped it,
-//! this process stops too, so that a shell sees a job that is stopped; and when that goes on, the child is told to.
+//! The child stays in the process group of this process, so a signal of the terminal, such as for
+//! Ctrl-C or Ctrl-Z, reaches the child as well and is not forwarded. A signal of another process is
+//! mostly sent to this process alone, so it is forwarded. (If it is sent to the whole group, as by
+//! `timeout`, the child gets it twice.) When the child is stopped, this process stops too, so that
+//! a shell sees a stopped job. When this process continues, so does the child.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -15,14 +16,15 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal as Number, WaitOptions, getpid, kill_process, waitpid};
 use sys::signals::{BlockedSignals, Signal, real_time};
 
-use crate::book::OwnBook;
 use crate::invocation::{Invocation, StartError};
 use crate::launch::Launch;
+use crate::region::TemporaryRegion;
 
-/// What a terminal sends to all of its processes.
-const OF_TERMINALS: [Number; 7] =
+/// The signals that a terminal sends to all of its processes.
+const FROM_TERMINAL: [Number; 7] =
     [Number::INT, Number::QUIT, Number::HUP, Number::TSTP, Number::TTIN, Number::TTOU, Number::WINCH];
-/// What else is passed on. Errors of this process itself are not, nor what the kernel says of its own resources.
+/// The other signals that are forwarded. Not among them are errors of this process and limits of
+/// its own resources.
 const OTHERS: [Number; 11] = [
     Number::TERM,
     Number::USR1,
@@ -37,67 +39,68 @@ const OTHERS: [Number; 11] = [
     Number::URG,
 ];
 
-/// How a program ended, and what its waits came to.
+/// How a program ended, and the statistics of its waits.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// From its start to its end.
+    /// The time from its start to its end.
     pub elapsed: Duration,
-    /// What the processes did that had the library: its own, and all that it has started.
-    pub entries: Vec<ProcessReport>,
-    /// How many processes are not among them because there were so many.
-    pub turned_away: u64,
+    /// The reports of all processes that had the library: the program and all that it started.
+    pub processes: Vec<ProcessReport>,
+    /// How many processes have no report because there were too many.
+    pub rejected: u64,
 }
 
-/// Why a program could not be watched.
+/// Why a program could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// It could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// There is no book for the report.
+    /// There is no region for the report.
     #[error(
-        "there is no place for what the report is made of, neither in /dev/shm nor in {folder}: {0}; let TMPDIR name a folder to write to, or do \
+        "there is no place for the data of the report, neither in /dev/shm nor in {folder}: {0}; let TMPDIR name a writable folder, or do \
          without a report",
         folder = std::env::temp_dir().display()
     )]
-    Book(#[from] RegionError),
-    /// It could not be watched.
+    NoRegion(#[from] RegionError),
+    /// It could not be observed.
     #[error("cannot watch the program: {0}")]
     Watch(#[from] io::Error),
 }
 
 impl Launch {
-    /// Runs the program to its end. Blocks until then; no other thread of this process should run.
+    /// Runs the program and blocks until it ends. No other thread of this process should run.
     ///
     /// # Errors
-    /// When it cannot be started or watched.
+    /// If it cannot be started or observed.
     pub fn run(&self) -> Result<Ended, RunError> {
-        let own = OwnBook::create()?;
-        let (status, elapsed) = self.invocation.run(&mut self.helped(Some(&own.path)))?;
-        Ok(Ended { status, elapsed, entries: own.book.processes(), turned_away: own.book.rejected() })
+        let own = TemporaryRegion::create()?;
+        let (status, elapsed) = self.invocation.run(&mut self.preloading_command(Some(&own.path)))?;
+        Ok(Ended { status, elapsed, processes: own.region.processes(), rejected: own.region.rejected() })
     }
 }
 
 impl Invocation {
-    /// Runs `command`, which was made of this, to its end, as [`Launch::run`] does, with its input and output as they are for this process.
+    /// Runs `command`, made by [`Invocation::command`], as [`Launch::run`] does, with this
+    /// process's input and output.
     ///
     /// # Errors
-    /// When it cannot be started or watched.
+    /// If it cannot be started or observed.
     pub fn run(&self, command: &mut Command) -> Result<(ExitStatus, Duration), RunError> {
-        let passed: Vec<i32> = OF_TERMINALS.iter().chain(&OTHERS).map(|number| number.as_raw()).collect();
-        let held: Vec<i32> = passed.into_iter().chain(real_time()).chain([Number::CHILD.as_raw()]).collect();
-        let held = BlockedSignals::new(&held)?;
-        held.unblock_in(command);
+        let forwarded: Vec<i32> = FROM_TERMINAL.iter().chain(&OTHERS).map(|number| number.as_raw()).collect();
+        let blocked: Vec<i32> = forwarded.into_iter().chain(real_time()).chain([Number::CHILD.as_raw()]).collect();
+        let blocked = BlockedSignals::new(&blocked)?;
+        blocked.unblock_in(command);
         let started = Instant::now();
         let child = self.spawn(command)?;
-        let status = watch(Pid::from_child(&child), &held)?;
+        let status = forward_signals(Pid::from_child(&child), &blocked)?;
         Ok((status, started.elapsed()))
     }
 }
 
-/// Ends this process as the child ended: with the same code, or by the same signal.
+/// Ends this process as the child ended: with the same code or by the same signal.
 pub fn end_as(status: ExitStatus) -> ! {
     if let Some(signal) = status.signal() {
         sys::signals::die_of(signal);
@@ -105,35 +108,38 @@ pub fn end_as(status: ExitStatus) -> ! {
     std::process::exit(status.code().unwrap_or(1))
 }
 
-/// Passes signals to the child until it has ended.
-fn watch(child: Pid, held: &BlockedSignals) -> io::Result<ExitStatus> {
+/// Forwards signals to the child until it has ended.
+fn forward_signals(child: Pid, blocked: &BlockedSignals) -> io::Result<ExitStatus> {
     loop {
-        let signal = held.next()?;
+        let signal = blocked.next()?;
         if signal.number == Number::CHILD.as_raw() {
-            if let Some(status) = news_of(child)? {
+            if let Some(status) = check_child(child)? {
                 return Ok(status);
             }
-        } else if is_passed_on(signal) {
-            // It has not been waited for, so the number is still its own. If it runs with other rights by now, who sent the
-            // signal could not have sent it to the program either.
+        } else if should_forward(signal) {
+            // The child has not been reaped, so its id is valid. If it has other privileges by now,
+            // the sender could not have signalled it either.
             let _ = sys::signals::send(child, signal.number);
         }
     }
 }
 
-/// Whether the child does not know of it yet.
-fn is_passed_on(Signal { number, from_kernel }: Signal) -> bool {
-    let is_of_terminals = OF_TERMINALS.iter().any(|of_terminals| of_terminals.as_raw() == number);
-    // An alarm that was set before this program was executed is the only thing else that the kernel sends on its own.
+/// Whether the child has not received the signal already.
+fn should_forward(Signal { number, from_kernel }: Signal) -> bool {
+    let is_of_terminals = FROM_TERMINAL.iter().any(|of_terminals| of_terminals.as_raw() == number);
+    // Apart from those, the kernel can only send an alarm that was set before this program was
+    // executed.
     !(from_kernel && is_of_terminals)
 }
 
-/// How the child has ended, if it has. Stops with it if it has stopped.
-fn news_of(child: Pid) -> io::Result<Option<ExitStatus>> {
+/// Returns the exit status of the child if it has ended. Stops this process if the child is
+/// stopped.
+fn check_child(child: Pid) -> io::Result<Option<ExitStatus>> {
     loop {
         match waitpid(Some(child), WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             Ok(Some((_, status))) if status.stopped() => {
-                // The signal that ends this is held back like others, and then passed on: that makes the child go on, once.
+                // SIGCONT, which ends this stop, is blocked like others and then forwarded, so the
+                // child continues.
                 kill_process(getpid(), Number::STOP)?;
             }
             Ok(Some((_, status))) => return Ok(Some(ExitStatus::from_raw(status.as_raw()))),
@@ -149,9 +155,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_terminal_says_to_all_is_not_said_again() {
+    fn terminal_signals_are_not_forwarded() {
         let signal = |number: Number, from_kernel| Signal { number: number.as_raw(), from_kernel };
-        assert!(!is_passed_on(signal(Number::INT, true)) && is_passed_on(signal(Number::INT, false)));
-        assert!(is_passed_on(signal(Number::ALARM, true)) && is_passed_on(signal(Number::TERM, false)));
+        assert!(!should_forward(signal(Number::INT, true)) && should_forward(signal(Number::INT, false)));
+        assert!(should_forward(signal(Number::ALARM, true)) && should_forward(signal(Number::TERM, false)));
     }
 }

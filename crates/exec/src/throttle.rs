@@ -1,7 +1,8 @@
-//! A slower disk: programs in a control group whose reads and writes the kernel delays.
+//! Disk throttling: runs programs in a control group whose reads and writes the kernel delays.
 //!
-//! The group exists as long as the value does; what a killed process has left is removed when the next one is made. Both versions of control
-//! groups do. Of version 1 only direct input and output are slowed, and reads from the page cache are slowed nowhere.
+//! The group exists as long as the value does. Groups of killed processes are removed when the next
+//! one is created. It works with both versions of control groups. Version 1 delays only direct
+//! input and output. Reads from the page cache are never delayed.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -16,66 +17,66 @@ use sys::cgroups::Hierarchy;
 
 use crate::invocation::Invocation;
 
-/// What the names of all our groups begin with; the number of a process and a count follow.
+/// The prefix of the names of our groups. A process id and a counter follow.
 const NAME: &str = "rowlock-disk-";
-/// How often, and how long apart, it is tried to remove a group: processes in it may be on their way out.
+/// How often to try to remove a group, and at what interval: its processes may still be ending.
 const TRIES: u32 = 200;
-const BETWEEN: Duration = Duration::from_millis(10);
-/// Puts itself into the group, and becomes the program.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
+/// A shell script that enters the group and executes the program.
 const ENTER: &str = "echo $$ > \"$0\" && exec \"$@\"";
 
-/// A group of programs for which the disk below a folder is slow.
+/// A control group for which the disk below a folder is slow.
 #[derive(Debug)]
 pub struct Throttle {
     group: PathBuf,
     device: String,
     version: u32,
-    /// Held as long as the group is in use: that tells it from what a killed process left.
+    /// Held as long as the group is in use, to distinguish it from one of a killed process.
     _lock: File,
 }
 
-/// Bytes a second.
+/// Transfer rates in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
-    /// That may be read.
+    /// For reads.
     pub read: u64,
-    /// That may be written.
+    /// For writes.
     pub write: u64,
 }
 
-/// Why the disk cannot be slowed.
+/// Why the disk cannot be throttled.
 #[derive(Debug, thiserror::Error)]
 pub enum ThrottleError {
-    /// There is no disk.
+    /// There is no such disk.
     #[error("{} does not lie on a block device that the kernel shows", .0.display())]
     NoDevice(PathBuf),
-    /// No hierarchy controls disks.
+    /// No control group hierarchy controls disks.
     #[error(
-        "no control group here can limit disks: neither `blkio` of version 1 is mounted, nor `io` of version 2 handed down to groups"
+        "no control group here can limit disks: `blkio` of version 1 is not mounted, and `io` of version 2 is not delegated to groups"
     )]
     NoController,
-    /// A group could not be made or written.
+    /// A group could not be created or configured.
     #[error("cannot limit the disk by a control group: {}: {why}", path.display())]
     Group {
-        /// What could not be made or written.
+        /// The path of the group or file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         why: io::Error,
     },
 }
 
 impl Throttle {
-    /// Makes a group for which the disk below `folder` has no limit yet.
+    /// Creates a group for which the disk below `folder` has no limits yet.
     ///
     /// # Errors
-    /// Where there is no such disk, or no right to limit it.
+    /// If there is no such disk, or no permission to limit it.
     pub fn new(folder: &Path) -> Result<Throttle, ThrottleError> {
         let device = BlockDevice::under(folder).and_then(|device| device.numbers());
         let device = device.ok_or_else(|| ThrottleError::NoDevice(folder.to_owned()))?;
         let mut refused = ThrottleError::NoController;
         for (version, parent) in parents(&Hierarchy::all()) {
-            sweep(&parent);
-            match make(&parent) {
+            remove_abandoned(&parent);
+            match create(&parent) {
                 Ok((group, lock)) => return Ok(Throttle { group, device, version, _lock: lock }),
                 Err(why) => refused = ThrottleError::Group { path: parent, why },
             }
@@ -83,10 +84,10 @@ impl Throttle {
         Err(refused)
     }
 
-    /// Limits the disk from now on.
+    /// Sets the limits.
     ///
     /// # Errors
-    /// When the kernel does not take it.
+    /// If the kernel refuses them.
     pub fn limit(&self, rates: Rates) -> Result<(), ThrottleError> {
         for (file, line) in limits(self.version, &self.device, rates) {
             let path = self.group.join(file);
@@ -95,7 +96,8 @@ impl Throttle {
         Ok(())
     }
 
-    /// This program with these arguments, which runs in the group. It is started by a shell that it takes the place of.
+    /// The invocation of a program in the group. A shell enters the group and then executes the
+    /// program.
     pub fn invocation(&self, program: &Path, arguments: &[OsString]) -> Invocation {
         let mut all: Vec<OsString> = vec!["-c".into(), ENTER.into(), self.group.join("cgroup.procs").into()];
         all.push(program.into());
@@ -113,14 +115,14 @@ impl Drop for Throttle {
     fn drop(&mut self) {
         for _ in 0..TRIES {
             match fs::remove_dir(&self.group) {
-                Err(why) if why.kind() == ErrorKind::ResourceBusy => sleep(BETWEEN),
+                Err(why) if why.kind() == ErrorKind::ResourceBusy => sleep(RETRY_INTERVAL),
                 _ => return,
             }
         }
     }
 }
 
-/// The groups below which ours might be made, best first.
+/// The possible parents of our group, the best first.
 fn parents(hierarchies: &[Hierarchy]) -> Vec<(u32, PathBuf)> {
     let mut parents = Vec::new();
     for hierarchy in hierarchies {
@@ -129,12 +131,13 @@ fn parents(hierarchies: &[Hierarchy]) -> Vec<(u32, PathBuf)> {
                 parents.push((1, hierarchy.folder.clone()));
             }
             2 => {
-                // Only what hands the controller down has groups with it, and that is rarely the group that has processes.
-                let hands_down = |folder: &&Path| {
+                // Only groups that delegate the controller can have such subgroups. These groups
+                // rarely have processes themselves.
+                let delegates_io = |folder: &&Path| {
                     let controllers = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
                     controllers.split_ascii_whitespace().any(|name| name == "io")
                 };
-                parents.extend(hierarchy.folders().filter(hands_down).map(|folder| (2, folder.to_owned())));
+                parents.extend(hierarchy.folders().filter(delegates_io).map(|folder| (2, folder.to_owned())));
             }
             _ => {}
         }
@@ -142,7 +145,7 @@ fn parents(hierarchies: &[Hierarchy]) -> Vec<(u32, PathBuf)> {
     parents
 }
 
-/// The files to be written, and what into each.
+/// The files to write, with their contents.
 fn limits(version: u32, device: &str, Rates { read, write }: Rates) -> Vec<(&'static str, String)> {
     match version {
         1 => vec![
@@ -153,8 +156,8 @@ fn limits(version: u32, device: &str, Rates { read, write }: Rates) -> Vec<(&'st
     }
 }
 
-/// A new group, locked.
-fn make(parent: &Path) -> io::Result<(PathBuf, File)> {
+/// Creates a group and locks it.
+fn create(parent: &Path) -> io::Result<(PathBuf, File)> {
     let mut count = 0;
     loop {
         let group = parent.join(format!("{NAME}{}-{count}", std::process::id()));
@@ -176,8 +179,8 @@ fn make(parent: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Removes what killed processes have left: groups of ours that nobody has locked, and that no process is in.
-fn sweep(parent: &Path) {
+/// Removes the groups of killed processes: those of ours that are not locked and have no processes.
+fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with(NAME);
         if let Some(folder) = is_ours.then(|| File::open(entry.path()).ok()).flatten()
@@ -193,12 +196,12 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::execution::Until;
+    use crate::execution::RunLimits;
 
     const RATES: Rates = Rates { read: 1_000, write: 2_000 };
 
     #[test]
-    fn limits_are_written_as_each_version_wants_them() {
+    fn limits_have_the_format_of_each_version() {
         let one = [
             ("blkio.throttle.read_bps_device", "8:0 1000".to_owned()),
             ("blkio.throttle.write_bps_device", "8:0 2000".to_owned()),
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_made_where_disks_are_controlled() {
+    fn groups_are_created_where_disks_are_controlled() {
         let top = tempfile::tempdir().unwrap();
         let inner = top.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();
@@ -224,16 +227,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed_and_what_is_in_use_is_not() {
+    fn only_unused_groups_are_removed() {
         let parent = tempfile::tempdir().unwrap();
-        let (used, lock) = make(parent.path()).unwrap();
+        let (used, lock) = create(parent.path()).unwrap();
         let left = parent.path().join(format!("{NAME}1-0"));
         let others = parent.path().join("another");
         fs::create_dir(&left).and_then(|()| fs::create_dir(&others)).unwrap();
-        sweep(parent.path());
+        remove_abandoned(parent.path());
         assert_eq!((used.exists(), left.exists(), others.exists()), (true, false, true));
         drop(lock);
-        sweep(parent.path());
+        remove_abandoned(parent.path());
         assert!(!used.exists());
     }
 
@@ -244,11 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn a_program_runs_in_the_group_and_the_group_goes() {
+    fn a_program_runs_in_the_group_and_the_group_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let throttle = match Throttle::new(folder.path()) {
             Ok(throttle) => throttle,
-            // Without the right there is nothing to test, and that is said to the user as well.
+            // Without permission there is nothing to test. The user gets the same error.
             Err(why) => return eprintln!("left out: {why}"),
         };
         throttle.limit(Rates { read: 1 << 30, write: 1 << 30 }).unwrap();
@@ -256,8 +259,8 @@ mod tests {
         let script = "grep -q rowlock-disk- /proc/self/cgroup && test \"$1\" = 'a b'";
         let arguments = ["-c", script, "name", "a b"].map(OsString::from);
         let invocation = throttle.invocation(Path::new("/bin/sh"), &arguments);
-        let until = Until { cancel: &AtomicBool::new(false), limit: None };
-        let execution = invocation.execute(&mut invocation.command(), until).unwrap().unwrap();
+        let limits_of_run = RunLimits { cancel: &AtomicBool::new(false), limit: None };
+        let execution = invocation.execute(&mut invocation.command(), limits_of_run).unwrap().unwrap();
         assert!(execution.status.success(), "{execution:?}");
         assert!(group.exists());
         drop(throttle);

@@ -25,7 +25,7 @@ pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<()
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
     let load = Load { hogs: arguments.hogs, beside: arguments.beside.clone() };
     let planned = u64::from(arguments.runs) * if arguments.has_load() { 2 } else { 1 };
-    let loads = [Some(Load::default()), Some(load).filter(|load| !load.is_none())];
+    let loads = [Some(Load::default()), Some(load).filter(|load| !load.is_empty())];
     let mut found = Found { conditions: Vec::new() };
     let mut error = None;
     let bar = progress::bar(Some(planned));
@@ -173,7 +173,7 @@ fn text(found: &Found, arguments: &arguments::Exec) -> String {
     for (condition, speedup) in found.conditions.iter().filter_map(|condition| Some((condition, condition.speedup()?)))
     {
         let load =
-            if condition.load.is_none() { "Alone".to_owned() } else { format!("Beside {}", name(&condition.load)) };
+            if condition.load.is_empty() { "Alone".to_owned() } else { format!("Beside {}", name(&condition.load)) };
         say(verdict(&load, &speedup));
     }
     let runs = found.runs().count();

@@ -67,7 +67,7 @@ struct Left {
 impl<'a> Report<'a> {
     /// The report of a program, and the name of the obstacle if there was one.
     pub(super) fn new(arguments: &arguments::Exec, obstacle: Option<&'a str>, ended: &'a Ended) -> Report<'a> {
-        let helped = !ended.entries.is_empty();
+        let helped = !ended.processes.is_empty();
         Report {
             command: arguments.words(),
             rule: arguments.wait.to_string(),
@@ -75,8 +75,8 @@ impl<'a> Report<'a> {
             elapsed_ns: ended.elapsed.as_nanos().try_into().unwrap_or(u64::MAX),
             helped,
             why_not: if helped { None } else { obstacle.or(Some(NOT_LOADED)) },
-            turned_away: ended.turned_away,
-            processes: ended.entries.iter().map(Process::from).collect(),
+            turned_away: ended.rejected,
+            processes: ended.processes.iter().map(Process::from).collect(),
         }
     }
 }
@@ -131,7 +131,7 @@ mod tests {
         let arguments = Arguments::parse_from(["rowlock", "exec", "--wait", "2cs+", "program", "-x"]);
         let Command::Exec(arguments) = arguments.command else { panic!("another command") };
         let ended =
-            Ended { status: ExitStatus::from_raw(9), elapsed: Duration::from_micros(3), entries, turned_away: 0 };
+            Ended { status: ExitStatus::from_raw(9), elapsed: Duration::from_micros(3), processes: entries, rejected: 0 };
         serde_json::to_value(Report::new(&arguments, obstacle, &ended)).unwrap()
     }
 

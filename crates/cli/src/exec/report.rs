@@ -19,7 +19,7 @@ pub(super) fn text(rule: WaitingRule, had_obstacle: bool, ended: &Ended) -> Stri
     let mut text =
         format!("\nrowlock: {}, after {}", ending(ended.status), words::time(ended.elapsed.as_nanos() as f64));
     // Writing to a string does not fail.
-    let Some(sums) = sums(&ended.entries) else {
+    let Some(sums) = sums(&ended.processes) else {
         let why = if had_obstacle {
             "it could not be helped, as was said"
         } else {
@@ -39,7 +39,7 @@ pub(super) fn text(rule: WaitingRule, had_obstacle: bool, ended: &Ended) -> Stri
     let mut counted = sums.iter().filter(|(_, sum)| is_counted(sum)).peekable();
     while let Some(name) = counted.peek().map(|&((name, _), _)| name) {
         let of_one = std::iter::from_fn(|| counted.next_if(|((of, _), _)| of == name));
-        let processes = ended.entries.iter().filter(|entry| entry.name == *name).count();
+        let processes = ended.processes.iter().filter(|entry| entry.name == *name).count();
         let many = if processes > 1 { format!(", {processes} processes") } else { String::new() };
         let _ = writeln!(text, "\n{name}{many}:");
         text.push_str(&table(of_one).render(WIDTH));
@@ -134,8 +134,8 @@ fn left<'a>((name, subject): &'a Key, sum: &'a Sum) -> impl Iterator<Item = Stri
 }
 
 fn processes(ended: &Ended) -> String {
-    let count = ended.entries.len() as u64 + ended.turned_away;
-    let more = match ended.turned_away {
+    let count = ended.processes.len() as u64 + ended.rejected;
+    let more = match ended.rejected {
         0 => String::new(),
         more => format!(", {more} of them not counted below, for want of room"),
     };
@@ -162,8 +162,8 @@ mod tests {
         ProcessReport { pid, name: name.into(), ended: true, cs: Span::from_micros(20), waits }
     }
 
-    fn ended(status: i32, entries: Vec<ProcessReport>, turned_away: u64) -> Ended {
-        Ended { status: ExitStatus::from_raw(status), elapsed: Duration::from_millis(1_500), entries, turned_away }
+    fn ended(status: i32, entries: Vec<ProcessReport>, rejected: u64) -> Ended {
+        Ended { status: ExitStatus::from_raw(status), elapsed: Duration::from_millis(1_500), processes: entries, rejected }
     }
 
     fn told(ended: &Ended) -> String {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use exec::throttle::{Rates, Throttle};
-use exec::{Cut, Invocation, Until};
+use exec::{Interruption, Invocation, RunLimits};
 use papers::fg::arms::{Arm, Variant};
 use papers::fg::folder::Settings;
 use pipeline::RunReport;
@@ -148,10 +148,10 @@ impl<'a> Program<'a> {
         };
         let mut command = invocation.command();
         command.env_remove(TRACE).env(STRUCTURE, arm.structure).env(REPORT, &reports);
-        let until = Until { cancel: self.signals.cancel(), limit: None };
+        let until = RunLimits { cancel: self.signals.cancel(), limit: None };
         let execution = match invocation.execute(&mut command, until) {
             Ok(Ok(execution)) => execution,
-            Ok(Err(Cut::Cancelled | Cut::Overdue)) => return Err(Stop::Interrupted(self.signals.number())),
+            Ok(Err(Interruption::Cancelled | Interruption::TimedOut)) => return Err(Stop::Interrupted(self.signals.number())),
             Err(why) => return Err(Stop::Failed(why.into())),
         };
         if !execution.status.success() {
