@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use exec::{Interruption, ExecuteError, Execution, Invocation, RunLimits};
+use exec::{ExecuteError, Execution, Interruption, Invocation, RunLimits};
 use indicatif::ProgressBar;
 use measure::explore::double::{self, Doubled, Doubling};
 use measure::explore::json::Subject;
@@ -201,7 +201,8 @@ impl<'a> Program<'a> {
         } else {
             structure.to_string()
         });
-        let execution = self.invocation.execute(&mut command, RunLimits { limit: self.limit, ..until }).map_err(not_run)?;
+        let execution =
+            self.invocation.execute(&mut command, RunLimits { limit: self.limit, ..until }).map_err(not_run)?;
         if execution != Err(Interruption::Cancelled) {
             self.runs += 1;
             self.bar.set_position(self.runs);

@@ -130,8 +130,12 @@ mod tests {
     fn report(entries: Vec<ProcessReport>, obstacle: Option<&str>) -> Value {
         let arguments = Arguments::parse_from(["rowlock", "exec", "--wait", "2cs+", "program", "-x"]);
         let Command::Exec(arguments) = arguments.command else { panic!("another command") };
-        let ended =
-            Ended { status: ExitStatus::from_raw(9), elapsed: Duration::from_micros(3), processes: entries, rejected: 0 };
+        let ended = Ended {
+            status: ExitStatus::from_raw(9),
+            elapsed: Duration::from_micros(3),
+            processes: entries,
+            rejected: 0,
+        };
         serde_json::to_value(Report::new(&arguments, obstacle, &ended)).unwrap()
     }
 

@@ -163,7 +163,12 @@ mod tests {
     }
 
     fn ended(status: i32, entries: Vec<ProcessReport>, rejected: u64) -> Ended {
-        Ended { status: ExitStatus::from_raw(status), elapsed: Duration::from_millis(1_500), processes: entries, rejected }
+        Ended {
+            status: ExitStatus::from_raw(status),
+            elapsed: Duration::from_millis(1_500),
+            processes: entries,
+            rejected,
+        }
     }
 
     fn told(ended: &Ended) -> String {

@@ -151,7 +151,9 @@ impl<'a> Program<'a> {
         let until = RunLimits { cancel: self.signals.cancel(), limit: None };
         let execution = match invocation.execute(&mut command, until) {
             Ok(Ok(execution)) => execution,
-            Ok(Err(Interruption::Cancelled | Interruption::TimedOut)) => return Err(Stop::Interrupted(self.signals.number())),
+            Ok(Err(Interruption::Cancelled | Interruption::TimedOut)) => {
+                return Err(Stop::Interrupted(self.signals.number()));
+            }
             Err(why) => return Err(Stop::Failed(why.into())),
         };
         if !execution.status.success() {
