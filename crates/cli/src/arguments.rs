@@ -19,6 +19,8 @@ use policy::waiting::WaitingRule;
 use scenario::Scheduler;
 use scenario::result::World;
 
+use crate::results::Results;
+
 /// Predicts how parallel programs run together on a machine, and runs them, so that the two can be compared.
 #[derive(Debug, Parser)]
 #[command(name = "rowlock", version, after_help = EXIT_CODES)]
@@ -79,9 +81,8 @@ pub(crate) struct Run {
     /// The seed of the first repetition, in place of what the scenario says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
-    /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) results: Results,
     /// Run the first arm once more, and write all that happens to FILE, for ui.perfetto.dev (docs/traces.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,

@@ -14,6 +14,7 @@ mod policies;
 mod precision;
 mod progress;
 mod regress;
+mod results;
 mod run;
 mod signals;
 mod sort;

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use measure::experiment::{self, Finished};
-use measure::folder::{self, Folder};
-use measure::manifest::Provenance;
+use measure::folder;
+use measure::manifest::{Provenance, ScenarioFile};
 use measure::plan::Plan;
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
@@ -27,7 +27,7 @@ use scenario::result::World;
 use crate::arguments::{self, TextOrJson};
 use crate::output::print;
 use crate::progress::Line;
-use crate::run::{default_folder, ended, tell_where, unwritable};
+use crate::results::{ended, tell_where, unwritable};
 use crate::signals::Signals;
 use crate::stop::Stop;
 
@@ -97,15 +97,9 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
 
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
     let worlds = TwoWorlds::new(None, arguments.workers);
-    let path = arguments.out.clone().unwrap_or_else(|| default_folder(Path::new(&paper.stem()), started));
-    let mut folder = Folder::create(&path, &scenario).map_err(unwritable)?;
-    let provenance = Provenance {
-        arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
-        file: format!("{}.toml", paper.name),
-        content: paper.scenario.into(),
-        calibration: None,
-        started,
-    };
+    let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
+    let scenario_file = ScenarioFile::new(&format!("{}.toml", paper.name), paper.scenario.as_bytes(), &scenario);
+    let provenance = Provenance { scenario: Some(scenario_file), ..Provenance::new(paper.name, started) };
     let line = Line::new(&scenario);
     let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
@@ -129,7 +123,7 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
             report::json::render(&judgement).context("cannot write the judgement").map_err(Stop::Failed)?
         }
     })?;
-    tell_where(&path);
+    tell_where(folder.path());
     ended(error, &report, &signals)?;
     match judgement.missed() {
         0 => Ok(()),

@@ -1,13 +1,11 @@
 //! `rowlock run`: a scenario in one world or both.
 
-use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use host::{Host, HostCalibration};
 use measure::experiment::{self, Finished};
-use measure::folder::{self, Folder};
-use measure::manifest::{Ending, Provenance};
+use measure::manifest::{Provenance, ScenarioFile};
 use measure::precision::Extent;
 use measure::results::{Report, csv, text};
 use measure::timestamp::Timestamp;
@@ -18,6 +16,7 @@ use scenario::Scenario;
 use crate::arguments::{self, Format};
 use crate::output::{print, tell};
 use crate::progress::Line;
+use crate::results::{ended, tell_where, unwritable};
 use crate::signals::Signals;
 use crate::stop::Stop;
 use crate::trace::Traces;
@@ -39,16 +38,10 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let worlds = TwoWorlds::new(calibration.clone().map(host).transpose().map_err(Stop::Failed)?, arguments.workers);
     worlds.check(&scenario, chosen).map_err(refused)?;
     let traces = Traces::create(arguments.trace.as_deref(), &scenario, chosen, &worlds)?;
-    let path = arguments.out.clone().unwrap_or_else(|| default_folder(&arguments.file, started));
-    let mut folder = Folder::create(&path, &scenario).map_err(unwritable)?;
+    let mut folder = arguments.results.open(&arguments.file, started)?;
 
-    let provenance = Provenance {
-        arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
-        file: arguments.file.display().to_string(),
-        content,
-        calibration,
-        started,
-    };
+    let scenario_file = ScenarioFile::new(&arguments.file.display().to_string(), &content, &scenario);
+    let provenance = Provenance { scenario: Some(scenario_file), calibration, ..Provenance::new("run", started) };
     let line = Line::new(&scenario);
     let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let extent = Extent { worlds: chosen, until };
@@ -59,27 +52,9 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     if !error.as_ref().is_some_and(measure::runner::Error::is_input) {
         print(&rendered(&report, arguments.format)?)?;
     }
-    tell_where(&path);
+    tell_where(folder.path());
     ended(error, &report, &signals)?;
     traces.make(&scenario, &worlds, &signals)
-}
-
-/// Says where the results are.
-pub(crate) fn tell_where(path: &Path) {
-    tell(format_args!("results are in {}; open {} in a browser", path.display(), path.join(folder::PAGE).display()));
-}
-
-/// How the command ends if the experiment ended so.
-pub(crate) fn ended(error: Option<measure::runner::Error>, report: &Report, signals: &Signals) -> Result<(), Stop> {
-    match (Ending::of(error.as_ref()), error) {
-        (Ending::Interrupted, _) => {
-            tell(format_args!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs));
-            Err(Stop::Interrupted(signals.number()))
-        }
-        (_, Some(error)) if error.is_input() => Err(Stop::Input(error.into())),
-        (_, Some(error)) => Err(Stop::Failed(error.into())),
-        (_, None) => Ok(()),
-    }
 }
 
 /// Puts what the command line says in the place of what the scenario says.
@@ -111,16 +86,6 @@ pub(crate) fn host(calibration: HostCalibration) -> anyhow::Result<Host> {
     Ok(Host { program, calibration })
 }
 
-/// A new folder, named for a file and the time.
-pub(crate) fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
-    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-    let name = format!("{stem}-{}", started.compact());
-    // Another run may have begun in the same second.
-    let names = std::iter::once(name.clone()).chain((2..1000).map(|number| format!("{name}-{number}")));
-    let mut paths = names.map(|name| Path::new("rowlock-out").join(name));
-    paths.find(|path| !path.exists()).unwrap_or_else(|| Path::new("rowlock-out").join(name))
-}
-
 fn rendered(report: &Report, format: Format) -> Result<String, Stop> {
     let rendered = match format {
         Format::Text => Ok(text::render(report)),
@@ -135,9 +100,4 @@ pub(crate) fn refused(failure: Failure) -> Stop {
         Failure::Input(_) => Stop::Input(failure.into()),
         Failure::Failed(_) | Failure::Cancelled => Stop::Failed(failure.into()),
     }
-}
-
-/// What to do about results that cannot be written.
-pub(crate) fn unwritable(error: folder::Error) -> Stop {
-    if error.is_input() { Stop::Input(error.into()) } else { Stop::Failed(error.into()) }
 }

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use measure::manifest::Ending;
+
 use crate::output::tell;
 
 /// An early end.
@@ -20,6 +22,17 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
+    /// What the manifest of an experiment says of this end.
+    pub(crate) fn ending(&self) -> (Ending, Option<String>) {
+        match self {
+            Stop::Interrupted(_) => (Ending::Interrupted, None),
+            Stop::Diagnosed(text) => (Ending::Failed, Some(text.clone())),
+            Stop::Failed(error) | Stop::Input(error) | Stop::NotStarted(error, _) => {
+                (Ending::Failed, Some(message(error)))
+            }
+        }
+    }
+
     /// Says on standard error what is to be said.
     pub(crate) fn report(self) -> ExitCode {
         match self {

@@ -6,9 +6,10 @@ use scenario::Scenario;
 use scenario::result::World;
 
 use crate::folder::{self, Folder};
-use crate::manifest::{Ending, Manifest, Provenance, ScenarioFile};
+use crate::manifest::{Ending, Manifest, Provenance};
 use crate::plan::Plan;
 use crate::precision::Extent;
+use crate::recorder::Recorder;
 use crate::results::{Report, html};
 use crate::runner::{self, Error, Progress, measure, measure_commands};
 use crate::sample::{self, History};
@@ -24,7 +25,7 @@ pub struct Finished {
     pub report: Report,
     /// Where the results come from, as in the folder.
     pub manifest: Manifest,
-    /// What the threads of some runs were doing over time.
+    /// What the threads of some runs of this command were doing over time.
     pub histories: Vec<History>,
     /// Why it ended early, if it did.
     pub error: Option<runner::Error>,
@@ -49,14 +50,16 @@ pub fn run<'a>(
     let Extent { worlds: chosen, until } = extent.into();
     let mut plan = Plan::new(&scenario, chosen);
     let first_stage = scenario.experiment.repeat;
-    let mut manifest = begin(&scenario, chosen, &plan, provenance);
-    folder.write(folder::MANIFEST, &manifest)?;
+    let mut manifest = Manifest::begin(provenance, chosen, plan.len(), first_stage, scenario.experiment.seed);
+    folder.check(&manifest)?;
+    let mut recorder = Recorder::new(folder, &scenario)?;
+    recorder.folder().write(folder::MANIFEST, &manifest)?;
 
     // The host runs the commands themselves; only the simulator needs to know how long they take.
     let simulated = chosen.contains(&World::Sim);
     let stand_ins = if simulated { measure_commands(&mut scenario, worlds, progress, cancel) } else { Ok(Vec::new()) };
     let (stand_ins, (mut samples, mut error)) = match stand_ins {
-        Ok(stand_ins) => (stand_ins, measure(&scenario, &plan, worlds, folder, progress, cancel)),
+        Ok(stand_ins) => (stand_ins, measure(&scenario, &plan, worlds, &mut recorder, progress, cancel)),
         Err(error) => (Vec::new(), (Vec::new(), Some(error))),
     };
     while let Some(wanted) = until.filter(|_| error.is_none()).and_then(|until| {
@@ -66,8 +69,8 @@ pub fn run<'a>(
         plan = plan.go_on(wanted);
         scenario.experiment.repeat = wanted;
         (manifest.planned_runs, manifest.repeat) = (plan.len(), wanted);
-        folder.write(folder::MANIFEST, &manifest)?;
-        let more = measure(&scenario, &plan, worlds, folder, progress, cancel);
+        recorder.folder().write(folder::MANIFEST, &manifest)?;
+        let more = measure(&scenario, &plan, worlds, &mut recorder, progress, cancel);
         samples.extend(more.0);
         error = more.1;
     }
@@ -75,29 +78,10 @@ pub fn run<'a>(
     let stages = until.map(|until| (until, first_stage));
     let report = Report::in_stages(&scenario, chosen, plan.len(), samples, &stand_ins, stages);
 
-    manifest.ending = Ending::of(error.as_ref());
-    manifest.error = error.as_ref().map(Error::to_string);
-    manifest.runs = report.runs.len() as u64;
+    manifest.end(Ending::of(error.as_ref()), error.as_ref().map(Error::to_string), report.runs.len() as u64);
+    let folder = recorder.folder();
     folder.write(folder::REPORT, &report)?;
     folder.write_text(folder::PAGE, &html::render(&report, &manifest, &histories))?;
     folder.write(folder::MANIFEST, &manifest)?;
     Ok(Finished { scenario, report, manifest, histories, error })
-}
-
-fn begin(scenario: &Scenario, worlds: &[World], plan: &Plan, provenance: Provenance) -> Manifest {
-    Manifest {
-        rowlock_version: env!("CARGO_PKG_VERSION"),
-        arguments: provenance.arguments,
-        started: provenance.started.rfc3339(),
-        ending: Ending::Unfinished,
-        error: None,
-        planned_runs: plan.len(),
-        runs: 0,
-        worlds: worlds.to_vec(),
-        seed: scenario.experiment.seed,
-        repeat: scenario.experiment.repeat,
-        scenario: ScenarioFile::new(&provenance.file, &provenance.content),
-        machine: host::Machine::current().ok(),
-        calibration: provenance.calibration,
-    }
 }

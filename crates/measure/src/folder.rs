@@ -1,18 +1,21 @@
-//! The output folder: samples as they come, and at the end the report and the manifest.
+//! The result folder, the same for all studies.
+//!
+//! Every run is in it as soon as it has ended; the report, its page and the manifest follow at the end. [`RECORDS`] has
+//! each run complete, one a line: an experiment that is continued reads it. [`RUNS`] has the same runs as a table.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use host::StateSample;
-use scenario::Scenario;
-use scenario::result::Run;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::results::csv as rows;
-use report::words;
+use crate::manifest::Manifest;
 
-/// The runs, a row for each run and job.
+/// The runs, each complete: a line of JSON for each run.
+pub const RECORDS: &str = "runs.jsonl";
+/// The runs as a table.
 pub const RUNS: &str = "runs.csv";
 /// What the threads of the host's jobs were doing now and then.
 pub const TIMELINE: &str = "timeline.csv";
@@ -23,110 +26,222 @@ pub const PAGE: &str = "report.html";
 /// What was run, on what, and whether all of it was.
 pub const MANIFEST: &str = "manifest.json";
 
-/// Why something could not be written.
+/// Why results could not be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write {}: {source}{}", .path.display(), if *.opening { "; name another folder by --out DIR" } else { "" })]
-pub struct Error {
-    path: PathBuf,
-    source: io::Error,
-    opening: bool,
+pub enum Error {
+    /// The folder could not be opened in the first place.
+    #[error("cannot write {}: {source}; name another folder by --out DIR", path.display())]
+    Open {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of the folder could not be written, such as on a full disk.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// An earlier experiment's file is not what this version of rowlock writes.
+    #[error("cannot continue the experiment in {}: {why}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// An earlier experiment was another one.
+    #[error("--append: the runs in {} have another {what}, and are not counted with these", path.display())]
+    Differs {
+        /// The folder.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+    },
 }
 
 impl Error {
-    /// Whether the folder could not be opened in the first place, as opposed to a disk that became full.
+    /// Whether the user has to name another folder, as opposed to a disk that became full.
     pub fn is_input(&self) -> bool {
-        self.opening
+        !matches!(self, Error::Write { .. })
     }
 }
 
-/// An output folder that is being written.
+/// A result folder that is being written.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    factors: Vec<String>,
-    runs: csv::Writer<File>,
-    timeline: Option<csv::Writer<File>>,
+    records: File,
+    rows: csv::Writer<File>,
+    /// The lines of an earlier experiment.
+    earlier: Vec<String>,
+    /// Its manifest.
+    manifest: Option<Value>,
 }
 
 impl Folder {
-    /// Creates the folder and all above it, or takes the one that is there and replaces in it what an earlier experiment
-    /// left. Other files in it stay as they are.
+    /// Creates the folder and its parents. In a folder that exists, replaces what an earlier experiment left; other files
+    /// in it stay as they are.
     ///
     /// # Errors
     ///
-    /// [`Error`]: the folder cannot be created or written.
-    pub fn create(path: &Path, scenario: &Scenario) -> Result<Folder, Error> {
+    /// [`Error::Open`].
+    pub fn create(path: &Path) -> Result<Folder, Error> {
         let opening = |path: &Path| {
             let path = path.to_owned();
-            move |source| Error { path, source, opening: true }
+            move |source| Error::Open { path, source }
         };
         fs::create_dir_all(path).map_err(opening(path))?;
-        for old in [TIMELINE, REPORT, PAGE, MANIFEST] {
+        for old in [RECORDS, TIMELINE, REPORT, PAGE, MANIFEST] {
             let old = path.join(old);
             match fs::remove_file(&old) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(opening(&old)(error)),
                 _ => {}
             }
         }
-        let runs = path.join(RUNS);
-        let mut folder = Folder {
-            path: path.to_owned(),
-            factors: rows::factors(scenario),
-            runs: csv::Writer::from_writer(File::create(&runs).map_err(opening(&runs))?),
-            timeline: None,
-        };
-        let header = rows::header(&folder.factors);
-        folder
-            .runs
-            .write_record(header)
-            .and_then(|()| Ok(folder.runs.flush()?))
-            .map_err(|why| opening(&runs)(why.into()))?;
-        Ok(folder)
+        Folder::open(path, Vec::new(), None)
     }
 
-    /// Where it is.
+    /// Opens the folder of an earlier experiment to continue it, or creates the folder if there is none. A last line that
+    /// was cut short when the earlier experiment was killed is removed.
+    ///
+    /// The table of the runs is begun anew: hand the earlier runs to [`keep_rows`](Folder::keep_rows).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Open`], and [`Error::Read`] if the folder has a table of runs but no records.
+    pub fn append(path: &Path) -> Result<Folder, Error> {
+        let file = path.join(RECORDS);
+        let read = |path: &Path, why: String| Error::Read { path: path.to_owned(), why };
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                let table = path.join(RUNS);
+                return match table.exists() {
+                    true => Err(read(&table, format!("{RECORDS}, which has the runs complete, is missing"))),
+                    false => Folder::create(path),
+                };
+            }
+            Err(why) => return Err(read(&file, why.to_string())),
+        };
+        let complete = text.rfind('\n').map_or(0, |end| end + 1);
+        let cut = |file: File| file.set_len(complete as u64);
+        OpenOptions::new()
+            .write(true)
+            .open(&file)
+            .and_then(cut)
+            .map_err(|source| Error::Open { path: file.clone(), source })?;
+        let manifest = match fs::read(path.join(MANIFEST)) {
+            Ok(text) => Some(serde_json::from_slice(&text).map_err(|why| read(&path.join(MANIFEST), why.to_string()))?),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => None,
+            Err(why) => return Err(read(&path.join(MANIFEST), why.to_string())),
+        };
+        Folder::open(path, text[..complete].lines().map(str::to_owned).collect(), manifest)
+    }
+
+    fn open(path: &Path, earlier: Vec<String>, manifest: Option<Value>) -> Result<Folder, Error> {
+        let opening = |name: &str| {
+            let path = path.join(name);
+            move |source| Error::Open { path, source }
+        };
+        let records =
+            OpenOptions::new().create(true).append(true).open(path.join(RECORDS)).map_err(opening(RECORDS))?;
+        let rows = csv::Writer::from_writer(File::create(path.join(RUNS)).map_err(opening(RUNS))?);
+        Ok(Folder { path: path.to_owned(), records, rows, earlier, manifest })
+    }
+
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a run down; when this returns, the file has it.
+    /// The runs of the earlier experiment, in the order in which they were made.
     ///
     /// # Errors
     ///
-    /// [`Error`]: the disk is full, or the like.
-    pub fn keep(&mut self, run: &Run, timeline: &[StateSample]) -> Result<(), Error> {
-        let rows = rows::rows(run, &self.factors);
-        append(&mut self.runs, rows).map_err(|source| self.error(RUNS, source))?;
-        if timeline.is_empty() {
-            return Ok(());
-        }
-        self.keep_timeline(run, timeline).map_err(|source| self.error(TIMELINE, source))
+    /// [`Error::Read`]: a line is not such a run.
+    pub fn earlier<R: DeserializeOwned>(&self) -> Result<Vec<R>, Error> {
+        let parse = |(number, line): (usize, &String)| {
+            let why = |why| Error::Read { path: self.path.join(RECORDS), why: format!("line {}: {why}", number + 1) };
+            serde_json::from_str(line).map_err(why)
+        };
+        self.earlier.iter().enumerate().map(parse).collect()
     }
 
-    fn keep_timeline(&mut self, run: &Run, timeline: &[StateSample]) -> io::Result<()> {
-        if self.timeline.is_none() {
-            let mut writer = csv::Writer::from_writer(File::create(self.path.join(TIMELINE))?);
-            let names = ["world", "repeat"].into_iter().chain(self.factors.iter().map(String::as_str));
-            writer.write_record(names.chain(["at_ns", "job", "runnable", "sleeping"]))?;
-            self.timeline = Some(writer);
+    /// Checks that an experiment may continue the earlier one, if there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Differs`].
+    pub fn check(&self, manifest: &Manifest) -> Result<(), Error> {
+        match self.manifest.as_ref().and_then(|earlier| manifest.difference(earlier)) {
+            Some(what) => Err(Error::Differs { path: self.path.clone(), what }),
+            None => Ok(()),
         }
-        let Some(writer) = &mut self.timeline else { return Ok(()) };
-        let mut run_fields = vec![run.world.name().to_owned(), run.repeat.to_string()];
-        run_fields.extend(self.factors.iter().map(|path| run.factors.get(path).map(words::value).unwrap_or_default()));
-        let row = |sample: &StateSample| {
-            let StateSample { at_ns, job, runnable, sleeping } = sample;
-            let job = run.outcome.jobs.get(job.0 as usize).map(|outcome| outcome.job.clone()).unwrap_or_default();
-            let fields = [at_ns.as_nanos().to_string(), job, runnable.to_string(), sleeping.to_string()];
-            run_fields.iter().cloned().chain(fields).collect()
+    }
+
+    /// The settings of the earlier experiment's manifest; `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`]: they are not settings of this study.
+    pub fn earlier_settings<S: DeserializeOwned>(&self) -> Result<Option<S>, Error> {
+        let settings = self.manifest.as_ref().and_then(|manifest| manifest.get("settings"));
+        let settings = settings.filter(|settings| !settings.is_null());
+        let why = |why: serde_json::Error| Error::Read { path: self.path.join(MANIFEST), why: why.to_string() };
+        settings.map(|settings| S::deserialize(settings).map_err(why)).transpose()
+    }
+
+    /// Writes a run: its record, and its rows of the table. When this returns, both files have it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn keep<R: Serialize>(&mut self, run: &impl Serialize, rows: impl IntoIterator<Item = R>) -> Result<(), Error> {
+        let line = serde_json::to_string(run).map_err(io::Error::from);
+        let written = line.and_then(|line| self.records.write_all((line + "\n").as_bytes()));
+        written.map_err(|source| self.error(RECORDS, source))?;
+        self.keep_rows(rows)
+    }
+
+    /// Writes rows of the table. If a row is a structure, the names of its fields are the header.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn keep_rows<R: Serialize>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), Error> {
+        let write = || -> io::Result<()> {
+            for row in rows {
+                self.rows.serialize(row)?;
+            }
+            self.rows.flush()
         };
-        append(writer, timeline.iter().map(row))
+        write().map_err(|source| self.error(RUNS, source))
+    }
+
+    /// Opens one of the folder's tables to append rows to it. Also returns whether it is new and needs a header.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn table(&self, name: &str) -> Result<(csv::Writer<File>, bool), Error> {
+        let open = || -> io::Result<(File, bool)> {
+            let file = OpenOptions::new().create(true).append(true).open(self.path.join(name))?;
+            let is_new = file.metadata()?.len() == 0;
+            Ok((file, is_new))
+        };
+        let (file, is_new) = open().map_err(|source| self.error(name, source))?;
+        Ok((csv::WriterBuilder::new().has_headers(false).from_writer(file), is_new))
     }
 
     /// Writes one of the folder's JSON files, in place of an older one.
     ///
     /// # Errors
     ///
-    /// [`Error`]: the disk is full, or the like.
+    /// [`Error::Write`].
     pub fn write(&self, name: &str, content: &impl Serialize) -> Result<(), Error> {
         let text = report::json::render(content).map_err(|source| self.error(name, source))?;
         self.write_text(name, &text)
@@ -136,19 +251,74 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Error`]: the disk is full, or the like.
+    /// [`Error::Write`].
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), Error> {
         fs::write(self.path.join(name), text).map_err(|source| self.error(name, source))
     }
 
-    fn error(&self, name: &str, source: io::Error) -> Error {
-        Error { path: self.path.join(name), source, opening: false }
+    /// The error of a file of this folder that cannot be written.
+    pub(crate) fn error(&self, name: &str, source: io::Error) -> Error {
+        Error::Write { path: self.path.join(name), source }
     }
 }
 
-fn append(writer: &mut csv::Writer<File>, rows: impl Iterator<Item = Vec<String>>) -> io::Result<()> {
-    for row in rows {
-        writer.write_record(row)?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Run {
+        round: u32,
+        clock_s: f64,
     }
-    writer.flush()
+
+    fn run(round: u32) -> Run {
+        Run { round, clock_s: 0.1 }
+    }
+
+    fn text(path: &Path, name: &str) -> String {
+        fs::read_to_string(path.join(name)).unwrap()
+    }
+
+    #[test]
+    fn a_continued_experiment_has_the_earlier_runs_and_a_new_one_replaces_them() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("a/b");
+        for round in 0..3 {
+            let mut folder = Folder::append(&path).unwrap();
+            let earlier: Vec<Run> = folder.earlier().unwrap();
+            assert_eq!(earlier, (0..round).map(run).collect::<Vec<_>>());
+            folder.keep_rows(&earlier).unwrap();
+            folder.keep(&run(round), [run(round)]).unwrap();
+        }
+        assert_eq!(text(&path, RUNS), "round,clock_s\n0,0.1\n1,0.1\n2,0.1\n");
+        drop(Folder::create(&path).unwrap());
+        assert_eq!(Folder::append(&path).unwrap().earlier::<Run>().unwrap(), []);
+    }
+
+    #[test]
+    fn a_line_that_was_cut_short_by_a_kill_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        Folder::create(path).unwrap().keep(&run(0), [run(0)]).unwrap();
+        let whole = text(path, RECORDS);
+        fs::write(path.join(RECORDS), format!("{whole}{{\"round\":1,\"clo")).unwrap();
+        let mut folder = Folder::append(path).unwrap();
+        assert_eq!(folder.earlier::<Run>().unwrap(), [run(0)]);
+        folder.keep(&run(1), [run(1)]).unwrap();
+        assert_eq!(Folder::append(path).unwrap().earlier::<Run>().unwrap(), [run(0), run(1)]);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_of_this_kind_is_not_continued() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(RUNS), "world,repeat\nhost,0\n").unwrap();
+        let error = Folder::append(folder.path()).unwrap_err();
+        assert!(error.is_input() && error.to_string().contains("runs.jsonl"), "{error}");
+        assert_eq!(text(folder.path(), RUNS), "world,repeat\nhost,0\n");
+        fs::write(folder.path().join(RECORDS), "{\"round\":1}\n").unwrap();
+        let error = Folder::append(folder.path()).unwrap().earlier::<Run>().unwrap_err();
+        assert!(error.is_input() && error.to_string().contains("line 1: missing field `clock_s`"), "{error}");
+    }
 }

@@ -11,6 +11,7 @@ pub mod manifest;
 pub mod observations;
 pub mod plan;
 pub mod precision;
+pub mod recorder;
 pub mod regress;
 pub mod results;
 pub mod runner;

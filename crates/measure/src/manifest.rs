@@ -1,24 +1,34 @@
 //! The manifest: what was run, by what, on what, and how it ended; enough to run it again and to judge its results.
 
+use scenario::Scenario;
 use scenario::result::World;
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::runner::Error;
 
-/// What the caller knows and the laboratory does not.
+/// What the caller of an experiment knows about it.
 #[derive(Clone, Debug)]
 pub struct Provenance {
+    /// The study: `run`, or the name of a paper's figure.
+    pub study: String,
     /// The command line.
     pub arguments: Vec<String>,
-    /// The name of the scenario file.
-    pub file: String,
-    /// Its content.
-    pub content: Vec<u8>,
-    /// The machine's costs as calibrated, with their spread, where they were needed.
-    pub calibration: Option<host::HostCalibration>,
     /// When it began.
     pub started: crate::timestamp::Timestamp,
+    /// The scenario file; `None` if the study has none.
+    pub scenario: Option<ScenarioFile>,
+    /// The machine's costs as calibrated, with their spread; `None` if they were not needed.
+    pub calibration: Option<host::HostCalibration>,
+}
+
+impl Provenance {
+    /// The provenance of a study that this process runs and that has no scenario file.
+    pub fn new(study: &str, started: crate::timestamp::Timestamp) -> Provenance {
+        let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+        Provenance { study: study.to_owned(), arguments, started, scenario: None, calibration: None }
+    }
 }
 
 /// The manifest of one experiment.
@@ -26,13 +36,15 @@ pub struct Provenance {
 pub struct Manifest {
     /// The version of rowlock.
     pub rowlock_version: &'static str,
+    /// The study: `run`, or the name of a paper's figure.
+    pub study: String,
     /// The command line.
     pub arguments: Vec<String>,
     /// When it began, in UTC.
     pub started: String,
     /// How it ended.
     pub ending: Ending,
-    /// What went wrong, where something did.
+    /// What went wrong; `None` if nothing did.
     pub error: Option<String>,
     /// How many runs were planned.
     pub planned_runs: u64,
@@ -44,12 +56,59 @@ pub struct Manifest {
     pub seed: u64,
     /// How many repetitions each arm was to have.
     pub repeat: u32,
-    /// The scenario.
-    pub scenario: ScenarioFile,
+    /// The scenario; `None` if the study has none.
+    pub scenario: Option<ScenarioFile>,
+    /// The study's own settings; `None` if the scenario has them all.
+    pub settings: Option<Value>,
     /// The machine that this ran on; the simulator's results do not depend on it unless the scenario is like it.
     pub machine: Option<host::Machine>,
-    /// Its costs, where they were needed.
+    /// Its costs; `None` if they were not needed.
     pub calibration: Option<host::HostCalibration>,
+}
+
+impl Manifest {
+    /// The manifest of an experiment that begins.
+    pub fn begin(provenance: Provenance, worlds: &[World], planned_runs: u64, repeat: u32, seed: u64) -> Manifest {
+        Manifest {
+            rowlock_version: env!("CARGO_PKG_VERSION"),
+            study: provenance.study,
+            arguments: provenance.arguments,
+            started: provenance.started.rfc3339(),
+            ending: Ending::Unfinished,
+            error: None,
+            planned_runs,
+            runs: 0,
+            worlds: worlds.to_vec(),
+            seed,
+            repeat,
+            scenario: provenance.scenario,
+            settings: None,
+            machine: host::Machine::current().ok(),
+            calibration: provenance.calibration,
+        }
+    }
+
+    /// Notes how the experiment ended, what went wrong, and how many runs there are.
+    pub fn end(&mut self, ending: Ending, error: Option<String>, runs: u64) {
+        (self.ending, self.error, self.runs) = (ending, error, runs);
+    }
+
+    /// Returns what keeps this experiment from continuing an earlier one, whose manifest is `earlier`; `None` if nothing
+    /// does. Studies compare their own settings.
+    pub fn difference(&self, earlier: &Value) -> Option<&'static str> {
+        let own = serde_json::to_value(self).unwrap_or_default();
+        let mut fields = vec![
+            ("/rowlock_version", "version of rowlock"),
+            ("/study", "study"),
+            ("/worlds", "choice of worlds"),
+            ("/seed", "seed"),
+            ("/scenario/ran_sha256", "scenario"),
+        ];
+        if self.worlds.contains(&World::Host) {
+            fields.push(("/machine", "machine"));
+        }
+        fields.into_iter().find(|(field, _)| own.pointer(field) != earlier.pointer(field)).map(|(_, what)| what)
+    }
 }
 
 /// A scenario file as it was read.
@@ -59,6 +118,8 @@ pub struct ScenarioFile {
     pub file: String,
     /// SHA-256 of its content, in hexadecimal digits.
     pub sha256: String,
+    /// SHA-256 of the scenario as it ran, with what the command line changed, but for the number of repetitions.
+    pub ran_sha256: String,
     /// Its content.
     pub text: String,
 }
@@ -89,11 +150,21 @@ impl Ending {
 }
 
 impl ScenarioFile {
-    /// The file with its hash.
-    pub fn new(file: &str, content: &[u8]) -> ScenarioFile {
-        let sha256 = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
-        ScenarioFile { file: file.to_owned(), sha256, text: String::from_utf8_lossy(content).into_owned() }
+    /// The file with its hash, and that of the scenario that was made of it.
+    pub fn new(file: &str, content: &[u8], scenario: &Scenario) -> ScenarioFile {
+        let mut ran = scenario.clone();
+        ran.experiment.repeat = 1;
+        ScenarioFile {
+            file: file.to_owned(),
+            sha256: sha256(content),
+            ran_sha256: sha256(ran.to_toml().as_bytes()),
+            text: String::from_utf8_lossy(content).into_owned(),
+        }
     }
+}
+
+fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -103,6 +174,6 @@ mod tests {
     #[test]
     fn the_hash_is_that_of_sha256sum() {
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(ScenarioFile::new("abc.toml", b"abc").sha256, known);
+        assert_eq!(sha256(b"abc"), known);
     }
 }

@@ -19,6 +19,16 @@ pub struct Step {
     pub seed: u64,
 }
 
+/// Which run of an experiment it is: arm, world and repetition.
+pub type StepKey = (usize, World, u32);
+
+impl Step {
+    /// Which run it is.
+    pub fn key(&self) -> StepKey {
+        (self.arm, self.world, self.repeat)
+    }
+}
+
 /// All runs of an experiment and their order.
 #[derive(Clone, Debug)]
 pub struct Plan {

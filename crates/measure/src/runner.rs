@@ -1,15 +1,17 @@
 //! Measuring: the plan is carried out, and every sample is handed on as it comes. The only step of the laboratory that
 //! takes time and can fail on the way; all that follows is computed from its samples.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use scenario::result::Run;
+use scenario::result::{Run, World};
 use scenario::{JobKind, Scenario, Span};
 
 use crate::factor;
-use crate::folder::{self, Folder};
-use crate::plan::{Plan, Step};
+use crate::folder;
+use crate::plan::{Plan, Step, StepKey};
+use crate::recorder::Recorder;
 use crate::sample::Sample;
 use crate::states;
 use crate::workers;
@@ -131,7 +133,7 @@ pub fn measure(
     scenario: &Scenario,
     plan: &Plan,
     worlds: &impl Worlds,
-    folder: &mut Folder,
+    recorder: &mut Recorder<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
     cancel: &AtomicBool,
 ) -> (Vec<Sample>, Option<Error>) {
@@ -151,7 +153,9 @@ pub fn measure(
         })
     };
     let mut samples = Vec::new();
-    if let Some(step) = plan.warm_up() {
+    let mut earlier = recorder.take_earlier(plan.steps());
+    let missing: Vec<Step> = plan.steps().filter(|step| !earlier.contains_key(&step.key())).collect();
+    if let Some(step) = plan.warm_up().filter(|_| missing.iter().any(|step| step.world == World::Host)) {
         progress(Progress::WarmUp);
         if let Err(error) = execute(step) {
             return (samples, Some(error));
@@ -164,18 +168,20 @@ pub fn measure(
         }
         let factors = factor::of(&scenario.arms[arm]);
         let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome }, states };
-        folder.keep(&sample.run, &timeline)?;
+        recorder.keep(&sample.run, &timeline)?;
         Ok(sample)
     };
     let workers = if plan.is_simulated() { worlds.workers() } else { NonZeroUsize::MIN };
-    let error =
-        workers::in_order(plan.steps(), workers, execute, |results| take(plan, results, keep, &mut samples, progress));
+    let error = workers::in_order(missing.into_iter(), workers, execute, |results| {
+        take(plan, &mut earlier, results, keep, &mut samples, progress)
+    });
     (samples, error)
 }
 
-/// Takes the results of the plan's steps as they come.
+/// Takes the results of the plan's steps as they come, in the plan's order. Steps with an earlier run have no result.
 fn take(
     plan: &Plan,
+    earlier: &mut BTreeMap<StepKey, Run>,
     results: &mut dyn Iterator<Item = Result<Executed, Error>>,
     mut keep: impl FnMut(Step, Executed) -> Result<Sample, Error>,
     samples: &mut Vec<Sample>,
@@ -183,6 +189,10 @@ fn take(
 ) -> Option<Error> {
     let mut interrupted = None;
     for (done, step) in (plan.made()..).zip(plan.steps()) {
+        if let Some(run) = earlier.remove(&step.key()) {
+            samples.push(Sample { arm: step.arm, run, states: Default::default() });
+            continue;
+        }
         if interrupted.is_none() {
             progress(Progress::Run { step, done, of: plan.len() });
         }
@@ -207,8 +217,7 @@ fn unless_cancelled<T>(cancel: &AtomicBool, work: impl FnOnce() -> Result<T, Fai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scenario::result::{Outcome, World};
-    use std::collections::BTreeMap;
+    use scenario::result::Outcome;
 
     const FOUR: &str = r#"
         machine.cpus = 2
@@ -229,7 +238,7 @@ mod tests {
             Ok(Sample { arm, run, states: Default::default() })
         };
         let (mut samples, mut told) = (Vec::new(), 0);
-        let error = take(&plan, &mut results, keep, &mut samples, &mut |_| told += 1);
+        let error = take(&plan, &mut BTreeMap::new(), &mut results, keep, &mut samples, &mut |_| told += 1);
         assert_eq!(samples.iter().map(|sample| sample.run.repeat).collect::<Vec<_>>(), [0, 2]);
         assert!(matches!(error, Some(Error::Run { step, .. }) if step.repeat == 1), "{error:?}");
         // Nobody is told of runs that are not waited for any more.

@@ -6,11 +6,11 @@
 
 pub mod arms;
 pub mod balance;
-pub mod folder;
 pub mod prediction;
 pub mod report;
 pub mod rows;
 pub mod runs;
+pub mod settings;
 pub mod shares;
 pub mod simulated;
 pub mod text;

@@ -12,6 +12,7 @@ use papers::threads::MOST_THREADS;
 use policy::waiting::WaitingRule;
 
 use super::{TextOrJson, all_cpus};
+use crate::results::Results;
 use crate::sort::size;
 
 /// What holds for measured papers only stands below this.
@@ -42,9 +43,8 @@ pub(crate) struct Paper {
     /// The waiting rule of all jobs, in place of the paper's, but for what it is compared with; bands are not judged then
     #[arg(long, value_name = "RULE", value_parser = super::rule)]
     pub(crate) waiting: Option<WaitingRule>,
-    /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) results: Results,
     /// How to print what was found
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
@@ -74,9 +74,6 @@ pub(crate) struct Threads {
 #[derive(Debug, Args)]
 #[command(next_help_heading = MEASURED)]
 pub(crate) struct Measured {
-    /// Go on with what is in the folder --out, and count its runs, until there are --repeat of each; another table of the same folder uses them too
-    #[arg(long, requires = "out")]
-    pub(crate) append: bool,
     /// How much the compute-bound program sorts; the I/O-bound one sorts twice as much [default: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     pub(crate) size: Option<u64>,
@@ -138,7 +135,6 @@ impl Measured {
     /// The first option that was given, which other papers do not know.
     pub(crate) fn given(&self) -> Option<&'static str> {
         [
-            ("--append", self.append),
             ("--size", self.size.is_some()),
             ("--memory", self.memory.is_some()),
             ("--tmp", self.tmp.is_some()),

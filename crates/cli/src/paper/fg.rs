@@ -6,15 +6,18 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
+use measure::folder::{Folder, MANIFEST, REPORT};
+use measure::manifest::{Ending, Manifest, Provenance};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use measure::world::Failure;
 use papers::fg::arms::{Arm, IO_BOUND_USE, PAPERS_CPUS, Variant};
-use papers::fg::folder::{Earlier, Folder, FolderError, REPORT, SETTINGS, Settings};
-use papers::fg::prediction::{PredictionError, predict};
+use papers::fg::prediction::{PipelineReports, PredictionError, predict};
 use papers::fg::report::Report;
 use papers::fg::runs::{self, Observation};
+use papers::fg::settings::Settings;
 use papers::fg::{Experiment, Subject, balance, rows, shares, simulated, text};
+use scenario::result::World;
 
 use self::program::{Program, Run};
 use crate::arguments::TextOrJson;
@@ -22,7 +25,8 @@ use crate::arguments::paper::{Evict, Measured, Paper, Rate};
 use crate::calibrate;
 use crate::output::{print, tell};
 use crate::progress;
-use crate::run::{default_folder, host as world_of};
+use crate::results::unwritable;
+use crate::run::host as world_of;
 use crate::signals::Signals;
 use crate::stop::Stop;
 
@@ -52,26 +56,34 @@ pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop
     let calibration = calibrate::load(false)?;
     let machine = calibration.machine.clone();
     let worlds = TwoWorlds::new(Some(world_of(calibration).map_err(Stop::Failed)?), arguments.workers);
-    let path = arguments.out.clone().unwrap_or_else(|| default_folder(Path::new(&experiment.stem()), started));
-    let (folder, earlier) = match arguments.measured.append {
-        true => Folder::append(&path).map_err(unusable)?,
-        false => (Folder::create(&path).map_err(unusable)?, Earlier::default()),
-    };
+    let mut folder = arguments.results.open(Path::new(&experiment.stem()), started)?;
+    let runs: Vec<Observation> = folder.earlier().map_err(unwritable)?;
+    folder.keep_rows(runs.iter().map(Observation::row)).map_err(unwritable)?;
+    let earlier: Option<Settings> = folder.earlier_settings().map_err(unwritable)?;
 
+    let (repeat, seed) = (arguments.repeat.unwrap_or(REPEAT), arguments.seed.unwrap_or(1));
+    let planned = experiment.arms().len() as u64 * u64::from(repeat);
+    let manifest = Manifest::begin(Provenance::new(experiment.name, started), &[World::Host], planned, repeat, seed);
     let mut report = Report::new(experiment);
-    let mut session = Session { experiment, arguments, signals: &signals, folder, runs: earlier.runs };
+    let mut session = Session { experiment, arguments, signals: &signals, folder, manifest, runs };
     let measured = match session.experiment.arms().as_slice() {
         [] => Ok(()),
-        arms => session.measure(arms, settings(arguments, machine, earlier.settings.as_ref())?, &mut report),
+        arms => session.measure(arms, settings(arguments, machine, earlier.as_ref())?, &mut report),
     };
     let simulated = measured.and_then(|()| session.simulate(&worlds, &mut report));
     report.complete = simulated.is_ok();
-    session.folder.write(REPORT, &report).map_err(unusable)?;
+    let Session { folder, mut manifest, runs, .. } = session;
+    manifest.settings =
+        report.settings.as_ref().or(earlier.as_ref()).and_then(|known| serde_json::to_value(known).ok());
+    let (ending, error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
+    manifest.end(ending, error, runs.len() as u64);
+    folder.write(REPORT, &report).map_err(unwritable)?;
+    folder.write(MANIFEST, &manifest).map_err(unwritable)?;
     print(&match arguments.format {
         TextOrJson::Text => text::render(&report),
         TextOrJson::Json => report::json::render(&report).context("cannot write the report").map_err(Stop::Failed)?,
     })?;
-    tell(format_args!("results are in {}", path.display()));
+    tell(format_args!("results are in {}", folder.path().display()));
     simulated
 }
 
@@ -102,7 +114,7 @@ fn settings(arguments: &Paper, machine: host::Machine, earlier: Option<&Settings
     }
     match earlier {
         Some(earlier) if *earlier != settings => Err(Stop::Input(anyhow!(
-            "--append: the runs in the folder are of another machine, or were made with other options (its {SETTINGS} has them); runs are pooled only \
+            "--append: the runs in the folder are of another machine, or were made with other options (its {MANIFEST} has them); runs are pooled only \
              where they are of the same"
         ))),
         _ => Ok(settings),
@@ -115,6 +127,7 @@ struct Session<'a> {
     arguments: &'a Paper,
     signals: &'a Signals,
     folder: Folder,
+    manifest: Manifest,
     /// All runs that there are, earlier commands' included.
     runs: Vec<Observation>,
 }
@@ -123,7 +136,7 @@ impl Session<'_> {
     /// Makes the runs that are missing, and puts the tables into the report, also when that ends early.
     fn measure(&mut self, arms: &[&'static Arm], mut settings: Settings, report: &mut Report) -> Result<(), Stop> {
         let rounds = self.arguments.repeat.unwrap_or(REPEAT);
-        let plan = runs::plan(arms, &self.runs, rounds, settings.seed);
+        let plan = runs::missing(arms, &self.runs, rounds, settings.seed);
         let made = if plan.is_empty() { Ok(()) } else { self.run(arms, &plan, &mut settings, report) };
         report.rows = rows::rows(arms, &self.runs, self.experiment.baseline());
         if self.experiment.subject == Subject::Balance {
@@ -158,21 +171,22 @@ impl Session<'_> {
             }
         }
         settings.evicted = program.evicted().to_owned();
-        self.folder.write(SETTINGS, settings).map_err(unusable)?;
+        self.manifest.settings = serde_json::to_value(&*settings).ok();
+        self.folder.write(MANIFEST, &self.manifest).map_err(unwritable)?;
         for &(round, arm) in plan {
             let arm = arms[arm];
             bar.set_message(format!("{}, {}", arm.variant.name(), arm.name));
             let Run { user_s, system_s, clock_s, reports } = program.run(arm)?;
-            let run = Observation::new(arm, round, user_s, system_s, clock_s);
-            self.folder.keep(&run).map_err(unusable)?;
-            if arm.name == self.experiment.baseline() && self.predicts() {
-                self.folder.keep_reports(arm.variant, &reports).map_err(unusable)?;
-            }
+            let mut run = Observation::new(arm, round, user_s, system_s, clock_s);
             let effective =
                 reports.iter().flat_map(|report| &report.stages).flat_map(|stage| &stage.effective_attributes);
             effective
                 .filter(|attribute| attribute.is_refused())
                 .for_each(|attribute| report.note(format!("{}: {attribute}", arm.name)));
+            if arm.name == self.experiment.baseline() && self.predicts() {
+                run.reports = reports;
+            }
+            self.folder.keep(&run, [run.row()]).map_err(unwritable)?;
             self.runs.push(run);
             bar.inc(1);
         }
@@ -245,7 +259,7 @@ impl Session<'_> {
             Subject::Rules | Subject::Balance => {
                 let mut all = Vec::new();
                 for variant in Variant::ALL {
-                    let reported = self.folder.reported(variant).map_err(unusable)?;
+                    let reported = PipelineReports::of(variant, &self.runs);
                     match predict(&reported, &self.runs, self.experiment.baseline(), worlds, cancel) {
                         Ok((predictions, scenarios)) => {
                             report.predictions.extend(predictions);
@@ -277,7 +291,8 @@ impl Session<'_> {
                 scenarios
             }
         };
-        self.folder.keep_scenarios(&scenarios).map_err(unusable)
+        let keep = |scenario: &simulated::ScenarioFile| self.folder.write_text(&scenario.file, &scenario.text);
+        scenarios.iter().try_for_each(keep).map_err(unwritable)
     }
 
     fn failed(&self, why: Failure) -> Stop {
@@ -285,12 +300,5 @@ impl Session<'_> {
             Failure::Cancelled => Stop::Interrupted(self.signals.number()),
             why => crate::run::refused(why),
         }
-    }
-}
-
-fn unusable(why: FolderError) -> Stop {
-    match why {
-        FolderError::Read { .. } => Stop::Input(why.into()),
-        FolderError::Write { .. } => Stop::Failed(why.into()),
     }
 }

@@ -2,12 +2,13 @@
 
 pub(crate) mod child;
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
+use measure::folder::{Folder, MANIFEST, PAGE, REPORT};
+use measure::manifest::{Ending, Manifest, Provenance};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use measure::world::Failure;
@@ -18,20 +19,16 @@ use papers::threads::report::{Report, Settings};
 use papers::threads::runs::{self, Cell, Observation};
 use papers::threads::{Experiment, simulated, text, work};
 use report::json;
+use scenario::result::World;
 
 use self::child::Children;
 use crate::arguments::TextOrJson;
 use crate::arguments::paper::Paper;
 use crate::output::{print, tell};
 use crate::progress;
-use crate::run::default_folder;
+use crate::results::unwritable;
 use crate::signals::Signals;
 use crate::stop::Stop;
-
-/// The files of the folder of results.
-const RUNS: &str = "runs.csv";
-const REPORT: &str = "report.json";
-const PAGE: &str = "report.html";
 
 /// Runs an experiment and prints what came out.
 pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop> {
@@ -46,25 +43,32 @@ pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop
     }
     let started = Timestamp::of(SystemTime::now());
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
-    let path = arguments.out.clone().unwrap_or_else(|| default_folder(Path::new(&experiment.stem()), started));
-    fs::create_dir_all(&path)
-        .with_context(|| format!("cannot make the folder {}", path.display()))
-        .map_err(Stop::Failed)?;
-    let settings = settings(experiment, arguments)?;
+    let mut folder = arguments.results.open(Path::new(&experiment.stem()), started)?;
+    let mut observations: Vec<Observation> = folder.earlier().map_err(unwritable)?;
+    folder.keep_rows(observations.iter().map(runs::row)).map_err(unwritable)?;
+    let earlier: Option<Settings> = folder.earlier_settings().map_err(unwritable)?;
+    let settings = settings(experiment, arguments, earlier.as_ref())?;
     let (cells, mut notes) = cells(experiment, &settings.threads, settings.preemptible, kernel_threads());
-    let mut observations = Vec::new();
-    let measured = measure(&settings, &cells, &signals, &mut observations, &mut notes);
+    let planned = cells.len() as u64 * u64::from(settings.repeat);
+    let provenance = Provenance::new(experiment.name, started);
+    let mut manifest = Manifest::begin(provenance, &[World::Host], planned, settings.repeat, settings.seed);
+    folder.check(&manifest).map_err(unwritable)?;
+    manifest.settings = serde_json::to_value(&settings).ok();
+    folder.write(MANIFEST, &manifest).map_err(unwritable)?;
+    let measured = measure(&settings, &cells, &signals, &mut folder, &mut observations, &mut notes);
     let mut report = Report::new(experiment, settings, &observations, measured.is_ok(), notes);
-    let simulated = measured.and_then(|()| simulate(experiment, &mut report, arguments, &path, &signals));
+    let simulated = measured.and_then(|()| simulate(experiment, &mut report, arguments, &folder, &signals));
     report.complete = simulated.is_ok();
-    write(&path, &report, &observations)
-        .with_context(|| format!("cannot write into {}", path.display()))
-        .map_err(Stop::Failed)?;
+    let (ending, error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
+    manifest.end(ending, error, observations.len() as u64);
+    folder.write(REPORT, &report).map_err(unwritable)?;
+    folder.write_text(PAGE, &page::render(&report)).map_err(unwritable)?;
+    folder.write(MANIFEST, &manifest).map_err(unwritable)?;
     print(&match arguments.format {
         TextOrJson::Text => text::render(&report),
         TextOrJson::Json => json::render(&report).context("cannot write the report").map_err(Stop::Failed)?,
     })?;
-    tell(format_args!("results are in {}", path.display()));
+    tell(format_args!("results are in {}", folder.path().display()));
     simulated
 }
 
@@ -73,7 +77,7 @@ fn simulate(
     experiment: &Experiment,
     report: &mut Report,
     arguments: &Paper,
-    folder: &Path,
+    folder: &Folder,
     signals: &Signals,
 ) -> Result<(), Stop> {
     let worlds = TwoWorlds::new(None, arguments.workers);
@@ -89,24 +93,31 @@ fn simulate(
         why => crate::run::refused(why),
     })?;
     report.simulated = rows;
-    let keep = |scenario: &simulated::ScenarioFile| fs::write(folder.join(&scenario.file), &scenario.text);
-    let kept = scenarios.iter().try_for_each(keep);
-    kept.with_context(|| format!("cannot write into {}", folder.display())).map_err(Stop::Failed)
+    let keep = |scenario: &simulated::ScenarioFile| folder.write_text(&scenario.file, &scenario.text);
+    scenarios.iter().try_for_each(keep).map_err(unwritable)
 }
 
-fn settings(experiment: &Experiment, arguments: &Paper) -> Result<Settings, Stop> {
+/// What is run, on what. The loop that stands for work keeps the length that an earlier command measured.
+fn settings(experiment: &Experiment, arguments: &Paper, earlier: Option<&Settings>) -> Result<Settings, Stop> {
     let mut threads = arguments.threads.fibers.clone();
     threads.sort_unstable();
     threads.dedup();
     let has_work = experiment.programs().iter().any(|program| *program != Program::Study);
+    let preemptible = arguments.threads.preemptive;
+    if earlier.is_some_and(|earlier| earlier.preemptible != preemptible) {
+        return Err(Stop::Input(anyhow!(
+            "--append: the fibers of one of the two experiments are preemptible; use --preemptive in both or in neither"
+        )));
+    }
+    let rounds_per_us = earlier.and_then(|earlier| earlier.rounds_per_us);
     Ok(Settings {
         rowlock_version: env!("CARGO_PKG_VERSION").to_owned(),
         machine: host::Machine::current().map_err(|why| Stop::Failed(why.into()))?,
         threads: if threads.is_empty() { experiment.threads() } else { threads },
-        preemptible: arguments.threads.preemptive,
+        preemptible,
         repeat: arguments.repeat.unwrap_or(experiment.repeat),
         seed: arguments.seed.unwrap_or(1),
-        rounds_per_us: has_work.then(work::rounds_per_us),
+        rounds_per_us: has_work.then(|| rounds_per_us.unwrap_or_else(work::rounds_per_us)),
     })
 }
 
@@ -145,11 +156,12 @@ fn measure(
     settings: &Settings,
     cells: &[Cell],
     signals: &Signals,
+    folder: &mut Folder,
     observations: &mut Vec<Observation>,
     notes: &mut Vec<String>,
 ) -> Result<(), Stop> {
     let children = Children::new()?;
-    let plan = runs::plan(cells.len(), settings.repeat, settings.seed);
+    let plan = runs::missing(cells, observations, settings.repeat, settings.seed);
     let bar = progress::bar(Some(plan.len() as u64));
     for (round, number) in plan {
         let cell = cells[number];
@@ -165,7 +177,11 @@ fn measure(
             return Err(Stop::Interrupted(signals.number()));
         }
         match answer? {
-            Ok(answer) => observations.push(Observation { cell, round, answer }),
+            Ok(answer) => {
+                let run = Observation { cell, round, answer };
+                folder.keep(&run, [runs::row(&run)]).map_err(unwritable)?;
+                observations.push(run);
+            }
             Err(why) => {
                 let note = format!("{name}: {why}");
                 if !notes.contains(&note) {
@@ -177,12 +193,6 @@ fn measure(
     }
     bar.finish_and_clear();
     Ok(())
-}
-
-fn write(folder: &Path, report: &Report, observations: &[Observation]) -> io::Result<()> {
-    runs::write(observations, File::create(folder.join(RUNS))?)?;
-    fs::write(folder.join(REPORT), json::render(report)?)?;
-    fs::write(folder.join(PAGE), page::render(report))
 }
 
 #[cfg(test)]

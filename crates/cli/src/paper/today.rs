@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use measure::experiment::{self, Finished};
-use measure::folder::{self, Folder};
-use measure::manifest::Provenance;
+use measure::folder;
+use measure::manifest::{Provenance, ScenarioFile};
 use measure::plan::Plan;
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
@@ -18,7 +18,7 @@ use super::SIM;
 use crate::arguments::{self, TextOrJson};
 use crate::output::print;
 use crate::progress::Line;
-use crate::run::{default_folder, ended, tell_where, unwritable};
+use crate::results::{ended, tell_where, unwritable};
 use crate::signals::Signals;
 use crate::stop::Stop;
 
@@ -45,15 +45,9 @@ pub(super) fn run(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let scenario = scenario(arguments.repeat.unwrap_or(REPEAT), arguments.seed.unwrap_or(1))?;
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
     let worlds = TwoWorlds::new(None, arguments.workers);
-    let path = arguments.out.clone().unwrap_or_else(|| default_folder(Path::new("barrier-today"), started));
-    let mut folder = Folder::create(&path, &scenario).map_err(unwritable)?;
-    let provenance = Provenance {
-        arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
-        file: NAME.to_owned(),
-        content: Vec::new(),
-        calibration: None,
-        started,
-    };
+    let mut folder = arguments.results.open(Path::new("barrier-today"), started)?;
+    let scenario_file = ScenarioFile::new(NAME, &[], &scenario);
+    let provenance = Provenance { scenario: Some(scenario_file), ..Provenance::new(NAME, started) };
     let line = Line::new(&scenario);
     let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
@@ -67,7 +61,7 @@ pub(super) fn run(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
         TextOrJson::Text => text::render(&answer),
         TextOrJson::Json => report::json::render(&answer).context("cannot write the answer").map_err(Stop::Failed)?,
     })?;
-    tell_where(&path);
+    tell_where(folder.path());
     ended(error, &report, &signals)
 }
 

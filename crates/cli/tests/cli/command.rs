@@ -113,6 +113,22 @@ fn what_is_asked_for_stands_in_the_place_of_what_the_scenario_says() {
 }
 
 #[test]
+fn a_run_that_is_appended_prints_what_a_longer_run_prints() {
+    let place = Place::with(CREW);
+    let run = |arguments: &[&str]| {
+        place.rowlock(&[&["run", "crew.toml", "--format", "json"], arguments].concat()).exits(0).stdout
+    };
+    run(&["--repeat", "2", "--out", "parts"]);
+    let appended = run(&["--repeat", "5", "--out", "parts", "--append"]);
+    assert_eq!(appended, run(&["--repeat", "5", "--out", "whole"]));
+    let read = |name: &str| fs::read_to_string(place.path(name)).unwrap();
+    assert_eq!(read("parts/runs.csv").lines().count(), read("whole/runs.csv").lines().count());
+    let refused = place.rowlock(&["run", "crew.toml", "--scheduler", "cfs", "--out", "parts", "--append"]).exits(2);
+    assert!(refused.stderr.contains("another scenario"), "{}", refused.stderr);
+    place.rowlock(&["run", "crew.toml", "--append"]).exits(2);
+}
+
+#[test]
 fn bad_scenarios_are_refused_with_file_and_line_and_nothing_is_left_behind() {
     let changed = |from: &str, to: &str| {
         assert!(CREW.contains(from), "{from}");

@@ -108,3 +108,27 @@ fn options_that_do_not_fit_are_refused() {
         assert!(said.contains(why), "{arguments:?}: {said}");
     }
 }
+
+#[test]
+fn an_appended_study_makes_only_the_runs_that_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["threads/table2", "--fibers", "7", "--out", "out", "--append", "--format", "json", "--repeat"];
+    let repeat = |count: &str| json(paper(folder.path(), &[&options[..], &[count]].concat()));
+    let records = || fs::read_to_string(folder.path().join("out/runs.jsonl")).unwrap();
+    repeat("1");
+    let first = records();
+    let table = repeat("3");
+    assert!(records().starts_with(&first) && records().lines().count() == 9, "{}", records());
+    assert_eq!((&table["complete"], rows(&folder.path().join("out/runs.csv"))), (&true.into(), 9));
+    let manifest: Value = serde_json::from_slice(&fs::read(folder.path().join("out/manifest.json")).unwrap()).unwrap();
+    assert_eq!((&manifest["study"], &manifest["ending"]), (&"threads/table2".into(), &"complete".into()));
+    assert_eq!((&manifest["runs"], &manifest["settings"]["preemptible"]), (&9.into(), &false.into()));
+    for (arguments, why) in [
+        (&["threads/configs", "--out", "out", "--append"][..], "another study"),
+        (&["threads/table2", "--out", "out", "--append", "--seed", "2"], "another seed"),
+        (&["threads/table2", "--out", "out", "--append", "--preemptive"], "--preemptive in both or in neither"),
+    ] {
+        let output = paper(folder.path(), arguments).exits(2);
+        assert!(output.stderr.contains(why), "{arguments:?}: {}", output.stderr);
+    }
+}

@@ -33,7 +33,8 @@ pub fn render_with(
     manifest: &Manifest,
     histories: &[History],
 ) -> String {
-    let title = if report.title.is_empty() { &manifest.scenario.file } else { &report.title };
+    let file = manifest.scenario.as_ref().map_or(&manifest.study, |scenario| &scenario.file);
+    let title = if report.title.is_empty() { file } else { &report.title };
     let sections = [
         verdict(report),
         plots::section(report),

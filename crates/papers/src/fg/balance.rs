@@ -128,6 +128,7 @@ mod tests {
                 system_s,
                 clock_s: 3.0 + 0.5 * user_s + 0.7 * system_s - 0.02 * used_percent,
                 used_percent,
+                reports: Vec::new(),
             })
             .collect();
         let found = clock_regressions(&runs);

@@ -67,6 +67,14 @@ pub struct PipelineReports {
     pub runs: Vec<Vec<RunReport>>,
 }
 
+impl PipelineReports {
+    /// The reports that are among some runs.
+    pub fn of(variant: Variant, runs: &[Observation]) -> PipelineReports {
+        let with_reports = runs.iter().filter(|run| run.variant == variant && !run.reports.is_empty());
+        PipelineReports { variant, runs: with_reports.map(|run| run.reports.clone()).collect() }
+    }
+}
+
 /// Predicts the measured times. Also returns the scenarios.
 ///
 /// # Errors

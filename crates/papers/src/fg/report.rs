@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::Experiment;
 use super::balance::ClockRegression;
-use super::folder::Settings;
 use super::prediction::Prediction;
 use super::rows::Row;
+use super::settings::Settings;
 use super::shares::Share;
 use super::simulated::SimulatedRow;
 

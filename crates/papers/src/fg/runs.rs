@@ -1,8 +1,7 @@
-//! The runs: what was observed, what is still to be run, and in which order.
+//! The runs: what was observed, and what is still to be run.
 
-use std::io::Read;
-
-use scenario::draw::Stream;
+use measure::interleaving;
+use pipeline::RunReport;
 use serde::{Deserialize, Serialize};
 
 use super::arms::{Arm, Variant};
@@ -24,42 +23,34 @@ pub struct Observation {
     pub clock_s: f64,
     /// Processor time in percent of clock time.
     pub used_percent: f64,
+    /// What its pipelines reported; empty if a prediction does not need it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<RunReport>,
 }
 
 impl Observation {
     /// What one run of this arm took.
     pub fn new(arm: &Arm, round: u32, user_s: f64, system_s: f64, clock_s: f64) -> Observation {
         let used_percent = (user_s + system_s) / clock_s * 100.0;
-        Observation { variant: arm.variant, arm: arm.name.to_owned(), round, user_s, system_s, clock_s, used_percent }
+        let (variant, arm) = (arm.variant, arm.name.to_owned());
+        Observation { variant, arm, round, user_s, system_s, clock_s, used_percent, reports: Vec::new() }
     }
 
     /// Whether it is a run of this arm.
     pub fn is_of(&self, arm: &Arm) -> bool {
         self.variant == arm.variant && self.arm == arm.name
     }
+
+    /// Its row of the table of runs.
+    pub fn row(&self) -> Observation {
+        Observation { reports: Vec::new(), arm: self.arm.clone(), ..*self }
+    }
 }
 
-/// The runs that a file holds, as [`super::folder::Folder`] writes them.
-///
-/// # Errors
-///
-/// What is in it is something else.
-pub fn read(file: impl Read) -> Result<Vec<Observation>, csv::Error> {
-    csv::Reader::from_reader(file).into_deserialize().collect()
-}
-
-/// What is still to be run until there are `rounds` runs of each of the arms: their numbers, round by round. A round holds each arm once, in an
-/// order of its own that is drawn from the seed, so that a machine that slowly gets busier weighs on all alike.
-pub fn plan(arms: &[&Arm], made: &[Observation], rounds: u32, seed: u64) -> Vec<(u32, usize)> {
+/// The runs that are missing until there are `rounds` runs of each of the arms: the round and the number of the arm.
+pub fn missing(arms: &[&Arm], made: &[Observation], rounds: u32, seed: u64) -> Vec<(u32, usize)> {
     let is_made = |round: u32, arm: &Arm| made.iter().any(|run| run.round == round && run.is_of(arm));
-    (0..rounds)
-        .flat_map(|round| {
-            let mut of_round: Vec<usize> = (0..arms.len()).collect();
-            Stream::named(seed, "order of runs", round).shuffle(&mut of_round);
-            of_round.into_iter().map(move |arm| (round, arm))
-        })
-        .filter(|&(round, arm)| !is_made(round, arms[arm]))
-        .collect()
+    interleaving::rounds(arms.len(), 0..rounds, seed).filter(|&(round, arm)| !is_made(round, arms[arm])).collect()
 }
 
 #[cfg(test)]
@@ -72,42 +63,25 @@ mod tests {
     }
 
     #[test]
-    fn each_round_holds_each_arm_once_in_an_order_of_its_own() {
+    fn runs_that_were_made_are_not_repeated_and_the_others_keep_their_order() {
         let arms = arms();
-        let plan = plan(&arms, &[], 20, 7);
-        let rounds: Vec<Vec<usize>> =
-            plan.chunks(arms.len()).map(|round| round.iter().map(|&(_, arm)| arm).collect()).collect();
-        assert_eq!(rounds.len(), 20);
-        for round in &rounds {
-            let mut sorted = round.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, (0..arms.len()).collect::<Vec<_>>());
-        }
-        assert!(rounds.iter().any(|round| round != &rounds[0]));
-    }
-
-    #[test]
-    fn what_was_run_is_not_run_again_and_the_rest_comes_as_it_would_have() {
-        let arms = arms();
-        let whole = plan(&arms, &[], 3, 7);
+        let whole = missing(&arms, &[], 3, 7);
         let made: Vec<Observation> =
             whole[..8].iter().map(|&(round, arm)| Observation::new(arms[arm], round, 1.0, 1.0, 1.0)).collect();
-        assert_eq!(plan(&arms, &made, 3, 7), whole[8..]);
-        assert_eq!(plan(&arms, &made, 1, 7), []);
+        assert_eq!(missing(&arms, &made, 3, 7), whole[8..]);
+        assert_eq!(missing(&arms, &made, 1, 7), []);
     }
 
     #[test]
-    fn what_is_written_reads_back() {
-        let run = Observation::new(arms()[1], 3, 1.5, 0.1, 0.8);
+    fn a_row_of_the_table_has_no_reports_of_pipelines() {
+        let reports = vec![RunReport::default()];
+        let run = Observation { reports, ..Observation::new(arms()[1], 3, 1.5, 0.1, 0.8) };
         let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.serialize(&run).unwrap();
+        writer.serialize(run.row()).unwrap();
         let text = String::from_utf8(writer.into_inner().unwrap()).unwrap();
-        assert!(
-            text.starts_with(
-                "variant,arm,round,user_s,system_s,clock_s,used_percent\ncompute-bound,nice-down-io,3,1.5,"
-            )
-        );
-        assert_eq!(read(text.as_bytes()).unwrap(), [run]);
-        assert!(read("variant,arm\nnonsense,x\n".as_bytes()).is_err());
+        let header = "variant,arm,round,user_s,system_s,clock_s,used_percent\n";
+        assert!(text.starts_with(&format!("{header}compute-bound,nice-down-io,3,1.5,")), "{text}");
+        let record = serde_json::to_string(&run).unwrap();
+        assert_eq!(serde_json::from_str::<Observation>(&record).unwrap(), run);
     }
 }

@@ -6,10 +6,10 @@ use scenario::result::World;
 
 use super::arms::{IO_BOUND_USE, PAPERS_CPUS, Variant};
 use super::balance::ClockRegression;
-use super::folder::Settings;
 use super::prediction::Prediction;
 use super::report::Report;
 use super::rows::{Row, Verdict};
+use super::settings::Settings;
 use super::shares::Share;
 use super::simulated::SimulatedRow;
 use super::{EXPERIMENTS, Experiment};

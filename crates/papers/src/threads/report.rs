@@ -1,6 +1,6 @@
 //! The results of an experiment.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Experiment;
 use super::claims::{self, ClaimVerdict};
@@ -10,7 +10,7 @@ use super::simulated::SimulatedRow;
 use super::table::{self, ResponseRow, SpeedupRow, TimeRow};
 
 /// The settings of the runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The version of rowlock.
     pub rowlock_version: String,

@@ -1,17 +1,16 @@
 //! The runs: what was observed, one process each, and in which order.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
-use scenario::draw::Stream;
-use serde::Serialize;
+use measure::interleaving;
+use serde::{Deserialize, Serialize};
 
 use super::arms::Arm;
 use super::order::{Answer, Program, Responses};
 use stats;
 
 /// What is run once a round.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Which program.
     pub program: Program,
@@ -22,7 +21,7 @@ pub struct Cell {
 }
 
 /// One run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// What was run.
     pub cell: Cell,
@@ -70,14 +69,10 @@ impl Temperature {
     }
 }
 
-/// The order of the cells in each round: one of its own that is drawn from the seed, so that a machine that slowly gets busier weighs on all alike.
-pub fn plan(cells: usize, rounds: u32, seed: u64) -> Vec<(u32, usize)> {
-    let order = |round| {
-        let mut of_round: Vec<usize> = (0..cells).collect();
-        Stream::named(seed, "order of runs", round).shuffle(&mut of_round);
-        of_round.into_iter().map(move |cell| (round, cell))
-    };
-    (0..rounds).flat_map(order).collect()
+/// The runs that are missing until there are `rounds` runs of each of the cells: the round and the number of the cell.
+pub fn missing(cells: &[Cell], made: &[Observation], rounds: u32, seed: u64) -> Vec<(u32, usize)> {
+    let is_made = |round: u32, cell: Cell| made.iter().any(|run| run.round == round && run.cell == cell);
+    interleaving::rounds(cells.len(), 0..rounds, seed).filter(|&(round, cell)| !is_made(round, cells[cell])).collect()
 }
 
 /// How often a program of so many threads is run in a process after the first time: so often that it is soon over.
@@ -99,11 +94,11 @@ pub fn by_round(runs: &[Observation], arms: &[Arm], threads: u32, at: Temperatur
     rounds.into_values().filter_map(|round| round.into_iter().collect()).collect()
 }
 
-/// A row of the file of all runs.
+/// A row of the table of runs.
 #[derive(Serialize)]
-struct Row<'a> {
+struct Row {
     round: u32,
-    program: &'a str,
+    program: &'static str,
     threads: u32,
     arm: String,
     cold_us: f64,
@@ -115,30 +110,22 @@ struct Row<'a> {
     worst_us: Option<f64>,
 }
 
-/// Writes runs as CSV, with a header.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write(runs: &[Observation], to: impl Write) -> Result<(), csv::Error> {
-    let mut writer = csv::Writer::from_writer(to);
-    for run in runs {
-        let of = |figure: fn(&Responses) -> f64| run.answer.responses.as_ref().map(figure);
-        writer.serialize(Row {
-            round: run.round,
-            program: run.cell.program.name(),
-            threads: run.cell.threads,
-            arm: run.cell.arm.name(),
-            cold_us: run.answer.cold_us,
-            warm_us: run.warm_us(),
-            demotions: run.answer.demotions,
-            p50_us: of(|responses| responses.p50),
-            p95_us: of(|responses| responses.p95),
-            p99_us: of(|responses| responses.p99),
-            worst_us: of(|responses| responses.worst),
-        })?;
+/// The row of a run in the table of runs.
+pub fn row(run: &Observation) -> impl Serialize + use<> {
+    let of = |figure: fn(&Responses) -> f64| run.answer.responses.as_ref().map(figure);
+    Row {
+        round: run.round,
+        program: run.cell.program.name(),
+        threads: run.cell.threads,
+        arm: run.cell.arm.name(),
+        cold_us: run.answer.cold_us,
+        warm_us: run.warm_us(),
+        demotions: run.answer.demotions,
+        p50_us: of(|responses| responses.p50),
+        p95_us: of(|responses| responses.p95),
+        p99_us: of(|responses| responses.p99),
+        worst_us: of(|responses| responses.worst),
     }
-    writer.flush()?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -157,16 +144,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn each_round_holds_each_cell_once_in_an_order_of_its_own() {
-        let plan = plan(9, 20, 7);
-        let rounds: Vec<Vec<usize>> =
-            plan.chunks(9).map(|round| round.iter().map(|(_, cell)| *cell).collect()).collect();
-        assert_eq!(rounds.len(), 20);
-        assert!(rounds.iter().any(|round| *round != rounds[0]));
-        for mut round in rounds {
-            round.sort_unstable();
-            assert!(round.into_iter().eq(0..9));
-        }
+    fn runs_that_were_made_are_not_repeated() {
+        let arm = |configuration| Arm { system: System::Fibers, configuration: Some(configuration) };
+        let cells = CONFIGURATIONS.map(|of| Cell { program: Program::Study, threads: 50, arm: arm(of) });
+        let all = missing(&cells, &[], 3, 7);
+        let made: Vec<Observation> =
+            all[..11].iter().map(|&(round, cell)| run(cells[cell].arm, 50, round, 1.0)).collect();
+        assert_eq!((all.len(), missing(&cells, &made, 3, 7)), (27, all[11..].to_vec()));
     }
 
     #[test]
@@ -182,9 +166,9 @@ pub(super) mod tests {
     #[test]
     fn the_file_has_a_row_for_each_run() {
         let arm = Arm { system: System::Fibers, configuration: Some(CONFIGURATIONS[0]) };
-        let mut written = Vec::new();
-        write(&[run(arm, 50, 3, 20.0)], &mut written).unwrap();
-        let text = String::from_utf8(written).unwrap();
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.serialize(row(&run(arm, 50, 3, 20.0))).unwrap();
+        let text = String::from_utf8(writer.into_inner().unwrap()).unwrap();
         assert_eq!(
             text,
             "round,program,threads,arm,cold_us,warm_us,demotions,p50_us,p95_us,p99_us,worst_us\n3,study,50,fibers 10/50,20.0,2.0,0,,,,\n"

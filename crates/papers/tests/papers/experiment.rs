@@ -1,5 +1,6 @@
 //! Experiments in worlds without a clock.
 
+mod continued;
 mod contract;
 mod doubt;
 mod fg;

@@ -32,20 +32,20 @@ pub(super) fn section(report: &Report, manifest: &Manifest) -> Section {
         ("Started".to_owned(), started.clone()),
         ("Version".to_owned(), format!("rowlock {rowlock_version}")),
         ("Command".to_owned(), arguments.join(" ")),
-        ("Scenario".to_owned(), format!("{}, SHA-256 {}", scenario.file, scenario.sha256)),
     ]);
+    if let Some(scenario) = scenario {
+        items.push(("Scenario".to_owned(), format!("{}, SHA-256 {}", scenario.file, scenario.sha256)));
+    }
     if let Some(host::Machine { cpu_model, kernel, cpus_online, cpus, .. }) = machine {
         items.push(("Made on".to_owned(), format!("{cpu_model}, {cpus} of {cpus_online} CPUs, Linux {kernel}")));
     }
     let items: String =
         items.iter().map(|(name, what)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(what))).collect();
-    let scenario = folded(
-        "The scenario",
-        &format!(
-            "<pre class=\"scroll\" role=\"region\" aria-label=\"The scenario\" tabindex=\"0\">{}</pre>\n",
-            escape(&scenario.text)
-        ),
-    );
+    let scenario = scenario.as_ref().map_or(String::new(), |scenario| {
+        let text = escape(&scenario.text);
+        let open = "<pre class=\"scroll\" role=\"region\" aria-label=\"The scenario\" tabindex=\"0\">";
+        folded("The scenario", &format!("{open}{text}</pre>\n"))
+    });
     let body = format!("<dl>\n{items}</dl>\n{scenario}");
     Section { id: "measured", title: "How it was measured", body }
 }

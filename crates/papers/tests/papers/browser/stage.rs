@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use host::StateSample;
 use measure::experiment;
 use measure::folder::{self, Folder};
-use measure::manifest::Provenance;
+use measure::manifest::{Provenance, ScenarioFile};
 use measure::states::Observer;
 use measure::timestamp::Timestamp;
 use measure::world::{Executed, Failure, Worlds};
@@ -70,12 +70,10 @@ pub(crate) fn page(path: &Path) -> PathBuf {
     let scenario = scenario::read("stage.toml", SCENARIO.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
     let provenance = Provenance {
         arguments: vec!["rowlock".into(), "run".into(), "stage.toml".into()],
-        file: "stage.toml".into(),
-        content: SCENARIO.into(),
-        calibration: None,
-        started: Timestamp::of(std::time::UNIX_EPOCH),
+        scenario: Some(ScenarioFile::new("stage.toml", SCENARIO.as_bytes(), &scenario)),
+        ..Provenance::new("run", Timestamp::of(std::time::UNIX_EPOCH))
     };
-    let mut folder = Folder::create(path, &scenario).unwrap();
+    let mut folder = Folder::create(path).unwrap();
     let (chosen, cancel) = ([World::Sim, World::Host], AtomicBool::new(false));
     let finished =
         experiment::run(scenario, chosen.as_slice(), &Stage, &mut folder, provenance, &mut |_| (), &cancel).unwrap();

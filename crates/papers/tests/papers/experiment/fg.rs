@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::experiment::contract::{documented, fields, written};
 use rowlock_papers::fg::arms::{PaperRow, Variant};
-use rowlock_papers::fg::folder::Settings;
 use rowlock_papers::fg::prediction::Prediction;
 use rowlock_papers::fg::report::Report;
 use rowlock_papers::fg::runs::Observation;
+use rowlock_papers::fg::settings::Settings;
 use rowlock_papers::fg::shares::Share;
 use rowlock_papers::fg::simulated::SimulatedRow;
 use rowlock_papers::fg::{Experiment, balance, rows};

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use measure::experiment::{self, Finished};
-use measure::folder::Folder;
-use measure::manifest::Provenance;
+use measure::folder::{self, Folder};
+use measure::manifest::{Provenance, ScenarioFile};
 use measure::precision::Extent;
 use measure::timestamp::Timestamp;
 use measure::world::{Executed, Failure, Worlds};
@@ -83,15 +83,22 @@ impl Mock<'_> {
     }
 
     pub(crate) fn experiment_of(&self, scenario: Scenario, extent: Extent<'_>, folder: &Path) -> Finished {
+        self.experiment_in(scenario, extent, &mut Folder::create(folder).unwrap()).unwrap()
+    }
+
+    /// Runs an experiment in a folder that may have an earlier one.
+    pub(crate) fn experiment_in(
+        &self,
+        scenario: Scenario,
+        extent: Extent<'_>,
+        folder: &mut Folder,
+    ) -> Result<Finished, folder::Error> {
         let provenance = Provenance {
             arguments: vec!["rowlock".into(), "run".into(), "mock.toml".into()],
-            file: "mock.toml".into(),
-            content: CREW.into(),
-            calibration: None,
-            started: Timestamp::of(std::time::UNIX_EPOCH),
+            scenario: Some(ScenarioFile::new("mock.toml", CREW.as_bytes(), &scenario)),
+            ..Provenance::new("run", Timestamp::of(std::time::UNIX_EPOCH))
         };
-        let mut folder = Folder::create(folder, &scenario).unwrap();
-        experiment::run(scenario, extent, self, &mut folder, provenance, &mut |_| (), &self.cancel).unwrap()
+        experiment::run(scenario, extent, self, folder, provenance, &mut |_| (), &self.cancel)
     }
 
     fn called(&self, call: String) -> Result<(), Failure> {

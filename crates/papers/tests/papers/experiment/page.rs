@@ -34,6 +34,7 @@ fn parse(page: &str) -> roxmltree::Document<'_> {
 fn manifest() -> Manifest {
     Manifest {
         rowlock_version: "1.2.3",
+        study: "run".into(),
         arguments: vec!["rowlock".into(), "run".into(), "mock.toml".into()],
         started: "2026-11-21T05:42:45Z".into(),
         ending: Ending::Complete,
@@ -43,7 +44,8 @@ fn manifest() -> Manifest {
         worlds: BOTH.to_vec(),
         seed: 40,
         repeat: 3,
-        scenario: ScenarioFile::new("mock.toml", CREW.as_bytes()),
+        scenario: Some(ScenarioFile::new("mock.toml", CREW.as_bytes(), &read(CREW))),
+        settings: None,
         machine: None,
         calibration: None,
     }

@@ -98,15 +98,9 @@ fn reduced(paper: &Paper) -> Scenario {
 /// The report on a scenario in the simulator.
 fn simulated(scenario: &Scenario) -> Report {
     let folder = tempfile::tempdir().unwrap();
-    let provenance = Provenance {
-        arguments: Vec::new(),
-        file: String::new(),
-        content: Vec::new(),
-        calibration: None,
-        started: Timestamp::of(std::time::UNIX_EPOCH),
-    };
+    let provenance = Provenance::new("paper", Timestamp::of(std::time::UNIX_EPOCH));
     let (worlds, cancel) = (TwoWorlds::new(None, TWO), AtomicBool::new(false));
-    let mut folder = Folder::create(folder.path(), scenario).unwrap();
+    let mut folder = Folder::create(folder.path()).unwrap();
     let finished =
         experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, &mut |_| (), &cancel).unwrap();
     assert!(finished.error.is_none(), "{:?}", finished.error);

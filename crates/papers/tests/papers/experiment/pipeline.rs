@@ -229,7 +229,7 @@ fn a_folder_that_cannot_be_written_is_an_input_error_that_names_it() {
     let parent = tempfile::tempdir().unwrap();
     let file = parent.path().join("file");
     fs::write(&file, "").unwrap();
-    let error = Folder::create(&file.join("out"), &read(CREW)).unwrap_err();
+    let error = Folder::create(&file.join("out")).unwrap_err();
     assert!(error.is_input());
     let message = error.to_string();
     assert!(message.contains(&file.display().to_string()) && message.contains("--out DIR"), "{message}");

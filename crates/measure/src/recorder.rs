@@ -1,0 +1,98 @@
+//! The recorder writes the runs of a scenario into the result folder.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+
+use host::StateSample;
+use scenario::Scenario;
+use scenario::result::Run;
+
+use crate::factor;
+use crate::folder::{Error, Folder, RECORDS, TIMELINE};
+use crate::plan::{Step, StepKey};
+use crate::results::csv as rows;
+use report::words;
+
+/// Writes runs, and knows those that an earlier experiment made.
+#[derive(Debug)]
+pub struct Recorder<'a> {
+    folder: &'a mut Folder,
+    factors: Vec<String>,
+    timeline: Option<csv::Writer<File>>,
+    earlier: BTreeMap<StepKey, Run>,
+}
+
+impl<'a> Recorder<'a> {
+    /// Begins the table of the runs with those of the earlier experiment, if the folder has one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`] if an earlier run is not of this scenario; [`Error::Write`].
+    pub fn new(folder: &'a mut Folder, scenario: &Scenario) -> Result<Recorder<'a>, Error> {
+        let factors = rows::factors(scenario);
+        let runs: Vec<Run> = folder.earlier()?;
+        folder.keep_rows([rows::header(&factors)])?;
+        folder.keep_rows(runs.iter().flat_map(|run| rows::rows(run, &factors)))?;
+        let arms: Vec<_> = scenario.arms.iter().map(factor::of).collect();
+        let mut earlier = BTreeMap::new();
+        for run in runs {
+            let arm = arms.iter().position(|factors| *factors == run.factors).ok_or_else(|| Error::Read {
+                path: folder.path().join(RECORDS),
+                why: "a run is of no arm of the scenario".to_owned(),
+            })?;
+            earlier.insert((arm, run.world, run.repeat), run);
+        }
+        Ok(Recorder { folder, factors, timeline: None, earlier })
+    }
+
+    /// Takes out the runs that an earlier experiment made in these steps.
+    pub fn take_earlier(&mut self, steps: impl Iterator<Item = Step>) -> BTreeMap<StepKey, Run> {
+        steps.filter_map(|step| self.earlier.remove_entry(&step.key())).collect()
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Folder {
+        self.folder
+    }
+
+    /// Writes a run; when this returns, the files have it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn keep(&mut self, run: &Run, timeline: &[StateSample]) -> Result<(), Error> {
+        self.folder.keep(run, rows::rows(run, &self.factors))?;
+        if timeline.is_empty() { Ok(()) } else { self.keep_timeline(run, timeline) }
+    }
+
+    fn keep_timeline(&mut self, run: &Run, timeline: &[StateSample]) -> Result<(), Error> {
+        let mut writer = match self.timeline.take() {
+            Some(writer) => writer,
+            None => {
+                let (mut writer, is_new) = self.folder.table(TIMELINE)?;
+                if is_new {
+                    let names = ["world", "repeat"].into_iter().chain(self.factors.iter().map(String::as_str));
+                    let header = writer.write_record(names.chain(["at_ns", "job", "runnable", "sleeping"]));
+                    header.map_err(|why| self.folder.error(TIMELINE, why.into()))?;
+                }
+                writer
+            }
+        };
+        let mut run_fields = vec![run.world.name().to_owned(), run.repeat.to_string()];
+        run_fields.extend(self.factors.iter().map(|path| run.factors.get(path).map(words::value).unwrap_or_default()));
+        let row = |sample: &StateSample| {
+            let StateSample { at_ns, job, runnable, sleeping } = sample;
+            let job = run.outcome.jobs.get(job.0 as usize).map(|outcome| outcome.job.clone()).unwrap_or_default();
+            let fields = [at_ns.as_nanos().to_string(), job, runnable.to_string(), sleeping.to_string()];
+            run_fields.iter().cloned().chain(fields).collect::<Vec<String>>()
+        };
+        let mut write = || -> io::Result<()> {
+            timeline.iter().map(row).try_for_each(|row| writer.write_record(row))?;
+            writer.flush()
+        };
+        write().map_err(|source| self.folder.error(TIMELINE, source))?;
+        self.timeline = Some(writer);
+        Ok(())
+    }
+}

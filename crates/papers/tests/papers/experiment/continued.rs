@@ -1,0 +1,89 @@
+//! Experiments that continue an earlier one in the same folder.
+
+use std::fs;
+use std::path::Path;
+
+use crate::experiment::mock::{BOTH, CREW, Mock, Trouble, read};
+use measure::experiment::Finished;
+use measure::folder::{Error, Folder};
+use measure::precision::{Extent, StoppingRule};
+use scenario::Scenario;
+use scenario::result::World;
+
+fn continue_in(folder: &Path, mock: &Mock<'_>, scenario: Scenario, extent: Extent<'_>) -> Result<Finished, Error> {
+    mock.experiment_in(scenario, extent, &mut Folder::append(folder)?)
+}
+
+fn file(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// Interrupts an experiment at several places and continues it each time; the results must be those of one that ran
+/// without an interruption.
+fn assert_continued_as_if_never_interrupted(extent: Extent<'_>, workers: usize) {
+    let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mock = Mock { workers, ..Mock::new() };
+    let expected = mock.experiment_of(read(CREW), extent, whole.path());
+    let mut calls = 0;
+    for at in [0, 5, 9] {
+        let mock = Mock { trouble: Trouble::Cancel(at), ..Mock::new() };
+        let found = continue_in(parts.path(), &mock, read(CREW), extent).unwrap();
+        assert!(found.error.is_some_and(|error| error.is_cancelled()));
+        calls += mock.calls().len();
+    }
+    let mock = Mock { workers, ..Mock::new() };
+    let found = continue_in(parts.path(), &mock, read(CREW), extent).unwrap();
+    assert!(found.error.is_none(), "{:?}", found.error);
+    assert_eq!(found.report, expected.report);
+    assert_eq!(file(parts.path(), "runs.csv"), file(whole.path(), "runs.csv"));
+    assert_eq!(file(parts.path(), "runs.jsonl"), file(whole.path(), "runs.jsonl"));
+    // Each of the three interrupted calls was made twice, and so was each warm-up.
+    let warm_ups = if extent.worlds.contains(&World::Host) { 4 } else { 0 };
+    assert_eq!(calls + mock.calls().len(), expected.report.runs.len() + warm_ups + 3 - usize::from(warm_ups > 0));
+
+    // All runs are there, so that nothing runs.
+    let idle = Mock::new();
+    assert_eq!(continue_in(parts.path(), &idle, read(CREW), extent).unwrap().report, expected.report);
+    assert_eq!(idle.calls().len(), 0);
+}
+
+#[test]
+fn an_interrupted_experiment_continues_as_if_it_had_never_been_interrupted() {
+    assert_continued_as_if_never_interrupted(BOTH.into(), 1);
+    assert_continued_as_if_never_interrupted([World::Sim].as_slice().into(), 1);
+}
+
+#[test]
+fn an_experiment_with_a_stopping_rule_continues_too() {
+    let until = Some(StoppingRule { share: 0.005, at_most: 100 });
+    assert_continued_as_if_never_interrupted(Extent { worlds: BOTH, until }, 1);
+}
+
+#[test]
+fn more_repetitions_are_added_to_those_of_an_earlier_experiment() {
+    let folder = tempfile::tempdir().unwrap();
+    let sim: &[World] = &[World::Sim];
+    Mock::new().experiment(read(CREW), sim, folder.path());
+    let mut scenario = read(CREW);
+    scenario.experiment.repeat = 5;
+    let mock = Mock { workers: 3, ..Mock::new() };
+    let found = continue_in(folder.path(), &mock, scenario.clone(), sim.into()).unwrap();
+    assert_eq!((mock.calls().len(), found.report.runs.len()), (2 * 6, 5 * 6));
+    let whole = Mock::new().experiment(scenario, sim, tempfile::tempdir().unwrap().path());
+    assert_eq!(found.report, whole.report);
+}
+
+#[test]
+fn another_experiment_is_not_continued_and_its_files_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    Mock::new().experiment(read(CREW), BOTH, folder.path());
+    let before = file(folder.path(), "runs.jsonl");
+    let other = |text: &str, worlds: &[World], what: &str| {
+        let error = continue_in(folder.path(), &Mock::new(), read(text), worlds.into()).unwrap_err();
+        assert!(error.is_input() && error.to_string().contains(what), "{error}");
+        assert_eq!(file(folder.path(), "runs.jsonl"), before);
+    };
+    other(&CREW.replace("seed = 40", "seed = 41"), BOTH, "another seed");
+    other(&CREW.replace("rounds = 1000", "rounds = 1001"), BOTH, "another scenario");
+    other(CREW, &[World::Sim], "another choice of worlds");
+}
