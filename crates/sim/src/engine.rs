@@ -1,5 +1,8 @@
-//! The event loop. It takes the earliest event of any CPU, carries it out, and lets the CPUs that were told to pick
-//! again do so: in the same moment, after everything that the event set off. It knows no scheduler and no waiting rule.
+//! The event loop of the simulated machine.
+//!
+//! It takes the earliest event of any CPU, processes it, and lets the marked CPUs pick again. They
+//! do so at the same moment, after everything that the event caused. The engine knows no scheduler
+//! and no waiting rule.
 
 mod account;
 mod arrival;
@@ -26,7 +29,7 @@ use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::result::{MachineOutcome, Outcome};
 use scenario::{Machine, Setting};
 
-use self::account::{MachineTime, Use};
+use self::account::{CpuUse, MachineTime};
 use self::device::{Agenda, Device};
 use self::event::{Event, Order};
 use self::headway::Headway;
@@ -40,13 +43,14 @@ use crate::Error;
 #[derive(Clone, Copy, Debug)]
 struct Cpu {
     state: CpuState,
-    /// The moment up to which its time is charged.
+    /// The moment up to which its time has been charged.
     charged: Instant,
-    /// When the scheduler wants to look, while it runs a thread.
+    /// While it runs a thread: when the scheduler wants to look at the CPU.
     alarm: Instant,
-    /// While it switches: what of the switch the thread to come has still to be charged.
+    /// While it switches: the part of the switch that is still to be charged to the incoming
+    /// thread.
     owed: Span,
-    /// While it switches: the CPU that the thread which leaves has moved to, if it has.
+    /// While it switches: the CPU to which the outgoing thread has moved, if any.
     moved_to: Option<CpuId>,
 }
 
@@ -58,18 +62,19 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
     scheduler: S,
     cpus: Vec<Cpu>,
     marks: Marks,
-    /// The next event of each CPU, and behind them that of the agenda where there are pipelines or jobs to come.
+    /// The next event of each CPU. If there are pipelines or jobs that arrive later, the last slot
+    /// has the next event of the agenda.
     queue: WinnerTree<u64>,
     order: Order,
     agenda: Agenda,
     device: Device,
     workload: Workload,
-    /// Who was awakened in the event at hand: empty between events.
+    /// The threads that the current event has woken. Empty between events.
     woken: Vec<ThreadId>,
     team_states: Vec<TeamState>,
     recorders: Vec<R>,
     observer: &'a mut W,
-    /// Jobs that the run still waits for.
+    /// The number of jobs that the run still waits for.
     jobs_left: usize,
     time: MachineTime,
     events: u64,
@@ -113,7 +118,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         .started(seed)
     }
 
-    /// All threads that are there are ready; then all CPUs pick.
+    /// Makes all threads of arrived jobs ready, then lets all CPUs pick.
     fn started(mut self, seed: u64) -> Self {
         self.start_jobs(seed);
         crate::cpu_ids(self.cpus.len()).for_each(|cpu| self.marks.mark(cpu));
@@ -134,7 +139,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             self.events += 1;
             self.marks.set_here((slot < self.cpus.len()).then_some(CpuId(slot as u32)));
             if slot == self.cpus.len() {
-                self.process_due();
+                self.process_timed_event();
             } else {
                 self.process_event(CpuId(slot as u32), key)?;
             }
@@ -145,7 +150,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         Ok(self.finish())
     }
 
-    /// The next event of a CPU.
+    /// Processes the next event of a CPU.
     #[inline]
     fn process_event(&mut self, cpu: CpuId, key: u64) -> Result<(), Error> {
         match self.cpus[cpu.index()].state {
@@ -155,7 +160,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             }
             CpuState::Running(thread) if self.order.is_event(key, Event::Alarm) => self.alarm(cpu, thread)?,
             CpuState::Running(thread) => {
-                // Whoever the run does not wait for could go on for ever without a switch.
+                // A thread that the run does not wait for could continue for ever without a switch.
                 if !self.workload.threads[thread.index()].is_awaited {
                     self.count_step_without_headway()?;
                 }
@@ -177,10 +182,10 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             machine: MachineOutcome {
                 cpus: self.machine.cpus,
                 scheduler: self.machine.scheduler.name().to_owned(),
-                work_percent: self.time.percent(Use::Work),
-                spin_percent: self.time.percent(Use::Spin),
-                switch_percent: self.time.percent(Use::Switch),
-                idle_percent: self.time.percent(Use::Idle),
+                work_percent: self.time.percent(CpuUse::Work),
+                spin_percent: self.time.percent(CpuUse::Spin),
+                switch_percent: self.time.percent(CpuUse::Switch),
+                idle_percent: self.time.percent(CpuUse::Idle),
                 events: Some(self.events),
             },
         };

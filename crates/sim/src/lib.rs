@@ -25,7 +25,7 @@ use crate::observer::Observer;
 use crate::roster::Roster;
 use crate::rr::RoundRobin;
 
-/// Why a setting cannot be simulated.
+/// The reason why a setting cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A command has no simulated counterpart before its CPU time is known.
@@ -36,22 +36,23 @@ pub enum Error {
         /// The job's name.
         job: String,
     },
-    /// A job may run on no CPU that the machine has.
+    /// A job is bound to CPUs that the machine does not have.
     #[error(
         "job `{job}` may run on CPUs {cpus} only, of which the simulated machine has none: its CPUs are 0 to {last}"
     )]
     NowhereToRun {
         /// The job's name.
         job: String,
-        /// Where it may run.
+        /// The CPUs that it is bound to.
         cpus: CpuSet,
         /// The last CPU of the machine.
         last: u32,
     },
-    /// Every CPU has a thread that computes or spins without end, and is never taken from it.
+    /// Every CPU has a thread that computes or spins without end and is never preempted.
     #[error(
-        "the simulation gets nowhere after {at}: whoever has a CPU computes or spins without end and keeps it, and job `{job}` never gets \
-         one (under fifo nobody is preempted: give the other jobs an end, and let waiting threads block; or take another scheduler)"
+        "the simulation makes no headway after {at}: every thread that has a CPU computes or spins without end and \
+         keeps it, and job `{job}` never gets one (under fifo no thread is preempted: give the other jobs an end and \
+         let waiting threads block, or use another scheduler)"
     )]
     Hogged {
         /// The simulated time.
@@ -62,23 +63,25 @@ pub enum Error {
     /// The clock of 62 bits ran out before the jobs ended.
     #[error("the jobs have not ended after 146 simulated years")]
     TooLong,
-    /// No thread of a job that the run waits for gets to run, or none to compute, although events go on and on.
+    /// No thread of an awaited job runs, or none computes, although events continue.
     #[error(
-        "the simulation makes no headway since {since}: job `{job}` does not get to run, or only waits (under linux-2.4 that can \
-         happen when `threshold` or `allocation` times `tick` is no longer than a context switch: then whoever was switched \
-         to is preempted or spent before it runs; a longer `tick` helps; or when a job without end is alone on a CPU because others are \
-         bound elsewhere: each time it is spent an epoch begins for all, and who runs elsewhere is never spent; or when jobs without end \
-         are spent at the same time: the epoch that one CPU begins refills the thread from which another switches to a nice thread; \
-         under cfs, when jobs that keep running sleep for no longer than a context switch: then the thread that was switched to has paid for \
-         the switch and is preempted before it runs; a longer `wakeup_granularity` helps; under fifo, jobs that keep running keep their CPUs)"
+        "the simulation has made no headway since {since}: job `{job}` does not run, or only waits. Possible causes: \
+         under linux-2.4, `threshold` or `allocation` times `tick` is no longer than a context switch, so that the \
+         incoming thread is preempted or spent before it runs (a longer `tick` helps); or a job without end is alone \
+         on a CPU because other jobs are bound to other CPUs, so that an epoch begins for all whenever it is spent, \
+         and threads elsewhere are never spent; or jobs without end are spent at the same time, so that the epoch \
+         that one CPU begins refills the thread from which another CPU switches to a nice thread. Under cfs, jobs \
+         that keep running sleep for no longer than a context switch, so that the incoming thread has paid for the \
+         switch and is preempted before it runs (a longer `wakeup_granularity` helps). Under fifo, jobs that keep \
+         running keep their CPUs."
     )]
     NoHeadway {
-        /// The simulated time from which on nothing was done.
+        /// The simulated time since which there was no headway.
         since: policy::Instant,
         /// A job that has not ended.
         job: String,
     },
-    /// Nothing can happen any more although jobs have not ended: a defect of the engine or a scheduler.
+    /// No event is left although jobs have not ended: a defect of the engine or a scheduler.
     #[error(
         "the simulation is stuck at {at}: no CPU has anything to do, but job `{job}` has not ended (this is a defect of rowlock)"
     )]
@@ -90,8 +93,8 @@ pub enum Error {
     },
 }
 
-/// Simulates the jobs of `setting` on `machine`, to the end of the last job that ends. The setting's own machine keys
-/// are not looked at.
+/// Simulates the jobs of `setting` on `machine` until the last job that ends has ended. Ignores the
+/// machine keys of the setting itself.
 ///
 /// ```
 /// use policy::Span;
@@ -108,12 +111,12 @@ pub enum Error {
 ///
 /// # Errors
 ///
-/// See [`Error`]; a setting without commands that a real machine would finish is simulated without one.
+/// See [`Error`]. A setting without commands that a real machine would finish causes no error.
 pub fn run(machine: &Machine, setting: &Setting, seed: u64) -> Result<Outcome, Error> {
     simulate::<Off, ()>(machine, setting, seed, &mut ()).map(|(outcome, _)| outcome)
 }
 
-/// As [`run`], and tells `observer` what happens.
+/// Like [`run`], and reports every event to `observer`.
 ///
 /// # Errors
 ///
@@ -127,8 +130,8 @@ pub fn run_observed(
     simulate::<Off, _>(machine, setting, seed, observer).map(|(outcome, _)| outcome)
 }
 
-/// As [`run`], and records for each job (copies counted one by one) what its waiting rule is asked
-/// and what it decides.
+/// Like [`run`], and records the questions to the waiting rule of each job, and its decisions.
+/// Copies of a job are counted one by one.
 ///
 /// # Errors
 ///
@@ -137,8 +140,8 @@ pub fn run_recorded(machine: &Machine, setting: &Setting, seed: u64) -> Result<(
     simulate(machine, setting, seed, &mut ())
 }
 
-/// The engine is compiled here, three times for each scheduler, and not once more for each type
-/// that watches in another crate.
+/// The engine is compiled in this crate, three times for each scheduler, and not again for each
+/// observer type of another crate.
 fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     machine: &Machine,
     setting: &Setting,
@@ -168,7 +171,8 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     }
 }
 
-/// The machine with its durations floored to its step, so that all events fall on the grid.
+/// The machine with its durations rounded down to its step, so that all events fall on multiples of
+/// it.
 fn on_grid(machine: &Machine) -> Machine {
     let floor = |span: Span| span.floor_to(machine.step);
     Machine {

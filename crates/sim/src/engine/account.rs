@@ -1,17 +1,17 @@
-//! Where the time of CPUs and threads went.
+//! Time accounting of CPUs and jobs.
 
 use policy::Span;
 
-/// What a CPU can spend its time on.
+/// The uses of a CPU's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum CpuUse {
     /// The computation that the scenario asks for.
     Work,
     /// Spinning.
     Spin,
-    /// Switching between threads, to and from idleness, and yielding to nobody.
+    /// Switching between threads, to and from idleness, and yielding without a successor.
     Switch,
-    /// Nothing.
+    /// Idleness.
     Idle,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct MachineTime {
 }
 
 impl MachineTime {
-    pub(crate) fn charge(&mut self, to: Use, span: Span) {
+    pub(crate) fn charge(&mut self, to: CpuUse, span: Span) {
         self.spans[to as usize] += span;
     }
 
@@ -30,14 +30,14 @@ impl MachineTime {
         self.spans.into_iter().sum()
     }
 
-    /// The share of one use in percent; nothing before any time has passed.
-    pub(crate) fn percent(&self, of: Use) -> Option<f64> {
+    /// The share of one use in percent. `None` before any time has passed.
+    pub(crate) fn percent(&self, of: CpuUse) -> Option<f64> {
         let total = self.total().as_secs_f64();
         (total > 0.0).then(|| 100.0 * self.spans[of as usize].as_secs_f64() / total)
     }
 }
 
-/// What the threads of a job have used and done, all together.
+/// Totals over the threads of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     /// Time on a CPU, with the switches to it.
@@ -48,27 +48,27 @@ pub(crate) struct Account {
     pub(crate) spin: Span,
     /// Waits that began with a spin.
     pub(crate) spins: u64,
-    /// Those of them that ended while spinning.
+    /// Those of them that ended while the thread spun.
     pub(crate) successful_spins: u64,
-    /// How often it blocked.
+    /// How often a thread blocked.
     pub(crate) voluntary: u64,
-    /// How often its CPU was taken, or it yielded it to another.
+    /// How often a thread was preempted, or yielded to another.
     pub(crate) involuntary: u64,
 }
 
 impl Account {
     /// Charges time on a CPU.
-    pub(crate) fn charge(&mut self, to: Use, span: Span) {
+    pub(crate) fn charge(&mut self, to: CpuUse, span: Span) {
         self.cpu += span;
         match to {
-            Use::Work => self.work += span,
-            Use::Spin if cfg!(rowlock_canary = "a-spin-counts-twice") => self.spin += span + span,
-            Use::Spin => self.spin += span,
-            Use::Switch | Use::Idle => {}
+            CpuUse::Work => self.work += span,
+            CpuUse::Spin if cfg!(rowlock_canary = "a-spin-counts-twice") => self.spin += span + span,
+            CpuUse::Spin => self.spin += span,
+            CpuUse::Switch | CpuUse::Idle => {}
         }
     }
 
-    /// Successful spins over all spins in percent; nothing without a spin.
+    /// Successful spins over all spins in percent. `None` without a spin.
     pub(crate) fn ssr_percent(&self) -> Option<f64> {
         let successful = match cfg!(rowlock_canary = "a-failed-spin-succeeds") {
             true => self.spins,

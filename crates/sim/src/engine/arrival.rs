@@ -1,23 +1,24 @@
-//! How threads come: with the run, or with a job that arrives later.
+//! The arrival of jobs, at the start of the run or later.
 //!
-//! Until its job arrives a thread is nowhere: it is no load, and no kernel knows it.
+//! Until its job arrives, a thread adds no load and no kernel knows it.
 
 use policy::record::Recorder;
 use policy::{Instant, ThreadId};
 use scenario::draw::Stream;
 
 use super::Engine;
-use super::device::Due;
+use super::device::TimedEvent;
 use super::observer::Observer;
 use super::scheduler::{ReadyReason, Scheduler};
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// Makes the threads of all jobs that are there ready, in random order, and puts down when the others come.
+    /// Makes the threads of all jobs that start with the run ready, in random order, and schedules
+    /// the arrivals of the others.
     pub(super) fn start_jobs(&mut self, seed: u64) {
         for job in 0..self.workload.jobs.len() {
             match self.workload.jobs[job].arrives {
                 Instant::ZERO => self.prepare_pipeline(job),
-                later => self.set(later, Due::JobArrival(job)),
+                later => self.set_timed_event(later, TimedEvent::JobArrival(job)),
             }
         }
         let mut order: Vec<u32> = (0..self.workload.threads.len() as u32).collect();
@@ -29,7 +30,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// A job arrives: its threads are ready, in the order of their numbers.
+    /// A job arrives: its threads become ready, in the order of their numbers.
     pub(super) fn admit_job(&mut self, job: usize) {
         self.workload.to_come -= 1;
         self.prepare_pipeline(job);

@@ -1,4 +1,5 @@
-//! What must hold after every event, whatever the scheduler and the rules: debug builds check it.
+//! Invariants that hold after every event, for every scheduler and every rule. Debug builds check
+//! them.
 
 use policy::{Instant, Span, ThreadId};
 
@@ -10,7 +11,8 @@ use crate::workloads::fibers::Fibers;
 use crate::workloads::pipeline::Pipeline;
 
 impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
-    /// Panics if an invariant does not hold. That is a defect of the engine or of a scheduler, never of the input.
+    /// Panics if an invariant does not hold. That is a defect of the engine or of a scheduler,
+    /// never of the input.
     pub(super) fn check(&self) {
         every_thread_is_in_one_place(self);
         no_cpu_idles_beside_work(self);
@@ -26,9 +28,10 @@ fn every_thread_is_in_one_place<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, 
         let holds = match state.state {
             CpuState::Idle => [None, None],
             CpuState::Running(thread) => [Some((thread, Place::Running(cpu))), None],
-            CpuState::Switching { from, to } => {
-                [from.map(|(thread, _)| (thread, Place::Leaving(cpu))), to.map(|thread| (thread, Place::Coming(cpu)))]
-            }
+            CpuState::Switching { from, to } => [
+                from.map(|(thread, _)| (thread, Place::SwitchingOut(cpu))),
+                to.map(|thread| (thread, Place::SwitchingIn(cpu))),
+            ],
         };
         for (thread, place) in holds.into_iter().flatten() {
             assert_eq!(engine.workload.threads[thread.index()].place, place, "thread {thread} at {}", engine.now);
@@ -37,7 +40,7 @@ fn every_thread_is_in_one_place<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, 
     }
     let count =
         |wanted: fn(Place) -> bool| engine.workload.threads.iter().filter(|thread| wanted(thread.place)).count();
-    let claim = count(|place| matches!(place, Place::Running(_) | Place::Leaving(_) | Place::Coming(_)));
+    let claim = count(|place| matches!(place, Place::Running(_) | Place::SwitchingOut(_) | Place::SwitchingIn(_)));
     assert_eq!(claim, on_cpus, "threads that claim a CPU, and threads that CPUs hold, at {}", engine.now);
     let ready = count(|place| place == Place::Ready);
     assert_eq!(

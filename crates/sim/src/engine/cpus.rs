@@ -4,7 +4,7 @@ use policy::record::Recorder;
 use policy::{CpuId, Span, ThreadId};
 
 use super::Engine;
-use super::account::Use;
+use super::account::CpuUse;
 use super::event::Event;
 use super::observer::{CpuState, LeaveReason, Observer};
 use super::scheduler::{ReadyReason, Scheduler};
@@ -13,7 +13,7 @@ use super::winner::Key;
 use crate::Error;
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// A thread is the scheduler's.
+    /// Hands a thread to the scheduler.
     pub(super) fn ready(&mut self, thread: ThreadId, why: ReadyReason) {
         self.note_ready(thread, why);
         self.scheduler.ready(thread, why, self.now, &mut self.marks);
@@ -26,8 +26,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     #[inline]
     pub(super) fn let_marked_cpus_pick(&mut self) {
-        let told = self.marks.take();
-        for &cpu in &told {
+        let pending = self.marks.take();
+        for &cpu in &pending {
             match self.cpus[cpu.index()].state {
                 _ if !self.marks.is_marked(cpu) => {}
                 // It picks when its switch is over.
@@ -36,7 +36,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 CpuState::Running(thread) => self.pick_instead_of(cpu, thread, LeaveReason::Preempted),
             }
         }
-        self.marks.put_back(told);
+        self.marks.put_back(pending);
     }
 
     fn pick_when_idle(&mut self, cpu: CpuId) {
@@ -47,7 +47,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// Lets the scheduler choose between the thread that runs, if that can go on, and those that wait.
+    /// Lets the scheduler choose between the running thread, if it can continue, and the waiting
+    /// ones.
     pub(super) fn pick_instead_of(&mut self, cpu: CpuId, running: ThreadId, how: LeaveReason) {
         self.charge(cpu);
         self.marks.clear(cpu);
@@ -58,7 +59,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
         let account = self.workload.account(running);
         match how {
-            // As Linux counts: whoever yields could go on.
+            // As Linux counts: a thread that yields could have continued.
             LeaveReason::Preempted | LeaveReason::Yielding => account.involuntary += 1,
             LeaveReason::Blocking => account.voluntary += 1,
             LeaveReason::Ending => {}
@@ -66,7 +67,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.switch(cpu, Some((running, how)), to, self.machine.context_switch);
     }
 
-    /// The running thread cannot go on: it blocks or ends.
+    /// The running thread cannot continue: it blocks or ends.
     pub(super) fn leave(&mut self, cpu: CpuId, thread: ThreadId, how: LeaveReason) {
         self.scheduler.give_up(cpu, thread, how == LeaveReason::Blocking, self.now);
         self.pick_instead_of(cpu, thread, how);
@@ -81,13 +82,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     ) {
         self.charge(cpu);
         if let Some((from, _)) = from {
-            self.workload.put(from, Place::Leaving(cpu));
+            self.workload.put(from, Place::SwitchingOut(cpu));
         }
         if let Some(to) = to {
-            self.workload.put(to, Place::Coming(cpu));
+            self.workload.put(to, Place::SwitchingIn(cpu));
         }
         self.set_cpu_state(cpu, CpuState::Switching { from, to });
-        // Waking the CPU is not the thread's doing; the switch is.
+        // The thread pays for the switch, but not for waking the CPU.
         self.cpus[cpu.index()].owed = self.machine.context_switch;
         self.queue.set(cpu.index(), self.order.key(self.now + span, Event::SwitchEnds));
     }
@@ -100,7 +101,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
         let moved_to = self.cpus[cpu.index()].moved_to.take();
         match (from, moved_to) {
-            // Whatever it has to do by now, it is on its way there.
+            // Whatever the thread has to do by now, it is on its way to that CPU.
             (Some((from, _)), Some(to)) => self.ready(from, ReadyReason::Moved(to)),
             (Some((from, how)), None) => self.finish_leaving(from, how),
             (None, _) => {}
@@ -128,7 +129,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             LeaveReason::Preempted => self.ready(thread, ReadyReason::Preempted),
             LeaveReason::Yielding => self.ready(thread, ReadyReason::Yielded),
             LeaveReason::Blocking if activity == Activity::Block => self.workload.put(thread, Place::Blocked),
-            // Its barrier completed while it was on its way out.
+            // Its barrier completed during the switch.
             LeaveReason::Blocking => self.ready(thread, ReadyReason::Woken),
             LeaveReason::Ending => self.workload.put(thread, Place::Gone),
         }
@@ -155,7 +156,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         Ok(())
     }
 
-    /// Puts the next event of a CPU that runs `thread` into the queue: the end of what the thread does, or the alarm.
+    /// Queues the next event of a CPU that runs `thread`: the end of the thread's activity, or the
+    /// alarm.
     pub(super) fn await_event(&mut self, cpu: CpuId, thread: ThreadId) {
         let (left, event) = match self.workload.threads[thread.index()].activity {
             Activity::Compute { left } | Activity::Manage { left } => (left, Event::ComputationEnds),
@@ -166,20 +168,20 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.queue.set(cpu.index(), alarm.min(self.order.key(self.now + left, event)));
     }
 
-    /// Charges the time of a CPU to what it does and to the thread that it does it for.
+    /// Charges the time of a CPU to its use and to the thread that it runs or switches to.
     #[inline]
     pub(super) fn charge(&mut self, cpu: CpuId) {
         let cpu = &mut self.cpus[cpu.index()];
         let span = self.now.since(cpu.charged);
         cpu.charged = self.now;
         match cpu.state {
-            CpuState::Idle => self.time.charge(Use::Idle, span),
+            CpuState::Idle => self.time.charge(CpuUse::Idle, span),
             CpuState::Switching { to, .. } => {
-                self.time.charge(Use::Switch, span);
+                self.time.charge(CpuUse::Switch, span);
                 if let Some(to) = to {
                     let switch = span.min(cpu.owed);
                     cpu.owed -= switch;
-                    self.workload.account(to).charge(Use::Switch, switch);
+                    self.workload.account(to).charge(CpuUse::Switch, switch);
                 }
             }
             CpuState::Running(thread) => {

@@ -1,8 +1,8 @@
-//! The device of the machine, and other things that happen at a moment that no CPU decides.
+//! The device of the machine, and events that belong to no CPU.
 //!
-//! There is one device, for all jobs. It serves so many requests at once as it is deep, each for the time that it asks for, and the
-//! others in the order in which they came. It knows no priorities, and nothing is gained by serving two requests that
-//! follow each other.
+//! There is one device for all jobs. It serves as many requests at once as its depth, and queues
+//! the others in the order of their arrival. Each request takes the time that it asks for. The
+//! device knows no priorities, and sequential requests are no faster.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,19 +15,19 @@ pub(crate) struct Device {
     depth: u32,
     serves: u32,
     waiting: VecDeque<(ThreadId, Span)>,
-    /// The time of all requests that it has served or serves, up to `counted`.
+    /// The time of all requests that it has served or is serving, up to `counted`.
     used: Span,
     counted: Instant,
 }
 
 impl Device {
-    /// An idle device that serves so many requests at once.
+    /// An idle device that serves up to `depth` requests at once.
     pub(crate) fn new(depth: u32) -> Device {
         let (waiting, used) = (VecDeque::new(), Span::ZERO);
         Device { depth: depth.max(1), serves: 0, waiting, used, counted: Instant::ZERO }
     }
 
-    /// A thread asks for so much of its time. Returns when that is over if it is served at once.
+    /// Submits a request for `time`. Returns its end if the device serves it at once.
     pub(crate) fn ask(&mut self, now: Instant, thread: ThreadId, time: Span) -> Option<Instant> {
         self.count(now);
         if self.serves < self.depth {
@@ -38,7 +38,7 @@ impl Device {
         None
     }
 
-    /// A request is served. Returns whose is next, and when that will be over.
+    /// A request has been served. Returns the thread of the next one, and its end.
     pub(crate) fn served(&mut self, now: Instant) -> Option<(ThreadId, Instant)> {
         self.count(now);
         match self.waiting.pop_front() {
@@ -50,7 +50,8 @@ impl Device {
         }
     }
 
-    /// How long it was busy up to now; with several requests at once, on the average of its places.
+    /// How long the device was busy up to now. With several requests at once, the average over its
+    /// places.
     pub(crate) fn busy(&mut self, now: Instant) -> Span {
         self.count(now);
         Span::from_nanos(self.used.as_nanos() / u64::from(self.depth))
@@ -62,40 +63,41 @@ impl Device {
     }
 }
 
-/// What happens at some moment by itself.
+/// An event that belongs to no CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Due {
+pub(crate) enum TimedEvent {
     /// The device has served the request of this thread.
     Served(ThreadId),
-    /// What this thread waited for has come from far away.
+    /// The message that this thread waited for has arrived.
     Delivered(ThreadId),
-    /// This thread has slept as long as it was to.
+    /// The sleep of this thread is over.
     SleepOver(ThreadId),
     /// The controller of this job looks at its stages.
-    Oversee(usize),
+    PriorityControl(usize),
     /// This job arrives.
     JobArrival(usize),
 }
 
-/// What is due, earliest first; of one moment, in the order in which it was set.
+/// The pending timed events, the earliest first. Events of one moment are in the order in which
+/// they were set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Agenda {
-    entries: BinaryHeap<Reverse<(Instant, u64, Due)>>,
+    entries: BinaryHeap<Reverse<(Instant, u64, TimedEvent)>>,
     set: u64,
 }
 
 impl Agenda {
-    pub(crate) fn set(&mut self, at: Instant, due: Due) {
+    pub(crate) fn set(&mut self, at: Instant, due: TimedEvent) {
         self.entries.push(Reverse((at, self.set, due)));
         self.set += 1;
     }
 
-    /// When the next of them is due.
+    /// The time of the next event.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.entries.peek().map(|Reverse((at, ..))| *at)
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Due> {
+    pub(crate) fn pop(&mut self) -> Option<TimedEvent> {
         self.entries.pop().map(|Reverse((.., due))| due)
     }
 }
@@ -121,18 +123,19 @@ mod tests {
         assert_eq!(device.served(at(9)), Some((d, at(10))));
         assert_eq!(device.served(at(10)), None);
         assert_eq!(device.served(at(10)), None);
-        // a for 10, b for 3, c for 4 and d for 1, on two places.
+        // 10 for a, 3 for b, 4 for c and 1 for d, on two places.
         assert_eq!(device.busy(at(100)), us(9));
     }
 
     #[test]
     fn of_one_moment_what_was_set_first_is_due_first() {
         let mut agenda = Agenda::default();
-        agenda.set(at(2), Due::Served(ThreadId(1)));
-        agenda.set(at(1), Due::Oversee(0));
-        agenda.set(at(1), Due::Delivered(ThreadId(0)));
+        agenda.set(at(2), TimedEvent::Served(ThreadId(1)));
+        agenda.set(at(1), TimedEvent::PriorityControl(0));
+        agenda.set(at(1), TimedEvent::Delivered(ThreadId(0)));
         assert_eq!(agenda.next(), Some(at(1)));
-        let order = [Due::Oversee(0), Due::Delivered(ThreadId(0)), Due::Served(ThreadId(1))];
+        let order =
+            [TimedEvent::PriorityControl(0), TimedEvent::Delivered(ThreadId(0)), TimedEvent::Served(ThreadId(1))];
         assert_eq!([agenda.pop(), agenda.pop(), agenda.pop()], order.map(Some));
         assert_eq!(agenda.next(), None);
     }

@@ -1,12 +1,14 @@
-//! Events: what can happen at a CPU, and what comes first within one moment. What is due elsewhere, at the device, counts as the end of
-//! a computation on a CPU beyond all others.
+//! Events of CPUs, and their order within one moment.
+//!
+//! A timed event, such as one of the device, counts as the end of a computation on a CPU after all
+//! others.
 
 use policy::Instant;
 use scenario::Tie;
 
 use super::winner::Key;
 
-/// The kinds of event, in the order in which they are taken within one moment where an arrival beats the end of a spin.
+/// The kinds of event, in their order within one moment if an arrival beats the end of a spin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     SwitchEnds = 0,
@@ -15,7 +17,7 @@ pub(crate) enum Event {
     SpinEnds = 3,
 }
 
-/// The place of each kind of event within one moment.
+/// The rank of each kind of event within one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order([u64; 4]);
 
@@ -27,7 +29,7 @@ impl Order {
         })
     }
 
-    /// A time and an event as one key of the winner tree: the time in the upper 62 bits.
+    /// Packs a time and an event into one key of the winner tree. The upper 62 bits are the time.
     #[inline]
     pub(crate) fn key(self, at: Instant, event: Event) -> u64 {
         let nanos = at.as_nanos();

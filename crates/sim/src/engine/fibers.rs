@@ -1,10 +1,11 @@
-//! How a job's kernel threads carry out its fibers: each does what a worker of the library does, and sleeps where that would.
+//! Kernel threads that run the fibers of a job: each acts as a worker of the library, and blocks
+//! when that would sleep.
 
 use policy::record::Recorder;
 use policy::{CpuId, ThreadId};
 
 use super::Engine;
-use super::device::Due;
+use super::device::TimedEvent;
 use super::observer::{LeaveReason, Observer, ThreadPhase};
 use super::scheduler::Scheduler;
 use super::threads::Activity;
@@ -12,20 +13,20 @@ use super::threads::Activity;
 use crate::workloads::fibers::{Fibers, WorkerAction};
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// A thread of a job of fibers has a CPU and does what comes next.
+    /// A thread of a fiber job has a CPU and continues.
     pub(super) fn run_fibers(&mut self, cpu: CpuId, thread: ThreadId) {
         let now = self.now;
         let (job, worker) = (self.workload.threads[thread.index()].job(), self.workload.number(thread.index()));
         let was_asleep = self.workload.threads[thread.index()].activity == Activity::Look;
         let of = &mut self.workload.jobs[job];
         let Some(fibers) = &mut of.fibers else { return };
-        let mut action = fibers.go_on(now, worker);
+        let mut action = fibers.resume(now, worker);
         of.rounds_done = fibers.bursts();
         if action == WorkerAction::End && self.keep_running && fibers.is_over() {
             self.freeze_once(job);
             let Some(fibers) = &mut self.workload.jobs[job].fibers else { return };
             fibers.begin();
-            action = fibers.go_on(now, worker);
+            action = fibers.resume(now, worker);
         }
         self.wake_workers(job, thread);
         let activity = match action {
@@ -35,7 +36,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 self.workload.threads[thread.index()].activity = Activity::Block;
                 self.observer.thread_began(now, thread, ThreadPhase::Block);
                 if let Some(until) = until {
-                    self.set(until, Due::SleepOver(thread));
+                    self.set_timed_event(until, TimedEvent::SleepOver(thread));
                 }
                 return self.leave(cpu, thread, LeaveReason::Blocking);
             }
@@ -48,14 +49,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.await_event(cpu, thread);
     }
 
-    /// Where jobs keep running, what would have been the end of one counts once.
+    /// If jobs keep running, the first end of a job counts and later ones do not.
     fn freeze_once(&mut self, job: usize) {
         if self.workload.jobs[job].outcome.is_none() {
             self.freeze(job);
         }
     }
 
-    /// Wakes the workers that have something to do again.
+    /// Wakes the workers that have work again.
     fn wake_workers(&mut self, job: usize, waker: ThreadId) {
         let first = self.workload.jobs[job].threads.start;
         while let Some(worker) = self.workload.jobs[job].fibers.as_mut().and_then(Fibers::take_woken) {
@@ -67,7 +68,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// The time has come up to which a worker was to sleep; something else may have woken it before.
+    /// The time until which a worker sleeps is reached. Another event may have woken it before.
     pub(super) fn end_sleep(&mut self, thread: ThreadId) {
         let (job, worker) = (self.workload.threads[thread.index()].job(), self.workload.number(thread.index()));
         let fibers = self.workload.jobs[job].fibers.as_ref();

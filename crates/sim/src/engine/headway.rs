@@ -1,31 +1,34 @@
-//! Whether a simulation gets anywhere. A scheduler with unlucky options can switch for ever without letting anybody run, and
-//! rules that yield can hand a CPU to each other for ever; threads without end can keep all others from theirs. Then an error is better than a
-//! run without end.
+//! Detection of simulations that make no headway.
+//!
+//! A scheduler with unlucky options can switch for ever without running any thread. Rules that
+//! yield can pass a CPU back and forth for ever. Threads without end can keep all others from the
+//! CPUs. In these cases an error is better than a run without end.
 
 use policy::feedback::{Boost, FeedbackRules};
 use policy::{Instant, Span, priority};
 use scenario::{JobKind, Machine, Setting};
 
-use super::account::Use;
+use super::account::CpuUse;
 use crate::kernels::nice;
 use crate::workloads::pipeline::NICE_STEP;
 
-/// What the jobs that a run waits for were last seen to do.
+/// The last activity of the jobs that a run waits for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     at: Instant,
-    /// Switches since then.
+    /// The number of switches since then.
     switches: u64,
 }
 
-/// How long the jobs that a run waits for have got nowhere.
+/// How long the awaited jobs have made no headway.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Headway {
     /// When one of their threads last ran.
     ran: Mark,
     /// When one of them last computed.
     worked: Mark,
-    /// So many switches are too many, if they have taken so long: far more than any scheduler needs to serve every thread once.
+    /// There is no headway after this many switches if they have also taken this long. Both are far
+    /// more than any scheduler needs to serve every thread once.
     switches: u64,
     span: Span,
 }
@@ -51,10 +54,12 @@ impl Headway {
         }
     }
 
-    /// A switch, a turn of a thread that the run does not wait for, or a thread that goes on after an alarm; returns the moment of the last headway if there have been too many without any.
+    /// Counts a switch, a turn of a thread that the run does not wait for, or a thread that
+    /// continues after an alarm. Returns the moment of the last headway if there were too many
+    /// without any.
     ///
-    /// Waiting threads may spin and yield until the one that they wait for has its turn; that is covered by the time that must have
-    /// passed too.
+    /// Waiting threads may spin and yield until the thread that they wait for has its turn. The
+    /// minimum time covers that.
     #[inline]
     pub(crate) fn switch(&mut self, now: Instant) -> Option<Instant> {
         self.ran.switches += 1;
@@ -66,14 +71,14 @@ impl Headway {
         is_over(self.worked).then_some(self.worked.at)
     }
 
-    /// A thread of a job that the run waits for used a CPU.
+    /// A thread of an awaited job used a CPU.
     #[inline]
-    pub(crate) fn ran(&mut self, now: Instant, used: Use, span: Span) {
+    pub(crate) fn ran(&mut self, now: Instant, used: CpuUse, span: Span) {
         if span.is_zero() {
             return;
         }
         self.ran = Mark { at: now, switches: 0 };
-        if used == Use::Work {
+        if used == CpuUse::Work {
             self.worked = self.ran;
         }
     }
@@ -85,15 +90,15 @@ impl Headway {
     }
 }
 
-/// How many times as much as the lightest thread the heaviest may weigh: by so much longer may the
-/// lightest wait for its turn.
+/// The ratio of the heaviest thread's weight to the lightest one's. The lightest may have to wait
+/// for its turn by this factor longer.
 fn heaviest_to_lightest(setting: &Setting) -> u64 {
     let mut nices: Vec<i8> = setting.jobs.iter().map(|job| job.attributes.nice).collect();
     for job in &setting.jobs {
         let JobKind::Pipeline(line) = &job.kind else { continue };
-        let favour = if line.priority == priority::PriorityRule::Default { 0 } else { NICE_STEP };
+        let step = if line.priority == priority::PriorityRule::Default { 0 } else { NICE_STEP };
         let of_stages = line.stages.iter().map(|stage| stage.nice).chain([job.attributes.nice]);
-        nices.extend(of_stages.flat_map(|nice| [nice.saturating_sub(favour), nice.saturating_add(favour)]));
+        nices.extend(of_stages.flat_map(|nice| [nice.saturating_sub(step), nice.saturating_add(step)]));
     }
     let weights = || nices.iter().map(|&nice| nice::weight(nice));
     weights().max().unwrap_or(1).div_ceil(weights().min().unwrap_or(1))

@@ -1,4 +1,4 @@
-//! How the threads of a lock job acquire and release its lock.
+//! The threads of a lock job: they acquire and release its lock.
 
 use policy::record::Recorder;
 use policy::waiting::Observation;
@@ -10,7 +10,8 @@ use super::scheduler::{ReadyReason, Scheduler};
 use super::threads::{Activity, Place};
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// A computation of a thread of a lock job has ended: it had the lock, or now wants it.
+    /// A thread of a lock job has ended a computation. It releases the lock if it has it, and wants
+    /// it otherwise.
     pub(super) fn reach_lock(&mut self, cpu: CpuId, thread: ThreadId, rounds: u64) {
         let job = self.workload.threads[thread.index()].job();
         let lock = &mut self.workload.jobs[job].lock;
@@ -32,7 +33,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         waiting.is_waiting && job.has_lock() && job.lock.is_free()
     }
 
-    /// A thread that has a CPU takes the lock.
+    /// A thread that has a CPU acquires the lock.
     pub(super) fn acquire_lock(&mut self, cpu: CpuId, thread: ThreadId) {
         let taking = &mut self.workload.threads[thread.index()];
         let job = taking.job();
@@ -54,7 +55,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if let Some(woken) = self.workload.jobs[job].lock.release(spins) {
             self.observer.thread_woken(self.now, thread, woken);
             self.workload.threads[woken.index()].activity = Activity::Look;
-            // On its way to sleep, it is ready when its CPU has switched away.
+            // If it is still on its way to sleep, it becomes ready when its CPU has switched away.
             if self.workload.threads[woken.index()].place == Place::Blocked {
                 self.ready(woken, ReadyReason::Woken);
             }
@@ -66,7 +67,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.finish_turn(cpu, thread, rounds);
     }
 
-    /// The thread that spins with a CPU, and that CPU; of several the one that has waited longest.
+    /// The thread that spins with a CPU, and that CPU. If there are several, the one that has waited longest.
     fn first_spinner(&self, job: usize) -> Option<(ThreadId, CpuId)> {
         self.workload.jobs[job].lock.awake().find_map(|thread| {
             let waiting = &self.workload.threads[thread.index()];
@@ -77,7 +78,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         })
     }
 
-    /// A thread has had the lock once more.
+    /// A thread has released the lock.
     fn finish_turn(&mut self, cpu: CpuId, thread: ThreadId, rounds: u64) {
         let is_through = self.workload.count_turn(thread.index()) >= rounds;
         if is_through && !self.keep_running {

@@ -1,15 +1,15 @@
-//! Looking on: what each CPU does, as it happens.
+//! The interface for observers of a simulation.
 
 use policy::{CpuId, Instant, JobId, ThreadId};
 
 use super::scheduler::ReadyReason;
 
-/// How a thread leaves its CPU.
+/// The reason why a thread leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaveReason {
-    /// The scheduler prefers another.
+    /// The scheduler prefers another thread.
     Preempted,
-    /// It has yielded, to another.
+    /// It has yielded to another thread.
     Yielding,
     /// It waits to be woken.
     Blocking,
@@ -17,66 +17,71 @@ pub enum LeaveReason {
     Ending,
 }
 
-/// What a CPU is doing. Threads are numbered through the run, job by job.
+/// The state of a CPU. Threads are numbered through the run, job by job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuState {
-    /// Nothing.
+    /// It runs no thread.
     Idle,
-    /// Switching from one thread to another; either may be idleness.
+    /// It switches from one thread to another. Either may be absent.
     Switching {
-        /// Who leaves, and how.
+        /// The outgoing thread, and why it leaves.
         from: Option<(ThreadId, LeaveReason)>,
-        /// Who comes.
+        /// The incoming thread.
         to: Option<ThreadId>,
     },
-    /// Running a thread.
+    /// It runs a thread.
     Running(ThreadId),
 }
 
-/// What a thread begins to do with its CPU. Every thread computes first, but for those of a pipeline, which first look for a buffer.
+/// What a thread begins to do. Every thread computes first, except those of a pipeline, which first
+/// look for a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadPhase {
-    /// The computation before its next barrier, without its lock or with it, of a stage, or its only one.
+    /// A computation: before its next barrier, with or without its lock, of a stage, or its only
+    /// one.
     Computation,
-    /// Spinning: it has arrived, and others are missing, or its lock is held.
+    /// Spinning: others have not arrived, or its lock is held.
     Spin,
     /// A `sched_yield`.
     Yield,
-    /// Leaving its CPU until it is woken, or the device or a message is done.
+    /// Leaving its CPU until it is woken, or until the device or a message is done.
     Block,
     /// Leaving its CPU for good.
     End,
 }
 
-/// Somebody who looks on while a simulation runs. It is told of what happens, in the order in which it does, and changes
-/// nothing. Threads and jobs are numbered through the run, copies of a job one by one.
+/// An observer of a simulation. The engine reports events in the order in which they happen. An
+/// observer changes nothing. Threads and jobs are numbered through the run, copies of a job one by
+/// one.
 ///
-/// A thread that is released from its barrier begins its next computation wherever it is: a spinner that was preempted does
-/// so in the queue, a blocked thread while it still sleeps.
+/// A thread that its barrier releases begins its next computation wherever it is: a preempted
+/// spinner in the run queue, a blocked thread while it still sleeps.
 pub trait Observer {
-    /// `cpu` does something else from now on. Every CPU is idle at the start.
+    /// `cpu` changes its state. Every CPU is idle at the start.
     fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState);
 
-    /// `thread` begins something else.
+    /// `thread` begins another phase.
     fn thread_began(&mut self, _at: Instant, _thread: ThreadId, _what: ThreadPhase) {}
 
     /// `thread` is ready to run and waits for a CPU.
     fn thread_ready(&mut self, _at: Instant, _thread: ThreadId, _why: ReadyReason) {}
 
-    /// All threads of `job` have met; `last` was the last to arrive. What follows from it is told next.
+    /// All threads of `job` have met. `last` was the last to arrive. The consequences are reported
+    /// next.
     fn barrier_completed(&mut self, _at: Instant, _job: JobId, _last: ThreadId) {}
 
-    /// `thread` has its job's lock from now on.
+    /// `thread` acquires its job's lock.
     fn lock_acquired(&mut self, _at: Instant, _thread: ThreadId) {}
 
-    /// `thread` gives its job's lock back. What follows from it is told next.
+    /// `thread` releases its job's lock. The consequences are reported next.
     fn lock_released(&mut self, _at: Instant, _thread: ThreadId) {}
 
-    /// `waker` wakes `woken`, which is blocked or on its way there; it is ready at once, or when its CPU has switched away.
+    /// `waker` wakes `woken`, which is blocked or about to block. It becomes ready at once, or when
+    /// its CPU has switched away.
     fn thread_woken(&mut self, _at: Instant, _waker: ThreadId, _woken: ThreadId) {}
 }
 
-/// Nobody looks on, at no cost.
+/// The observer that ignores everything, at no cost.
 impl Observer for () {
     fn cpu_changed(&mut self, _: Instant, _: CpuId, _: CpuState) {}
 }

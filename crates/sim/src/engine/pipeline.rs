@@ -1,24 +1,26 @@
-//! How threads carry out the stages of a pipeline job.
+//! The threads that carry out the stages of a pipeline job, as those of `rowlock-pipeline` do.
 //!
-//! It is a likeness of `rowlock-pipeline`:
-//!
-//! * **Take.** A thread that has nothing in its hands takes a buffer if one waits for a stage of its: a thread with several stages for
-//!   that whose turn it is, a worker for the stage nearest to the end. Else it waits, as its rule says. Of those that spin with a CPU the one
-//!   that has waited longest takes what comes.
-//! * **Compute, then wait.** A stage computes first. Then the device serves it, or a message is on its way, and its thread is
-//!   blocked meanwhile; it conveys when it has a CPU again.
-//! * **Convey.** The rounds of a stage go on in their order, whichever copy ends first. Who conveys first takes what it can
-//!   itself, and then wakes for the rest: in each group of threads as many as could take something and are not awake, those that
-//!   went to sleep last first.
-//! * **End.** When the last round of a stage is taken, those that wait for nothing else end.
-//! * **Begin anew.** If jobs keep running, the pipeline starts again with the same rounds when its
+//! * **Take.** A thread without a round takes a buffer if one waits for one of its stages. A thread
+//!   with several stages takes one for the stage whose turn it is, a worker for the stage nearest
+//!   to the end. Otherwise it waits, as its rule decides. Of the threads that spin with a CPU, the
+//!   one that has waited longest takes the next buffer.
+//! * **Compute, then wait.** A stage computes first. Then the device serves it, or its message is
+//!   on its way, and its thread is blocked. The thread conveys the buffer when it has a CPU again.
+//! * **Convey.** The rounds of a stage leave it in order, whichever copy ends first. A thread that
+//!   conveys first takes what it can itself. Then it wakes sleepers for the rest: in each group of
+//!   threads, as many as could take a buffer and are not awake. Those that went to sleep last are
+//!   woken first.
+//! * **End.** When the last round of a stage is taken, the threads that wait for nothing else end.
+//! * **Restart.** If jobs keep running, the pipeline starts again with the same rounds when its
 //!   last round is over.
-//! * **Priorities.** A rule is asked at every take and every conveyance, its controller from time to time. A favour is worth five of
-//!   nice, from that moment on. A thread with several stages is as favoured as the most favoured of them, and has the nice value of the first that
-//!   has one of its own. Workers are not asked at queues: they are as favoured as their stages are by themselves.
+//! * **Priorities.** The priority rule decides at every take and every conveyance, its controller
+//!   periodically. A raised or lowered priority is worth five nice values, from that moment on. A
+//!   thread with several stages has the highest priority of any of them, and the nice value of the
+//!   first one that has its own. Workers are not subject to decisions at queues: they have the
+//!   priority of their stages.
 //!
-//! Taking, conveying and waking cost nothing here beyond the switches that they bring about. Nobody knows who will bring a buffer, so a
-//! waiting rule is asked with a fresh waiter in each wait.
+//! Taking, conveying and waking cost nothing beyond the switches that they cause. No waiter knows
+//! which thread will bring its buffer, so each wait starts with a fresh waiter.
 
 use policy::priority::{MachineObservation, PriorityController};
 use policy::record::Recorder;
@@ -26,7 +28,7 @@ use policy::waiting::Observation;
 use policy::{CpuId, Span, ThreadId};
 
 use super::Engine;
-use super::device::Due;
+use super::device::TimedEvent;
 use super::event::Event;
 use super::observer::{LeaveReason, Observer, ThreadPhase};
 use super::scheduler::{ReadyReason, Scheduler};
@@ -36,14 +38,14 @@ use super::workload::Task;
 use crate::workloads::pipeline::{Pipeline, Request};
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// The nice values and the controller of a job that has stages, before it runs.
+    /// Sets the nice values and starts the controller of a job with stages, before it runs.
     pub(super) fn prepare_pipeline(&mut self, job: usize) {
         self.renice_all(job);
         let now = self.now;
         let Some(pipeline) = &mut self.workload.jobs[job].pipeline else { return };
         pipeline.begin(now);
         if pipeline.has_controller() {
-            self.set(now + PriorityController::PERIOD, Due::Oversee(job));
+            self.set_timed_event(now + PriorityController::PERIOD, TimedEvent::PriorityControl(job));
         }
     }
 
@@ -58,7 +60,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if self.workload.threads[thread.index()].is_waiting {
             self.decide(cpu, thread, Observation::Woken);
         } else {
-            // From the device, or for the first time.
+            // It returns from the device, or runs for the first time.
             self.convey(cpu, thread);
         }
     }
@@ -69,10 +71,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let request = self.pipeline(thread).and_then(|(pipeline, number)| pipeline.computed(now, number));
         let Some(request) = request else { return self.convey(cpu, thread) };
         match request {
-            Request::Message(time) => self.set(now + time, Due::Delivered(thread)),
+            Request::Message(time) => self.set_timed_event(now + time, TimedEvent::Delivered(thread)),
             Request::Device(time) => {
                 if let Some(at) = self.device.ask(now, thread, time) {
-                    self.set(at, Due::Served(thread));
+                    self.set_timed_event(at, TimedEvent::Served(thread));
                 }
             }
         }
@@ -81,26 +83,26 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.leave(cpu, thread, LeaveReason::Blocking);
     }
 
-    /// Something is due that no CPU decides.
-    pub(super) fn process_due(&mut self) {
+    /// Processes the next timed event.
+    pub(super) fn process_timed_event(&mut self) {
         let due = self.agenda.pop();
         match due {
-            Some(Due::Served(thread)) => {
+            Some(TimedEvent::Served(thread)) => {
                 if let Some((next, at)) = self.device.served(self.now) {
-                    self.set(at, Due::Served(next));
+                    self.set_timed_event(at, TimedEvent::Served(next));
                 }
                 self.finish_request(thread);
             }
-            Some(Due::Delivered(thread)) => self.finish_request(thread),
-            Some(Due::SleepOver(thread)) => self.end_sleep(thread),
-            Some(Due::Oversee(job)) => self.oversee(job),
-            Some(Due::JobArrival(job)) => self.admit_job(job),
+            Some(TimedEvent::Delivered(thread)) => self.finish_request(thread),
+            Some(TimedEvent::SleepOver(thread)) => self.end_sleep(thread),
+            Some(TimedEvent::PriorityControl(job)) => self.control_priorities(job),
+            Some(TimedEvent::JobArrival(job)) => self.admit_job(job),
             None => {}
         }
         self.await_agenda();
     }
 
-    pub(super) fn set(&mut self, at: policy::Instant, due: Due) {
+    pub(super) fn set_timed_event(&mut self, at: policy::Instant, due: TimedEvent) {
         self.agenda.set(at, due);
         self.await_agenda();
     }
@@ -110,25 +112,25 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.queue.set(self.cpus.len(), key);
     }
 
-    /// What a thread waited for has come.
+    /// The request of a thread is done.
     fn finish_request(&mut self, thread: ThreadId) {
         let now = self.now;
         if let Some((pipeline, number)) = self.pipeline(thread) {
-            pipeline.came_back(now, number);
+            pipeline.finish_request(now, number);
         }
         self.wake(thread);
     }
 
-    /// A thread looks again when it has a CPU.
+    /// Makes a thread look again when it has a CPU.
     pub(super) fn wake(&mut self, thread: ThreadId) {
         self.workload.threads[thread.index()].activity = Activity::Look;
-        // On its way to sleep, it is ready when its CPU has switched away.
+        // If it is still on its way to sleep, it becomes ready when its CPU has switched away.
         if self.workload.threads[thread.index()].place == Place::Blocked {
             self.ready(thread, ReadyReason::Woken);
         }
     }
 
-    /// A thread conveys what it has in its hands, if anything, and goes on with what there is.
+    /// A thread conveys its round, if it has one, and takes the next buffer, waits or ends.
     fn convey(&mut self, cpu: CpuId, thread: ThreadId) {
         let now = self.now;
         let job = self.workload.threads[thread.index()].job();
@@ -164,7 +166,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         true
     }
 
-    /// Whether a thread that waits for a lock or a buffer finds it.
+    /// Whether a thread that waits for a lock or a buffer can have it now.
     pub(super) fn can_end_wait(&self, thread: ThreadId) -> bool {
         self.is_lock_free_for(thread) || self.is_buffer_ready(thread)
     }
@@ -176,7 +178,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// A thread that waits, and has a CPU, takes a buffer; or ends if none will come.
+    /// A waiting thread that has a CPU takes a buffer, or ends if none will come.
     pub(super) fn end_buffer_wait(&mut self, cpu: CpuId, thread: ThreadId) {
         let waiting = &mut self.workload.threads[thread.index()];
         let job = waiting.job();
@@ -194,7 +196,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// Whether a thread that waits for a buffer finds one, or that none will come.
+    /// Whether a thread that waits for a buffer finds one, or finds that none will come.
     pub(super) fn is_buffer_ready(&self, thread: ThreadId) -> bool {
         let of = &self.workload.threads[thread.index()];
         let number = self.workload.number(thread.index());
@@ -202,7 +204,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         of.is_waiting && self.workload.jobs[of.job()].pipeline.as_ref().is_some_and(finds)
     }
 
-    /// Lets those go on that spin for what is there now, and wakes others for the rest.
+    /// Hands buffers to spinning threads, and wakes sleepers for the rest.
     fn hand_out_buffers(&mut self, job: usize, waker: ThreadId) {
         let groups = self.workload.jobs[job].pipeline.as_ref().map_or(0..0, Pipeline::groups);
         for group in groups {
@@ -219,7 +221,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// Who of a group spins with a CPU, and where, and finds something.
+    /// The first thread of a group that spins with a CPU and finds a buffer, and that CPU.
     fn first_spinner_in(&self, job: usize, group: usize) -> Option<(ThreadId, CpuId)> {
         let pipeline = self.workload.jobs[job].pipeline.as_ref()?;
         pipeline.awake(group).iter().find_map(|&thread| {
@@ -231,7 +233,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         })
     }
 
-    /// Gives a thread the nice value that it ought to have.
+    /// Gives a thread the nice value that its stages require.
     fn renice(&mut self, thread: ThreadId) {
         let Some(nice) = self.pipeline(thread).map(|(pipeline, number)| pipeline.nice(number)) else { return };
         let of = &mut self.workload.threads[thread.index()];
@@ -244,7 +246,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.workload.jobs[job].threads.clone().for_each(|thread| self.renice(ThreadId(thread as u32)));
     }
 
-    fn oversee(&mut self, job: usize) {
+    fn control_priorities(&mut self, job: usize) {
         if self.workload.jobs[job].outcome.is_some() {
             return;
         }
@@ -256,20 +258,20 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let machine = MachineObservation {
             since: PriorityController::PERIOD,
             cpus: self.cpus.len() as u32,
-            cpu_used: cpu - of.overseen.0,
-            device_busy: Some(device - of.overseen.1),
+            cpu_used: cpu - of.observed.0,
+            device_busy: Some(device - of.observed.1),
             pressure_cpu: None,
             pressure_io: None,
         };
-        of.overseen = (cpu, device);
+        of.observed = (cpu, device);
         let computing = |number: usize, length: Span| match threads[number].activity {
             Activity::Compute { left } => length - left,
             _ => Span::ZERO,
         };
         if let Some(pipeline) = &mut of.pipeline {
-            pipeline.oversee(now, &machine, computing);
+            pipeline.control_priorities(now, &machine, computing);
         }
         self.renice_all(job);
-        self.set(now + PriorityController::PERIOD, Due::Oversee(job));
+        self.set_timed_event(now + PriorityController::PERIOD, TimedEvent::PriorityControl(job));
     }
 }

@@ -1,60 +1,66 @@
-//! What the engine asks of a kernel's scheduler.
+//! The interface between the engine and a kernel's scheduler.
 //!
-//! A scheduler keeps its own queues and its own picture of who runs where; the engine tells it of every change, asks it
-//! whom to run, and carries the answer out at the machine's cost. It has no clock but the `now` that it is given.
+//! A scheduler keeps its own queues and its own record of which CPU runs which thread. The engine
+//! reports every change, asks which thread to run, and carries out the answer at the machine's
+//! cost. The scheduler has no clock but the `now` that it is given.
 
 use policy::{CpuId, CpuSet, Instant, ThreadId};
 
-/// How a thread came to be ready.
+/// The reason why a thread became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadyReason {
     /// The run begins, or its job arrives.
     New,
-    /// What it was blocked on has happened.
+    /// The event that it waited for has happened.
     Woken,
     /// It was preempted, and the switch away from it is over.
     Preempted,
     /// It has yielded, and the switch away from it is over.
     Yielded,
-    /// It has gone over to this CPU, and the switch away from it is over. Only where threads [can](Scheduler::MOVES).
+    /// It has moved to this CPU, and the switch away from it is over. Only if threads [can
+    /// move](Scheduler::MOVES).
     Moved(CpuId),
 }
 
 /// A kernel's scheduler.
 ///
-/// A thread is the scheduler's to hand out from [`ready`](Scheduler::ready) until [`pick`](Scheduler::pick) returns it.
-/// From then on it is `current` on that CPU, until the CPU picks another or the thread leaves.
+/// The scheduler owns a thread from [`ready`](Scheduler::ready) until [`pick`](Scheduler::pick)
+/// returns it. From then on it is `current` on that CPU, until the CPU picks another or the thread
+/// leaves.
 pub trait Scheduler {
-    /// Whether a CPU that has gone idle looks for work once more when the switch to idleness is over. Without it, it only
-    /// looks when it is marked.
+    /// Whether a CPU that has become idle looks for work again when the switch to idleness is over.
+    /// Otherwise it only looks when it is marked.
     const LOOKS_WHEN_IDLE: bool = true;
 
-    /// Whether a thread can go on from alarm to alarm for ever beside others that wait for a CPU.
+    /// Whether a thread can continue from alarm to alarm for ever while others wait for a CPU.
     const CAN_STARVE: bool = false;
 
-    /// Whether a thread can go over to a CPU that it names. Not on a kernel with one queue for all CPUs.
+    /// Whether a thread can move to a CPU that it names. False for kernels with one queue for all
+    /// CPUs.
     const MOVES: bool = false;
 
-    /// `thread` may run from now on. Marks the CPU that should pick again, if any: an idle one, or one whose thread should
-    /// be preempted. When the run begins all CPUs pick, marked or not.
+    /// `thread` becomes ready. Marks the CPU that should pick again, if any: an idle one, or one
+    /// whose thread should be preempted. When the run begins, all CPUs pick, marked or not.
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks);
 
-    /// These threads, which were blocked, were woken by one event in this order and may run from now on.
+    /// One event woke these blocked threads, in this order.
     fn woken(&mut self, threads: &[ThreadId], now: Instant, marks: &mut Marks) {
         for &thread in threads {
             self.ready(thread, ReadyReason::Woken, now, marks);
         }
     }
 
-    /// Chooses what `cpu` runs next: the thread that it runs (`current`, if that can go on) or one that is ready; `None`
-    /// leaves it idle. A current thread that is not chosen comes back by [`ready`](Scheduler::ready) when the switch is over.
+    /// Chooses the thread that `cpu` runs next: `current`, which it runs and which can continue, or
+    /// one that is ready. `None` leaves the CPU idle. A current thread that is not chosen returns
+    /// by [`ready`](Scheduler::ready) when the switch is over.
     fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId>;
 
-    /// The current `thread` of `cpu` blocks or ends; the next call is a [`pick`](Scheduler::pick) for `cpu` without it.
+    /// The current `thread` of `cpu` blocks or ends. The next call is a [`pick`](Scheduler::pick)
+    /// for `cpu` without it.
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant);
 
-    /// The current `thread` of `cpu` blocks: as [`leave`](Scheduler::leave), for schedulers to which it makes a difference that the
-    /// thread will be back.
+    /// The current `thread` of `cpu` blocks. The same as [`leave`](Scheduler::leave), unless the
+    /// scheduler treats a thread that will return differently.
     fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
         self.leave(cpu, thread, now);
     }
@@ -64,62 +70,64 @@ pub trait Scheduler {
         if blocks { self.block(cpu, thread, now) } else { self.leave(cpu, thread, now) }
     }
 
-    /// The current `thread` of `cpu` calls `sched_yield`; the next call is a [`pick`](Scheduler::pick) for `cpu`.
+    /// The current `thread` of `cpu` calls `sched_yield`. The next call is a
+    /// [`pick`](Scheduler::pick) for `cpu`.
     fn note_yield(&mut self, cpu: CpuId, thread: ThreadId, now: Instant);
 
-    /// When the scheduler wants to look at `cpu` again, whose thread runs from now on. Asked when a thread gets a CPU,
-    /// and again after each alarm.
+    /// When the scheduler wants to look at `cpu` again, whose thread now runs. The engine asks when
+    /// a thread gets a CPU, and after each alarm.
     fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant;
 
-    /// The alarm of `cpu` went off. Returns who should pick again.
+    /// The alarm of `cpu` went off. Returns which CPUs should pick again.
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks;
 
-    /// Whether a thread waits that `cpu`, idle and not marked, should not leave waiting.
+    /// Whether there is a waiting thread that `cpu`, idle and not marked, should run.
     fn has_work_for(&self, cpu: CpuId, now: Instant) -> bool;
 
-    /// The nice value of `thread`, -20 to 19, is this from now on, wherever it is. Every thread begins with that of its
-    /// [attributes](crate::kernels::roster::Roster::attributes). Marks the CPU that should pick again, if any. A scheduler without priorities
-    /// ignores it.
+    /// Changes the nice value of `thread`, -20 to 19, wherever it is. Every thread begins with that
+    /// of its [attributes](crate::kernels::roster::Roster::attributes). Marks the CPU that should
+    /// pick again, if any. A scheduler without priorities ignores the call.
     fn set_nice(&mut self, _thread: ThreadId, _nice: i8, _now: Instant, _marks: &mut Marks) {}
 
-    /// How many threads are ready and not running.
+    /// The number of threads that are ready and not running.
     fn waiting(&self) -> usize;
 }
 
-/// Who should pick again after an alarm.
+/// The CPUs that should pick again after an alarm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Picks {
-    /// The CPU whose alarm it was.
+    /// The CPU of the alarm.
     pub this_cpu: bool,
     /// An idle CPU that should look for work; it picks first.
     pub another: Option<CpuId>,
 }
 
-/// Which CPUs have been told to pick again and have not yet: the kernel's `need_resched`. They do so when the event is over,
-/// in the order of their numbers; those that are switching, when their switch is.
+/// The CPUs that are marked: they have been told to pick again and have not done so, as with the
+/// kernel's `need_resched`. They pick when the event is over, in the order of their numbers. CPUs
+/// that are switching pick when their switch is over.
 #[derive(Clone, Debug)]
 pub struct Marks {
     marked: Vec<bool>,
-    /// Those that have been marked since the last event.
-    told: Vec<CpuId>,
+    /// The CPUs that were marked since the last event.
+    pending: Vec<CpuId>,
     idle: IdleCpus,
     here: Option<CpuId>,
 }
 
 impl Marks {
-    /// So many CPUs, all idle and none marked.
+    /// All CPUs idle and none marked.
     pub(crate) fn new(cpus: usize) -> Marks {
-        Marks { marked: vec![false; cpus], told: Vec::new(), idle: IdleCpus::all(cpus), here: None }
+        Marks { marked: vec![false; cpus], pending: Vec::new(), idle: IdleCpus::all(cpus), here: None }
     }
 
     /// Tells a CPU to pick again.
     pub fn mark(&mut self, cpu: CpuId) {
         self.idle.remove(cpu);
-        self.told.push(cpu);
+        self.pending.push(cpu);
         self.marked[cpu.index()] = true;
     }
 
-    /// Whether a CPU has been told to pick again and has not yet.
+    /// Whether a CPU has been told to pick again and has not done so.
     pub(crate) fn is_marked(&self, cpu: CpuId) -> bool {
         self.marked[cpu.index()]
     }
@@ -129,7 +137,7 @@ impl Marks {
         self.idle.first()
     }
 
-    /// [The same](Marks::first_idle) among some CPUs, or all where nothing is said.
+    /// The [first idle CPU](Marks::first_idle) of a set, or of all CPUs for `None`.
     #[inline]
     pub(crate) fn first_idle_among(&self, cpus: Option<&CpuSet>) -> Option<CpuId> {
         match cpus {
@@ -148,40 +156,42 @@ impl Marks {
         self.idle.contains(cpu)
     }
 
-    /// The CPU at which the event at hand happens, whose thread wakes the others; none where a device does so.
+    /// The CPU of the current event, whose thread wakes the others. `None` if the event belongs to
+    /// no CPU.
     pub fn here(&self) -> Option<CpuId> {
         self.here
     }
 
-    /// The event at hand happens there.
+    /// Sets the CPU of the current event.
     pub(crate) fn set_here(&mut self, here: Option<CpuId>) {
         self.here = here;
     }
 
-    /// A CPU picks.
+    /// A CPU picks: removes its mark.
     pub(crate) fn clear(&mut self, cpu: CpuId) {
         self.marked[cpu.index()] = false;
     }
 
-    /// A CPU is idle and will not look for work until it is marked.
+    /// A CPU is idle and looks for no work until it is marked.
     pub(crate) fn set_idle(&mut self, cpu: CpuId) {
         self.idle.insert(cpu);
     }
 
-    /// Takes the CPUs that were marked since the last time, in the order of their numbers; some perhaps twice.
+    /// Takes the CPUs that were marked since the last call, in the order of their numbers, possibly
+    /// with duplicates.
     #[inline]
     pub(crate) fn take(&mut self) -> Vec<CpuId> {
-        let mut told = std::mem::take(&mut self.told);
-        told.sort_unstable();
-        told
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.sort_unstable();
+        pending
     }
 
-    /// Gives back what [`take`](Marks::take) has returned, so that its memory is used again.
+    /// Returns the list of [`take`](Marks::take), to reuse its memory.
     #[inline]
-    pub(crate) fn put_back(&mut self, mut told: Vec<CpuId>) {
-        if self.told.is_empty() {
-            told.clear();
-            self.told = told;
+    pub(crate) fn put_back(&mut self, mut pending: Vec<CpuId>) {
+        if self.pending.is_empty() {
+            pending.clear();
+            self.pending = pending;
         }
     }
 }

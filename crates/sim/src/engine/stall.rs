@@ -1,4 +1,4 @@
-//! The error of a simulation that makes no headway.
+//! The errors of simulations that make no headway.
 
 use policy::Instant;
 use policy::record::Recorder;
@@ -10,7 +10,7 @@ use super::{Cpu, Engine};
 use crate::Error;
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// Something happens that may be all that ever does, once all jobs are there.
+    /// Counts a step without headway, once all jobs have arrived.
     #[inline]
     pub(super) fn count_step_without_headway(&mut self) -> Result<(), Error> {
         if self.workload.to_come > 0 {
@@ -29,7 +29,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
         let runs_for_ever = self.cpus.iter().any(|cpu| cpu.state != CpuState::Idle);
         match unfinished {
-            // The others arrive when the clock has run out.
+            // The other jobs arrive after the clock has run out.
             Some(_) if self.workload.to_come > 0 => Error::TooLong,
             Some(job) if !runs_for_ever => Error::Stuck { at: self.now, job: job.name().to_owned() },
             Some(job) if self.cpus.iter().any(|cpu| self.is_hogged(cpu)) => {
@@ -39,7 +39,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// Whether the thread of a CPU goes on for ever if it is not preempted.
+    /// Whether the thread of a CPU continues for ever unless it is preempted.
     fn is_hogged(&self, cpu: &Cpu) -> bool {
         let CpuState::Running(thread) = cpu.state else { return false };
         let activity = self.workload.threads[thread.index()].activity;

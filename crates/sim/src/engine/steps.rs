@@ -1,4 +1,5 @@
-//! What a thread does with its CPU: computations, waits, and the barrier. The lock, pipelines and fibers have modules of their own.
+//! The activities of threads: computations, waits, and the barrier. Locks, pipelines and fibers
+//! have modules of their own.
 
 use policy::record::{RecordedStep, Recorder};
 use policy::waiting::{Decision, Observation, Team};
@@ -34,7 +35,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// A thread is through with what it did on its CPU.
+    /// A thread has completed its activity.
     pub(super) fn end_activity(&mut self, cpu: CpuId, thread: ThreadId) {
         self.charge(cpu);
         match self.workload.threads[thread.index()].activity {
@@ -69,7 +70,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// All are there. Those off the CPUs go first, so that a thread which leaves its CPU for good leaves it to them.
+    /// All threads have arrived. The threads without a CPU are released first, so that a thread
+    /// which leaves its CPU for good leaves it to them.
     fn complete_barrier(&mut self, last: ThreadId, rounds: u64) {
         let job = self.workload.threads[last.index()].job();
         self.observer.barrier_completed(self.now, JobId(job as u32), last);
@@ -101,7 +103,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         matches!(self.workload.threads[thread.index()].place, Place::Running(_))
     }
 
-    /// Lets a thread go on after its barrier.
+    /// Releases a thread from its barrier.
     fn release(&mut self, thread: ThreadId, last: ThreadId, ends: bool) {
         let place = self.workload.threads[thread.index()].place;
         if let Place::Running(cpu) = place {
@@ -123,12 +125,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Place::Running(cpu) if ends => self.end(cpu, thread),
             Place::Running(cpu) => self.await_event(cpu, thread),
             Place::Blocked => self.woken.push(thread),
-            // It goes on when it next has a CPU.
-            Place::Ready | Place::Coming(_) | Place::Leaving(_) | Place::Gone => {}
+            // It continues when it next has a CPU.
+            Place::Ready | Place::SwitchingIn(_) | Place::SwitchingOut(_) | Place::Gone => {}
         }
     }
 
-    /// A thread that has a CPU finds that what it waited for has come, and tells its rule what it saw last.
+    /// A thread that has a CPU finds that its wait is over, and tells its rule its last
+    /// observation.
     pub(super) fn end_wait(&mut self, thread: ThreadId) {
         let seen = match self.workload.take_waited(thread.index()) {
             Some(Waited::Spinning(span)) => Observation::Spun(span),
@@ -147,13 +150,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         waiting.waiter.over(self.now, state, seen);
     }
 
-    /// A thread begins its next computation, on a CPU or not.
+    /// A thread begins its next computation, with a CPU or without.
     pub(super) fn begin(&mut self, thread: ThreadId) {
         self.workload.begin(thread.index());
         self.observer.thread_began(self.now, thread, ThreadPhase::Computation);
     }
 
-    /// Asks the waiting rule, and does as it says.
+    /// Asks the waiting rule, and carries out its decision.
     pub(super) fn decide(&mut self, cpu: CpuId, thread: ThreadId, seen: Observation) {
         let index = thread.index();
         let job = self.workload.threads[index].job();
@@ -198,7 +201,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// A thread goes over to another CPU: it leaves this one, and is ready there when the switch away from it is over.
+    /// A thread moves to another CPU: it leaves this one, and is ready there when the switch away
+    /// from it is over.
     fn migrate(&mut self, cpu: CpuId, thread: ThreadId, to: CpuId) {
         if !S::MOVES || to == cpu || to.index() >= self.cpus.len() {
             return self.decide(cpu, thread, Observation::Moved);
@@ -215,7 +219,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.cpus[cpu.index()].moved_to = Some(to);
     }
 
-    /// The system call of a yield has come to the scheduler.
+    /// The system call of a yield reaches the scheduler.
     fn yield_cpu(&mut self, cpu: CpuId, thread: ThreadId, since: Instant) {
         self.scheduler.note_yield(cpu, thread, self.now);
         self.pick_instead_of(cpu, thread, LeaveReason::Yielding);
@@ -229,7 +233,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// A thread has done all that it is there for.
+    /// A thread has completed its work.
     pub(super) fn end(&mut self, cpu: CpuId, thread: ThreadId) {
         self.workload.threads[thread.index()].activity = Activity::Exit;
         self.observer.thread_began(self.now, thread, ThreadPhase::End);
@@ -237,7 +241,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.leave(cpu, thread, LeaveReason::Ending);
     }
 
-    /// Counts a thread's end, or where jobs keep running what would have been its end, once.
+    /// Counts a thread's end, once. If jobs keep running, counts the first completion of its work.
     pub(super) fn count_as_ended(&mut self, thread: ThreadId) {
         let ending = &mut self.workload.threads[thread.index()];
         if std::mem::replace(&mut ending.has_ended, true) {
@@ -251,7 +255,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// A job has ended, or where jobs keep running what would have been its end: takes down what it came to.
+    /// A job has ended or, if jobs keep running, has completed its work: stores its outcome.
     pub(super) fn freeze(&mut self, job: usize) {
         self.charge_all();
         self.workload.threads[self.workload.jobs[job].threads.clone()]

@@ -4,86 +4,87 @@ use policy::waiting::Waiter;
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::draw::Stream;
 
-use super::account::Use;
+use super::account::CpuUse;
 
-/// Longer than any run: what an endless thread has left to do.
+/// Longer than any run: the remaining work of an endless thread.
 pub(crate) const ENDLESS: Span = Span::MAX;
 
 /// Where a thread is: in exactly one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In the scheduler's hands.
+    /// In a queue of the scheduler.
     Ready,
     /// A CPU is switching to it.
-    Coming(CpuId),
+    SwitchingIn(CpuId),
     /// On a CPU.
     Running(CpuId),
     /// A CPU is switching away from it.
-    Leaving(CpuId),
-    /// Off the CPUs until its barrier completes, its lock is given back, a buffer comes, or the device is done.
+    SwitchingOut(CpuId),
+    /// Off the CPUs until its barrier completes, its lock is released, a buffer comes, or the
+    /// device is done.
     Blocked,
     /// It has ended, or its job has not arrived.
     Gone,
 }
 
 impl Place {
-    /// Whether a thread there neither has a CPU nor wants one.
+    /// Whether a thread in this place neither has nor wants a CPU.
     pub(super) fn is_away(self) -> bool {
         matches!(self, Place::Blocked | Place::Gone)
     }
 }
 
-/// What a thread does with a CPU when it has one.
+/// What a thread does when it has a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
-    /// It computes for so much longer.
+    /// It computes for the time `left`.
     Compute { left: Span },
-    /// The library of its job is at work for so much longer.
+    /// The library of its job works for the time `left`.
     Manage { left: Span },
-    /// It spins for so much longer; it was told to for `asked`.
+    /// It spins for the time `left`; its rule asked for `asked`.
     Spin { left: Span, asked: Span },
-    /// It is inside `sched_yield`, called at `since`, for so much longer.
+    /// It is inside `sched_yield`, called at `since`, for the time `left`.
     Yield { left: Span, since: Instant },
-    /// It is on its way to another CPU.
+    /// It is moving to another CPU.
     Move,
     /// It waits to be woken.
     Block,
-    /// It was woken, and looks whether its lock is free, or what its pipeline has for it.
+    /// It was woken, and checks whether its lock is free, or what its pipeline has for it.
     Look,
-    /// Its job is done with it.
+    /// Its work is complete.
     Exit,
 }
 
 impl Activity {
-    /// What a CPU that it runs on is used for.
-    pub(crate) fn use_of_cpu(self) -> Use {
+    /// The use that a CPU has for it.
+    pub(crate) fn use_of_cpu(self) -> CpuUse {
         match self {
-            Activity::Compute { .. } => Use::Work,
-            Activity::Spin { .. } => Use::Spin,
+            Activity::Compute { .. } => CpuUse::Work,
+            Activity::Spin { .. } => CpuUse::Spin,
             Activity::Manage { .. }
             | Activity::Yield { .. }
             | Activity::Move
             | Activity::Block
             | Activity::Look
-            | Activity::Exit => Use::Switch,
+            | Activity::Exit => CpuUse::Switch,
         }
     }
 }
 
-/// How a thread waited for what has meanwhile come.
+/// How a thread waited for an event that has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// It spun, for so long.
+    /// It spun for this time.
     Spinning(Span),
-    /// It was inside `sched_yield`, called then.
+    /// It was inside `sched_yield`, called at this moment.
     Yielding(Instant),
-    /// It was on its way to another CPU.
+    /// It was moving to another CPU.
     Moving,
-    /// It slept, or was about to look.
+    /// It slept, or was woken and had not yet looked.
     Sleeping,
 }
 
-/// One simulated thread: what each has, be there a hundred thousand of them.
+/// One simulated thread. Small, because a run may have a hundred thousand.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
     pub(super) job: u32,
@@ -94,30 +95,33 @@ pub(crate) struct Thread {
     pub(super) arrived: bool,
     /// Whether it waits for its job's lock, or for a buffer.
     pub(crate) is_waiting: bool,
-    /// Whether it has waited for something that has meanwhile come, and has had no CPU yet to find that out.
+    /// Whether its wait is over but it has had no CPU to notice that.
     pub(super) has_waited: bool,
-    /// Whether it has spun in its last wait.
+    /// Whether it spun in its last wait.
     pub(crate) has_spun: bool,
-    /// Whether the run waits for its job, and it has not done its part of that yet.
+    /// Whether the run waits for its job, and its part of that is not done.
     pub(crate) is_awaited: bool,
-    /// Whether it has done once what it is there for.
+    /// Whether it has completed its work once.
     pub(crate) has_ended: bool,
 }
 
-/// What a thread has besides where threads draw what they compute, and wait for each other.
+/// What a thread has in addition if the threads of its job draw computations and wait for each
+/// other.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) waiter: Waiter,
     pub(super) stream: Stream,
-    /// The draws of its waiting rule, from the first on: apart from the others, so that a rule changes nobody's work.
+    /// The draws of its waiting rule, created with the first one. Separate from other draws, so
+    /// that a rule changes no computation.
     pub(super) draws: Option<Box<Stream>>,
     /// How often it has had the lock.
     pub(super) turns: u64,
-    /// How it has waited, where it [has](Thread::has_waited).
+    /// How it waited, if [`has_waited`](Thread::has_waited).
     pub(super) waited: Waited,
-    /// Where it was when it last arrived.
+    /// The CPU on which it last arrived.
     pub(super) last_seen: Option<CpuId>,
-    /// Its number in the records of decisions: that within the job, but for a lock, where each wait has its own.
+    /// Its number in the records of decisions: that within the job or, for a lock, one for each
+    /// wait.
     pub(crate) recorded_as: ThreadId,
 }
 
@@ -128,13 +132,13 @@ impl Thread {
         self.job as usize
     }
 
-    /// Whether it has to be told that what it waited for has come.
+    /// Whether it still has to notice that its wait is over.
     #[inline]
     pub(crate) fn has_waited(&self) -> bool {
         self.has_waited
     }
 
-    /// Charges running time against what it has left to do.
+    /// Charges running time to its remaining activity.
     #[inline]
     pub(crate) fn ran(&mut self, span: Span) {
         match &mut self.activity {

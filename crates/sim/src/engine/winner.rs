@@ -1,12 +1,13 @@
 //! The event queue: a winner tree with one pending event for each CPU.
 //!
-//! A CPU has exactly one next event (or none), and half of the engine's steps move another CPU's event as well. A
-//! tournament among the CPUs, replayed from the leaf that changed, beats every heap at that: it never searches, and an
-//! event is cancelled by a key that never wins. Schedulers find the best thread of a long queue with the same tree.
+//! A CPU has exactly one next event or none, and half of the engine's steps also move the event of
+//! another CPU. A tournament among the CPUs, replayed from the changed leaf, beats every heap at
+//! that: it never searches, and a key that never wins cancels an event. Schedulers find the best
+//! thread of a long queue with the same tree.
 
 use std::ops::Range;
 
-/// What slots of a winner tree compete with.
+/// The keys of a winner tree.
 pub(crate) trait Key: Copy + Ord {
     /// A key that never wins: no event, no thread.
     const NEVER: Self;
@@ -20,18 +21,18 @@ impl Key for u128 {
     const NEVER: u128 = u128::MAX;
 }
 
-/// Slots with a key each; the smallest key wins, among equals the lowest slot.
+/// Slots with a key each. The smallest key wins; of equal keys, the lowest slot.
 #[derive(Clone, Debug)]
 pub(crate) struct WinnerTree<K> {
     /// The keys of the slots, padded to a power of two.
     keys: Vec<K>,
-    /// The winning slot of each match; match `i` is between the winners of `2i` and `2i + 1`, match 1 is the final. The
-    /// second half holds the slots themselves.
+    /// The winning slot of each match. Match `i` is between the winners of `2i` and `2i + 1`, and
+    /// match 1 is the final. The second half holds the slots themselves.
     winners: Vec<u32>,
 }
 
 impl<K: Key> WinnerTree<K> {
-    /// A tree of `slots` slots, none of which has an event.
+    /// A tree of `slots` slots with keys that never win.
     pub(crate) fn new(slots: usize) -> WinnerTree<K> {
         let width = slots.next_power_of_two().max(2);
         let mut tree = WinnerTree { keys: vec![K::NEVER; width], winners: vec![0; 2 * width] };
@@ -54,7 +55,7 @@ impl<K: Key> WinnerTree<K> {
         }
     }
 
-    /// Gives every slot a new key, made of its number and the old one.
+    /// Gives every slot a new key, computed from its number and the old key.
     pub(crate) fn set_all(&mut self, new: impl Fn(usize, K) -> K) {
         for (slot, key) in self.keys.iter_mut().enumerate() {
             *key = new(slot, *key);
@@ -68,7 +69,7 @@ impl<K: Key> WinnerTree<K> {
         }
     }
 
-    /// The winner of two slots, the lower of which is the left one.
+    /// The winner of two slots. The left one has the lower number.
     #[inline]
     fn play(&self, left: u32, right: u32) -> u32 {
         if self.keys[right as usize] < self.keys[left as usize] { right } else { left }
@@ -87,7 +88,7 @@ impl<K: Key> WinnerTree<K> {
         (slot, self.keys[slot])
     }
 
-    /// The winner among some slots, and its key; of none, a key that never wins.
+    /// The winner among some slots, and its key. The key never wins if there are no slots.
     pub(crate) fn winner_of(&self, slots: Range<usize>) -> (usize, K) {
         let width = self.keys.len();
         let mut best = (slots.start, K::NEVER);

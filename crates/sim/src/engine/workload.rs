@@ -1,4 +1,4 @@
-//! The workload of a run: all of its threads, and the jobs that they belong to.
+//! The workload of a run: its jobs and all of their threads.
 
 use policy::waiting::{Costs, Missing, Team, Waiter};
 use policy::{CpuId, Instant, Span, ThreadId};
@@ -12,51 +12,52 @@ use crate::workloads::fibers::Fibers;
 use crate::workloads::lock::Lock;
 use crate::workloads::pipeline::Pipeline;
 
-/// What the threads of a job do, resolved for the machine.
+/// The task of a job's threads, resolved for the machine.
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
-    /// Compute by this distribution and meet so many times.
+    /// Compute by this distribution and meet, `rounds` times.
     Barrier { compute: Law, rounds: u64 },
-    /// Compute by the one distribution without the lock and by the other with it, so many times.
+    /// Compute by one distribution without the lock and by the other with it, `rounds` times.
     Lock { compute: Law, critical: Law, rounds: u64 },
-    /// Compute for a time that is drawn for each thread; without end where there is none.
+    /// Compute for a time that is drawn for each thread; without end if `None`.
     Cpu { work: Option<Law> },
-    /// Carry out stages until so many rounds are through all of them.
+    /// Carry out stages until `rounds` rounds have passed all of them.
     Pipeline { rounds: u64 },
     /// Run fibers until all have ended.
     Fibers,
 }
 
-/// One job, copies counted one by one.
+/// One job. Copies are counted one by one.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     name: String,
     pub(crate) task: Task,
-    /// When it comes.
+    /// When it arrives.
     pub(crate) arrives: Instant,
     /// Its threads, by their numbers in the run.
     pub(crate) threads: std::ops::Range<usize>,
-    /// The same threads where they meet, take turns or carry stages; nobody where they only compute.
+    /// The same threads, if they meet, share a lock or carry out stages. Empty if they only
+    /// compute.
     members: Vec<Member>,
-    /// What they have used and done, all together.
+    /// Totals over its threads.
     pub(crate) account: Account,
-    /// Who waits at the barrier, in the order of arrival.
+    /// The threads that wait at the barrier, in the order of arrival.
     arrivals: Vec<ThreadId>,
     pub(crate) lock: Lock,
-    /// Where there are stages.
+    /// Set for a pipeline job.
     pub(crate) pipeline: Option<Pipeline>,
-    /// Where there are fibers.
+    /// Set for a fiber job.
     pub(crate) fibers: Option<Fibers>,
-    /// The time of CPUs and of the device that its controller has seen.
-    pub(crate) overseen: (Span, Span),
-    /// What a waiter is without a past.
+    /// The times of the CPUs and of the device that its controller has seen.
+    pub(crate) observed: (Span, Span),
+    /// The initial state of a waiter.
     fresh: Waiter,
     /// How often they have met, or had the lock.
     pub(crate) rounds_done: u64,
     pub(crate) threads_left: usize,
     /// How many of its threads are blocked.
     blocked: usize,
-    /// What it came to, once it has ended for the first time.
+    /// Its outcome, once it has ended for the first time.
     pub(crate) outcome: Option<JobOutcome>,
 }
 
@@ -65,23 +66,23 @@ impl Job {
         &self.name
     }
 
-    /// Whether its threads all meet, so that who waits knows who is missing.
+    /// Whether all of its threads meet, so that a waiter knows which ones are missing.
     fn has_barrier(&self) -> bool {
         matches!(self.task, Task::Barrier { .. })
     }
 
-    /// Whether its threads take turns at a lock.
+    /// Whether its threads share a lock.
     pub(crate) fn has_lock(&self) -> bool {
         matches!(self.task, Task::Lock { .. })
     }
 
-    /// Whether the run waits for it.
+    /// Whether it never ends, so that the run does not wait for it.
     pub(crate) fn is_endless(&self) -> bool {
         matches!(self.task, Task::Cpu { work: None })
     }
 }
 
-/// All threads and jobs of a run.
+/// All jobs and threads of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     pub(crate) threads: Vec<Thread>,
@@ -93,7 +94,7 @@ pub(crate) struct Workload {
     step: Span,
     seed: u64,
     cpus: u32,
-    /// An empty list for the next barrier to fill.
+    /// An empty list for the next barrier.
     spare: Vec<ThreadId>,
 }
 
@@ -157,7 +158,7 @@ impl Workload {
                 lock: Lock::default(),
                 pipeline,
                 fibers,
-                overseen: (Span::ZERO, Span::ZERO),
+                observed: (Span::ZERO, Span::ZERO),
                 fresh: waiter,
                 rounds_done: 0,
                 threads_left: threads.len(),
@@ -172,14 +173,14 @@ impl Workload {
         workload
     }
 
-    /// A thread that waits, or may, as its job knows it.
+    /// The part of a thread that can wait.
     #[inline]
     pub(crate) fn member(&mut self, thread: usize) -> &mut Member {
         let job = &mut self.jobs[self.threads[thread].job()];
         &mut job.members[thread - job.threads.start]
     }
 
-    /// Where what a thread has used and done is counted.
+    /// The totals that a thread's time is charged to.
     #[inline]
     pub(crate) fn account(&mut self, thread: ThreadId) -> &mut Account {
         &mut self.jobs[self.threads[thread.index()].job()].account
@@ -209,7 +210,8 @@ impl Workload {
                 let law = if has_it { critical } else { compute };
                 law.draw(&mut job.members[member].stream, self.step)
             }
-            // Its only draw, and the same however often it computes: there is no stream to keep.
+            // Its only draw, and the same however often it computes, so that there is no stream to
+            // keep.
             Task::Cpu { work: Some(work) } => {
                 work.draw(&mut Stream::named(self.seed, &job.name, member as u32), self.step)
             }
@@ -222,7 +224,7 @@ impl Workload {
         thread.activity = Activity::Compute { left };
     }
 
-    /// A thread is at another place from now on.
+    /// Moves a thread to another place.
     pub(crate) fn put(&mut self, thread: ThreadId, place: Place) {
         let moved = &mut self.threads[thread.index()];
         let before = std::mem::replace(&mut moved.place, place);
@@ -231,7 +233,8 @@ impl Workload {
         self.away = self.away + usize::from(place.is_away()) - usize::from(before.is_away());
     }
 
-    /// The load as threads of `job` see it: all threads that run or are ready, and those of the job that have blocked.
+    /// The load as threads of `job` see it: all running and ready threads, and the blocked ones of
+    /// this job.
     pub(crate) fn load(&self, job: usize) -> u32 {
         (self.threads.len() - self.away + self.jobs[job].blocked) as u32
     }
@@ -245,7 +248,7 @@ impl Workload {
         job.members[number].draws.get_or_insert_with(fresh).below(1 << 32) as u32
     }
 
-    /// What a thread waited for has come: remembers how it waited until it has a CPU.
+    /// A thread's wait is over: remembers how it waited until it has a CPU.
     pub(crate) fn note_wait_over(&mut self, thread: usize) {
         let waiting = &mut self.threads[thread];
         let waited = match waiting.activity {
@@ -253,7 +256,7 @@ impl Workload {
             Activity::Yield { since, .. } => Waited::Yielding(since),
             Activity::Move => Waited::Moving,
             Activity::Block | Activity::Look => Waited::Sleeping,
-            // The last to arrive has not waited.
+            // The last thread to arrive has not waited.
             Activity::Compute { .. } | Activity::Manage { .. } | Activity::Exit => return waiting.has_waited = false,
         };
         waiting.has_waited = true;
@@ -262,12 +265,12 @@ impl Workload {
         self.jobs[self.threads[thread].job()].account.successful_spins += successful;
     }
 
-    /// How a thread waited for what it now finds has come; says so once.
+    /// How a thread waited, if it has not been told yet that its wait is over.
     pub(crate) fn take_waited(&mut self, thread: usize) -> Option<Waited> {
         std::mem::take(&mut self.threads[thread].has_waited).then(|| self.member(thread).waited)
     }
 
-    /// A thread has come to its job's barrier; returns whether it is the last.
+    /// A thread reaches its job's barrier. Returns whether it is the last.
     pub(crate) fn arrive(&mut self, thread: usize, on: CpuId) -> bool {
         let arriving = &mut self.threads[thread];
         arriving.arrived = true;
@@ -278,7 +281,7 @@ impl Workload {
         job.arrivals.len() == job.threads.len()
     }
 
-    /// A thread begins to wait for its job's lock, as so many have done before.
+    /// A thread begins to wait for its job's lock. `before` is the number of earlier waits.
     pub(crate) fn begin_wait(&mut self, thread: usize, before: u32) {
         let waiting = &mut self.threads[thread];
         let job = &mut self.jobs[waiting.job()];
@@ -289,7 +292,8 @@ impl Workload {
         member.recorded_as = ThreadId(before.wrapping_add(job.threads.len() as u32));
     }
 
-    /// A thread has had its job's lock once more; returns how often that makes. What a thread that has ended does is not counted.
+    /// A thread has released its job's lock. Returns how often it has had it. Turns after the
+    /// thread's end are not counted in the job.
     pub(crate) fn count_turn(&mut self, thread: usize) -> u64 {
         let turning = &self.threads[thread];
         let job = &mut self.jobs[turning.job()];
@@ -299,8 +303,8 @@ impl Workload {
         member.turns
     }
 
-    /// The barrier of `job` is complete: empties it, and returns who waited there in the order of arrival. The list comes back
-    /// by [`keep`](Workload::keep).
+    /// Completes the barrier of `job`: empties it, and returns the threads that waited there, in
+    /// the order of arrival. The list is reused by [`keep`](Workload::keep).
     pub(crate) fn complete(&mut self, job: usize) -> Vec<ThreadId> {
         let job = &mut self.jobs[job];
         job.rounds_done += 1;
@@ -316,7 +320,7 @@ impl Workload {
         self.spare = arrivals;
     }
 
-    /// A thread goes to sleep until what it waits for has come.
+    /// A thread goes to sleep until its wait is over.
     pub(crate) fn sleep(&mut self, thread: ThreadId) {
         let sleeper = &self.threads[thread.index()];
         let job = &mut self.jobs[sleeper.job()];
@@ -327,8 +331,8 @@ impl Workload {
         }
     }
 
-    /// So many rounds of a pipeline were completed; returns whether those were all that were asked for. What is done beyond them is
-    /// not counted.
+    /// Counts completed rounds of a pipeline. Returns whether the last round that was asked for is
+    /// among them. Later rounds are not counted.
     pub(crate) fn count_rounds(&mut self, job: usize, completed: u64) -> bool {
         let job = &mut self.jobs[job];
         let Task::Pipeline { rounds } = job.task else { return false };
@@ -337,7 +341,8 @@ impl Workload {
         missing > 0 && missing <= completed
     }
 
-    /// Who is missing at the barrier of `job`, as its members know each other, or has its lock.
+    /// The threads that are missing at the barrier of `job`, by their numbers in the job; or the
+    /// owner of its lock.
     pub(crate) fn missing(&self, job: usize) -> Vec<Missing> {
         if !self.jobs[job].has_barrier() {
             return self.jobs[job].lock.missing(self.jobs[job].threads.start);
@@ -353,7 +358,7 @@ impl Workload {
         Team { now, threads, cpus: self.cpus, own_cpu, missing, load: 0, movable: false, draw: 0 }
     }
 
-    /// What `job` comes to if it ends, or is cut off, now.
+    /// The outcome of `job` if it ends, or is cut off, now.
     pub(crate) fn outcome(&self, job: usize, now: Instant, completion: Option<Instant>) -> JobOutcome {
         let job = &self.jobs[job];
         let sum = &job.account;
@@ -373,7 +378,7 @@ impl Workload {
     }
 }
 
-/// A job's kind on a machine with these costs, and the waiter that each of its threads starts with.
+/// The task of a job on a machine with these costs, and the initial waiter of each thread.
 fn resolve(kind: &JobKind, costs: Costs) -> (Task, Waiter) {
     let nobody_waits = policy::waiting::WaitingRule::AlwaysBlock.waiter(costs);
     match kind {

@@ -1,16 +1,17 @@
-//! Which CPUs threads are bound to.
+//! Affinity: the CPUs on which threads may run.
 
 use policy::{CpuId, CpuSet, ThreadId};
 use scenario::Machine;
 
 use crate::kernels::roster::Roster;
 
-/// Which threads may run where. A set without any CPU of the machine binds nobody, nor does one with all of them.
+/// The CPUs on which each thread may run. A set with none or all of the machine's CPUs binds no
+/// thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Affinity {
-    /// The CPUs of each job's threads, where they are bound. Empty where nobody is.
+    /// The CPUs of each job's threads, if they are bound. Empty if no thread is bound.
     of_jobs: Vec<Option<CpuSet>>,
-    /// The job of each thread, where anybody is bound.
+    /// The job of each thread. Empty if no thread is bound.
     job_of: Vec<u32>,
 }
 
@@ -27,13 +28,13 @@ impl Affinity {
         Affinity { of_jobs, job_of: threads.map(|thread| roster.job_of(thread) as u32).collect() }
     }
 
-    /// Whether every thread may run everywhere, so that nobody needs to ask.
+    /// Whether every thread may run everywhere.
     #[inline]
     pub(crate) fn is_unrestricted(&self) -> bool {
         self.of_jobs.is_empty()
     }
 
-    /// The CPUs that a thread is bound to, if it is.
+    /// The CPUs that a thread is bound to. `None` if it may run everywhere.
     #[inline]
     pub(crate) fn of(&self, thread: ThreadId) -> Option<&CpuSet> {
         if self.is_unrestricted() { None } else { self.of_jobs[self.job_of[thread.index()] as usize].as_ref() }
@@ -52,7 +53,7 @@ mod tests {
     use scenario::Attributes;
 
     #[test]
-    fn a_set_that_leaves_no_choice_or_all_binds_nobody() {
+    fn a_set_with_none_or_all_of_the_cpus_binds_no_thread() {
         let mut roster = Roster::default();
         for cpus in ["0-3", "4,17", "0-9"] {
             roster.enter(1, Attributes { cpus: cpus.parse().ok(), ..Attributes::default() }, false);

@@ -1,46 +1,60 @@
 //! Linux 2.6.23 to 6.5: the completely fair scheduler, as of 5.15.
 //!
-//! Source: `kernel/sched/fair.c` of Linux 5.15 (functions named below). Every CPU has a queue of its own. A thread's virtual time advances
-//! while it runs, the slower the larger its weight, and the CPU runs the thread whose virtual time is least; all else is about how often
-//! it changes its mind, and about which CPU a thread belongs to.
+//! Source: `kernel/sched/fair.c` of Linux 5.15 (functions named below). Every CPU has its own
+//! queue. A thread's virtual time advances while it runs, more slowly the larger its weight is. The
+//! CPU runs the thread with the least virtual time. The other rules say how often a CPU picks
+//! again, and to which CPU a thread belongs.
 //!
-//! * **Slice** (`sched_slice`): a thread's part, by weight, of the latency; where more threads share it than have room for the minimal
-//!   granularity, of so many granularities; and never less than one (`BASE_SLICE`).
-//! * **Tick** (`check_preempt_tick`): the CPU picks again when the thread has run for longer than its slice, or for a granularity and is
-//!   ahead of the first that waits by more than its slice. All CPUs tick at multiples of the period. A thread that is picked again goes
-//!   on with the slice that it has begun.
-//! * **Pick** (`pick_next_entity`): the least virtual time, but rather the second if the first has yielded, rather the one that was
-//!   preempted last, and rather still the one that preempts, as long as it is ahead of the first by no more than the wakeup granularity in
-//!   the virtual time of the first.
-//! * **Placement** (`place_entity`): a queue has a minimum that follows its least virtual time and never falls. A new thread starts a slice
-//!   after it (`START_DEBIT`), a sleeper comes back no further before it than half a latency (`GENTLE_FAIR_SLEEPERS`).
-//! * **Wakeup preemption** (`check_preempt_wakeup`): a thread that comes to a queue preempts if the current one is ahead of it by more than
-//!   the wakeup granularity, in the virtual time of the one that comes. It is picked next; where the latency has no room for more threads,
-//!   the preempted one is picked after it (`LAST_BUDDY`).
-//! * **Switch** (`__schedule`): interrupts are off meanwhile. So a thread that wakes then
-//!   preempts, if at all, when the switch is over and before the thread to come has run.
-//! * **Wakeup placement** (`select_task_rq_fair`): the thread is drawn to the waker's CPU if that would have less load than its own has now, by
-//!   8 % (`wake_affine_weight`), but not away from a CPU that is idle. It goes to the one so chosen if that is idle, else to its own if
-//!   that is, else to the next idle CPU from the chosen one on, else to the chosen one (`select_idle_sibling`). A new thread goes where the
-//!   load is least.
-//! * **Migration**: what a thread is ahead of the minimum of the queue that it leaves, it is of that where it comes; its cache counts as cold.
-//! * **Yield** (`yield_task_fair`): the thread is passed over, as above, until it is picked. Its virtual time stays.
-//! * **Nice** (`set_user_nice`, `reweight_entity`): a nice value is a weight. Virtual times stay; a running thread begins a new slice, and is
-//!   preempted if it weighs less; a waiting one may preempt as if it came.
+//! * **Slice** (`sched_slice`): a thread's share of the latency, by weight. If the threads are so
+//!   many that a minimal granularity for each exceeds the latency, the sum of these granularities
+//!   is shared instead. A slice is never shorter than one granularity (`BASE_SLICE`).
+//! * **Tick** (`check_preempt_tick`): the CPU picks again if the thread has run for longer than its
+//!   slice. It also does if the thread has run for a granularity and is ahead of the first waiting
+//!   thread by more than its slice. All CPUs tick at multiples of the period. A thread that is
+//!   picked again continues its slice.
+//! * **Pick** (`pick_next_entity`): the first is the thread with the least virtual time. The CPU
+//!   prefers to it, in this order, the thread that preempts, the thread that was preempted last,
+//!   and, if the first has yielded, the second. Each of these is only preferred if it is ahead of
+//!   the first by no more than the wakeup granularity, in the virtual time of the first.
+//! * **Placement** (`place_entity`): a queue has a minimum that follows its least virtual time and
+//!   never falls. A new thread starts one slice after the minimum (`START_DEBIT`). A woken thread
+//!   starts at most half a latency before it (`GENTLE_FAIR_SLEEPERS`).
+//! * **Wakeup preemption** (`check_preempt_wakeup`): a thread that joins a queue preempts if the
+//!   current thread is ahead of it by more than the wakeup granularity, in the virtual time of the
+//!   joining thread. It is picked next. If the latency has no room for more threads, the preempted
+//!   thread is picked after it (`LAST_BUDDY`).
+//! * **Switch** (`__schedule`): interrupts are off during a switch. So a thread that wakes then
+//!   preempts, if at all, when the switch is over and before the incoming thread has run.
+//! * **Wakeup placement** (`select_task_rq_fair`): a thread is attracted to the waker's CPU if that
+//!   would have less load than its own CPU has now, by 8 % (`wake_affine_weight`), unless its own
+//!   CPU is idle. It goes to the first of these that is idle: the chosen CPU, its own, and the next
+//!   ones after the chosen one. If none is idle, it goes to the chosen one (`select_idle_sibling`).
+//!   A new thread goes to the CPU with the least load.
+//! * **Migration**: a thread keeps its distance from the minimum of its queue. Its cache counts as
+//!   cold.
+//! * **Yield** (`yield_task_fair`): the thread is skipped, as above, until it is picked. Its
+//!   virtual time does not change.
+//! * **Nice** (`set_user_nice`, `reweight_entity`): a nice value is a weight. Virtual times do not
+//!   change. A running thread begins a new slice, and is preempted if its weight falls. A waiting
+//!   thread may preempt as if it joined the queue.
 //! * **Balancing** is in `cfs/balance.rs`.
 //!
-//! How the rules were checked: function by function against the text of `fair.c` in a tree of Linux 5.15.202 with a vendor's hooks, which
-//! are told apart from the kernel's own lines by their names; the tag 5.15 itself was not at hand, and what `sched_features` has on or off,
-//! how domains are set up (`sd_init`) and what `core.c` does for `set_user_nice` and idle times is from memory of that version.
-//! A second scheduler, written from this text for tests, does the same event by event.
+//! How the rules were checked: function by function against the text of `fair.c` in a tree of Linux
+//! 5.15.202 with a vendor's hooks, which are distinguished from the kernel's own lines by their
+//! names. The tag 5.15 itself was not available. The defaults of `sched_features`, the setup of
+//! domains (`sd_init`), and what `core.c` does for `set_user_nice` and idle times are from memory
+//! of that version. A second scheduler, written for tests from this text, agrees event by event.
 //!
-//! Deviations: no groups, and so no autogroup; no sched-idle and batch threads. One scheduling domain without SMT, all of whose CPUs share a
-//! cache and are groups of their own. Loads are the weights of the threads that are there now and not their decaying averages
-//! (PELT): a thread that sleeps half the time counts half in the kernel, all or nothing here. The search for an idle CPU looks at all of them, as
-//! if it cost nothing (no `SIS_PROP`), the CPU before the previous one is not asked for (`recent_used_cpu`), and wakers of many are not
-//! told apart (`wake_wide`). A thread that is being switched away from counts in its queue, but its virtual time does not until the switch is
-//! over. Virtual times are rounded down to whole nanoseconds once for each time on the CPU, not at each look. The switch to a thread, the
-//! waking of its CPU included, counts as its running; a tick that falls into a switch is skipped.
+//! Deviations: there are no groups, and so no autogroup, and no sched-idle or batch threads. There
+//! is one scheduling domain without SMT, all of whose CPUs share a cache and are groups of their
+//! own. Loads are the weights of the threads that are present, and not their decaying averages
+//! (PELT): a thread that sleeps half the time counts half in the kernel, and all or nothing here.
+//! The search for an idle CPU looks at all of them at no cost (no `SIS_PROP`), does not try the CPU
+//! before the previous one (`recent_used_cpu`), and does not distinguish wakers of many threads
+//! (`wake_wide`). A thread that is being switched away from counts in its queue, but its virtual
+//! time does not until the switch is over. Virtual times are rounded down to whole nanoseconds once
+//! for each time on the CPU, not at each look. The switch to a thread, including waking its CPU,
+//! counts as its running time. A tick that falls into a switch is skipped.
 
 mod balance;
 mod entity;
@@ -67,7 +81,7 @@ pub struct Cfs {
     wakeup_granularity: i64,
     migration_cost: Span,
     tick: Span,
-    /// With so many threads a latency is full (`sched_nr_latency`).
+    /// The number of threads that fill a latency (`sched_nr_latency`).
     crowd: usize,
     entities: Vec<Entity>,
     queues: Vec<Queue>,
@@ -75,7 +89,7 @@ pub struct Cfs {
     occupancy: Occupancy,
     /// The weight of all queues.
     weight: u64,
-    /// How many threads wait.
+    /// The number of waiting threads.
     waiting: usize,
     affinity: Affinity,
     /// When the next busy CPU may ask idle ones for help (`nohz.next_balance`).
@@ -121,9 +135,9 @@ impl Cfs {
     }
 }
 
-/// Queues: who is in them, and where in virtual time.
+/// Queues and virtual times.
 impl Cfs {
-    /// A thread that is away is in the queue of its CPU from now on.
+    /// Adds a thread that is in no queue to that of its CPU.
     fn enqueue(&mut self, thread: ThreadId) {
         let Entity { cpu, weight, .. } = *self.entity(thread);
         let queue = &mut self.queues[cpu.index()];
@@ -134,14 +148,14 @@ impl Cfs {
         self.wait(thread);
     }
 
-    /// A thread of a queue waits in it.
+    /// A thread of a queue begins to wait in it.
     fn wait(&mut self, thread: ThreadId) {
         let cpu = self.entity(thread).cpu;
         self.queues[cpu.index()].timeline.insert(thread, &mut self.entities);
         self.waiting += 1;
     }
 
-    /// A thread of a queue waits no more; it counts in the queue still.
+    /// A thread stops waiting, but still counts in its queue.
     fn stop_waiting(&mut self, thread: ThreadId) {
         let cpu = self.entity(thread).cpu;
         self.queues[cpu.index()].timeline.remove(thread, &mut self.entities);
@@ -149,7 +163,7 @@ impl Cfs {
         self.waiting -= 1;
     }
 
-    /// A thread that does not wait is in no queue from now on.
+    /// Removes a thread that does not wait from its queue.
     fn dequeue(&mut self, thread: ThreadId) {
         let Entity { cpu, weight, .. } = *self.entity(thread);
         self.entities[thread.index()].place = Place::AWAY;
@@ -161,27 +175,29 @@ impl Cfs {
         self.note(cpu);
     }
 
-    /// Tells what there is in a queue now.
+    /// Updates the load of a CPU.
     fn note(&mut self, cpu: CpuId) {
         let Queue { threads, weight, .. } = self.queues[cpu.index()];
         self.occupancy.note(cpu, weight as usize, if threads > 1 { weight as usize } else { 0 });
     }
 
-    /// How much later it is in the queue of one CPU than in that of another, in virtual time.
+    /// The difference in minimal virtual time between the queue of `cpu` and that of `than`.
     fn later(&mut self, cpu: CpuId, than: CpuId, now: Instant) -> i64 {
         self.update(than, now);
         self.update(cpu, now);
         self.queues[cpu.index()].min_vruntime - self.queues[than.index()].min_vruntime
     }
 
-    /// A thread in no queue, which is `later` where it comes, goes over to `cpu` and is cold there.
+    /// Moves a thread that is in no queue to `cpu`, where virtual time is ahead by `later` and its
+    /// cache is cold.
     fn migrate(&mut self, thread: ThreadId, cpu: CpuId, later: i64) {
         let entity = &mut self.entities[thread.index()];
         entity.vruntime += later;
         (entity.cpu, entity.last_ran) = (cpu, None);
     }
 
-    /// The time that a thread may run at a time in the queue of `cpu`; one that is not in it as if it were (`sched_slice`).
+    /// How long a thread may run at a time in the queue of `cpu`. A thread that is not in the queue
+    /// is counted as if it were (`sched_slice`).
     fn slice(&self, thread: ThreadId, cpu: CpuId) -> i64 {
         let entity = self.entity(thread);
         let queue = &self.queues[cpu.index()];
@@ -194,14 +210,15 @@ impl Cfs {
         (part as i64).max(self.granularity)
     }
 
-    /// Whether one thread is ahead of another by no more than the wakeup granularity in the other's virtual time (`wakeup_preempt_entity`).
+    /// Whether one thread is ahead of another by no more than the wakeup granularity, in the virtual
+    /// time of the other (`wakeup_preempt_entity`).
     fn is_fair(&self, ahead: ThreadId, behind: ThreadId) -> bool {
         let (ahead, behind) = (self.entity(ahead), self.entity(behind));
         ahead.vruntime - behind.vruntime <= behind.virtually(self.wakeup_granularity)
     }
 
-    /// Whether a thread that has come to the queue of its CPU, or has gained weight there, preempts (`check_preempt_wakeup`). Not asked
-    /// where the CPU is to pick again already.
+    /// Whether a thread should preempt that has joined the queue of its CPU or has gained weight
+    /// there (`check_preempt_wakeup`). Not called if the CPU is already marked.
     fn should_preempt(&mut self, thread: ThreadId) -> bool {
         let cpu = self.entity(thread).cpu;
         let Some(current) = self.queues[cpu.index()].current else { return true };
@@ -217,7 +234,7 @@ impl Cfs {
         true
     }
 
-    /// Whether a tick finds that the current thread has had enough (`check_preempt_tick`).
+    /// Whether a tick ends the slice of the current thread (`check_preempt_tick`).
     fn is_slice_over(&mut self, cpu: CpuId, now: Instant) -> bool {
         let queue = &self.queues[cpu.index()];
         let (Some(current), Some(least)) = (queue.current, queue.timeline.least()) else { return false };
@@ -229,10 +246,11 @@ impl Cfs {
         ran >= self.granularity && self.entity(current).vruntime - least > slice
     }
 
-    /// Whom `cpu` should run: `current`, which it runs and which can go on, or one that waits (`pick_next_entity`).
+    /// The thread that `cpu` should run: `current`, which it runs and which can continue, or a
+    /// waiting one (`pick_next_entity`).
     fn best(&self, cpu: CpuId, current: Option<ThreadId>) -> Option<ThreadId> {
         let Queue { timeline, buddies, .. } = &self.queues[cpu.index()];
-        // Of a current thread and one that waits, the earlier; among equals the one that waits.
+        // The earlier of the current thread and a waiting one; the waiting one if they are equal.
         let earlier = |waits: Option<ThreadId>| match (waits, current) {
             (Some(waits), Some(current)) if self.entity(current).vruntime < self.entity(waits).vruntime => {
                 Some(current)
@@ -252,9 +270,10 @@ impl Cfs {
     }
 }
 
-/// Placement: which CPU a thread goes to.
+/// Placement of threads on CPUs.
 impl Cfs {
-    /// Where an awakened thread goes (`select_task_rq_fair`), if the event that wakes it happens `here`.
+    /// The CPU for a woken thread (`select_task_rq_fair`), if the event that wakes it happens
+    /// `here`.
     fn cpu_to_wake_on(&self, thread: ThreadId, here: Option<CpuId>) -> CpuId {
         let previous = self.entity(thread).cpu;
         let is_free = |cpu: &CpuId| self.occupancy.is_free(*cpu);
@@ -267,7 +286,7 @@ impl Cfs {
         self.occupancy.first_free(next, self.affinity.of(thread)).unwrap_or(target)
     }
 
-    /// Whether the waker's CPU attracts a thread more than its own (`wake_affine`).
+    /// Whether a thread is attracted to the waker's CPU (`wake_affine`).
     fn is_attracted(&self, thread: ThreadId, here: CpuId) -> bool {
         let entity = self.entity(thread);
         if here == entity.cpu || self.occupancy.is_free(entity.cpu) {
@@ -284,7 +303,7 @@ impl Scheduler for Cfs {
 
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
         match why {
-            // It has been counted all the time.
+            // It was counted during the switch.
             ReadyReason::Preempted | ReadyReason::Yielded => {
                 self.update(self.entity(thread).cpu, now);
                 return self.wait(thread);

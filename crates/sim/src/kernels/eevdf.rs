@@ -1,60 +1,81 @@
-//! Linux since 6.6: earliest eligible virtual deadline first, the twin of the kernel that the host runs.
+//! Linux since 6.6: earliest eligible virtual deadline first, the scheduler of today's hosts.
 //!
-//! Source: `kernel/sched/fair.c` of Linux 6.18 (functions named below). Every CPU has a queue of its own. A thread's virtual
-//! time advances while it runs, the slower the larger its weight; its *lag* is how far it is behind the average of
-//! its queue by weight, and who is not ahead of the average is *eligible*. The CPU runs the eligible thread with the earliest
-//! virtual deadline, which lies one slice after the virtual time at which the request was made.
+//! Source: `kernel/sched/fair.c` of Linux 6.18 (functions named below). Every CPU has its own
+//! queue. A thread's virtual time advances while it runs, more slowly the larger its weight is. Its
+//! *lag* is how far it is behind the average of its queue by weight. A thread that is not ahead of
+//! the average is *eligible*. The CPU runs the eligible thread with the earliest virtual deadline,
+//! which is one slice after the virtual time at which the request was made.
 //!
-//! * **Protection** (`RUN_TO_PARITY`, `protect_slice`): a running thread that is eligible keeps its CPU until it has
-//!   reached the deadline that it had when it was picked.
-//! * **Tick** (`update_curr`, `update_deadline`): at a tick a thread that has reached its deadline gets the next one, and
-//!   with others waiting the CPU picks again; so it does when a further thread joins its queue. All CPUs tick at multiples
-//!   of the period.
-//! * **Placement** (`place_entity`, `update_entity_lag`): a thread leaves with its lag, which is bounded by two slices or
-//!   one tick, whichever is longer, and is placed so that it has that lag again after being counted. New threads have no
-//!   lag and half a slice to their first deadline.
-//! * **Delayed dequeue** (`DELAY_DEQUEUE`, `DELAY_ZERO`): a thread that blocks while it is ahead of the average stays in its queue, until it
-//!   would be picked; then it leaves, with nothing owed to it. If it is awakened before, it waits on where it is (`requeue_delayed_entity`),
-//!   and whatever other CPUs do; if it has fallen behind the average meanwhile, it is placed at the average with a new request.
-//! * **Wakeup** (`select_task_rq_fair`): on the CPU where it was if that is idle, else on the next idle CPU, else where it
-//!   was. There it preempts if the pick would be it (`check_preempt_wakeup_fair`).
-//! * **Idle balancing** (`sched_balance_newidle`, and the kick of an idle CPU from the tick of a busy one): a CPU without
-//!   work takes the thread that waits longest on the CPU with the largest load among those where one waits, unless it ran within the last
-//!   0.5 ms (`task_hot`). Of a queue the first 32 are looked at.
-//! * **Balancing between busy CPUs** (`sched_balance_rq`): at a tick, each 16 ms for each CPU less one tick, and twice as seldom after
-//!   it has found nothing to do, a CPU takes load from the one with most, as much as brings neither beyond the average of all, if the other
-//!   has 17 % more or nobody waits on this one. Threads that are too heavy for that, ahead of their
-//!   queue, or hot are left; after one failure they count half and may be ahead, after two a quarter and may be hot.
-//! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU with its lag.
-//! * **Affinity**: a thread that may not run everywhere starts, wakes and is taken only where it may; where all that wait on the longest
-//!   queue are bound elsewhere, the next one is looked at (`LBF_ALL_PINNED`).
-//! * **Slices of one's own** (`sched_setattr` with a runtime): requests are as long as that. A thread is protected for no longer than the
-//!   shortest slice beside it (`set_protect_slice`). Who joins a queue with a shorter slice than the running thread's is weighed against
-//!   it without that one's protection (`PREEMPT_SHORT`): if it would be picked, the protection is over, else it is cut to the
-//!   shortest slice (`update_protect_slice`).
-//! * **Groups** (`groups`; `calc_group_shares`): every job is a group, as it is one with autogroups if each has a session of its own, and weighs
-//!   as much as one thread. A thread has its part, by weight, of that among all threads of its job in any queue.
-//! * **Nice** (`reweight_entity`, `prio_changed_fair`): a nice value is a weight. Whose weight changes keeps the lag and what is left of its
-//!   request as they are in real time; its CPU picks again if it runs and weighs less, or waits and would now be picked.
-//! * **Yield** (`yield_task_fair`): an eligible thread forfeits the rest of its request; its virtual time jumps to its
-//!   deadline. One yield beside a CPU-bound thread so costs the yielder about a slice, and the other runs until a tick.
+//! * **Protection** (`RUN_TO_PARITY`, `protect_slice`): a running thread that is eligible keeps its
+//!   CPU until it has reached the deadline that it had when it was picked.
+//! * **Tick** (`update_curr`, `update_deadline`): at a tick, a thread that has reached its deadline
+//!   gets the next one, and the CPU picks again if others wait. The same happens when another
+//!   thread joins its queue. All CPUs tick at multiples of the period.
+//! * **Placement** (`place_entity`, `update_entity_lag`): a thread leaves with its lag, which is
+//!   bounded by two slices or one tick, whichever is longer. It is placed so that it has that lag
+//!   again after being counted. New threads have no lag, and half a slice to their first deadline.
+//! * **Delayed dequeue** (`DELAY_DEQUEUE`, `DELAY_ZERO`): a thread that blocks while it is ahead of
+//!   the average stays in its queue until it would be picked. Then it leaves without a positive
+//!   lag. If it is woken before, it continues to wait in that queue (`requeue_delayed_entity`),
+//!   even if other CPUs are idle. If it has fallen behind the average meanwhile, it is placed at
+//!   the average with a new request.
+//! * **Wakeup** (`select_task_rq_fair`): a thread wakes on its previous CPU if that is idle, else
+//!   on the next idle CPU, else on its previous one. It preempts if the CPU would pick it
+//!   (`check_preempt_wakeup_fair`).
+//! * **Idle balancing** (`sched_balance_newidle`, and the kick of an idle CPU from the tick of a
+//!   busy one): a CPU without work looks at the CPU with the largest load among those with a
+//!   waiting thread. It takes the thread that has waited longest there, unless that ran within the
+//!   last 0.5 ms (`task_hot`). It looks at the first 32 threads of a queue.
+//! * **Balancing between busy CPUs** (`sched_balance_rq`): a CPU balances at a tick, every 16 ms
+//!   times the number of CPUs, less one tick, and half as often after it has found nothing to do.
+//!   It takes load from the CPU with the largest load if that has 17 % more, or if no thread waits
+//!   on its own. It takes as much as brings neither beyond the average of all CPUs. Threads that
+//!   are too heavy for that, ahead of their queue, or hot are left. After one failure, weights
+//!   count half and threads may be ahead; after two, weights count a quarter and threads may be
+//!   hot.
+//! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU
+//!   with its lag.
+//! * **Affinity**: a bound thread starts, wakes and is taken only where it may run. If all threads
+//!   that wait in the longest queue are bound to other CPUs, the next queue is tried
+//!   (`LBF_ALL_PINNED`).
+//! * **Custom slices** (`sched_setattr` with a runtime): a thread's requests have the length of its
+//!   slice. A thread is protected for no longer than the shortest slice in its queue
+//!   (`set_protect_slice`). If a thread joins with a shorter slice than that of the running thread,
+//!   the two are compared without protection (`PREEMPT_SHORT`). If the CPU would pick the joining
+//!   thread, the protection ends; otherwise it is cut to the shortest slice
+//!   (`update_protect_slice`).
+//! * **Groups** (`groups`; `calc_group_shares`): every job is a group, as with autogroups if each
+//!   job has its own session, and weighs as much as one thread. A thread has its share, by weight,
+//!   of that among all threads of its job in any queue.
+//! * **Nice** (`reweight_entity`, `prio_changed_fair`): a nice value is a weight. A thread whose
+//!   weight changes keeps its lag and the rest of its request as they are in real time. Its CPU
+//!   picks again if it runs and its weight falls, or if it waits and would now be picked.
+//! * **Yield** (`yield_task_fair`): an eligible thread forfeits the rest of its request, and its
+//!   virtual time jumps to its deadline. So one yield beside a CPU-bound thread costs the yielding
+//!   thread about a slice, and the other runs until a tick.
 //!
-//! How the rules were checked: against the text of the patches that brought slices, protection, delayed dequeue and eligibility in
-//! balancing to 6.12 to 6.18, and descriptions of the tree after it that quote these functions; the tag 6.18 itself was not at hand, and what none of
-//! them shows (intervals of balancing, `calculate_imbalance`, `sd_init`) is from memory. A second scheduler, written for tests from this
-//! text, does the same event by event.
+//! How the rules were checked: against the text of the patches that brought slices, protection,
+//! delayed dequeue and eligibility in balancing to 6.12 to 6.18, and against descriptions of the
+//! later tree that quote these functions. The tag 6.18 itself was not available. What none of them
+//! shows (intervals of balancing, `calculate_imbalance`, `sd_init`) is from memory. A second
+//! scheduler, written for tests from this text, agrees event by event.
 //!
-//! Deviations: groups are flat, where the kernel has a queue of queues: a group's weight is divided among its threads on all CPUs, as the kernel
-//! divides it among CPUs by load and then among the threads there, but eligibility and deadlines are those of threads and not of groups, and a
-//! thread learns of its part when it joins a queue, is picked or ticks. No wake affinity and no buddies; one scheduling domain without SMT. Loads are the weights of those who are in
-//! the queues now, and not decaying averages (PELT): a thread that sleeps half the time counts half in the kernel, all or nothing here. Idle
-//! balancing is tried however short the CPU's idle times are, takes one thread, and never a hot one. No running thread is pushed away
-//! (active balancing), and no delayed one moved. A thread that is being switched out is not counted in its queue until its
-//! switch is over; virtual times are brought up to date at every look, and rounded down to whole nanoseconds; the switch to a thread, the
-//! waking of its CPU included, counts as its running; a tick that falls into a switch is skipped.
+//! Deviations: groups are flat, while the kernel has a queue of queues. A group's weight is divided
+//! among its threads on all CPUs, as the kernel divides it among CPUs by load and then among the
+//! threads there. But eligibility and deadlines are those of threads and not of groups, and a
+//! thread's share is updated when it joins a queue, is picked or ticks. There is no wake affinity,
+//! there are no buddies, and there is one scheduling domain without SMT. Loads are the weights of
+//! the threads that are in the queues, and not decaying averages (PELT): a thread that sleeps half
+//! the time counts half in the kernel, and all or nothing here. Idle balancing is tried however
+//! short the CPU's idle times are. It takes one thread, and never a hot one. No running thread is
+//! migrated (active balancing), and no delayed one. A thread that is being switched away from is
+//! not counted in its queue until its switch is over. Virtual times are updated at every look, and
+//! rounded down to whole nanoseconds. The switch to a thread, including waking its CPU, counts as
+//! its running time. A tick that falls into a switch is skipped.
 //!
-//! **How it is fast.** Who waits is in a tree by deadline that knows the least virtual time in each part of it; CPUs are found by bits and
-//! tournaments. An event costs the logarithm of the threads in a queue and of the CPUs, but where threads are bound to CPUs, which may
+//! **Performance.** Waiting threads are in a tree by deadline that knows the least virtual time in
+//! each part of it. CPUs are found by bits and tournaments. An event costs the logarithm of the
+//! number of threads in a queue and of CPUs. If threads are bound to CPUs, threads and CPUs may
 //! have to be looked at one by one.
 
 mod balance;
@@ -80,7 +101,7 @@ impl Scheduler for Eevdf {
             ReadyReason::New => self.occupancy.emptiest(self.allowed(thread)),
             ReadyReason::Moved(to) if self.may_run(thread, to) => to,
             ReadyReason::Woken | ReadyReason::Moved(_) => self.cpu_to_wake_on(thread),
-            // Back in the queue that it was only off for the length of the switch.
+            // It left the queue only for the length of the switch.
             ReadyReason::Preempted | ReadyReason::Yielded => {
                 self.enqueue(thread, self.entity(thread).cpu);
                 return;
@@ -121,7 +142,7 @@ impl Scheduler for Eevdf {
         self.remember_lag(thread, cpu);
         self.queues[cpu.index()].current = None;
         self.leave_group(thread);
-        self.weigh(cpu);
+        self.note_load(cpu);
     }
 
     fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
@@ -154,7 +175,7 @@ impl Scheduler for Eevdf {
         let this_cpu = self.is_due(cpu, request_is_over);
         if let Some(current) = self.queues[cpu.index()].current {
             self.follow_group(ThreadId(current));
-            self.weigh(cpu);
+            self.note_load(cpu);
         }
         let preempted = self.balance(cpu, now);
         let another = if self.queues[cpu.index()].ready() > 0 { self.helper(now, marks) } else { None };
@@ -166,15 +187,15 @@ impl Scheduler for Eevdf {
     }
 
     fn set_nice(&mut self, thread: ThreadId, nice: i8, now: Instant, marks: &mut Marks) {
-        let Entity { cpu, weight: before, waits, is_delayed, .. } = *self.entity(thread);
+        let Entity { cpu, weight: before, is_waiting, is_delayed, .. } = *self.entity(thread);
         let is_current = self.queues[cpu.index()].current == Some(thread.0);
-        if is_current || waits {
+        if is_current || is_waiting {
             self.update(cpu, now);
         }
-        let weight = self.weight_as(thread, nice::weight(nice) as u32);
+        let weight = self.set_own_weight(thread, nice::weight(nice) as u32);
         self.reweight(thread, weight);
-        self.weigh(cpu);
-        let would_be_picked = waits && !is_delayed && self.best(cpu, true) == Some(thread);
+        self.note_load(cpu);
+        let would_be_picked = is_waiting && !is_delayed && self.best(cpu, true) == Some(thread);
         if (is_current && weight < before) || would_be_picked {
             marks.mark(cpu);
         }
@@ -200,7 +221,7 @@ mod tests {
         Instant::ZERO + Span::from_millis(millis)
     }
 
-    /// So many new threads on so many CPUs, each of which runs its first.
+    /// New threads; each CPU runs its first one.
     fn started(cpus: u32, threads: u32) -> Eevdf {
         let machine = Machine { slice: SLICE, tick: TICK, ..Machine::with_cpus(cpus) };
         let mut eevdf = Eevdf::new(&machine, &Roster::of_independent(threads));
@@ -223,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_placed_has_the_lag_that_it_left_with() {
+    fn a_placed_thread_has_the_lag_that_it_left_with() {
         let mut eevdf = started(1, 3);
         eevdf.leave(CPU, ThreadId(0), at(3));
         let lag = eevdf.entities[0].lag;
@@ -235,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_stolen_thread_keeps_what_is_left_of_its_request() {
-        // CPU 0 has threads 0 and 2, CPU 1 has 1 and 3: a new request is half a slice.
+        // CPU 0 has threads 0 and 2, CPU 1 has 1 and 3. A new request is half a slice.
         let mut eevdf = started(2, 4);
         eevdf.leave(CPU, ThreadId(0), at(1));
         assert_eq!(eevdf.pick(CPU, None, at(1)), Some(ThreadId(2)));
@@ -246,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_with_a_shorter_slice_is_weighed_without_protection() {
+    fn a_joining_thread_with_a_shorter_slice_is_compared_without_protection() {
         for (slice, preempts) in [(1, true), (2, false), (3, false)] {
             let slice = Some(Span::from_millis(slice));
             let mut roster = Roster::default();
@@ -257,7 +278,8 @@ mod tests {
             eevdf.ready(ThreadId(0), ReadyReason::New, at(0), &mut marks);
             eevdf.pick(CPU, None, at(0));
             marks.clear(CPU);
-            // At virtual 1 of a first request to 1.5, and the other's begins there: to 1.5, 2 or 2.5.
+            // Thread 0 is at virtual time 1 of a first request to 1.5. The other request begins
+            // there and ends at 1.5, 2 or 2.5.
             eevdf.ready(ThreadId(1), ReadyReason::New, at(1), &mut marks);
             assert_eq!(marks.is_marked(CPU), preempts, "{slice:?}");
             assert_eq!(eevdf.entities[0].protected_until, if preempts { 1_000_000 } else { 1_500_000 });

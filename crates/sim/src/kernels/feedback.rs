@@ -1,16 +1,23 @@
-//! A multi-level feedback queue for the whole machine: [`policy::feedback`] carried out for several CPUs with one queue.
+//! A multi-level feedback queue for the whole machine: [`policy::feedback`] for several CPUs with
+//! one queue.
 //!
-//! Source: what is decided, and where it comes from, stands in [`policy::feedback`]; it was made for user-level threads on one CPU,
-//! and no kernel has it like this. Nice values mean nothing to it: levels are found out, not given.
+//! Source: the rules and their sources are in [`policy::feedback`]. That was made for user-level
+//! threads on one CPU, and no kernel has it like this. It ignores nice values, because it infers
+//! levels from behaviour.
 //!
-//! * **Taking turns.** A CPU runs the first thread at the highest level that may run there, for what it has left of its level's `running_time`. Then
-//!   the thread is one level lower; it goes on unless somebody waits at that level or above. Switches are not charged.
-//! * **Preemption.** A thread that becomes ready takes the idle CPU with the lowest number. Where none idles it has a CPU told to pick again:
-//!   one on its way to idleness, else the one whose thread is at the lowest level, if that is below its own; of equals the lowest
-//!   number, and none that has been told already. As everywhere, a CPU that has been told runs whoever is first by then.
-//! * **Boost.** At multiples of `boost` since the start of the run, before anything else that happens then. Nobody is preempted by it.
-//! * **Yield.** Whoever yields goes behind the others of its level with what is left of its time; lower levels do not get the CPU.
-//! * **Affinity.** Others pass over a thread that is bound.
+//! * **Turns.** A CPU runs the first thread at the highest level that may run there, for the rest
+//!   of its level's `running_time`. Then the thread falls by one level. It continues unless a
+//!   thread waits at that level or above. Switches are not charged.
+//! * **Preemption.** A thread that becomes ready takes the idle CPU with the lowest number. If none
+//!   is idle, it marks a CPU to pick again: one that is switching to idleness, or else the one
+//!   whose thread is at the lowest level, if that is below its own. Of equal CPUs it takes the one
+//!   with the lowest number, and none that is marked already. As everywhere, a marked CPU runs the
+//!   thread that is first when it picks.
+//! * **Boost.** At multiples of `boost` since the start of the run, before all other events of that
+//!   moment. A boost preempts no thread.
+//! * **Yield.** A thread that yields goes behind the others of its level with the rest of its time.
+//!   Lower levels do not get the CPU.
+//! * **Affinity.** CPUs skip threads that are bound to other CPUs.
 
 use policy::feedback::{Boost, FeedbackQueue, Level, TurnOutcome};
 use policy::{CpuId, Instant, Span, ThreadId};
@@ -23,14 +30,14 @@ use crate::kernels::roster::Roster;
 
 /// A CPU.
 #[derive(Clone, Copy, Debug, Default)]
-struct Local {
-    /// Who has it, or is coming.
+struct CpuData {
+    /// The thread that it runs or switches to.
     current: Option<ThreadId>,
-    /// Up to when its thread is charged, once the switch to it is over.
+    /// The moment up to which its thread is charged, once the switch to it is over.
     charged: Option<Instant>,
     /// Whether its thread's turn is over.
     is_over: bool,
-    /// While it idles and has been told to pick: for whom.
+    /// While it is idle and marked: the thread that it was marked for.
     kept_for: Option<ThreadId>,
 }
 
@@ -39,11 +46,11 @@ struct Local {
 pub struct Feedback {
     queue: FeedbackQueue,
     affinity: Affinity,
-    cpus: Vec<Local>,
-    /// CPUs that may be taken from their threads, those at the lowest level first; the way to idleness is lower than any. Without those
-    /// that have been told to pick already.
+    cpus: Vec<CpuData>,
+    /// The CPUs that may be preempted, those at the lowest level first. A switch to idleness is
+    /// lower than any level. CPUs that are marked already are not in the tree.
     victims: WinnerTree<u64>,
-    /// How many threads have an idle CPU that has yet to pick them.
+    /// How many threads have an idle CPU that has not picked them yet.
     kept: usize,
     boost: Option<Span>,
     next_boost: Instant,
@@ -53,7 +60,7 @@ impl Feedback {
     /// The scheduler of a machine for these threads.
     pub fn new(machine: &Machine, roster: &Roster) -> Feedback {
         let mut queue = FeedbackQueue::new(machine.feedback);
-        // From the last on, so that the table has its size at once.
+        // In descending order, so that the table is allocated once.
         (0..roster.len() as u32).rev().for_each(|thread| queue.add(ThreadId(thread)));
         let boost = match machine.feedback.boost {
             Boost::Every(period) => Some(period),
@@ -65,7 +72,7 @@ impl Feedback {
         Feedback {
             queue,
             affinity: Affinity::new(machine, roster),
-            cpus: vec![Local::default(); cpus],
+            cpus: vec![CpuData::default(); cpus],
             victims,
             kept: 0,
             boost,
@@ -73,7 +80,8 @@ impl Feedback {
         }
     }
 
-    /// Everything that the scheduler is asked comes after the boost of that moment. One that nobody was there to see comes late, which nobody can tell.
+    /// Boosts before any other operation of that moment. A boost may come late if no operation
+    /// happened at its time, but that has no effect.
     #[inline]
     fn boost_if_due(&mut self, now: Instant) {
         let Some(period) = self.boost else { return };
@@ -99,7 +107,7 @@ impl Feedback {
         }
     }
 
-    /// The highest level at which somebody waits that may run on a CPU.
+    /// The highest level with a waiting thread that may run on a CPU.
     fn highest(&self, cpu: CpuId) -> Option<Level> {
         if self.affinity.is_unrestricted() {
             self.queue.highest()
@@ -108,7 +116,7 @@ impl Feedback {
         }
     }
 
-    /// Tells the CPU to pick that a thread should have, where none idles.
+    /// Marks the CPU that a thread should preempt, if none is idle.
     fn preempt_for(&mut self, thread: ThreadId, marks: &mut Marks) {
         let (cpu, key) = match self.affinity.of(thread) {
             None => self.victims.winner(),
@@ -124,7 +132,8 @@ impl Feedback {
     }
 }
 
-/// What a CPU competes with to be taken from a thread of a level, or from nobody: the lower the level, the smaller.
+/// The key of a CPU among the victims: the lower the level of its thread, the smaller. `None` means
+/// no thread.
 fn rank(level: Option<Level>) -> u64 {
     level.map_or(0, |level| u64::from(u32::MAX - level.0))
 }
@@ -169,7 +178,7 @@ impl Scheduler for Feedback {
             self.queue.take_if(|thread| affinity.is_allowed(thread, cpu))
         };
         if next != current || next.is_none() {
-            self.cpus[cpu.index()] = Local { current: next, ..Local::default() };
+            self.cpus[cpu.index()] = CpuData { current: next, ..CpuData::default() };
         }
         self.victims.set(cpu.index(), rank(next.map(|thread| self.queue.level(thread))));
         next
@@ -178,7 +187,7 @@ impl Scheduler for Feedback {
     fn leave(&mut self, cpu: CpuId, _: ThreadId, now: Instant) {
         self.boost_if_due(now);
         self.charge(cpu, now);
-        self.cpus[cpu.index()] = Local::default();
+        self.cpus[cpu.index()] = CpuData::default();
     }
 
     fn note_yield(&mut self, cpu: CpuId, _: ThreadId, _: Instant) {

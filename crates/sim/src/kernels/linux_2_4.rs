@@ -1,40 +1,50 @@
 //! Linux 2.4: one run queue for all CPUs, epochs, and goodness.
 //!
-//! Source: Tsafrir and Feitelson, section 2.3 and appendix A; where they are silent, `kernel/sched.c` of Linux 2.4.5
-//! (functions named below). What is counted in ticks is an option of the scenario.
+//! Source: Tsafrir and Feitelson, section 2.3 and appendix A; where they do not say,
+//! `kernel/sched.c` of Linux 2.4.5 (functions named below). Quantities that are counted in ticks
+//! are options of the scenario.
 //!
-//! * **Epochs.** In an epoch a thread may run for its *counter*, which goes down while it runs. When every thread that
-//!   could run has used up its own, a new epoch begins: the counter of every thread, blocked and running ones included,
-//!   becomes half of what is left of it, rounded down, plus the allocation.
-//! * **Goodness.** Nothing for a thread with nothing left; else its counter, plus the penalty where it last ran on this CPU,
-//!   plus the bonus where it shares the memory of the thread that ran here last. Threads of one `barrier` job share their
-//!   memory; all others have their own.
-//! * **`schedule`.** A CPU first weighs the thread that it runs, if that can go on, then the others in the order of the run
-//!   queue; only strictly larger goodness wins. Awakened threads enter the queue at its head, and who runs or is preempted keeps
-//!   its place there. If the best has nothing left, a new epoch begins and all are weighed again. Without a ready thread the
-//!   CPU idles, and no epoch begins.
-//! * **Wakeup.** For threads that are awakened together CPUs are marked by a [scheme](policy::wakeup). A CPU that switches is
-//!   judged by who is coming. A thread that was preempted is offered in the same way when the switch away from it is over
-//!   (`schedule_tail`; the option `tail`), unless it has yielded. An idle CPU only looks for work when it is marked, which
-//!   is how the original scheme leaves CPUs idle beside ready threads.
-//! * **Accounting.** Exact: a thread is charged for each nanosecond, and for the switch to it (`charge_switch`) as it passes.
-//!   Tick: whoever is charged when the timer interrupts, at multiples of the tick on all CPUs, loses a tick.
-//! * **Nice** (`NICE_TO_TICKS`): a thread's allocation is as much larger or smaller as 20 less its nice value than 20, from the next epoch
-//!   on, or from the start where it begins with it; at least one tick. The kernel adds one tick for everybody, and 20 less the nice value to goodness: both are left out.
-//! * **Affinity** (`cpus_allowed`, `can_schedule`): a CPU weighs only threads that may run there, and is marked only for those. A CPU that
-//!   finds nothing left to any of them begins an epoch for all, as the kernel does.
-//! * **Yield** (`SCHED_YIELD`): the thread is worth less than any other in the choice that follows.
+//! * **Epochs.** In an epoch a thread may run for its *counter*, which falls while it runs. When
+//!   every thread that could run has used up its counter, a new epoch begins: the counter of every
+//!   thread, including blocked and running ones, becomes half of what is left of it, rounded down,
+//!   plus the allocation.
+//! * **Goodness.** Zero for a thread with an empty counter. Otherwise its counter, plus the penalty
+//!   if it last ran on this CPU, plus the bonus if it shares the memory of the thread that ran here
+//!   last. Threads of one `barrier` job share their memory; all others have their own.
+//! * **`schedule`.** A CPU first weighs the thread that it runs, if that can continue, then the
+//!   others in the order of the run queue. Only a strictly larger goodness wins. Woken threads
+//!   enter the queue at its head. Running and preempted threads keep their place there. If the best
+//!   counter is empty, a new epoch begins and all threads are weighed again. Without a ready thread
+//!   the CPU becomes idle, and no epoch begins.
+//! * **Wakeup.** A [scheme](policy::wakeup) marks CPUs for threads that are woken together. A CPU
+//!   that switches is judged by its incoming thread. A preempted thread is offered in the same way
+//!   when the switch away from it is over (`schedule_tail`; the option `tail`), unless it has
+//!   yielded. An idle CPU only looks for work when it is marked. So the original scheme can leave
+//!   CPUs idle beside ready threads.
+//! * **Accounting.** Exact: a thread is charged for each nanosecond, including the switch to it
+//!   with `charge_switch`. Tick: the thread that runs when the timer interrupts, at multiples of
+//!   the tick on all CPUs, loses a tick.
+//! * **Nice** (`NICE_TO_TICKS`): a thread's allocation is multiplied by 20 less its nice value,
+//!   over 20, and is at least one tick. It changes with the next epoch, or from the start if the
+//!   thread begins with that nice value. The kernel also adds one tick for every thread, and 20
+//!   less the nice value to goodness; both are left out.
+//! * **Affinity** (`cpus_allowed`, `can_schedule`): a CPU weighs only threads that may run there,
+//!   and is marked only for those. A CPU that finds all of their counters empty begins an epoch for
+//!   all threads, as the kernel does.
+//! * **Yield** (`SCHED_YIELD`): the thread is worth less than any other in the next choice.
 //!
-//! Choices that the sources leave open: a counter that runs out during the switch has the CPU choose again when the switch
-//! is over; a CPU is idle from the moment at which it chose to be; at the start all CPUs choose in the order of their
-//! numbers, and no thread has a CPU where it last ran; a CPU whose thread runs out in the very moment in which another CPU
-//! begins an epoch chooses again all the same.
+//! Choices that the sources leave open: if a counter runs out during the switch, the CPU chooses
+//! again when the switch is over. A CPU is idle from the moment at which it chose to be. At the
+//! start all CPUs choose in the order of their numbers, and no thread has a last CPU. If a CPU's
+//! thread runs out at the moment at which another CPU begins an epoch, the first CPU chooses again
+//! nevertheless.
 //!
-//! **How it is fast.** The kernel scans its whole queue. Here the best thread is found by its kind: the bonuses take four
-//! values, so the best of all is the best among all threads (one tournament, keyed by counter and place in the queue), among
-//! those that last ran here (a short list), or among those of the job that ran here last (a range of the tournament). Each
-//! of these is weighed with its true goodness; since within a kind larger goodness is a larger counter, none is missed. Where anybody is
-//! bound, all are weighed.
+//! **Performance.** The kernel scans its whole queue. Here the best thread is found by category.
+//! The bonuses take four values, so the best thread is the best among all threads (one tournament,
+//! keyed by counter and place in the queue), among those that last ran here (a short list), or
+//! among those of the job that ran here last (a range of the tournament). Each of these is weighed
+//! with its true goodness. Since a larger goodness within a category means a larger counter, none
+//! is missed. If any thread is bound, all threads are weighed.
 
 use std::ops::Range;
 
@@ -47,7 +57,7 @@ use crate::engine::winner::{Key, WinnerTree};
 use crate::kernels::affinity::Affinity;
 use crate::kernels::roster::Roster;
 
-/// What the scheduler knows of a thread.
+/// The scheduler's data of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     /// What is left of its allocation; while it has a CPU, what was left when it was last charged.
@@ -63,14 +73,14 @@ struct Task {
     is_ready: bool,
 }
 
-/// What the scheduler knows of a CPU besides what a wakeup scheme sees.
+/// The scheduler's data of a CPU that wakeup schemes do not see.
 #[derive(Clone, Copy, Debug, Default)]
-struct Local {
+struct CpuData {
     current: Option<ThreadId>,
     /// Whether the switch to the current thread is over.
-    runs: bool,
-    yields: bool,
-    /// The thread's allocation ran out in this moment, but another CPU's new epoch has refilled it.
+    is_running: bool,
+    has_yielded: bool,
+    /// The thread's allocation ran out at this moment, but another CPU's new epoch has refilled it.
     ran_out: bool,
 }
 
@@ -80,9 +90,9 @@ pub struct Linux24 {
     scheme: Scheme,
     weights: Weights,
     allocation: Span,
-    /// A tick: the least that a thread gets in an epoch.
+    /// A tick: the smallest allocation.
     least: Span,
-    /// What counters are counted in.
+    /// The unit of counters.
     unit: Span,
     accounting: Accounting,
     charge_switch: bool,
@@ -91,11 +101,11 @@ pub struct Linux24 {
     wakeup_cost: Span,
     tasks: Vec<Task>,
     affinity: Affinity,
-    /// The threads of each address space, which are numbered one after the other.
+    /// The threads of each address space, which have consecutive numbers.
     spaces: Vec<Range<usize>>,
     cpus: Vec<Cpu>,
-    locals: Vec<Local>,
-    /// The ready threads, the one with the largest counter first, among equals the one nearest to the head.
+    locals: Vec<CpuData>,
+    /// The ready threads, the largest counter first; of equal ones, the one nearest to the head.
     ready: WinnerTree<u128>,
     waiting: usize,
     /// The ready threads by the CPU where they last ran.
@@ -156,7 +166,7 @@ impl Linux24 {
             affinity: Affinity::new(machine, roster),
             spaces: ranges,
             cpus: vec![idle; cpus],
-            locals: vec![Local::default(); cpus],
+            locals: vec![CpuData::default(); cpus],
             waiting: 0,
             ready_by_cpu: vec![Vec::new(); cpus],
             next_tail: 0,
@@ -164,7 +174,7 @@ impl Linux24 {
         }
     }
 
-    /// The moment as far as charging has noticed: with tick accounting the last interrupt.
+    /// The moment up to which charging has noticed time: with tick accounting, the last interrupt.
     #[inline]
     fn noticed(&self, now: Instant) -> Instant {
         match self.accounting {
@@ -175,12 +185,12 @@ impl Linux24 {
 
     /// The key of a ready thread in the tournament.
     fn key(task: &Task) -> u128 {
-        // The larger counter comes first, and the order of ranks holds among unsigned numbers too.
+        // The larger counter comes first. The order of ranks also holds for the unsigned numbers.
         let place = (task.rank as u64) ^ (1 << 63);
         u128::from(!task.counter.as_nanos()) << 64 | u128::from(place)
     }
 
-    /// The threads without a CPU of their own are in a list of nobody.
+    /// Makes a thread ready. A thread without a last CPU is in no list of a CPU.
     fn insert(&mut self, thread: ThreadId) {
         let task = &mut self.tasks[thread.index()];
         task.is_ready = true;
@@ -215,7 +225,7 @@ impl Linux24 {
         self.weights.goodness(task.counter, task.last_cpu == Some(cpu), shares)
     }
 
-    /// [The best](Self::best) where threads are bound: among all that may run there.
+    /// [The best thread](Self::best) if threads are bound: among all that may run there.
     fn best_of_all(&self, cpu: CpuId) -> Option<(Goodness, ThreadId)> {
         let threads = (0..self.tasks.len() as u32).map(ThreadId);
         let may_run = |thread: &ThreadId| self.tasks[thread.index()].is_ready && self.affinity.is_allowed(*thread, cpu);
@@ -252,14 +262,14 @@ impl Linux24 {
         Some(best)
     }
 
-    /// A new epoch: everybody's counter is halved and refilled.
+    /// Begins an epoch: halves and refills the counters of all threads.
     fn begin_epoch(&mut self, now: Instant) {
         let seen = self.noticed(now);
         for (cpu, local) in self.cpus.iter_mut().zip(&mut self.locals) {
             let (Some(thread), CpuState::Thread { spent, .. }) = (local.current, cpu.state) else { continue };
             let task = &mut self.tasks[thread.index()];
             task.counter = cpu.state.counter(seen).unwrap_or(task.counter);
-            local.ran_out |= local.runs && spent <= seen;
+            local.ran_out |= local.is_running && spent <= seen;
         }
         for task in &mut self.tasks {
             task.counter = Span::from_nanos(task.counter.as_nanos() / 2).floor_to(self.unit) + task.allocation;
@@ -274,21 +284,21 @@ impl Linux24 {
         }
     }
 
-    /// Has the current thread of a CPU charged from a moment on.
+    /// Charges the current thread of a CPU from a moment on.
     fn charge_from(&mut self, cpu: CpuId, thread: ThreadId, from: Instant) {
         let charged_from = self.noticed(from);
         let spent = charged_from + self.tasks[thread.index()].counter;
         self.cpus[cpu.index()].state = CpuState::Thread { charged_from, spent };
     }
 
-    /// Takes down what is left to the current thread of a CPU.
-    fn take_down(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+    /// Stores the rest of the counter of a CPU's current thread.
+    fn store_counter(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
         if let Some(counter) = self.cpus[cpu.index()].state.counter(self.noticed(now)) {
             self.tasks[thread.index()].counter = counter;
         }
     }
 
-    /// Marks CPUs for threads that are ready together (`reschedule_idle` for each).
+    /// Marks CPUs for threads that became ready together (`reschedule_idle` for each).
     fn reschedule_idle(&mut self, threads: &[ThreadId], now: Instant, marks: &mut Marks) {
         let awakened = |thread: &ThreadId| {
             let Task { counter, last_cpu, space, .. } = self.tasks[thread.index()];
@@ -303,7 +313,7 @@ impl Linux24 {
         }
     }
 
-    /// An awakened thread enters the run queue at its head.
+    /// A woken thread enters the run queue at its head.
     fn insert_at_head(&mut self, thread: ThreadId) {
         self.tasks[thread.index()].rank = self.next_head;
         self.next_head -= 1;
@@ -311,7 +321,7 @@ impl Linux24 {
     }
 }
 
-/// What a thread gets of the allocation by its nice value.
+/// A thread's allocation by its nice value.
 fn share(allocation: Span, nice: i8) -> Span {
     // In thousandths: each nice value is a twentieth.
     allocation.scaled(50 * (20 - i64::from(nice.clamp(-20, 19))) as u64)
@@ -320,7 +330,8 @@ fn share(allocation: Span, nice: i8) -> Span {
 impl Scheduler for Linux24 {
     const LOOKS_WHEN_IDLE: bool = false;
 
-    // The epochs that one CPU begins can refill a thread on another before it is spent, or as it is, again and again.
+    // The epochs of one CPU can refill a thread on another one before or as it is used up, again
+    // and again.
     const CAN_STARVE: bool = true;
 
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
@@ -328,7 +339,7 @@ impl Scheduler for Linux24 {
             // `fork` wakes the new process.
             ReadyReason::New if now > Instant::ZERO => {
                 let task = &mut self.tasks[thread.index()];
-                // Epochs that began before it was there have given it nothing.
+                // Earlier epochs have given it nothing.
                 task.counter = task.allocation;
                 self.woken(&[thread], now, marks);
             }
@@ -356,14 +367,14 @@ impl Scheduler for Linux24 {
         let number = cpu.index();
         self.cpus[number].marked = false;
         let was_idle = matches!(self.cpus[number].state, CpuState::Idle { .. });
-        let yields = std::mem::take(&mut self.locals[number].yields);
+        let has_yielded = std::mem::take(&mut self.locals[number].has_yielded);
         self.locals[number].ran_out = false;
         if let Some(current) = current {
-            self.take_down(cpu, current, now);
+            self.store_counter(cpu, current, now);
         }
         let weigh = |scheduler: &Self| {
-            let own =
-                current.map(|thread| (if yields { Goodness(-1) } else { scheduler.goodness(thread, cpu) }, thread));
+            let own = current
+                .map(|thread| (if has_yielded { Goodness(-1) } else { scheduler.goodness(thread, cpu) }, thread));
             match (own, scheduler.best(cpu)) {
                 (Some(own), Some(other)) => Some(if other.0 > own.0 { other } else { own }),
                 (own, other) => own.or(other),
@@ -382,14 +393,14 @@ impl Scheduler for Linux24 {
                 self.locals[number].current = None;
                 self.cpus[number].state = CpuState::Idle { since: now };
             }
-            // Charged as before, from what is left now on.
+            // Charged as before, for the rest of the counter.
             Some(thread) if next == current => self.charge_from(cpu, thread, now),
             Some(thread) => {
                 self.remove(thread);
                 self.tasks[thread.index()].last_cpu = Some(cpu);
                 self.cpus[number].last_space = Some(self.tasks[thread.index()].space);
-                self.locals[number] = Local { current: next, ..Local::default() };
-                // Waking the CPU is nobody's doing.
+                self.locals[number] = CpuData { current: next, ..CpuData::default() };
+                // No thread pays for waking the CPU.
                 let waking = if was_idle { self.wakeup_cost } else { Span::ZERO };
                 let switch = if self.charge_switch { Span::ZERO } else { self.context_switch };
                 self.charge_from(cpu, thread, now + waking + switch);
@@ -399,16 +410,16 @@ impl Scheduler for Linux24 {
     }
 
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
-        self.take_down(cpu, thread, now);
+        self.store_counter(cpu, thread, now);
         self.locals[cpu.index()].current = None;
     }
 
     fn note_yield(&mut self, cpu: CpuId, _: ThreadId, _: Instant) {
-        self.locals[cpu.index()].yields = true;
+        self.locals[cpu.index()].has_yielded = true;
     }
 
     fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant {
-        self.locals[cpu.index()].runs = true;
+        self.locals[cpu.index()].is_running = true;
         match self.cpus[cpu.index()].state {
             CpuState::Thread { spent, .. } => spent.max(now),
             CpuState::Idle { .. } => now,
@@ -422,7 +433,7 @@ impl Scheduler for Linux24 {
         Picks { this_cpu: is_spent || self.locals[cpu.index()].ran_out, another: None }
     }
 
-    /// A CPU that is not marked looks for nothing.
+    /// A CPU that is not marked does not look for work.
     fn has_work_for(&self, _: CpuId, _: Instant) -> bool {
         false
     }
@@ -447,7 +458,7 @@ mod tests {
         Instant::ZERO + Span::from_micros(micros)
     }
 
-    /// Threads with memory of their own on so many CPUs, all ready in the order of their numbers.
+    /// Threads with their own memory, all ready in the order of their numbers.
     fn ready(cpus: u32, threads: u32) -> (Linux24, Marks) {
         let keys = MachineKeys { scheduler: Some(Named::Linux24), ..MachineKeys::default() };
         let machine = keys.complete(&Machine::with_cpus(cpus));
@@ -468,19 +479,21 @@ mod tests {
         linux.leave(CPU, ThreadId(0), at(50));
         assert_eq!(linux.pick(CPU, None, at(50)), Some(ThreadId(1)));
         assert_eq!(linux.pick(CpuId(1), None, at(100)), Some(ThreadId(2)));
-        // At 250 us thread 1 has used up its 200; thread 2 has run for 150 elsewhere; thread 0 is blocked with 150.
+        // At 250 us, thread 1 has used up its 200. Thread 2 has run for 150 elsewhere. Thread 0 is
+        // blocked with 150.
         assert_eq!(linux.pick(CPU, Some(ThreadId(1)), at(250)), Some(ThreadId(1)));
         assert_eq!(counter(&linux, 1), 200);
         assert_eq!(counter(&linux, 0), 150 / 2 + 200);
         assert_eq!(counter(&linux, 2), 50 / 2 + 200);
         assert_eq!(linux.alarm(CpuId(1), at(250)), at(250 + 225));
         linux.ready(ThreadId(0), ReadyReason::Woken, at(260), &mut marks);
-        // On its own CPU it is worth 275 + 150, against 190 + 160; elsewhere 275, against 215 + 160.
+        // On its own CPU it is worth 275 + 150, against 190 + 160; on the other one 275, against
+        // 215 + 160.
         assert!(marks.is_marked(CPU) && !marks.is_marked(CpuId(1)));
     }
 
     #[test]
-    fn no_epoch_begins_where_nobody_is_ready() {
+    fn no_epoch_begins_without_a_ready_thread() {
         let (mut linux, _) = ready(1, 1);
         linux.pick(CPU, None, at(0));
         linux.leave(CPU, ThreadId(0), at(120));
@@ -489,13 +502,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_whose_thread_runs_out_as_another_begins_an_epoch_chooses_all_the_same() {
+    fn a_cpu_whose_thread_runs_out_as_another_begins_an_epoch_still_chooses_again() {
         let (mut linux, marks) = ready(2, 4);
         linux.pick(CPU, None, at(0));
         linux.pick(CpuId(1), None, at(0));
         linux.alarm(CPU, at(6));
         linux.alarm(CpuId(1), at(6));
-        // Threads 2 and 3 have nothing left either.
+        // The counters of threads 2 and 3 are empty too.
         linux.tasks[2].counter = Span::ZERO;
         linux.tasks[3].counter = Span::ZERO;
         linux.ready.set_all(|slot, key| if key == u128::NEVER { key } else { Linux24::key(&linux.tasks[slot]) });
@@ -505,13 +518,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_yields_is_worth_less_than_anybody_with_anything_left() {
+    fn a_yielding_thread_is_worth_less_than_any_thread_with_a_counter() {
         let (mut linux, mut marks) = ready(1, 2);
         linux.pick(CPU, None, at(0));
         linux.note_yield(CPU, ThreadId(0), at(1));
         assert_eq!(linux.pick(CPU, Some(ThreadId(0)), at(1)), Some(ThreadId(1)));
         linux.ready(ThreadId(0), ReadyReason::Yielded, at(7), &mut marks);
-        assert!(!marks.is_marked(CPU), "a yielder is not offered to anybody");
+        assert!(!marks.is_marked(CPU), "a thread that yields is offered to no CPU");
         assert_eq!(linux.pick(CPU, Some(ThreadId(1)), at(8)), Some(ThreadId(1)));
     }
 }

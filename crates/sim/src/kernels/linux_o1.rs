@@ -1,41 +1,60 @@
 //! Linux 2.6 before 2.6.23: the O(1) scheduler.
 //!
-//! Source: `kernel/sched.c` of Linux 2.6.11, `SD_CPU_INIT` in `include/linux/topology.h` (functions and macros named below). Every CPU has
-//! a queue of its own with two arrays, active and expired, of a list for each of forty priorities; it runs the first thread of
-//! the best list of the active array. Whoever has used up a timeslice goes to the expired array, and when nobody is active
-//! any more the arrays are switched. Nothing depends on how many threads there are.
+//! Source: `kernel/sched.c` of Linux 2.6.11, `SD_CPU_INIT` in `include/linux/topology.h` (functions
+//! and macros named below). Every CPU has its own queue with two arrays, active and expired, each
+//! with a list for each of forty priorities. It runs the first thread of the best list in the
+//! active array. A thread that has used up its timeslice goes to the expired array. When the active
+//! array is empty, the arrays are swapped. No operation depends on the number of threads.
 //!
-//! * **Priority** (`effective_prio`, `CURRENT_BONUS`): that of the nice value, up to five better for who has slept, up to five worse for who has run.
-//!   Sleep is counted up to ten timeslices; it is reckoned when a thread wakes (`recalc_task_prio`), with the more weight the less there is, and while it runs it is
-//!   used up, the slower the more there is. A woken thread's time in the queue counts too, at 38 in 128 (`schedule`, `activated`). A sleep
-//!   that is longer than it takes to become interactive makes just that.
-//! * **Timeslice** (`task_timeslice`): 100 ticks at nice 0, 800 at -20, 5 at 19, charged a tick at a time to whoever runs at the tick
-//!   (`scheduler_tick`). At its end the priority is reckoned anew, and the thread expires unless it is interactive (`TASK_INTERACTIVE`); even
-//!   then it does if the expired have waited for long or a better nice value is among them (`EXPIRED_STARVING`).
-//! * **Equals** (`TIMESLICE_GRANULARITY`): an interactive thread goes to the end of its list after a part of its timeslice: 10 ticks times the number of
-//!   CPUs at full bonus, twice that for each bonus less.
-//! * **Wakeup** (`try_to_wake_up`, `wake_idle`): on the CPU where it was if that is idle, else on the first idle one, else where it was. It preempts who is
-//!   of lower priority (`TASK_PREEMPTS_CURR`).
-//! * **Yield** (`sys_sched_yield`): to the end of its list in the expired array, whatever is left of the timeslice.
-//! * **Balancing** (`rebalance_tick`, `load_balance`, `find_busiest_group`, `move_tasks`): every 64 to 256 ticks, an idle CPU every 1 to 4, a CPU takes threads from the one with the highest
-//!   load if that is a quarter above its own, and so many that neither passes the average; expired threads first, and none that ran within
-//!   2.5 ticks (`cache_hot_time`) unless the CPU is idle or has failed twice. A CPU that is about to become idle tries at once (`load_balance_newidle`).
-//! * **Nice** (`set_user_nice`): the priority is that of the new nice value until it is next reckoned. The CPU picks again if that is better, or worse and the
-//!   thread runs.
-//! * **Affinity** (`cpus_allowed`): a thread starts, wakes and is taken only where it may run. **Moving** (`sched_setaffinity` to one CPU and back,
-//!   `__migrate_task`) is a wakeup on that CPU.
+//! * **Priority** (`effective_prio`, `CURRENT_BONUS`): that of the nice value, up to five better
+//!   for a thread that has slept, up to five worse for one that has run. Sleep is counted up to ten
+//!   timeslices. It is added when a thread wakes (`recalc_task_prio`), with more weight the less
+//!   there is, and used up while the thread runs, more slowly the more there is. A woken thread's
+//!   time in the queue also counts, at 38/128 (`schedule`, `activated`). A sleep that is longer
+//!   than needed to become interactive makes the thread just interactive.
+//! * **Timeslice** (`task_timeslice`): 100 ticks at nice 0, 800 at -20, 5 at 19. A tick is charged
+//!   to the thread that runs at it (`scheduler_tick`). At the end of a timeslice the priority is
+//!   computed again, and the thread expires unless it is interactive (`TASK_INTERACTIVE`). An
+//!   interactive thread also expires if expired threads have waited for long or one of them has a
+//!   better nice value (`EXPIRED_STARVING`).
+//! * **Equal priorities** (`TIMESLICE_GRANULARITY`): an interactive thread goes to the end of its
+//!   list after a part of its timeslice: 10 ticks times the number of CPUs at full bonus, and twice
+//!   as many for each bonus less.
+//! * **Wakeup** (`try_to_wake_up`, `wake_idle`): on the previous CPU if that is idle, else on the
+//!   first idle one, else on the previous one. The thread preempts a thread of lower priority
+//!   (`TASK_PREEMPTS_CURR`).
+//! * **Yield** (`sys_sched_yield`): the thread goes to the end of its list in the expired array,
+//!   whatever is left of its timeslice.
+//! * **Balancing** (`rebalance_tick`, `load_balance`, `find_busiest_group`, `move_tasks`): every 64
+//!   to 256 ticks, or 1 to 4 if it is idle, a CPU takes threads from the one with the highest load,
+//!   if that is a quarter above its own. It takes as many as bring neither beyond the average. It
+//!   takes expired threads first, and none that ran within 2.5 ticks (`cache_hot_time`) unless it
+//!   is idle or has failed twice. A CPU that is about to become idle tries at once
+//!   (`load_balance_newidle`).
+//! * **Nice** (`set_user_nice`): the priority is that of the new nice value until it is next
+//!   computed. The CPU picks again if the priority rises, or if it falls and the thread runs.
+//! * **Affinity** (`cpus_allowed`): a thread starts, wakes and is taken only where it may run.
+//!   **Moving** (`sched_setaffinity` to one CPU and back, `__migrate_task`) is a wakeup on that
+//!   CPU.
 //!
-//! Checked: every rule was read in the source of 2.6.11 and, for the values of `SD_CPU_INIT`, in that of 2.6.12-rc2; a second, slow implementation in this
-//! crate's tests was written from the rules and agrees event by event, and cases with timestamps were calculated by hand.
+//! How the rules were checked: every rule was read in the source of 2.6.11 and, for the values of
+//! `SD_CPU_INIT`, in that of 2.6.12-rc2. A second, slow implementation in this crate's tests was
+//! written from the rules and agrees event by event. Cases with timestamps were calculated by hand.
 //!
-//! Deviations. *Times:* the kernel's milliseconds are ticks, so that they shrink with the tick; all CPUs tick at the same moments; a tick that falls into a
-//! switch is skipped; the switch to a thread, the waking of its CPU included, counts as its running. *Wakeups:* nobody is drawn to the CPU of the
-//! waker (`SD_WAKE_AFFINE`, `SD_WAKE_BALANCE`); all sleep counts as interruptible and ended by a thread, also that for a device; `wake_idle` is used as by kernels built for hyper-threading; a CPU that somebody was
-//! woken on is not idle any more, though it has not switched yet. *Threads* exist from the start: they have slept nothing, have a whole timeslice, and begin on the CPU with
-//! the fewest threads (no `sched_fork`, `wake_up_new_task`, `sched_exec`, `sched_exit`). *Balancing:* one domain of all CPUs, no hyper-threads or nodes; no
-//! active balancing, so nobody is taken who runs; a CPU gives up after 32 threads that it may not take; the ticks of an idle
-//! CPU are carried out by those of the busy ones, each of which offers work to the next idle CPU in turn, and ticks without work do not lengthen the idle interval; the
-//! interval counts from the last look; CPUs look at different ticks, spread over the busy interval. No real-time threads.
+//! Deviations. *Times:* the kernel's milliseconds are ticks, so that they shrink with the tick. All
+//! CPUs tick at the same moments. A tick that falls into a switch is skipped. The switch to a
+//! thread, including waking its CPU, counts as its running time. *Wakeups:* no thread is attracted
+//! to the CPU of its waker (`SD_WAKE_AFFINE`, `SD_WAKE_BALANCE`). All sleep counts as interruptible
+//! and ended by a thread, even sleep for a device. `wake_idle` works as in kernels built for
+//! hyper-threading. A CPU on which a thread was woken is not idle any more, even before it
+//! switches. *Threads* exist from the start. They have slept nothing, have a whole timeslice, and
+//! begin on the CPU with the fewest threads (no `sched_fork`, `wake_up_new_task`, `sched_exec`,
+//! `sched_exit`). *Balancing:* there is one domain of all CPUs, without hyper-threads or nodes, and
+//! no active balancing, so no running thread is taken. A CPU gives up after 32 threads that it may
+//! not take. The busy CPUs carry out the ticks of the idle ones: each offers work to the next idle
+//! CPU in turn. Ticks without work do not lengthen the idle interval. The interval counts from the
+//! last look. CPUs look at different ticks, spread over the busy interval. There are no real-time
+//! threads.
 
 mod balance;
 mod queue;
@@ -106,7 +125,7 @@ impl LinuxO1 {
         self.mask_of(thread).is_none_or(|set| set.contains(cpu))
     }
 
-    /// A CPU's queue gets a thread.
+    /// A CPU's queue gains a thread.
     fn gain(&mut self, cpu: CpuId, now: Instant) {
         let smoothed = self.smoothed(cpu, self.tuning.ticks(now));
         let queue = &mut self.queues[cpu.index()];
@@ -124,13 +143,13 @@ impl LinuxO1 {
         self.update_load(cpu);
     }
 
-    /// Where a new thread goes: to the CPU with the fewest threads, the lowest among equals.
+    /// The CPU for a new thread: the one with the fewest threads, the lowest of equal ones.
     fn cpu_to_start_on(&self, thread: ThreadId) -> CpuId {
         let allowed = crate::cpu_ids(self.queues.len()).filter(|cpu| self.may_run_on(thread, *cpu));
         allowed.min_by_key(|cpu| self.queues[cpu.index()].running).unwrap_or(CpuId(0))
     }
 
-    /// Where an awakened thread goes.
+    /// The CPU for a woken thread.
     fn cpu_to_wake_on(&self, thread: ThreadId) -> CpuId {
         let previous = self.tasks[thread.index()].cpu;
         if self.idle.contains(previous) {
@@ -139,7 +158,8 @@ impl LinuxO1 {
         self.idle.first_among(self.mask_of(thread)).unwrap_or(previous)
     }
 
-    /// Puts a thread into the active array of a queue (`activate_task`), and marks the CPU if it should preempt.
+    /// Puts a thread into the active array of a queue (`activate_task`), and marks the CPU if the
+    /// thread should preempt.
     fn activate(&mut self, thread: ThreadId, cpu: CpuId, now: Instant, marks: &mut Marks) {
         let task = &mut self.tasks[thread.index()];
         task.cpu = cpu;
@@ -153,7 +173,7 @@ impl LinuxO1 {
         queue.push(thread, queue.active(), &mut self.tasks);
     }
 
-    /// The timeslice of the current thread is over: whether it expires, or goes on among the active.
+    /// The timeslice of the current thread is over: it expires, or stays active.
     fn end_timeslice(&mut self, cpu: CpuId, thread: ThreadId, tick: u64) {
         let (queue, tuning) = (&mut self.queues[cpu.index()], &self.tuning);
         queue.remove(thread, &mut self.tasks);
@@ -171,7 +191,8 @@ impl LinuxO1 {
         }
     }
 
-    /// Charges a tick to the current thread (`scheduler_tick`). Whether the CPU should pick again.
+    /// Charges a tick to the current thread (`scheduler_tick`). Returns whether the CPU should pick
+    /// again.
     fn charge_tick(&mut self, cpu: CpuId, tick: u64) -> bool {
         let queue = &mut self.queues[cpu.index()];
         let Some(thread) = queue.current else { return false };
@@ -200,7 +221,7 @@ impl Scheduler for LinuxO1 {
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
         self.waiting += 1;
         let cpu = match why {
-            // It is in its queue already.
+            // It is already in its queue.
             ReadyReason::Preempted | ReadyReason::Yielded => {
                 self.tasks[thread.index()].leaving = false;
                 return;
@@ -233,7 +254,7 @@ impl Scheduler for LinuxO1 {
         }
         let next = queue.first()?;
         if self.tasks[next.index()].activated == Activated::ByThread {
-            // A part of its time in the queue counts as sleep.
+            // Part of its time in the queue counts as sleep.
             let array = queue.remove(next, &mut self.tasks)?;
             let task = &mut self.tasks[next.index()];
             let waited = now.since(task.since).as_nanos();

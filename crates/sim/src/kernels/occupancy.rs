@@ -1,19 +1,22 @@
-//! How busy CPUs are, for kernels with a queue for each: which have nobody, which has the fewest threads, and which has the longest queue
-//! to take one from. A scheduler may count weights instead of threads. Kept up to date by whoever schedules, so that nobody has to look at all CPUs.
+//! The occupancy of CPUs, for kernels with a queue for each CPU.
+//!
+//! It tells which CPUs have no thread, which has the fewest threads, and which has the longest
+//! queue to take one from. A scheduler may count weights instead of threads. It notes every change,
+//! so that it never has to look at all CPUs.
 
 use policy::{CpuId, CpuSet};
 
 use crate::engine::winner::{Key, WinnerTree};
 
-/// How busy the CPUs are; none has anybody at first.
+/// The occupancy of all CPUs. Initially no CPU has a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Occupancy {
     cpus: u32,
     /// A bit for each CPU without a thread.
     free: Vec<u64>,
-    /// By the number of threads.
+    /// The CPUs by the number of threads.
     fewest: WinnerTree<u64>,
-    /// By the number of those that wait, the largest first; CPUs without any do not take part.
+    /// The CPUs by the number of waiting threads, the largest first. CPUs without any have no key.
     longest: WinnerTree<u64>,
 }
 
@@ -30,7 +33,7 @@ impl Occupancy {
         Occupancy { cpus: cpus as u32, free, fewest, longest: WinnerTree::new(cpus) }
     }
 
-    /// A CPU has so many threads now, of which so many wait behind one that has the CPU.
+    /// Notes the number of threads of a CPU, and how many of them wait behind the running one.
     pub(crate) fn note(&mut self, cpu: CpuId, threads: usize, waiting: usize) {
         let (word, bit) = (cpu.index() / 64, 1 << (cpu.index() % 64));
         if threads == 0 {
@@ -46,12 +49,12 @@ impl Occupancy {
         self.free[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
     }
 
-    /// The first free CPU from `from` on, and around: among `allowed`, if only some are.
+    /// The first free CPU of `allowed` from `from` on, cyclically. `None` allows all CPUs.
     pub(crate) fn first_free(&self, from: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
         let words = self.free.len();
         let (first, bit) = (from.index() / 64, from.index() % 64);
         let from_here = u64::MAX << bit;
-        // The word that it begins in comes last once more, with the bits below.
+        // The first word comes again at the end, with the bits below `from`.
         (0..=words).find_map(|offset| {
             let at = (first + offset) % words;
             let part = match offset {
@@ -65,7 +68,7 @@ impl Occupancy {
         })
     }
 
-    /// The CPU with the fewest threads, the lowest among equals: of all, or of those that are allowed.
+    /// The CPU of `allowed` with the fewest threads; of equal ones, the lowest.
     pub(crate) fn emptiest(&self, allowed: Option<&CpuSet>) -> CpuId {
         let all = || CpuId(self.fewest.winner().0 as u32);
         let Some(allowed) = allowed else { return all() };
@@ -73,7 +76,8 @@ impl Occupancy {
         there.min_by_key(|cpu| self.fewest.key(cpu.index())).unwrap_or_else(all)
     }
 
-    /// The CPU on which most wait but this one; among equals the next one after it, and around.
+    /// The other CPU with the most waiting threads; of equal ones, the next after `cpu`,
+    /// cyclically.
     pub(crate) fn longest_after(&self, cpu: CpuId) -> Option<CpuId> {
         let (after, before) = (cpu.index() + 1..self.cpus as usize, 0..cpu.index());
         let (after, before) = (self.longest.winner_of(after), self.longest.winner_of(before));
@@ -81,12 +85,12 @@ impl Occupancy {
         (key != u64::NEVER).then_some(CpuId(longest as u32))
     }
 
-    /// Nobody waits on this CPU as far as this here is concerned, until it is noted again.
+    /// Ignores the waiting threads of a CPU until they are noted again.
     pub(crate) fn pass_over(&mut self, cpu: CpuId) {
         self.longest.set(cpu.index(), u64::NEVER);
     }
 
-    /// All other CPUs on which somebody waits, in that order.
+    /// All other CPUs with waiting threads, in that order.
     pub(crate) fn all_longest_after(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> {
         let key = |cpu: &u32| self.longest.key(*cpu as usize);
         let around = (1..self.cpus).map(|offset| (cpu.0 + offset) % self.cpus);
@@ -103,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_kept_is_what_a_look_at_all_cpus_finds(
+        fn the_occupancy_agrees_with_a_scan_of_all_cpus(
             cpus in 1_usize..140,
             changes in prop::collection::vec((0_usize..140, 0_usize..4), 0..60),
             from in 0_u32..140,

@@ -1,4 +1,4 @@
-//! One queue for all CPUs, first come, first served: what `fifo` and `rr` have in common.
+//! One first-in, first-out queue for all CPUs, shared by `fifo` and `rr`.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,8 @@ use crate::engine::scheduler::Marks;
 use crate::kernels::affinity::Affinity;
 use crate::kernels::roster::Roster;
 
-/// The ready threads in the order in which they became ready. A CPU takes the first that may run on it: where nobody is bound, the head.
+/// The ready threads in the order in which they became ready. A CPU takes the first one that may
+/// run on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     threads: VecDeque<ThreadId>,
@@ -17,12 +18,13 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// A queue that is empty, with room for all.
+    /// An empty queue with room for all threads.
     pub(crate) fn new(machine: &Machine, roster: &Roster) -> Queue {
         Queue { threads: VecDeque::with_capacity(roster.len()), affinity: Affinity::new(machine, roster) }
     }
 
-    /// Puts a thread at the tail, and marks the idle CPU with the lowest number among those that it may run on.
+    /// Puts a thread at the tail, and marks the idle CPU with the lowest number among those on
+    /// which it may run.
     pub(crate) fn push(&mut self, thread: ThreadId, marks: &mut Marks) {
         self.threads.push_back(thread);
         if let Some(cpu) = marks.first_idle_among(self.affinity.of(thread)) {

@@ -1,11 +1,12 @@
-//! Who there is: the threads of a run as a kernel knows them before any of them runs.
+//! The threads of a run, as a kernel knows them before any of them runs.
 
 use std::ops::Range;
 
 use policy::ThreadId;
 use scenario::{Attributes, JobKind, Setting};
 
-/// The threads of a run, job by job: copies of jobs are jobs of their own, and threads are numbered through.
+/// The threads of a run, job by job. Each copy of a job is a job. Threads are numbered through the
+/// run.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     jobs: Vec<JobThreads>,
@@ -13,19 +14,20 @@ pub struct Roster {
     job_of: Vec<u32>,
 }
 
-/// The threads of one job, which the kernel is asked to schedule alike.
+/// The threads of one job, which have the same scheduling attributes.
 #[derive(Clone, Debug)]
 pub struct JobThreads {
     /// Their numbers.
     pub threads: Range<usize>,
-    /// How the kernel is asked to schedule them.
+    /// Their scheduling attributes.
     pub attributes: Attributes,
-    /// Whether they share an address space, as those do that wait for each other; otherwise each has its own.
+    /// Whether they share an address space, as threads that wait for each other do. Otherwise each
+    /// has its own.
     pub shares_memory: bool,
 }
 
 impl Roster {
-    /// The threads of a setting on a machine with so many CPUs.
+    /// The threads of a setting on a machine with `cpus` CPUs.
     pub fn new(setting: &Setting, cpus: u32) -> Roster {
         let mut roster = Roster::default();
         for (_, job) in setting.jobs_with_copies() {
@@ -38,7 +40,7 @@ impl Roster {
         roster
     }
 
-    /// Adds the threads of one more job.
+    /// Adds the threads of a job.
     pub fn enter(&mut self, threads: u32, attributes: Attributes, shares_memory: bool) {
         let (job, first) = (self.jobs.len() as u32, self.job_of.len());
         self.job_of.extend((0..threads).map(|_| job));
@@ -66,13 +68,13 @@ impl Roster {
         self.job_of[thread.index()] as usize
     }
 
-    /// How the kernel is asked to schedule a thread.
+    /// The scheduling attributes of a thread.
     #[inline]
     pub fn attributes(&self, thread: ThreadId) -> &Attributes {
         &self.jobs[self.job_of(thread)].attributes
     }
 
-    /// How many threads share each address space.
+    /// The number of threads in each address space.
     pub fn address_spaces(&self) -> impl Iterator<Item = u32> {
         self.jobs.iter().flat_map(|job| {
             let threads = job.threads.len();
@@ -80,7 +82,7 @@ impl Roster {
         })
     }
 
-    /// So many threads about which there is nothing to say, each a job of its own.
+    /// Threads without attributes, each in its own job.
     #[cfg(test)]
     pub(crate) fn of_independent(threads: u32) -> Roster {
         let mut roster = Roster::default();

@@ -1,12 +1,13 @@
 //! Round robin: one queue for all CPUs.
 //!
-//! Source: Tsafrir and Feitelson, section 3 (simulations under RR scheduling). A quantum is fresh at each dispatch and
-//! does not cover the switch. At its end the CPU takes the head of the queue, and the thread that ran goes to the tail
-//! when its switch is over; where nobody waits it goes on without a switch, with a fresh quantum. Awakened threads go
-//! to the tail. Nobody is preempted for them, and no thread has a CPU of its own. `sched_yield` ends the quantum.
+//! Source: Tsafrir and Feitelson, section 3 (simulations under RR scheduling). A quantum is fresh
+//! at each dispatch and does not cover the switch. At its end the CPU takes the head of the queue,
+//! and the thread that ran goes to the tail when its switch is over. If no thread waits, it
+//! continues without a switch, with a fresh quantum. Woken threads go to the tail. They preempt no
+//! thread, and no thread has its own CPU. `sched_yield` ends the quantum.
 //!
-//! Choices that the source leaves open: an awakened thread starts on the idle CPU with the lowest number; who is bound to CPUs is passed
-//! over by all others.
+//! Choices that the source leaves open: a woken thread starts on the idle CPU with the lowest
+//! number. A CPU skips threads that are bound to other CPUs.
 
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::Machine;

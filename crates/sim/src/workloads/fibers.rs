@@ -1,19 +1,28 @@
-//! The fibers of a job, and the library that runs them.
+//! The fibers of a job, and the simulated library that runs them.
 //!
-//! It is a likeness of `rowlock-fiber`, and the queue is the very same, [`policy::feedback`]:
+//! It works like `rowlock-fiber`, with the same queue, [`policy::feedback`]:
 //!
-//! * **Who runs.** Each worker has a queue and takes the first of the highest level, from the queue whenever its fiber stops. A fiber that has begun stays with its worker. A
-//!   worker whose queue is empty takes a fiber that has not begun from another's; if there is none it sleeps until somebody makes a fiber, wakes one of its own, or one of its own has slept enough.
-//! * **Time.** Turns are measured by the clock: from when the one before was over, with the switch, and also while the worker had no CPU. The library looks at the clock when a fiber
-//!   stops and at *points*: when one makes another, wants a lock, or has computed up to a checkpoint. There it sees whether it is time for a boost and whose sleep is over,
-//!   and a fiber goes behind the others if its running time is used up and one of the same level waits, or one of a higher level does anyway. (The real one does not look at the clock at
-//!   each of them, but often enough beside a running time.)
-//! * **Preemption.** A fiber of a job that is `preemptible` comes to a point also when its running time is over and when a sleep is, wherever it is. That is for nothing. (The real
-//!   one is interrupted by a timer, up to half a running time earlier or later, which takes the kernel some microseconds; and who has a lock then goes on for
-//!   a running time more, once.)
-//! * **Locks** are given back to nobody: the first of the highest level that waits is woken, and may find that another fiber was faster, but only once.
-//!   Whoever has a lock is lent the level of the first that waits for it.
-//! * **FiberCosts** are charged when a fiber is made, goes on after others, or takes a lock; all else is for nothing.
+//! * **Scheduling.** Each worker has a queue. Whenever its fiber stops, it takes the first fiber of
+//!   the highest level. A started fiber stays with its worker. A worker with an empty queue steals
+//!   a fiber that has not started from another worker. If there is none, it sleeps until a fiber is
+//!   created, until one of its own fibers is woken, or until the sleep of one of its own fibers is
+//!   over.
+//! * **Time.** Turns are measured by the clock, from the end of the previous turn. They include the
+//!   switch, and the time in which the worker had no CPU. The library reads the clock when a fiber
+//!   stops and at *safepoints*: when it creates another fiber, wants a lock, or has computed up to
+//!   a checkpoint. There the library boosts and ends sleeps if it is time. The fiber goes behind
+//!   the others if its running time is used up and a fiber of the same level waits, or if a fiber
+//!   of a higher level waits. (The real library does not read the clock at each safepoint, but
+//!   often compared with a running time.)
+//! * **Preemption.** A fiber of a `preemptible` job also reaches a safepoint, wherever it is, when
+//!   its running time is over and when a sleep is over. That costs nothing. (The real library uses
+//!   a timer that fires up to half a running time earlier or later, which costs some microseconds
+//!   in the kernel. There, a fiber that holds a lock continues once for one more running time.)
+//! * **Locks.** A release makes the lock free and wakes the first waiter of the highest level. It
+//!   may find that another fiber was faster, but only once. The owner inherits the level of the
+//!   first waiter.
+//! * **Costs** are charged when a fiber is created, when it continues after others, and when it
+//!   acquires a lock. All else is free.
 
 mod lock;
 mod worker;
@@ -27,50 +36,50 @@ use scenario::result::{FibersOutcome, GroupOutcome};
 use self::lock::Lock;
 use self::worker::{Sleep, Worker};
 
-/// The number of the fiber that makes the others; these have the numbers after it.
+/// The number of the fiber that creates the others, which have the numbers after it.
 const FIRST: u32 = 0;
 
-/// What a worker does for a while.
+/// What a worker does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerAction {
     /// A fiber computes.
     Compute(Span),
-    /// The library does what it does.
+    /// The library works.
     Manage(Span),
-    /// Nothing, until then or until it is woken.
+    /// It sleeps until this moment, if any, or until it is woken.
     Sleep(Option<Instant>),
-    /// Nothing any more: all fibers have ended.
+    /// It ends: all fibers have ended.
     End,
 }
 
-/// What a fiber does next when it runs.
+/// The next step of a fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FiberStep {
-    /// The first fiber makes the others, from this one on.
+    /// The first fiber creates the others, from this number on.
     Make(u32),
-    /// It has made this one.
+    /// It has created this one.
     Made(u32),
-    /// It joins the others, from this one on, those left out that others join.
+    /// It joins the others, from this number on, except those that other fibers join.
     JoinAll(u32),
     /// It begins a burst.
     Burst,
-    /// It computes for so much longer, with its lock or without.
+    /// It computes for the time `left`, with its lock or without.
     Compute {
         left: Span,
         locked: bool,
     },
-    /// It has, up to the end or a checkpoint.
+    /// It has computed up to the end or a checkpoint.
     Computed {
         left: Span,
         locked: bool,
     },
     /// It wants its lock.
     Lock,
-    /// It takes it, for the first time or when it was woken for it.
+    /// It acquires its lock, for the first time or because it was woken for it.
     Take {
         was_woken: bool,
     },
-    /// It waits for the end of the one before it.
+    /// It waits for the end of the fiber before it.
     Join,
     End,
 }
@@ -78,18 +87,18 @@ enum FiberStep {
 #[derive(Clone, Debug)]
 struct Fiber {
     group: u32,
-    /// Its number there.
+    /// Its number in the group.
     number: u32,
     next: FiberStep,
-    /// The worker that it has begun on.
+    /// The worker on which it started.
     home: Option<u32>,
-    /// Its random numbers, once it has begun.
+    /// Its random numbers, once it has started.
     stream: Option<Stream>,
     burst: Burst,
     bursts_left: u32,
-    /// From when on it could run that burst.
+    /// Since when it could run its burst.
     could_run: Instant,
-    /// Who waits for its end.
+    /// The fiber that waits for its end.
     joiner: Option<u32>,
     has_ended: bool,
 }
@@ -105,18 +114,18 @@ pub(crate) struct Fibers {
     fibers: Vec<Fiber>,
     locks: Vec<Lock>,
     workers: Vec<Worker>,
-    /// Workers that are to be woken.
+    /// The workers to wake.
     woken: Vec<usize>,
     is_over: bool,
     bursts: u64,
     switches: u64,
     demotions: u64,
-    /// The timed ones, group by group.
+    /// The measured response times of each group.
     responses: Vec<Vec<Span>>,
 }
 
 impl Fibers {
-    /// The fibers of a job of this name; times are rounded down to the step.
+    /// The fibers of the job called `name`. Times are rounded down to the step.
     pub(crate) fn new(job: &scenario::Fibers, name: &str, seed: u64, step: Span) -> Fibers {
         let floor = |span: Span| span.floor_to(step);
         let scenario::fibers::FiberCosts { create, switch, lock } = job.costs;
@@ -149,7 +158,7 @@ impl Fibers {
         fibers
     }
 
-    /// Puts the program where it begins: the first fiber is about to run on the first worker.
+    /// Resets the program to its start: the first fiber is about to run on the first worker.
     pub(crate) fn begin(&mut self) {
         self.is_over = false;
         let fiber = |group: usize, number, bursts_left| Fiber {
@@ -173,8 +182,8 @@ impl Fibers {
         self.workers[0].current = Some(FIRST);
     }
 
-    /// A worker goes on, which has done what it was told to, or is not to sleep any longer. Returns what it does now.
-    pub(crate) fn go_on(&mut self, now: Instant, worker: usize) -> WorkerAction {
+    /// A worker continues: its last action is over, or it was woken. Returns its next action.
+    pub(crate) fn resume(&mut self, now: Instant, worker: usize) -> WorkerAction {
         self.workers[worker].resume(now);
         loop {
             if self.is_over {
@@ -209,7 +218,7 @@ impl Fibers {
         None
     }
 
-    /// Takes a fiber that has not begun from another worker.
+    /// Steals a fiber that has not started from another worker.
     fn steal(&mut self, worker: usize) -> Option<ThreadId> {
         let count = self.workers.len();
         for other in (1..count).map(|step| (worker + step) % count) {
@@ -223,7 +232,7 @@ impl Fibers {
         None
     }
 
-    /// The fiber of a worker does what it does next. Nothing where that takes no time.
+    /// Runs the next step of a worker's fiber. `None` if the step takes no time.
     fn run(&mut self, now: Instant, worker: usize, fiber: u32) -> Option<WorkerAction> {
         let me = fiber as usize;
         match self.fibers[me].next {
@@ -237,7 +246,7 @@ impl Fibers {
             FiberStep::Made(number) => {
                 self.fibers[me].next = FiberStep::Make(number + 1);
                 self.made(now, worker, number);
-                self.point(now, worker, fiber);
+                self.reach_safepoint(now, worker, fiber);
             }
             FiberStep::JoinAll(number) => self.join_all(now, worker, number),
             FiberStep::Burst => {
@@ -260,11 +269,11 @@ impl Fibers {
             }
             FiberStep::Computed { left, locked } if !left.is_zero() => {
                 self.fibers[me].next = FiberStep::Compute { left, locked };
-                self.point(now, worker, fiber);
+                self.reach_safepoint(now, worker, fiber);
             }
             FiberStep::Computed { locked: false, .. } if self.fibers[me].burst.critical.is_some() => {
                 self.fibers[me].next = FiberStep::Lock;
-                self.point(now, worker, fiber);
+                self.reach_safepoint(now, worker, fiber);
             }
             FiberStep::Computed { locked, .. } => {
                 if locked {
@@ -305,7 +314,7 @@ impl Fibers {
         None
     }
 
-    /// The first fiber has made one, which is ready, and an idle worker may have it.
+    /// The first fiber has created another one, which is ready. An idle worker may take it.
     fn made(&mut self, now: Instant, worker: usize, number: u32) {
         self.fibers[number as usize].could_run = now;
         self.workers[worker].ready.add(ThreadId(number));
@@ -315,7 +324,7 @@ impl Fibers {
         }
     }
 
-    /// The first fiber goes on joining.
+    /// The first fiber joins the next one.
     fn join_all(&mut self, now: Instant, worker: usize, from: u32) {
         let joins = |fiber: &Fiber| self.programs[fiber.group as usize].joins(fiber.number);
         let is_left = |number: &u32| {
@@ -367,15 +376,16 @@ impl Fibers {
         (fiber - FIRST - 1) as usize % self.locks.len()
     }
 
-    /// A fiber takes its lock, or waits for it. Whoever has it while somebody waits is lent the level of the first of these; with several workers levels mean
-    /// nothing to the others, and nobody is lent any.
+    /// A fiber acquires its lock, or waits for it. While others wait, the owner inherits the level
+    /// of the first waiter. With several workers, levels of different workers cannot be compared,
+    /// and there is no inheritance.
     fn acquire_lock(&mut self, fiber: u32, was_woken: bool) -> bool {
         let lock = self.lock_of(fiber);
         let [alone] = &mut self.workers[..] else {
-            return self.locks[lock].take(fiber, was_woken, |_| Level::default());
+            return self.locks[lock].acquire(fiber, was_woken, |_| Level::default());
         };
         let level = |fiber: u32| alone.ready.level(ThreadId(fiber));
-        let is_taken = self.locks[lock].take(fiber, was_woken, level);
+        let is_taken = self.locks[lock].acquire(fiber, was_woken, level);
         if let Some((owner, first)) = self.locks[lock].owner_and_first()
             && (was_woken || !is_taken)
         {
@@ -385,25 +395,25 @@ impl Fibers {
         is_taken
     }
 
-    /// A fiber gives its lock back, and what it was lent for it.
+    /// A fiber releases its lock, and returns to its own level.
     fn unlock(&mut self, fiber: u32) {
         let lock = self.lock_of(fiber);
         if let [alone] = &mut self.workers[..] {
             alone.ready.disinherit(ThreadId(fiber));
         }
-        if let Some(next) = self.locks[lock].give_back() {
+        if let Some(next) = self.locks[lock].release() {
             self.wake(next);
         }
     }
 
-    /// A fiber that was stopped is ready.
+    /// A stopped fiber becomes ready.
     fn wake(&mut self, fiber: u32) {
         let home = self.fibers[fiber as usize].home.unwrap_or_default() as usize;
         self.workers[home].ready.enqueue(ThreadId(fiber));
         self.call(home);
     }
 
-    /// A worker is not to sleep any longer, if it does.
+    /// Wakes a worker if it sleeps.
     fn call(&mut self, worker: usize) {
         let sleep = &mut self.workers[worker].sleep;
         if *sleep == Sleep::Asleep {
@@ -413,9 +423,9 @@ impl Fibers {
     }
 }
 
-/// Turns.
+/// Time accounting.
 impl Fibers {
-    /// The fiber of a worker stops for now.
+    /// The fiber of a worker stops.
     fn stop(&mut self, now: Instant, worker: usize, fiber: u32) {
         self.demotions += u64::from(self.workers[worker].charge(now, fiber).is_used_up);
         self.workers[worker].current = None;
@@ -427,8 +437,8 @@ impl Fibers {
         self.workers[worker].ready.enqueue(ThreadId(fiber));
     }
 
-    /// A point at which the fiber of a worker may have to let others run.
-    fn point(&mut self, now: Instant, worker: usize, fiber: u32) {
+    /// A safepoint, at which the fiber of a worker may have to let others run.
+    fn reach_safepoint(&mut self, now: Instant, worker: usize, fiber: u32) {
         let of = &mut self.workers[worker];
         let charged = of.charge(now, fiber);
         self.demotions += u64::from(charged.is_used_up);
@@ -440,14 +450,14 @@ impl Fibers {
     }
 }
 
-/// What the engine asks.
+/// The interface to the engine.
 impl Fibers {
-    /// The next worker that is to be woken.
+    /// The next worker to wake.
     pub(crate) fn take_woken(&mut self) -> Option<usize> {
         self.woken.pop()
     }
 
-    /// Whether a worker sleeps, and its sleep is over by now.
+    /// Whether a worker sleeps, and its sleep is over.
     pub(crate) fn has_slept_enough(&self, now: Instant, worker: usize) -> bool {
         let of = &self.workers[worker];
         of.sleep == Sleep::Asleep && of.until().is_some_and(|until| until <= now)
@@ -458,12 +468,12 @@ impl Fibers {
         self.is_over
     }
 
-    /// How many bursts there have been.
+    /// The number of bursts so far.
     pub(crate) fn bursts(&self) -> u64 {
         self.bursts
     }
 
-    /// What they came to.
+    /// The outcome of the fibers.
     pub(crate) fn outcome(&self) -> FibersOutcome {
         let groups = self.programs.iter().zip(&self.responses);
         let group = |(program, responses): (&FiberProgram, &Vec<Span>)| {
@@ -476,12 +486,12 @@ impl Fibers {
         }
     }
 
-    /// What must hold after every event: nobody sleeps beside a fiber that it could run.
+    /// Checks the invariant after an event: no worker sleeps while it has a fiber to run.
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
         for worker in &self.workers {
             let sleeps = worker.sleep == Sleep::Asleep;
-            assert!(!sleeps || worker.ready.waiting() == 0, "a worker sleeps beside a fiber of its own");
+            assert!(!sleeps || worker.ready.waiting() == 0, "a worker sleeps while it has a ready fiber");
             assert!(worker.current.is_none() || worker.sleep == Sleep::Awake, "a worker sleeps and has a fiber");
         }
     }

@@ -1,18 +1,20 @@
-//! The lock of a `lock` job, and what it makes of its threads.
+//! The lock of a `lock` job, which works like the mutex of `rowlock-wait`.
 //!
-//! It is a likeness of the mutex of `rowlock-wait`, whose protocol stands beside that, step by step:
+//! * **Acquire.** A thread that finds the lock free acquires it, even if others wait or sleep: one
+//!   that arrives, one that looks again after a yield, one that was woken, or one that spins. If
+//!   several threads spin with a CPU when the lock is released, the one that has waited longest
+//!   acquires it. A thread that spins without a CPU looks when it has one again.
+//! * **Sleep.** A thread that blocks sleeps behind the other sleepers, and sets the mark for
+//!   sleepers in the lock's word.
+//! * **Release.** If the mark is set, the first sleeper is woken and the mark is cleared. It is set
+//!   again when a thread that has slept acquires the lock, or when one goes to sleep. While a
+//!   thread spins, sleepers are passed over, at most 64 times in a row.
+//! * **Wake.** The woken thread looks when it has a CPU. If the lock is held again, its rule
+//!   decides.
 //!
-//! * **Take.** Whoever finds the lock free takes it, though others wait or sleep: a thread that comes, one that looks again
-//!   after a yield, one that was woken, one that spins. Of several that spin with a CPU when the lock is given back, the one that
-//!   has waited longest looks first. Who spins without a CPU looks when it has one again.
-//! * **Sleep.** Who is told to block sleeps behind those that sleep already, and says so in the lock's word.
-//! * **Give back.** If the word says that somebody sleeps, the first of them is woken, and the word says so no more, until
-//!   a thread that has slept takes the lock, or one goes to sleep. But while somebody spins, sleepers are passed over, 64 times
-//!   in a row at most.
-//! * **Wake.** The woken has to get a CPU, and then looks. If the lock is held again, its rule is asked what to do.
-//!
-//! Taking, giving back and waking cost nothing here beyond the switches that they bring about. Nobody knows who will come, so a
-//! rule is asked with a fresh waiter in each wait, and is told of nobody but the owner, and where that took the lock.
+//! Acquiring, releasing and waking cost nothing beyond the switches that they cause. No waiter
+//! knows the next owner, so each wait starts with a fresh waiter. A rule knows only the owner, and
+//! the CPU on which it acquired the lock.
 
 use std::collections::VecDeque;
 
@@ -20,22 +22,22 @@ use policy::waiting::Missing;
 use policy::{CpuId, ThreadId};
 
 /// How often sleepers are passed over in a row.
-const PATIENCE: u32 = 64;
+const MAX_PASSES: u32 = 64;
 
-/// A lock, and who waits for it.
+/// A lock and its waiters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lock {
-    /// Who has it, and where it took it.
+    /// The owner, and the CPU on which it acquired the lock.
     owner: Option<(ThreadId, CpuId)>,
-    /// Who waits and does not sleep, in the order in which they came, or were woken.
+    /// The waiters that do not sleep, in the order in which they arrived or were woken.
     awake: Vec<Awake>,
-    /// Who sleeps, the first to be woken first.
+    /// The sleepers, in the order in which they will be woken.
     asleep: VecDeque<ThreadId>,
-    /// What the word says: somebody sleeps.
-    tells_of_sleepers: bool,
-    /// How often sleepers have been passed over since somebody was woken.
+    /// The mark in the lock's word: there may be sleepers.
+    may_have_sleepers: bool,
+    /// How often sleepers have been passed over since one was woken.
     passed: u32,
-    /// How many waits there have been.
+    /// The number of waits so far.
     waits: u32,
 }
 
@@ -54,7 +56,7 @@ impl Lock {
         self.owner.is_some_and(|(owner, _)| owner == thread)
     }
 
-    /// The owner as its siblings know it; `first` is the number of the first of them.
+    /// The owner as its siblings know it. `first` is the number of the first of them.
     pub(crate) fn missing(&self, first: usize) -> Vec<Missing> {
         let missing = |(owner, cpu): (ThreadId, CpuId)| Missing {
             thread: ThreadId((owner.index() - first) as u32),
@@ -63,12 +65,12 @@ impl Lock {
         self.owner.map(missing).into_iter().collect()
     }
 
-    /// The threads that wait and do not sleep, the one that has waited longest first.
+    /// The waiters that do not sleep, the one that has waited longest first.
     pub(crate) fn awake(&self) -> impl Iterator<Item = ThreadId> {
         self.awake.iter().map(|awake| awake.thread)
     }
 
-    /// A thread begins to wait; returns how many waits there were before.
+    /// A thread begins to wait. Returns the number of earlier waits.
     pub(crate) fn begin_wait(&mut self, thread: ThreadId) -> u32 {
         self.awake.push(Awake { thread, has_slept: false });
         let before = self.waits;
@@ -76,45 +78,45 @@ impl Lock {
         before
     }
 
-    /// A thread that waits goes to sleep.
+    /// A waiter goes to sleep.
     pub(crate) fn sleep(&mut self, thread: ThreadId) {
         self.awake.retain(|awake| awake.thread != thread);
         self.asleep.push_back(thread);
-        self.tells_of_sleepers = true;
+        self.may_have_sleepers = true;
     }
 
-    /// A thread takes it, which may have waited.
+    /// A thread acquires the lock. It may have waited.
     pub(crate) fn acquire(&mut self, thread: ThreadId, cpu: CpuId) {
-        debug_assert!(self.is_free(), "thread {thread} takes what is not free");
+        debug_assert!(self.is_free(), "thread {thread} acquires a lock that is not free");
         if let Some(place) = self.awake.iter().position(|awake| awake.thread == thread) {
-            // Who has slept does not know whether others still do.
-            self.tells_of_sleepers |= self.awake.remove(place).has_slept;
+            // A thread that has slept does not know whether others still sleep.
+            self.may_have_sleepers |= self.awake.remove(place).has_slept;
         }
         self.owner = Some((thread, cpu));
     }
 
-    /// It is given back; returns who is to be woken. `spins` tells whether a thread that waits does so spinning.
+    /// Releases the lock. Returns the thread to wake. `spins` tells whether a waiter spins.
     pub(crate) fn release(&mut self, spins: impl Fn(ThreadId) -> bool) -> Option<ThreadId> {
         self.owner = None;
-        if !self.tells_of_sleepers {
+        if !self.may_have_sleepers {
             return None;
         }
-        if self.passed < PATIENCE && self.awake.iter().any(|awake| spins(awake.thread)) {
+        if self.passed < MAX_PASSES && self.awake.iter().any(|awake| spins(awake.thread)) {
             self.passed += 1;
             return None;
         }
-        (self.tells_of_sleepers, self.passed) = (false, 0);
+        (self.may_have_sleepers, self.passed) = (false, 0);
         let woken = self.asleep.pop_front()?;
         self.awake.push(Awake { thread: woken, has_slept: true });
         Some(woken)
     }
 
-    /// What must hold after every event: who sleeps will be woken, by the owner or in the end by one who is awake; and nobody who
-    /// spins with a CPU leaves the lock free.
+    /// Checks the invariants after an event: every sleeper will be woken, by the owner or later by
+    /// a waiter that is awake; and the lock is not free while a thread spins with a CPU.
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self, spins_with_a_cpu: impl Fn(ThreadId) -> bool) {
-        let will_be_woken = self.owner.is_some() && self.tells_of_sleepers || !self.awake.is_empty();
-        assert!(self.asleep.is_empty() || will_be_woken, "nobody will wake those that sleep: {self:?}");
+        let will_be_woken = self.owner.is_some() && self.may_have_sleepers || !self.awake.is_empty();
+        assert!(self.asleep.is_empty() || will_be_woken, "no thread will wake the sleepers: {self:?}");
         assert!(!self.is_free() || !self.awake.iter().any(|awake| spins_with_a_cpu(awake.thread)), "{self:?}");
     }
 }
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sleepers_are_passed_over_for_who_spins_but_not_for_ever() {
+    fn a_spinning_waiter_delays_sleepers_but_not_for_ever() {
         let [owner, sleeper, spinner] = [0, 1, 2].map(ThreadId);
         let mut lock = Lock::default();
         lock.acquire(owner, CpuId(0));
@@ -132,7 +134,7 @@ mod tests {
         lock.sleep(sleeper);
         lock.begin_wait(spinner);
         let spins = |thread| thread == spinner;
-        for turn in 0..PATIENCE {
+        for turn in 0..MAX_PASSES {
             assert_eq!(lock.release(spins), None, "turn {turn}");
             lock.acquire(owner, CpuId(0));
         }
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_spinner_the_first_sleeper_is_woken_and_the_next_when_it_has_had_the_lock() {
+    fn a_release_wakes_the_first_sleeper_and_its_release_wakes_the_next() {
         let [owner, first, second] = [0, 1, 2].map(ThreadId);
         let mut lock = Lock::default();
         lock.acquire(owner, CpuId(0));
@@ -148,12 +150,12 @@ mod tests {
             lock.begin_wait(sleeper);
             lock.sleep(sleeper);
         }
-        let nobody = |_| false;
-        assert_eq!(lock.release(nobody), Some(first));
-        // The owner is back before the woken: nobody else is woken by that.
+        let none_spins = |_| false;
+        assert_eq!(lock.release(none_spins), Some(first));
+        // The owner reacquires the lock before the woken thread. That wakes no other thread.
         lock.acquire(owner, CpuId(0));
-        assert_eq!(lock.release(nobody), None);
+        assert_eq!(lock.release(none_spins), None);
         lock.acquire(first, CpuId(0));
-        assert_eq!(lock.release(nobody), Some(second));
+        assert_eq!(lock.release(none_spins), Some(second));
     }
 }

@@ -1,11 +1,14 @@
-//! The pipeline of a pipeline job: which rounds are where, who waits for them, and what its stages have done.
+//! The pipeline of a pipeline job: the place of its rounds, its waiting threads, and what its
+//! stages have done.
 //!
-//! No buffer is seen anywhere: a queue is the difference between the rounds that one stage has conveyed and those that
-//! the next has taken, and the pool that between the buffers there are and the rounds under way. Rounds are conveyed in their
-//! order even where copies of a stage end them in another; so every stage takes them in their order.
+//! Buffers are not represented. A queue is the difference between the rounds that one stage has
+//! conveyed and those that the next one has taken. The pool is the difference between the number of
+//! buffers and the rounds under way. Rounds are conveyed in order, even if the copies of a stage
+//! end them in another order. So every stage takes them in order.
 //!
-//! Who carries out stages belongs to a group: the thread that several stages share, the threads of a stage's copies, or
-//! the workers. Each stage belongs to exactly one group, and whoever of the group has nothing to do waits with the others.
+//! The threads that carry out stages belong to groups: the thread that several stages share, the
+//! threads of a stage's copies, or the workers. Each stage belongs to exactly one group. The idle
+//! threads of a group wait together.
 
 use std::collections::BTreeSet;
 
@@ -15,34 +18,34 @@ use scenario::draw::{Law, Stream};
 use scenario::pipeline::{StageTurn, ThreadRole};
 use scenario::result::StageOutcome;
 
-/// What a favour is worth as a nice value.
+/// The nice values by which a raised or lowered priority differs.
 pub(crate) const NICE_STEP: i8 = 5;
 
 /// A pipeline.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
     seed: u64,
-    /// The nice value of threads whose stages have none of their own.
+    /// The nice value of threads whose stages have none.
     nice: i8,
     step: Span,
     buffers: u64,
-    /// How many rounds there will be, in all runs that have begun.
+    /// The number of rounds in all runs that have begun.
     rounds: u64,
-    /// How many a run has.
+    /// The number of rounds in a run.
     rounds_of_a_run: u64,
-    /// Whether a run begins anew if the one before it is over.
+    /// Whether a new run begins when one is over.
     is_endless: bool,
     stages: Vec<Stage>,
     groups: Vec<Group>,
-    /// Its threads by their numbers in the job.
-    roles: Vec<CarrierState>,
+    /// Its threads, by their numbers in the job.
+    threads: Vec<PipelineThread>,
     watches_queues: bool,
     controller: Option<PriorityController>,
-    /// What the controller saw last.
+    /// The sums at the controller's last look.
     seen: Vec<Sums>,
-    /// How many waits there have been.
+    /// The number of waits so far.
     waits: u32,
-    /// The moment up to which sums are right.
+    /// The moment up to which the sums are right.
     counted: Instant,
 }
 
@@ -59,9 +62,9 @@ struct Stage {
     copies: Vec<Copy>,
     /// How many rounds it has taken.
     taken: u64,
-    /// How many it has conveyed.
+    /// How many rounds it has conveyed.
     conveyed: u64,
-    /// Those beyond them that are done.
+    /// The rounds after those that are done, but wait for an earlier one.
     ahead: BTreeSet<u64>,
     /// How many of its copies wait for the device or a message.
     away: u64,
@@ -73,13 +76,13 @@ struct Stage {
 struct Copy {
     is_busy: bool,
     rule: priority::StagePolicy,
-    favour: StagePriority,
+    priority: StagePriority,
 }
 
-/// What a stage has done, over its copies.
+/// Totals over the copies of a stage.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    /// Time with something to do.
+    /// Time with a round or with one to take.
     busy: Span,
     computed: Span,
     device: Span,
@@ -92,28 +95,28 @@ struct Group {
     stages: Vec<usize>,
     /// Whether they are workers.
     is_of_workers: bool,
-    /// Who waits and does not sleep, in the order in which they came or were woken.
+    /// The waiters that do not sleep, in the order in which they arrived or were woken.
     awake: Vec<ThreadId>,
     asleep: Vec<ThreadId>,
 }
 
 #[derive(Clone, Debug)]
-struct CarrierState {
+struct PipelineThread {
     group: usize,
-    way: Way,
+    choice: StageChoice,
     carries: Option<Carried>,
 }
 
-/// How a thread chooses what to do next.
+/// How a thread chooses its next stage.
 #[derive(Clone, Debug)]
-enum Way {
-    /// In turn; the current turn, and how often it may still go on.
+enum StageChoice {
+    /// In turn: the current turn, and how often it may be repeated.
     Turns { turns: Vec<StageTurn>, at: usize, left: u32, copy: usize },
-    /// What is nearest to the end.
+    /// The stage nearest to the end of the pipeline.
     Nearest,
 }
 
-/// A round in a thread's hands.
+/// The round that a thread carries.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
     stage: usize,
@@ -123,7 +126,7 @@ struct Carried {
     device: Option<Span>,
 }
 
-/// What a thread waits for when it has computed.
+/// What a thread waits for after its computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Device(Span),
@@ -131,7 +134,7 @@ pub(crate) enum Request {
 }
 
 impl Pipeline {
-    /// The pipeline of the job called `name`, whose threads are numbered as `roles`.
+    /// The pipeline of the job called `name`, with one thread for each of `roles`.
     pub(crate) fn new(
         pipeline: &scenario::Pipeline,
         roles: &[ThreadRole],
@@ -152,8 +155,8 @@ impl Pipeline {
             copies: (0..stage.fork)
                 .map(|_| {
                     let mut rule = pipeline.priority.stage(stage.kind);
-                    let favour = rule.begin();
-                    Copy { is_busy: false, rule, favour }
+                    let priority = rule.begin();
+                    Copy { is_busy: false, rule, priority }
                 })
                 .collect(),
             taken: 0,
@@ -172,7 +175,7 @@ impl Pipeline {
             is_endless,
             stages: pipeline.stages.iter().map(stage).collect(),
             groups: Vec::new(),
-            roles: Vec::new(),
+            threads: Vec::new(),
             watches_queues: pipeline.priority.uses_queues(),
             controller: pipeline.priority.controller(),
             seen: vec![Sums::default(); pipeline.stages.len()],
@@ -194,14 +197,17 @@ impl Pipeline {
             self.groups.push(Group { stages, is_of_workers, ..Group::default() });
             self.groups.len() - 1
         });
-        let copy = self.roles.iter().filter(|other| other.group == group).count();
-        let way = match role {
-            ThreadRole::Stages(turns) => {
-                Way::Turns { turns: turns.clone(), at: 0, left: turns.first().map_or(0, |turn| turn.times), copy }
-            }
-            ThreadRole::Worker(_) => Way::Nearest,
+        let copy = self.threads.iter().filter(|other| other.group == group).count();
+        let choice = match role {
+            ThreadRole::Stages(turns) => StageChoice::Turns {
+                turns: turns.clone(),
+                at: 0,
+                left: turns.first().map_or(0, |turn| turn.times),
+                copy,
+            },
+            ThreadRole::Worker(_) => StageChoice::Nearest,
         };
-        self.roles.push(CarrierState { group, way, carries: None });
+        self.threads.push(PipelineThread { group, choice, carries: None });
     }
 
     /// How many buffers wait before a stage.
@@ -212,20 +218,23 @@ impl Pipeline {
         }
     }
 
-    /// How many copies of a stage could take a buffer at once.
+    /// How many more copies of a stage could take a buffer now.
     fn open(&self, stage: usize) -> u64 {
         let of = &self.stages[stage];
         let free = of.copies.iter().filter(|copy| !copy.is_busy).count() as u64;
         self.depth(stage).min(self.rounds - of.taken).min(free)
     }
 
-    /// What a thread would take now.
-    fn choice(&self, number: usize) -> Option<usize> {
-        let CarrierState { group, way, .. } = &self.roles[number];
-        match way {
-            Way::Nearest => self.groups[*group].stages.iter().rev().copied().find(|&stage| self.open(stage) > 0),
-            Way::Turns { turns, at, left, .. } => {
-                // This one, or the next that is not through, at last this one once more.
+    /// The stage for which a thread would take a buffer now.
+    fn next_stage(&self, number: usize) -> Option<usize> {
+        let PipelineThread { group, choice, .. } = &self.threads[number];
+        match choice {
+            StageChoice::Nearest => {
+                self.groups[*group].stages.iter().rev().copied().find(|&stage| self.open(stage) > 0)
+            }
+            StageChoice::Turns { turns, at, left, .. } => {
+                // The current turn, or the next one whose stage is not finished, and at last the
+                // current one again.
                 let first = if *left > 0 { 0 } else { 1 };
                 let mut stages = (first..=turns.len()).map(|next| turns[(at + next) % turns.len()].stage);
                 stages.find(|&stage| self.stages[stage].taken < self.rounds).filter(|&stage| self.open(stage) > 0)
@@ -234,27 +243,27 @@ impl Pipeline {
     }
 
     pub(crate) fn could_take(&self, number: usize) -> bool {
-        self.choice(number).is_some()
+        self.next_stage(number).is_some()
     }
 
-    /// Whether nothing will come any more for a thread that has nothing in its hands.
+    /// Whether a thread carries no round and will get none.
     pub(crate) fn is_through(&self, number: usize) -> bool {
-        let CarrierState { group, carries, .. } = &self.roles[number];
+        let PipelineThread { group, carries, .. } = &self.threads[number];
         carries.is_none() && self.is_over(*group)
     }
 
-    /// Whether nothing is left to take for a group.
+    /// Whether no round is left to take for a group.
     fn is_over(&self, group: usize) -> bool {
         !self.is_endless && self.groups[group].stages.iter().all(|&stage| self.stages[stage].taken == self.rounds)
     }
 
-    /// A thread takes a buffer, if there is one for it. Returns for how long it computes.
+    /// A thread takes a buffer, if there is one for it. Returns how long it computes.
     pub(crate) fn take(&mut self, now: Instant, number: usize) -> Option<Span> {
-        let stage = self.choice(number)?;
+        let stage = self.next_stage(number)?;
         self.count(now);
-        let copy = match &mut self.roles[number].way {
-            Way::Nearest => self.stages[stage].copies.iter().position(|copy| !copy.is_busy)?,
-            Way::Turns { turns, at, left, copy } => {
+        let copy = match &mut self.threads[number].choice {
+            StageChoice::Nearest => self.stages[stage].copies.iter().position(|copy| !copy.is_busy)?,
+            StageChoice::Turns { turns, at, left, copy } => {
                 if *left == 0 || turns[*at].stage != stage {
                     *at = turns.iter().position(|turn| turn.stage == stage)?;
                     *left = turns[*at].times;
@@ -270,19 +279,19 @@ impl Pipeline {
         let mut stream = Stream::named(self.seed, &of.stream, (round % self.rounds_of_a_run) as u32);
         let mut draw = |law: &Option<Law>| law.as_ref().map(|law| law.draw(&mut stream, self.step));
         let (compute, device) = (draw(&of.compute).unwrap_or(Span::ZERO), draw(&of.device));
-        if self.watches_queues && !self.is_carried(stage) {
+        if self.watches_queues && !self.has_workers(stage) {
             let left = self.depth(stage).try_into().unwrap_or(u32::MAX);
             let copy = &mut self.stages[stage].copies[copy];
-            copy.favour = copy.rule.accepted(left).unwrap_or(copy.favour);
+            copy.priority = copy.rule.accepted(left).unwrap_or(copy.priority);
         }
-        self.roles[number].carries = Some(Carried { stage, copy, round, compute, device });
+        self.threads[number].carries = Some(Carried { stage, copy, round, compute, device });
         Some(compute)
     }
 
-    /// A thread has computed; what it asks for next, if anything.
+    /// A thread has computed. Returns its next request, if any.
     pub(crate) fn computed(&mut self, now: Instant, number: usize) -> Option<Request> {
         self.count(now);
-        let Carried { stage, compute, device, .. } = self.roles[number].carries?;
+        let Carried { stage, compute, device, .. } = self.threads[number].carries?;
         let stage = &mut self.stages[stage];
         stage.sums.computed += compute;
         let time = device?;
@@ -294,17 +303,18 @@ impl Pipeline {
         })
     }
 
-    /// What a thread asked for is done.
-    pub(crate) fn came_back(&mut self, now: Instant, number: usize) {
+    /// The request of a thread is done.
+    pub(crate) fn finish_request(&mut self, now: Instant, number: usize) {
         self.count(now);
-        if let Some(Carried { stage, .. }) = self.roles[number].carries {
+        if let Some(Carried { stage, .. }) = self.threads[number].carries {
             self.stages[stage].away -= 1;
         }
     }
 
-    /// A thread is done with the round in its hands, if there is one. Returns how many rounds went through the last stage by that.
+    /// A thread conveys its round, if it has one. Returns how many rounds have left the last stage
+    /// because of that.
     pub(crate) fn convey(&mut self, now: Instant, number: usize) -> Option<u64> {
-        let Carried { stage, copy, round, .. } = self.roles[number].carries.take()?;
+        let Carried { stage, copy, round, .. } = self.threads[number].carries.take()?;
         self.count(now);
         let of = &mut self.stages[stage];
         of.copies[copy].is_busy = false;
@@ -314,32 +324,32 @@ impl Pipeline {
             of.conveyed += 1;
         }
         let went_on = of.conveyed - before;
-        if self.watches_queues && !self.is_carried(stage) {
+        if self.watches_queues && !self.has_workers(stage) {
             let next = (stage + 1) % self.stages.len();
             let others = (self.depth(next) - went_on.min(1)).try_into().unwrap_or(u32::MAX);
             let copy = &mut self.stages[stage].copies[copy];
-            copy.favour = copy.rule.conveyed(others).unwrap_or(copy.favour);
+            copy.priority = copy.rule.conveyed(others).unwrap_or(copy.priority);
         }
         if stage + 1 < self.stages.len() {
             return Some(0);
         }
         if self.is_endless && self.stages[stage].conveyed == self.rounds {
-            self.begin_anew();
+            self.begin_next_run();
         }
         Some(went_on)
     }
 
-    /// All rounds are over: there are as many again, and every thread begins with its first turn.
-    fn begin_anew(&mut self) {
+    /// Begins a new run with as many rounds. Every thread begins with its first turn.
+    fn begin_next_run(&mut self) {
         self.rounds += self.rounds_of_a_run;
-        for role in &mut self.roles {
-            if let Way::Turns { turns, at, left, .. } = &mut role.way {
+        for thread in &mut self.threads {
+            if let StageChoice::Turns { turns, at, left, .. } = &mut thread.choice {
                 (*at, *left) = (0, turns.first().map_or(0, |turn| turn.times));
             }
         }
     }
 
-    /// Brings the sums up to now.
+    /// Brings the sums up to date.
     fn count(&mut self, now: Instant) {
         let span = now.since(self.counted);
         self.counted = now;
@@ -359,27 +369,27 @@ impl Pipeline {
     }
 }
 
-/// Who waits.
+/// Waiting threads.
 impl Pipeline {
-    /// A thread begins to wait; returns how many waits there were before.
+    /// A thread begins to wait. Returns the number of earlier waits.
     pub(crate) fn begin_wait(&mut self, number: usize, thread: ThreadId) -> u32 {
-        let group = self.roles[number].group;
+        let group = self.threads[number].group;
         self.groups[group].awake.push(thread);
         let before = self.waits;
         self.waits = before.wrapping_add(1);
         before
     }
 
-    /// A thread that waits goes to sleep.
+    /// A waiter goes to sleep.
     pub(crate) fn sleep(&mut self, number: usize, thread: ThreadId) {
-        let group = &mut self.groups[self.roles[number].group];
+        let group = &mut self.groups[self.threads[number].group];
         group.awake.retain(|awake| *awake != thread);
         group.asleep.push(thread);
     }
 
-    /// A thread waits no longer.
+    /// A thread stops waiting.
     pub(crate) fn stop_waiting(&mut self, number: usize, thread: ThreadId) {
-        let group = &mut self.groups[self.roles[number].group];
+        let group = &mut self.groups[self.threads[number].group];
         group.awake.retain(|awake| *awake != thread);
     }
 
@@ -387,24 +397,24 @@ impl Pipeline {
         0..self.groups.len()
     }
 
-    /// Who waits in a group and does not sleep.
+    /// The waiters of a group that do not sleep.
     pub(crate) fn awake(&self, group: usize) -> &[ThreadId] {
         &self.groups[group].awake
     }
 
-    /// How many of a group could take a buffer.
+    /// How many threads of a group could take a buffer.
     fn wanted(&self, group: usize) -> u64 {
-        let is_of_it = |role: &CarrierState| {
-            role.group == group && matches!(&role.way, Way::Turns { turns, .. } if turns.len() > 1)
+        let is_of_it = |thread: &PipelineThread| {
+            thread.group == group && matches!(&thread.choice, StageChoice::Turns { turns, .. } if turns.len() > 1)
         };
-        match self.roles.iter().position(is_of_it) {
+        match self.threads.iter().position(is_of_it) {
             Some(shared) => u64::from(self.could_take(shared)),
             None => self.groups[group].stages.iter().map(|&stage| self.open(stage)).sum(),
         }
     }
 
-    /// Takes the one of a group who went to sleep last off the list of those that sleep, if buffers wait for more than are awake, or
-    /// nothing will come any more.
+    /// Wakes the last thread of a group that went to sleep, if there are more buffers than awake
+    /// waiters, or if no buffer will come.
     pub(crate) fn call_sleeper(&mut self, group: usize) -> Option<ThreadId> {
         let is_over = self.is_over(group);
         let wanted = self.wanted(group);
@@ -417,8 +427,8 @@ impl Pipeline {
         Some(called)
     }
 
-    /// What must hold after every event: rounds are in order, no more are under way than there are buffers, and nobody sleeps
-    /// for whom there is something.
+    /// Checks the invariants after an event: rounds are in order, no more of them are under way
+    /// than there are buffers, and no thread sleeps while there is a buffer for it.
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
         for (number, stage) in self.stages.iter().enumerate() {
@@ -428,49 +438,50 @@ impl Pipeline {
         }
         for group in self.groups() {
             let Group { awake, asleep, .. } = &self.groups[group];
-            assert!(asleep.is_empty() || self.wanted(group) <= awake.len() as u64, "nobody wakes {asleep:?}");
+            assert!(asleep.is_empty() || self.wanted(group) <= awake.len() as u64, "no thread wakes {asleep:?}");
         }
     }
 }
 
 impl Pipeline {
-    /// Its time is counted from here.
+    /// Starts the time accounting.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.counted = now;
     }
 }
 
-/// Priorities, and what came of it.
+/// Priorities and the outcome.
 impl Pipeline {
     pub(crate) fn has_controller(&self) -> bool {
         self.controller.is_some()
     }
 
-    /// Whether workers carry a stage.
-    fn is_carried(&self, stage: usize) -> bool {
+    /// Whether workers carry out a stage.
+    fn has_workers(&self, stage: usize) -> bool {
         self.groups[self.stages[stage].group].is_of_workers
     }
 
-    /// The nice value that a thread ought to have.
+    /// The nice value that a thread's stages require.
     pub(crate) fn nice(&self, number: usize) -> i8 {
-        let CarrierState { group, way, .. } = &self.roles[number];
-        let copy = match way {
-            Way::Turns { copy, .. } => *copy,
-            // The copies of what workers carry are all the same.
-            Way::Nearest => 0,
+        let PipelineThread { group, choice, .. } = &self.threads[number];
+        let copy = match choice {
+            StageChoice::Turns { copy, .. } => *copy,
+            // All copies of a stage that workers carry out are alike.
+            StageChoice::Nearest => 0,
         };
         let stages = || self.groups[*group].stages.iter().map(|&stage| &self.stages[stage]);
-        let favour = match stages().filter_map(|stage| stage.copies.get(copy)).map(|copy| copy.favour).max() {
+        let change = match stages().filter_map(|stage| stage.copies.get(copy)).map(|copy| copy.priority).max() {
             Some(StagePriority::Lowered) => NICE_STEP,
             Some(StagePriority::Neutral) | None => 0,
             Some(StagePriority::Raised) => -NICE_STEP,
         };
         let base = stages().map(|stage| stage.nice).find(|&nice| nice != 0).unwrap_or(self.nice);
-        (base + favour).clamp(-20, 19)
+        (base + change).clamp(-20, 19)
     }
 
-    /// Asks the controller which stages it favours from now on. `computing` is what threads have computed of the rounds in their hands.
-    pub(crate) fn oversee(
+    /// Asks the controller which stages to raise or lower. `computing` is how long a thread has
+    /// computed in its current round.
+    pub(crate) fn control_priorities(
         &mut self,
         now: Instant,
         machine: &priority::MachineObservation,
@@ -478,8 +489,8 @@ impl Pipeline {
     ) {
         self.count(now);
         let mut sums: Vec<Sums> = self.stages.iter().map(|stage| stage.sums).collect();
-        for (number, role) in self.roles.iter().enumerate() {
-            if let Some(Carried { stage, compute, .. }) = role.carries {
+        for (number, thread) in self.threads.iter().enumerate() {
+            if let Some(Carried { stage, compute, .. }) = thread.carries {
                 sums[stage].computed += computing(number, compute);
             }
         }
@@ -497,12 +508,12 @@ impl Pipeline {
         let stages: Vec<_> = self.stages.iter().zip(&sums).zip(&self.seen).map(observe).collect();
         self.seen = sums;
         let Some(controller) = &mut self.controller else { return };
-        for (stage, favour) in self.stages.iter_mut().zip(controller.decide(&stages, machine)) {
-            stage.copies.iter_mut().for_each(|copy| copy.favour = *favour);
+        for (stage, priority) in self.stages.iter_mut().zip(controller.decide(&stages, machine)) {
+            stage.copies.iter_mut().for_each(|copy| copy.priority = *priority);
         }
     }
 
-    /// What the stages have come to by now.
+    /// The outcome of the stages by now.
     pub(crate) fn outcome(&self, now: Instant) -> Vec<StageOutcome> {
         let mut counted = self.clone();
         counted.count(now);

@@ -1,38 +1,44 @@
-//! Who is taken from one queue to another, and when (`load_balance`).
+//! Balancing: when one CPU takes threads from the queue of another, and which (`load_balance`).
 //!
-//! A CPU compares itself with the CPU that has the largest load among those with more than one thread; of equals, the next in the order of
-//! numbers, after itself and around.
+//! A CPU compares itself with the CPU that has the largest load among those with more than one
+//! thread; of equal ones, with the next after itself, cyclically.
 //!
-//! * **How much** (`find_busiest_group`, `calculate_imbalance`): a CPU without threads takes half of the other's threads. One with threads takes
-//!   load: as much as the other is above the average of all CPUs or it is below, whichever is less; with more than one thread of its own only if
-//!   the other has 17 % more than it has.
-//! * **Whom** (`detach_tasks`, `can_migrate_task`): of 32 threads those that have waited longest, if they may run here, are cold, and their
-//!   load is not more than what is still to be taken. A thread is hot that ran there within the migration cost, or is a buddy if there are threads
-//!   here. Each balancing in vain halves what loads count for, and after two of them hot threads are taken too.
-//!   Where nobody may run here at all the next largest load is looked at.
-//! * **When, without work** (`newidle_balance`): whenever the CPU runs out of threads, unless it idles for less than the migration cost on
-//!   average.
-//! * **When, with work** (`rebalance_domains`): at a tick, every 4 ticks for each CPU of the machine, less one; when all was in
-//!   balance, after twice as many and less one. This is the kernel's 16 ms for each CPU at 250 ticks a second.
-//! * **When idle** (`nohz_balancer_kick`): at its tick, a CPU with more than one thread asks the idle CPUs to balance, from the second on and
-//!   the first last, if they have not for a quarter of a tick for each CPU of the machine, or twice that.
+//! * **How much** (`find_busiest_group`, `calculate_imbalance`): a CPU without threads takes half
+//!   of the other's threads. A CPU with threads takes load: the excess of the other over the
+//!   average of all CPUs, or its own deficit, whichever is less. A CPU with more than one thread
+//!   only does so if the other has 17 % more load.
+//! * **Which** (`detach_tasks`, `can_migrate_task`): of the 32 threads that have waited longest,
+//!   those that may run here, are cold, and whose load is not more than what is left to take. A
+//!   thread is hot if it ran there within the migration cost, or if it is a buddy and there are
+//!   threads here. Each failed balancing halves the loads for this comparison, and after two of
+//!   them hot threads are taken too. If no thread of the other queue may run here, the next largest
+//!   load is tried.
+//! * **When, without work** (`newidle_balance`): whenever the CPU runs out of threads, unless it is
+//!   idle for less than the migration cost on average.
+//! * **When, with work** (`rebalance_domains`): at a tick, every 4 ticks times the number of CPUs,
+//!   less one; after balance was found, twice as many, less one. This is the kernel's 16 ms for
+//!   each CPU at 250 ticks a second.
+//! * **When idle** (`nohz_balancer_kick`): a CPU with more than one thread, at its tick, asks the
+//!   idle CPUs to balance, the second one first and the first one last, if they have not done so
+//!   for a quarter of a tick times the number of CPUs, or twice that.
 //!
-//! Deviations: one idle CPU at most is helped to threads at a time, and the first is found by each tick of a busy CPU; the kernel helps all of
-//! them at once. No running thread is pushed away (`active_load_balance`), which the kernel does after more failures.
+//! Deviations: at most one idle CPU gets threads at a time, and each tick of a busy CPU looks for
+//! the first one; the kernel serves all of them at once. No running thread is migrated
+//! (`active_load_balance`), as the kernel does after more failures.
 
 use policy::{CpuId, Instant, Span, ThreadId};
 
 use super::Cfs;
 use crate::engine::scheduler::Marks;
 
-/// No more threads of a queue are looked at (`sysctl_sched_nr_migrate`).
+/// The number of threads of a queue that are looked at (`sysctl_sched_nr_migrate`).
 const MOST_LOOKED_AT: usize = 32;
-/// A load is larger than another if it is so many percent of it (`imbalance_pct`).
+/// A load is larger than another if it is at least this percentage of it (`imbalance_pct`).
 const IMBALANCE_PERCENT: u64 = 117;
-/// After so many failures more hot threads are taken (`cache_nice_tries`).
+/// Hot threads are taken after more failures than this (`cache_nice_tries`).
 const NICE_TRIES: u32 = 1;
 
-/// Why a CPU balances.
+/// The occasion for balancing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Occasion {
     NewlyIdle,
@@ -47,13 +53,13 @@ enum Imbalance {
     Load(u64),
 }
 
-/// What came of balancing.
+/// The result of balancing.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pulled {
+struct BalanceResult {
     threads: usize,
     /// Whether one of them preempts.
     preempts: bool,
-    /// Whether nobody in the other queue may run here.
+    /// Whether no thread of the other queue may run here.
     all_are_bound: bool,
 }
 
@@ -65,13 +71,13 @@ impl Cfs {
         }
     }
 
-    /// A CPU with threads balances at a tick, if it is time. Whether it should pick again because of that; it is not asked where it is
-    /// `told` to already.
-    pub(super) fn balance_busy(&mut self, cpu: CpuId, told: bool, now: Instant) -> bool {
-        self.is_time(cpu, Occasion::Busy, now) && self.balance(cpu, Occasion::Busy, told, now).preempts
+    /// A CPU with threads balances at a tick, if it is time. Returns whether it should pick again
+    /// because of that. `is_marked` means that it is already marked.
+    pub(super) fn balance_busy(&mut self, cpu: CpuId, is_marked: bool, now: Instant) -> bool {
+        self.is_time(cpu, Occasion::Busy, now) && self.balance(cpu, Occasion::Busy, is_marked, now).preempts
     }
 
-    /// An idle CPU that has taken threads because this one, at its tick, has more than it can run.
+    /// An idle CPU that takes threads because this one, at its tick, has more than it can run.
     pub(super) fn ask_for_help(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Option<CpuId> {
         if self.queues[cpu.index()].threads < 2 || now < self.next_kick {
             return None;
@@ -86,7 +92,7 @@ impl Cfs {
         None
     }
 
-    /// Whether so much time has passed since a CPU last balanced (`get_sd_balance_interval`).
+    /// Whether it is time for a CPU to balance (`get_sd_balance_interval`).
     fn is_time(&self, cpu: CpuId, occasion: Occasion, now: Instant) -> bool {
         let balancing = self.queues[cpu.index()].balancing;
         let quarters = self.queues.len() as u64 * if balancing.is_calm { 2 } else { 1 };
@@ -94,12 +100,12 @@ impl Cfs {
         now.since(balancing.last) >= Span::from_nanos(ticks.saturating_mul(self.tick.as_nanos()))
     }
 
-    fn balance(&mut self, cpu: CpuId, occasion: Occasion, told: bool, now: Instant) -> Pulled {
+    fn balance(&mut self, cpu: CpuId, occasion: Occasion, is_marked: bool, now: Instant) -> BalanceResult {
         let mut passed_over = Vec::new();
         let (taken, in_balance) = loop {
-            let Some(from) = self.occupancy.longest_after(cpu) else { break (Pulled::default(), true) };
-            let Some(imbalance) = self.imbalance(cpu, from) else { break (Pulled::default(), true) };
-            let taken = self.take(cpu, from, imbalance, occasion, told, now);
+            let Some(from) = self.occupancy.longest_after(cpu) else { break (BalanceResult::default(), true) };
+            let Some(imbalance) = self.imbalance(cpu, from) else { break (BalanceResult::default(), true) };
+            let taken = self.take(cpu, from, imbalance, occasion, is_marked, now);
             if !taken.all_are_bound {
                 break (taken, false);
             }
@@ -121,7 +127,7 @@ impl Cfs {
         taken
     }
 
-    /// How much less there is to do here than there, if it matters.
+    /// How much this CPU should take from `from`, if anything.
     fn imbalance(&self, cpu: CpuId, from: CpuId) -> Option<Imbalance> {
         let (here, there) = (&self.queues[cpu.index()], &self.queues[from.index()]);
         if here.threads == 0 {
@@ -143,15 +149,15 @@ impl Cfs {
         from: CpuId,
         imbalance: Imbalance,
         occasion: Occasion,
-        told: bool,
+        is_marked: bool,
         now: Instant,
-    ) -> Pulled {
+    ) -> BalanceResult {
         let there = &self.queues[from.index()];
         let (looks, current) = (there.timeline.len().min(MOST_LOOKED_AT), there.current);
         let failures = self.queues[cpu.index()].balancing.failures;
-        let mut taken = Pulled {
+        let mut taken = BalanceResult {
             all_are_bound: current.is_none_or(|current| !self.affinity.is_allowed(current, cpu)),
-            ..Pulled::default()
+            ..BalanceResult::default()
         };
         let mut left = imbalance;
         for _ in 0..looks {
@@ -168,10 +174,10 @@ impl Cfs {
                 Imbalance::Load(load) => weight >> failures.min(63) <= load,
             };
             if !may_run || !fits || (failures <= NICE_TRIES && self.is_hot(thread, cpu, now)) {
-                self.queues[from.index()].timeline.rejuvenate(thread, &mut self.entities);
+                self.queues[from.index()].timeline.move_to_back(thread, &mut self.entities);
                 continue;
             }
-            taken.preempts |= self.fetch(thread, cpu, told || taken.preempts, now);
+            taken.preempts |= self.fetch(thread, cpu, is_marked || taken.preempts, now);
             taken.threads += 1;
             let (Imbalance::Threads(rest) | Imbalance::Load(rest)) = &mut left;
             *rest = rest.saturating_sub(if let Imbalance::Threads(_) = imbalance { 1 } else { weight });
@@ -182,7 +188,7 @@ impl Cfs {
         taken
     }
 
-    /// Whether a thread that waits is left where its cache is (`task_hot`).
+    /// Whether a waiting thread should stay where its cache is (`task_hot`).
     fn is_hot(&self, thread: ThreadId, cpu: CpuId, now: Instant) -> bool {
         let entity = self.entity(thread);
         let is_buddy = self.queues[entity.cpu.index()].buddies.is_hot(thread);
@@ -190,8 +196,9 @@ impl Cfs {
         (is_buddy && has_threads) || entity.last_ran.is_some_and(|ran| now.since(ran) < self.migration_cost)
     }
 
-    /// Moves a waiting thread to the queue of `cpu`. Whether it preempts there, unless the CPU is `told` to pick again already.
-    fn fetch(&mut self, thread: ThreadId, cpu: CpuId, told: bool, now: Instant) -> bool {
+    /// Moves a waiting thread to the queue of `cpu`. Returns whether it preempts there. `is_marked`
+    /// means that the CPU is already marked.
+    fn fetch(&mut self, thread: ThreadId, cpu: CpuId, is_marked: bool, now: Instant) -> bool {
         let from = self.entity(thread).cpu;
         let later = self.later(cpu, from, now);
         self.stop_waiting(thread);
@@ -199,6 +206,6 @@ impl Cfs {
         self.migrate(thread, cpu, later);
         self.queues[from.index()].advance(&self.entities);
         self.enqueue(thread);
-        !told && self.should_preempt(thread)
+        !is_marked && self.should_preempt(thread)
     }
 }

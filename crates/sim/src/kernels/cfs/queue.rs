@@ -1,4 +1,5 @@
-//! The queue of one CPU: the kernel's `cfs_rq`, and what of its `rq` and its scheduling domain is the CPU's own.
+//! The queue of one CPU: the kernel's `cfs_rq`, and the parts of its `rq` and scheduling domain
+//! that belong to the CPU.
 
 use policy::{Instant, ThreadId};
 
@@ -12,9 +13,10 @@ pub(super) struct Queue {
     /// When the current thread began to run, and its virtual time then.
     pub(super) began: Instant,
     pub(super) began_at: i64,
-    /// What no thread is placed far behind; it never falls.
+    /// The minimal virtual time, by which threads are placed. It never falls.
     pub(super) min_vruntime: i64,
-    /// All threads of the queue, and their weight: who waits, the current one, and the one that is being switched away from.
+    /// The number and the weight of its threads: the waiting ones, the current one, and the one
+    /// that is being switched away from.
     pub(super) threads: usize,
     pub(super) weight: u64,
     pub(super) buddies: Buddies,
@@ -22,19 +24,19 @@ pub(super) struct Queue {
     pub(super) balancing: Balancing,
 }
 
-/// Threads that the next pick looks at besides the one with the least virtual time.
+/// Threads that the next pick considers besides the one with the least virtual time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Buddies {
-    /// Who has just preempted.
+    /// The thread that has just preempted.
     pub(super) next: Option<ThreadId>,
-    /// Who was preempted.
+    /// The thread that was preempted.
     pub(super) last: Option<ThreadId>,
-    /// Who yielded.
+    /// The thread that yielded.
     pub(super) skip: Option<ThreadId>,
 }
 
 impl Buddies {
-    /// A thread is none of them (`clear_buddies`).
+    /// Removes a thread from the buddies (`clear_buddies`).
     pub(super) fn clear(&mut self, thread: ThreadId) {
         for buddy in [&mut self.next, &mut self.last, &mut self.skip] {
             if *buddy == Some(thread) {
@@ -48,16 +50,16 @@ impl Buddies {
     }
 }
 
-/// How long the CPU idles.
+/// The idle times of the CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Idleness {
     pub(super) since: Option<Instant>,
-    /// The average of late (`avg_idle`), in nanoseconds.
+    /// The recent average (`avg_idle`), in nanoseconds.
     pub(super) average: i64,
 }
 
 impl Idleness {
-    /// A thread wakes on this CPU; the average does not go beyond `most`.
+    /// A thread wakes on this CPU. The average is at most `most`.
     pub(super) fn end(&mut self, now: Instant, most: i64) {
         if let Some(since) = self.since.take() {
             self.average = (self.average + (now.since(since).as_nanos() as i64 - self.average) / 8).min(most);
@@ -65,19 +67,19 @@ impl Idleness {
     }
 }
 
-/// How the CPU has fared at balancing.
+/// The balancing history of the CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Balancing {
     /// When it last tried.
     pub(super) last: Instant,
-    /// Whether it waits twice as long, having found all in balance.
+    /// Whether it waits twice as long because it found balance.
     pub(super) is_calm: bool,
-    /// How often it has found an imbalance and nobody to take (`nr_balance_failed`).
+    /// How often it has found an imbalance and no thread to take (`nr_balance_failed`).
     pub(super) failures: u32,
 }
 
 impl Queue {
-    /// Brings the current thread up to date (`update_curr`).
+    /// Updates the virtual time of the current thread (`update_curr`).
     #[inline]
     pub(super) fn update(&mut self, now: Instant, entities: &mut [Entity]) {
         let Some(current) = self.current else { return };
@@ -87,7 +89,8 @@ impl Queue {
         self.advance(entities);
     }
 
-    /// Moves what nobody is placed far behind on to whoever is behind all others (`update_min_vruntime`).
+    /// Raises the minimal virtual time to that of the thread that is furthest behind
+    /// (`update_min_vruntime`).
     pub(super) fn advance(&mut self, entities: &[Entity]) {
         let current = self.current.map(|current| entities[current.index()].vruntime);
         if let Some(least) = [current, self.timeline.least()].into_iter().flatten().min() {
@@ -95,7 +98,7 @@ impl Queue {
         }
     }
 
-    /// `thread` has the CPU, and begins a new slice (`set_next_entity`).
+    /// `thread` gets the CPU, and begins a new slice (`set_next_entity`).
     pub(super) fn begin(&mut self, thread: ThreadId, now: Instant, entities: &[Entity]) {
         self.current = Some(thread);
         (self.began, self.began_at) = (now, entities[thread.index()].vruntime);

@@ -1,7 +1,8 @@
-//! Who waits in one queue: by virtual time, and by how long they have waited.
+//! The waiting threads of one queue, by virtual time and by the length of their wait.
 //!
-//! The kernel has a search tree (`tasks_timeline`) and a list (`cfs_tasks`). Nobody but the first two of the tree is ever looked at, so a
-//! heap does, which knows the place of each thread in it; among equals who came first is first.
+//! The kernel has a search tree (`tasks_timeline`) and a list (`cfs_tasks`). Only the first two
+//! threads of the tree are ever needed, so a heap is enough. It knows the place of each thread. Of
+//! equal threads, the one that came first is first.
 
 use policy::ThreadId;
 
@@ -20,32 +21,33 @@ const AWAY: u32 = u32::MAX;
 /// No slot: the thread has its CPU, or is being switched away from.
 const ON_CPU: u32 = u32::MAX - 1;
 /// The end of the list.
-const NOBODY: u32 = u32::MAX;
+const NO_THREAD: u32 = u32::MAX;
 
 impl Place {
-    pub(super) const AWAY: Place = Place { slot: AWAY, older: NOBODY, newer: NOBODY };
-    pub(super) const ON_CPU: Place = Place { slot: ON_CPU, older: NOBODY, newer: NOBODY };
+    pub(super) const AWAY: Place = Place { slot: AWAY, older: NO_THREAD, newer: NO_THREAD };
+    pub(super) const ON_CPU: Place = Place { slot: ON_CPU, older: NO_THREAD, newer: NO_THREAD };
 
     /// Whether the thread is counted in a queue.
     pub(super) fn is_queued(self) -> bool {
         self.slot != AWAY
     }
 
-    /// Whether it waits there.
+    /// Whether the thread waits in a queue.
     pub(super) fn is_waiting(self) -> bool {
         self.slot < ON_CPU
     }
 }
 
-/// Each slot of the heap is before so many others: with four, which lie side by side, a thread that leaves makes half as many others move as with
-/// two, each of which has to be told its place.
+/// The number of children of a heap slot. With four children, which are adjacent in memory, a
+/// removal moves half as many threads as with two. Each move updates the thread's place.
 const BRANCHES: usize = 4;
 
 /// A slot of the heap.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     vruntime: i64,
-    /// Counts who came, and wraps around: two that are in the queue at once are far less than half of the numbers apart.
+    /// The number of the insertion, which wraps around. Two threads in the queue are far less than
+    /// half of the range apart.
     order: u32,
     thread: u32,
 }
@@ -59,7 +61,7 @@ impl Slot {
     }
 }
 
-/// Who waits in one queue.
+/// The waiting threads of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
     heap: Vec<Slot>,
@@ -70,7 +72,7 @@ pub(super) struct Timeline {
 
 impl Default for Timeline {
     fn default() -> Timeline {
-        Timeline { heap: Vec::new(), came: 0, oldest: NOBODY, newest: NOBODY }
+        Timeline { heap: Vec::new(), came: 0, oldest: NO_THREAD, newest: NO_THREAD }
     }
 }
 
@@ -83,7 +85,7 @@ impl Timeline {
         self.heap.is_empty()
     }
 
-    /// Who has the least virtual time.
+    /// The thread with the least virtual time.
     #[inline]
     pub(super) fn first(&self) -> Option<ThreadId> {
         self.heap.first().map(|slot| ThreadId(slot.thread))
@@ -95,17 +97,17 @@ impl Timeline {
         self.heap.first().map(|slot| slot.vruntime)
     }
 
-    /// Who comes after the first.
+    /// The thread after the first.
     pub(super) fn second(&self) -> Option<ThreadId> {
-        self.first_below(0).map(|at| ThreadId(self.heap[at].thread))
+        self.first_child(0).map(|at| ThreadId(self.heap[at].thread))
     }
 
-    /// Who has waited longest.
+    /// The thread that has waited longest.
     pub(super) fn oldest(&self) -> Option<ThreadId> {
-        (self.oldest != NOBODY).then_some(ThreadId(self.oldest))
+        (self.oldest != NO_THREAD).then_some(ThreadId(self.oldest))
     }
 
-    /// Puts a thread in, the last among equals.
+    /// Inserts a thread after equal ones.
     pub(super) fn insert(&mut self, thread: ThreadId, entities: &mut [Entity]) {
         let slot = Slot { vruntime: entities[thread.index()].vruntime, order: self.came, thread: thread.0 };
         self.came = self.came.wrapping_add(1);
@@ -114,7 +116,7 @@ impl Timeline {
         self.link(thread, entities);
     }
 
-    /// Takes a thread out that waits here; it is away.
+    /// Removes a waiting thread.
     pub(super) fn remove(&mut self, thread: ThreadId, entities: &mut [Entity]) {
         self.unlink(thread, entities);
         let at = entities[thread.index()].place.slot as usize;
@@ -130,8 +132,8 @@ impl Timeline {
         }
     }
 
-    /// A thread that waits here counts as the one that came last.
-    pub(super) fn rejuvenate(&mut self, thread: ThreadId, entities: &mut [Entity]) {
+    /// Treats a waiting thread as the last one that came.
+    pub(super) fn move_to_back(&mut self, thread: ThreadId, entities: &mut [Entity]) {
         self.unlink(thread, entities);
         self.link(thread, entities);
     }
@@ -149,16 +151,16 @@ impl Timeline {
     }
 
     fn sink(&mut self, mut at: usize, slot: Slot, entities: &mut [Entity]) {
-        while let Some(below) = self.first_below(at).filter(|&below| self.heap[below].is_before(&slot)) {
+        while let Some(below) = self.first_child(at).filter(|&below| self.heap[below].is_before(&slot)) {
             self.set(at, self.heap[below], entities);
             at = below;
         }
         self.set(at, slot, entities);
     }
 
-    /// The first of those that a slot is before.
+    /// The first child of a slot.
     #[inline]
-    fn first_below(&self, at: usize) -> Option<usize> {
+    fn first_child(&self, at: usize) -> Option<usize> {
         let begin = BRANCHES * at + 1;
         let end = (begin + BRANCHES).min(self.heap.len());
         (begin..end).reduce(|first, other| if self.heap[other].is_before(&self.heap[first]) { other } else { first })
@@ -172,9 +174,9 @@ impl Timeline {
 
     fn link(&mut self, thread: ThreadId, entities: &mut [Entity]) {
         let place = &mut entities[thread.index()].place;
-        (place.older, place.newer) = (self.newest, NOBODY);
+        (place.older, place.newer) = (self.newest, NO_THREAD);
         match self.newest {
-            NOBODY => self.oldest = thread.0,
+            NO_THREAD => self.oldest = thread.0,
             newest => entities[newest as usize].place.newer = thread.0,
         }
         self.newest = thread.0;
@@ -183,11 +185,11 @@ impl Timeline {
     fn unlink(&mut self, thread: ThreadId, entities: &mut [Entity]) {
         let Place { older, newer, .. } = entities[thread.index()].place;
         match older {
-            NOBODY => self.oldest = newer,
+            NO_THREAD => self.oldest = newer,
             older => entities[older as usize].place.newer = newer,
         }
         match newer {
-            NOBODY => self.newest = older,
+            NO_THREAD => self.newest = older,
             newer => entities[newer as usize].place.older = older,
         }
     }
@@ -200,12 +202,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_timeline_is_in_the_order_of_a_list_that_is_sorted(
+        fn a_timeline_has_the_order_of_a_sorted_list(
             changes in prop::collection::vec((0_usize..12, 0_i64..6, prop::bool::ANY), 1..120),
         ) {
             let mut entities = vec![Entity::new(1024); 12];
             let mut timeline = Timeline { came: u32::MAX - 20, ..Timeline::default() };
-            // By the order in which they came, and by that in which they are looked at.
+            // The threads by insertion, and by age.
             let (mut obvious, mut by_age): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
             for (thread, vruntime, again) in changes {
                 let id = ThreadId(thread as u32);
@@ -215,7 +217,7 @@ mod tests {
                     obvious.push(thread);
                     by_age.push(thread);
                 } else if again {
-                    timeline.rejuvenate(id, &mut entities);
+                    timeline.move_to_back(id, &mut entities);
                     by_age.retain(|&other| other != thread);
                     by_age.push(thread);
                 } else {

@@ -1,31 +1,35 @@
-//! Who is taken from one queue to another, and when. All CPUs share a cache and are one domain, in which each is a group of its own. The load of
-//! a CPU is the weight of its queue.
+//! Balancing: when one CPU takes threads from the queue of another, and which.
+//!
+//! All CPUs share a cache and are one domain, in which each is a group. The load of a CPU is the
+//! weight of its queue.
 
 use policy::{CpuId, Instant, Span, ThreadId};
 
 use super::domain::shortest_interval;
 use super::entity::NEVER;
 use super::state::Eevdf;
-use super::timeline::{NOBODY, Timeline};
+use super::timeline::{NO_THREAD, Timeline};
 use crate::engine::scheduler::Marks;
 
-/// A thread that ran so recently is left where its cache is (`sysctl_sched_migration_cost`).
+/// A thread that ran within this time stays where its cache is (`sysctl_sched_migration_cost`).
 const MIGRATION_COST: Span = Span::from_micros(500);
-/// So many threads of a queue are looked at to find one to take (`sysctl_sched_nr_migrate`).
+/// The number of threads of a queue that are looked at (`sysctl_sched_nr_migrate`).
 const MOST_LOOKS: usize = 32;
-/// By so many percent a CPU must be busier than one that is overloaded itself (`imbalance_pct` of CPUs that share a cache).
+/// An overloaded CPU only takes load from one with more than this percentage of its own
+/// (`imbalance_pct` of CPUs that share a cache).
 const IMBALANCE: u64 = 117;
-/// So many failures before hot threads are taken too (`cache_nice_tries` of CPUs that share a cache).
-const PATIENCE: u32 = 1;
+/// Hot threads are taken after more failures than this (`cache_nice_tries` of CPUs that share a
+/// cache).
+const NICE_TRIES: u32 = 1;
 impl Eevdf {
-    /// An idle CPU that should come for a thread that waits elsewhere.
+    /// An idle CPU that should take a waiting thread.
     pub(super) fn helper(&self, now: Instant, marks: &Marks) -> Option<CpuId> {
-        // Without affinities, what the first cannot have nobody can.
-        let candidates = if self.binds { usize::MAX } else { 1 };
+        // Without affinities, all idle CPUs have the same choice.
+        let candidates = if self.has_bound_threads { usize::MAX } else { 1 };
         marks.idle().take(candidates).find(|&cpu| self.to_steal(cpu, now).is_some())
     }
 
-    /// Moves a thread that waits on another queue to that of `cpu`, which has none.
+    /// Moves a waiting thread from another queue to the empty queue of `cpu`.
     pub(super) fn steal(&mut self, cpu: CpuId, now: Instant) {
         if let Some((from, thread)) = self.to_steal(cpu, now) {
             self.update(from, now);
@@ -33,25 +37,25 @@ impl Eevdf {
         }
     }
 
-    /// A thread that waits goes to another queue with its lag and what is left of its request.
+    /// Moves a waiting thread to another queue with its lag and the rest of its request.
     fn migrate(&mut self, thread: ThreadId, from: CpuId, to: CpuId) {
         self.remember_lag(thread, from);
         self.unlink(thread, from);
-        self.weigh(from);
+        self.note_load(from);
         let left_of_request = self.entity(thread).deadline - self.entity(thread).vruntime;
         self.place(thread, to, left_of_request);
     }
 
-    /// Whom a CPU without work may take, and from where.
+    /// The thread that a CPU without work may take, and its CPU.
     fn to_steal(&self, cpu: CpuId, now: Instant) -> Option<(CpuId, ThreadId)> {
         let from = self.busiest(cpu)?;
         let thread = self.oldest_that(from, |thread| self.may_run(thread, cpu) && self.is_cold(thread, now))?;
         Some((from, thread))
     }
 
-    /// The most loaded CPU beside `cpu` with a thread that waits and may run there.
+    /// The most loaded other CPU with a waiting thread that may run on `cpu`.
     fn busiest(&self, cpu: CpuId) -> Option<CpuId> {
-        if !self.binds {
+        if !self.has_bound_threads {
             return self.occupancy.longest_after(cpu);
         }
         let has_one = |from: &CpuId| self.oldest_that(*from, |thread| self.may_run(thread, cpu)).is_some();
@@ -63,21 +67,22 @@ impl Eevdf {
         ran == NEVER || now.since(ran) >= MIGRATION_COST
     }
 
-    /// Of those who wait on a CPU and may be taken, the one that has waited longest.
+    /// Of the waiting threads of a CPU that may be taken, the one that has waited longest.
     fn oldest_that(&self, cpu: CpuId, may: impl Fn(ThreadId) -> bool) -> Option<ThreadId> {
         self.oldest(cpu).into_iter().find(|&thread| may(thread))
     }
 
-    /// Those who have waited longest on a CPU, as many as are looked at.
+    /// The threads that have waited longest on a CPU, as many as are looked at.
     fn oldest(&self, cpu: CpuId) -> impl Iterator<Item = ThreadId> {
-        let exists = |thread: &u32| *thread != NOBODY;
+        let exists = |thread: &u32| *thread != NO_THREAD;
         let first = Some(self.queues[cpu.index()].waiting.oldest()).filter(exists);
         let all =
             std::iter::successors(first, move |&thread| Some(Timeline::newer(&self.entities, thread)).filter(exists));
         all.take(MOST_LOOKS).map(ThreadId).filter(|&thread| !self.entity(thread).is_delayed)
     }
 
-    /// At a tick a busy CPU takes threads from a busier one, if it is time (`sched_balance_rq`). Whether one of them should have the CPU.
+    /// At a tick, a busy CPU takes threads from a busier one, if it is time (`sched_balance_rq`).
+    /// Returns whether one of them should preempt.
     pub(super) fn balance(&mut self, cpu: CpuId, now: Instant) -> bool {
         if !self.balancing.is_time(cpu, now) {
             return false;
@@ -103,8 +108,9 @@ impl Eevdf {
         preempts
     }
 
-    /// Where a busy CPU should take load from, and how much (`sched_balance_find_src_group`, `calculate_imbalance`): as much as
-    /// brings neither beyond the average.
+    /// The CPU from which a busy CPU should take load, and how much
+    /// (`sched_balance_find_src_group`, `calculate_imbalance`): as much as brings neither beyond
+    /// the average.
     fn imbalance(&self, cpu: CpuId) -> Option<(CpuId, u64)> {
         let from = self.busiest(cpu)?;
         let (own, others, average) =
@@ -117,8 +123,8 @@ impl Eevdf {
         (imbalance > 0).then_some((from, imbalance))
     }
 
-    /// Who makes up that much load (`detach_tasks`, `can_migrate_task`). After failures threads may be ahead of their queue, hot, and
-    /// heavier than that.
+    /// The threads that make up a load (`detach_tasks`, `can_migrate_task`). After failures they
+    /// may be ahead of their queue, hot, and heavier than that.
     fn to_take(&self, from: CpuId, to: CpuId, imbalance: u64, now: Instant) -> Vec<ThreadId> {
         let failures = self.balancing.cpus[to.index()].failures;
         let mut left = imbalance as i64;
@@ -128,7 +134,7 @@ impl Eevdf {
             let is_eligible = self.queues[from.index()].is_eligible(self.entity(thread));
             let may_go = self.may_run(thread, to)
                 && (failures > 0 || is_eligible)
-                && (failures > PATIENCE || self.is_cold(thread, now));
+                && (failures > NICE_TRIES || self.is_cold(thread, now));
             if may_go && load >> failures.min(63) <= left {
                 taken.push(thread);
                 left -= load;

@@ -1,4 +1,4 @@
-//! What balancing between busy CPUs remembers.
+//! The memory of balancing between busy CPUs.
 
 use policy::{CpuId, Instant, Span};
 use scenario::Machine;
@@ -6,12 +6,12 @@ use scenario::Machine;
 /// A busy CPU balances less often than an idle one by this factor (`busy_factor`).
 const BUSY: u64 = 16;
 
-/// What balancing between busy CPUs remembers: all CPUs are one domain, in which each is a group.
+/// What balancing between busy CPUs remembers. All CPUs are one domain, in which each is a group.
 #[derive(Clone, Debug)]
 pub(super) struct Balancing {
     tick: Span,
     pub(super) load: Vec<u64>,
-    /// Of all CPUs together.
+    /// The load of all CPUs together.
     total: u64,
     pub(super) cpus: Vec<Domain>,
 }
@@ -31,8 +31,8 @@ impl Balancing {
         Balancing { tick: machine.tick, load: vec![0; cpus], total: 0, cpus: vec![domain; cpus] }
     }
 
-    /// The load of a CPU is this now.
-    pub(super) fn weigh(&mut self, cpu: CpuId, load: u64) {
+    /// Notes the load of a CPU.
+    pub(super) fn note_load(&mut self, cpu: CpuId, load: u64) {
         self.total = self.total - self.load[cpu.index()] + load;
         self.load[cpu.index()] = load;
     }
@@ -41,8 +41,8 @@ impl Balancing {
         self.total / self.cpus.len() as u64
     }
 
-    /// Whether a busy CPU should balance at this tick (`get_sd_balance_interval`): whole ticks, less one so that busy CPUs do not do so
-    /// at once.
+    /// Whether a busy CPU should balance at this tick (`get_sd_balance_interval`). The interval is
+    /// whole ticks, less one, so that busy CPUs do not balance at the same time.
     pub(super) fn is_time(&self, cpu: CpuId, now: Instant) -> bool {
         let Domain { last, interval, .. } = self.cpus[cpu.index()];
         let tick = self.tick.as_nanos();

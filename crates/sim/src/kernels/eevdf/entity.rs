@@ -1,4 +1,4 @@
-//! What the scheduler knows of a thread, and of one queue as a whole.
+//! The scheduler's data of a thread and of a queue.
 
 use policy::{CpuId, Instant};
 
@@ -8,32 +8,32 @@ use crate::kernels::nice::NORMAL;
 /// The end of time.
 pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// What the scheduler knows of a thread: the kernel's `sched_entity`. Virtual times are nanoseconds, comparable within
-/// one queue only; at nice 0 a virtual nanosecond is a real one.
+/// The kernel's `sched_entity`. Virtual times are nanoseconds, comparable within one queue only. At
+/// nice 0, a virtual nanosecond is a real one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entity {
     pub(super) vruntime: i64,
     pub(super) deadline: i64,
-    /// The real time that it asks for at once.
+    /// The length of its requests, in real time.
     pub(super) slice: i64,
-    /// While it runs: where its protection ends.
+    /// While it runs: the end of its protection.
     pub(super) protected_until: i64,
     /// While it is in no queue: its lag.
     pub(super) lag: i64,
-    /// When it last ran; the end of time where it never has.
+    /// When it last ran; the end of time if it never has.
     pub(super) last_ran: Instant,
-    /// While it waits: its place.
+    /// While it waits: its place in the timeline.
     pub(super) links: Links,
     pub(super) cpu: CpuId,
-    /// Its job, which says where it may run.
+    /// Its job, which determines where it may run.
     pub(super) job: u32,
-    /// What it weighs in its queue.
+    /// Its weight in its queue.
     pub(super) weight: u32,
-    /// What its nice value weighs.
+    /// The weight of its nice value.
     pub(super) own_weight: u32,
-    /// Whether it is in the queue of its CPU, not having the CPU.
-    pub(super) waits: bool,
-    /// Whether it is so although it is blocked.
+    /// Whether it is in the queue of its CPU and does not run.
+    pub(super) is_waiting: bool,
+    /// Whether it is in the queue although it is blocked.
     pub(super) is_delayed: bool,
     /// Whether it counts in its group.
     pub(super) is_counted: bool,
@@ -52,12 +52,12 @@ impl Entity {
         job: 0,
         weight: NORMAL as u32,
         own_weight: NORMAL as u32,
-        waits: false,
+        is_waiting: false,
         is_delayed: false,
         is_counted: false,
     };
 
-    /// A real time as a virtual one (`calc_delta_fair`).
+    /// Converts a real time to a virtual one (`calc_delta_fair`).
     #[inline]
     pub(super) fn virtually(&self, nanos: i64) -> i64 {
         if self.weight == NORMAL as u32 {
@@ -79,9 +79,10 @@ pub(super) struct Queue {
     /// The moment up to which the current thread's virtual time is right.
     pub(super) updated: Instant,
     pub(super) waiting: Timeline,
-    /// How many of those are blocked.
+    /// How many of the waiting threads are blocked.
     pub(super) delayed: u32,
-    /// The weight of the waiting and the current thread, and the sum of their virtual times by weight.
+    /// The weight of the waiting and the current threads, and the sum of their virtual times by
+    /// weight.
     pub(super) weight: i128,
     sum: i128,
 }
@@ -94,7 +95,7 @@ impl Queue {
         self.waiting.len() + usize::from(self.current.is_some())
     }
 
-    /// How many wait for the CPU and could run.
+    /// How many threads wait for the CPU and could run.
     pub(super) fn ready(&self) -> usize {
         self.waiting.len() - self.delayed as usize
     }
@@ -111,17 +112,18 @@ impl Queue {
         self.sum -= entity.weighted();
     }
 
-    /// A thread that is counted has advanced.
+    /// A counted thread advances.
     pub(super) fn advance(&mut self, entity: &Entity, virtually: i64) {
         self.sum += i128::from(virtually) * i128::from(entity.weight);
     }
 
-    /// The average virtual time, rounded down; zero in an empty queue. Who is not beyond it is eligible: virtual times are whole.
+    /// The average virtual time, rounded down. Zero in an empty queue. A thread that is not beyond
+    /// it is eligible, since virtual times are whole numbers.
     #[inline]
     pub(super) fn average(&self) -> i64 {
         match (i64::try_from(self.sum), i64::try_from(self.weight)) {
             (_, Ok(0)) => 0,
-            // Long division takes its time.
+            // Division of 128 bits is slow.
             (Ok(sum), Ok(weight)) => sum.div_euclid(weight),
             _ => self.sum.div_euclid(self.weight) as i64,
         }
@@ -133,8 +135,8 @@ impl Queue {
     }
 }
 
-/// The lag to place a thread with, so that it has its own when it is counted: counting it in moves the average towards it
-/// (`place_entity`).
+/// The lag with which to place a thread so that it has its own lag when it is counted. Counting it
+/// moves the average towards it (`place_entity`).
 pub(super) fn placed_lag(queue: &Queue, entity: &Entity) -> i64 {
     let (others, own) = (queue.weight, i128::from(entity.weight));
     if others == 0 { 0 } else { (i128::from(entity.lag) * (others + own) / others) as i64 }
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_takes_no_more_than_a_hundred_bytes_or_so() {
+    fn an_entity_is_small() {
         assert!(size_of::<Entity>() <= 112, "{}", size_of::<Entity>());
     }
 }

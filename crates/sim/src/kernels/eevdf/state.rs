@@ -1,4 +1,4 @@
-//! The state of the scheduler: the queues of all CPUs, and the moves of threads between them.
+//! The state of the scheduler: the queues of all CPUs, and their operations.
 
 use policy::{CpuId, CpuSet, Instant, Span, ThreadId};
 use scenario::Machine;
@@ -9,24 +9,24 @@ use crate::kernels::nice::{self, NORMAL};
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::Roster;
 
-/// No part of a group's weight is less (`MIN_SHARES`).
-const LEAST_PART: u64 = 2;
+/// The least weight of a thread in a group (`MIN_SHARES`).
+const MIN_SHARE: u64 = 2;
 
-/// The scheduler; see the module.
+/// The scheduler; see the module [`eevdf`](super).
 #[derive(Clone, Debug)]
 pub struct Eevdf {
     pub(super) tick: Span,
     pub(super) entities: Vec<Entity>,
     pub(super) queues: Vec<Queue>,
     pub(super) occupancy: Occupancy,
-    /// Where the threads of each job may run, where not everywhere.
+    /// The CPUs of each job's threads. `None` if they may run everywhere.
     pub(super) allowed: Vec<Option<CpuSet>>,
     /// Whether there is a thread that may not run everywhere.
-    pub(super) binds: bool,
+    pub(super) has_bound_threads: bool,
     pub(super) waiting: usize,
     pub(super) balancing: Balancing,
-    /// With groups: the sum of the weights of each job's threads by their nice values, over the threads that are in a queue or
-    /// between two turns.
+    /// With groups: for each job, the sum of the weights of its threads by their nice values. It
+    /// includes the threads that are in a queue or being switched away from.
     group_weights: Option<Vec<u64>>,
 }
 
@@ -53,7 +53,7 @@ impl Eevdf {
             entities,
             queues: vec![Queue::EMPTY; machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
-            binds: allowed.iter().any(Option::is_some),
+            has_bound_threads: allowed.iter().any(Option::is_some),
             allowed,
             waiting: 0,
             balancing: Balancing::new(machine),
@@ -65,17 +65,17 @@ impl Eevdf {
         &self.entities[thread.index()]
     }
 
-    /// Where a thread may run, where not everywhere.
+    /// The CPUs on which a thread may run. `None` if it may run everywhere.
     pub(super) fn allowed(&self, thread: ThreadId) -> Option<&CpuSet> {
-        if self.binds { self.allowed[self.entity(thread).job as usize].as_ref() } else { None }
+        if self.has_bound_threads { self.allowed[self.entity(thread).job as usize].as_ref() } else { None }
     }
 
     pub(super) fn may_run(&self, thread: ThreadId, cpu: CpuId) -> bool {
         self.allowed(thread).is_none_or(|set| set.contains(cpu))
     }
 
-    /// Brings the current thread's virtual time and deadline up to date (`update_curr`); returns whether it has used up
-    /// a request.
+    /// Updates the current thread's virtual time and deadline (`update_curr`). Returns whether it
+    /// has used up a request.
     pub(super) fn update(&mut self, cpu: CpuId, now: Instant) -> bool {
         let queue = &mut self.queues[cpu.index()];
         let ran = now.since(queue.updated).as_nanos() as i64;
@@ -96,7 +96,8 @@ impl Eevdf {
         request_is_over
     }
 
-    /// Whether the current thread, just updated, should be weighed against those that wait (the end of `update_curr`).
+    /// Whether the current thread, just updated, should be compared with the waiting ones (the end
+    /// of `update_curr`).
     pub(super) fn is_due(&self, cpu: CpuId, request_is_over: bool) -> bool {
         let queue = &self.queues[cpu.index()];
         let current = queue.current.map(|current| &self.entities[current as usize]);
@@ -104,7 +105,8 @@ impl Eevdf {
         !queue.waiting.is_empty() && (request_is_over || unprotected)
     }
 
-    /// Puts a thread that has left a queue with some lag into the queue of `cpu`, with so much virtual time to its deadline.
+    /// Puts a thread with its lag into the queue of `cpu`. `request` is the virtual time to its
+    /// deadline.
     pub(super) fn place(&mut self, thread: ThreadId, cpu: CpuId, request: i64) {
         let queue = &self.queues[cpu.index()];
         let entity = &mut self.entities[thread.index()];
@@ -118,28 +120,29 @@ impl Eevdf {
         let queue = &mut self.queues[cpu.index()];
         queue.add(&self.entities[thread.index()]);
         queue.waiting.push(&mut self.entities, thread.0);
-        self.entities[thread.index()].waits = true;
+        self.entities[thread.index()].is_waiting = true;
         self.waiting += 1;
-        self.weigh(cpu);
+        self.note_load(cpu);
     }
 
-    /// A thread waits no longer; it is counted as long as it is not [counted out](Queue::remove).
+    /// Removes a thread from the waiting ones. It stays counted until it is [counted
+    /// out](Queue::remove).
     pub(super) fn unlink(&mut self, thread: ThreadId, cpu: CpuId) {
         self.queues[cpu.index()].waiting.remove(&mut self.entities, thread.0);
-        self.entities[thread.index()].waits = false;
+        self.entities[thread.index()].is_waiting = false;
         self.waiting -= 1;
     }
 
-    /// Keeps account of how busy a CPU is.
-    pub(super) fn weigh(&mut self, cpu: CpuId) {
+    /// Updates the load of a CPU.
+    pub(super) fn note_load(&mut self, cpu: CpuId) {
         let queue = &self.queues[cpu.index()];
         let is_overloaded = queue.current.is_some() && queue.ready() > 0;
         let load = queue.weight as usize;
         self.occupancy.note(cpu, queue.len(), if is_overloaded { load } else { 0 });
-        self.balancing.weigh(cpu, load as u64);
+        self.balancing.note_load(cpu, load as u64);
     }
 
-    /// Takes a thread off a queue's count and notes its lag (`update_entity_lag`).
+    /// Counts a thread out of a queue and stores its lag (`update_entity_lag`).
     pub(super) fn remember_lag(&mut self, thread: ThreadId, cpu: CpuId) {
         let queue = &mut self.queues[cpu.index()];
         let entity = &mut self.entities[thread.index()];
@@ -148,8 +151,8 @@ impl Eevdf {
         queue.remove(entity);
     }
 
-    /// The waiting thread that `cpu` would run (`pick_eevdf`); none, if it would go on with the current one. Protection may be left
-    /// out of account.
+    /// The waiting thread that `cpu` would run (`pick_eevdf`). `None` if it would continue with the
+    /// current one. Protection may be ignored.
     pub(super) fn best(&self, cpu: CpuId, protects: bool) -> Option<ThreadId> {
         let queue = &self.queues[cpu.index()];
         let current = queue.current.map(|current| &self.entities[current as usize]);
@@ -162,7 +165,8 @@ impl Eevdf {
         (!current_first).then_some(ThreadId(first))
     }
 
-    /// Whether a thread that has joined the queue of `cpu` should have the CPU at once (`check_preempt_wakeup_fair`).
+    /// Whether a thread that has joined the queue of `cpu` should preempt
+    /// (`check_preempt_wakeup_fair`).
     pub(super) fn should_preempt(&mut self, thread: ThreadId, cpu: CpuId) -> bool {
         let Some(current) = self.queues[cpu.index()].current else { return true };
         let is_shorter = self.entity(thread).slice < self.entities[current as usize].slice;
@@ -176,7 +180,7 @@ impl Eevdf {
         preempts
     }
 
-    /// The shortest slice in a queue (`cfs_rq_min_slice`); without limit in an empty one.
+    /// The shortest slice in a queue (`cfs_rq_min_slice`). Unlimited for an empty one.
     pub(super) fn shortest_slice(&self, cpu: CpuId) -> i64 {
         let queue = &self.queues[cpu.index()];
         let of_current = queue.current.map(|current| self.entities[current as usize].slice);
@@ -184,31 +188,32 @@ impl Eevdf {
         of_current.into_iter().chain(of_waiting).min().unwrap_or(i64::MAX)
     }
 
-    /// A thread that is not eligible blocks: it stays in the queue, as one that will not run (`DELAY_DEQUEUE`).
+    /// A thread blocks that is not eligible: it stays in the queue, but will not run
+    /// (`DELAY_DEQUEUE`).
     pub(super) fn delay(&mut self, thread: ThreadId, cpu: CpuId) {
         let queue = &mut self.queues[cpu.index()];
         queue.current = None;
         queue.delayed += 1;
         queue.waiting.push(&mut self.entities, thread.0);
         let entity = &mut self.entities[thread.index()];
-        (entity.waits, entity.is_delayed) = (true, true);
-        self.weigh(cpu);
+        (entity.is_waiting, entity.is_delayed) = (true, true);
+        self.note_load(cpu);
     }
 
-    /// It would be a blocked thread's turn: it leaves the queue at last, with nothing owed to it (`DELAY_ZERO`).
+    /// A delayed thread would be picked: it leaves the queue without a positive lag (`DELAY_ZERO`).
     pub(super) fn finish_delay(&mut self, thread: ThreadId, cpu: CpuId) {
         self.remember_lag(thread, cpu);
         self.queues[cpu.index()].waiting.remove(&mut self.entities, thread.0);
         self.queues[cpu.index()].delayed -= 1;
         let entity = &mut self.entities[thread.index()];
-        (entity.waits, entity.is_delayed) = (false, false);
+        (entity.is_waiting, entity.is_delayed) = (false, false);
         entity.lag = entity.lag.min(0);
         self.leave_group(thread);
-        self.weigh(cpu);
+        self.note_load(cpu);
     }
 
-    /// A blocked thread that is still in its queue is awakened: it waits there from now on, as it is or, if it has become eligible,
-    /// as one that was neither ahead nor behind (`requeue_delayed_entity`).
+    /// Wakes a blocked thread that is still in its queue. It waits there from now on, with its
+    /// place or, if it has become eligible, with no lag (`requeue_delayed_entity`).
     pub(super) fn requeue(&mut self, thread: ThreadId, cpu: CpuId) {
         let queue = &mut self.queues[cpu.index()];
         queue.delayed -= 1;
@@ -223,11 +228,11 @@ impl Eevdf {
         }
         self.entities[thread.index()].is_delayed = false;
         self.waiting += 1;
-        self.weigh(cpu);
+        self.note_load(cpu);
     }
 
-    /// The waiting thread that `cpu` should run, if that is not to go on with the current one. Blocked threads whose turn it would be
-    /// leave the queue (`pick_next_entity`).
+    /// The waiting thread that `cpu` should run. `None` if it should continue with the current one.
+    /// Delayed threads that would be picked leave the queue (`pick_next_entity`).
     pub(super) fn choose(&mut self, cpu: CpuId) -> Option<ThreadId> {
         loop {
             let best = self.best(cpu, true)?;
@@ -238,7 +243,8 @@ impl Eevdf {
         }
     }
 
-    /// A CPU goes over to a thread that waits on it (`set_next_entity`), from another that can go on or not.
+    /// A CPU switches to a waiting thread (`set_next_entity`), from another thread that can
+    /// continue or not.
     pub(super) fn run(&mut self, cpu: CpuId, next: ThreadId, from: Option<ThreadId>) {
         let beside = from.map_or(i64::MAX, |from| self.entity(from).slice);
         self.unlink(next, cpu);
@@ -251,21 +257,21 @@ impl Eevdf {
         if shortest < entity.slice {
             entity.protected_until = entity.deadline.min(entity.vruntime + entity.virtually(shortest));
         }
-        self.weigh(cpu);
+        self.note_load(cpu);
     }
 
-    /// A thread weighs so much from now on (`reweight_entity`); if it is in a queue, that is up to date. What is virtual shrinks as the
-    /// weight grows, so that it is the same in real time.
+    /// Changes the weight of a thread (`reweight_entity`). Its queue, if any, must be up to date.
+    /// Virtual quantities shrink as the weight grows, so that they stay the same in real time.
     pub(super) fn reweight(&mut self, thread: ThreadId, weight: u32) {
-        let Entity { cpu, weight: before, waits, .. } = *self.entity(thread);
+        let Entity { cpu, weight: before, is_waiting, .. } = *self.entity(thread);
         if weight == before {
             return;
         }
-        let is_queued = waits || self.queues[cpu.index()].current == Some(thread.0);
+        let is_queued = is_waiting || self.queues[cpu.index()].current == Some(thread.0);
         if is_queued {
             self.remember_lag(thread, cpu);
         }
-        if waits {
+        if is_waiting {
             self.queues[cpu.index()].waiting.take_out(&mut self.entities, thread.0);
         }
         let (queue, entity) = (&mut self.queues[cpu.index()], &mut self.entities[thread.index()]);
@@ -281,13 +287,13 @@ impl Eevdf {
         if is_queued {
             queue.add(entity);
         }
-        if waits {
+        if is_waiting {
             queue.waiting.put_back(&mut self.entities, thread.0);
         }
     }
 
-    /// Where an awakened thread goes: where it was if that is free, else to the next free CPU, else where it was; and never where it
-    /// may not.
+    /// The CPU for a woken thread: its previous one if that is free, else the next free CPU, else
+    /// its previous one. Always a CPU on which it may run.
     pub(super) fn cpu_to_wake_on(&self, thread: ThreadId) -> CpuId {
         let (previous, allowed) = (self.entity(thread).cpu, self.allowed(thread));
         self.occupancy
@@ -296,7 +302,7 @@ impl Eevdf {
     }
 }
 
-/// Groups: jobs that share the machine by their number and not by that of their threads.
+/// Groups: jobs share the machine equally, however many threads they have.
 impl Eevdf {
     /// A thread that was in no queue is about to join one.
     pub(super) fn join_group(&mut self, thread: ThreadId) {
@@ -317,30 +323,30 @@ impl Eevdf {
         }
     }
 
-    /// A thread gets the weight that is its part of its group's.
+    /// Updates a thread's weight to its share of its group's weight.
     pub(super) fn follow_group(&mut self, thread: ThreadId) {
         if self.group_weights.is_some() {
-            let weight = self.part(thread);
+            let weight = self.share(thread);
             self.reweight(thread, weight);
         }
     }
 
-    /// What a thread weighs from now on whose nice value weighs so much.
-    pub(super) fn weight_as(&mut self, thread: ThreadId, own: u32) -> u32 {
+    /// Changes the weight of a thread's nice value. Returns its new weight in its queue.
+    pub(super) fn set_own_weight(&mut self, thread: ThreadId, own: u32) -> u32 {
         let entity = &mut self.entities[thread.index()];
         let before = std::mem::replace(&mut entity.own_weight, own);
         if let Some(groups) = self.group_weights.as_mut().filter(|_| entity.is_counted) {
             let group = &mut groups[entity.job as usize];
             *group = *group - u64::from(before) + u64::from(own);
         }
-        self.part(thread)
+        self.share(thread)
     }
 
-    fn part(&self, thread: ThreadId) -> u32 {
+    fn share(&self, thread: ThreadId) -> u32 {
         let entity = self.entity(thread);
         let own = u64::from(entity.own_weight);
         match &self.group_weights {
-            Some(groups) => (NORMAL * own / groups[entity.job as usize].max(own)).max(LEAST_PART) as u32,
+            Some(groups) => (NORMAL * own / groups[entity.job as usize].max(own)).max(MIN_SHARE) as u32,
             None => entity.own_weight,
         }
     }

@@ -1,19 +1,22 @@
-//! Who waits in one queue: a search tree by virtual deadline in which the earliest eligible one is found in logarithmic time, and a list
-//! by the order in which they came.
+//! The waiting threads of one queue: a search tree by virtual deadline, and a list in the order of
+//! arrival.
 //!
-//! The kernel's tree (`tasks_timeline`) is red and black; this one is a treap (Seidel and Aragon, Randomized Search Trees, 1996), whose
-//! priorities are a hash of the thread's number, so that it is as deep for every run of a setting. Either keeps, for each subtree, the
-//! least virtual time (`min_vruntime`), by which a search leaves out what has nobody eligible, and the shortest slice (`min_slice`).
+//! The tree finds the earliest eligible thread in logarithmic time. The kernel's tree
+//! (`tasks_timeline`) is red-black. This one is a treap (Seidel and Aragon, Randomized Search
+//! Trees, 1996) whose priorities are a hash of the thread's number, so that it has the same depth
+//! in every run of a setting. Both keep, for each subtree, the least virtual time (`min_vruntime`),
+//! by which a search skips subtrees without an eligible thread, and the shortest slice
+//! (`min_slice`).
 
 use super::entity::Entity;
 
 /// No entity: the end of a branch or of the list.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(super) const NO_THREAD: u32 = u32::MAX;
 
 /// An entity's place in the tree and in the list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
-    /// Of equal deadlines the lower comes first.
+    /// The lower of equal deadlines comes first.
     order: u64,
     /// The least virtual time and the shortest slice in the subtree.
     least: i64,
@@ -25,11 +28,19 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) const NONE: Links =
-        Links { order: 0, least: 0, shortest: 0, left: NOBODY, right: NOBODY, older: NOBODY, newer: NOBODY };
+    pub(super) const NONE: Links = Links {
+        order: 0,
+        least: 0,
+        shortest: 0,
+        left: NO_THREAD,
+        right: NO_THREAD,
+        older: NO_THREAD,
+        newer: NO_THREAD,
+    };
 }
 
-/// The waiting entities of one queue. Their virtual times, deadlines and slices must not change while they are in the tree.
+/// The waiting entities of one queue. Their virtual times, deadlines and slices must not change
+/// while they are in the tree.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
     root: u32,
@@ -40,7 +51,8 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    pub(super) const EMPTY: Timeline = Timeline { root: NOBODY, oldest: NOBODY, newest: NOBODY, len: 0, next_order: 0 };
+    pub(super) const EMPTY: Timeline =
+        Timeline { root: NO_THREAD, oldest: NO_THREAD, newest: NO_THREAD, len: 0, next_order: 0 };
 
     pub(super) fn len(&self) -> usize {
         self.len as usize
@@ -50,63 +62,65 @@ impl Timeline {
         self.len == 0
     }
 
-    /// The shortest slice of those who wait.
+    /// The shortest slice of the waiting threads.
     pub(super) fn shortest_slice(&self, entities: &[Entity]) -> Option<i64> {
-        (self.root != NOBODY).then(|| entities[self.root as usize].links.shortest)
+        (self.root != NO_THREAD).then(|| entities[self.root as usize].links.shortest)
     }
 
-    /// Who waits longest.
+    /// The entity that has waited longest.
     pub(super) fn oldest(&self) -> u32 {
         self.oldest
     }
 
-    /// Who came next after it, if anybody did.
+    /// The entity that came next after another one, or [`NO_THREAD`].
     pub(super) fn newer(entities: &[Entity], than: u32) -> u32 {
         entities[than as usize].links.newer
     }
 
-    /// One more waits.
+    /// Inserts an entity.
     pub(super) fn push(&mut self, entities: &mut [Entity], who: u32) {
         let links = &mut entities[who as usize].links;
         *links = Links { order: self.next_order, older: self.newest, ..Links::NONE };
         self.next_order += 1;
         match self.newest {
-            NOBODY => self.oldest = who,
+            NO_THREAD => self.oldest = who,
             newest => entities[newest as usize].links.newer = who,
         }
         self.newest = who;
         self.len += 1;
-        self.root = inserted(entities, self.root, who);
+        self.root = insert(entities, self.root, who);
     }
 
-    /// One of those who wait does so no longer.
+    /// Removes an entity.
     pub(super) fn remove(&mut self, entities: &mut [Entity], who: u32) {
         self.take_out(entities, who);
         let Links { older, newer, .. } = entities[who as usize].links;
         match older {
-            NOBODY => self.oldest = newer,
+            NO_THREAD => self.oldest = newer,
             older => entities[older as usize].links.newer = newer,
         }
         match newer {
-            NOBODY => self.newest = older,
+            NO_THREAD => self.newest = older,
             newer => entities[newer as usize].links.older = older,
         }
         self.len -= 1;
     }
 
-    /// Takes one out of the tree, so that its times may change; it keeps its place in the list.
+    /// Takes an entity out of the tree, so that its times may change. It keeps its place in the
+    /// list.
     pub(super) fn take_out(&mut self, entities: &mut [Entity], who: u32) {
-        self.root = removed(entities, self.root, who);
+        self.root = remove(entities, self.root, who);
     }
 
-    /// Puts one back that was taken out.
+    /// Puts an entity back into the tree.
     pub(super) fn put_back(&mut self, entities: &mut [Entity], who: u32) {
-        self.root = inserted(entities, self.root, who);
+        self.root = insert(entities, self.root, who);
     }
 
-    /// The one with the earliest deadline among those whose virtual time is not beyond `latest` (`__pick_eevdf`).
+    /// The entity with the earliest deadline among those whose virtual time is not beyond `latest`
+    /// (`__pick_eevdf`).
     pub(super) fn first_until(&self, entities: &[Entity], latest: i64) -> Option<u32> {
-        let has_one = |node: u32| node != NOBODY && entities[node as usize].links.least <= latest;
+        let has_one = |node: u32| node != NO_THREAD && entities[node as usize].links.least <= latest;
         let mut node = self.root;
         while has_one(node) {
             let entity = &entities[node as usize];
@@ -122,13 +136,13 @@ impl Timeline {
     }
 }
 
-/// What the tree is ordered by.
+/// The order of the tree.
 fn key(entities: &[Entity], node: u32) -> (i64, u64) {
     let entity = &entities[node as usize];
     (entity.deadline, entity.links.order)
 }
 
-/// What the tree is a heap by: a hash of the number (the finalizer of SplitMix64).
+/// The heap order of the tree: a hash of the number (the finalizer of SplitMix64).
 fn priority(node: u32) -> u64 {
     let mut bits = u64::from(node).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -136,12 +150,12 @@ fn priority(node: u32) -> u64 {
     bits ^ bits >> 31
 }
 
-/// Sees to what a node says of its subtree.
+/// Updates the summary of a node's subtree.
 fn refresh(entities: &mut [Entity], node: u32) {
     let entity = entities[node as usize];
     let (mut least, mut shortest) = (entity.vruntime, entity.slice);
     for child in [entity.links.left, entity.links.right] {
-        if child != NOBODY {
+        if child != NO_THREAD {
             let links = &entities[child as usize].links;
             (least, shortest) = (least.min(links.least), shortest.min(links.shortest));
         }
@@ -150,9 +164,9 @@ fn refresh(entities: &mut [Entity], node: u32) {
     (links.least, links.shortest) = (least, shortest);
 }
 
-/// A tree with one more.
-fn inserted(entities: &mut [Entity], root: u32, who: u32) -> u32 {
-    if root == NOBODY || priority(who) > priority(root) {
+/// Inserts an entity into a tree. Returns the new root.
+fn insert(entities: &mut [Entity], root: u32, who: u32) -> u32 {
+    if root == NO_THREAD || priority(who) > priority(root) {
         let (left, right) = split(entities, root, key(entities, who));
         let links = &mut entities[who as usize].links;
         (links.left, links.right) = (left, right);
@@ -161,37 +175,37 @@ fn inserted(entities: &mut [Entity], root: u32, who: u32) -> u32 {
     }
     let Links { left, right, .. } = entities[root as usize].links;
     if key(entities, who) < key(entities, root) {
-        let left = inserted(entities, left, who);
+        let left = insert(entities, left, who);
         entities[root as usize].links.left = left;
     } else {
-        let right = inserted(entities, right, who);
+        let right = insert(entities, right, who);
         entities[root as usize].links.right = right;
     }
     refresh(entities, root);
     root
 }
 
-/// A tree without one of its own.
-fn removed(entities: &mut [Entity], root: u32, who: u32) -> u32 {
+/// Removes an entity from a tree. Returns the new root.
+fn remove(entities: &mut [Entity], root: u32, who: u32) -> u32 {
     let Links { left, right, .. } = entities[root as usize].links;
     if root == who {
-        return joined(entities, left, right);
+        return join(entities, left, right);
     }
     if key(entities, who) < key(entities, root) {
-        let left = removed(entities, left, who);
+        let left = remove(entities, left, who);
         entities[root as usize].links.left = left;
     } else {
-        let right = removed(entities, right, who);
+        let right = remove(entities, right, who);
         entities[root as usize].links.right = right;
     }
     refresh(entities, root);
     root
 }
 
-/// What comes before a key, and what does not.
+/// Splits a tree at a key: the entities before it, and the others.
 fn split(entities: &mut [Entity], root: u32, at: (i64, u64)) -> (u32, u32) {
-    if root == NOBODY {
-        return (NOBODY, NOBODY);
+    if root == NO_THREAD {
+        return (NO_THREAD, NO_THREAD);
     }
     let Links { left, right, .. } = entities[root as usize].links;
     if key(entities, root) < at {
@@ -207,20 +221,20 @@ fn split(entities: &mut [Entity], root: u32, at: (i64, u64)) -> (u32, u32) {
     }
 }
 
-/// One tree of two, the first of which comes before the second.
-fn joined(entities: &mut [Entity], left: u32, right: u32) -> u32 {
-    if left == NOBODY || right == NOBODY {
+/// Joins two trees, the first of which comes before the second.
+fn join(entities: &mut [Entity], left: u32, right: u32) -> u32 {
+    if left == NO_THREAD || right == NO_THREAD {
         return left.min(right);
     }
     if priority(left) > priority(right) {
         let middle = entities[left as usize].links.right;
-        let joint = joined(entities, middle, right);
+        let joint = join(entities, middle, right);
         entities[left as usize].links.right = joint;
         refresh(entities, left);
         left
     } else {
         let middle = entities[right as usize].links.left;
-        let joint = joined(entities, left, middle);
+        let joint = join(entities, left, middle);
         entities[right as usize].links.left = joint;
         refresh(entities, right);
         right
@@ -232,16 +246,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Those who wait, in the order in which they came.
+    /// The waiting entities in the order of arrival.
     fn in_order(timeline: &Timeline, entities: &[Entity]) -> Vec<u32> {
-        let exists = |who: &u32| *who != NOBODY;
+        let exists = |who: &u32| *who != NO_THREAD;
         let next = |who: &u32| Some(Timeline::newer(entities, *who)).filter(exists);
         std::iter::successors(Some(timeline.oldest()).filter(exists), next).collect()
     }
 
     proptest! {
         #[test]
-        fn the_earliest_deadline_is_found_among_those_that_are_eligible(
+        fn the_search_finds_the_earliest_eligible_deadline(
             changes in prop::collection::vec((0_u32..24, -9_i64..9, 0_i64..9, 1_i64..9, any::<bool>()), 1..120),
         ) {
             let mut entities = vec![Entity::NEW; 24];

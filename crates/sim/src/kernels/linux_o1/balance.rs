@@ -1,7 +1,8 @@
 //! Balancing: how a CPU with fewer threads takes some from the one with the most.
 //!
-//! A CPU's load is smoothed over the last ticks; another's is taken for the lower of that and what it is now, the own for the higher. The
-//! CPU with the highest load comes out of a tournament, so that nobody looks at all CPUs.
+//! A CPU's load is smoothed over the last ticks. For another CPU, the lower of the smoothed and the
+//! present load counts; for a CPU itself, the higher. A tournament finds the CPU with the highest
+//! load, so that no CPU looks at all others.
 
 use policy::{CpuId, Instant, ThreadId};
 
@@ -10,20 +11,20 @@ use super::task::NONE;
 use crate::engine::scheduler::Marks;
 use crate::engine::winner::{Key, WinnerTree};
 
-/// The load that one thread is (`SCHED_LOAD_SCALE`).
+/// The load of one thread (`SCHED_LOAD_SCALE`).
 pub(super) const SCALE: u64 = 128;
-/// Who is busy looks so many times less often (`busy_factor`).
+/// A busy CPU looks less often by this factor (`busy_factor`).
 const BUSY_FACTOR: u64 = 64;
 /// The longest interval, in ticks (`max_interval`).
 const LONGEST: u64 = 4;
-/// Another CPU has to have so many percent of the own load (`imbalance_pct`).
+/// Another CPU must have this percentage of the own load (`imbalance_pct`).
 const IMBALANCE: u64 = 125;
-/// After so many failures hot caches are no reason any more (`cache_nice_tries`).
+/// Hot caches are ignored after more failures than this (`cache_nice_tries`).
 const NICE_TRIES: u32 = 1;
-/// So many threads that cannot be taken are enough to give up.
+/// A CPU gives up after this many threads that it may not take.
 const LOOKED_AT: u32 = 32;
 
-/// Why a CPU balances (`idle_type`).
+/// The occasion for balancing (`idle_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
     /// A tick while it runs a thread.
@@ -34,7 +35,7 @@ pub(super) enum Occasion {
     NewlyIdle,
 }
 
-/// What CPUs' loads look like to others (`source_load`).
+/// The loads of CPUs as others see them (`source_load`).
 #[derive(Clone, Debug)]
 pub(super) struct Loads {
     tournament: WinnerTree<u64>,
@@ -59,7 +60,8 @@ impl Loads {
         u64::NEVER - self.tournament.winner().1
     }
 
-    /// The first CPU with the highest load among all others, counted upwards from this one in a circle.
+    /// The first CPU with the highest load among all others, counted upwards from this one,
+    /// cyclically.
     fn busiest_beside(&self, cpu: CpuId) -> Option<(CpuId, u64)> {
         let above = self.tournament.winner_of(cpu.index() + 1..self.of.len());
         let below = self.tournament.winner_of(0..cpu.index());
@@ -68,7 +70,7 @@ impl Loads {
     }
 }
 
-/// How many threads should go from the busiest CPU to one with this load, where the average is that (`find_busiest_group`).
+/// How many threads should move from the busiest CPU to this one (`find_busiest_group`).
 fn imbalance(own: u64, average: u64, highest: u64, occasion: Occasion) -> Option<u64> {
     let balanced = match occasion {
         Occasion::Busy => None,
@@ -85,30 +87,32 @@ fn imbalance(own: u64, average: u64, highest: u64, occasion: Occasion) -> Option
     if highest - own >= 2 * SCALE {
         return Some(1);
     }
-    // Less than a thread too much: worth a move only if more CPUs are used then.
+    // Less than one thread too much: worth a move only if more CPUs are used afterwards.
     let used = |load: u64| load.min(SCALE);
     let now = used(highest) + used(own);
     let then = used(highest.saturating_sub(SCALE)) + used(own + highest.min(SCALE));
     if then < now + SCALE / 8 { balanced } else { Some(1) }
 }
 
-/// What a CPU knows of its own load, and of when it last looked for another's (`cpu_load`, and the runtime fields of `sched_domain`).
+/// A CPU's own load, and its balancing history (`cpu_load`, and the runtime fields of
+/// `sched_domain`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Balance {
     /// The load of the last ticks, smoothed.
     pub(super) load: u32,
-    /// Where the CPU has no threads: the tick up to which `load` is right.
+    /// If the CPU has no threads: the tick up to which `load` is right.
     pub(super) load_at: u64,
     /// The tick at which it last looked for an imbalance.
     last: i64,
-    /// At which intervals it does, in ticks where it is idle.
+    /// The interval between looks, in ticks, while it is idle.
     interval: u64,
-    /// How often it has found one and could not take a thread (`nr_balance_failed`).
+    /// How often it has found an imbalance and could not take a thread (`nr_balance_failed`).
     failures: u32,
 }
 
 impl Balance {
-    /// CPUs do not look all at once (`CPU_OFFSET`): as if they had last done so at different times before the start.
+    /// CPUs do not look at the same time (`CPU_OFFSET`): their last looks before the start are
+    /// staggered.
     pub(super) fn staggered(cpu: CpuId, cpus: usize) -> Balance {
         let last = -(BUSY_FACTOR as i64 * i64::from(cpu.0) / cpus as i64);
         Balance { load: 0, load_at: 0, last, interval: 1, failures: 0 }
@@ -120,7 +124,7 @@ impl Balance {
 }
 
 impl LinuxO1 {
-    /// A CPU has got or lost a thread, or its load has been smoothed.
+    /// Updates a CPU's load after it has gained or lost a thread, or after smoothing.
     pub(super) fn update_load(&mut self, cpu: CpuId) {
         let queue = &self.queues[cpu.index()];
         self.loads.set(cpu, u64::from(queue.balance.load).min(SCALE * u64::from(queue.running)));
@@ -133,14 +137,14 @@ impl LinuxO1 {
         queue.balance.load >> idle.min(31)
     }
 
-    /// A tick of a CPU that runs a thread: its load is smoothed, and perhaps it looks for an imbalance (`rebalance_tick`). Returns
-    /// whether it took somebody who should preempt.
+    /// A tick of a CPU that runs a thread: smooths its load, and looks for an imbalance if it is
+    /// time (`rebalance_tick`). Returns whether it took a thread that should preempt.
     pub(super) fn rebalance(&mut self, cpu: CpuId, now: Instant) -> bool {
         let tick = self.tuning.ticks(now);
         let balance = &self.queues[cpu.index()].balance;
         let is_due = balance.is_due(tick, BUSY_FACTOR);
         let (before, load) = (balance.load, SCALE as u32 * self.queues[cpu.index()].running);
-        // Rounded up while the load grows, so that it gets there.
+        // Rounded up while the load grows, so that it reaches the present load.
         let smoothed = (before + u32::from(load > before) + load) / 2;
         if smoothed != before {
             self.queues[cpu.index()].balance.load = smoothed;
@@ -149,8 +153,9 @@ impl LinuxO1 {
         is_due && self.balance(cpu, Occasion::Busy, now).1
     }
 
-    /// An idle CPU, whose turn it is, takes threads if some wait elsewhere. Idle CPUs tick too, but at most of their ticks there is nothing
-    /// to do; so the ticks of the busy ones offer work to them, one after the other.
+    /// The idle CPU whose turn it is takes threads if some wait elsewhere. Idle CPUs tick too, but
+    /// most of their ticks have nothing to do. So the ticks of the busy CPUs offer work to them,
+    /// one after the other.
     pub(super) fn offer_to_idle(&mut self, now: Instant, marks: &Marks) -> Option<CpuId> {
         if self.loads.highest() <= SCALE {
             return None;
@@ -161,7 +166,8 @@ impl LinuxO1 {
         (marks.is_idle(cpu) && is_due && self.balance(cpu, Occasion::Idle, now).0 > 0).then_some(cpu)
     }
 
-    /// Looks for an imbalance at a tick (`load_balance`). Returns how many threads it took, and whether one of them should preempt.
+    /// Looks for an imbalance at a tick (`load_balance`). Returns how many threads it took, and
+    /// whether one of them should preempt.
     fn balance(&mut self, cpu: CpuId, occasion: Occasion, now: Instant) -> (u64, bool) {
         let tick = self.tuning.ticks(now);
         self.queues[cpu.index()].balance.last = tick as i64;
@@ -181,7 +187,7 @@ impl LinuxO1 {
             if balance.failures > NICE_TRIES + 2 {
                 balance.failures = NICE_TRIES;
             }
-            // It may be longer already, as doubling can go beyond.
+            // It may already be longer, because doubling can exceed the limit.
             if balance.interval < LONGEST {
                 balance.interval += 1;
             }
@@ -207,8 +213,9 @@ impl LinuxO1 {
         Some((busiest, imbalance(own, average, highest, occasion)?))
     }
 
-    /// Takes up to so many threads from a queue to that of another CPU: first of those that have expired, the highest priority
-    /// first, the last of a list first (`move_tasks`). Returns how many, and whether one of them should preempt who runs there.
+    /// Moves up to `most` threads from a queue to that of another CPU: expired threads first, the
+    /// highest priority first, the last of a list first (`move_tasks`). Returns how many, and
+    /// whether one of them should preempt.
     fn move_threads(&mut self, from: CpuId, to: CpuId, most: u64, now: Instant) -> (u64, bool) {
         if self.queues[from.index()].running <= 1 {
             return (0, false);
@@ -246,7 +253,7 @@ impl LinuxO1 {
         (moved, preempts)
     }
 
-    /// Moves a waiting thread (`pull_task`); whether it should preempt who runs there.
+    /// Moves a waiting thread (`pull_task`). Returns whether it should preempt.
     fn pull(&mut self, thread: ThreadId, from: CpuId, to: CpuId, array: u8, now: Instant) -> bool {
         self.queues[from.index()].remove(thread, &mut self.tasks);
         self.lose(from, now);

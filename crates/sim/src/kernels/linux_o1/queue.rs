@@ -1,11 +1,12 @@
-//! The run queue of a CPU: who runs, and two arrays of lists by priority, of those who may still run and of those who have expired.
+//! The run queue of a CPU: two arrays of lists by priority, for active and for expired threads.
 
 use policy::{CpuId, CpuSet, ThreadId};
 
 use super::balance::Balance;
 use super::task::{IDLENESS, NONE, PRIORITIES, Task};
 
-/// One array (`prio_array`): a list of threads for each priority. The lists go through the tasks.
+/// One array (`prio_array`): a list of threads for each priority. The links of the lists are in the
+/// tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
     /// How many threads there are.
@@ -61,20 +62,21 @@ impl Array {
     }
 }
 
-/// The queue of one CPU (`runqueue`). The thread that runs is in an array as well, and so is one that is being switched away
-/// from and could go on.
+/// The queue of one CPU (`runqueue`). The running thread is also in an array, as is a thread that
+/// is being switched away from and could continue.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     arrays: [Array; 2],
-    /// Which of them is the active one.
+    /// The index of the active array.
     active: u8,
-    /// Who runs, from the moment that it is picked; who blocks is it until the next one is picked.
+    /// The running thread, from its pick on. A thread that blocks stays current until the next
+    /// pick.
     pub(super) current: Option<ThreadId>,
-    /// How many threads there are, the running one included (`nr_running`).
+    /// The number of threads, including the running one (`nr_running`).
     pub(super) running: u32,
-    /// The tick at which the first thread expired since the arrays were switched.
+    /// The tick at which the first thread expired since the arrays were swapped.
     pub(super) expired_since: Option<u64>,
-    /// The best static priority of those that have expired.
+    /// The best static priority of the expired threads.
     pub(super) best_expired: u8,
     pub(super) balance: Balance,
 }
@@ -110,14 +112,14 @@ impl Queue {
         tasks[thread.index()].array = Some(array);
     }
 
-    /// Takes a thread out of its list, if it is in one (`dequeue_task`). Returns in which array it was.
+    /// Takes a thread out of its list, if it is in one (`dequeue_task`). Returns its array.
     pub(super) fn remove(&mut self, thread: ThreadId, tasks: &mut [Task]) -> Option<u8> {
         let array = tasks[thread.index()].array.take()?;
         self.arrays[usize::from(array)].remove(thread, tasks);
         Some(array)
     }
 
-    /// The thread to run, which there is; the expired have their turn where nobody else is left.
+    /// The thread to run. Swaps the arrays if the active one is empty. The queue must not be empty.
     pub(super) fn first(&mut self) -> Option<ThreadId> {
         if self.array(self.active).len == 0 {
             self.active = self.expired();
@@ -127,13 +129,13 @@ impl Queue {
         self.array(self.active).first()
     }
 
-    /// The priority that a thread has to be better than to preempt the current one (`TASK_PREEMPTS_CURR`).
+    /// The priority that a thread must beat to preempt the current one (`TASK_PREEMPTS_CURR`).
     pub(super) fn current_priority(&self, tasks: &[Task]) -> u8 {
         self.current.map_or(IDLENESS, |current| tasks[current.index()].priority)
     }
 }
 
-/// The CPUs that run nothing and have nobody waiting.
+/// The CPUs without a running or waiting thread.
 #[derive(Clone, Debug)]
 pub(super) struct IdleCpus {
     words: Vec<u64>,
@@ -158,14 +160,14 @@ impl IdleCpus {
         self.words[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
     }
 
-    /// The lowest of them that is among these, if it is said which.
+    /// The lowest idle CPU of a set. `None` allows all CPUs.
     pub(super) fn first_among(&self, allowed: Option<&CpuSet>) -> Option<CpuId> {
         let of = |index: usize| allowed.map_or(u64::MAX, |set| set.words().get(index).copied().unwrap_or(0));
         let words = self.words.iter().enumerate().map(|(index, word)| (index, word & of(index)));
         words.into_iter().find(|(_, word)| *word != 0).map(first_in)
     }
 
-    /// The next of them after a CPU, in a circle.
+    /// The next idle CPU after another one, cyclically.
     pub(super) fn next_after(&self, cpu: CpuId) -> Option<CpuId> {
         let (at, bit) = (cpu.index() / 64, cpu.index() % 64);
         let beyond = self.words[at] & !(u64::MAX >> (63 - bit));
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_cpus_are_gone_through_in_a_circle() {
+    fn idle_cpus_are_visited_cyclically() {
         let mut idle = IdleCpus::all(130);
         (0..130).filter(|cpu| ![3, 64, 129].contains(cpu)).for_each(|cpu| idle.remove(CpuId(cpu)));
         let next = |cpu| idle.next_after(CpuId(cpu)).map(|cpu| cpu.0);

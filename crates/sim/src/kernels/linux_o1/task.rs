@@ -1,28 +1,28 @@
-//! What a thread is worth: its static priority, its timeslice, and the bonus for having slept.
+//! The scheduler's data of a thread: its priorities, its timeslice, and its bonus for sleep.
 
 use policy::{CpuId, Instant, Span};
 use scenario::Machine;
 
-/// There are forty priorities below those of real time; a lower number goes first.
+/// There are forty priorities below the real-time ones. A lower number is better.
 pub(super) const PRIORITIES: u8 = 40;
-/// The priority of idleness, which anybody preempts (`MAX_PRIO`).
+/// The priority of idleness, which every thread preempts (`MAX_PRIO`).
 pub(super) const IDLENESS: u8 = PRIORITIES;
-/// The bonus of a thread that has slept all that counts (`MAX_BONUS`).
-const MOST_BONUS: u64 = 10;
+/// The bonus for the maximal sleep (`MAX_BONUS`).
+const MAX_BONUS: u64 = 10;
 /// No thread, at the ends of lists.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The kernel's tuning knobs, for a tick and a timeslice that need not be its own.
+/// The kernel's tuning parameters, for any tick and timeslice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tuning {
-    /// In nanoseconds, as all times without a unit here.
+    /// In nanoseconds, as are all times here without a unit.
     tick: u64,
     /// Ticks of a thread with nice value 0 (`DEF_TIMESLICE`).
     timeslice: u64,
-    /// The sleep that is worth one of bonus: a timeslice.
+    /// The sleep for a bonus of one: a timeslice.
     sleep_for_one: u64,
     cpus: u64,
-    /// A thread that ran so recently has its cache where it ran (`cache_hot_time`).
+    /// A thread that ran within this time has a hot cache (`cache_hot_time`).
     hot: Span,
 }
 
@@ -38,53 +38,54 @@ impl Tuning {
         }
     }
 
-    /// How many ticks have been at a moment: the kernel's `jiffies`.
+    /// The number of ticks up to a moment: the kernel's `jiffies`.
     #[inline]
     pub(super) fn ticks(&self, now: Instant) -> u64 {
         now.as_nanos() / self.tick
     }
 
-    /// When the last tick was. All CPUs tick at multiples of the period.
+    /// The time of the last tick. All CPUs tick at multiples of the period.
     pub(super) fn last_tick(&self, now: Instant) -> Instant {
         Instant::from_nanos(self.ticks(now) * self.tick)
     }
 
-    /// When the next tick is.
+    /// The time of the next tick.
     #[inline]
     pub(super) fn next_tick(&self, now: Instant) -> Instant {
         Instant::from_nanos((self.ticks(now) + 1).saturating_mul(self.tick))
     }
 
-    /// Sleep beyond this counts no more (`NS_MAX_SLEEP_AVG`).
+    /// The maximal sleep that counts (`NS_MAX_SLEEP_AVG`).
     fn most_sleep(&self) -> u64 {
-        self.sleep_for_one.saturating_mul(MOST_BONUS)
+        self.sleep_for_one.saturating_mul(MAX_BONUS)
     }
 
-    /// For how many ticks those that have expired may wait, for each thread of the queue (`STARVATION_LIMIT`).
+    /// How many ticks expired threads may wait, for each thread of the queue (`STARVATION_LIMIT`).
     pub(super) fn starvation_limit(&self) -> u64 {
-        self.timeslice * MOST_BONUS
+        self.timeslice * MAX_BONUS
     }
 
-    /// A timeslice of a nice value, in ticks (`task_timeslice`).
+    /// The timeslice of a nice value, in ticks (`task_timeslice`).
     pub(super) fn timeslice_of(&self, nice: i8) -> u32 {
         let base = if nice < 0 { 4 * self.timeslice } else { self.timeslice };
         let share = base * (20 - i64::from(nice)) as u64 / 20;
         share.max(self.timeslice / 20).max(1) as u32
     }
 
-    /// After so many ticks an interactive thread lets an equal one run (`TIMESLICE_GRANULARITY`).
+    /// After this many ticks an interactive thread lets an equal one run (`TIMESLICE_GRANULARITY`).
     fn granularity(&self, bonus: u64) -> u64 {
-        let doublings = (MOST_BONUS - bonus).max(1) - 1;
+        let doublings = (MAX_BONUS - bonus).max(1) - 1;
         ((self.timeslice / 10).max(1) << doublings) * self.cpus
     }
 }
 
-/// What a priority has to be better by than a nice value's own for its thread to be interactive (`DELTA`).
+/// By how much a priority must be better than that of the nice value for the thread to be
+/// interactive (`DELTA`).
 fn delta(nice: i8) -> i64 {
-    i64::from(nice) * MOST_BONUS as i64 / 40 + 2
+    i64::from(nice) * MAX_BONUS as i64 / 40 + 2
 }
 
-/// How a thread was put into its queue: the kernel's `activated`.
+/// How a thread entered its queue: the kernel's `activated`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activated {
     /// It has had a CPU since it last slept.
@@ -93,31 +94,31 @@ pub(super) enum Activated {
     ByThread,
 }
 
-/// What the scheduler knows of a thread: the kernel's `task_t`.
+/// The kernel's `task_t`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
-    /// How long it has slept, in nanoseconds, less what it has run (`sleep_avg`).
+    /// Its sleep in nanoseconds, less its running time (`sleep_avg`).
     pub(super) sleep: u64,
     /// When it last began to run, stopped running, or was woken (`timestamp`).
     pub(super) since: Instant,
-    /// From then on its cache is cold: `last_ran`, and the time that the cache stays hot.
+    /// When its cache becomes cold: `last_ran` plus the time that the cache stays hot.
     cold_from: Instant,
-    /// Ticks that are left of its timeslice.
+    /// The remaining ticks of its timeslice.
     pub(super) slice: u32,
     /// Its neighbours in its list.
     pub(super) before: u32,
     pub(super) after: u32,
-    /// Where it runs, waits, or last was.
+    /// The CPU where it runs, waits, or last was.
     pub(super) cpu: CpuId,
-    /// Which of the sets of CPUs it may run on.
+    /// The index of its CPU set.
     pub(super) allowed: u32,
     pub(super) nice: i8,
     /// Its dynamic priority.
     pub(super) priority: u8,
     pub(super) activated: Activated,
-    /// In which of the two arrays of its queue it is, if in any.
+    /// The array of its queue that it is in, if any.
     pub(super) array: Option<u8>,
-    /// Whether a CPU is switching away from it, while it is in its queue already.
+    /// Whether a CPU is switching away from it while it is already in its queue.
     pub(super) leaving: bool,
 }
 
@@ -149,38 +150,39 @@ impl Task {
         (self.nice + 20) as u8
     }
 
-    /// The bonus for what it has slept, 0 to 10 (`CURRENT_BONUS`).
+    /// The bonus for its sleep, 0 to 10 (`CURRENT_BONUS`).
     fn bonus(&self, tuning: &Tuning) -> u64 {
         self.sleep / tuning.sleep_for_one
     }
 
-    /// `effective_prio`.
+    /// Computes the dynamic priority (`effective_prio`).
     pub(super) fn update_priority(&mut self, tuning: &Tuning) {
         let priority = i64::from(self.static_priority()) + 5 - self.bonus(tuning) as i64;
         self.priority = priority.clamp(0, i64::from(PRIORITIES) - 1) as u8;
     }
 
-    /// `TASK_INTERACTIVE`.
+    /// Whether it is interactive (`TASK_INTERACTIVE`).
     pub(super) fn is_interactive(&self) -> bool {
         i64::from(self.priority) <= i64::from(self.static_priority()) - delta(self.nice)
     }
 
-    /// It has slept, or waited for a CPU as if it slept (`recalc_task_prio`).
+    /// Counts a sleep, or a wait for a CPU that counts as sleep (`recalc_task_prio`).
     pub(super) fn slept(&mut self, span: Span, tuning: &Tuning) {
         let (slept, most) = (span.as_nanos().min(tuning.most_sleep()), tuning.most_sleep());
-        // Who sleeps as long as this is idle, and becomes just interactive (`INTERACTIVE_SLEEP`).
-        let timeslices = (MOST_BONUS as i64 / 2 + delta(self.nice) + 1) as u64;
+        // A thread that sleeps for longer than this is idle, and becomes just interactive
+        // (`INTERACTIVE_SLEEP`).
+        let timeslices = (MAX_BONUS as i64 / 2 + delta(self.nice) + 1) as u64;
         let long = tuning.tick.saturating_mul(timeslices * tuning.timeslice - 1);
         if slept > long {
             self.sleep = most - tuning.sleep_for_one;
         } else {
-            let weight = (MOST_BONUS - self.bonus(tuning)).max(1);
+            let weight = (MAX_BONUS - self.bonus(tuning)).max(1);
             self.sleep = self.sleep.saturating_add(slept.saturating_mul(weight)).min(most);
         }
         self.update_priority(tuning);
     }
 
-    /// It has run until now, with whatever the switch to it took (the charge of `schedule`).
+    /// Charges the time until now, including the switch to it (the charge of `schedule`).
     pub(super) fn ran(&mut self, now: Instant, tuning: &Tuning) {
         let ran = now.since(self.since).as_nanos().min(tuning.most_sleep());
         self.sleep = self.sleep.saturating_sub(ran / self.bonus(tuning).max(1));
@@ -193,13 +195,14 @@ impl Task {
         last_tick < self.cold_from
     }
 
-    /// Whether it has run for as long at a stretch as an interactive thread may beside its equals.
+    /// Whether it has run for as long as an interactive thread may beside equals.
     pub(super) fn should_let_equals_run(&self, tuning: &Tuning) -> bool {
         if !self.is_interactive() {
             return false;
         }
         let granularity = tuning.granularity(self.bonus(tuning));
-        // In the kernel's 32 bits: what is left may be more than a whole timeslice after a change of the nice value.
+        // In the kernel's 32 bits: the rest may exceed a whole timeslice after a change of the nice
+        // value.
         let used = u64::from(tuning.timeslice_of(self.nice).wrapping_sub(self.slice));
         used % granularity == 0 && u64::from(self.slice) >= granularity
     }
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn timeslices_are_those_of_the_kernel() {
+    fn timeslices_equal_those_of_the_kernel() {
         let slices = [-20, -10, -1, 0, 10, 19].map(|nice| tuning().timeslice_of(nice));
         assert_eq!(slices, [800, 600, 420, 100, 50, 5]);
         let short = Tuning::new(&Machine { timeslice: 4, ..Machine::with_cpus(1) });
@@ -222,9 +225,9 @@ mod tests {
     }
 
     #[test]
-    fn how_much_sleep_makes_interactive_depends_on_the_nice_value() {
-        // How many of the bonuses from 0 to 10 are enough. The comment at the macro TASK_INTERACTIVE has one more for -10, but
-        // the division rounds towards zero.
+    fn the_sleep_that_makes_a_thread_interactive_depends_on_its_nice_value() {
+        // How many of the bonuses from 0 to 10 are enough. The comment at the macro
+        // TASK_INTERACTIVE has one more for -10, but the division rounds towards zero.
         for (nice, interactive) in [(-20, 9), (-10, 6), (0, 4), (10, 2), (19, 0)] {
             let is_interactive = |bonus: u64| {
                 let mut task = Task { sleep: bonus * 100_000_000, ..Task::new(nice, NONE, &tuning()) };
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_takes_no_more_than_a_line_of_the_cache() {
+    fn a_task_fits_into_a_cache_line() {
         assert!(size_of::<Task>() <= 64);
     }
 }

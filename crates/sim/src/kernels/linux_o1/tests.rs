@@ -1,4 +1,4 @@
-//! Rules about which cases with timestamps would be long.
+//! Rules for which cases with timestamps would be long.
 
 use super::*;
 use scenario::Attributes;
@@ -9,7 +9,8 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Span::from_millis(millis)
 }
 
-/// So many threads with these nice values on one CPU with a tick of 1 ms and timeslices of 20; the first of the best runs.
+/// Threads with these nice values on one CPU with a tick of 1 ms and timeslices of 20. The first of
+/// the best runs.
 fn started(nice: &[i8]) -> LinuxO1 {
     let machine = Machine { tick: Span::from_millis(1), timeslice: 20, ..Machine::with_cpus(1) };
     let mut roster = Roster::default();
@@ -21,7 +22,7 @@ fn started(nice: &[i8]) -> LinuxO1 {
     linux
 }
 
-/// Gives the current thread so much sleep, as of its last wakeup.
+/// Sets a thread's sleep, as of its last wakeup.
 fn set_sleep(linux: &mut LinuxO1, thread: u32, millis: u64) {
     linux.queues[0].remove(ThreadId(thread), &mut linux.tasks);
     let task = &mut linux.tasks[thread as usize];
@@ -30,8 +31,8 @@ fn set_sleep(linux: &mut LinuxO1, thread: u32, millis: u64) {
     linux.queues[0].push(ThreadId(thread), 0, &mut linux.tasks);
 }
 
-/// Lets the current thread's last tick come at so many milliseconds.
-fn slice_ends(linux: &mut LinuxO1, millis: u64) {
+/// Ends the current thread's timeslice with a tick at `millis`.
+fn end_slice(linux: &mut LinuxO1, millis: u64) {
     let current = linux.queues[0].current.unwrap();
     linux.tasks[current.index()].slice = 1;
     assert!(linux.alarmed(CPU, at(millis), &Marks::new(1)).this_cpu);
@@ -42,42 +43,43 @@ fn an_interactive_thread_does_not_expire() {
     let mut linux = started(&[0, 0]);
     // A bonus of 7 is a priority of 18, two better than that of nice 0.
     set_sleep(&mut linux, 0, 7 * 20);
-    slice_ends(&mut linux, 20);
+    end_slice(&mut linux, 20);
     assert_eq!(linux.tasks[0].array, Some(0));
     assert_eq!(linux.pick(CPU, Some(ThreadId(0)), at(20)), Some(ThreadId(0)));
-    // It has run for 20 ms, of which a seventh is charged: that is less than seven timeslices of sleep.
+    // It has run for 20 ms, of which a seventh is charged. That leaves less than seven timeslices
+    // of sleep.
     assert_eq!(linux.tasks[0].sleep, 140_000_000 - 20_000_000 / 7);
-    slice_ends(&mut linux, 40);
+    end_slice(&mut linux, 40);
     assert_eq!(linux.tasks[0].array, Some(1), "expired");
 }
 
 #[test]
-fn an_interactive_thread_expires_when_others_have_waited_for_too_long() {
+fn an_interactive_thread_expires_if_others_have_waited_for_too_long() {
     let mut linux = started(&[0, 0]);
     linux.queues[0].expired_since = Some(1);
     set_sleep(&mut linux, 0, 200);
     // Ten timeslices for each of two threads, and one tick.
-    slice_ends(&mut linux, 1 + 400);
+    end_slice(&mut linux, 1 + 400);
     assert_eq!(linux.tasks[0].array, Some(0));
-    slice_ends(&mut linux, 1 + 401);
+    end_slice(&mut linux, 1 + 401);
     assert_eq!(linux.tasks[0].array, Some(1));
 }
 
 #[test]
-fn an_interactive_thread_expires_when_a_better_nice_value_has() {
+fn an_interactive_thread_expires_if_a_better_nice_value_has() {
     let mut linux = started(&[0, 1]);
-    slice_ends(&mut linux, 20);
+    end_slice(&mut linux, 20);
     assert_eq!(linux.queues[0].best_expired, 20);
     assert_eq!(linux.pick(CPU, Some(ThreadId(0)), at(20)), Some(ThreadId(1)));
     set_sleep(&mut linux, 1, 200);
-    slice_ends(&mut linux, 40);
+    end_slice(&mut linux, 40);
     assert_eq!(linux.tasks[1].array, Some(1));
 }
 
 #[test]
 fn interactive_equals_take_turns_within_their_timeslices() {
     let mut linux = started(&[0, 0]);
-    // At a bonus of 10, turns have two ticks; they come where so many ticks, or a multiple, have been used.
+    // At a bonus of 10, turns last two ticks. They end when the used ticks are a multiple of that.
     set_sleep(&mut linux, 0, 200);
     set_sleep(&mut linux, 1, 200);
     let turns: Vec<bool> = (1..=20).map(|tick| linux.alarmed(CPU, at(tick), &Marks::new(1)).this_cpu).collect();
@@ -86,7 +88,7 @@ fn interactive_equals_take_turns_within_their_timeslices() {
 }
 
 #[test]
-fn a_long_sleep_makes_just_interactive_and_short_ones_count_the_more_the_less_there_is() {
+fn a_long_sleep_makes_a_thread_just_interactive_and_a_short_one_counts_more_the_less_there_is() {
     let mut linux = started(&[0]);
     let (task, tuning) = (&mut linux.tasks[0], &linux.tuning);
     task.slept(Span::from_millis(2), tuning);
@@ -95,7 +97,7 @@ fn a_long_sleep_makes_just_interactive_and_short_ones_count_the_more_the_less_th
     assert_eq!(task.sleep, 38_000_000, "nine times, with a bonus of 1");
     // Longer than eight timeslices less a tick.
     task.slept(Span::from_millis(159), tuning);
-    assert_eq!(task.sleep, 200_000_000, "the most there is");
+    assert_eq!(task.sleep, 200_000_000, "the maximum");
     task.slept(Span::from_millis(160), tuning);
     assert_eq!((task.sleep, task.priority), (180_000_000, 16));
 }
@@ -111,7 +113,7 @@ fn a_woken_threads_time_in_the_queue_counts_in_part_until_it_has_a_cpu() {
     assert_eq!(linux.tasks[0].sleep, 10_000_000);
     linux.leave(CPU, ThreadId(1), at(6));
     assert_eq!(linux.pick(CPU, None, at(6)), Some(ThreadId(0)));
-    // 38 in 128 of 4 ms.
+    // 38/128 of 4 ms.
     assert_eq!(linux.tasks[0].sleep, 10_000_000 + 10 * 1_187_500);
 }
 

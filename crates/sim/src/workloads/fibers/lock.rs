@@ -1,30 +1,34 @@
-//! A lock that fibers take.
+//! The lock of fibers.
 //!
-//! It is free when it is given back, and the first that waits is woken, to take it when it runs; whoever comes before takes it instead. Who was woken in vain waits before the others of its
-//! level, and the next time the lock is handed over. As the real one's word, this one says that somebody waits: a woken fiber, when it comes, says it again for those behind it.
+//! A release makes the lock free and wakes the first waiter, which acquires the lock when it runs.
+//! A fiber that comes earlier acquires it instead. A waiter that was woken in vain waits before the
+//! others of its level, and the next release hands the lock over to it. As in the real lock, a mark
+//! in the word tells that fibers wait. A woken fiber sets it again for those behind it.
 
 use std::collections::VecDeque;
 
 use policy::feedback::Level;
 
-/// A lock, and who waits for it.
+/// A lock and its waiters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lock {
     owner: Option<u32>,
-    /// Who waits, and whether it was woken in vain. In the order of the levels that they had when they came.
+    /// The waiters, and whether each was woken in vain. In the order of the levels that they had
+    /// when they arrived.
     waiting: VecDeque<(u32, bool)>,
-    tells_of_waiting: bool,
+    may_have_waiters: bool,
 }
 
 impl Lock {
-    /// A fiber takes it, which has been woken for it or comes for the first time; or else it is false, and it waits from now on.
-    pub(super) fn take(&mut self, fiber: u32, was_woken: bool, level: impl Fn(u32) -> Level) -> bool {
+    /// A fiber acquires the lock, because it was woken for it or for the first time. Returns false
+    /// if it has to wait.
+    pub(super) fn acquire(&mut self, fiber: u32, was_woken: bool, level: impl Fn(u32) -> Level) -> bool {
         match self.owner {
-            // It was handed over.
+            // The lock was handed over.
             Some(owner) if owner == fiber => return true,
             None => {
                 self.owner = Some(fiber);
-                self.tells_of_waiting = was_woken && !self.waiting.is_empty();
+                self.may_have_waiters = was_woken && !self.waiting.is_empty();
                 return true;
             }
             Some(_) => {}
@@ -33,25 +37,25 @@ impl Lock {
         let is_before = |other: u32| mine < level(other) || was_woken && mine == level(other);
         let behind = self.waiting.iter().rev().take_while(|(other, _)| is_before(*other)).count();
         self.waiting.insert(self.waiting.len() - behind, (fiber, was_woken));
-        self.tells_of_waiting = true;
+        self.may_have_waiters = true;
         false
     }
 
-    /// Who has it, and the first of those who wait for it, if somebody does.
+    /// The owner and the first waiter, if both exist.
     pub(super) fn owner_and_first(&self) -> Option<(u32, u32)> {
         self.owner.zip(self.waiting.front().map(|(first, _)| *first))
     }
 
-    /// Its owner gives it back. Returns who is to be woken for it.
-    pub(super) fn give_back(&mut self) -> Option<u32> {
+    /// Releases the lock. Returns the fiber to wake.
+    pub(super) fn release(&mut self) -> Option<u32> {
         self.owner = None;
-        if !std::mem::take(&mut self.tells_of_waiting) {
+        if !std::mem::take(&mut self.may_have_waiters) {
             return None;
         }
         let (next, in_vain) = self.waiting.pop_front()?;
         if in_vain {
             self.owner = Some(next);
-            self.tells_of_waiting = !self.waiting.is_empty();
+            self.may_have_waiters = !self.waiting.is_empty();
         }
         Some(next)
     }
@@ -62,30 +66,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_level_is_woken_first_and_there_who_came_first() {
+    fn the_first_waiter_of_the_highest_level_is_woken() {
         let mut lock = Lock::default();
         let level = |fiber: u32| Level([0, 5, 4, 4, 5].get(fiber as usize).copied().unwrap_or_default());
-        assert!(lock.take(9, false, level));
-        assert!([1, 2, 3, 4].into_iter().all(|fiber| !lock.take(fiber, false, level)));
+        assert!(lock.acquire(9, false, level));
+        assert!([1, 2, 3, 4].into_iter().all(|fiber| !lock.acquire(fiber, false, level)));
         for next in [2, 3, 1, 4] {
             assert_eq!(lock.owner_and_first().map(|(_, first)| first), Some(next));
-            assert_eq!(lock.give_back(), Some(next));
-            assert!(lock.take(next, true, level));
+            assert_eq!(lock.release(), Some(next));
+            assert!(lock.acquire(next, true, level));
         }
-        assert_eq!(lock.give_back(), None);
+        assert_eq!(lock.release(), None);
     }
 
     #[test]
-    fn who_is_woken_in_vain_has_it_the_next_time() {
+    fn a_waiter_woken_in_vain_gets_the_lock_the_next_time() {
         let mut lock = Lock::default();
         let level = |_| Level(0);
-        assert!(lock.take(9, false, level) && !lock.take(1, false, level) && !lock.take(2, false, level));
-        assert_eq!(lock.give_back(), Some(1));
-        assert!(lock.take(9, false, level), "it is free");
-        assert_eq!(lock.give_back(), None, "the woken speaks for those behind it");
-        assert!(lock.take(9, false, level) && !lock.take(1, true, level));
-        assert_eq!(lock.give_back(), Some(1));
-        assert!(!lock.take(9, false, level) && lock.take(1, true, level), "it was handed over");
-        assert_eq!(lock.give_back(), Some(2));
+        assert!(lock.acquire(9, false, level) && !lock.acquire(1, false, level) && !lock.acquire(2, false, level));
+        assert_eq!(lock.release(), Some(1));
+        assert!(lock.acquire(9, false, level), "it is free");
+        assert_eq!(lock.release(), None, "the woken fiber sets the mark for those behind it");
+        assert!(lock.acquire(9, false, level) && !lock.acquire(1, true, level));
+        assert_eq!(lock.release(), Some(1));
+        assert!(!lock.acquire(9, false, level) && lock.acquire(1, true, level), "it was handed over");
+        assert_eq!(lock.release(), Some(2));
     }
 }

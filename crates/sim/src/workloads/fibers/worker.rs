@@ -1,4 +1,4 @@
-//! A worker of the library: its queue, its clock, and who sleeps.
+//! A worker of the simulated library: its queue, its clock, and its sleeping fibers.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use policy::{Instant, Span, ThreadId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sleep {
     Awake,
-    /// It has nobody to run.
+    /// It has no fiber to run.
     Asleep,
-    /// It has had nobody to run, and will look again.
+    /// It had no fiber to run, and will look again.
     Called,
 }
 
@@ -21,20 +21,20 @@ pub(super) struct Worker {
     /// The fiber that it runs.
     pub(super) current: Option<u32>,
     pub(super) sleep: Sleep,
-    /// When it last looked at the clock, once it has begun.
+    /// When it last read the clock, once it has started.
     since: Option<Instant>,
     /// When the next boost is due.
     boost: Instant,
-    /// Whose sleep is over when; of one moment, who went to sleep first.
+    /// When each sleep is over. Of one moment, the fiber that went to sleep first is first.
     sleepers: BTreeSet<(Instant, u64, u32)>,
-    /// How many sleeps there have been.
+    /// The number of sleeps so far.
     slept: u64,
 }
 
-/// What came of a look at the clock for the fiber that runs.
+/// The result of charging the running fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Charged {
-    /// Its turn is over: its running time is used up, or all have been boosted.
+    /// Its turn is over: its running time is used up, or all fibers have been boosted.
     pub(super) turn_is_over: bool,
     /// Its running time is used up.
     pub(super) is_used_up: bool,
@@ -53,7 +53,7 @@ impl Worker {
         }
     }
 
-    /// It goes on, perhaps for the first time, perhaps after a sleep; else with what it did.
+    /// The worker starts, wakes up, or continues.
     pub(super) fn resume(&mut self, now: Instant) {
         if self.since.is_none() {
             (self.since, self.boost) = (Some(now), self.next_boost(now));
@@ -64,18 +64,19 @@ impl Worker {
         }
     }
 
-    /// A fiber sleeps until then.
+    /// A fiber sleeps until this moment.
     pub(super) fn add_sleeper(&mut self, fiber: u32, until: Instant) {
         self.slept += 1;
         self.sleepers.insert((until, self.slept, fiber));
     }
 
-    /// When the next of its fibers has slept enough.
+    /// When the next sleep of its fibers is over.
     pub(super) fn until(&self) -> Option<Instant> {
         self.sleepers.first().map(|(until, ..)| *until)
     }
 
-    /// How long it is until a fiber that runs and is preemptible is interrupted: its running time is over then, or somebody's sleep.
+    /// The time until a running preemptible fiber is interrupted: its running time or a sleep is
+    /// over then.
     pub(super) fn until_tick(&self, now: Instant, fiber: u32) -> Span {
         let left = self.ready.time_left(ThreadId(fiber));
         let running_time = self.since.unwrap_or(now) + left;
@@ -83,7 +84,7 @@ impl Worker {
         if next > now { next.since(now) } else { Span::ZERO }
     }
 
-    /// Looks at the clock, and charges the fiber that runs for the time since it last did.
+    /// Reads the clock, and charges the running fiber for the time since the last reading.
     pub(super) fn charge(&mut self, now: Instant, fiber: u32) -> Charged {
         let fiber = ThreadId(fiber);
         let span = now.since(self.since.replace(now).unwrap_or(now));
@@ -93,13 +94,13 @@ impl Worker {
         Charged { turn_is_over: is_used_up || self.ready.level(fiber) != at_first, is_used_up }
     }
 
-    /// The fiber that ran has ended: its time is nobody's.
+    /// The fiber that ran has ended: charges its time to no fiber.
     pub(super) fn skip_time(&mut self, now: Instant) {
         self.since = Some(now);
         self.process_due(now);
     }
 
-    /// Does what is due: the boost, and whose sleep is over.
+    /// Does what is due: the boost, and the sleeps that are over.
     fn process_due(&mut self, now: Instant) {
         if self.boost <= now {
             self.boost = self.next_boost(now);
