@@ -9,6 +9,7 @@ use counters::Environment;
 use policy::waiting::{Costs, WaitingRule};
 
 use crate::environment;
+use crate::execution::{ExecuteError, Execution, Interruption, RunLimits};
 use crate::invocation::{Invocation, StartError};
 use crate::library::{self, LibraryError};
 use crate::obstacle::Obstacle;
@@ -62,6 +63,20 @@ impl Launch {
         self.invocation.replace(&mut command)
     }
 
+    /// Runs the program to its end, with the preloaded library or without it. Blocks as
+    /// [`Invocation::execute`] does.
+    ///
+    /// # Errors
+    /// Those of [`Invocation::execute`].
+    pub fn execute(
+        &self,
+        preload: bool,
+        limits: RunLimits<'_>,
+    ) -> Result<Result<Execution, Interruption>, ExecuteError> {
+        let mut command = if preload { self.preloading_command(None) } else { self.invocation.command() };
+        self.invocation.execute(&mut command, limits)
+    }
+
     /// The command with the environment that preloads and configures the library, and with the
     /// statistics region if there is one.
     pub(crate) fn preloading_command(&self, region: Option<&Path>) -> Command {
@@ -111,7 +126,10 @@ fn preload_list(user_list: Option<&OsStr>, library: &Path) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
+    use crate::execution::STDERR_TAIL;
 
     fn launch(command: &str) -> Launch {
         Launch::for_test(command, &["-x"], WaitingRule::AlwaysBlock)
@@ -132,6 +150,53 @@ mod tests {
         assert_eq!(variable(&launch.preloading_command(None), Environment::REGION), None);
         assert_eq!(launch.invocation.command().get_envs().count(), 0);
         assert!(command.get_args().eq(["-x"]));
+    }
+
+    fn execute(launch: &Launch, preload: bool, cancel: bool) -> Result<Result<Execution, Interruption>, ExecuteError> {
+        launch.execute(preload, RunLimits { cancel: &AtomicBool::new(cancel), limit: None })
+    }
+
+    fn shell(script: &str) -> Launch {
+        Launch::for_test("sh", &["-c", script], WaitingRule::default())
+    }
+
+    #[test]
+    fn a_program_runs_with_the_library_or_without_it() {
+        let launch = shell("echo ${LD_PRELOAD:+with}; echo err >&2; exit 3");
+        let [with, without] = [true, false].map(|preload| execute(&launch, preload, false).unwrap().unwrap());
+        assert_eq!((with.stdout_bytes, without.stdout_bytes), (5, 1));
+        // The hash of "with\n".
+        assert!(with.stdout_sha256.starts_with("29ba51b1"), "{}", with.stdout_sha256);
+        for of in [with, without] {
+            assert_eq!((of.status.code(), of.stderr.as_str()), (Some(3), "err\n"));
+        }
+    }
+
+    #[test]
+    fn a_cancelled_program_is_ended_with_its_children() {
+        // The second program does not obey, and neither does its child.
+        for script in ["exec sleep 600", "trap '' TERM; sleep 600; sleep 600"] {
+            assert_eq!(execute(&shell(script), true, true).unwrap(), Err(Interruption::Cancelled));
+        }
+    }
+
+    #[test]
+    fn a_program_that_uses_the_terminal_is_an_error() {
+        let found = execute(&shell("kill -TTOU $$"), false, false);
+        assert!(matches!(found, Err(ExecuteError::Terminal)), "{found:?}");
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_started_is_an_error() {
+        let found = execute(&Launch::for_test("/dev/null", &[], WaitingRule::default()), true, false);
+        assert!(matches!(found, Err(ExecuteError::Start(_))));
+    }
+
+    #[test]
+    fn only_the_end_of_standard_error_is_kept() {
+        let script = "i=0; while [ $i -lt 1000 ]; do echo 123456789 >&2; i=$((i+1)); done";
+        let found = execute(&shell(script), false, false).unwrap().unwrap();
+        assert_eq!(found.stderr.len() as u64, STDERR_TAIL);
     }
 
     #[test]

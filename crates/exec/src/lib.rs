@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod compare;
 mod elf;
 mod environment;
 mod execution;
@@ -15,11 +14,10 @@ mod region;
 mod run;
 pub mod throttle;
 
-pub use compare::{CompareError, Pair};
 pub use execution::{ExecuteError, Execution, Interruption, RunLimits};
 pub use invocation::{Invocation, StartError};
 pub use launch::Launch;
 pub use library::LibraryError;
-pub use load::{Load, serve_if_asked};
+pub use load::{Load, Running, serve_if_asked};
 pub use obstacle::{Obstacle, Privilege};
 pub use run::{Ended, RunError, end_as};

@@ -48,7 +48,10 @@ impl Load {
     }
 
     /// Starts the load. It runs until the value is dropped or the calling thread ends.
-    pub(crate) fn start(&self) -> io::Result<Running> {
+    ///
+    /// # Errors
+    /// A process cannot be started; none is left running.
+    pub fn start(&self) -> io::Result<Running> {
         let mut running = Running { hogs: Vec::new(), supervisor: None };
         let this = env::current_exe()?;
         for _ in 0..self.hogs {
@@ -68,7 +71,7 @@ impl Load {
 
 /// A running load.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub struct Running {
     hogs: Vec<Child>,
     supervisor: Option<Child>,
 }
@@ -87,7 +90,7 @@ impl Drop for Running {
     }
 }
 
-/// If [`Launch::compare`](crate::Launch::compare) started this process, serves it forever.
+/// If [`Load::start`] started this process, serves it forever.
 /// Otherwise returns immediately. Call it at the very beginning of `main`.
 pub fn serve_if_asked() {
     let mut arguments = env::args_os().skip(1);

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use std::process::ExitStatus;
 
 use anyhow::Context;
-use exec::{CompareError, ExecuteError, Execution, Launch, Load, Pair};
+use exec::{ExecuteError, Execution, Interruption, Launch, Load, RunLimits};
+use measure::interleaving::{Side, alternate};
 use report::WIDTH;
 use report::table::Table;
 use report::words;
@@ -32,12 +33,20 @@ pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<()
     for load in loads.into_iter().flatten() {
         let mut pairs = Vec::new();
         bar.set_message(format!("beside {}", name(&load)));
-        let made = launch.compare(arguments.runs, &load, signals.cancel(), &mut |pair| {
-            pairs.push(pair);
-            bar.inc(1);
-        });
+        let run = |side| {
+            let limits = RunLimits { cancel: signals.cancel(), limit: None };
+            launch.execute(side == Side::Contender, limits).map(Result::<_, Interruption>::ok)
+        };
+        error = match load.start() {
+            Err(why) => Some(Stop::Failed(anyhow::anyhow!("cannot start what is to run beside the program: {why}"))),
+            Ok(_running) => alternate(arguments.runs, run, |plain, helped| {
+                pairs.push(Pair { plain, helped });
+                bar.inc(1);
+            })
+            .err()
+            .map(failed),
+        };
         found.conditions.push(Condition { load, pairs });
-        error = made.err();
         if error.is_some() || signals.number() != 0 {
             break;
         }
@@ -49,16 +58,28 @@ pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<()
             TextOrJson::Json => print(&json(&found, launch, arguments)?)?,
         }
     }
-    match error {
-        Some(CompareError::Execute(ExecuteError::Start(why))) => return Err(super::not_started(why)),
-        Some(why) => return Err(Stop::Failed(why.into())),
-        None => {}
+    if let Some(stop) = error {
+        return Err(stop);
     }
     if signals.number() != 0 {
         tell(format_args!("interrupted: {} of {planned} pairs were made", found.runs().count() / 2));
         return Err(Stop::Interrupted(signals.number()));
     }
     if found.ends_alike() { Ok(()) } else { Err(Stop::Failed(anyhow::anyhow!("{}", found.endings()))) }
+}
+
+/// How the command ends if a run could not be made.
+fn failed(error: ExecuteError) -> Stop {
+    match error {
+        ExecuteError::Start(why) => super::not_started(why),
+        why => Stop::Failed(why.into()),
+    }
+}
+
+/// A run without rowlock and one with it, one right after the other.
+struct Pair {
+    plain: Execution,
+    helped: Execution,
 }
 
 /// All that was measured.
