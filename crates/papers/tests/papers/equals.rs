@@ -1,6 +1,8 @@
-//! A against A: samples of the same, compared with each other, differ at the 5 % level about once in twenty times.
+//! A/A tests: two samples from the same distribution differ at the 5 % level about once in twenty
+//! comparisons.
 //!
-//! 200 comparisons have a standard error of 1.5 % around 5 %. The seeds are fixed, so the rates are always the same.
+//! 200 comparisons have a standard error of 1.5 % around 5 %. The seeds are fixed, so the rates
+//! never change.
 
 use scenario::draw::Stream;
 use stats::mann_whitney::mann_whitney;
@@ -9,8 +11,9 @@ use stats::trend::trend;
 
 const COMPARISONS: usize = 200;
 
-/// Checks the false alarms of every test that finds differences, on so many values a side: pairs by the logarithm, as
-/// verdicts do; two samples; ranks; and order against time.
+/// Checks the false-alarm rates of all tests for differences, with `side` values on each side: the
+/// paired test of logarithms, which verdicts use, the paired test, two tests of independent
+/// samples, and the trend test.
 #[track_caller]
 fn assert_few_false_alarms(of: &str, side: usize, mut draw: impl FnMut() -> f64) {
     let mut alarms = [0; 5];
@@ -33,7 +36,7 @@ fn assert_few_false_alarms(of: &str, side: usize, mut draw: impl FnMut() -> f64)
     assert!(rates.iter().all(|rate| (2.0..=9.0).contains(rate)), "{of}: {rates:?} %");
 }
 
-/// A small crowd at a barrier on the simulated machine: its completion time in nanoseconds.
+/// The completion time of a small overloaded barrier job on the simulated machine, in nanoseconds.
 fn simulated(scenario: &scenario::Scenario, seed: u64) -> f64 {
     let setting = &scenario.arms[0].setting;
     let machine = setting.machine.complete(&scenario::Machine::with_cpus(2));
@@ -42,7 +45,7 @@ fn simulated(scenario: &scenario::Scenario, seed: u64) -> f64 {
 }
 
 #[test]
-fn simulations_that_differ_in_their_seed_alone_are_rarely_told_apart() {
+fn simulations_that_differ_only_in_their_seed_rarely_differ_significantly() {
     let text = r#"
         machine = { cpus = 2, scheduler = "rr" }
         job = [
@@ -56,8 +59,8 @@ fn simulations_that_differ_in_their_seed_alone_are_rarely_told_apart() {
 }
 
 #[test]
-fn times_with_a_heavy_tail_are_rarely_told_apart() {
-    // As a busy machine gives them: skewed, and one in twenty much longer.
+fn times_with_a_heavy_tail_rarely_differ_significantly() {
+    // As on a busy machine: skewed, and one in twenty much longer.
     let mut stream = Stream::named(1, "heavy tail", 0);
     assert_few_false_alarms("heavy tails", 12, || {
         let (radius, angle, disturbed) = (stream.uniform(), stream.uniform(), stream.uniform());
@@ -67,7 +70,7 @@ fn times_with_a_heavy_tail_are_rarely_told_apart() {
 }
 
 #[test]
-fn quiet_times_are_rarely_told_apart() {
+fn quiet_times_rarely_differ_significantly() {
     let mut stream = Stream::named(2, "quiet", 0);
     assert_few_false_alarms("quiet times", 5, || 100.0 + stream.uniform() + stream.uniform() + stream.uniform());
 }

@@ -2,12 +2,12 @@
 
 mod continued;
 mod contract;
-mod doubt;
 mod fg;
 mod mock;
 mod page;
 mod paper;
 mod parallel;
 mod pipeline;
+mod report_notes;
 mod threads;
 mod until;

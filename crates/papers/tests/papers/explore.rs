@@ -1,4 +1,4 @@
-//! What is explored, held against pipelines that really run.
+//! The variants of a structure, tested with real pipelines.
 
 use measure::explore::profile::Profile;
 use measure::explore::variants::{Change, variants};
@@ -6,7 +6,7 @@ use pipeline::{Flow, Pipeline, Program, RunReport, StageKind, Structure};
 
 const BUFFERS: u64 = 40;
 
-/// Numbers its buffers, and adds up what comes out at the end.
+/// Numbers the buffers, and adds up the results.
 fn run(structure: &Structure) -> (RunReport, u64) {
     let (mut left, mut sum, mut before) = (BUFFERS, 0, 0);
     let report = Pipeline::<u64>::tagged("numbers")
@@ -42,7 +42,7 @@ fn run(structure: &Structure) -> (RunReport, u64) {
 }
 
 #[test]
-fn every_variant_of_a_real_pipeline_runs_and_does_the_same() {
+fn every_variant_of_a_real_pipeline_computes_the_same() {
     let (report, _) = run(&Structure::default());
     let profile = Profile::read(&serde_json::to_string(&report).unwrap()).unwrap();
     let stages: Vec<(&str, bool, bool)> =
@@ -64,18 +64,18 @@ fn every_variant_of_a_real_pipeline_runs_and_does_the_same() {
     let made = variants(&profile, 2, &Change::ALL);
     for change in Change::ALL {
         let key = format!("{change}=");
-        assert!(made.iter().any(|variant| variant.to_string().starts_with(&key)), "nothing of {change}");
+        assert!(made.iter().any(|variant| variant.to_string().starts_with(&key)), "no variant with {change}");
     }
     for variant in made {
         let (report, sum) = run(&variant);
         assert_eq!(sum, expected, "{variant}");
-        // The engine has understood it as it was meant.
+        // The engine has interpreted the structure as intended.
         let is_said = report.structure.split(' ').any(|word| word == variant.to_string());
         assert!(is_said, "{variant} is not in {}", report.structure);
     }
 }
 
-/// Merges two sorted streams of numbers, one a buffer.
+/// Merges two sorted streams of numbers, one number per buffer.
 fn merge(structure: &Structure) -> (RunReport, Vec<u64>) {
     let stream = |name: &str, step: u64| {
         let read = format!("read {name}").replace(' ', "-");
@@ -96,7 +96,7 @@ fn merge(structure: &Structure) -> (RunReport, Vec<u64>) {
         .join_at("merge")
         .compute("check", |_round, _buffer| Ok(Flow::Convey))
         .io("write", |round, buffer| {
-            // What the junction ends with is empty.
+            // The last buffer of the junction is empty.
             merged.extend((!round.is_last()).then_some(buffer.tag));
             Ok(Flow::Convey)
         })
@@ -125,7 +125,7 @@ fn merge(structure: &Structure) -> (RunReport, Vec<u64>) {
 }
 
 #[test]
-fn every_variant_of_pipelines_that_meet_runs_and_does_the_same() {
+fn every_variant_of_joined_pipelines_computes_the_same() {
     let (report, _) = merge(&Structure::default());
     let profile = Profile::read(&serde_json::to_string(&report).unwrap()).unwrap();
     let lengths: Vec<usize> = profile.pipelines.iter().map(|line| line.stages.len()).collect();

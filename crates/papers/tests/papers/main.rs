@@ -1,4 +1,4 @@
-//! The integration tests of `papers`, and of the crates that they stand on, in one program.
+//! The integration tests of `papers` and of the crates below it, in one program.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod browser;

@@ -1,4 +1,4 @@
-//! Traces: what is written is what is read back, and a simulation's trace is what happened in it.
+//! Traces: what is written is read back, and a simulation's trace shows what happened in it.
 
 mod history;
 mod observation;

@@ -1,4 +1,4 @@
-//! A headless Chromium, told what to do over a pair of pipes.
+//! A headless Chromium, controlled over a pair of pipes.
 
 use std::env;
 use std::io::Write;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testing::Child;
 
-/// The browser with one page. It goes away with this, before its profile.
+/// The browser with one page. When it is dropped, the process ends before its profile is deleted.
 pub(crate) struct Browser {
     process: Child,
     number: u64,
     session: Option<String>,
-    /// What it told without being asked.
+    /// Events that it has sent.
     events: Vec<Value>,
     _profile: TempDir,
 }
@@ -23,7 +23,7 @@ impl Browser {
     pub(crate) fn start() -> Browser {
         let chromium = env::var_os("ROWLOCK_CHROMIUM").unwrap_or_else(|| "chromium".into());
         let profile = tempfile::tempdir().unwrap();
-        // It wants its pipes as descriptors 3 and 4, and a shell can give it those.
+        // Chromium expects its pipes as descriptors 3 and 4. A shell can set these up.
         let mut shell = testing::command("sh");
         shell
             .args(["-c", r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null"#])
@@ -32,17 +32,17 @@ impl Browser {
             .arg(format!("--user-data-dir={}", profile.path().display()));
         let process = Child::start_talking(&mut shell);
         let mut browser = Browser { process, number: 0, session: None, events: Vec::new(), _profile: profile };
-        let page = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
-        let session = browser.ask("Target.attachToTarget", json!({ "targetId": page["targetId"], "flatten": true }));
+        let page = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let session = browser.call("Target.attachToTarget", json!({ "targetId": page["targetId"], "flatten": true }));
         browser.session = session["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "Runtime", "Network", "Log"] {
-            browser.ask(&format!("{domain}.enable"), json!({}));
+            browser.call(&format!("{domain}.enable"), json!({}));
         }
         browser
     }
 
-    /// Asks for something and waits for the answer.
-    pub(crate) fn ask(&mut self, method: &str, parameters: Value) -> Value {
+    /// Sends a request and waits for the response.
+    pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.number += 1;
         let mut request = json!({ "id": self.number, "method": method, "params": parameters });
         if let Some(session) = &self.session {
@@ -51,7 +51,7 @@ impl Browser {
         let mut requests = self.process.process().stdin.as_ref().unwrap();
         requests.write_all(format!("{request}\0").as_bytes()).unwrap();
         loop {
-            let mut message = self.hear();
+            let mut message = self.receive();
             if message["id"] == self.number {
                 assert!(message.get("error").is_none(), "{method}: {message}");
                 return message["result"].take();
@@ -60,23 +60,23 @@ impl Browser {
         }
     }
 
-    fn hear(&mut self) -> Value {
+    fn receive(&mut self) -> Value {
         serde_json::from_slice(&self.process.hear_to(0)).unwrap()
     }
 
-    /// Opens a page and waits until it is there.
+    /// Opens a page and waits until it is loaded.
     pub(crate) fn open(&mut self, page: &Path) {
         self.events.clear();
-        self.ask("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
+        self.call("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
         while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
-            let event = self.hear();
+            let event = self.receive();
             self.events.push(event);
         }
     }
 
-    /// The parameters of all events of that name since the page was opened.
-    pub(crate) fn told(&mut self, name: &str) -> Vec<Value> {
-        // What came before an answer has been heard with it.
+    /// The parameters of all events of this name since the page was opened.
+    pub(crate) fn events(&mut self, name: &str) -> Vec<Value> {
+        // A response arrives after all earlier events.
         self.evaluate("0");
         self.events.iter().filter(|event| event["method"] == name).map(|event| event["params"].clone()).collect()
     }
@@ -84,25 +84,25 @@ impl Browser {
     /// The value of an expression on the page.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "returnByValue": true });
-        let mut result = self.ask("Runtime.evaluate", parameters);
+        let mut result = self.call("Runtime.evaluate", parameters);
         assert!(result.get("exceptionDetails").is_none(), "{expression}: {result}");
         result["result"]["value"].take()
     }
 
-    /// Gives the page so many pixels and a scheme of colours.
-    pub(crate) fn look(&mut self, width: u32, scheme: &str) {
+    /// Sets the width of the page and its colour scheme.
+    pub(crate) fn set_display(&mut self, width: u32, scheme: &str) {
         let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600 });
-        self.ask("Emulation.setDeviceMetricsOverride", metrics);
+        self.call("Emulation.setDeviceMetricsOverride", metrics);
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
-        self.ask("Emulation.setEmulatedMedia", json!({ "features": features }));
+        self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
     /// Presses and releases a key.
     pub(crate) fn press(&mut self, key: &str, code: u32, text: &str) {
         let event =
             |kind| json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
-        self.ask("Input.dispatchKeyEvent", event(if text.is_empty() { "rawKeyDown" } else { "keyDown" }));
-        self.ask(
+        self.call("Input.dispatchKeyEvent", event(if text.is_empty() { "rawKeyDown" } else { "keyDown" }));
+        self.call(
             "Input.dispatchKeyEvent",
             json!({ "type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": code }),
         );

@@ -1,4 +1,4 @@
-//! docs/output.md lists exactly the fields that there are.
+//! docs/output.md lists exactly the fields of the output.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use measure::regress::{Question, regress};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The first column of the table in the section of the document that is headed by the name of a file.
+/// The first column of the table in the document's section on a file.
 pub(crate) fn documented(file: &str) -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/output.md");
     let document = fs::read_to_string(path).unwrap();
@@ -19,12 +19,13 @@ pub(crate) fn documented(file: &str) -> BTreeSet<String> {
     fields.map(str::to_owned).collect()
 }
 
-/// What `--format json` prints of a result.
+/// A result as `--format json` prints it.
 pub(crate) fn written(result: &impl Serialize) -> Value {
     serde_json::from_str(&report::json::render(result).unwrap()).unwrap()
 }
 
-/// The paths of all values in a document; what the table describes as a whole is not looked into.
+/// The paths of all values in a document. Values that the table describes as a whole are not
+/// divided.
 pub(crate) fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     let name = path.rsplit('.').next().unwrap_or(path);
     let is_estimate = |object: &serde_json::Map<String, Value>| object.contains_key("low");
@@ -56,7 +57,7 @@ fn inner(object: &serde_json::Map<String, Value>, path: &str, found: &mut BTreeS
 }
 
 #[test]
-fn every_field_is_documented_and_no_other() {
+fn exactly_the_fields_of_the_files_are_documented() {
     let folder = tempfile::tempdir().unwrap();
     let timeline = r#"[{ "at_ns": 7000, "job": 1, "runnable": 2, "sleeping": 1 }]"#;
     let pipeline = "stages = [{ name = \"read\", kind = \"io\", device = \"1 ms\" }]\nbuffers = 1\nrounds = 1";
@@ -78,7 +79,7 @@ fn every_field_is_documented_and_no_other() {
 }
 
 #[test]
-fn every_field_of_a_regression_is_documented_and_no_other() {
+fn exactly_the_fields_of_a_regression_are_documented() {
     let question = Question { on: "y".into(), from: vec!["x".into()], with_intercept: true };
     let found = regress("x,y\n1,2\n2,3\n3,5\n".as_bytes(), &question).unwrap();
     let value = written(&found);
@@ -98,7 +99,7 @@ fn fields_of(value: &Value, path: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_estimate_has_the_fields_that_the_document_names() {
+fn an_estimate_has_the_documented_fields() {
     let estimate = stats::mean(&[1.0, 2.0]).unwrap();
     let Value::Object(object) = serde_json::to_value(estimate).unwrap() else { panic!("no object") };
     assert_eq!(object.keys().collect::<Vec<_>>(), ["high", "low", "mean", "samples"]);

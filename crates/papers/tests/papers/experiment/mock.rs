@@ -1,4 +1,4 @@
-//! Worlds without a clock: what a run gives follows from its setting, its world and its seed.
+//! Worlds without a clock: the outcome of a run follows from its setting, its world and its seed.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -16,7 +16,7 @@ use scenario::{JobKind, Scenario, Setting, Span};
 
 pub(crate) const BOTH: &[World] = &[World::Sim, World::Host];
 
-/// Two crews at a barrier beside a crowd, three rules and two sizes of the crowd.
+/// Two threads at a barrier beside others that compute: three waiting rules and two loads.
 pub(crate) const CREW: &str = r#"
 title = "A crew against a crowd"
 machine = { like = "host" }
@@ -45,23 +45,23 @@ pub(crate) fn read(text: &str) -> Scenario {
     scenario::read("mock.toml", text.as_bytes()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
-/// What is to happen instead of a call, counted from zero.
+/// What happens instead of a call. Calls are counted from zero.
 #[derive(Clone, Copy)]
-pub(crate) enum Trouble<'a> {
+pub(crate) enum Fault<'a> {
     None,
     Cancel(usize),
     Fail(usize),
-    /// Whenever it is this call.
+    /// Every call with this text fails.
     FailAt(&'a str),
 }
 
-/// Worlds that remember how they were called.
+/// Worlds that record their calls.
 pub(crate) struct Mock<'a> {
     pub(crate) calls: Mutex<Vec<String>>,
-    pub(crate) trouble: Trouble<'a>,
+    pub(crate) fault: Fault<'a>,
     pub(crate) cancel: AtomicBool,
-    /// Looks about before each call.
-    pub(crate) look: &'a (dyn Fn() + Sync),
+    /// Called before each call.
+    pub(crate) before_call: &'a (dyn Fn() + Sync),
     /// The timeline of the host's runs, as JSON.
     pub(crate) timeline: &'a str,
     pub(crate) workers: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Mock<'a> {
 impl Mock<'_> {
     pub(crate) fn new() -> Mock<'static> {
         let (calls, cancel) = (Mutex::default(), AtomicBool::new(false));
-        Mock { calls, trouble: Trouble::None, cancel, look: &|| (), timeline: "[]", workers: 1 }
+        Mock { calls, fault: Fault::None, cancel, before_call: &|| (), timeline: "[]", workers: 1 }
     }
 
     pub(crate) fn calls(&self) -> Vec<String> {
@@ -102,20 +102,20 @@ impl Mock<'_> {
     }
 
     fn called(&self, call: String) -> Result<(), Failure> {
-        (self.look)();
+        (self.before_call)();
         let number = {
             let mut calls = self.calls.lock().unwrap();
             calls.push(call.clone());
             calls.len() - 1
         };
-        match self.trouble {
-            Trouble::Cancel(at) if at == number => {
+        match self.fault {
+            Fault::Cancel(at) if at == number => {
                 self.cancel.store(true, Ordering::Relaxed);
-                // A world that is being stopped may well fail with something else first.
+                // A world that is being stopped may first fail in another way.
                 Err(Failure::Failed("its child was killed".into()))
             }
-            Trouble::FailAt(at) if call == at => Err(Failure::Failed("the oar broke".into())),
-            Trouble::Fail(at) if at == number => Err(Failure::Failed("the oar broke".into())),
+            Fault::FailAt(at) if call == at => Err(Failure::Failed("the oar broke".into())),
+            Fault::Fail(at) if at == number => Err(Failure::Failed("the oar broke".into())),
             _ => Ok(()),
         }
     }
@@ -153,7 +153,7 @@ fn words(kind: &JobKind) -> String {
 fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
     let crowd: u64 =
         setting.jobs.iter().filter(|job| job.kind.is_endless()).map(|job| u64::from(job.kind.threads(1))).sum();
-    // A little noise that is the same in both worlds, and some that is only the host's.
+    // Noise that both worlds share, and noise of the host.
     let noise = (seed % 7) * 300 + if world == World::Host { seed % 3 * 900 + 4_000 } else { 0 };
     let job = |(job, kind): (String, &scenario::Job)| match &kind.kind {
         JobKind::Barrier { rounds, waiting, .. } | JobKind::Lock { rounds, waiting, .. } => {

@@ -1,4 +1,4 @@
-//! The report as a page: what is on it, and what may not be.
+//! The HTML page of a report: what is on it, and what must not be.
 
 use std::fs;
 
@@ -9,19 +9,19 @@ use measure::results::{Report, html, text};
 use scenario::Scenario;
 use scenario::result::World;
 
-/// Two threads of the crew, looked at twice.
-const LOOKS: &str = r#"[
+/// Two samples of the barrier job's two threads.
+const TIMELINE: &str = r#"[
     { "at_ns": 10000000, "job": 0, "runnable": 2, "sleeping": 0 },
     { "at_ns": 150000000, "job": 0, "runnable": 1, "sleeping": 1 }
 ]"#;
 
-/// What somebody might write who means harm.
-const HARM: &str = "<script>alert('1')</script> & \\\"onload=\\\"`";
+/// A title from an attacker.
+const MALICIOUS: &str = "<script>alert('1')</script> & \\\"onload=\\\"`";
 
-/// The page of an experiment, as it is in the folder.
+/// The page of an experiment, as written into the folder.
 fn page(scenario: Scenario, worlds: &[World]) -> (String, Report) {
     let folder = tempfile::tempdir().unwrap();
-    let report = Mock { timeline: LOOKS, ..Mock::new() }.experiment(scenario, worlds, folder.path()).report;
+    let report = Mock { timeline: TIMELINE, ..Mock::new() }.experiment(scenario, worlds, folder.path()).report;
     (fs::read_to_string(folder.path().join(folder::PAGE)).unwrap(), report)
 }
 
@@ -30,7 +30,7 @@ fn parse(page: &str) -> roxmltree::Document<'_> {
     roxmltree::Document::parse_with_options(page, options).unwrap_or_else(|why| panic!("{why}: {page}"))
 }
 
-/// A manifest that is the same everywhere.
+/// A manifest that does not depend on the machine.
 fn manifest() -> Manifest {
     Manifest {
         rowlock_version: "1.2.3",
@@ -51,14 +51,14 @@ fn manifest() -> Manifest {
     }
 }
 
-/// What the page says without its style sheet, which says how it looks.
+/// The page without its style sheet.
 fn without_style(page: &str) -> String {
     let (before, rest) = page.split_once("<style>").unwrap();
     format!("{before}{}", rest.split_once("</style>").unwrap().1)
 }
 
 #[test]
-fn the_page_is_the_golden_one_and_the_same_results_give_the_same_bytes() {
+fn the_page_matches_the_snapshot_and_is_reproducible() {
     let with_axis = || read(&CREW.replace("[experiment]", "[experiment]\nx = \"job.crowd.threads\""));
     let (_, report) = page(with_axis(), BOTH);
     let rendered = html::render(&report, &manifest(), &[]);
@@ -68,7 +68,7 @@ fn the_page_is_the_golden_one_and_the_same_results_give_the_same_bytes() {
 }
 
 #[test]
-fn an_axis_may_count_the_threads_and_then_all_numbers_of_threads_are_on_it() {
+fn an_axis_that_counts_threads_has_all_their_numbers() {
     let labels = |axis: &str| {
         let axis = format!("[experiment]\nx = \"{axis}\"");
         let (page, report) = page(read(&CREW.replace("[experiment]", &axis)), BOTH);
@@ -87,12 +87,12 @@ fn an_axis_may_count_the_threads_and_then_all_numbers_of_threads_are_on_it() {
         assert_eq!(summary.x, Some(toml::Value::Float(summary.load)));
         assert!(texts.contains(&summary.load.to_string()), "{} {texts:?}", summary.load);
     }
-    // As with the number that is swept there is one drawing for each figure.
+    // There is one drawing for each figure, as with the swept number.
     assert_eq!(captions, labels("job.crowd.threads").1);
 }
 
 #[test]
-fn the_page_says_in_sentences_what_the_text_says() {
+fn the_page_has_the_sentences_of_the_text() {
     let (page, report) = page(read(CREW), BOTH);
     let sentences: Vec<String> = parse(&page)
         .descendants()
@@ -109,11 +109,12 @@ fn the_page_says_in_sentences_what_the_text_says() {
 }
 
 #[test]
-fn whatever_stands_in_a_scenario_the_page_is_well_formed_and_loads_nothing() {
-    let scenario = CREW.replace("A crew against a crowd", HARM).replace("\"cs\", \"always-spin\"", "\"3 us\", \"cs\"");
+fn the_page_is_well_formed_and_loads_nothing_whatever_the_scenario_contains() {
+    let scenario =
+        CREW.replace("A crew against a crowd", MALICIOUS).replace("\"cs\", \"always-spin\"", "\"3 us\", \"cs\"");
     for text in [scenario.clone(), scenario.replace("compare = \"job.crew.waiting\"\n", "")] {
         let (page, report) = page(read(&text), BOTH);
-        assert_eq!(report.title, HARM.replace('\\', ""));
+        assert_eq!(report.title, MALICIOUS.replace('\\', ""));
         let document = parse(&page);
         let title = document.descendants().find(|node| node.has_tag_name("h1")).unwrap().text().unwrap();
         assert_eq!(title, report.title);
@@ -133,7 +134,7 @@ fn whatever_stands_in_a_scenario_the_page_is_well_formed_and_loads_nothing() {
 }
 
 #[test]
-fn headings_descend_one_by_one_and_what_is_referred_to_exists_once() {
+fn heading_levels_have_no_gaps_and_references_have_one_target() {
     let (page, _) = page(read(CREW), BOTH);
     let document = parse(&page);
     let elements = || document.descendants().filter(roxmltree::Node::is_element);
@@ -163,7 +164,7 @@ fn headings_descend_one_by_one_and_what_is_referred_to_exists_once() {
 }
 
 #[test]
-fn what_the_hosts_threads_were_seen_doing_is_drawn_for_the_first_repetition_of_each_arm() {
+fn the_states_of_the_hosts_threads_are_drawn_for_the_first_repetition_of_each_arm() {
     let (page, _) = page(read(CREW), BOTH);
     let drawings = page.matches("class=\"course\"").count();
     assert_eq!(drawings, 6, "an arm each");
@@ -173,7 +174,7 @@ fn what_the_hosts_threads_were_seen_doing_is_drawn_for_the_first_repetition_of_e
 #[test]
 fn an_experiment_without_a_run_has_a_page_that_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let mock = Mock { trouble: crate::experiment::mock::Trouble::Cancel(0), ..Mock::new() };
+    let mock = Mock { fault: crate::experiment::mock::Fault::Cancel(0), ..Mock::new() };
     mock.experiment(read(CREW), BOTH, folder.path());
     let page = fs::read_to_string(folder.path().join(folder::PAGE)).unwrap();
     parse(&page);
@@ -181,10 +182,10 @@ fn an_experiment_without_a_run_has_a_page_that_says_so() {
 }
 
 #[test]
-fn the_baseline_is_the_same_however_few_runs_were_made() {
+fn the_baseline_does_not_depend_on_the_number_of_completed_runs() {
     for runs in 2..12 {
         let folder = tempfile::tempdir().unwrap();
-        let mock = Mock { trouble: crate::experiment::mock::Trouble::Cancel(runs), ..Mock::new() };
+        let mock = Mock { fault: crate::experiment::mock::Fault::Cancel(runs), ..Mock::new() };
         let report = mock.experiment(read(CREW), BOTH, folder.path()).report;
         assert_eq!(report.baseline, Some("always-block".into()));
         let page = fs::read_to_string(folder.path().join(folder::PAGE)).unwrap();

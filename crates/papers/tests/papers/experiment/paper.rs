@@ -1,4 +1,4 @@
-//! Papers: their files hang together, and what they come to is counted as they say.
+//! Papers: their files are consistent, and their results are counted as documented.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -24,7 +24,7 @@ use scenario::{JobKind, Scenario};
 const SIM: &[World] = &[World::Sim];
 const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
-/// What a paper might say of the mock's crew.
+/// Bands of a fictitious paper on the mock's barrier job.
 const EXPECTED: &str = r#"
 shows = "Spinning is faster."
 source = "a paper, section 1"
@@ -58,8 +58,9 @@ above = 0
 source = "section 3"
 "#;
 
-/// A crew that comes into its own when a crowd has ended, if it has to wait for that.
-const TURN: &str = r#"
+/// A barrier job whose threads run together once the others have ended, if it has to share CPUs
+/// with them.
+const OVERLOADED_THEN_ALONE: &str = r#"
 machine = { scheduler = "rr" }
 job = [
     { name = "crew", kind = "barrier", threads = 3, granularity = "fine", rounds = 1500, waiting = "2cs+" },
@@ -68,8 +69,8 @@ job = [
 experiment = { repeat = 1, sweep = { "machine.cpus" = [3, 9] } }
 "#;
 
-/// Two threads on one CPU, each of which lets the other run while it waits; on two they run together.
-const TURNS: &str = r#"
+/// Two threads that take turns on one CPU, and run together on two.
+const ALTERNATING: &str = r#"
 machine = { scheduler = "rr" }
 job = [{ name = "crew", kind = "barrier", threads = 2, compute = "9 us", rounds = 100, waiting = "cs" }]
 experiment = { repeat = 1, sweep = { "machine.cpus" = [1, 2] } }
@@ -83,7 +84,8 @@ fn reduced(paper: &Paper) -> Scenario {
     let kept: Vec<i64> = all.iter().step_by(6).copied().collect();
     scenario.arms.retain(|arm| loads(arm).is_none_or(|(_, load)| kept.contains(&load.as_integer().unwrap())));
     if kept.is_empty() && scenario.arms.len() > 1 {
-        // What grows is not a crowd. Large machines are slow, and no other than small ones.
+        // These scenarios sweep the machine or the job. Large machines are slow to simulate and
+        // behave like small ones.
         scenario.arms.retain(|arm| arm.setting.machine.cpus == Some(32) && arm.setting.threads(32) <= 96);
     }
     for job in scenario.arms.iter_mut().flat_map(|arm| &mut arm.setting.jobs) {
@@ -108,7 +110,7 @@ fn simulated(scenario: &Scenario) -> Report {
 }
 
 #[test]
-fn every_band_has_runs_to_be_made_of_and_rivals_that_it_asks_for() {
+fn every_band_has_arms_and_every_speed_up_has_a_reference() {
     for paper in PAPERS {
         let scenario = paper.scenario().unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let expected = paper.expected().unwrap_or_else(|error| panic!("{}: {error}", paper.name));
@@ -137,11 +139,7 @@ fn every_band_has_runs_to_be_made_of_and_rivals_that_it_asks_for() {
         }
         for band in &expected.band {
             band.of.iter().chain(&band.minus).for_each(|group| check(&band.what, group, band.measure, &band.against));
-            assert!(
-                band.is_judged() || band.paper.is_none(),
-                "{}: the paper tells it, and any number will do",
-                band.what
-            );
+            assert!(band.is_judged() || band.paper.is_none(), "{}: a value of the paper needs a band", band.what);
         }
     }
 }
@@ -174,14 +172,14 @@ fn every_paper_runs_and_is_judged_at_a_reduced_size() {
 }
 
 #[test]
-fn bands_are_judged_run_by_run_against_the_same_seed_and_load() {
+fn bands_are_judged_by_runs_with_the_same_seed_and_load() {
     let (folder, scenario, expected) = (tempfile::tempdir().unwrap(), read(CREW), toml::from_str(EXPECTED).unwrap());
     let report = Mock::new().experiment(scenario.clone(), SIM, folder.path()).report;
     let paper = Paper { name: "mock", scenario: CREW, expected: EXPECTED };
     let evidence = Evidence::new(&scenario, &report.runs);
     let judgement = Judgement::new(&paper, &expected, &evidence, &Changes::default(), &report);
 
-    // By hand, from the runs.
+    // Computed by hand from the runs.
     let completion = |waiting: &str, crowd: i64, repeat: u32| {
         let factors = BTreeMap::from([
             ("job.crew.waiting".to_owned(), waiting.into()),
@@ -190,15 +188,16 @@ fn bands_are_judged_run_by_run_against_the_same_seed_and_load() {
         let run = report.runs.iter().find(|run| run.factors == factors && run.repeat == repeat).unwrap();
         run.outcome.jobs[0].completion_ns.unwrap().as_secs_f64()
     };
-    let speedup = |rival: &str, crowd, repeat| completion(rival, crowd, repeat) / completion("cs", crowd, repeat);
-    let over = |crowds: &[i64], rival: &str| {
+    let speedup =
+        |reference: &str, crowd, repeat| completion(reference, crowd, repeat) / completion("cs", crowd, repeat);
+    let over = |crowds: &[i64], reference: &str| {
         let each = crowds.iter().flat_map(|&crowd| (0..3).map(move |repeat| (crowd, repeat)));
-        each.map(|(crowd, repeat)| speedup(rival, crowd, repeat)).sum::<f64>() / (3 * crowds.len()) as f64
+        each.map(|(crowd, repeat)| speedup(reference, crowd, repeat)).sum::<f64>() / (3 * crowds.len()) as f64
     };
     let ours: Vec<f64> = judgement.bands.iter().map(|band| band.ours.unwrap().mean).collect();
     assert!((ours[0] - over(&[1, 2], "always-block")).abs() < 1e-12);
     assert!((ours[1] - over(&[2], "always-spin")).abs() < 1e-12);
-    // SSR is 100 of those who spin for ever and 74 to 76 of the others.
+    // SSR is 100 for threads that always spin and 74 to 76 for the others.
     assert!((ours[2] - 25.0).abs() <= 1.0);
     // 5/3 is inside, 400/180 is not above 2.5.
     assert_eq!(judgement.bands.iter().map(|band| band.inside).collect::<Vec<_>>(), [true, false, true].map(Some));
@@ -207,7 +206,7 @@ fn bands_are_judged_run_by_run_against_the_same_seed_and_load() {
 }
 
 #[test]
-fn what_was_run_with_changes_is_shown_and_not_judged() {
+fn results_with_changes_are_shown_and_not_judged() {
     let (folder, mut scenario, expected) =
         (tempfile::tempdir().unwrap(), read(CREW), toml::from_str(EXPECTED).unwrap());
     let changes = Changes { scheduler: Some(scenario::Scheduler::Rr), waiting: Some("0.54 cs".parse().unwrap()) };
@@ -224,15 +223,15 @@ fn what_was_run_with_changes_is_shown_and_not_judged() {
 }
 
 #[test]
-fn a_transition_point_is_found_where_the_crowd_leaves() {
-    let (scenario, cancel) = (read(TURN), AtomicBool::new(false));
+fn the_transition_point_is_where_the_other_threads_end() {
+    let (scenario, cancel) = (read(OVERLOADED_THEN_ALONE), AtomicBool::new(false));
     let report = simulated(&scenario);
     let found = |workers| {
         let looked = Evidence::new(&scenario, &report.runs).with_patterns(&["crew".to_owned()], workers, &cancel);
         looked.unwrap().patterns().map(|(arm, _, found)| (arm, found.transition)).collect::<Vec<_>>()
     };
     let [(0, Some(transition)), (1, None)] = found(TWO)[..] else { panic!("{:?}", found(TWO)) };
-    // The crowd ends when each of its six threads has had a millisecond of three CPUs.
+    // The other job ends when each of its six threads has had one millisecond of three CPUs.
     let millis = transition.at_ns.as_secs_f64() * 1e3;
     assert!((2.0..5.0).contains(&millis), "{transition:?}");
     assert!(transition.before_percent < 90.0 && transition.after_percent > 95.0, "{transition:?}");
@@ -240,8 +239,8 @@ fn a_transition_point_is_found_where_the_crowd_leaves() {
 }
 
 #[test]
-fn threads_that_share_a_cpu_alternate_and_those_that_have_one_each_do_not() {
-    let scenario = read(TURNS);
+fn threads_that_share_a_cpu_alternate_and_threads_with_a_cpu_each_do_not() {
+    let scenario = read(ALTERNATING);
     let report = simulated(&scenario);
     let evidence = Evidence::new(&scenario, &report.runs)
         .with_patterns(&["crew".to_owned()], TWO, &AtomicBool::new(false))
@@ -264,9 +263,9 @@ fn threads_that_share_a_cpu_alternate_and_those_that_have_one_each_do_not() {
 }
 
 #[test]
-fn the_fields_of_a_judgement_are_those_that_are_documented() {
+fn exactly_the_fields_of_a_judgement_are_documented() {
     let mut found = BTreeSet::new();
-    for (text, measure) in [(TURN, "transition"), (TURNS, "alternation")] {
+    for (text, measure) in [(OVERLOADED_THEN_ALONE, "transition"), (ALTERNATING, "alternation")] {
         let expected = EXPECTED.replace(
             "measure = \"speed-up\", against = { \"job.crew.waiting\" = \"always-block\" }",
             &format!("measure = \"{measure}\", line = [{{ name = \"crew\" }}]"),

@@ -1,17 +1,17 @@
-//! Simulations side by side: nothing that comes out shows how many workers there were.
+//! Parallel simulations: the results do not depend on the number of workers.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Barrier;
 
-use crate::experiment::mock::{BOTH, CREW, Mock, Trouble, read};
+use crate::experiment::mock::{BOTH, CREW, Fault, Mock, read};
 use measure::experiment::Finished;
 use scenario::result::World;
 
 const SIM: &[World] = &[World::Sim];
 
-/// The results that an experiment leaves, as bytes.
+/// The results of an experiment, as bytes.
 fn files(folder: &Path) -> Vec<Vec<u8>> {
     ["runs.csv", "report.json", "manifest.json"].map(|name| fs::read(folder.join(name)).unwrap()).to_vec()
 }
@@ -31,18 +31,18 @@ fn files_and_report_do_not_depend_on_the_number_of_workers() {
 }
 
 #[test]
-fn runs_of_the_simulated_world_go_on_at_the_same_time() {
+fn simulated_runs_execute_at_the_same_time() {
     let (folder, meeting) = (tempfile::tempdir().unwrap(), Barrier::new(2));
-    // Of 18 runs nobody would come through alone.
-    let look = || {
+    // A run on its own would wait forever.
+    let before_call = || {
         meeting.wait();
     };
-    let mock = Mock { workers: 2, look: &look, ..Mock::new() };
+    let mock = Mock { workers: 2, before_call: &before_call, ..Mock::new() };
     assert_eq!(mock.experiment(read(CREW), SIM, folder.path()).report.runs.len(), 18);
 }
 
 #[test]
-fn runs_go_one_by_one_in_the_order_of_the_plan_where_the_host_takes_part() {
+fn runs_execute_one_by_one_in_the_order_of_the_plan_if_the_host_takes_part() {
     let calls = |workers| {
         let folder = tempfile::tempdir().unwrap();
         let mock = Mock { workers, ..Mock::new() };
@@ -53,10 +53,10 @@ fn runs_go_one_by_one_in_the_order_of_the_plan_where_the_host_takes_part() {
 }
 
 #[test]
-fn a_failure_in_the_middle_leaves_what_came_before_it_whatever_the_number_of_workers() {
+fn a_failure_keeps_the_runs_before_it_with_any_number_of_workers() {
     let with = |workers| {
         let folder = tempfile::tempdir().unwrap();
-        let mock = Mock { workers, trouble: Trouble::FailAt("sim always-spin 2 seed 41"), ..Mock::new() };
+        let mock = Mock { workers, fault: Fault::FailAt("sim always-spin 2 seed 41"), ..Mock::new() };
         let Finished { report, error, .. } = mock.experiment(read(CREW), SIM, folder.path());
         (files(folder.path()), report, error.unwrap().to_string())
     };
@@ -68,7 +68,7 @@ fn a_failure_in_the_middle_leaves_what_came_before_it_whatever_the_number_of_wor
 }
 
 #[test]
-fn an_interruption_keeps_all_runs_that_were_complete_in_the_order_of_the_plan() {
+fn an_interruption_keeps_all_completed_runs_in_the_order_of_the_plan() {
     let order: Vec<(u32, String)> = {
         let folder = tempfile::tempdir().unwrap();
         let report = Mock::new().experiment(read(CREW), SIM, folder.path()).report;
@@ -76,10 +76,10 @@ fn an_interruption_keeps_all_runs_that_were_complete_in_the_order_of_the_plan() 
     };
     for workers in [1, 2, 4] {
         let folder = tempfile::tempdir().unwrap();
-        let mock = Mock { workers, trouble: Trouble::Cancel(7), ..Mock::new() };
+        let mock = Mock { workers, fault: Fault::Cancel(7), ..Mock::new() };
         let Finished { report, error, .. } = mock.experiment(read(CREW), SIM, folder.path());
         assert!(error.unwrap().is_cancelled() && !report.complete);
-        // All that were begun, but for the one that was interrupted.
+        // All runs that were started, except the interrupted one.
         assert_eq!(report.runs.len(), mock.calls().len() - 1);
         assert!(report.runs.len() >= 7, "{workers} workers: {}", report.runs.len());
         let places: Vec<usize> = report

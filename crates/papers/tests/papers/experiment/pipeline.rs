@@ -1,10 +1,10 @@
-//! The whole way from a scenario to its results, with worlds that need no clock.
+//! From a scenario to its results, with worlds that need no clock.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 
-use crate::experiment::mock::{BOTH, CREW, Mock, Trouble, read};
+use crate::experiment::mock::{BOTH, CREW, Fault, Mock, read};
 use measure::folder::Folder;
 use measure::plan::Plan;
 use measure::results::{csv, text};
@@ -20,7 +20,7 @@ fn lines(folder: &Path, name: &str) -> usize {
 }
 
 #[test]
-fn runs_come_in_the_order_of_the_plan_after_one_warm_up_of_the_first_arm_on_the_host() {
+fn runs_follow_the_plan_after_one_warm_up_of_the_first_arm_on_the_host() {
     let (folder, mock, scenario) = (tempfile::tempdir().unwrap(), Mock::new(), read(CREW));
     let finished = mock.experiment(scenario.clone(), BOTH, folder.path());
     assert!(finished.error.is_none() && finished.report.complete);
@@ -46,7 +46,7 @@ fn both_worlds_and_all_arms_of_a_repetition_have_the_same_seed() {
 }
 
 #[test]
-fn the_report_is_the_golden_one_in_every_format() {
+fn the_report_matches_the_snapshot_in_every_format() {
     let (folder, mock) = (tempfile::tempdir().unwrap(), Mock::new());
     let report = mock.experiment(read(CREW), BOTH, folder.path()).report;
     let text = text::render(&report);
@@ -60,7 +60,7 @@ fn the_report_is_the_golden_one_in_every_format() {
 }
 
 #[test]
-fn a_report_without_a_comparison_shows_every_arm_by_itself() {
+fn a_report_without_a_comparison_shows_every_arm_separately() {
     let (folder, mock) = (tempfile::tempdir().unwrap(), Mock::new());
     let scenario = read(&CREW.replace("compare = \"job.crew.waiting\"\n", "").replace("repeat = 3", "repeat = 1"));
     let report = mock.experiment(scenario, &[World::Sim], folder.path()).report;
@@ -69,22 +69,22 @@ fn a_report_without_a_comparison_shows_every_arm_by_itself() {
 }
 
 #[test]
-fn samples_are_written_as_they_come() {
+fn every_sample_is_written_before_the_next_run() {
     let folder = tempfile::tempdir().unwrap();
     let seen = Mutex::new(Vec::new());
-    let look = || seen.lock().unwrap().push(lines(folder.path(), "runs.csv"));
-    let mock = Mock { look: &look, ..Mock::new() };
+    let before_call = || seen.lock().unwrap().push(lines(folder.path(), "runs.csv"));
+    let mock = Mock { before_call: &before_call, ..Mock::new() };
     mock.experiment(read(CREW), BOTH, folder.path());
-    // A header; nothing of the warm-up; then two jobs a run.
+    // A header, nothing for the warm-up, then two jobs per run.
     let expected: Vec<usize> = std::iter::once(1).chain((0..36).map(|run| 1 + 2 * run)).collect();
     assert_eq!(*seen.lock().unwrap(), expected);
     assert_eq!(lines(folder.path(), "runs.csv"), 1 + 2 * 36);
 }
 
 #[test]
-fn what_was_measured_before_an_interruption_is_kept_and_reported() {
+fn the_runs_before_an_interruption_are_kept_and_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let mock = Mock { trouble: Trouble::Cancel(8), ..Mock::new() };
+    let mock = Mock { fault: Fault::Cancel(8), ..Mock::new() };
     let finished = mock.experiment(read(CREW), BOTH, folder.path());
     assert!(finished.error.unwrap().is_cancelled());
     assert_eq!(finished.report.runs.len(), 7);
@@ -93,14 +93,14 @@ fn what_was_measured_before_an_interruption_is_kept_and_reported() {
     assert_eq!(json_file(folder.path(), "report.json")["runs"].as_array().unwrap().len(), 7);
     let manifest = json_file(folder.path(), "manifest.json");
     assert_eq!((&manifest["ending"], &manifest["runs"]), (&"interrupted".into(), &7.into()));
-    // Nothing was started after it.
+    // No run was started after the interruption.
     assert_eq!(mock.calls().len(), 9);
 }
 
 #[test]
 fn an_interruption_before_the_first_run_leaves_an_empty_report() {
     let folder = tempfile::tempdir().unwrap();
-    let mock = Mock { trouble: Trouble::Cancel(0), ..Mock::new() };
+    let mock = Mock { fault: Fault::Cancel(0), ..Mock::new() };
     let finished = mock.experiment(read(CREW), BOTH, folder.path());
     assert!(finished.error.unwrap().is_cancelled() && finished.report.runs.is_empty());
     assert!(text::render(&finished.report).contains("0 of 36"));
@@ -108,9 +108,9 @@ fn an_interruption_before_the_first_run_leaves_an_empty_report() {
 }
 
 #[test]
-fn a_failed_run_says_which_and_keeps_the_earlier_ones() {
+fn the_error_names_the_failed_run_and_earlier_runs_are_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let mock = Mock { trouble: Trouble::Fail(5), ..Mock::new() };
+    let mock = Mock { fault: Fault::Fail(5), ..Mock::new() };
     let finished = mock.experiment(read(CREW), BOTH, folder.path());
     let error = finished.error.unwrap();
     let step = Plan::new(&read(CREW), BOTH).steps().nth(4).unwrap();
@@ -126,8 +126,8 @@ fn a_failed_run_says_which_and_keeps_the_earlier_ones() {
 #[test]
 fn the_manifest_says_what_was_run_and_how_it_ended() {
     let (folder, mock) = (tempfile::tempdir().unwrap(), Mock::new());
-    let look = || assert_eq!(json_file(folder.path(), "manifest.json")["ending"], "unfinished");
-    Mock { look: &look, ..mock }.experiment(read(CREW), BOTH, folder.path());
+    let before_call = || assert_eq!(json_file(folder.path(), "manifest.json")["ending"], "unfinished");
+    Mock { before_call: &before_call, ..mock }.experiment(read(CREW), BOTH, folder.path());
     let manifest = json_file(folder.path(), "manifest.json");
     assert_eq!(manifest["ending"], "complete");
     assert_eq!(manifest["scenario"]["text"], CREW);
@@ -162,7 +162,7 @@ fn a_command_is_measured_once_before_all_runs_and_the_report_says_so() {
 }
 
 #[test]
-fn the_host_alone_needs_no_command_measured() {
+fn commands_are_not_measured_if_only_the_host_runs() {
     let (folder, mock) = (tempfile::tempdir().unwrap(), Mock::new());
     mock.experiment(read(COMMAND), &[World::Host], folder.path());
     assert!(mock.calls().iter().all(|call| call.starts_with("host unknown unknown ")));
@@ -171,14 +171,14 @@ fn the_host_alone_needs_no_command_measured() {
 #[test]
 fn a_command_that_cannot_be_measured_ends_the_experiment() {
     let folder = tempfile::tempdir().unwrap();
-    let mock = Mock { trouble: Trouble::Fail(0), ..Mock::new() };
+    let mock = Mock { fault: Fault::Fail(0), ..Mock::new() };
     let finished = mock.experiment(read(COMMAND), BOTH, folder.path());
     assert!(finished.error.unwrap().to_string().starts_with("command `gzip -9 a`"));
     assert_eq!(json_file(folder.path(), "manifest.json")["ending"], "failed");
 }
 
 #[test]
-fn another_machine_has_no_gap_and_the_report_says_why() {
+fn a_simulated_machine_unlike_the_host_has_no_gap_and_the_report_says_why() {
     let (folder, mock) = (tempfile::tempdir().unwrap(), Mock::new());
     let scenario = read(&CREW.replace("like = \"host\"", "cpus = 2"));
     let report = mock.experiment(scenario, BOTH, folder.path()).report;
@@ -212,7 +212,7 @@ fn the_hosts_samples_of_thread_states_are_kept() {
 }
 
 #[test]
-fn a_folder_is_created_with_all_above_it_and_only_its_own_files_are_replaced() {
+fn a_folder_is_created_with_its_parents_and_only_its_own_files_are_replaced() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("a/b");
     Mock::new().experiment(read(CREW), BOTH, &folder);

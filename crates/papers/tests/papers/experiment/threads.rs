@@ -1,4 +1,4 @@
-//! docs/output.md lists exactly the fields of the study of threads that there are, and its page is one.
+//! docs/output.md lists exactly the fields of the study of threads, and its page is well-formed.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use rowlock_papers::threads::runs::{Cell, Observation};
 use rowlock_papers::threads::simulated::SimulatedRow;
 use rowlock_papers::threads::text;
 
-/// What an experiment with these numbers of threads might come to.
+/// A possible report on an experiment with these numbers of threads.
 fn report(name: &str, threads: &[u32], rounds: u32) -> Report {
     let experiment = Experiment::named(name).unwrap();
     let mut runs = Vec::new();
@@ -77,12 +77,12 @@ fn simulated(experiment: &Experiment, threads: &[u32]) -> Vec<SimulatedRow> {
 }
 
 #[test]
-fn every_field_of_the_study_of_threads_is_documented_and_no_other() {
+fn exactly_the_fields_of_the_study_of_threads_are_documented() {
     let mut found = BTreeSet::new();
     for (name, threads) in [("threads/table2", &[50][..]), ("threads/configs", &[50, 1000]), ("threads/workloads", &[])]
     {
         let mut of = written(&report(name, threads, 3));
-        // Lists that an experiment is not about are documented by their entries.
+        // Lists that are empty in this experiment are documented by their entries.
         let object = of.as_object_mut().unwrap();
         object.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
         fields(&of, "", &mut found);
@@ -91,7 +91,7 @@ fn every_field_of_the_study_of_threads_is_documented_and_no_other() {
 }
 
 #[test]
-fn the_page_has_a_chart_of_bars_for_each_number_of_threads_and_one_of_lines_over_them() {
+fn the_page_has_a_bar_chart_for_each_number_of_threads_and_a_line_chart_over_them() {
     let page = page::render(&report("threads/configs", &[50, 500, 1000], 7));
     let document = roxmltree::Document::parse_with_options(
         &page,
@@ -109,7 +109,7 @@ fn the_page_has_a_chart_of_bars_for_each_number_of_threads_and_one_of_lines_over
 }
 
 #[test]
-fn the_reports_are_told() {
+fn the_reports_as_text() {
     insta::assert_snapshot!(text::render(&report("threads/table2", &[50, 2000, 10_000], 7)));
     insta::assert_snapshot!(text::render(&report("threads/configs", &[50, 1000], 7)));
     insta::assert_snapshot!(text::render(&report("threads/workloads", &[], 7)));

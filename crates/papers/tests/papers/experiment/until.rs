@@ -1,8 +1,8 @@
-//! Experiments that go on until their completion times are known well enough.
+//! Experiments that continue until their completion times are precise enough.
 
 use std::fs;
 
-use crate::experiment::mock::{BOTH, CREW, Mock, Trouble, read};
+use crate::experiment::mock::{BOTH, CREW, Fault, Mock, read};
 use measure::experiment::Finished;
 use measure::precision::{Extent, StoppingRule};
 use measure::results::text;
@@ -20,7 +20,7 @@ fn run(mock: &Mock<'_>, extent: Extent<'_>) -> (tempfile::TempDir, Finished) {
 }
 
 #[test]
-fn blocks_follow_until_every_completion_time_is_known_that_well() {
+fn blocks_follow_until_every_completion_time_is_precise_enough() {
     let (folder, finished) = run(&Mock::new(), until(0.005, 100));
     let report = finished.report;
     assert!(finished.error.is_none() && report.complete && report.repeat > 3, "{}", report.repeat);
@@ -52,7 +52,7 @@ fn the_runs_are_those_of_an_experiment_that_was_planned_that_long() {
     scenario.experiment.repeat = going_on.report.repeat;
     let planned = Mock::new().experiment(scenario, BOTH, tempfile::tempdir().unwrap().path());
     assert_eq!(planned.report.runs, going_on.report.runs);
-    // Its intervals are narrower: it was not stopped by what it found.
+    // Its intervals are narrower, because its results did not decide when to stop.
     let widths = |of: &[Summary]| -> Vec<f64> { of.iter().filter_map(|of| of.completion_ns?.half_width()).collect() };
     let (planned, going_on) = (widths(&planned.report.summaries), widths(&going_on.report.summaries));
     assert!(planned.iter().zip(&going_on).all(|(one, other)| one <= other));
@@ -60,29 +60,29 @@ fn the_runs_are_those_of_an_experiment_that_was_planned_that_long() {
 }
 
 #[test]
-fn it_goes_no_further_than_it_may_and_says_what_it_would_take() {
+fn the_limit_of_repetitions_is_respected_and_the_note_estimates_the_required_number() {
     let (_folder, finished) = run(&Mock::new(), until(0.0001, 7));
     let report = finished.report;
     assert_eq!((report.repeat, report.precision.as_ref().map(|of| of.reached)), (7, Some(false)));
     let note = &report.notes[0];
     assert!(note.starts_with("Stopped after 7 repetitions, the most that were allowed: the widest"), "{note}");
     assert!(note.contains("not to ±0.01 %; it would take about "), "{note}");
-    // Nor does it claim what it has almost reached.
+    // The rule does not report success if the precision is only almost reached.
     let precision = run(&Mock::new(), until(0.005, 15)).1.report.precision.unwrap();
     assert!(!precision.reached && precision.widest_percent < Some(1.0), "{precision:?}");
 }
 
 #[test]
-fn a_first_stage_that_is_good_enough_is_all_there_is() {
+fn a_first_stage_that_is_precise_enough_is_the_only_one() {
     let (_folder, finished) = run(&Mock::new(), until(0.5, 100));
     assert_eq!((finished.report.repeat, finished.report.runs.len()), (3, 36));
     assert!(finished.report.notes[0].ends_with("the first 3 were enough."), "{:?}", finished.report.notes);
 }
 
 #[test]
-fn an_interruption_of_the_second_stage_keeps_what_there_is() {
-    // The warm-up, 36 runs of the first stage, then some.
-    let (_folder, finished) = run(&Mock { trouble: Trouble::Cancel(50), ..Mock::new() }, until(0.005, 100));
+fn an_interruption_of_the_second_stage_keeps_the_completed_runs() {
+    // The warm-up, 36 runs of the first stage, then some more.
+    let (_folder, finished) = run(&Mock { fault: Fault::Cancel(50), ..Mock::new() }, until(0.005, 100));
     assert!(finished.error.unwrap().is_cancelled());
     let report = finished.report;
     assert_eq!((report.runs.len(), report.complete), (49, false));

@@ -1,23 +1,23 @@
-//! What a trace comes to: who ran when and where, and what each thread was at when.
+//! The contents of a trace: which thread ran where and when, and what it did.
 
 use std::collections::BTreeMap;
 
 use testing::perfetto::{Mark, Switch, Trace};
 
-/// From when to when, in nanoseconds.
+/// Begin and end, in nanoseconds.
 pub(crate) type Interval = (u64, u64);
 
-/// Of every thread, by its name.
+/// The history of every thread, by its name.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// When it ran, in the order of time.
+    /// When it ran, in chronological order.
     pub(crate) ran: BTreeMap<String, Vec<Interval>>,
-    /// What it was at.
+    /// Its phases.
     pub(crate) phases: BTreeMap<String, Vec<(String, Interval)>>,
 }
 
 impl History {
-    /// Reads it off a trace, which must make sense.
+    /// Reads it from a trace, and checks that the trace is consistent.
     pub(crate) fn of(trace: &Trace) -> History {
         let mut history = History::default();
         for switches in trace.switches.values() {
@@ -58,7 +58,7 @@ impl History {
         ran.flat_map(|(_, intervals)| intervals).map(|(from, to)| to - from).sum()
     }
 
-    /// How long they ran while they were at something.
+    /// How long they ran during a phase.
     pub(crate) fn running_at(&self, job: &str, phase: &str) -> u64 {
         let phases = self.phases.iter().filter(|(thread, _)| belongs(thread, job));
         let overlap = |(thread, phases): (&String, &Vec<(String, Interval)>)| {
@@ -92,7 +92,7 @@ pub(crate) fn by_track(trace: &Trace) -> BTreeMap<u64, Vec<&Mark>> {
     tracks
 }
 
-/// Where each arrow begins and ends; every one does both, once.
+/// The begin and end of each arrow. Every arrow must have one of each.
 pub(crate) fn arrows(trace: &Trace) -> Vec<(&Mark, &Mark)> {
     let mut begun = BTreeMap::new();
     let mut arrows = Vec::new();

@@ -8,7 +8,7 @@ use testing::perfetto::{self, Trace};
 
 use crate::trace::history::{History, arrows};
 
-/// An event log of times, CPUs and activities. The clock of the machine starts at a million.
+/// An event log from times, CPUs and activities. The machine's clock starts at a million.
 fn event_log(number: u32, thread: i32, events: &[(u64, u32, Activity)]) -> EventLog {
     let event = |&(at, cpu, activity)| Event { at: Instant::from_nanos(1_000_000 + at), cpu, activity };
     EventLog { number, thread, events: events.iter().map(event).collect(), lost: 0 }
@@ -24,13 +24,13 @@ fn trace(run: &[JobEventLogs]) -> Trace {
     perfetto::read(&bytes).unwrap()
 }
 
-/// Who is on a CPU from when on.
+/// The threads on a CPU, and from when on.
 fn shown(trace: &Trace, cpu: u64) -> Vec<(u64, &str)> {
     trace.switches[&cpu].iter().skip(1).map(|switch| (switch.at, switch.name.as_str())).collect()
 }
 
 #[test]
-fn a_cpu_shows_who_was_last_seen_there_until_something_is_known_to_the_contrary() {
+fn a_cpu_shows_the_thread_that_was_last_seen_there_until_a_later_event_contradicts_it() {
     use Activity::{Away, Block, Complete, Compute, End, Seen};
     let crew = vec![
         event_log(0, 11, &[(0, 0, Compute), (50, 0, Block), (90, 1, Compute), (100, 1, End)]),
@@ -38,7 +38,8 @@ fn a_cpu_shows_who_was_last_seen_there_until_something_is_known_to_the_contrary(
     ];
     let crowd = vec![event_log(0, 21, &[(20, 0, Compute), (30, 0, Away), (60, 0, Seen), (99, 0, End)])];
     let trace = trace(&[job("crew", 10, crew), job("crowd", 20, crowd)]);
-    // CPU 0: crowd is seen there first while crew/0 is; crew/0 is next heard of when it goes to sleep there.
+    // CPU 0: crowd/0 is first seen there while it shows crew/0. The next event of crew/0 is that it
+    // goes to sleep there.
     assert_eq!(
         shown(&trace, 0),
         [
@@ -54,7 +55,7 @@ fn a_cpu_shows_who_was_last_seen_there_until_something_is_known_to_the_contrary(
             (99, "swapper"),
         ]
     );
-    // CPU 1: it is taken from crew/1 by crew/0, which has been woken.
+    // CPU 1: crew/0 has been woken and replaces crew/1.
     assert_eq!(shown(&trace, 1), [(10, "crew/1"), (90, "crew/0"), (100, "swapper")]);
 
     let arrows = arrows(&trace);
@@ -68,7 +69,7 @@ fn a_cpu_shows_who_was_last_seen_there_until_something_is_known_to_the_contrary(
 }
 
 #[test]
-fn a_thread_that_goes_away_after_another_was_seen_on_its_cpu_changes_nothing_there() {
+fn a_thread_that_leaves_after_another_was_seen_on_its_cpu_does_not_affect_the_other() {
     use Activity::{Away, Compute, End, Seen};
     let one = event_log(0, 11, &[(0, 0, Compute), (60, 0, Away), (90, 0, Seen), (99, 0, End)]);
     let other = event_log(0, 21, &[(50, 0, Compute), (80, 0, End)]);
@@ -78,7 +79,7 @@ fn a_thread_that_goes_away_after_another_was_seen_on_its_cpu_changes_nothing_the
 }
 
 #[test]
-fn events_that_found_the_log_full_are_counted() {
+fn events_that_do_not_fit_into_the_log_are_counted() {
     let mut full = event_log(0, 11, &[(0, 0, Activity::Compute), (5, 0, Activity::Block)]);
     full.lost = 7;
     let other = event_log(1, 12, &[(1, 1, Activity::Compute), (9, 1, Activity::Complete), (19, 1, Activity::Complete)]);
@@ -87,7 +88,7 @@ fn events_that_found_the_log_full_are_counted() {
     let mut bytes = Vec::new();
     observed::write(&mut bytes, &run).unwrap();
     let trace = perfetto::read(&bytes).unwrap();
-    assert_eq!(trace.wakings[&1].len(), 1, "it is woken once from one sleep");
+    assert_eq!(trace.wakings[&1].len(), 1, "one sleep has one waking");
     assert_eq!(History::of(&trace).phases["crew/0"].last().unwrap().1, (5, 19));
 }
 

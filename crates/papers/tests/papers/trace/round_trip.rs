@@ -17,8 +17,8 @@ fn cast(cpus: u32, threads: &[u32]) -> Cast {
     cast
 }
 
-/// A cast, and events that come in the order of their times.
-fn any_story() -> impl Strategy<Value = (Cast, Vec<(Instant, Event)>)> {
+/// A cast, and events in chronological order.
+fn any_events() -> impl Strategy<Value = (Cast, Vec<(Instant, Event)>)> {
     let cast_and_number = (1_u32..4, prop::collection::vec(1_u32..4, 1..4)).prop_map(|(cpus, jobs)| cast(cpus, &jobs));
     cast_and_number.prop_flat_map(|cast| {
         let thread = (0..cast.threads.len() as u32).prop_map(ThreadId);
@@ -35,27 +35,28 @@ fn any_story() -> impl Strategy<Value = (Cast, Vec<(Instant, Event)>)> {
             1 => thread.prop_map(|thread| Event::Ends { thread }),
             1 => job.prop_map(|job| Event::Round { job }),
         ];
-        // Many events of one moment, some far apart; most are of the kinds that fill bundles.
+        // Many events have the same time and some are far apart. Most are of the kinds that are
+        // bundled.
         let after = prop_oneof![3 => Just(0_u64), 3 => 1_u64..1_000, 1 => 0..1_u64 << 40];
-        let story = prop::collection::vec((after, event), 0..400).prop_map(|story| {
-            let timed = story.into_iter().scan(0, |now, (after, event)| {
+        let events = prop::collection::vec((after, event), 0..400).prop_map(|events| {
+            let timed = events.into_iter().scan(0, |now, (after, event)| {
                 *now += after;
                 Some((Instant::from_nanos(*now), event))
             });
             timed.collect()
         });
-        (Just(cast), story)
+        (Just(cast), events)
     })
 }
 
-fn written(cast: &Cast, story: &[(Instant, Event)]) -> Trace {
+fn written(cast: &Cast, events: &[(Instant, Event)]) -> Trace {
     let mut writer = Writer::new(Vec::new(), cast.clone(), Instant::ZERO);
-    story.iter().for_each(|&(at, event)| writer.tell(at, event));
-    let end = story.last().map_or(Instant::ZERO, |&(at, _)| at);
+    events.iter().for_each(|&(at, event)| writer.tell(at, event));
+    let end = events.last().map_or(Instant::ZERO, |&(at, _)| at);
     perfetto::read(&writer.finish(end).unwrap()).unwrap()
 }
 
-/// The thread with this id, none for idleness.
+/// The thread with this id. `None` for idle.
 fn thread(cast: &Cast, id: i64) -> Option<ThreadId> {
     cast.threads.iter().position(|thread| i64::from(thread.id) == id).map(|place| ThreadId(place as u32))
 }
@@ -72,8 +73,8 @@ fn leaves(state: i64) -> Leaves {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back((cast, story) in any_story()) {
-        let trace = written(&cast, &story);
+    fn what_is_written_is_read_back((cast, events) in any_events()) {
+        let trace = written(&cast, &events);
         for (place, thread) in cast.threads.iter().enumerate() {
             let job = &cast.jobs[thread.job];
             prop_assert_eq!(&trace.threads[&thread.id.into()], &(job.id.into(), thread.name.clone()));
@@ -82,22 +83,22 @@ proptest! {
             prop_assert_eq!(&track.name, &thread.name, "{}", place);
         }
         for cpu in 0..cast.cpus {
-            let told = story.iter().filter_map(|&(at, event)| match event {
+            let told = events.iter().filter_map(|&(at, event)| match event {
                 Event::Switch { cpu: CpuId(of), leaves, to } if of == cpu => Some((at.as_nanos(), leaves, to)),
                 _ => None,
             });
             let mut told: Vec<_> = told.collect();
-            // An idle CPU at first, and at last.
+            // A CPU is idle at the beginning and at the end.
             told.insert(0, (0, Leaves::Ready, None));
             if told.last().unwrap().2.is_some() {
-                told.push((story.last().unwrap().0.as_nanos(), Leaves::Preempted, None));
+                told.push((events.last().unwrap().0.as_nanos(), Leaves::Preempted, None));
             }
             let read: Vec<_> = trace.switches[&cpu.into()]
                 .iter()
                 .map(|switch| (switch.at, leaves(switch.state), thread(&cast, switch.to)))
                 .collect();
             prop_assert_eq!(read, told);
-            let woken = story.iter().filter_map(|&(at, event)| match event {
+            let woken = events.iter().filter_map(|&(at, event)| match event {
                 Event::Wakes { cpu: CpuId(of), woken, .. } if of == cpu => Some((at.as_nanos(), Some(woken))),
                 _ => None,
             });
@@ -108,7 +109,7 @@ proptest! {
         let marks = by_track(&trace);
         for (place, member) in cast.threads.iter().enumerate() {
             let place = ThreadId(place as u32);
-            let told = story.iter().filter_map(|&(at, event)| match event {
+            let told = events.iter().filter_map(|&(at, event)| match event {
                 Event::Begins { thread, phase } if thread == place => Some((at.as_nanos(), phase.name())),
                 Event::Ends { thread } if thread == place => Some((at.as_nanos(), "ends")),
                 Event::Wakes { waker, .. } if waker == Some(place) => Some((at.as_nanos(), "wakes")),
@@ -120,7 +121,7 @@ proptest! {
             prop_assert_eq!(read, told.collect::<Vec<_>>());
         }
         for (job, member) in cast.jobs.iter().enumerate() {
-            let told = story.iter().filter_map(|&(at, event)| match event {
+            let told = events.iter().filter_map(|&(at, event)| match event {
                 Event::Round { job: JobId(of) } if of as usize == job => Some(at.as_nanos()),
                 _ => None,
             });
@@ -138,10 +139,10 @@ proptest! {
 }
 
 #[test]
-fn an_arrow_leads_from_who_wakes_to_what_the_woken_thread_does_next() {
+fn an_arrow_leads_from_a_wake_to_the_next_event_of_the_woken_thread() {
     let (at, cpu) = (Instant::from_nanos, CpuId(0));
     let [waker, first, second] = [0, 1, 2].map(ThreadId);
-    let story = [
+    let events = [
         (at(1), Event::Begins { thread: first, phase: Phase::Block }),
         (at(2), Event::Wakes { cpu, waker: Some(waker), woken: first }),
         (at(2), Event::Begins { thread: first, phase: Phase::Compute }),
@@ -150,22 +151,22 @@ fn an_arrow_leads_from_who_wakes_to_what_the_woken_thread_does_next() {
         (at(5), Event::Ends { thread: second }),
         (at(6), Event::Wakes { cpu, waker: None, woken: second }),
     ];
-    let trace = written(&cast(1, &[3]), &story);
+    let trace = written(&cast(1, &[3]), &events);
     let arrows = arrows(&trace);
     let arrows: Vec<_> = arrows.iter().map(|(from, to)| (from.at, &*from.name, to.at, &*to.name)).collect();
     assert_eq!(arrows, [(2, "wakes", 2, "compute"), (4, "wakes", 5, "ends")]);
 }
 
 #[test]
-fn a_switch_is_never_in_one_bundle_with_a_waking_of_its_own_moment_that_came_before_it() {
+fn a_switch_is_not_in_the_bundle_of_an_earlier_waking_at_the_same_time() {
     let (at, cpu) = (Instant::from_nanos(5), CpuId(0));
     let [waker, woken] = [0, 1].map(ThreadId);
     let switch = |to| (at, Event::Switch { cpu, leaves: Leaves::Preempted, to: Some(to) });
-    let story = [switch(waker), (at, Event::Wakes { cpu, waker: Some(waker), woken }), switch(woken)];
+    let events = [switch(waker), (at, Event::Wakes { cpu, waker: Some(waker), woken }), switch(woken)];
     let mut writer = Writer::new(Vec::new(), cast(1, &[2]), Instant::ZERO);
-    story.iter().for_each(|&(at, event)| writer.tell(at, event));
+    events.iter().for_each(|&(at, event)| writer.tell(at, event));
     let bytes = writer.finish(at).unwrap();
-    // Reading the file up to a moment before the last packets shows what the first bundle held.
+    // The shortest readable part of the file with a waking shows what the first bundle holds.
     let shortest = (0..bytes.len()).filter_map(|length| perfetto::read(&bytes[..length]).ok());
     let first = shortest.into_iter().find(|trace| !trace.wakings.is_empty()).unwrap();
     let ran: Vec<_> = first.switches[&0].iter().map(|switch| switch.name.as_str()).collect();
@@ -173,19 +174,19 @@ fn a_switch_is_never_in_one_bundle_with_a_waking_of_its_own_moment_that_came_bef
 }
 
 #[test]
-fn more_than_a_bundle_holds_is_more_than_one() {
-    let story: Vec<_> = (0..5_000)
+fn more_events_than_a_bundle_holds_make_several_bundles() {
+    let events: Vec<_> = (0..5_000)
         .map(|n| {
             let (cpu, to) = (CpuId(0), Some(ThreadId(n % 2)));
             (Instant::from_nanos(n.into()), Event::Switch { cpu, leaves: Leaves::Preempted, to })
         })
         .collect();
-    let trace = written(&cast(1, &[2]), &story);
+    let trace = written(&cast(1, &[2]), &events);
     let times: Vec<_> = trace.switches[&0].iter().skip(1).map(|switch| switch.at).collect();
     assert_eq!(times, (0..5_000).chain([4_999]).collect::<Vec<u64>>());
 }
 
-/// Full after so many bytes.
+/// A writer that is full after a number of bytes.
 struct Disk(usize);
 
 impl Write for Disk {
@@ -203,20 +204,20 @@ impl Write for Disk {
 }
 
 #[test]
-fn the_first_failure_to_write_is_told_in_the_end() {
-    let story = |disk| {
+fn finish_returns_the_first_write_error() {
+    let events = |disk| {
         let mut writer = Writer::new(disk, cast(1, &[1]), Instant::ZERO);
         for at in 0..100 {
             writer.tell(Instant::from_nanos(at), Event::Begins { thread: ThreadId(0), phase: Phase::Spin });
         }
         writer.finish(Instant::from_nanos(100))
     };
-    assert!(story(Disk(100_000)).is_ok());
-    assert_eq!(story(Disk(1_000)).err().unwrap().kind(), io::ErrorKind::StorageFull);
+    assert!(events(Disk(100_000)).is_ok());
+    assert_eq!(events(Disk(1_000)).err().unwrap().kind(), io::ErrorKind::StorageFull);
 }
 
 #[test]
-fn times_that_go_beyond_all_time_are_refused() {
+fn times_that_overflow_are_refused() {
     let mut trace = Vec::new();
     message(&mut trace, 1, |packet| {
         message(packet, 1, |bundle| {

@@ -1,4 +1,4 @@
-//! The trace of a simulation says what happened in it.
+//! The trace of a simulation shows what happened in it.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ use testing::perfetto::{self, Trace};
 
 use crate::trace::history::{History, arrows};
 
-/// Keeps account of who runs where for how long, and lets another look on too.
-struct Ledger<W> {
+/// Adds up the running time of each thread on each CPU, and forwards events to another observer.
+struct Accounting<W> {
     cpus: Vec<(Instant, CpuState)>,
     ran: BTreeMap<(CpuId, ThreadId), u64>,
     wakings: usize,
@@ -27,21 +27,21 @@ struct Ledger<W> {
     other: W,
 }
 
-impl<W> Ledger<W> {
-    fn new(cpus: u32, other: W) -> Ledger<W> {
+impl<W> Accounting<W> {
+    fn new(cpus: u32, other: W) -> Accounting<W> {
         let cpus = vec![(Instant::ZERO, CpuState::Idle); cpus as usize];
-        Ledger { cpus, ran: BTreeMap::new(), wakings: 0, rounds: 0, other }
+        Accounting { cpus, ran: BTreeMap::new(), wakings: 0, rounds: 0, other }
     }
 
     fn account(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
-        let (since, did) = std::mem::replace(&mut self.cpus[cpu.index()], (at, state));
-        if let CpuState::Running(thread) = did {
+        let (since, before) = std::mem::replace(&mut self.cpus[cpu.index()], (at, state));
+        if let CpuState::Running(thread) = before {
             *self.ran.entry((cpu, thread)).or_default() += at.since(since).as_nanos();
         }
     }
 }
 
-impl<W: Observer> Observer for Ledger<W> {
+impl<W: Observer> Observer for Accounting<W> {
     fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
         self.account(at, cpu, state);
         self.other.cpu_changed(at, cpu, state);
@@ -66,20 +66,20 @@ impl<W: Observer> Observer for Ledger<W> {
     }
 }
 
-fn traced(machine: &Machine, setting: &Setting, seed: u64) -> (Outcome, Trace, Ledger<()>) {
+fn traced(machine: &Machine, setting: &Setting, seed: u64) -> (Outcome, Trace, Accounting<()>) {
     let watch = SimulationTracer::new(Vec::new(), setting, machine.cpus);
-    let mut ledger = Ledger::new(machine.cpus, watch);
-    let outcome = sim::run_observed(machine, setting, seed, &mut ledger).unwrap();
+    let mut accounting = Accounting::new(machine.cpus, watch);
+    let outcome = sim::run_observed(machine, setting, seed, &mut accounting).unwrap();
     let end = end_of_simulation(setting, machine.step, seed, &outcome);
     for cpu in 0..machine.cpus {
-        ledger.account(end, CpuId(cpu), CpuState::Idle);
+        accounting.account(end, CpuId(cpu), CpuState::Idle);
     }
-    let Ledger { cpus, ran, wakings, rounds, other } = ledger;
+    let Accounting { cpus, ran, wakings, rounds, other } = accounting;
     let trace = perfetto::read(&other.finish(end).unwrap()).unwrap();
-    (outcome, trace, Ledger { cpus, ran, wakings, rounds, other: () })
+    (outcome, trace, Accounting { cpus, ran, wakings, rounds, other: () })
 }
 
-/// How long each thread ran on each CPU by its trace; threads by their names.
+/// How long each thread ran on each CPU according to the trace, by thread name.
 fn ran(trace: &Trace) -> BTreeMap<(u64, String), u64> {
     let mut ran = BTreeMap::new();
     for (&cpu, switches) in &trace.switches {
@@ -94,7 +94,7 @@ fn us(n: u64) -> Span {
     Span::from_micros(n)
 }
 
-/// Reads, computes and writes, with so many buffers.
+/// A pipeline that reads, computes and writes.
 fn line(buffers: u32, time: Span, rounds: u64, waiting: WaitingRule) -> Pipeline {
     let time = || Some(Distribution::exactly(time));
     let stage =
@@ -141,7 +141,7 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
         context_switch: us(switch),
         wakeup_cost: us(wakeup),
         quantum: us(quantum),
-        // Slices of real kernels are so long that whoever yields would do so a million times.
+        // With the slices of real kernels, a thread that yields would do so a million times.
         tick: us(200),
         slice: us(150),
         timeslice: 3,
@@ -156,16 +156,16 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
 
 proptest! {
     #[test]
-    fn a_trace_shows_who_ran_where_for_how_long_and_adds_up_to_the_accounts(
+       fn a_trace_shows_where_and_how_long_each_thread_ran_and_adds_up_to_the_outcome(
         (machine, setting) in any_setting(),
         seed in 0_u64..1_000,
     ) {
-        let (outcome, trace, ledger) = traced(&machine, &setting, seed);
+        let (outcome, trace, accounting) = traced(&machine, &setting, seed);
         let names: Vec<_> = setting
             .jobs_with_copies()
             .flat_map(|(name, job)| (0..job.kind.threads(machine.cpus)).map(move |number| format!("{name}/{number}")))
             .collect();
-        let told = ledger.ran.iter().map(|(&(cpu, thread), &span)| ((u64::from(cpu.0), names[thread.index()].clone()), span));
+        let told = accounting.ran.iter().map(|(&(cpu, thread), &span)| ((u64::from(cpu.0), names[thread.index()].clone()), span));
         prop_assert_eq!(ran(&trace), told.collect::<BTreeMap<_, _>>());
 
         let history = History::of(&trace);
@@ -174,14 +174,14 @@ proptest! {
             prop_assert_eq!(history.running_at(&job.job, "compute"), work, "{}", &job.job);
             let spin = job.spin_ns.unwrap().as_nanos();
             prop_assert_eq!(history.running_at(&job.job, "spin"), spin, "{}", &job.job);
-            // What it is charged for beside is the switches to it.
+            // The job is also charged for the switches to it.
             prop_assert!(history.running(&job.job) <= job.cpu_ns.unwrap().as_nanos(), "{}", &job.job);
             let rounds = history.phases.get("rounds").map_or(0, Vec::len);
-            prop_assert_eq!(rounds, ledger.rounds);
+            prop_assert_eq!(rounds, accounting.rounds);
         }
         let end = end_of_simulation(&setting, machine.step, seed, &outcome).as_nanos();
         if let Some(percent) = outcome.machine.switch_percent {
-            // The engine counts a yield that nobody takes the CPU from for a switch.
+            // The engine counts a yield as a switch even if no other thread takes the CPU.
             let yields: u64 = outcome.jobs.iter().map(|job| history.running_at(&job.job, "yield")).sum();
             let switches = history.running("switch") + yields;
             let share = 100.0 * switches as f64 / (end as f64 * f64::from(machine.cpus));
@@ -189,7 +189,7 @@ proptest! {
         }
 
         let arrows = arrows(&trace);
-        prop_assert_eq!(arrows.len(), ledger.wakings);
+        prop_assert_eq!(arrows.len(), accounting.wakings);
         for (from, to) in arrows {
             prop_assert_eq!(&*from.name, "wakes");
             prop_assert!(from.at <= to.at);
@@ -198,7 +198,7 @@ proptest! {
 }
 
 #[test]
-fn threads_that_block_are_woken_by_the_last_of_them() {
+fn blocked_threads_are_woken_by_the_last_to_arrive() {
     let kind = JobKind::Barrier {
         threads: 3,
         compute: Compute::Drawn(Distribution::Normal { mean: us(50), sd: us(5) }),
@@ -209,7 +209,7 @@ fn threads_that_block_are_woken_by_the_last_of_them() {
     let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
     let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(3) };
     let (_, trace, _) = traced(&machine, &setting, 1);
-    // Two sleepers a round. Whoever wakes them runs on the CPU that the waking is told of.
+    // Two threads sleep in each round. Their waker runs on the CPU that the waking names.
     assert_eq!(arrows(&trace).len(), 8);
     for (from, to) in arrows(&trace) {
         let (waker, woken) = (&trace.tracks[&from.track], &trace.tracks[&to.track]);

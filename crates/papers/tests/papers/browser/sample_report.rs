@@ -1,5 +1,5 @@
-//! A report to look at: both worlds, more lines than can be told apart, small multiples, long tables, and a title that means
-//! harm. The host is played by the simulator.
+//! A report for the browser: both worlds, more lines than colours, small multiples, long tables,
+//! and a title with markup. The simulator also plays the host.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -41,18 +41,18 @@ x = "job.crowd.threads"
 "job.crew.waiting" = ["always-block", "always-spin", "always-yield", "cs", "cs+", "2cs+", "5 cs", "12 us"]
 "#;
 
-struct Stage;
+struct SimulatedWorlds;
 
-impl Worlds for Stage {
+impl Worlds for SimulatedWorlds {
     fn run(&self, world: World, setting: &Setting, seed: u64, _: &AtomicBool) -> Result<Executed, Failure> {
         let seed = if world == World::Host { seed + 1000 } else { seed };
         let mut observer = Observer::new(setting, 2);
         let outcome = sim::run_observed(&Machine::with_cpus(2), setting, seed, &mut observer)
             .map_err(|why| Failure::Failed(why.into()))?;
-        let look = |millis| StateSample { at_ns: Span::from_millis(millis), job: JobId(0), runnable: 1, sleeping: 1 };
+        let sample = |millis| StateSample { at_ns: Span::from_millis(millis), job: JobId(0), runnable: 1, sleeping: 1 };
         Ok(match world {
             World::Sim => Executed { outcome, states: observer.into_run_states(), ..Executed::default() },
-            World::Host => Executed { outcome, timeline: vec![look(0), look(1)], ..Executed::default() },
+            World::Host => Executed { outcome, timeline: vec![sample(0), sample(1)], ..Executed::default() },
         })
     }
 
@@ -65,7 +65,7 @@ impl Worlds for Stage {
     }
 }
 
-/// Makes the report in a folder, and returns its page.
+/// Writes the report into a folder, and returns the path of its page.
 pub(crate) fn page(path: &Path) -> PathBuf {
     let scenario = scenario::read("stage.toml", SCENARIO.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
     let provenance = Provenance {
@@ -76,7 +76,8 @@ pub(crate) fn page(path: &Path) -> PathBuf {
     let mut folder = Folder::create(path).unwrap();
     let (chosen, cancel) = ([World::Sim, World::Host], AtomicBool::new(false));
     let finished =
-        experiment::run(scenario, chosen.as_slice(), &Stage, &mut folder, provenance, &mut |_| (), &cancel).unwrap();
+        experiment::run(scenario, chosen.as_slice(), &SimulatedWorlds, &mut folder, provenance, &mut |_| (), &cancel)
+            .unwrap();
     assert!(finished.error.is_none(), "{:?}", finished.error);
     path.join(folder::PAGE)
 }

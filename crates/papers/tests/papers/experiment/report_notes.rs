@@ -1,4 +1,4 @@
-//! What a report says of differences and of its samples, on completion times that are made up.
+//! The verdicts and notes of a report on artificial completion times.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use scenario::draw::Stream;
 use scenario::result::{JobOutcome, Outcome, Run, World};
 use scenario::{Scenario, Span};
 
-/// So many arms of one job.
+/// A scenario of one job with `count` arms.
 fn arms(count: usize) -> Scenario {
     let values: Vec<String> = (1..=count).map(|number| format!("{number}")).collect();
     read(&format!(
@@ -19,8 +19,8 @@ fn arms(count: usize) -> Scenario {
     ))
 }
 
-/// The report of so many repetitions in one world, where a run takes so many microseconds by the number of its arm and that
-/// of its repetition.
+/// The report on repetitions in one world. A run takes as many microseconds as `micros` returns for
+/// the numbers of its arm and its repetition.
 fn report(arms_count: usize, repeat: u32, world: World, mut micros: impl FnMut(usize, u32) -> f64) -> Report {
     let mut scenario = arms(arms_count);
     scenario.experiment.repeat = repeat;
@@ -35,7 +35,7 @@ fn report(arms_count: usize, repeat: u32, world: World, mut micros: impl FnMut(u
     Report::new(&scenario, &[world], samples.len() as u64, samples, &[])
 }
 
-/// A number with a heavy upper tail, as times have it: 1 in the middle.
+/// A number with a heavy upper tail, like measured times, and a median of 1.
 fn skewed(stream: &mut Stream) -> f64 {
     let (radius, angle) = (stream.uniform(), stream.uniform());
     let normal = (-2.0 * radius.ln()).sqrt() * (angle * std::f64::consts::TAU).cos();
@@ -43,7 +43,7 @@ fn skewed(stream: &mut Stream) -> f64 {
 }
 
 #[test]
-fn equal_arms_are_rarely_told_apart_however_many_there_are() {
+fn equal_arms_rarely_differ_significantly_however_many_there_are() {
     let (mut corrected, mut uncorrected) = (0, 0);
     for trial in 0..200 {
         let mut stream = Stream::named(3, "equals", trial);
@@ -52,7 +52,7 @@ fn equal_arms_are_rarely_told_apart_however_many_there_are() {
         let fastest = &report.verdicts[0].fastest[0];
         corrected += usize::from(fastest.not_told_from.len() < 5);
         uncorrected += usize::from(fastest.level_with.len() < 5);
-        // At most nine of fifteen pairs are tested, and all fifteen are corrected for.
+        // At most nine of fifteen pairs are tested, but the correction is for all fifteen.
         let enough = |p: f64, corrected: f64| corrected >= (6.999 * p).min(1.0);
         assert!(
             report
@@ -61,13 +61,14 @@ fn equal_arms_are_rarely_told_apart_however_many_there_are() {
                 .all(|of| of.speedup_p.zip(of.speedup_corrected_p).is_none_or(|(p, c)| enough(p, c)))
         );
     }
-    // One family of true hypotheses in twenty may be hit; without a correction it is far more.
+    // With the correction, one family of true hypotheses in twenty may be rejected. Without it, far
+    // more are.
     assert!(corrected <= 16, "{corrected} of 200");
     assert!(uncorrected >= 40, "{uncorrected} of 200");
 }
 
 #[test]
-fn a_difference_that_is_there_is_told_and_marked() {
+fn a_real_difference_is_reported_and_marked() {
     let mut stream = Stream::named(4, "unequals", 0);
     let report = report(3, 8, World::Sim, |arm, _| [100.0, 100.5, 50.0][arm] * (1.0 + 0.02 * stream.uniform()));
     let fastest = &report.verdicts[0].fastest[0];
@@ -83,7 +84,7 @@ fn a_difference_that_is_there_is_told_and_marked() {
 }
 
 #[test]
-fn one_repetition_is_too_few_to_say() {
+fn one_repetition_is_too_few_for_a_verdict() {
     let report = report(3, 1, World::Host, |arm, _| [3.0, 2.0, 1.0][arm]);
     assert_eq!(report.verdicts[0].fastest[0].not_told_from.len(), 2);
     let text = text::render(&report);
@@ -92,7 +93,7 @@ fn one_repetition_is_too_few_to_say() {
 }
 
 #[test]
-fn calm_samples_raise_no_doubt() {
+fn ordinary_samples_have_no_notes() {
     let mut stream = Stream::named(5, "calm", 0);
     for (arms, repeat) in [(1, 1), (4, 3), (4, 40)] {
         let found = report(arms, repeat, World::Host, |_, _| 100.0 + stream.uniform());
@@ -108,7 +109,7 @@ fn only_note(report: &Report) -> &str {
 }
 
 #[test]
-fn values_that_stand_apart_are_counted_and_some_are_named() {
+fn outliers_are_counted_and_some_are_named() {
     let mut stream = Stream::named(6, "outliers", 0);
     let mut micros = |arm: usize, repeat: u32| {
         let is_outlier = repeat == 7 && arm.is_multiple_of(10);
@@ -121,7 +122,7 @@ fn values_that_stand_apart_are_counted_and_some_are_named() {
 }
 
 #[test]
-fn where_many_stand_apart_none_is_an_outlier() {
+fn no_value_is_an_outlier_if_many_are_far_from_the_others() {
     let far = |count| {
         report(1, 20, World::Sim, |_, repeat| {
             100.0 + f64::from(repeat % 10) / 10.0 + if repeat < count { 5.0 } else { 0.0 }
@@ -132,7 +133,7 @@ fn where_many_stand_apart_none_is_an_outlier() {
 }
 
 #[test]
-fn a_drift_is_told_of_the_host_and_not_of_the_simulator_which_has_no_time() {
+fn a_drift_is_reported_for_the_host_and_not_for_the_simulator() {
     let drifting = |world| {
         report(2, 12, world, |arm, repeat| {
             100.0 + if arm == 1 { f64::from(repeat) } else { f64::from(repeat * 5 % 12) }
@@ -146,24 +147,25 @@ fn a_drift_is_told_of_the_host_and_not_of_the_simulator_which_has_no_time() {
 }
 
 #[test]
-fn two_heaps_are_told_where_there_are_enough_values_to_see_them() {
+fn two_modes_are_reported_if_there_are_enough_values() {
     let mut stream = Stream::named(7, "heaps", 0);
-    let mut heaps =
+    let mut two_modes =
         |repeat| report(1, repeat, World::Sim, |_, repeat| 100.0 + 3.0 * f64::from(repeat % 2) + stream.uniform());
-    let many = heaps(30);
+    let many = two_modes(30);
     let note = only_note(&many);
     assert!(note.starts_with("Several heaps: completion times of 1 of 1 series"), "{note}");
-    assert!(heaps(15).notes.is_empty());
+    assert!(two_modes(15).notes.is_empty());
 }
 
 #[test]
-fn a_wide_interval_comes_with_what_would_make_it_narrow() {
+fn the_note_on_a_wide_interval_says_how_many_repetitions_would_narrow_it() {
     let wide = report(2, 4, World::Sim, |arm, repeat| 100.0 + f64::from(repeat) * 10.0 * arm as f64);
     let note = only_note(&wide);
-    // 115 ± 20.5, which is 18 %. With a standard deviation of 12.9 eight are enough: 2.36 * 12.9 / √8 is 10.8.
+    // 115 ± 20.5, which is 18 %. With a standard deviation of 12.9, eight are enough: 2.36 * 12.9 /
+    // √8 is 10.8.
     assert!(note.starts_with("Wide intervals: ±18 % for crew, crew.threads = 2 (sim). About 8 repetitions"), "{note}");
     assert!(note.ends_with("--until \"10 %\" sees to it."), "{note}");
-    // More than --until makes where nobody says how many it may.
+    // This is more than the default limit of --until.
     let hopeless = report(1, 4, World::Sim, |_, repeat| if repeat < 2 { 40.0 } else { 160.0 });
     let note = only_note(&hopeless);
     assert!(note.contains("About 187 repetitions") && note.ends_with("--at-most 187 goes that far."), "{note}");
