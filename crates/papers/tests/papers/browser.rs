@@ -1,7 +1,8 @@
 //! The report's HTML page in a real browser.
 //!
-//! `./check --full` runs these tests. To run only them: `cargo test -p rowlock-papers browser:: --
-//! --ignored`. `ROWLOCK_CHROMIUM` names the browser if it is not `chromium`.
+//! `./check --full` runs these tests. To run only them:
+//! `cargo test -p rowlock-papers browser:: -- --ignored`. `ROWLOCK_CHROMIUM` names the browser if
+//! it is not `chromium`.
 
 mod chromium;
 mod sample_report;
