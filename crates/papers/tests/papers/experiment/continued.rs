@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::experiment::mock::{BOTH, CREW, Mock, Trouble, read};
+use crate::experiment::mock::{BOTH, CREW, Fault, Mock, read};
 use measure::experiment::Finished;
 use measure::folder::{Error, Folder};
 use measure::precision::{Extent, StoppingRule};
@@ -26,7 +26,7 @@ fn assert_continued_as_if_never_interrupted(extent: Extent<'_>, workers: usize) 
     let expected = mock.experiment_of(read(CREW), extent, whole.path());
     let mut calls = 0;
     for at in [0, 5, 9] {
-        let mock = Mock { trouble: Trouble::Cancel(at), ..Mock::new() };
+        let mock = Mock { fault: Fault::Cancel(at), ..Mock::new() };
         let found = continue_in(parts.path(), &mock, read(CREW), extent).unwrap();
         assert!(found.error.is_some_and(|error| error.is_cancelled()));
         calls += mock.calls().len();
